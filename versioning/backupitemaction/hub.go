@@ -1,0 +1,52 @@
+package backupitemaction
+
+import (
+	"context"
+	"time"
+
+	"github.com/cleat-dev/cleat/framework"
+)
+
+// Action is the hub of the kind BackupItemAction: the newest shape of it, and all that the server
+// knows. Every wire version is lifted to it by one facade. Items and backups travel as the JSON that
+// the API server or the archive holds; a facade never decodes them except to validate.
+//
+// An Action is safe for concurrent use. Errors are prefixed once with "BackupItemAction(name): ".
+type Action interface {
+	// Name is the plugin's name, "domain/name".
+	Name() string
+	// AppliesTo says which items the action wants. Idempotent, so the host may retry it.
+	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
+	// Execute lets the action look at one item and change it. It is never retried.
+	Execute(ctx context.Context, item, backup []byte) (*Result, error)
+	// Progress asks after an operation that Execute started. Idempotent.
+	// Versions without operations answer ErrNoOperations.
+	Progress(ctx context.Context, operationID string, backup []byte) (Progress, error)
+	// Cancel asks the plugin to stop an operation. Versions without operations answer nil.
+	Cancel(ctx context.Context, operationID string, backup []byte) error
+}
+
+// Result is what an action answers for one item.
+type Result struct {
+	// Item is the item as the action wants it stored; valid JSON with the apiVersion, kind, namespace and
+	// name of the item asked about. Never nil: an action that changes nothing answers what it got.
+	Item []byte
+	// AdditionalItems are to be backed up as well, before this item.
+	AdditionalItems []framework.ResourceIdentifier
+	// OperationID is empty when no asynchronous operation was started.
+	OperationID string
+	// PostOperationItems are backed up again once the operation has ended.
+	PostOperationItems []framework.ResourceIdentifier
+}
+
+// Progress is the state of an asynchronous operation.
+type Progress struct {
+	Completed   bool
+	Err         string // the reason when it completed badly
+	NCompleted  int64
+	NTotal      int64
+	Units       string // e.g. "bytes"
+	Description string
+	Started     time.Time // zero when not started
+	Updated     time.Time
+}

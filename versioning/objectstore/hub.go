@@ -1,0 +1,31 @@
+package objectstore
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Store is the hub of the kind ObjectStore: one bucket-like service, initialised once per process with
+// the configuration of a backup storage location. Keys use "/" as separator. Safe for concurrent use
+// after Init. Errors are prefixed once with "ObjectStore(name): ".
+type Store interface {
+	Name() string
+	// Init hands over the location's configuration. It is called once per process, before anything else,
+	// and replayed by the host after a restart of the process.
+	Init(ctx context.Context, config map[string]string) error
+	// PutObject streams body to bucket/key; the object appears whole or not at all when the plugin can
+	// do that. An error from body, or a cancelled ctx, aborts the upload.
+	PutObject(ctx context.Context, bucket, key string, body io.Reader) error
+	ObjectExists(ctx context.Context, bucket, key string) (bool, error)
+	// GetObject streams an object; the caller closes the reader. A missing object is an error, at the
+	// call or at the first Read.
+	GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error)
+	// ListCommonPrefixes lists the "directories" right below prefix, each whole and ending in delimiter.
+	ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error)
+	// ListObjects lists all keys that start with prefix.
+	ListObjects(ctx context.Context, bucket, prefix string) ([]string, error)
+	DeleteObject(ctx context.Context, bucket, key string) error
+	// CreateSignedURL makes a URL that can be read by anyone for ttl.
+	CreateSignedURL(ctx context.Context, bucket, key string, ttl time.Duration) (string, error)
+}

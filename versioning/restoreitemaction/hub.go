@@ -1,0 +1,55 @@
+package restoreitemaction
+
+import (
+	"context"
+	"time"
+
+	"github.com/cleat-dev/cleat/framework"
+)
+
+// Action is the hub of the kind RestoreItemAction, in its newest shape. See backupitemaction.Action for
+// what holds for every hub: JSON bytes in and out, safe for concurrent use, errors prefixed once with
+// "RestoreItemAction(name): ".
+type Action interface {
+	Name() string
+	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
+	// Execute lets the action look at one item that is about to be restored and change it, skip it, or
+	// ask for others to be restored before it. Never retried.
+	Execute(ctx context.Context, input Input) (*Result, error)
+	Progress(ctx context.Context, operationID string, restore []byte) (Progress, error)
+	Cancel(ctx context.Context, operationID string, restore []byte) error
+	// AreAdditionalItemsReady is asked until it says true, an error, or the wait times out. Idempotent.
+	// Versions that do not know it answer true.
+	AreAdditionalItemsReady(ctx context.Context, items []framework.ResourceIdentifier, restore []byte) (bool, error)
+}
+
+// Input is what an action is asked about; all of it JSON.
+type Input struct {
+	Item           []byte // after the reset of its metadata and after earlier actions
+	ItemFromBackup []byte // as it stands in the archive
+	Restore        []byte // the Restore, marshalled once per phase change
+}
+
+// Result is what an action answers for one item.
+type Result struct {
+	Item            []byte // valid JSON with kind; never nil unless SkipRestore
+	AdditionalItems []framework.ResourceIdentifier
+	SkipRestore     bool // the item is not restored, and AdditionalItems are ignored
+	OperationID     string
+	// WaitForAdditionalItems makes the host ask AreAdditionalItemsReady before it goes on.
+	WaitForAdditionalItems bool
+	// AdditionalItemsReadyTimeout overrides the server's timeout when it is not zero.
+	AdditionalItemsReadyTimeout time.Duration
+}
+
+// Progress is the state of an asynchronous operation.
+type Progress struct {
+	Completed   bool
+	Err         string
+	NCompleted  int64
+	NTotal      int64
+	Units       string
+	Description string
+	Started     time.Time
+	Updated     time.Time
+}
