@@ -1,0 +1,142 @@
+package v1
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DownloadRequest asks for a signed URL of one file of a backup or restore. The server deletes the
+// request when the URL has expired.
+//
+// +kubebuilder:object:root=true
+type DownloadRequest struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is which file to download.
+	// +optional
+	Spec DownloadRequestSpec `json:"spec,omitempty"`
+
+	// Status is the server's answer.
+	// +optional
+	Status DownloadRequestStatus `json:"status,omitempty"`
+}
+
+// DownloadRequestList is a list of DownloadRequests.
+//
+// +kubebuilder:object:root=true
+type DownloadRequestList struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// Items are the requests of the list.
+	Items []DownloadRequest `json:"items"`
+}
+
+// DownloadRequestSpec says which file to download.
+type DownloadRequestSpec struct {
+	// Target is the file.
+	Target DownloadTarget `json:"target"`
+}
+
+// DownloadTarget is one file of a backup or restore.
+type DownloadTarget struct {
+	// Kind of the file.
+	Kind DownloadTargetKind `json:"kind"`
+
+	// Name of the Backup, or of the Restore for the kinds of a restore's files.
+	Name string `json:"name"`
+}
+
+// DownloadTargetKind is a kind of file in the bucket.
+//
+// +kubebuilder:validation:Enum=BackupLog;BackupContents;BackupVolumeSnapshots;BackupItemOperations;BackupResourceList;BackupResults;RestoreLog;RestoreResults;RestoreResourceList;RestoreItemOperations;CSIBackupVolumeSnapshots;CSIBackupVolumeSnapshotContents;BackupVolumeInfos;RestoreVolumeInfo
+type DownloadTargetKind string
+
+const (
+	// DownloadTargetKindBackupLog is the log of a backup.
+	DownloadTargetKindBackupLog DownloadTargetKind = "BackupLog"
+
+	// DownloadTargetKindBackupContents is the archive with the items of a backup.
+	DownloadTargetKindBackupContents DownloadTargetKind = "BackupContents"
+
+	// DownloadTargetKindBackupVolumeSnapshots lists the snapshots made by volume snapshotter
+	// plugins.
+	DownloadTargetKindBackupVolumeSnapshots DownloadTargetKind = "BackupVolumeSnapshots"
+
+	// DownloadTargetKindBackupItemOperations lists the asynchronous operations of a backup.
+	DownloadTargetKindBackupItemOperations DownloadTargetKind = "BackupItemOperations"
+
+	// DownloadTargetKindBackupResourceList lists the items of a backup by kind.
+	DownloadTargetKindBackupResourceList DownloadTargetKind = "BackupResourceList"
+
+	// DownloadTargetKindBackupResults holds the errors and warnings of a backup.
+	DownloadTargetKindBackupResults DownloadTargetKind = "BackupResults"
+
+	// DownloadTargetKindRestoreLog is the log of a restore.
+	DownloadTargetKindRestoreLog DownloadTargetKind = "RestoreLog"
+
+	// DownloadTargetKindRestoreResults holds the errors and warnings of a restore.
+	DownloadTargetKindRestoreResults DownloadTargetKind = "RestoreResults"
+
+	// DownloadTargetKindRestoreResourceList lists the items of a restore by kind.
+	DownloadTargetKindRestoreResourceList DownloadTargetKind = "RestoreResourceList"
+
+	// DownloadTargetKindRestoreItemOperations lists the asynchronous operations of a restore.
+	DownloadTargetKindRestoreItemOperations DownloadTargetKind = "RestoreItemOperations"
+
+	// DownloadTargetKindCSIBackupVolumeSnapshots lists the CSI volume snapshots of a backup made
+	// by an old server.
+	DownloadTargetKindCSIBackupVolumeSnapshots DownloadTargetKind = "CSIBackupVolumeSnapshots"
+
+	// DownloadTargetKindCSIBackupVolumeSnapshotContents lists the CSI volume snapshot contents of
+	// a backup made by an old server.
+	DownloadTargetKindCSIBackupVolumeSnapshotContents DownloadTargetKind = "CSIBackupVolumeSnapshotContents"
+
+	// DownloadTargetKindBackupVolumeInfos says for each volume of a backup how it was backed up.
+	DownloadTargetKindBackupVolumeInfos DownloadTargetKind = "BackupVolumeInfos"
+
+	// DownloadTargetKindRestoreVolumeInfo says for each volume of a restore how it was restored.
+	DownloadTargetKindRestoreVolumeInfo DownloadTargetKind = "RestoreVolumeInfo"
+)
+
+// OfRestore reports whether the file belongs to a restore, so that the target is named after a
+// Restore. All other files belong to a backup.
+func (k DownloadTargetKind) OfRestore() bool {
+	return strings.HasPrefix(string(k), "Restore")
+}
+
+// DownloadRequestStatus is the server's answer.
+type DownloadRequestStatus struct {
+	// Phase is the state of the request. Empty means New.
+	// +optional
+	Phase DownloadRequestPhase `json:"phase,omitempty"`
+
+	// DownloadURL is the signed URL of the file.
+	// +optional
+	DownloadURL string `json:"downloadURL,omitempty"`
+
+	// Expiration is when the URL stops working and the request is deleted, 10 minutes after the
+	// answer.
+	// +optional
+	// +nullable
+	Expiration *metav1.Time `json:"expiration,omitempty"`
+}
+
+// DownloadRequestPhase is the state of a DownloadRequest. The empty phase is the same as New.
+//
+// +kubebuilder:validation:Enum=New;Processed
+type DownloadRequestPhase string
+
+const (
+	// DownloadRequestPhaseNew is a request that was not answered yet.
+	DownloadRequestPhaseNew DownloadRequestPhase = "New"
+
+	// DownloadRequestPhaseProcessed is a request that was answered.
+	DownloadRequestPhaseProcessed DownloadRequestPhase = "Processed"
+)
