@@ -1,0 +1,103 @@
+package results
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
+
+// Results are the errors and warnings of one operation, in the shape of Velero's results file.
+type Results struct {
+	Errors   Result `json:"errors"`
+	Warnings Result `json:"warnings"`
+}
+
+// Result is a list of messages, sorted by what they are about.
+type Result struct {
+	// Velero are the messages about the operation itself and about the server.
+	Velero []string `json:"velero,omitempty"`
+	// Cluster are the messages about cluster-scoped objects.
+	Cluster []string `json:"cluster,omitempty"`
+	// Namespaces are the messages about namespaced objects, by namespace.
+	Namespaces map[string][]string `json:"namespaces,omitempty"`
+}
+
+// AddVelero adds a message about the operation itself.
+func (r *Result) AddVelero(message string) {
+	r.Velero = append(r.Velero, message)
+}
+
+// Add adds a message about an object of a namespace, or of the cluster when namespace is empty.
+func (r *Result) Add(namespace, message string) {
+	if namespace == "" {
+		r.Cluster = append(r.Cluster, message)
+		return
+	}
+	if r.Namespaces == nil {
+		r.Namespaces = make(map[string][]string)
+	}
+	r.Namespaces[namespace] = append(r.Namespaces[namespace], message)
+}
+
+// Merge adds all messages of other.
+func (r *Result) Merge(other Result) {
+	r.Velero = append(r.Velero, other.Velero...)
+	r.Cluster = append(r.Cluster, other.Cluster...)
+	for _, namespace := range slices.Sorted(maps.Keys(other.Namespaces)) {
+		for _, message := range other.Namespaces[namespace] {
+			r.Add(namespace, message)
+		}
+	}
+}
+
+// Count is the number of messages, which is what status.errors and status.warnings show.
+func (r Result) Count() int {
+	n := len(r.Velero) + len(r.Cluster)
+	for _, messages := range r.Namespaces {
+		n += len(messages)
+	}
+	return n
+}
+
+// clone copies r, so that the copy does not change with it.
+func (r Result) clone() Result {
+	out := Result{Velero: slices.Clone(r.Velero), Cluster: slices.Clone(r.Cluster)}
+	if r.Namespaces != nil {
+		out.Namespaces = make(map[string][]string, len(r.Namespaces))
+		for namespace, messages := range r.Namespaces {
+			out.Namespaces[namespace] = slices.Clone(messages)
+		}
+	}
+	return out
+}
+
+// Merge adds all messages of other.
+func (r *Results) Merge(other Results) {
+	r.Errors.Merge(other.Errors)
+	r.Warnings.Merge(other.Warnings)
+}
+
+// Encode writes the results as JSON, uncompressed.
+func (r Results) Encode(w io.Writer) error {
+	if err := json.NewEncoder(w).Encode(r); err != nil {
+		return fmt.Errorf("encode results: %w", err)
+	}
+	return nil
+}
+
+// Decode reads what Encode or Velero wrote. It refuses anything but one JSON object; keys that it
+// does not know are skipped.
+func Decode(r io.Reader) (Results, error) {
+	var out Results
+	decoder := json.NewDecoder(r)
+	if err := decoder.Decode(&out); err != nil {
+		return Results{}, fmt.Errorf(`decode results (want {"errors": {...}, "warnings": {...}}): %w`, err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return Results{}, errors.New("decode results: there is more after the JSON object")
+	}
+	return out, nil
+}
