@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// ensurePrograms returns the path of every program by its name, and builds
+// those that are neither in KUBEBUILDER_ASSETS nor in the cache. Several
+// processes may call it at once: one builds, the others wait for it.
+func ensurePrograms(ctx context.Context, out io.Writer) (map[string]string, error) {
+	paths, err := assets(os.Getenv("KUBEBUILDER_ASSETS"))
+	if err != nil {
+		return nil, err
+	}
+	root, err := cacheRoot()
+	if err != nil {
+		return nil, err
+	}
+	list, err := pinnedPrograms()
+	if err != nil {
+		return nil, err
+	}
+	missing := func() (left []program) {
+		for _, p := range list {
+			switch path := p.path(root); {
+			case paths[p.name] != "":
+			case executable(path):
+				paths[p.name] = path
+			default:
+				left = append(left, p)
+			}
+		}
+		return left
+	}
+	if len(missing()) == 0 {
+		return paths, nil
+	}
+
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return nil, fmt.Errorf("creating the cache of built programs: %w", err)
+	}
+	lock, err := lockFile(ctx, filepath.Join(root, "build.lock"), func() {
+		fmt.Fprintln(out, "localcluster: waiting for another process that builds the control plane")
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+
+	left := missing() // again: another process may have built them meanwhile
+	for i, p := range left {
+		bar := newProgress(out, fmt.Sprintf("[%d/%d] building %s %s", i+1, len(left), p.name, p.version))
+		err := build(ctx, p, root, bar)
+		bar.finish(err)
+		if err != nil {
+			return nil, fmt.Errorf("building %s %s: %w", p.name, p.version, err)
+		}
+		paths[p.name] = p.path(root)
+	}
+	return paths, nil
+}
+
+// build compiles one program and renames it into the cache, so that a half
+// built one is never seen. The caller holds the build lock.
+func build(ctx context.Context, p program, root string, bar *progress) error {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		return fmt.Errorf("the go command is needed, install it or set KUBEBUILDER_ASSETS: %w", err)
+	}
+	work, err := os.MkdirTemp(root, ".build-")
+	if err != nil {
+		return fmt.Errorf("creating a build directory: %w", err)
+	}
+	defer os.RemoveAll(work)
+	for from, to := range map[string]string{".mod": "go.mod", ".sum": "go.sum"} {
+		data, err := moduleFiles.ReadFile("binaries/" + p.files + from)
+		if err != nil {
+			return fmt.Errorf("reading the module files: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(work, to), data, 0o644); err != nil {
+			return fmt.Errorf("writing the module files: %w", err)
+		}
+	}
+
+	// No -trimpath: one set of flags, whoever builds, keeps Go's build cache useful.
+	cmd := exec.CommandContext(ctx, goTool, "build", "-v", "-buildvcs=false",
+		"-ldflags", strings.TrimSpace("-s -w "+p.stamp(p.version)), "-o", filepath.Join(work, "bin", p.name), p.pkg)
+	cmd.Dir = work
+	cmd.Env = buildEnv(os.Environ())
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets go remove its own work
+	cmd.WaitDelay = stopGrace
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		return fmt.Errorf("reading what the compiler says: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting the compiler: %w", err)
+	}
+	var last []string
+	lines := bufio.NewScanner(said)
+	for lines.Scan() {
+		bar.saw(lines.Text())
+		if last = append(last, lines.Text()); len(last) > 20 {
+			last = last[1:]
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fmt.Errorf("go build %s: %w, and it said last:\n%s", p.pkg, err, strings.Join(last, "\n"))
+	}
+
+	target := filepath.Dir(p.path(root))
+	if err := os.RemoveAll(target); err != nil {
+		return fmt.Errorf("removing what is not executable from the cache: %w", err)
+	}
+	if err := os.Rename(filepath.Join(work, "bin"), target); err != nil {
+		return fmt.Errorf("moving the program into the cache: %w", err)
+	}
+	return nil
+}
+
+// buildEnv is env without what a caller may have set for a module of its own.
+func buildEnv(env []string) []string {
+	fixed := []string{
+		"GOFLAGS=-mod=readonly", "GOWORK=off", "GO111MODULE=on", "CGO_ENABLED=0",
+		"GOOS=" + runtime.GOOS, "GOARCH=" + runtime.GOARCH,
+	}
+	return append(env, fixed...) // the last one of a name counts
+}

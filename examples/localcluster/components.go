@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// The names of the components, as in the commands of "serve".
+const (
+	etcd      = "etcd"
+	apiserver = "apiserver"
+	kcm       = "kcm"
+	s3        = "s3"
+)
+
+// component is one server of the cluster: how to start it, and how to tell that
+// it is ready and is the one that was started, not a stranger on its port.
+type component struct {
+	name    string
+	program string // the path of its executable
+	args    []string
+	env     []string
+	ready   func(context.Context) error
+	process *process // nil until it is started for the first time
+}
+
+// s3Region is the region that the S3 server accepts.
+const s3Region = "us-east-1"
+
+// endpoints are what the outside needs to reach the cluster.
+type endpoints struct {
+	apiserverPort, kcmPort, s3Port int
+	token                          string
+	s3TLS                          bool
+	accessKey, secretKey           string
+}
+
+func (e endpoints) apiserverURL() string { return address("https", e.apiserverPort) }
+
+func (e endpoints) s3URL() string {
+	if e.s3TLS {
+		return address("https", e.s3Port)
+	}
+	return address("http", e.s3Port)
+}
+
+func address(scheme string, port int) string {
+	return scheme + "://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// newComponents describes the servers in the order in which they start.
+func newComponents(programs map[string]string, f files, e endpoints, o options) ([]*component, error) {
+	ca, err := os.ReadFile(f.ca)
+	if err != nil {
+		return nil, fmt.Errorf("reading the CA: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	// A new connection per question: after a restart none of the old process is of use.
+	trusting := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	overSocket := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", f.etcdSocket)
+		}}}
+	bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+e.token) }
+
+	// A closed environment: ETCD_*, VGW_* and the like of the caller must not configure our servers.
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.dir, "TMPDIR=" + f.dir}
+
+	return []*component{
+		{
+			// etcd listens on a socket in the cluster's own directory: it cannot
+			// be mistaken for that of another cluster, and costs no port.
+			name: etcd, program: programs[progEtcd], env: env,
+			args: []string{
+				"--data-dir=" + f.etcdData,
+				"--listen-client-urls=unix://" + f.etcdSocket,
+				"--advertise-client-urls=unix://" + f.etcdSocket,
+				"--listen-peer-urls=http://127.0.0.1:0",
+				"--unsafe-no-fsync", // the data dies with the cluster
+				"--quota-backend-bytes=8589934592",
+				"--log-level=error",
+			},
+			ready: func(ctx context.Context) error {
+				return ask(ctx, overSocket, "http://etcd/health", func(*http.Request) {})
+			},
+		},
+		{
+			name: apiserver, program: programs[progAPIServer], env: env,
+			args: append([]string{
+				"--etcd-servers=unix://" + f.etcdSocket,
+				"--bind-address=127.0.0.1",
+				"--secure-port=" + strconv.Itoa(e.apiserverPort),
+				// Nobody routes to it (RFC 5737), and the kubernetes service has an endpoint as anywhere.
+				"--advertise-address=192.0.2.1",
+				"--tls-cert-file=" + f.cert,
+				"--tls-private-key-file=" + f.key,
+				"--token-auth-file=" + f.tokens,
+				"--authorization-mode=RBAC",
+				"--allow-privileged=true",
+				"--service-cluster-ip-range=10.98.0.0/16",
+				"--service-account-issuer=https://kubernetes.default.svc",
+				"--service-account-key-file=" + f.serviceAccountKey,
+				"--service-account-signing-key-file=" + f.serviceAccountKey,
+			}, o.apiserverFlags...),
+			ready: func(ctx context.Context) error {
+				return ask(ctx, trusting, e.apiserverURL()+"/readyz", bearer)
+			},
+		},
+		{
+			name: kcm, program: programs[progKCM], env: env,
+			args: append([]string{
+				"--kubeconfig=" + f.kubeconfig,
+				"--bind-address=127.0.0.1",
+				"--secure-port=" + strconv.Itoa(e.kcmPort),
+				"--tls-cert-file=" + f.cert,
+				"--tls-private-key-file=" + f.key,
+				"--leader-elect=false",
+				"--service-account-private-key-file=" + f.serviceAccountKey,
+				"--root-ca-file=" + f.ca,
+				// One client on an idle machine: let the controllers run at its speed.
+				"--kube-api-qps=1000",
+				"--kube-api-burst=2000",
+				"--concurrent-namespace-syncs=50",
+			}, o.kcmFlags...),
+			ready: func(ctx context.Context) error {
+				return errors.Join(
+					ask(ctx, trusting, address("https", e.kcmPort)+"/healthz", func(*http.Request) {}),
+					ask(ctx, trusting, e.apiserverURL()+"/api/v1/namespaces/default/serviceaccounts/default", bearer))
+			},
+		},
+		{
+			name: s3, program: programs[progS3],
+			env: append(env, "ROOT_ACCESS_KEY_ID="+e.accessKey, "ROOT_SECRET_ACCESS_KEY="+e.secretKey),
+			args: func() []string {
+				args := []string{"--quiet", "--keep-alive", "--region=" + s3Region, "--port=" + net.JoinHostPort("127.0.0.1", strconv.Itoa(e.s3Port))}
+				if e.s3TLS {
+					args = append(args, "--cert="+f.cert, "--key="+f.key)
+				}
+				// Metadata in files of their own: not every file system has extended attributes.
+				return append(args, "posix", "--sidecar="+f.s3Metadata, f.s3Data)
+			}(),
+			ready: func(ctx context.Context) error { // only our own server knows the new secret
+				return ask(ctx, trusting, e.s3URL()+"/", func(r *http.Request) {
+					signV4(r, nil, e.accessKey, e.secretKey, s3Region, time.Now())
+				})
+			},
+		},
+	}, nil
+}
+
+// ask sends a GET and expects 200.
+func ask(ctx context.Context, client *http.Client, url string, prepare func(*http.Request)) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	prepare(request)
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 2048))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: want 200, got %s: %s", url, response.Status, bytes.TrimSpace(body))
+	}
+	return nil
+}
+
+// logPath is the file with everything that the component says.
+func (c *component) logPath(f files) string { return filepath.Join(f.logs, c.name+".log") }

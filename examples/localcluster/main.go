@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+const usage = `localcluster runs a Kubernetes control plane and an S3 server from Go modules.
+
+  localcluster up [flags]             start one in the background, print how to use it
+  localcluster down                   stop it and remove all of it
+  localcluster run [flags] -- CMD...  run CMD beside a fresh one, stop it, pass on CMD's exit code
+  localcluster serve [flags]          run one until EOF on stdin (-o json), SIGINT or SIGTERM
+  localcluster build                  only build the programs, cached by version
+
+Flags of up, run and serve:
+  -s3-tls                   serve S3 over https, with a certificate of the cluster's own CA
+  -apiserver-flag FLAG      one more flag for kube-apiserver; may be repeated
+  -kcm-flag FLAG            one more flag for kube-controller-manager; may be repeated
+Flags of serve:
+  -o text|json              json: one line when ready, then commands on stdin (see README.md)
+
+Environment:
+  KUBEBUILDER_ASSETS        a directory with etcd and kube-apiserver to use instead of built ones
+  XDG_CACHE_HOME            where built programs are kept (default ~/.cache)
+  XDG_STATE_HOME            where "up" remembers its cluster (default ~/.local/state)
+`
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer cancel()
+	// When whoever started us is gone, so is the reader of what we print: that
+	// must not end us before the cluster is stopped.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	err := command(ctx, os.Args[1:])
+	var exit *exec.ExitError
+	switch {
+	case err == nil || errors.Is(err, flag.ErrHelp):
+	case errors.As(err, &exit):
+		os.Exit(exitCode(exit))
+	default:
+		fmt.Fprintf(os.Stderr, "localcluster: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// command runs the command that args name. An *exec.ExitError is the exit of
+// the user's own command in "run"; it has nothing to be said about.
+func command(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		fmt.Fprint(os.Stderr, usage)
+		return errors.New("a command is missing: up, down, run, serve or build")
+	}
+	name, args := args[0], args[1:]
+	switch name {
+	case "help", "-h", "-help", "--help":
+		fmt.Print(usage)
+		return nil
+	case "up", "down", "run", "serve", "build":
+	default:
+		return fmt.Errorf("unknown command %q: want up, down, run, serve or build", name)
+	}
+
+	o, rest, err := parseOptions(name, args)
+	if err != nil {
+		return err
+	}
+	if name != "run" && len(rest) > 0 {
+		return fmt.Errorf("%s takes no arguments, got %q", name, rest)
+	}
+	if name == "down" {
+		return down(ctx)
+	}
+	programs, err := ensurePrograms(ctx, os.Stderr)
+	if err != nil || name == "build" {
+		return err
+	}
+	switch name {
+	case "up":
+		return up(ctx, args)
+	case "run":
+		return run(ctx, programs, o, rest)
+	default:
+		return serve(ctx, programs, o, os.Stdin, os.Stdout)
+	}
+}
+
+// options is what the flags of a command say.
+type options struct {
+	s3TLS          bool
+	apiserverFlags []string
+	kcmFlags       []string
+	output         string
+	record         string
+}
+
+func parseOptions(name string, args []string) (options, []string, error) {
+	o := options{output: "text"}
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.Usage = func() { fmt.Fprint(os.Stderr, usage) }
+	if name == "up" || name == "run" || name == "serve" {
+		fs.BoolVar(&o.s3TLS, "s3-tls", false, "")
+		fs.Var((*repeated)(&o.apiserverFlags), "apiserver-flag", "")
+		fs.Var((*repeated)(&o.kcmFlags), "kcm-flag", "")
+	}
+	if name == "serve" {
+		fs.StringVar(&o.output, "o", o.output, "")
+		fs.StringVar(&o.record, "record", "", "") // between "up" and its supervisor only
+	}
+	if err := fs.Parse(args); err != nil {
+		return o, nil, err
+	}
+	if o.output != "text" && o.output != "json" {
+		return o, nil, fmt.Errorf("-o %s: want text or json", o.output)
+	}
+	return o, fs.Args(), nil
+}
+
+// repeated is a flag that may be given several times.
+type repeated []string
+
+func (r *repeated) String() string     { return strings.Join(*r, " ") }
+func (r *repeated) Set(v string) error { *r = append(*r, v); return nil }

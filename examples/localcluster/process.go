@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// stopGrace is how long a child may take to stop when asked, before it is killed.
+const stopGrace = 10 * time.Second
+
+// spawner starts children from one thread that lives as long as it is open:
+// the kernel kills a child when the thread that started it ends.
+type spawner struct{ work chan func() }
+
+func newSpawner() *spawner {
+	s := &spawner{work: make(chan func())}
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with this function
+		for do := range s.work {
+			do()
+		}
+	}()
+	return s
+}
+
+// close kills whatever was started and still runs.
+func (s *spawner) close() { close(s.work) }
+
+// process is a child that runs or has ended.
+type process struct {
+	name     string
+	log      string
+	cmd      *exec.Cmd
+	done     chan struct{} // closed when it has ended
+	err      error         // how it ended, once done is closed
+	expected atomic.Bool   // its end was asked for
+}
+
+// start runs a program with its output appended to the file log.
+func (s *spawner) start(name, log, path string, args, env []string) (*process, error) {
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
+	}
+	defer out.Close()
+	p := &process{name: name, log: log, cmd: exec.Command(path, args...), done: make(chan struct{})}
+	p.cmd.Env = env
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.SysProcAttr = childAttributes()
+	started := make(chan error)
+	s.work <- func() { started <- p.cmd.Start() }
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// stop asks the child to end, kills it if it takes longer than stopGrace, and
+// returns when it has ended.
+func (p *process) stop() error {
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-timer.C:
+		return p.kill()
+	}
+}
+
+// kill ends the child at once and returns when it has ended.
+func (p *process) kill() error {
+	if err := p.signal(syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-p.done
+	return nil
+}
+
+func (p *process) signal(sig os.Signal) error {
+	p.expected.Store(true)
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// lastWords is the end of the child's log, for an error.
+func (p *process) lastWords() string {
+	text, err := tail(p.log, 15)
+	if err != nil {
+		return fmt.Sprintf("(its log cannot be read: %v)", err)
+	}
+	if text == "" {
+		return "(its log is empty)"
+	}
+	return "the end of its log:\n" + text
+}
+
+// tail returns the last lines of a file, at most 16 KiB of them.
+func tail(path string, lines int) (string, error) {
+	const most = 16 << 10
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	from := max(0, info.Size()-most)
+	data, err := io.ReadAll(io.NewSectionReader(file, from, most))
+	if err != nil {
+		return "", err
+	}
+	all := strings.Split(string(bytes.TrimRight(data, "\n")), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n"), nil
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// description is what "serve -o json" prints when the cluster is ready, and
+// what "up" remembers.
+type description struct {
+	PID        int           `json:"pid"` // of the launcher
+	Dir        string        `json:"dir"` // everything of this cluster; logs are in logs/
+	Kubeconfig string        `json:"kubeconfig"`
+	APIServer  string        `json:"apiserver"` // URL
+	CAFile     string        `json:"caFile"`
+	Token      string        `json:"token"` // of a member of system:masters
+	S3         s3Description `json:"s3"`
+}
+
+type s3Description struct {
+	Endpoint  string `json:"endpoint"` // URL; buckets are addressed path-style
+	AccessKey string `json:"accessKey"`
+	SecretKey string `json:"secretKey"`
+	Region    string `json:"region"`
+	Dir       string `json:"dir"`              // a directory in it is a bucket
+	CAFile    string `json:"caFile,omitempty"` // when the endpoint is https
+}
+
+func (c *cluster) describe() description {
+	d := description{
+		PID:        os.Getpid(),
+		Dir:        c.files.dir,
+		Kubeconfig: c.files.kubeconfig,
+		APIServer:  c.endpoints.apiserverURL(),
+		CAFile:     c.files.ca,
+		Token:      c.endpoints.token,
+		S3: s3Description{
+			Endpoint:  c.endpoints.s3URL(),
+			AccessKey: c.endpoints.accessKey,
+			SecretKey: c.endpoints.secretKey,
+			Region:    s3Region,
+			Dir:       c.files.s3Data,
+		},
+	}
+	if c.endpoints.s3TLS {
+		d.S3.CAFile = c.files.ca
+	}
+	return d
+}
+
+// environment is how a cluster is handed to a command.
+func (d description) environment() []string {
+	env := []string{
+		"KUBECONFIG=" + d.Kubeconfig,
+		"LOCALCLUSTER_S3_ENDPOINT=" + d.S3.Endpoint,
+		"LOCALCLUSTER_S3_ACCESS_KEY=" + d.S3.AccessKey,
+		"LOCALCLUSTER_S3_SECRET_KEY=" + d.S3.SecretKey,
+		"LOCALCLUSTER_S3_REGION=" + d.S3.Region,
+	}
+	if d.S3.CAFile != "" {
+		env = append(env, "LOCALCLUSTER_S3_CA_FILE="+d.S3.CAFile)
+	}
+	return env
+}
+
+// serve runs a cluster until ctx ends or, with -o json, the commands on in do.
+func serve(ctx context.Context, programs map[string]string, o options, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var commands <-chan string
+	if o.output == "json" {
+		// Read from the beginning: whoever started us may end while we start.
+		commands = readLines(in, cancel)
+	}
+
+	c, err := startCluster(ctx, programs, o, os.Stderr)
+	if err != nil {
+		return err
+	}
+	return errors.Join(serveCluster(ctx, c, o, commands, out), c.stop())
+}
+
+func serveCluster(ctx context.Context, c *cluster, o options, commands <-chan string, out io.Writer) error {
+	if o.record != "" {
+		if err := record(o.record, c.describe()); err != nil {
+			return err
+		}
+		defer os.Remove(o.record)
+	}
+	if o.output == "json" {
+		if err := json.NewEncoder(out).Encode(c.describe()); err != nil {
+			return fmt.Errorf("describing the cluster: %w", err)
+		}
+	} else {
+		fmt.Fprintln(out, strings.Join(c.describe().environment(), "\n"))
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case line := <-commands:
+			if err := json.NewEncoder(out).Encode(answer(ctx, c, line)); err != nil {
+				return fmt.Errorf("answering %q: %w", line, err)
+			}
+		}
+	}
+}
+
+// reply answers one command.
+type reply struct {
+	OK    bool   `json:"ok,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+func answer(ctx context.Context, c *cluster, line string) reply {
+	words := strings.Fields(line)
+	if len(words) != 2 {
+		return reply{Error: fmt.Sprintf("cannot read the command %q: want a verb and a component, like %q", line, "restart apiserver")}
+	}
+	if err := c.do(ctx, words[0], words[1]); err != nil {
+		return reply{Error: err.Error()}
+	}
+	return reply{OK: true}
+}
+
+// readLines passes lines on and calls ended at the end of in.
+func readLines(in io.Reader, ended func()) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer ended()
+		for scanner := bufio.NewScanner(in); scanner.Scan(); {
+			lines <- scanner.Text()
+		}
+	}()
+	return lines
+}
+
+// record writes d to path, whole or not at all.
+func record(path string, d description) error {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("describing the cluster: %w", err)
+	}
+	tmp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".cluster-%d", d.PID))
+	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+		return fmt.Errorf("remembering the cluster: %w", err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("remembering the cluster: %w", err)
+	}
+	return nil
+}
