@@ -1,0 +1,11 @@
+// Package proto is the root of the wire contracts between the host and its plugins: one folder per kind and
+// version, the .proto beside the Go generated from it. The comments in the .proto files are the contract.
+//
+//   - velero/ holds the kinds that Velero defines. Names and numbers are fixed by its wire.
+//   - cleat/ will hold the kinds that are ours.
+//
+// `make generate` runs buf in this folder. Start reading at velero/backupitemaction/v1.
+//
+// The messages below velero/ keep Velero's full names, so a Go program that links them cannot link Velero's
+// own generated code: protobuf's registry refuses the second registration of a name.
+package proto
