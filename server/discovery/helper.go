@@ -1,0 +1,78 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	clientdiscovery "k8s.io/client-go/discovery"
+)
+
+// MaxAge is how old a snapshot may be before Snapshot takes a new one.
+const MaxAge = 5 * time.Minute
+
+// Helper takes snapshots of an API server and keeps the last one. It is safe for concurrent use.
+type Helper struct {
+	client clientdiscovery.DiscoveryInterfaceWithContext
+	log    hclog.Logger
+	now    func() time.Time
+
+	mu    sync.Mutex // held while a snapshot is taken, so that callers who come meanwhile share it
+	last  *Snapshot
+	taken time.Time
+}
+
+// New makes a helper over an API server. It does not call the server yet.
+func New(client clientdiscovery.DiscoveryInterface, log hclog.Logger) *Helper {
+	return &Helper{client: clientdiscovery.ToDiscoveryInterfaceWithContext(client), log: log, now: time.Now}
+}
+
+// Snapshot answers the last snapshot if it is younger than MaxAge, else a new one.
+func (h *Helper) Snapshot(ctx context.Context) (*Snapshot, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.last != nil && h.now().Sub(h.taken) < MaxAge {
+		return h.last, nil
+	}
+	return h.refresh(ctx)
+}
+
+// Refresh takes a new snapshot, e.g. after custom resource definitions were created. Groups that
+// cannot be discovered (an aggregated API server that is down) are left out and named in the
+// snapshot's warnings; any other failure is an error, and the last snapshot stays.
+func (h *Helper) Refresh(ctx context.Context) (*Snapshot, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refresh(ctx)
+}
+
+func (h *Helper) refresh(ctx context.Context) (*Snapshot, error) {
+	groups, lists, err := h.client.ServerGroupsAndResourcesWithContext(ctx)
+	warnings, err := failedGroups(err)
+	if err != nil {
+		return nil, fmt.Errorf("discover the resources of the API server: %w", err)
+	}
+	for _, w := range warnings {
+		h.log.Warn(w)
+	}
+	h.last, h.taken = NewSnapshot(groups, lists, warnings...), h.now()
+	return h.last, nil
+}
+
+// failedGroups turns the error of a discovery that failed for some groups only into warnings.
+func failedGroups(err error) ([]string, error) {
+	var partial *clientdiscovery.ErrGroupDiscoveryFailed
+	if !errors.As(err, &partial) {
+		return nil, err
+	}
+	var warnings []string
+	for gv, cause := range partial.Groups {
+		warnings = append(warnings, fmt.Sprintf("API group %s could not be discovered, its objects are left out: %v", gv, cause))
+	}
+	slices.Sort(warnings)
+	return warnings, nil
+}

@@ -1,0 +1,147 @@
+package filter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Namespaces is a namespace filter made concrete for the namespaces that exist: in the cluster for a
+// backup, in the archive for a restore.
+type Namespaces struct {
+	names    Names
+	nothing  bool // globs were expanded and no include is left
+	expanded bool
+	missing  []string
+	existing []string
+}
+
+// NewNamespaces makes the filter. Globs are expanded to the existing namespaces they match, unless the
+// includes are empty or hold "*"; then excluded globs are matched as they are. Includes that expand
+// to nothing include nothing. Patterns are checked with CheckNamespacePattern.
+func NewNamespaces(includes, excludes, existing []string) (Namespaces, error) {
+	for _, list := range [][]string{includes, excludes} {
+		for _, pattern := range list {
+			if err := CheckNamespacePattern(pattern); err != nil {
+				return Namespaces{}, err
+			}
+		}
+	}
+	ns := Namespaces{existing: slices.Clone(existing)}
+	if len(includes) > 0 && !slices.Contains(includes, "*") {
+		ns.missing = missing(includes, existing)
+		if slices.ContainsFunc(includes, IsGlob) || slices.ContainsFunc(excludes, IsGlob) {
+			var err error
+			if includes, err = expand(includes, existing); err != nil {
+				return Namespaces{}, err
+			}
+			if excludes, err = expand(excludes, existing); err != nil {
+				return Namespaces{}, err
+			}
+			ns.expanded, ns.nothing = true, len(includes) == 0
+		}
+	}
+	var err error
+	ns.names, err = NewNames(includes, excludes)
+	return ns, err
+}
+
+// Match says whether the namespace is included. The empty name is that of cluster-scoped objects, which a
+// namespace filter says nothing about: ask Everything instead.
+func (n Namespaces) Match(name string) bool { return !n.nothing && n.names.Match(name) }
+
+// Everything says whether every namespace is included, those that do not exist yet as well.
+func (n Namespaces) Everything() bool { return !n.nothing && n.names.Everything() }
+
+// All says whether every namespace is included that no exclude names.
+func (n Namespaces) All() bool {
+	return !n.nothing && (len(n.names.Includes()) == 0 || n.names.includes.all)
+}
+
+// Expanded says whether globs were expanded.
+func (n Namespaces) Expanded() bool { return n.expanded }
+
+// Missing are the includes that name, without a glob, a namespace that does not exist.
+func (n Namespaces) Missing() []string { return n.missing }
+
+// List is every existing namespace that the filter includes, in the order in which they were given.
+func (n Namespaces) List() []string {
+	var list []string
+	for _, name := range n.existing {
+		if n.Match(name) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// CheckNamespacePattern says what is wrong with a namespace name or pattern. Patterns are made of
+// "*", "?" and "[abc]"; braces, negation, alternatives and "**" are not supported.
+func CheckNamespacePattern(pattern string) error {
+	var problem error
+	switch {
+	case strings.ContainsAny(pattern, "|()!{},"):
+		problem = errors.New(`must not contain any of | ( ) ! { } ,`)
+	case strings.Contains(pattern, "**"):
+		problem = errors.New(`must not contain "**"`)
+	default:
+		problem = checkBrackets(pattern)
+	}
+	if problem != nil {
+		return fmt.Errorf("namespace pattern %q: %w; use *, ? and [abc]", pattern, problem)
+	}
+	return nil
+}
+
+func checkBrackets(pattern string) error {
+	for rest := pattern; ; {
+		open, stray := strings.IndexByte(rest, '['), strings.IndexByte(rest, ']')
+		if open < 0 && stray < 0 {
+			return nil
+		}
+		if open < 0 || stray >= 0 && stray < open {
+			return errors.New(`has a "]" without a "["`)
+		}
+		length := strings.IndexByte(rest[open:], ']')
+		switch {
+		case length < 0:
+			return errors.New(`has a "[" without a "]"`)
+		case length == 1:
+			return errors.New(`has an empty "[]"`)
+		}
+		rest = rest[open+length+1:]
+	}
+}
+
+func missing(includes, existing []string) []string {
+	var absent []string
+	for _, name := range includes {
+		if name != "" && !IsGlob(name) && !slices.Contains(existing, name) && !slices.Contains(absent, name) {
+			absent = append(absent, name)
+		}
+	}
+	return absent
+}
+
+// expand replaces each glob by the existing names that it matches.
+func expand(patterns, existing []string) ([]string, error) {
+	var names []string
+	for _, pattern := range patterns {
+		if !IsGlob(pattern) {
+			names = append(names, pattern)
+			continue
+		}
+		one, err := newList([]string{pattern})
+		if err != nil {
+			return nil, fmt.Errorf("namespace %w", err)
+		}
+		for _, name := range existing {
+			if one.match(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
