@@ -238,7 +238,7 @@ type ExecRestoreHook struct {
 	// +kubebuilder:validation:MinItems=1
 	Command []string `json:"command"`
 
-	// OnError says whether a failing command ends the hooks of the pod. Empty means Fail.
+	// OnError says whether a failing command ends the hooks of the pod. Empty means Continue.
 	// +optional
 	OnError HookErrorMode `json:"onError,omitempty"`
 

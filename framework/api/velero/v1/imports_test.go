@@ -1,0 +1,25 @@
+package v1_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPluginsThatImportTheTypesStaySmall(t *testing.T) {
+	t.Parallel()
+	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	require.NoError(t, err)
+	packages := strings.Fields(string(output))
+	require.Contains(t, packages, "k8s.io/apimachinery/pkg/runtime")
+	for _, path := range packages {
+		for _, banned := range []string{
+			"k8s.io/api/", "k8s.io/client-go/", "sigs.k8s.io/controller-runtime/", "k8s.io/apiextensions-apiserver/",
+			"github.com/cleat-dev/cleat/framework/api/velero/crds",
+		} {
+			require.False(t, strings.HasPrefix(path, banned), "%s is linked", path)
+		}
+	}
+}
