@@ -1,0 +1,115 @@
+package world
+
+import (
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/examples/controlplane"
+)
+
+var plane controlplane.Shared
+
+func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
+
+func TestDemoWorldIsAsLargeAsPromised(t *testing.T) {
+	t.Parallel()
+	objects := Build(Demo("demo"))
+	kinds := map[string]bool{}
+	largest := 0
+	for _, o := range objects {
+		kinds[o.GetKind()] = true
+		data, _, err := unstructured.NestedString(o.Object, "data", "blob")
+		require.NoError(t, err)
+		largest = max(largest, len(data))
+	}
+	require.GreaterOrEqual(t, len(objects), 3000)
+	require.GreaterOrEqual(t, len(kinds), 25)
+	require.Equal(t, 900<<10, largest)
+}
+
+// Every field that a restore could lose is noticed, and every legitimate change is not.
+func TestCompareSeesWhatChangedAndNothingElse(t *testing.T) {
+	t.Parallel()
+	base := func() *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: fields{
+			"apiVersion": "v1", "kind": "Service",
+			"metadata": fields{
+				"name": "s", "namespace": "n", "uid": "u1", "resourceVersion": "1", "generation": int64(1),
+				"labels": fields{"app": "x"}, "finalizers": []any{"a/b"},
+				"managedFields": []any{fields{"manager": "helm", "operation": "Update", "apiVersion": "v1", "time": "2020-01-01T00:00:00Z",
+					"fieldsType": "FieldsV1", "fieldsV1": fields{"f:metadata": fields{"f:labels": fields{"f:app": fields{}}}, "f:spec": fields{"f:type": fields{}}}}},
+			},
+			"spec":   fields{"type": "ClusterIP", "clusterIP": "10.0.0.1", "ports": []any{fields{"port": int64(80), "nodePort": int64(30000)}}},
+			"status": fields{"loadBalancer": fields{}},
+		}}
+	}
+	set := func(value any, path ...string) func(*unstructured.Unstructured) {
+		return func(u *unstructured.Unstructured) {
+			require.NoError(t, unstructured.SetNestedField(u.Object, value, path...))
+		}
+	}
+	tests := map[string]struct {
+		change func(*unstructured.Unstructured)
+		want   []string
+	}{
+		"uid":            {set("u2", "metadata", "uid"), nil},
+		"version":        {set("9", "metadata", "resourceVersion"), nil},
+		"cluster IP":     {set("10.0.0.9", "spec", "clusterIP"), nil},
+		"restore label":  {set("r", "metadata", "labels", "velero.io/restore-name"), nil},
+		"status":         {set("x", "status", "phase"), nil},
+		"owner":          {func(u *unstructured.Unstructured) { u.SetOwnerReferences([]metav1.OwnerReference{{Name: "o"}}) }, nil},
+		"label":          {set("y", "metadata", "labels", "app"), []string{"metadata.labels.app"}},
+		"new annotation": {set("y", "metadata", "annotations", "k"), []string{"metadata.annotations"}},
+		"finalizer lost": {func(u *unstructured.Unstructured) { u.SetFinalizers(nil) }, []string{"metadata.finalizers"}},
+		"spec":           {set("NodePort", "spec", "type"), []string{"spec.type"}},
+		"owner of field": {func(u *unstructured.Unstructured) {
+			entries := u.GetManagedFields()
+			entries[0].Manager = "somebody"
+			u.SetManagedFields(entries)
+		}, []string{"metadata.managedFields"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, after := base(), base()
+			tt.change(after)
+			var got []string
+			for _, d := range Compare(Snapshot{"k": before}, Snapshot{"k": after}) {
+				got = append(got, d.Path)
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+	require.Len(t, Compare(Snapshot{"k": base()}, Snapshot{}), 1, "a missing object is a difference")
+	require.Len(t, Compare(Snapshot{}, Snapshot{"k": base()}), 1, "an object too many is a difference")
+}
+
+func TestWorldIsCreatedRememberedAndDeleted(t *testing.T) {
+	t.Parallel()
+	c, err := NewClient(plane.Get(t).Kubeconfig)
+	require.NoError(t, err)
+	spec := Spec{Prefix: "small", Namespaces: 2, ConfigMaps: 12, Secrets: 2, Large: 1, LargeBytes: 900 << 10}
+	objects := Build(spec)
+
+	var done atomic.Int64
+	require.NoError(t, c.Create(t.Context(), objects, &done))
+	require.EqualValues(t, len(objects), done.Load())
+
+	before, err := c.Settled(t.Context(), spec)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(before), len(objects))
+	require.GreaterOrEqual(t, before.Kinds(), 25)
+	after, err := c.Snapshot(t.Context(), spec)
+	require.NoError(t, err)
+	require.Empty(t, Compare(before, after))
+
+	require.NoError(t, c.Delete(t.Context(), objects))
+	gone, err := c.Snapshot(t.Context(), spec)
+	require.NoError(t, err)
+	require.Empty(t, gone)
+}
