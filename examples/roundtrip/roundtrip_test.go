@@ -1,0 +1,57 @@
+package roundtrip
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/examples/controlplane"
+	"github.com/cleat-dev/cleat/examples/world"
+)
+
+var plane controlplane.Shared
+
+func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
+
+// The demo's job: what is deleted comes back as it was, through an external plugin and S3.
+func TestAcceptSpine_RoundTrip(t *testing.T) {
+	t.Parallel()
+	cluster := plane.Get(t)
+	dir := t.TempDir()
+	build(t, filepath.Join(dir, "cleat"), "./server/cmd/cleat")
+	build(t, filepath.Join(dir, "plugins", "first-plugin"), "./examples/first-plugin")
+	work := filepath.Join(dir, "work")
+	require.NoError(t, os.Mkdir(work, 0o700))
+
+	report, err := Run(t.Context(), Options{
+		Cleat: filepath.Join(dir, "cleat"), PluginDir: filepath.Join(dir, "plugins"), Kubeconfig: cluster.Kubeconfig,
+		S3: cluster.S3, Bucket: cluster.NewBucket(t, "roundtrip"), WorkDir: work,
+		World: world.Demo("trip"), Out: logWriter{t},
+	})
+	require.NoError(t, err)
+	for _, d := range report.Differences {
+		t.Error(d)
+	}
+	require.GreaterOrEqual(t, report.Objects, 3000)
+	require.GreaterOrEqual(t, report.Kinds, 25)
+	require.Positive(t, report.Marked, "the example plugin was not called")
+}
+
+func build(t *testing.T, out, pkg string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", out, pkg)
+	cmd.Dir = "../.."
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(output))
+}
+
+type logWriter struct{ t *testing.T }
+
+func (w logWriter) Write(p []byte) (int, error) {
+	w.t.Log(fmt.Sprintf("%s", p))
+	return len(p), nil
+}
