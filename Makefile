@@ -1,0 +1,78 @@
+# Everything that cleat needs is built from pinned Go modules into a cache outside the tree.
+# `make help` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cleat
+TOOLS := $(CACHE)/tools
+BIN   := bin
+
+BUF                := github.com/bufbuild/buf/cmd/buf@v1.65.0
+PROTOC_GEN_GO      := google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
+PROTOC_GEN_GO_GRPC := google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
+CONTROLLER_GEN     := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.21.0
+GOLANGCI_LINT      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
+
+# $(call tool,NAME,MODULE) is the path of an installed tool; $(call install,...) installs it once per version.
+tool    = $(TOOLS)/$(1)-$(lastword $(subst @, ,$(2)))/$(1)
+install = test -x $(call tool,$(1),$(2)) || { echo "building $(1) ($(lastword $(subst @, ,$(2)))), once"; \
+	GOBIN=$(dir $(call tool,$(1),$(2))) GOFLAGS= go install $(2); }
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the cleat binary and the example plugin into bin/
+	@echo "building cleat and the example plugin"
+	@mkdir -p $(BIN)/plugins
+	@go build -o $(BIN)/cleat ./server/cmd/cleat
+	@go build -o $(BIN)/plugins/first-plugin ./examples/first-plugin
+
+.PHONY: cluster
+cluster: ## build the control plane of tests and demo (the first time takes some ten minutes)
+	@cd examples/localcluster && go run . build
+
+.PHONY: demo
+demo: cluster build ## back up, delete, restore and compare some 3,000 objects, on a cluster of its own
+	@go run ./examples/demo -cleat $(BIN)/cleat -plugins $(BIN)/plugins
+
+.PHONY: test
+test: cluster ## run all tests, with a real API server, a real S3 server and real plugin processes
+	@echo "building and running the tests"
+	@go test -race -timeout 30m ./...
+	@cd examples/localcluster && go test -timeout 10m ./...
+
+ONLY ?=
+.PHONY: bench
+bench: cluster build ## measure (ONLY=NAME for one), lines "BENCH <name> <value>"
+	@go run ./server/bench -cleat $(BIN)/cleat -only "$(ONLY)"
+
+.PHONY: lint
+lint: ## golangci-lint, with the import rules of the house
+	@$(call install,golangci-lint,$(GOLANGCI_LINT))
+	@$(call tool,golangci-lint,$(GOLANGCI_LINT)) run ./...
+
+.PHONY: generate
+generate: ## protos, deep copies and CRDs from their sources
+	@$(call install,buf,$(BUF))
+	@$(call install,protoc-gen-go,$(PROTOC_GEN_GO))
+	@$(call install,protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC))
+	@$(call install,controller-gen,$(CONTROLLER_GEN))
+	@cd proto && export PATH="$(dir $(call tool,protoc-gen-go,$(PROTOC_GEN_GO))):$(dir $(call tool,protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC))):$$PATH" && \
+		$(call tool,buf,$(BUF)) lint && $(call tool,buf,$(BUF)) generate
+	@$(call tool,controller-gen,$(CONTROLLER_GEN)) object crd paths=./framework/api/... output:crd:artifacts:config=framework/api/velero/crds
+
+.PHONY: fuzz
+FUZZTIME ?= 20s
+fuzz: ## run every fuzz target for FUZZTIME (20s)
+	@grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
+		grep -oE '^func Fuzz[A-Za-z0-9_]*' "$$file" | sed 's/func //' | while read -r target; do \
+			echo "$$target"; (cd "$$(dirname "$$file")" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) . </dev/null); \
+		done; done
+
+.PHONY: clean
+clean: ## remove what was built in the tree; the cache stays
+	@rm -rf $(BIN)
