@@ -1,0 +1,65 @@
+package v1
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
+)
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[BackupItemAction]) {
+	backupitemactionv1.RegisterBackupItemActionServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the actions of a process on the wire.
+type server struct {
+	backupitemactionv1.UnimplementedBackupItemActionServer
+	handlers *framework.Handlers[BackupItemAction]
+	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
+}
+
+func (s *server) AppliesTo(ctx context.Context, req *backupitemactionv1.BackupItemActionAppliesToRequest) (*backupitemactionv1.BackupItemActionAppliesToResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	selector, err := action.AppliesTo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &backupitemactionv1.BackupItemActionAppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
+}
+
+func (s *server) Execute(ctx context.Context, req *backupitemactionv1.ExecuteRequest) (*backupitemactionv1.ExecuteResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	item, err := wire.DecodeItem("item", req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	backup, err := s.backups.Get("backup", req.GetBackup())
+	if err != nil {
+		return nil, err
+	}
+	output, err := action.Execute(ctx, &ExecuteInput{Item: item, Backup: backup})
+	if err != nil {
+		return nil, err
+	}
+	if output == nil {
+		output = &ExecuteOutput{}
+	}
+	updated, err := wire.EncodeUpdated(output.UpdatedItem, req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	return &backupitemactionv1.ExecuteResponse{
+		Item:            updated,
+		AdditionalItems: wire.Identifiers(output.AdditionalItems),
+	}, nil
+}

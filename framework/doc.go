@@ -1,0 +1,23 @@
+// Package framework is what the author of a plugin imports. A plugin is a program whose main hands its
+// implementations to Serve:
+//
+//	func main() {
+//		framework.Serve(
+//			biav1.Register("example.io/stamp", newStamp),
+//			riav1.Register("example.io/unstamp", newUnstamp),
+//		)
+//	}
+//
+// Each kind of plugin is a Go interface in a package of its own, framework/<kind>/<version>, with a
+// Register function. This package knows none of them: it holds what they share.
+//
+//   - registration.go: what a Registration is, kind.go: how a kind looks up its implementations
+//   - register.go: RegisterAll puts them on any gRPC registrar; serve.go: Serve makes them a process
+//   - guard.go: panics and errors become gRPC statuses there, once for all kinds
+//   - stack.go, log.go, flags.go, lister.go: error locations, log lines, command line, the plugin's list
+//
+// A plugin built on this package runs in this project's server and in stock Velero.
+//
+// The package and those below it import the protos, go-plugin, gRPC and apimachinery: neither client-go
+// nor k8s.io/api, neither controller-runtime nor the server. Start reading at registration.go.
+package framework

@@ -1,0 +1,31 @@
+package wire
+
+import (
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+// Identifiers is ids as they are sent.
+func Identifiers(ids []framework.ResourceIdentifier) []*shared.ResourceIdentifier {
+	if len(ids) == 0 {
+		return nil
+	}
+	sent := make([]*shared.ResourceIdentifier, 0, len(ids))
+	for _, id := range ids {
+		sent = append(sent, &shared.ResourceIdentifier{
+			Group: id.Group, Resource: id.Resource, Namespace: id.Namespace, Name: id.Name,
+		})
+	}
+	return sent
+}
+
+// Selector is selector as it is sent.
+func Selector(selector framework.ResourceSelector) *shared.ResourceSelector {
+	return &shared.ResourceSelector{
+		IncludedNamespaces: selector.IncludedNamespaces,
+		ExcludedNamespaces: selector.ExcludedNamespaces,
+		IncludedResources:  selector.IncludedResources,
+		ExcludedResources:  selector.ExcludedResources,
+		Selector:           selector.LabelSelector,
+	}
+}

@@ -1,0 +1,76 @@
+package framework
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// A Registration is one implementation under one name. The Register function of a kind's package makes it,
+// Serve and RegisterAll take it.
+type Registration interface {
+	// Kind is the kind's name on the wire, "BackupItemAction".
+	Kind() string
+	// Name is the plugin's name, "example.io/stamp".
+	Name() string
+	// addTo is what keeps a registration typed: each adds itself to the service of its kind.
+	addTo(catalog *catalog) error
+}
+
+// Register makes the Registration of an implementation of kind. newHandler is called at most once at a time
+// and not before the first call for name; what it returns serves all later calls of the process, which come
+// concurrently. When it fails, the call that needed it fails with its error, and the next call tries again:
+// what was missing may have appeared by then.
+func Register[H any](kind Kind[H], name string, newHandler func(hclog.Logger) (H, error)) Registration {
+	return registration[H]{kind: kind, name: name, newHandler: newHandler}
+}
+
+type registration[H any] struct {
+	kind       Kind[H]
+	name       string
+	newHandler func(hclog.Logger) (H, error)
+}
+
+func (r registration[H]) Kind() string { return r.kind.Wire }
+func (r registration[H]) Name() string { return r.name }
+
+func (r registration[H]) addTo(catalog *catalog) error {
+	if err := ValidateName(r.name); err != nil {
+		return err
+	}
+	if r.newHandler == nil {
+		return errors.New("the function that makes the handler is nil")
+	}
+	known, ok := catalog.services[r.kind.Wire]
+	if !ok {
+		known = &kindService[H]{kind: r.kind, handlers: newHandlers[H](r.kind.Wire)}
+		catalog.services[r.kind.Wire] = known
+	}
+	service, ok := known.(*kindService[H])
+	if !ok {
+		return fmt.Errorf("kind is registered with two different Go interfaces, %T and %T", known, service)
+	}
+	return service.handlers.add(r.name, r.newHandler, catalog.log.With("plugin", r.name))
+}
+
+// catalog is all that a process serves, by kind.
+type catalog struct {
+	log      hclog.Logger
+	services map[string]service
+}
+
+// newCatalog sorts regs into kinds. It reports everything that is wrong with them at once.
+func newCatalog(log hclog.Logger, regs []Registration) (*catalog, error) {
+	if len(regs) == 0 {
+		return nil, errors.New("nothing is registered, so there is nothing to serve")
+	}
+	c := &catalog{log: log, services: map[string]service{}}
+	var problems []error
+	for _, reg := range regs {
+		if err := reg.addTo(c); err != nil {
+			problems = append(problems, fmt.Errorf("register %s %q: %w", reg.Kind(), reg.Name(), err))
+		}
+	}
+	return c, errors.Join(problems...)
+}

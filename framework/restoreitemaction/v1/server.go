@@ -1,0 +1,78 @@
+package v1
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+	restoreitemactionv1 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v1"
+)
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[RestoreItemAction]) {
+	restoreitemactionv1.RegisterRestoreItemActionServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the actions of a process on the wire.
+type server struct {
+	restoreitemactionv1.UnimplementedRestoreItemActionServer
+	handlers *framework.Handlers[RestoreItemAction]
+	restores wire.Decoded[velerov1.Restore, *velerov1.Restore]
+}
+
+func (s *server) AppliesTo(ctx context.Context, req *restoreitemactionv1.RestoreItemActionAppliesToRequest) (*restoreitemactionv1.RestoreItemActionAppliesToResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	selector, err := action.AppliesTo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &restoreitemactionv1.RestoreItemActionAppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
+}
+
+func (s *server) Execute(ctx context.Context, req *restoreitemactionv1.RestoreItemActionExecuteRequest) (*restoreitemactionv1.RestoreItemActionExecuteResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	input, err := s.input(req)
+	if err != nil {
+		return nil, err
+	}
+	output, err := action.Execute(ctx, input)
+	if err != nil {
+		return nil, err
+	}
+	if output == nil {
+		output = &ExecuteOutput{}
+	}
+	updated, err := wire.EncodeUpdated(output.UpdatedItem, req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	return &restoreitemactionv1.RestoreItemActionExecuteResponse{
+		Item:            updated,
+		AdditionalItems: wire.Identifiers(output.AdditionalItems),
+		SkipRestore:     output.SkipRestore,
+	}, nil
+}
+
+func (s *server) input(req *restoreitemactionv1.RestoreItemActionExecuteRequest) (*ExecuteInput, error) {
+	item, err := wire.DecodeItem("item", req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	fromBackup, err := wire.DecodeItem("itemFromBackup", req.GetItemFromBackup())
+	if err != nil {
+		return nil, err
+	}
+	restore, err := s.restores.Get("restore", req.GetRestore())
+	if err != nil {
+		return nil, err
+	}
+	return &ExecuteInput{Item: item, ItemFromBackup: fromBackup, Restore: restore}, nil
+}

@@ -1,0 +1,69 @@
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+)
+
+// Serve is a plugin's main: it serves regs to the host that started the process and returns when the host
+// is done with it. The host's command line is understood as far as ParseFlags does.
+//
+// Mistakes in regs (a bad name, a name twice, nothing at all) end the process with status 1 and say on
+// stderr what is wrong with which; so does starting the program by hand. Handlers must not write to
+// stdout before Serve is called, the handshake goes there.
+func Serve(regs ...Registration) {
+	config, err := serveConfig(os.Args[1:], os.Stderr, regs)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[0], err)
+		os.Exit(1)
+	}
+	plugin.Serve(config)
+}
+
+// serveConfig prepares all that can go wrong before the handshake.
+func serveConfig(args []string, stderr io.Writer, regs []Registration) (*plugin.ServeConfig, error) {
+	log := newLogger(stderr, ParseFlags(args).LogLevel)
+	c, err := newCatalog(log, regs)
+	if err != nil {
+		return nil, err
+	}
+	return &plugin.ServeConfig{
+		HandshakeConfig: Handshake(),
+		Plugins:         plugin.PluginSet{"all kinds": &servedCatalog{catalog: c}},
+		GRPCServer:      newGRPCServer,
+		Logger:          log,
+	}, nil
+}
+
+// newGRPCServer lifts gRPC's limit of 4 MiB on what is received: an item and a backup travel in one message,
+// and each alone may have up to 1.5 MiB in etcd, more once decoded from protobuf.
+func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
+	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32))...)
+}
+
+// servedCatalog is go-plugin's view of a catalog. One of it serves all kinds: the names in go-plugin's set
+// never reach the wire, the gRPC services do.
+type servedCatalog struct {
+	plugin.NetRPCUnsupportedPlugin
+	catalog *catalog
+}
+
+var _ plugin.GRPCPlugin = (*servedCatalog)(nil)
+
+// GRPCServer implements plugin.GRPCPlugin.
+func (s *servedCatalog) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error {
+	s.catalog.bind(server)
+	return nil
+}
+
+// GRPCClient implements plugin.GRPCPlugin, which asks for both sides; this one is the server's.
+func (s *servedCatalog) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("the plugin's side of a connection has no client")
+}

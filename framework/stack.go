@@ -1,0 +1,111 @@
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+// maxFrames is how much of a stack is recorded and sent.
+const maxFrames = 32
+
+// Errorf is fmt.Errorf that also remembers where it was called. The host logs that place (error.file,
+// error.function) when a call fails with the error or with one that wraps it.
+func Errorf(format string, args ...any) error {
+	return &locatedError{error: fmt.Errorf(format, args...), callers: callers()}
+}
+
+// WithStack makes err remember where WithStack was called; see Errorf. nil stays nil.
+func WithStack(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &locatedError{error: err, callers: callers()}
+}
+
+// locatedError is an error and the place that made it.
+type locatedError struct {
+	error
+	callers []uintptr // as runtime.Callers gives them
+}
+
+func (e *locatedError) Unwrap() error { return e.error }
+
+// callers is the stack of the caller of the exported function that calls it.
+func callers() []uintptr {
+	pcs := make([]uintptr, maxFrames)
+	return pcs[:runtime.Callers(3, pcs)]
+}
+
+// frames is the place where the innermost error of err's chain was made, as far as any of them knows.
+func frames(err error) []*shared.StackFrame {
+	var innermost []uintptr
+	for ; err != nil; err = errors.Unwrap(err) {
+		if pcs := callersOf(err); len(pcs) > 0 {
+			innermost = pcs
+		}
+	}
+	return resolve(innermost)
+}
+
+// callersOf is what err itself knows of its place. Beside our own errors it understands those of
+// github.com/pkg/errors, which plugins written for Velero use, without linking that module: their method
+// StackTrace returns a slice of program counters.
+func callersOf(err error) []uintptr {
+	if located, ok := err.(*locatedError); ok { //nolint:errorlint // the chain is walked by the caller
+		return located.callers
+	}
+	method := reflect.ValueOf(err).MethodByName("StackTrace")
+	if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
+		return nil
+	}
+	trace := method.Type().Out(0)
+	if trace.Kind() != reflect.Slice || trace.Elem().Kind() != reflect.Uintptr {
+		return nil
+	}
+	var pcs []uintptr
+	for _, pc := range method.Call(nil)[0].Seq2() {
+		pcs = append(pcs, uintptr(pc.Uint()))
+	}
+	return pcs[:min(len(pcs), maxFrames)]
+}
+
+// panicFrames is the stack from the place that panicked. Called while the panic is being recovered.
+func panicFrames() []*shared.StackFrame {
+	pcs := make([]uintptr, 2*maxFrames)
+	all := resolve(pcs[:runtime.Callers(1, pcs)])
+	for i, frame := range all {
+		if frame.GetFunction() != "runtime.gopanic" {
+			continue
+		}
+		all = all[i+1:]
+		break
+	}
+	for len(all) > 0 && strings.HasPrefix(all[0].GetFunction(), "runtime.") {
+		all = all[1:] // a nil dereference and its like panic inside the runtime
+	}
+	return all[:min(len(all), maxFrames)]
+}
+
+func resolve(pcs []uintptr) []*shared.StackFrame {
+	if len(pcs) == 0 {
+		return nil
+	}
+	var resolved []*shared.StackFrame
+	iterator := runtime.CallersFrames(pcs)
+	for {
+		frame, more := iterator.Next()
+		if frame.Function != "" || frame.File != "" {
+			resolved = append(resolved, &shared.StackFrame{
+				File: frame.File, Line: int32(min(frame.Line, 1<<31-1)), Function: frame.Function,
+			})
+		}
+		if !more {
+			return resolved
+		}
+	}
+}
