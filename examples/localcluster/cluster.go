@@ -39,7 +39,7 @@ type cluster struct {
 // on an error nothing is left behind. What happens to the components later,
 // without being asked for, is told to messages.
 func startCluster(ctx context.Context, programs map[string]string, o options, messages io.Writer) (*cluster, error) {
-	if err := sweep(); err != nil {
+	if err := sweep(os.TempDir()); err != nil {
 		fmt.Fprintf(messages, "localcluster: %v\n", err) // others' remains do not stop us
 	}
 	for attempt := 1; ; attempt++ {
@@ -51,7 +51,7 @@ func startCluster(ctx context.Context, programs map[string]string, o options, me
 }
 
 func tryStartCluster(ctx context.Context, programs map[string]string, o options, messages io.Writer) (*cluster, error) {
-	f, lock, err := newDir()
+	f, lock, err := newDir(os.TempDir())
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func (c *cluster) start(ctx context.Context, it *component) (err error) {
 	}
 	it.process = p
 
-	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("not ready within %s", readyTimeout))
-	defer cancel()
+	timeout := time.NewTimer(readyTimeout)
+	defer timeout.Stop()
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
 	for {
@@ -136,8 +136,10 @@ func (c *cluster) start(ctx context.Context, it *component) (err error) {
 			}
 			return fmt.Errorf("%s ended before it was ready (%v), %s", it.name, p.err, words)
 		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("gave up waiting for %s: %w", it.name, context.Cause(ctx)), p.kill())
+		case <-timeout.C:
 			return errors.Join(
-				fmt.Errorf("%s did not start: %w; asked whether it is ready: %w; %s", it.name, context.Cause(ctx), err, p.lastWords()),
+				fmt.Errorf("%s is not ready after %s: %w; %s", it.name, readyTimeout, err, p.lastWords()),
 				p.kill())
 		case <-tick.C:
 		}
@@ -177,11 +179,11 @@ func (c *cluster) do(ctx context.Context, verb, name string) error {
 	}
 	switch verb {
 	case "stop":
-		return it.process.stop()
+		return it.process.stop(it.grace)
 	case "kill":
 		return it.process.kill()
 	default:
-		if err := it.process.stop(); err != nil {
+		if err := it.process.stop(it.grace); err != nil {
 			return err
 		}
 		return c.start(ctx, it)
@@ -198,10 +200,10 @@ func (c *cluster) stop() error {
 			continue
 		}
 		if it.name == s3 {
-			beside.Go(func() { errs[i] = it.process.stop() })
+			beside.Go(func() { errs[i] = it.process.stop(it.grace) })
 			continue
 		}
-		errs[i] = it.process.stop()
+		errs[i] = it.process.stop(it.grace)
 	}
 	beside.Wait()
 	c.spawner.close()

@@ -32,7 +32,8 @@ type component struct {
 	args    []string
 	env     []string
 	ready   func(context.Context) error
-	process *process // nil until it is started for the first time
+	grace   time.Duration // how long it may take to stop when asked, before it is killed
+	process *process      // nil until it is started for the first time
 }
 
 // s3Region is the region that the S3 server accepts.
@@ -84,7 +85,9 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 		{
 			// etcd listens on a socket in the cluster's own directory: it cannot
 			// be mistaken for that of another cluster, and costs no port.
-			name: etcd, program: programs[progEtcd], env: env,
+			// It would wait for the watches of a running API server, with nothing to
+			// gain: what it has written is safe from its own death.
+			name: etcd, program: programs[progEtcd], env: env, grace: 2 * time.Second,
 			args: []string{
 				"--data-dir=" + f.etcdData,
 				"--listen-client-urls=unix://" + f.etcdSocket,
@@ -99,7 +102,7 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 			},
 		},
 		{
-			name: apiserver, program: programs[progAPIServer], env: env,
+			name: apiserver, program: programs[progAPIServer], env: env, grace: stopGrace,
 			args: append([]string{
 				"--etcd-servers=unix://" + f.etcdSocket,
 				"--bind-address=127.0.0.1",
@@ -111,6 +114,7 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 				"--token-auth-file=" + f.tokens,
 				"--authorization-mode=RBAC",
 				"--allow-privileged=true",
+				"--shutdown-send-retry-after=true", // drains requests, then gives watches two seconds and not a minute
 				"--service-cluster-ip-range=10.98.0.0/16",
 				"--service-account-issuer=https://kubernetes.default.svc",
 				"--service-account-key-file=" + f.serviceAccountKey,
@@ -121,7 +125,7 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 			},
 		},
 		{
-			name: kcm, program: programs[progKCM], env: env,
+			name: kcm, program: programs[progKCM], env: env, grace: stopGrace,
 			args: append([]string{
 				"--kubeconfig=" + f.kubeconfig,
 				"--bind-address=127.0.0.1",
@@ -143,7 +147,7 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 			},
 		},
 		{
-			name: s3, program: programs[progS3],
+			name: s3, program: programs[progS3], grace: stopGrace,
 			env: append(env, "ROOT_ACCESS_KEY_ID="+e.accessKey, "ROOT_SECRET_ACCESS_KEY="+e.secretKey),
 			args: func() []string {
 				args := []string{"--quiet", "--keep-alive", "--region=" + s3Region, "--port=" + net.JoinHostPort("127.0.0.1", strconv.Itoa(e.s3Port))}

@@ -30,10 +30,10 @@ func layout(dir string) files {
 	}
 }
 
-// newDir makes the directory of a cluster. The lock that is returned says, as
+// newDir makes the directory of a cluster in root. The lock that is returned says, as
 // long as it is open, that the cluster lives.
-func newDir() (files, *os.File, error) {
-	dir, err := os.MkdirTemp("", dirPattern)
+func newDir(root string) (files, *os.File, error) {
+	dir, err := os.MkdirTemp(root, dirPattern)
 	if err != nil {
 		return files{}, nil, fmt.Errorf("making the cluster's directory: %w", err)
 	}
@@ -70,9 +70,9 @@ func fillDir(f files) (*os.File, error) {
 	return lock, nil
 }
 
-// sweep removes the directories of clusters whose launcher was killed.
-func sweep() error {
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPattern))
+// sweep removes from root the directories of clusters whose launcher was killed.
+func sweep(root string) error {
+	dirs, err := filepath.Glob(filepath.Join(root, dirPattern))
 	if err != nil {
 		return fmt.Errorf("looking for what killed clusters left behind: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// stopGrace is how long a child may take to stop when asked, before it is killed.
+// stopGrace is how long most children may take to stop when asked, before they are killed.
 const stopGrace = 10 * time.Second
 
 // spawner starts children from one thread that lives as long as it is open:
@@ -77,13 +77,13 @@ func (p *process) running() bool {
 	}
 }
 
-// stop asks the child to end, kills it if it takes longer than stopGrace, and
+// stop asks the child to end, kills it if it takes longer than grace, and
 // returns when it has ended.
-func (p *process) stop() error {
+func (p *process) stop(grace time.Duration) error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	timer := time.NewTimer(stopGrace)
+	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-p.done:

@@ -134,7 +134,7 @@ func down(ctx context.Context) error {
 	d, lock, found := s.find()
 	if !found {
 		fmt.Fprintln(os.Stderr, "localcluster: no cluster is up")
-		return errors.Join(sweep(), removeIfThere(s.cluster), removeIfThere(s.log))
+		return errors.Join(sweep(os.TempDir()), removeIfThere(s.cluster), removeIfThere(s.log))
 	}
 	defer lock.Close()
 	if err := syscall.Kill(d.PID, syscall.SIGTERM); err != nil {

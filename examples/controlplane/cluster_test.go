@@ -1,0 +1,277 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	signer "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/stretchr/testify/require"
+)
+
+var plane Shared
+
+func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
+
+// client is an HTTPS client that trusts only the CA of c.
+func client(t *testing.T, caFile string) *http.Client {
+	t.Helper()
+	pem, err := os.ReadFile(caFile)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(pem), "the CA file holds a certificate")
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+}
+
+// call sends a request as the cluster's admin and returns status and body.
+func call(t *testing.T, c *Cluster, method, path, body string) (int, []byte) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, c.APIServer+path, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Authorization", "Bearer "+c.Token)
+	r.Header.Set("Content-Type", "application/json")
+	response, err := client(t, c.CAFile).Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, data
+}
+
+func createConfigMap(t *testing.T, c *Cluster, name string) {
+	t.Helper()
+	status, body := call(t, c, http.MethodPost, "/api/v1/namespaces/default/configmaps",
+		fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"a":"b"}}`, name))
+	require.Equal(t, http.StatusCreated, status, "%s", body)
+}
+
+func TestSharedClusterKeepsObjectsAndIsOneForAllTests(t *testing.T) {
+	t.Parallel()
+	c := plane.Get(t)
+	require.Same(t, c, plane.Get(t))
+
+	createConfigMap(t, c, "kept")
+	status, body := call(t, c, http.MethodGet, "/api/v1/namespaces/default/configmaps", "")
+	require.Equal(t, http.StatusOK, status, "%s", body)
+	var list struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Data     map[string]string
+		}
+	}
+	require.NoError(t, json.Unmarshal(body, &list))
+	found := map[string]map[string]string{}
+	for _, item := range list.Items {
+		found[item.Metadata.Name] = item.Data
+	}
+	require.Equal(t, map[string]string{"a": "b"}, found["kept"])
+	require.Contains(t, found, "kube-root-ca.crt", "the controller manager publishes the CA")
+}
+
+func TestServerHasTheVersionThatIsPinned(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("KUBEBUILDER_ASSETS") != "" {
+		t.Skip("KUBEBUILDER_ASSETS brings its own version")
+	}
+	status, body := call(t, plane.Get(t), http.MethodGet, "/version", "")
+	require.Equal(t, http.StatusOK, status)
+	var version struct{ Major, Minor, GitVersion string }
+	require.NoError(t, json.Unmarshal(body, &version))
+	require.Equal(t, "v1.36.3", version.GitVersion)
+	require.Equal(t, "1.36", version.Major+"."+version.Minor)
+}
+
+func TestRequestWithoutTheTokenIsRefused(t *testing.T) {
+	t.Parallel()
+	c := plane.Get(t)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.APIServer+"/api/v1/secrets", http.NoBody)
+	require.NoError(t, err)
+	response, err := client(t, c.CAFile).Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, http.StatusForbidden, response.StatusCode)
+}
+
+func TestNewBucketIsABucketOfTheServer(t *testing.T) {
+	t.Parallel()
+	c := plane.Get(t)
+	name := c.NewBucket(t, "tests")
+	require.NotEqual(t, name, c.NewBucket(t, "tests"), "each test has a bucket of its own")
+
+	object := c.S3.Endpoint + "/" + name + "/a/b.txt"
+	require.Equal(t, http.StatusOK, s3Call(t, c.S3, http.DefaultClient, http.MethodPut, object, "content"))
+	stored, err := os.ReadFile(filepath.Join(c.S3.Dir, name, "a", "b.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "content", string(stored))
+	require.Equal(t, http.StatusOK, s3Call(t, c.S3, http.DefaultClient, http.MethodGet, object, ""))
+	require.Equal(t, http.StatusNotFound, s3Call(t, c.S3, http.DefaultClient, http.MethodGet, c.S3.Endpoint+"/no-such-bucket/a", ""))
+
+	wrong := c.S3
+	wrong.SecretKey = "wrong"
+	require.Equal(t, http.StatusForbidden, s3Call(t, wrong, http.DefaultClient, http.MethodGet, object, ""))
+}
+
+// s3Call sends a signed request and returns the status of the answer.
+func s3Call(t *testing.T, s S3, client *http.Client, method, url, body string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	sum := sha256.Sum256([]byte(body))
+	r.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sum[:]))
+	keys := aws.Credentials{AccessKeyID: s.AccessKey, SecretAccessKey: s.SecretKey}
+	require.NoError(t, signer.NewSigner().SignHTTP(t.Context(), keys, r, hex.EncodeToString(sum[:]), "s3", s.Region, time.Now()))
+	response, err := client.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+func TestClusterOfItsOwn(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: needs a control plane")
+	}
+	var said bytes.Buffer
+	c, err := Start(t.Context(), Options{S3TLS: true, APIServerFlags: []string{"--max-requests-inflight=77"}, Log: &said})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Stop()) })
+
+	list := func() int {
+		return s3Call(t, c.S3, client(t, c.S3.CAFile), http.MethodGet, c.S3.Endpoint+"/", "")
+	}
+	require.True(t, strings.HasPrefix(c.S3.Endpoint, "https://"), c.S3.Endpoint)
+	require.Equal(t, http.StatusOK, list(), "the certificate is of the CA that the cluster names")
+
+	createConfigMap(t, c, "outlives")
+	for _, do := range [][2]string{
+		{"restart", APIServer}, {"kill", APIServer}, {"start", APIServer},
+		{"kill", Etcd}, {"start", Etcd}, {"restart", ControllerManager}, {"stop", S3Server},
+	} {
+		require.NoError(t, c.Do(t.Context(), do[0], do[1]), "%s %s", do[0], do[1])
+	}
+	_, err = net.Dial("tcp", strings.TrimPrefix(c.S3.Endpoint, "https://"))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED, "a stopped server does not listen")
+	require.NoError(t, c.Do(t.Context(), "start", S3Server))
+	require.Equal(t, http.StatusOK, list())
+
+	for _, wrong := range []struct{ verb, component, says string }{
+		{"start", S3Server, "s3 is running already"},
+		{"start", "kubelet", "unknown component"},
+		{"pause", S3Server, "unknown command"},
+		{"stop s3\nstop", S3Server, "one word each"},
+	} {
+		require.ErrorContains(t, c.Do(t.Context(), wrong.verb, wrong.component), wrong.says)
+	}
+
+	status, body := call(t, c, http.MethodGet, "/api/v1/namespaces/default/configmaps/outlives", "")
+	require.Equal(t, http.StatusOK, status, "%s", body)
+
+	pids := children(t, c.launcher.Process.Pid)
+	require.Len(t, pids, 4)
+	require.NoError(t, c.Stop())
+	require.NoError(t, c.Stop(), "a second stop does nothing")
+	require.NoDirExists(t, c.Dir)
+	for _, pid := range pids {
+		require.False(t, alive(t, pid), "process %d", pid)
+	}
+	require.ErrorContains(t, c.Do(t.Context(), "start", S3Server), "stopped")
+	require.Empty(t, said.String(), "nothing ended by itself")
+}
+
+func TestNothingIsLeftOfALauncherThatWasKilled(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: needs a control plane")
+	}
+	c, err := Start(t.Context(), Options{})
+	require.NoError(t, err)
+	pids := children(t, c.launcher.Process.Pid)
+	require.Len(t, pids, 4)
+	require.NoError(t, c.launcher.Process.Kill())
+	require.ErrorContains(t, c.Stop(), "killed")
+	for _, pid := range pids {
+		require.Eventually(t, func() bool { return !alive(t, pid) }, time.Minute, 10*time.Millisecond)
+	}
+	require.DirExists(t, c.Dir)
+
+	next, err := Start(t.Context(), Options{})
+	require.NoError(t, err)
+	require.NoDirExists(t, c.Dir, "the next start removes the files")
+	require.DirExists(t, plane.Get(t).Dir, "but not those of a cluster that lives")
+	require.NoError(t, next.Stop())
+}
+
+// children are the processes whose parent is pid.
+func children(t *testing.T, pid int) []int {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("looks at /proc")
+	}
+	var found []int
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	require.NoError(t, err)
+	for _, list := range lists {
+		data, err := os.ReadFile(list)
+		require.NoError(t, err)
+		for field := range strings.FieldsSeq(string(data)) {
+			child, err := strconv.Atoi(field)
+			require.NoError(t, err)
+			found = append(found, child)
+		}
+	}
+	return found
+}
+
+// alive reports whether a process runs; one that is dead and not yet waited
+// for does not.
+func alive(t *testing.T, pid int) bool {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, ok := strings.Cut(string(data), ") ")
+	require.True(t, ok, "%s", data)
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+}
+
+func TestStartGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: needs a control plane")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Start(ctx, Options{})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestStartTellsWhyAComponentDidNotStart(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: needs a control plane")
+	}
+	var said bytes.Buffer
+	_, err := Start(t.Context(), Options{APIServerFlags: []string{"--no-such-flag"}, Log: &said})
+	require.ErrorContains(t, err, "apiserver ended before it was ready")
+	require.ErrorContains(t, err, "unknown flag: --no-such-flag")
+}
