@@ -1,0 +1,202 @@
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+const (
+	// maxMetadataSize bounds velero-backup.json. A Backup comes out of etcd, which takes 1.5 MiB.
+	maxMetadataSize = 16 << 20
+
+	// maxArtifactSize bounds an uncompressed JSON artifact, so that a bomb in the bucket cannot take
+	// the server's memory. The resource list of a million items has about 100 MiB.
+	maxArtifactSize = 512 << 20
+)
+
+// EncodeJSON encodes an artifact as Velero does: compact JSON with a trailing newline, gzip'd at the
+// default level.
+func EncodeJSON[T any](value T) (io.Reader, error) {
+	var buffer bytes.Buffer
+	compressed := gzip.NewWriter(&buffer)
+	if err := json.NewEncoder(compressed).Encode(value); err != nil {
+		return nil, fmt.Errorf("encode an artifact of type %T: %w", value, err)
+	}
+	if err := compressed.Close(); err != nil {
+		return nil, fmt.Errorf("compress an artifact of type %T: %w", value, err)
+	}
+	return &buffer, nil
+}
+
+// DecodeJSON reads a JSON artifact of a backup or restore. An artifact that is not there is the zero
+// value of T: all of them are optional.
+func DecodeJSON[T any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (T, error) {
+	var value T
+	body, err := s.Get(ctx, kind, name)
+	if errors.Is(err, ErrNotFound) {
+		return value, nil
+	}
+	if err != nil {
+		return value, err
+	}
+	defer func() { _ = body.Close() }() // only read from
+	limited := &limitedReader{r: body, left: maxArtifactSize, max: maxArtifactSize}
+	if err := json.NewDecoder(limited).Decode(&value); err != nil {
+		var none T
+		return none, fmt.Errorf("decode %s of %q: %w", kind, name, err)
+	}
+	if _, err := io.Copy(io.Discard, limited); err != nil { // to the checksum at the end
+		var none T
+		return none, fmt.Errorf("read %s of %q: %w", kind, name, err)
+	}
+	return value, nil
+}
+
+// PutBackupMetadata stores velero-backup.json, overwriting the one that may be there.
+func (s *Store) PutBackupMetadata(ctx context.Context, name string, metadata []byte) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if len(metadata) == 0 {
+		return fmt.Errorf("store %s: it is empty, want the JSON of a Backup", s.layout.metadata(name))
+	}
+	return s.put(ctx, s.layout.metadata(name), bytes.NewReader(metadata))
+}
+
+// BackupMetadata reads velero-backup.json. It is ErrNotFound when there is none.
+func (s *Store) BackupMetadata(ctx context.Context, name string) ([]byte, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	key := s.layout.metadata(name)
+	body, err := s.open(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }() // only read from
+	metadata, err := io.ReadAll(&limitedReader{r: body, left: maxMetadataSize, max: maxMetadataSize})
+	if err != nil {
+		return nil, fmt.Errorf("read %s in bucket %q: %w", key, s.bucket, err)
+	}
+	return metadata, nil
+}
+
+// BackupUID is the metadata.uid in velero-backup.json: whose backup it is. It is ErrNotFound when there
+// is none.
+func (s *Store) BackupUID(ctx context.Context, name string) (types.UID, error) {
+	metadata, err := s.BackupMetadata(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	var backup struct {
+		Metadata struct {
+			UID types.UID `json:"uid"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(metadata, &backup); err != nil {
+		return "", fmt.Errorf("decode %s in bucket %q, want the JSON of a Backup: %w", s.layout.metadata(name), s.bucket, err)
+	}
+	return backup.Metadata.UID, nil
+}
+
+// BackupContents streams the archive, gzip'd as it is. It is ErrNotFound when there is none.
+func (s *Store) BackupContents(ctx context.Context, name string) (io.ReadCloser, error) {
+	return s.Get(ctx, velerov1.DownloadTargetKindBackupContents, name)
+}
+
+// Get streams a file of a backup or restore, uncompressed except for BackupContents. It is ErrNotFound
+// when there is none. The size of what it streams has no limit.
+func (s *Store) Get(ctx context.Context, kind velerov1.DownloadTargetKind, name string) (io.ReadCloser, error) {
+	key, err := s.layout.download(kind, name)
+	if err != nil {
+		return nil, err
+	}
+	body, err := s.open(ctx, key)
+	if err != nil || kind == velerov1.DownloadTargetKindBackupContents {
+		return body, err
+	}
+	plain, err := gzip.NewReader(body)
+	if err != nil {
+		_ = body.Close() // only read from
+		return nil, fmt.Errorf("read %s in bucket %q, want gzip: %w", key, s.bucket, err)
+	}
+	return &gunzipped{Reader: plain, body: body}, nil
+}
+
+// open asks first whether the object is there: the hub's GetObject has no way to say "missing" that is
+// told apart from a failure.
+func (s *Store) open(ctx context.Context, key string) (io.ReadCloser, error) {
+	switch found, err := s.exists(ctx, key); {
+	case err != nil:
+		return nil, err
+	case !found:
+		return nil, fmt.Errorf("%s in bucket %q: %w", key, s.bucket, ErrNotFound)
+	}
+	body, err := s.objects.GetObject(ctx, s.bucket, key)
+	if err != nil {
+		return nil, fmt.Errorf("read %s in bucket %q: %w", key, s.bucket, err)
+	}
+	return body, nil
+}
+
+// PutRestoreLog stores the gzip'd log of a restore.
+func (s *Store) PutRestoreLog(ctx context.Context, name string, log io.Reader) error {
+	return s.putRestore(ctx, name, s.layout.restoreLog, log)
+}
+
+// PutRestoreResults stores the errors and warnings of a restore, from EncodeJSON.
+func (s *Store) PutRestoreResults(ctx context.Context, name string, results io.Reader) error {
+	return s.putRestore(ctx, name, s.layout.restoreResults, results)
+}
+
+// PutRestoreResourceList stores the items of a restore by kind, from EncodeJSON.
+func (s *Store) PutRestoreResourceList(ctx context.Context, name string, list io.Reader) error {
+	return s.putRestore(ctx, name, s.layout.restoreResourceList, list)
+}
+
+// PutRestoreItemOperations stores the asynchronous operations of a restore, from EncodeJSON.
+func (s *Store) PutRestoreItemOperations(ctx context.Context, name string, operations io.Reader) error {
+	return s.putRestore(ctx, name, s.layout.restoreItemOperations, operations)
+}
+
+func (s *Store) putRestore(ctx context.Context, name string, key func(string) string, body io.Reader) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	return s.put(ctx, key(name), body)
+}
+
+// gunzipped closes what it reads from.
+type gunzipped struct {
+	*gzip.Reader
+	body io.Closer
+}
+
+func (g *gunzipped) Close() error { return g.body.Close() }
+
+// limitedReader fails, where io.LimitReader would pretend a regular end.
+type limitedReader struct {
+	r         io.Reader
+	left, max int64
+}
+
+func (l *limitedReader) Read(p []byte) (int, error) {
+	if int64(len(p)) > l.left+1 {
+		p = p[:l.left+1]
+	}
+	n, err := l.r.Read(p)
+	l.left -= int64(n)
+	if l.left < 0 {
+		return 0, fmt.Errorf("it is larger than the limit of %d bytes", l.max)
+	}
+	return n, err
+}

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DeleteBackup deletes every object below backups/<name>/. velero-backup.json goes first: without it
+// there is no backup for anybody, so a deletion that is interrupted leaves rubbish that the next try
+// removes, and never half a backup that looks whole.
+func (s *Store) DeleteBackup(ctx context.Context, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	keys, err := s.list(ctx, s.layout.backupDir(name))
+	if err != nil {
+		return err
+	}
+	metadata := s.layout.metadata(name)
+	if slices.Contains(keys, metadata) {
+		if err := s.delete(ctx, metadata); err != nil {
+			return err // the backup is still whole
+		}
+	}
+	return s.deleteAll(ctx, slices.DeleteFunc(keys, func(key string) bool { return key == metadata }))
+}
+
+// DeleteRestore deletes every object below restores/<name>/.
+func (s *Store) DeleteRestore(ctx context.Context, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	keys, err := s.list(ctx, s.layout.restoreDir(name))
+	if err != nil {
+		return err
+	}
+	return s.deleteAll(ctx, keys)
+}
+
+// RemovePartial removes what is left of the backup with that name and uid whose upload was cut off: by
+// the death of the server, or by an object store that failed in the clean-up, too (ErrNotCleaned). The
+// log stays. A velero-backup.json with another uid, or one that cannot be read, means that the directory
+// is not that backup's: then nothing is touched, which is no error for another uid. Without
+// velero-backup.json nobody can restore what is there, so it goes.
+func (s *Store) RemovePartial(ctx context.Context, name string, uid types.UID) error {
+	if uid == "" {
+		return fmt.Errorf("remove what is left of backup %q: its uid is empty, want the metadata.uid of the Backup", name)
+	}
+	switch owner, err := s.BackupUID(ctx, name); {
+	case errors.Is(err, ErrNotFound):
+	case err != nil:
+		return err
+	case owner != uid:
+		return nil
+	}
+	keys, err := s.list(ctx, s.layout.backupDir(name))
+	if err != nil {
+		return err
+	}
+	metadata, log := s.layout.metadata(name), s.layout.log(name)
+	if slices.Contains(keys, metadata) {
+		if err := s.delete(ctx, metadata); err != nil {
+			return err
+		}
+	}
+	return s.deleteAll(ctx, slices.DeleteFunc(keys, func(key string) bool { return key == metadata || key == log }))
+}
+
+// list lists the keys below dir, and checks that the object store answered what it was asked: they are
+// about to be deleted.
+func (s *Store) list(ctx context.Context, dir string) ([]string, error) {
+	keys, err := s.objects.ListObjects(ctx, s.bucket, dir)
+	if err != nil {
+		return nil, fmt.Errorf("list objects below %s in bucket %q: %w", dir, s.bucket, err)
+	}
+	for _, key := range keys {
+		if !strings.HasPrefix(key, dir) {
+			return nil, fmt.Errorf("list objects below %s in bucket %q: the object store answered %q, which is elsewhere",
+				dir, s.bucket, key)
+		}
+	}
+	// Deepest first, as some object stores list a directory as an object of its own.
+	slices.Sort(keys)
+	slices.Reverse(keys)
+	return keys, nil
+}
+
+// removeFound deletes those of keys that exist, in order: some object stores take the deletion of a
+// missing object for an error. It stops at the first failure, which is ErrNotCleaned.
+func (s *Store) removeFound(ctx context.Context, keys []string) error {
+	for _, key := range keys {
+		found, err := s.exists(ctx, key)
+		if err == nil && found {
+			err = s.delete(ctx, key)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNotCleaned, err)
+		}
+	}
+	return nil
+}
+
+// deleteAll goes on after a failure, so that as little as possible is left.
+func (s *Store) deleteAll(ctx context.Context, keys []string) error {
+	var errs []error
+	for _, key := range keys {
+		if err := s.delete(ctx, key); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) delete(ctx context.Context, key string) error {
+	if err := s.objects.DeleteObject(ctx, s.bucket, key); err != nil {
+		return fmt.Errorf("delete %s in bucket %q: %w", key, s.bucket, err)
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package store
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// topLevel lists the directories that may lie at the root of a location (Velero's layout). A bucket
+// with any other one belongs to somebody else, too.
+func topLevel() []string {
+	return []string{"backups", "restores", "restic", "metadata", "plugins", "kopia"}
+}
+
+const metadataFile = "velero-backup.json"
+
+// layout turns names of backups and restores into keys. Directories end in "/".
+type layout struct {
+	root     string // the location's prefix; "" when it has none
+	backups  string
+	restores string
+}
+
+func newLayout(prefix string) layout {
+	root := strings.Trim(prefix, "/")
+	if root != "" {
+		root += "/"
+	}
+	return layout{
+		root:     root,
+		backups:  path.Join(root, "backups") + "/",
+		restores: path.Join(root, "restores") + "/",
+	}
+}
+
+func (l layout) backupDir(name string) string  { return l.backups + name + "/" }
+func (l layout) restoreDir(name string) string { return l.restores + name + "/" }
+
+func (l layout) metadata(backup string) string { return l.backupDir(backup) + metadataFile }
+
+func (l layout) backup(name, suffix string) string {
+	return l.backupDir(name) + name + suffix
+}
+
+func (l layout) contents(backup string) string { return l.backup(backup, ".tar.gz") }
+func (l layout) log(backup string) string      { return l.backup(backup, "-logs.gz") }
+func (l layout) podVolumeBackups(backup string) string {
+	return l.backup(backup, "-podvolumebackups.json.gz")
+}
+
+func (l layout) volumeSnapshots(backup string) string {
+	return l.backup(backup, "-volumesnapshots.json.gz")
+}
+func (l layout) itemOperations(backup string) string {
+	return l.backup(backup, "-itemoperations.json.gz")
+}
+func (l layout) resourceList(backup string) string { return l.backup(backup, "-resource-list.json.gz") }
+func (l layout) results(backup string) string      { return l.backup(backup, "-results.gz") }
+func (l layout) volumeInfo(backup string) string   { return l.backup(backup, "-volumeinfo.json.gz") }
+
+func (l layout) csiVolumeSnapshots(backup string) string {
+	return l.backup(backup, "-csi-volumesnapshots.json.gz")
+}
+
+func (l layout) csiVolumeSnapshotContents(backup string) string {
+	return l.backup(backup, "-csi-volumesnapshotcontents.json.gz")
+}
+
+func (l layout) restore(name, suffix string) string {
+	return l.restoreDir(name) + "restore-" + name + suffix
+}
+
+func (l layout) restoreLog(restore string) string     { return l.restore(restore, "-logs.gz") }
+func (l layout) restoreResults(restore string) string { return l.restore(restore, "-results.gz") }
+
+func (l layout) restoreResourceList(restore string) string {
+	return l.restore(restore, "-resource-list.json.gz")
+}
+
+func (l layout) restoreItemOperations(restore string) string {
+	return l.restore(restore, "-itemoperations.json.gz")
+}
+
+// restoreVolumeInfo is the one file of a restore without "restore-" in its name (Velero's layout).
+func (l layout) restoreVolumeInfo(restore string) string {
+	return l.restoreDir(restore) + restore + "-volumeinfo.json.gz"
+}
+
+// download is the key of a file that a DownloadRequest may ask for.
+func (l layout) download(kind velerov1.DownloadTargetKind, name string) (string, error) {
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	keys := map[velerov1.DownloadTargetKind]func(string) string{
+		velerov1.DownloadTargetKindBackupLog:                       l.log,
+		velerov1.DownloadTargetKindBackupContents:                  l.contents,
+		velerov1.DownloadTargetKindBackupVolumeSnapshots:           l.volumeSnapshots,
+		velerov1.DownloadTargetKindBackupItemOperations:            l.itemOperations,
+		velerov1.DownloadTargetKindBackupResourceList:              l.resourceList,
+		velerov1.DownloadTargetKindBackupResults:                   l.results,
+		velerov1.DownloadTargetKindBackupVolumeInfos:               l.volumeInfo,
+		velerov1.DownloadTargetKindCSIBackupVolumeSnapshots:        l.csiVolumeSnapshots,
+		velerov1.DownloadTargetKindCSIBackupVolumeSnapshotContents: l.csiVolumeSnapshotContents,
+		velerov1.DownloadTargetKindRestoreLog:                      l.restoreLog,
+		velerov1.DownloadTargetKindRestoreResults:                  l.restoreResults,
+		velerov1.DownloadTargetKindRestoreResourceList:             l.restoreResourceList,
+		velerov1.DownloadTargetKindRestoreItemOperations:           l.restoreItemOperations,
+		velerov1.DownloadTargetKindRestoreVolumeInfo:               l.restoreVolumeInfo,
+	}
+	key, ok := keys[kind]
+	if !ok {
+		known := make([]string, 0, len(keys))
+		for k := range keys {
+			known = append(known, string(k))
+		}
+		slices.Sort(known)
+		return "", fmt.Errorf("unknown kind of download %q, want one of %s", kind, strings.Join(known, ", "))
+	}
+	return key(name), nil
+}
+
+// checkName refuses what cannot be the name of a Backup or Restore, so that a name is always exactly one
+// segment of a key.
+func checkName(name string) error {
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return fmt.Errorf("%q cannot be the name of a backup or restore: %s", name, strings.Join(problems, "; "))
+	}
+	return nil
+}

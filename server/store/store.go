@@ -1,0 +1,126 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
+)
+
+var (
+	// ErrBackupExists says that the bucket holds another backup of that name. Its text is the
+	// failureReason that clients of Velero know.
+	ErrBackupExists = errors.New("backup already exists in object storage")
+
+	// ErrNotFound says that the bucket does not hold the file asked for.
+	ErrNotFound = errors.New("not found in object storage")
+
+	// ErrNotCleaned says that a failed upload left something in the bucket because the clean-up failed
+	// as well. RemovePartial removes it, once the object store works again.
+	ErrNotCleaned = errors.New("clean-up of the failed upload did not succeed, the bucket needs another try")
+)
+
+// cleanupTimeout bounds the clean-up after a failure. It runs on a context of its own, because the usual
+// reason to clean up is that the caller's context was cancelled.
+const cleanupTimeout = 30 * time.Second
+
+// Store is one backup storage location: a bucket, or a prefix in one, in Velero's layout. It is safe for
+// concurrent use; two uploads of one backup name at the same time are the caller's mistake.
+type Store struct {
+	objects objectstore.Store
+	bucket  string
+	layout  layout
+}
+
+// New is the location at prefix in bucket. Slashes around prefix are ignored.
+func New(objects objectstore.Store, bucket, prefix string) *Store {
+	return &Store{objects: objects, bucket: bucket, layout: newLayout(prefix)}
+}
+
+// Validate checks that the bucket can be listed and that its top level holds nothing but Velero's
+// directories. An empty bucket is fine.
+func (s *Store) Validate(ctx context.Context) error {
+	dirs, err := s.directories(ctx, s.layout.root)
+	if err != nil {
+		return err
+	}
+	foreign := slices.DeleteFunc(dirs, func(dir string) bool { return slices.Contains(topLevel(), dir) })
+	if len(foreign) == 0 {
+		return nil
+	}
+	count := ""
+	if len(foreign) > 3 {
+		count = fmt.Sprintf("%d ", len(foreign))
+		foreign = append(foreign[:3], "...")
+	}
+	text := fmt.Sprintf("Backup store contains %sinvalid top-level directories: %v", count, foreign) // clients know this start
+	return errors.New(text + "; give the location a bucket or prefix of its own, or remove them (allowed are " +
+		strings.Join(topLevel(), ", ") + ")")
+}
+
+// BackupExists reports whether the bucket holds a backup of that name, that is its velero-backup.json.
+func (s *Store) BackupExists(ctx context.Context, name string) (bool, error) {
+	if err := checkName(name); err != nil {
+		return false, err
+	}
+	return s.exists(ctx, s.layout.metadata(name))
+}
+
+// ListBackups lists the names of the directories below backups/, sorted. They need not hold a
+// velero-backup.json. Directories whose names cannot be those of backups are left out.
+func (s *Store) ListBackups(ctx context.Context) ([]string, error) {
+	names, err := s.directories(ctx, s.layout.backups)
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return checkName(name) != nil })
+	slices.Sort(names)
+	return names, nil
+}
+
+// SignedURL is a URL from which anyone can read the file that target names, for ttl. It does not check
+// that the file is there.
+func (s *Store) SignedURL(ctx context.Context, target velerov1.DownloadTarget, ttl time.Duration) (string, error) {
+	key, err := s.layout.download(target.Kind, target.Name)
+	if err != nil {
+		return "", err
+	}
+	url, err := s.objects.CreateSignedURL(ctx, s.bucket, key, ttl)
+	if err != nil {
+		return "", fmt.Errorf("sign a URL for %s in bucket %q: %w", key, s.bucket, err)
+	}
+	return url, nil
+}
+
+// directories lists the names right below dir, and checks that the object store answered what it was
+// asked.
+func (s *Store) directories(ctx context.Context, dir string) ([]string, error) {
+	prefixes, err := s.objects.ListCommonPrefixes(ctx, s.bucket, dir, "/")
+	if err != nil {
+		return nil, fmt.Errorf("list directories below %q in bucket %q: %w", dir, s.bucket, err)
+	}
+	names := make([]string, 0, len(prefixes))
+	for _, prefix := range prefixes {
+		name, below := strings.CutPrefix(prefix, dir)
+		name, closed := strings.CutSuffix(name, "/")
+		if !below || !closed || strings.Contains(name, "/") {
+			return nil, fmt.Errorf("list directories below %q in bucket %q: the object store answered %q, want %q",
+				dir, s.bucket, prefix, dir+"NAME/")
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+func (s *Store) exists(ctx context.Context, key string) (bool, error) {
+	found, err := s.objects.ObjectExists(ctx, s.bucket, key)
+	if err != nil {
+		return false, fmt.Errorf("look for %s in bucket %q: %w", key, s.bucket, err)
+	}
+	return found, nil
+}

@@ -1,0 +1,250 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// Artifacts are the files that are stored beside the archive of a backup. Nil readers are skipped. Each
+// but Metadata is gzip'd: the log by who wrote it, the others by EncodeJSON.
+type Artifacts struct {
+	Metadata []byte // velero-backup.json: the Backup with apiVersion and kind, not compressed; required
+
+	Log              io.Reader
+	PodVolumeBackups io.Reader
+	VolumeSnapshots  io.Reader
+	ItemOperations   io.Reader
+	ResourceList     io.Reader
+	Results          io.Reader
+	VolumeInfo       io.Reader
+
+	// Warn is told when the log could not be stored, which does not fail a backup. It may be nil.
+	Warn func(error)
+}
+
+// Upload is a backup on its way into the bucket. The archive streams while it is written; it becomes
+// visible only when Commit has stored velero-backup.json. Exactly one of Commit and Abort ends it; an
+// Abort after that does nothing.
+type Upload struct {
+	store  *Store
+	name   string
+	cancel context.CancelFunc
+	body   *heldBody
+	done   chan struct{} // closed when the object store is finished with the archive
+	err    error         // of the object store; set before done is closed
+
+	mu    sync.Mutex
+	ended bool
+}
+
+var (
+	errAborted    = errors.New("the backup was aborted")
+	errEnded      = errors.New("the upload has ended already")
+	errShortTaken = errors.New("the object store plugin reported success before it had read the whole archive")
+)
+
+// BeginBackup starts to stream the archive of backup name. ctx lives as long as the upload does; when it
+// is cancelled, the upload fails. It is ErrBackupExists when the bucket has a backup of that name.
+func (s *Store) BeginBackup(ctx context.Context, name string) (*Upload, error) {
+	if err := s.mustNotExist(ctx, name); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	u := &Upload{store: s, name: name, cancel: cancel, body: newHeldBody(), done: make(chan struct{})}
+	go u.stream(ctx)
+	return u, nil
+}
+
+// stream hands the archive to the object store. Whoever writes the archive sees its failure at once.
+func (u *Upload) stream(ctx context.Context) {
+	defer close(u.done)
+	stop := context.AfterFunc(ctx, func() { u.body.fail(context.Cause(ctx)) })
+	defer stop()
+	key := u.store.layout.contents(u.name)
+	err := u.store.objects.PutObject(ctx, u.store.bucket, key, u.body)
+	if err == nil && !u.body.ended() {
+		err = errShortTaken
+	}
+	if err != nil {
+		u.err = fmt.Errorf("store %s in bucket %q: %w", key, u.store.bucket, err)
+		u.body.fail(u.err)
+	}
+}
+
+// Contents takes the archive. A failure of the upload, or the end of its context, fails the writes.
+// Writes after Commit or Abort fail. It is for one goroutine.
+func (u *Upload) Contents() io.Writer { return u.body }
+
+// Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order.
+// When anything but the log fails, everything it stored but the log is removed again, even when ctx was
+// cancelled; if that fails, too, the error is also ErrNotCleaned. It is ErrBackupExists, and nothing is
+// touched, when another backup of that name has appeared in the meantime.
+func (u *Upload) Commit(ctx context.Context, artifacts Artifacts) error {
+	if !u.end() {
+		return errEnded
+	}
+	defer u.cancel()
+	if u.body.failed() {
+		<-u.done
+		return withCleanup(u.err, u.removeArchive(ctx))
+	}
+	if err := u.store.mustNotExist(ctx, u.name); err != nil {
+		u.stop(err)
+		return withCleanup(err, u.removeArchive(ctx))
+	}
+	if err := u.commit(ctx, artifacts); err != nil {
+		u.stop(err)
+		return withCleanup(err, u.removeAll(ctx))
+	}
+	return nil
+}
+
+func (u *Upload) commit(ctx context.Context, artifacts Artifacts) error {
+	s, l := u.store, u.store.layout
+	if artifacts.Log != nil {
+		if err := s.put(ctx, l.log(u.name), artifacts.Log); err != nil && artifacts.Warn != nil {
+			artifacts.Warn(err)
+		}
+	}
+	if err := s.PutBackupMetadata(ctx, u.name, artifacts.Metadata); err != nil {
+		return err
+	}
+	u.body.finish()
+	select {
+	case <-u.done:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for %s in bucket %q: %w", l.contents(u.name), s.bucket, context.Cause(ctx))
+	}
+	if u.err != nil {
+		return u.err
+	}
+	for _, artifact := range artifacts.rest(l, u.name) {
+		if artifact.body == nil {
+			continue
+		}
+		if err := s.put(ctx, artifact.key, artifact.body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type artifact struct {
+	key  string
+	body io.Reader
+}
+
+// rest lists what is stored after the archive.
+func (a Artifacts) rest(l layout, name string) []artifact {
+	return []artifact{
+		{l.podVolumeBackups(name), a.PodVolumeBackups},
+		{l.volumeSnapshots(name), a.VolumeSnapshots},
+		{l.itemOperations(name), a.ItemOperations},
+		{l.resourceList(name), a.ResourceList},
+		{l.results(name), a.Results},
+		{l.volumeInfo(name), a.VolumeInfo},
+	}
+}
+
+// Abort ends the upload after a fatal error: the archive never appears. log and metadata, a
+// velero-backup.json that says Failed, are stored unless they are nil. It is ErrBackupExists, and nothing
+// is touched, when another backup of that name has appeared in the meantime.
+func (u *Upload) Abort(ctx context.Context, log io.Reader, metadata []byte) error {
+	if !u.end() {
+		return nil
+	}
+	u.stop(errAborted)
+	if err := u.removeArchive(ctx); err != nil {
+		return err
+	}
+	if err := u.store.mustNotExist(ctx, u.name); err != nil {
+		return err
+	}
+	var logErr error
+	if log != nil {
+		logErr = u.store.put(ctx, u.store.layout.log(u.name), log)
+	}
+	if metadata == nil {
+		return logErr
+	}
+	return errors.Join(logErr, u.store.PutBackupMetadata(ctx, u.name, metadata))
+}
+
+func (u *Upload) end() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	first := !u.ended
+	u.ended = true
+	return first
+}
+
+// stop ends the archive's stream with an error and waits until the object store has let go of it.
+func (u *Upload) stop(reason error) {
+	u.body.fail(reason)
+	u.cancel()
+	<-u.done
+}
+
+// removeAll removes what Commit may have stored, velero-backup.json first. The log stays: it tells what
+// happened.
+func (u *Upload) removeAll(ctx context.Context) error {
+	l := u.store.layout
+	keys := []string{l.metadata(u.name), l.contents(u.name)}
+	for _, artifact := range (Artifacts{}).rest(l, u.name) {
+		keys = append(keys, artifact.key)
+	}
+	ctx, cancel := cleanupContext(ctx)
+	defer cancel()
+	return u.store.removeFound(ctx, keys)
+}
+
+// removeArchive removes the archive of an upload that ended before Commit stored anything. An object
+// store that works has nothing there; one that keeps what it got of a broken stream has. The archive
+// beside another backup's velero-backup.json is that backup's.
+func (u *Upload) removeArchive(ctx context.Context) error {
+	ctx, cancel := cleanupContext(ctx)
+	defer cancel()
+	switch taken, err := u.store.BackupExists(ctx, u.name); {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrNotCleaned, err)
+	case taken:
+		return nil
+	}
+	return u.store.removeFound(ctx, []string{u.store.layout.contents(u.name)})
+}
+
+// withCleanup is cause, in one line with what went wrong in the clean-up.
+func withCleanup(cause, cleanup error) error {
+	if cleanup == nil {
+		return cause
+	}
+	return fmt.Errorf("%w; %w", cause, cleanup)
+}
+
+// cleanupContext outlives the cancellation of ctx.
+func cleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+}
+
+// mustNotExist is ErrBackupExists when there is a backup of that name.
+func (s *Store) mustNotExist(ctx context.Context, name string) error {
+	switch exists, err := s.BackupExists(ctx, name); {
+	case err != nil:
+		return err
+	case exists:
+		return fmt.Errorf("%w: %s in bucket %q; choose another name, or delete that backup first",
+			ErrBackupExists, s.layout.metadata(name), s.bucket)
+	}
+	return nil
+}
+
+// put stores one whole object.
+func (s *Store) put(ctx context.Context, key string, body io.Reader) error {
+	if err := s.objects.PutObject(ctx, s.bucket, key, body); err != nil {
+		return fmt.Errorf("store %s in bucket %q: %w", key, s.bucket, err)
+	}
+	return nil
+}

@@ -1,0 +1,365 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/store"
+)
+
+var errDown = errors.New("object store is down")
+
+// artifacts is a full set. All readers are fresh.
+func artifacts() store.Artifacts {
+	return store.Artifacts{
+		Metadata:         []byte(`{"metadata":{"uid":"u1"}}`),
+		Log:              strings.NewReader("log"),
+		PodVolumeBackups: strings.NewReader("pvbs"),
+		VolumeSnapshots:  strings.NewReader("snapshots"),
+		ItemOperations:   strings.NewReader("operations"),
+		ResourceList:     strings.NewReader("list"),
+		Results:          strings.NewReader("results"),
+		VolumeInfo:       strings.NewReader("volumes"),
+	}
+}
+
+func backupKeys(prefix string) []string {
+	return []string{ // in Velero's order
+		prefix + "backups/b1/b1-logs.gz",
+		prefix + "backups/b1/velero-backup.json",
+		prefix + "backups/b1/b1.tar.gz",
+		prefix + "backups/b1/b1-podvolumebackups.json.gz",
+		prefix + "backups/b1/b1-volumesnapshots.json.gz",
+		prefix + "backups/b1/b1-itemoperations.json.gz",
+		prefix + "backups/b1/b1-resource-list.json.gz",
+		prefix + "backups/b1/b1-results.gz",
+		prefix + "backups/b1/b1-volumeinfo.json.gz",
+	}
+}
+
+func begin(t *testing.T, objects *memory) *store.Upload {
+	t.Helper()
+	upload, err := store.New(objects, "bucket", "").BeginBackup(t.Context(), "b1")
+	require.NoError(t, err)
+	return upload
+}
+
+func TestCommitStoresVelerosKeysInVelerosOrder(t *testing.T) {
+	t.Parallel()
+	for prefix, root := range map[string]string{"": "", "p": "p/", "/p/q/": "p/q/"} {
+		t.Run("prefix "+prefix, func(t *testing.T) {
+			t.Parallel()
+			objects := newMemory()
+			upload, err := store.New(objects, "bucket", prefix).BeginBackup(t.Context(), "b1")
+			require.NoError(t, err)
+			_, err = io.WriteString(upload.Contents(), "archive")
+			require.NoError(t, err)
+
+			require.NoError(t, upload.Commit(t.Context(), artifacts()))
+
+			require.Equal(t, backupKeys(root), objects.puts())
+			require.Equal(t, "archive", objects.content(root+"backups/b1/b1.tar.gz"))
+			require.Equal(t, "results", objects.content(root+"backups/b1/b1-results.gz"))
+		})
+	}
+}
+
+func TestCommitSkipsAbsentArtifacts(t *testing.T) {
+	t.Parallel()
+	objects := newMemory()
+	upload := begin(t, objects)
+	_, err := io.WriteString(upload.Contents(), "archive")
+	require.NoError(t, err)
+
+	require.NoError(t, upload.Commit(t.Context(), store.Artifacts{Metadata: []byte(`{}`)}))
+
+	require.Equal(t, []string{"backups/b1/velero-backup.json", "backups/b1/b1.tar.gz"}, objects.puts())
+}
+
+func TestArchiveStaysInvisibleUntilCommit(t *testing.T) {
+	t.Parallel()
+	objects := newMemory()
+	upload := begin(t, objects)
+	for range 100 {
+		_, err := upload.Contents().Write(bytes.Repeat([]byte("x"), 1<<16))
+		require.NoError(t, err)
+	}
+	require.Empty(t, objects.keys("bucket"))
+	require.NoError(t, upload.Commit(t.Context(), artifacts()))
+	require.Len(t, objects.content("backups/b1/b1.tar.gz"), 100<<16)
+}
+
+// After a failure at any call the bucket holds the whole backup, or nothing of it but the log.
+func TestFailureAtAnyCallLeavesAllOrNothing(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	recorder := newMemory()
+	recorder.fault = func(call string) error { calls = append(calls, call); return nil }
+	upload := begin(t, recorder)
+	_, err := io.WriteString(upload.Contents(), "archive")
+	require.NoError(t, err)
+	require.NoError(t, upload.Commit(t.Context(), artifacts()))
+	require.Greater(t, len(calls), 15)
+
+	for _, keepBroken := range []bool{false, true} {
+		for _, failing := range slices.Compact(slices.Sorted(slices.Values(calls))) {
+			t.Run(fmt.Sprintf("%s, keeps broken objects: %t", failing, keepBroken), func(t *testing.T) {
+				t.Parallel()
+				objects := newMemory()
+				objects.keepBroken = keepBroken
+				armed := true
+				objects.fault = func(call string) error {
+					if call == failing && armed {
+						armed = false
+						return errDown
+					}
+					return nil
+				}
+				upload, err := store.New(objects, "bucket", "").BeginBackup(t.Context(), "b1")
+				if err == nil {
+					_, err = io.WriteString(upload.Contents(), "archive")
+					if commitErr := upload.Commit(t.Context(), artifacts()); err == nil {
+						err = commitErr
+					}
+				}
+				if strings.HasSuffix(failing, "-logs.gz") {
+					require.NoError(t, err, "the log is best effort")
+					return
+				}
+				require.ErrorIs(t, err, errDown)
+				require.NotErrorIs(t, err, store.ErrNotCleaned)
+				require.Subset(t, []string{"backups/b1/b1-logs.gz"}, objects.keys("bucket"))
+			})
+		}
+	}
+}
+
+func TestFailedLogIsTold(t *testing.T) {
+	t.Parallel()
+	objects := newMemory()
+	objects.fault = func(call string) error {
+		if call == "put backups/b1/b1-logs.gz" {
+			return errDown
+		}
+		return nil
+	}
+	upload := begin(t, objects)
+	_, err := io.WriteString(upload.Contents(), "archive")
+	require.NoError(t, err)
+	var told error
+	files := artifacts()
+	files.Warn = func(err error) { told = err }
+
+	require.NoError(t, upload.Commit(t.Context(), files))
+
+	require.ErrorIs(t, told, errDown)
+	require.Equal(t, backupKeys("")[1:], objects.puts())
+}
+
+func TestCancelledCommitCleansUp(t *testing.T) {
+	t.Parallel()
+	objects := newMemory()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	objects.fault = func(call string) error {
+		if call == "put backups/b1/b1-results.gz" {
+			cancel()
+			return ctx.Err()
+		}
+		return nil
+	}
+	upload, err := store.New(objects, "bucket", "").BeginBackup(ctx, "b1")
+	require.NoError(t, err)
+	_, err = io.WriteString(upload.Contents(), "archive")
+	require.NoError(t, err)
+
+	require.ErrorIs(t, upload.Commit(ctx, artifacts()), context.Canceled)
+
+	require.Equal(t, []string{"backups/b1/b1-logs.gz"}, objects.keys("bucket"))
+}
+
+func TestCancelledUploadFailsWriterAndCommit(t *testing.T) {
+	t.Parallel()
+	objects := newMemory()
+	ctx, cancel := context.WithCancel(t.Context())
+	upload, err := store.New(objects, "bucket", "").BeginBackup(ctx, "b1")
+	require.NoError(t, err)
+	_, err = io.WriteString(upload.Contents(), "half of the arch")
+	require.NoError(t, err)
+
+	cancel()
+
+	for err == nil { // until the writer has learnt of it
+		_, err = io.WriteString(upload.Contents(), "more")
+	}
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, upload.Commit(t.Context(), artifacts()), context.Canceled)
+	require.Empty(t, objects.keys("bucket"))
+}
+
+func TestFailedCleanupIsSaidAndRepaired(t *testing.T) {
+	t.Parallel()
+	objects := newMemory()
+	down := false
+	objects.fault = func(call string) error {
+		if call == "put backups/b1/b1-results.gz" {
+			down = true
+		}
+		if down {
+			return errDown
+		}
+		return nil
+	}
+	upload := begin(t, objects)
+	_, err := io.WriteString(upload.Contents(), "archive")
+	require.NoError(t, err)
+
+	err = upload.Commit(t.Context(), artifacts())
+
+	require.ErrorIs(t, err, errDown)
+	require.ErrorIs(t, err, store.ErrNotCleaned)
+	require.NotContains(t, err.Error(), "\n")
+
+	down, objects.fault = false, nil
+	require.NoError(t, store.New(objects, "bucket", "").RemovePartial(t.Context(), "b1", "u1"))
+	require.Equal(t, []string{"backups/b1/b1-logs.gz"}, objects.keys("bucket"))
+}
+
+func TestFailureOfTheArchiveReachesItsWriter(t *testing.T) {
+	t.Parallel()
+	objects := newMemory()
+	objects.fault = func(call string) error {
+		if call == "put backups/b1/b1.tar.gz" {
+			return errDown
+		}
+		return nil
+	}
+	upload := begin(t, objects)
+
+	_, err := io.WriteString(upload.Contents(), "archive")
+
+	require.ErrorIs(t, err, errDown)
+	require.ErrorContains(t, err, `store backups/b1/b1.tar.gz in bucket "bucket"`)
+	require.ErrorIs(t, upload.Commit(t.Context(), artifacts()), errDown)
+	require.Empty(t, objects.keys("bucket"))
+}
+
+// lazy reports success without reading what it is given.
+type lazy struct{ *memory }
+
+func (lazy) PutObject(context.Context, string, string, io.Reader) error { return nil }
+
+func TestObjectStoreThatDoesNotReadTheArchiveIsCaught(t *testing.T) {
+	t.Parallel()
+	upload, err := store.New(lazy{newMemory()}, "bucket", "").BeginBackup(t.Context(), "b1")
+	require.NoError(t, err)
+	_, err = io.WriteString(upload.Contents(), "archive")
+	require.ErrorContains(t, err, "before it had read the whole archive")
+	require.Error(t, upload.Commit(t.Context(), artifacts()))
+}
+
+func TestExistingBackupIsNeverTouched(t *testing.T) {
+	t.Parallel()
+	other := func(objects *memory) {
+		for _, key := range backupKeys("") {
+			objects.set(key, "other")
+		}
+	}
+	untouched := func(t *testing.T, objects *memory) {
+		t.Helper()
+		require.Len(t, objects.keys("bucket"), len(backupKeys("")))
+		for _, key := range backupKeys("") {
+			require.Equal(t, "other", objects.content(key), key)
+		}
+	}
+	t.Run("at begin", func(t *testing.T) {
+		t.Parallel()
+		objects := newMemory()
+		other(objects)
+		_, err := store.New(objects, "bucket", "").BeginBackup(t.Context(), "b1")
+		require.ErrorIs(t, err, store.ErrBackupExists)
+		untouched(t, objects)
+	})
+	t.Run("at commit", func(t *testing.T) {
+		t.Parallel()
+		objects := newMemory()
+		upload := begin(t, objects)
+		other(objects)
+		require.ErrorIs(t, upload.Commit(t.Context(), artifacts()), store.ErrBackupExists)
+		untouched(t, objects)
+	})
+	t.Run("at abort", func(t *testing.T) {
+		t.Parallel()
+		objects := newMemory()
+		upload := begin(t, objects)
+		other(objects)
+		err := upload.Abort(t.Context(), strings.NewReader("log"), []byte(`{}`))
+		require.ErrorIs(t, err, store.ErrBackupExists)
+		untouched(t, objects)
+	})
+	t.Run("when the upload failed before commit", func(t *testing.T) {
+		t.Parallel()
+		objects := newMemory()
+		objects.fault = func(call string) error {
+			if call == "put backups/b1/b1.tar.gz" {
+				return errDown
+			}
+			return nil
+		}
+		upload := begin(t, objects)
+		_, err := io.WriteString(upload.Contents(), "archive")
+		require.ErrorIs(t, err, errDown)
+		other(objects)
+		require.ErrorIs(t, upload.Commit(t.Context(), artifacts()), errDown)
+		untouched(t, objects)
+	})
+}
+
+func TestAbortStoresLogAndFailedBackupOnly(t *testing.T) {
+	t.Parallel()
+	for _, keepBroken := range []bool{false, true} {
+		objects := newMemory()
+		objects.keepBroken = keepBroken
+		upload := begin(t, objects)
+		_, err := io.WriteString(upload.Contents(), "half of the arch")
+		require.NoError(t, err)
+
+		require.NoError(t, upload.Abort(t.Context(), strings.NewReader("log"), []byte(`{"status":{"phase":"Failed"}}`)))
+
+		require.Equal(t, []string{"backups/b1/b1-logs.gz", "backups/b1/velero-backup.json"}, objects.keys("bucket"))
+		_, err = io.WriteString(upload.Contents(), "more")
+		require.ErrorContains(t, err, "aborted")
+		require.NoError(t, upload.Abort(t.Context(), nil, nil), "a second Abort does nothing")
+		require.Error(t, upload.Commit(t.Context(), artifacts()))
+	}
+}
+
+func TestAbortAfterCommitKeepsTheBackup(t *testing.T) {
+	t.Parallel()
+	objects := newMemory()
+	upload := begin(t, objects)
+	_, err := io.WriteString(upload.Contents(), "archive")
+	require.NoError(t, err)
+	require.NoError(t, upload.Commit(t.Context(), artifacts()))
+
+	require.NoError(t, upload.Abort(t.Context(), strings.NewReader("other log"), nil))
+
+	require.Equal(t, "log", objects.content("backups/b1/b1-logs.gz"))
+	require.Equal(t, "archive", objects.content("backups/b1/b1.tar.gz"))
+}
+
+func TestCommitWithoutMetadataFails(t *testing.T) {
+	t.Parallel()
+	objects := newMemory()
+	upload := begin(t, objects)
+	require.ErrorContains(t, upload.Commit(t.Context(), store.Artifacts{}), "want the JSON of a Backup")
+	require.Empty(t, objects.keys("bucket"))
+}
