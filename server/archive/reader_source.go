@@ -1,0 +1,80 @@
+package archive
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+)
+
+// source counts the compressed bytes and remembers what the stream itself said, so that a broken
+// connection is not taken for a broken archive.
+type source struct {
+	ctx  context.Context
+	r    io.Reader
+	read int64
+	err  error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	if err := context.Cause(s.ctx); err != nil {
+		s.err = err
+		return 0, err
+	}
+	n, err := s.r.Read(p)
+	s.read += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}
+
+// explain says in the words of an operator what an error of gzip or tar means.
+func (s *source) explain(err error, where string) error {
+	var invalid flate.CorruptInputError
+	var internal flate.InternalError
+	switch {
+	case s.err != nil:
+		return fmt.Errorf("read the archive, %s: %w", where, s.err)
+	case errors.Is(err, ErrLimit):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return fmt.Errorf("%w %s: it ends after %d compressed bytes, in the middle of its data", ErrTruncated, where, s.read)
+	case errors.Is(err, gzip.ErrChecksum):
+		return fmt.Errorf("%w %s: the checksum does not match the data, so bytes were changed since it was written", ErrCorrupt, where)
+	case errors.Is(err, gzip.ErrHeader), errors.As(err, &invalid), errors.As(err, &internal):
+		return fmt.Errorf("%w %s: the compressed data is invalid near byte %d", ErrCorrupt, where, s.read)
+	case errors.Is(err, tar.ErrHeader), errors.Is(err, tar.ErrFieldTooLong), errors.Is(err, tar.ErrInsecurePath):
+		return fmt.Errorf("%w %s: the header of the next tar entry is invalid", ErrCorrupt, where)
+	default:
+		// What is left is the spool file, e.g. a full disk.
+		return fmt.Errorf("unpack the archive, %s: %w", where, err)
+	}
+}
+
+// meter counts the unpacked bytes and stops when there are too many of them.
+type meter struct {
+	r      io.Reader
+	source *source
+	limits Limits
+	read   int64
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	m.read += int64(n)
+	switch packed := m.source.read; {
+	case m.read > m.limits.TotalBytes:
+		return 0, fmt.Errorf("%w: more than %d bytes unpacked", ErrLimit, m.limits.TotalBytes)
+	case m.read > m.limits.RatioFloor && m.read/m.limits.Ratio > packed:
+		return 0, fmt.Errorf("%w: %d bytes unpacked from %d, more than %d times as many: this looks like a decompression bomb",
+			ErrLimit, m.read, packed, m.limits.Ratio)
+	}
+	return n, err
+}
+
+func (m *meter) explain(err error, where string) error { return m.source.explain(err, where) }
