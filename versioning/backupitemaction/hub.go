@@ -20,7 +20,7 @@ type Action interface {
 	// Execute lets the action look at one item and change it. It is never retried.
 	Execute(ctx context.Context, item, backup []byte) (*Result, error)
 	// Progress asks after an operation that Execute started. Idempotent.
-	// Versions without operations answer ErrNoOperations.
+	// Versions without operations answer versioning.ErrNoOperations.
 	Progress(ctx context.Context, operationID string, backup []byte) (Progress, error)
 	// Cancel asks the plugin to stop an operation. Versions without operations answer nil.
 	Cancel(ctx context.Context, operationID string, backup []byte) error
@@ -28,8 +28,9 @@ type Action interface {
 
 // Result is what an action answers for one item.
 type Result struct {
-	// Item is the item as the action wants it stored; valid JSON with the apiVersion, kind, namespace and
-	// name of the item asked about. Never nil: an action that changes nothing answers what it got.
+	// Item is the item as the action wants it stored; valid JSON with the group, kind, namespace and name
+	// of the item asked about (the version of its API may be another). Never nil: an action that changes
+	// nothing answers what it got.
 	Item []byte
 	// AdditionalItems are to be backed up as well, before this item.
 	AdditionalItems []framework.ResourceIdentifier

@@ -32,9 +32,9 @@ type Input struct {
 
 // Result is what an action answers for one item.
 type Result struct {
-	Item            []byte // valid JSON with kind; never nil unless SkipRestore
+	Item            []byte // valid JSON with apiVersion, kind and name; nil with SkipRestore only
 	AdditionalItems []framework.ResourceIdentifier
-	SkipRestore     bool // the item is not restored, and AdditionalItems are ignored
+	SkipRestore     bool // the item is not restored; Item and AdditionalItems are nil then
 	OperationID     string
 	// WaitForAdditionalItems makes the host ask AreAdditionalItemsReady before it goes on.
 	WaitForAdditionalItems bool

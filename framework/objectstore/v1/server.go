@@ -81,7 +81,11 @@ func (s *server) GetObject(req *objectstorev1.GetObjectRequest, stream grpc.Serv
 	if object == nil {
 		return fmt.Errorf("%s/%s: GetObject returned neither a reader nor an error", req.GetBucket(), req.GetKey())
 	}
-	defer func() { err = errors.Join(err, object.Close()) }()
+	defer func() {
+		if closeErr := object.Close(); err == nil {
+			err = closeErr
+		}
+	}()
 	for piece, err := range Pieces(object) {
 		if err != nil {
 			return err

@@ -1,0 +1,61 @@
+package backupitemaction
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// NewV1 is the action listed as name in the plugin that conn reaches, at version 1 of the kind: it starts no
+// operations.
+func NewV1(conn grpc.ClientConnInterface, name string) Action {
+	return v1{
+		Plugin: versioning.NewPlugin("BackupItemAction", name),
+		client: backupitemactionv1.NewBackupItemActionClient(conn),
+	}
+}
+
+type v1 struct {
+	versioning.Plugin
+	client backupitemactionv1.BackupItemActionClient
+}
+
+func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &backupitemactionv1.BackupItemActionAppliesToRequest{Plugin: a.Name()})
+	if err != nil {
+		return framework.ResourceSelector{}, a.Wrap(err)
+	}
+	selector, err := reply.Selector(answer.GetResourceSelector())
+	if err != nil {
+		return framework.ResourceSelector{}, a.Reject(err)
+	}
+	return selector, nil
+}
+
+func (a v1) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
+	answer, err := a.client.Execute(ctx, &backupitemactionv1.ExecuteRequest{
+		Plugin: a.Name(), Item: item, Backup: backup,
+	})
+	if err != nil {
+		return nil, a.Wrap(err)
+	}
+	if err := validateItem(item, answer.GetItem()); err != nil {
+		return nil, a.Reject(err)
+	}
+	additional, err := reply.Identifiers("additionalItems", answer.GetAdditionalItems())
+	if err != nil {
+		return nil, a.Reject(err)
+	}
+	return &Result{Item: answer.GetItem(), AdditionalItems: additional}, nil
+}
+
+func (a v1) Progress(context.Context, string, []byte) (Progress, error) {
+	return Progress{}, a.Wrap(versioning.ErrNoOperations)
+}
+
+func (a v1) Cancel(context.Context, string, []byte) error { return nil }

@@ -1,0 +1,125 @@
+package versioning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+var (
+	// ErrNoOperations is what a version without asynchronous operations answers when asked after one.
+	ErrNoOperations = errors.New("this version of the plugin does not support asynchronous operations")
+	// ErrInvalidReply is wrapped by the error of a call that a plugin answered in a way that breaks the
+	// contract of its kind.
+	ErrInvalidReply = errors.New("invalid reply")
+)
+
+// Error is a call to a plugin that failed. errors.Is finds context.Canceled and context.DeadlineExceeded in it
+// when the call ended by them, and errors.As whatever error the connection gave.
+type Error struct {
+	Kind   string // "BackupItemAction", whatever the version
+	Plugin string // "example.io/stamp"
+	// Frames is where in the plugin's source the error was made, innermost first; empty when the plugin
+	// does not say.
+	Frames []Frame
+
+	message string
+	causes  []error
+}
+
+// Frame is a place in a plugin's source.
+type Frame struct {
+	File     string
+	Line     int32
+	Function string
+}
+
+// Error is "Kind(plugin): what happened".
+func (e *Error) Error() string { return fmt.Sprintf("%s(%s): %s", e.Kind, e.Plugin, e.message) }
+
+// Unwrap gives the causes to errors.Is and errors.As.
+func (e *Error) Unwrap() []error { return e.causes }
+
+// File is the file of the innermost frame, empty when it is not known.
+func (e *Error) File() string { return e.innermost().File }
+
+// Line is the line of the innermost frame, 0 when it is not known.
+func (e *Error) Line() int32 { return e.innermost().Line }
+
+// Function is the function of the innermost frame, empty when it is not known.
+func (e *Error) Function() string { return e.innermost().Function }
+
+func (e *Error) innermost() Frame {
+	if len(e.Frames) == 0 {
+		return Frame{}
+	}
+	return e.Frames[0]
+}
+
+// Plugin is the part that every facade has: which plugin it speaks for. It is embedded in them.
+type Plugin struct {
+	kind string
+	name string
+}
+
+// NewPlugin names a plugin by its kind, whatever the version, and its name.
+func NewPlugin(kind, name string) Plugin { return Plugin{kind: kind, name: name} }
+
+// Name is the plugin's name.
+func (p Plugin) Name() string { return p.name }
+
+// Wrap makes the *Error of what a call returned. nil stays nil, and an error of this plugin as it is.
+func (p Plugin) Wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	var own *Error
+	if errors.As(err, &own) && own.Kind == p.kind && own.Plugin == p.name {
+		return err
+	}
+	wrapped := &Error{Kind: p.kind, Plugin: p.name, message: err.Error(), causes: []error{err}}
+	answered, ok := status.FromError(err)
+	if !ok {
+		return wrapped
+	}
+	if _, direct := err.(interface{ GRPCStatus() *status.Status }); direct { //nolint:errorlint // the message of an error around it would be lost
+		wrapped.message = answered.Message()
+		if wrapped.message == "" {
+			wrapped.message = "failed without a message, code " + answered.Code().String()
+		}
+	}
+	wrapped.Frames = framesOf(answered)
+	switch answered.Code() {
+	case codes.Canceled:
+		wrapped.causes = append(wrapped.causes, context.Canceled)
+	case codes.DeadlineExceeded:
+		wrapped.causes = append(wrapped.causes, context.DeadlineExceeded)
+	default:
+	}
+	return wrapped
+}
+
+// Reject makes the *Error of a reply that broke the contract, as reason says.
+func (p Plugin) Reject(reason error) error {
+	return p.Wrap(fmt.Errorf("%w: %w", ErrInvalidReply, reason))
+}
+
+func framesOf(answered *status.Status) []Frame {
+	for _, detail := range answered.Details() {
+		stack, ok := detail.(*shared.Stack)
+		if !ok {
+			continue
+		}
+		frames := make([]Frame, 0, len(stack.GetFrames()))
+		for _, frame := range stack.GetFrames() {
+			frames = append(frames, Frame{File: frame.GetFile(), Line: frame.GetLine(), Function: frame.GetFunction()})
+		}
+		return frames
+	}
+	return nil
+}

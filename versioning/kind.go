@@ -1,0 +1,88 @@
+package versioning
+
+import "google.golang.org/grpc"
+
+// Kind is one kind of plugin with all its versions on the wire. H is its hub.
+type Kind[H any] struct {
+	// Name is the kind whatever the version, "BackupItemAction".
+	Name string
+	// Versions are all that the server speaks, in any order.
+	Versions []Version[H]
+}
+
+// Version is one version of a kind on the wire.
+type Version[H any] struct {
+	// Wire is what a plugin calls it in its list, "BackupItemActionV2".
+	Wire string
+	// Number orders the versions of a kind; the highest is the newest.
+	Number int
+	// Bind is the facade: the hub over the plugin that conn reaches and that is listed as name. It makes
+	// no call.
+	Bind func(conn grpc.ClientConnInterface, name string) H
+	// Deprecated says what to do instead when the version is going to be removed; empty when it is not.
+	Deprecated string
+}
+
+// Listed is one line of a plugin's list of what it serves.
+type Listed struct {
+	Kind string // as on the wire, "BackupItemActionV2"
+	Name string
+}
+
+// Choice is the version at which a name is used.
+type Choice[H any] struct {
+	Name string
+	// Index is that of the chosen version's line in the list.
+	Index   int
+	Version Version[H]
+}
+
+// Choose picks from listed what is of this kind: each name once, at the newest version that both sides
+// know. The choices are in the order in which the names come up first. Lines of other kinds, and of versions
+// that are not known here, are passed over.
+func (k Kind[H]) Choose(listed []Listed) []Choice[H] {
+	var choices []Choice[H]
+	position := map[string]int{}
+	for index, line := range listed {
+		version, ok := k.Version(line.Kind)
+		if !ok {
+			continue
+		}
+		choice := Choice[H]{Name: line.Name, Index: index, Version: version}
+		at, seen := position[line.Name]
+		if !seen {
+			position[line.Name] = len(choices)
+			choices = append(choices, choice)
+		} else if version.Number > choices[at].Version.Number {
+			choices[at] = choice
+		}
+	}
+	return choices
+}
+
+// Version is the version that goes by wire in a plugin's list, false when there is none.
+func (k Kind[H]) Version(wire string) (Version[H], bool) {
+	for _, version := range k.Versions {
+		if version.Wire == wire {
+			return version, true
+		}
+	}
+	return Version[H]{}, false
+}
+
+// WireKind says of one version of a kind what can be said without its hub.
+type WireKind struct {
+	Kind       string // whatever the version
+	Wire       string // in a plugin's list
+	Number     int
+	Deprecated string
+}
+
+// WireKinds are the versions of the kind, in their order.
+func (k Kind[H]) WireKinds() []WireKind {
+	wireKinds := make([]WireKind, 0, len(k.Versions))
+	for _, v := range k.Versions {
+		wireKinds = append(wireKinds, WireKind{Kind: k.Name, Wire: v.Wire, Number: v.Number, Deprecated: v.Deprecated})
+	}
+	return wireKinds
+}

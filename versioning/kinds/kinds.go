@@ -1,0 +1,59 @@
+package kinds
+
+import (
+	"slices"
+
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+// BackupItemAction sees and changes items while they are backed up.
+func BackupItemAction() versioning.Kind[backupitemaction.Action] {
+	return versioning.Kind[backupitemaction.Action]{
+		Name: "BackupItemAction",
+		Versions: []versioning.Version[backupitemaction.Action]{
+			{Wire: "BackupItemAction", Number: 1, Bind: backupitemaction.NewV1},
+		},
+	}
+}
+
+// RestoreItemAction sees, changes and skips items before they are restored.
+func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
+	return versioning.Kind[restoreitemaction.Action]{
+		Name: "RestoreItemAction",
+		Versions: []versioning.Version[restoreitemaction.Action]{
+			{Wire: "RestoreItemAction", Number: 1, Bind: restoreitemaction.NewV1},
+		},
+	}
+}
+
+// ObjectStore keeps the files of backups and restores.
+func ObjectStore() versioning.Kind[objectstore.Store] {
+	return versioning.Kind[objectstore.Store]{
+		Name: "ObjectStore",
+		Versions: []versioning.Version[objectstore.Store]{
+			{Wire: "ObjectStore", Number: 1, Bind: objectstore.NewV1},
+		},
+	}
+}
+
+// All is every version of every kind, without the hubs.
+func All() []versioning.WireKind {
+	return slices.Concat(
+		BackupItemAction().WireKinds(),
+		RestoreItemAction().WireKinds(),
+		ObjectStore().WireKinds(),
+	)
+}
+
+// Lookup finds the version that goes by wire in a plugin's list, false when the server does not know it.
+func Lookup(wire string) (versioning.WireKind, bool) {
+	for _, known := range All() {
+		if known.Wire == wire {
+			return known, true
+		}
+	}
+	return versioning.WireKind{}, false
+}

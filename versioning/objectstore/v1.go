@@ -1,0 +1,143 @@
+package objectstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	frameworkv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/versioning"
+)
+
+// NewV1 is the store listed as name in the plugin that conn reaches, at version 1 of the kind.
+func NewV1(conn grpc.ClientConnInterface, name string) Store {
+	return v1{
+		Plugin: versioning.NewPlugin("ObjectStore", name),
+		client: objectstorev1.NewObjectStoreClient(conn),
+	}
+}
+
+type v1 struct {
+	versioning.Plugin
+	client objectstorev1.ObjectStoreClient
+}
+
+func (s v1) Init(ctx context.Context, config map[string]string) error {
+	_, err := s.client.Init(ctx, &objectstorev1.ObjectStoreInitRequest{Plugin: s.Name(), Config: config})
+	return s.Wrap(err)
+}
+
+// PutObject ends the stream properly only once all of body is sent. In every other case the stream's context
+// is cancelled: closing the sending side would look to the plugin like the end of the object.
+func (s v1) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := s.client.PutObject(ctx)
+	if err != nil {
+		return s.Wrap(err)
+	}
+	sent := false
+	for piece, err := range frameworkv1.Pieces(body) {
+		if err != nil {
+			return s.Wrap(fmt.Errorf("read what is to be stored as %s/%s: %w", bucket, key, err))
+		}
+		if err := s.send(stream, bucket, key, piece); err != nil {
+			return err
+		}
+		sent = true
+	}
+	if !sent {
+		if err := s.send(stream, bucket, key, nil); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return s.Wrap(err)
+	}
+	_, err = stream.CloseAndRecv()
+	return s.Wrap(err)
+}
+
+// upload is the sending side of PutObject.
+type upload = grpc.ClientStreamingClient[objectstorev1.PutObjectRequest, shared.Empty]
+
+func (s v1) send(stream upload, bucket, key string, piece []byte) error {
+	err := stream.Send(&objectstorev1.PutObjectRequest{Plugin: s.Name(), Bucket: bucket, Key: key, Body: piece})
+	if err == io.EOF { // the plugin has answered already; its side is read without closing ours
+		if err = stream.RecvMsg(&shared.Empty{}); err == nil {
+			return s.Reject(errors.New("the plugin said that the object is stored before it had all of it"))
+		}
+	}
+	return s.Wrap(err)
+}
+
+func (s v1) ObjectExists(ctx context.Context, bucket, key string) (bool, error) {
+	answer, err := s.client.ObjectExists(ctx, &objectstorev1.ObjectExistsRequest{
+		Plugin: s.Name(), Bucket: bucket, Key: key,
+	})
+	return answer.GetExists(), s.Wrap(err)
+}
+
+func (s v1) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{
+		Plugin: s.Name(), Bucket: bucket, Key: key,
+	})
+	if err != nil {
+		cancel()
+		return nil, s.Wrap(err)
+	}
+	return &download{receive: stream.Recv, wrap: s.Wrap, cancel: cancel}, nil
+}
+
+func (s v1) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
+	answer, err := s.client.ListCommonPrefixes(ctx, &objectstorev1.ListCommonPrefixesRequest{
+		Plugin: s.Name(), Bucket: bucket, Prefix: prefix, Delimiter: delimiter,
+	})
+	if err != nil {
+		return nil, s.Wrap(err)
+	}
+	if err := validatePrefixes(prefix, delimiter, answer.GetPrefixes()); err != nil {
+		return nil, s.Reject(err)
+	}
+	return answer.GetPrefixes(), nil
+}
+
+func (s v1) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
+	answer, err := s.client.ListObjects(ctx, &objectstorev1.ListObjectsRequest{
+		Plugin: s.Name(), Bucket: bucket, Prefix: prefix,
+	})
+	if err != nil {
+		return nil, s.Wrap(err)
+	}
+	if err := validateKeys(prefix, answer.GetKeys()); err != nil {
+		return nil, s.Reject(err)
+	}
+	return answer.GetKeys(), nil
+}
+
+func (s v1) DeleteObject(ctx context.Context, bucket, key string) error {
+	_, err := s.client.DeleteObject(ctx, &objectstorev1.DeleteObjectRequest{
+		Plugin: s.Name(), Bucket: bucket, Key: key,
+	})
+	return s.Wrap(err)
+}
+
+func (s v1) CreateSignedURL(ctx context.Context, bucket, key string, ttl time.Duration) (string, error) {
+	answer, err := s.client.CreateSignedURL(ctx, &objectstorev1.CreateSignedURLRequest{
+		Plugin: s.Name(), Bucket: bucket, Key: key, Ttl: int64(ttl),
+	})
+	if err != nil {
+		return "", s.Wrap(err)
+	}
+	if err := validateURL(answer.GetUrl()); err != nil {
+		return "", s.Reject(err)
+	}
+	return answer.GetUrl(), nil
+}

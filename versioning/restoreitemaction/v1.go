@@ -1,0 +1,68 @@
+package restoreitemaction
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	restoreitemactionv1 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v1"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// NewV1 is the action listed as name in the plugin that conn reaches, at version 1 of the kind: it starts no
+// operations and does not wait for additional items.
+func NewV1(conn grpc.ClientConnInterface, name string) Action {
+	return v1{
+		Plugin: versioning.NewPlugin("RestoreItemAction", name),
+		client: restoreitemactionv1.NewRestoreItemActionClient(conn),
+	}
+}
+
+type v1 struct {
+	versioning.Plugin
+	client restoreitemactionv1.RestoreItemActionClient
+}
+
+func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: a.Name()})
+	if err != nil {
+		return framework.ResourceSelector{}, a.Wrap(err)
+	}
+	selector, err := reply.Selector(answer.GetResourceSelector())
+	if err != nil {
+		return framework.ResourceSelector{}, a.Reject(err)
+	}
+	return selector, nil
+}
+
+func (a v1) Execute(ctx context.Context, input Input) (*Result, error) {
+	answer, err := a.client.Execute(ctx, &restoreitemactionv1.RestoreItemActionExecuteRequest{
+		Plugin: a.Name(), Item: input.Item, Restore: input.Restore, ItemFromBackup: input.ItemFromBackup,
+	})
+	if err != nil {
+		return nil, a.Wrap(err)
+	}
+	if answer.GetSkipRestore() {
+		return &Result{SkipRestore: true}, nil
+	}
+	if err := validateItem(input.Item, answer.GetItem()); err != nil {
+		return nil, a.Reject(err)
+	}
+	additional, err := reply.Identifiers("additionalItems", answer.GetAdditionalItems())
+	if err != nil {
+		return nil, a.Reject(err)
+	}
+	return &Result{Item: answer.GetItem(), AdditionalItems: additional}, nil
+}
+
+func (a v1) Progress(context.Context, string, []byte) (Progress, error) {
+	return Progress{}, a.Wrap(versioning.ErrNoOperations)
+}
+
+func (a v1) Cancel(context.Context, string, []byte) error { return nil }
+
+func (a v1) AreAdditionalItemsReady(context.Context, []framework.ResourceIdentifier, []byte) (bool, error) {
+	return true, nil
+}
