@@ -57,8 +57,11 @@ func demo(ctx context.Context, cleat, plugins string) error {
 	fmt.Printf("a real API server, its controllers and an S3 server are up (%.1fs)\n", time.Since(start).Seconds())
 
 	report, err := roundtrip.Run(ctx, roundtrip.Options{
-		Cleat: cleat, PluginDir: plugins, Kubeconfig: kubeconfig, S3: cluster.S3, Bucket: "demo", WorkDir: work,
-		World: world.Demo("demo"), Terminal: term.IsTerminal(int(os.Stdout.Fd())), Out: os.Stdout,
+		Site: roundtrip.Site{
+			Cleat: cleat, PluginDir: plugins, Kubeconfig: kubeconfig, S3: cluster.S3, Bucket: "demo", WorkDir: work,
+			Terminal: term.IsTerminal(int(os.Stdout.Fd())),
+		},
+		World: world.Demo("demo"), Out: os.Stdout,
 	})
 	if err != nil {
 		return err

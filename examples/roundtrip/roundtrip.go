@@ -1,29 +1,23 @@
 package roundtrip
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
+	"os"
 	"sync/atomic"
 	"time"
 
-	"github.com/cleat-dev/cleat/examples/controlplane"
 	"github.com/cleat-dev/cleat/examples/world"
 )
 
 // Options say what to run and on what.
 type Options struct {
-	Cleat      string          // path of the cleat binary
-	PluginDir  string          // directory with the example plugin's binary
-	Kubeconfig string          // an empty cluster, or one where the world's names are free
-	S3         controlplane.S3 // a running S3 server
-	Bucket     string          // an empty bucket on it
-	WorkDir    string          // for the server's log and scratch files
-	World      world.Spec
-	Terminal   bool      // let the CLI draw its progress bars
-	Out        io.Writer // narration, one line a step
+	Site
+	World world.Spec // its names are free in the cluster
+	Out   io.Writer  // narration, one line a step
 }
 
 // Report is what came of it.
@@ -44,25 +38,16 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	cli := &cleat{options: o}
-
 	n.step("installing the custom resource definitions and a backup storage location on S3")
-	if err := cli.run(ctx, "install", "--crds-only"); err != nil {
+	if err := o.Install(ctx, client); err != nil {
 		return nil, err
 	}
-	if err := prepare(ctx, client, o); err != nil {
-		return nil, err
-	}
-
 	n.step("starting the server, with the example plugin as a process of its own")
-	server, err := cli.serve(ctx)
+	server, err := o.Serve(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, server.stop()) }()
-	if err := awaitLocation(ctx, client); err != nil {
-		return nil, fmt.Errorf("%w; the server's log ends:\n%s", err, server.tail())
-	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
 
 	objects := world.Build(o.World)
 	n.step("creating %d objects in %d namespaces", len(objects), o.World.Namespaces)
@@ -86,8 +71,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 
 	namespaces := o.World.Prefix + "-*"
 	began := time.Now()
-	if err := cli.run(ctx, "backup", "create", o.World.Prefix, "--include-namespaces", namespaces, "--include-cluster-resources=true", "--wait"); err != nil {
-		return nil, fmt.Errorf("%w; the server's log ends:\n%s", err, server.tail())
+	if err := o.Run(ctx, "backup", "create", o.World.Prefix, "--include-namespaces", namespaces, "--include-cluster-resources=true", "--wait"); err != nil {
+		return nil, fmt.Errorf("%w; the server's log ends:\n%s", err, server.Tail())
 	}
 	report.Backup = time.Since(began)
 	n.step("backed up in %.1fs", report.Backup.Seconds())
@@ -98,8 +83,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 
 	began = time.Now()
-	if err := cli.run(ctx, "restore", "create", o.World.Prefix, "--from-backup", o.World.Prefix, "--wait"); err != nil {
-		return nil, fmt.Errorf("%w; the server's log ends:\n%s", err, server.tail())
+	if err := o.Run(ctx, "restore", "create", o.World.Prefix, "--from-backup", o.World.Prefix, "--wait"); err != nil {
+		return nil, fmt.Errorf("%w; the server's log ends:\n%s", err, server.Tail())
 	}
 	report.Restore = time.Since(began)
 	n.step("restored in %.1fs", report.Restore.Seconds())
@@ -110,11 +95,20 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	report.Objects = len(before)
 	report.Differences = world.Compare(before, after)
-	if report.Marked, err = marked(filepath.Join(o.WorkDir, "server.log")); err != nil {
+	if report.Marked, err = marked(server.log); err != nil {
 		return nil, err
 	}
 	n.step("the example plugin worked on %d objects", report.Marked)
 	return report, nil
+}
+
+// marked counts the objects that the example plugin says it marked, from its lines in the server's log.
+func marked(logFile string) (int, error) {
+	log, err := os.ReadFile(logFile)
+	if err != nil {
+		return 0, fmt.Errorf("the server's log: %w", err)
+	}
+	return bytes.Count(log, []byte("marked for backup")), nil
 }
 
 // narrator prints one line a step, with the seconds since the beginning.

@@ -28,8 +28,10 @@ func TestAcceptSpine_RoundTrip(t *testing.T) {
 	require.NoError(t, os.Mkdir(work, 0o700))
 
 	report, err := Run(t.Context(), Options{
-		Cleat: filepath.Join(dir, "cleat"), PluginDir: filepath.Join(dir, "plugins"), Kubeconfig: cluster.Kubeconfig,
-		S3: cluster.S3, Bucket: cluster.NewBucket(t, "roundtrip"), WorkDir: work,
+		Site: Site{
+			Cleat: filepath.Join(dir, "cleat"), PluginDir: filepath.Join(dir, "plugins"), Kubeconfig: cluster.Kubeconfig,
+			S3: cluster.S3, Bucket: cluster.NewBucket(t, "roundtrip"), WorkDir: work,
+		},
 		World: world.Demo("trip"), Out: logWriter{t},
 	})
 	require.NoError(t, err)

@@ -1,12 +1,13 @@
 package roundtrip
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/cleat-dev/cleat/examples/controlplane"
 	"github.com/cleat-dev/cleat/examples/world"
 )
 
@@ -28,16 +30,53 @@ var (
 	locations  = schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: "backupstoragelocations"}
 )
 
-// prepare creates what an operator would: the namespace, the credentials and the default location.
-func prepare(ctx context.Context, c *world.Client, o Options) error {
+// Site is one installation of cleat: a cluster, a bucket, and the binary that works on them.
+type Site struct {
+	Cleat      string          // path of the cleat binary
+	PluginDir  string          // directory with plugin binaries, may be missing
+	Kubeconfig string          // of the cluster
+	S3         controlplane.S3 // a running S3 server
+	Bucket     string          // a bucket on it
+	WorkDir    string          // for the server's log and scratch files
+	Terminal   bool            // let the CLI draw its progress bars
+}
+
+func (s *Site) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.Cleat, append(args, "--kubeconfig", s.Kubeconfig, "--namespace", Namespace)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
+	return cmd
+}
+
+// Run executes one CLI command; its output is shown on a terminal, else only in the error.
+func (s *Site) Run(ctx context.Context, args ...string) error {
+	cmd := s.command(ctx, args...)
+	if s.Terminal {
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("cleat %s: %w", strings.Join(args, " "), err)
+		}
+		return nil
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("cleat %s: %w:\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// Install does what an operator does: the custom resource definitions, the namespace, the credentials, and
+// a default backup storage location.
+func (s *Site) Install(ctx context.Context, c *world.Client) error {
+	if err := s.Run(ctx, "install", "--crds-only"); err != nil {
+		return err
+	}
 	d, err := dynamic.NewForConfig(c.Config())
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
-	credentials := fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", o.S3.AccessKey, o.S3.SecretKey)
-	storage := map[string]any{"bucket": o.Bucket}
-	if o.S3.CAFile != "" {
-		ca, err := os.ReadFile(o.S3.CAFile)
+	credentials := fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", s.S3.AccessKey, s.S3.SecretKey)
+	storage := map[string]any{"bucket": s.Bucket}
+	if s.S3.CAFile != "" {
+		ca, err := os.ReadFile(s.S3.CAFile)
 		if err != nil {
 			return fmt.Errorf("the S3 server's CA: %w", err)
 		}
@@ -57,7 +96,7 @@ func prepare(ctx context.Context, c *world.Client, o Options) error {
 			"spec": map[string]any{
 				"provider": "cleat.dev/s3", "default": true, "objectStorage": storage,
 				"credential": map[string]any{"name": "cloud-credentials", "key": "cloud"},
-				"config":     map[string]any{"region": o.S3.Region, "s3Url": o.S3.Endpoint, "s3ForcePathStyle": "true"},
+				"config":     map[string]any{"region": s.S3.Region, "s3Url": s.S3.Endpoint, "s3ForcePathStyle": "true"},
 			},
 		}},
 	} {
@@ -70,33 +109,29 @@ func prepare(ctx context.Context, c *world.Client, o Options) error {
 }
 
 // awaitLocation waits until the server has found the location usable.
-func awaitLocation(ctx context.Context, c *world.Client) error {
+func awaitLocation(ctx context.Context, c *world.Client, server *Server) error {
 	d, err := dynamic.NewForConfig(c.Config())
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
 	var message string
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		if server.ended() {
+			return false, errors.New("the server ended")
+		}
 		l, err := d.Resource(locations).Namespace(Namespace).Get(ctx, "default", metav1.GetOptions{})
 		if err != nil {
 			message = err.Error()
 			return false, nil
 		}
 		phase, _, _ := unstructured.NestedString(l.Object, "status", "phase")
+		validated, _, _ := unstructured.NestedString(l.Object, "status", "lastValidationTime")
 		message, _, _ = unstructured.NestedString(l.Object, "status", "message")
-		return phase == "Available", nil
+		at, err := time.Parse(time.RFC3339, validated)
+		return phase == "Available" && err == nil && !at.Before(server.started.Truncate(time.Second)), nil
 	})
 	if err != nil {
-		return fmt.Errorf("backup storage location is not available: %w", errors.Join(err, errors.New(message)))
+		return fmt.Errorf("backup storage location is not available: %w %s; the server's log ends:\n%s", err, message, server.Tail())
 	}
 	return nil
-}
-
-// marked counts the objects that the example plugin says it marked, from its lines in the server's log.
-func marked(logFile string) (int, error) {
-	log, err := os.ReadFile(logFile)
-	if err != nil {
-		return 0, fmt.Errorf("the server's log: %w", err)
-	}
-	return bytes.Count(log, []byte("marked for backup")), nil
 }
