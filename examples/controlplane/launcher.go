@@ -22,7 +22,7 @@ const mainModule = "github.com/cleat-dev/cleat"
 // buildLauncher returns the path of a launcher that was built from the source
 // in this tree. It is kept in the cache under the hash of that source; test
 // binaries that start at once may each build it, and the last one wins.
-func buildLauncher(ctx context.Context) (string, error) {
+func buildLauncher(ctx context.Context) (path string, err error) {
 	wd, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -53,7 +53,7 @@ func buildLauncher(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(work)
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	built := filepath.Join(work, "localcluster")
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", built, ".")
 	cmd.Dir = source

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -70,7 +71,7 @@ func ensurePrograms(ctx context.Context, out io.Writer) (map[string]string, erro
 
 // build compiles one program and renames it into the cache, so that a half
 // built one is never seen. The caller holds the build lock.
-func build(ctx context.Context, p program, root string, bar *progress) error {
+func build(ctx context.Context, p program, root string, bar *progress) (err error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
 		return fmt.Errorf("the go command is needed, install it or set KUBEBUILDER_ASSETS: %w", err)
@@ -79,7 +80,7 @@ func build(ctx context.Context, p program, root string, bar *progress) error {
 	if err != nil {
 		return fmt.Errorf("creating a build directory: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	for from, to := range map[string]string{".mod": "go.mod", ".sum": "go.sum"} {
 		data, err := moduleFiles.ReadFile("binaries/" + p.files + from)
 		if err != nil {

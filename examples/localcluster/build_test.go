@@ -54,7 +54,6 @@ echo "$3" >>` + calls + "\n" + script
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
 	t.Setenv("HOME", dir)
-	t.Setenv("KUBEBUILDER_ASSETS", "")
 	t.Setenv("GOFLAGS", "-mod=mod")
 	return calls
 }
@@ -62,6 +61,7 @@ echo "$3" >>` + calls + "\n" + script
 const buildOne = `echo "go: downloading a v1" >&2; echo pkg >&2; mkdir -p "$(dirname "$out")"; echo '#!' >"$out"; chmod +x "$out"`
 
 func TestProgramsAreBuiltOnceByHoweverManyAskAtOnce(t *testing.T) {
+	t.Setenv("KUBEBUILDER_ASSETS", "")
 	calls := fakeGo(t, buildOne)
 	var said [5]bytes.Buffer
 	var all sync.WaitGroup
@@ -93,6 +93,7 @@ func TestProgramsAreBuiltOnceByHoweverManyAskAtOnce(t *testing.T) {
 }
 
 func TestBuildThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
+	t.Setenv("KUBEBUILDER_ASSETS", "")
 	fakeGo(t, `echo "disk full" >&2; exit 1`)
 	var said bytes.Buffer
 	_, err := ensurePrograms(t.Context(), &said)

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -34,25 +33,25 @@ Environment:
 `
 
 func main() {
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer cancel()
 	// When whoever started us is gone, so is the reader of what we print: that
 	// must not end us before the cluster is stopped.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	err := command(ctx, os.Args[1:])
-	var exit *exec.ExitError
+	cancel()
+	var exit commandExit
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 	case errors.As(err, &exit):
-		os.Exit(exitCode(exit))
+		os.Exit(int(exit))
 	default:
 		fmt.Fprintf(os.Stderr, "localcluster: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-// command runs the command that args name. An *exec.ExitError is the exit of
-// the user's own command in "run"; it has nothing to be said about.
+// command runs the command that args name. The error is a commandExit when
+// "run" worked and the user's own command was not content.
 func command(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)

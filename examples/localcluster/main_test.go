@@ -97,6 +97,18 @@ func TestUpSaysWhyTheClusterDidNotStart(t *testing.T) {
 	requireEmptyOfClusters(t, root)
 }
 
+func TestBuildThatFailsIsReportedByTheProgram(t *testing.T) {
+	fakeGo(t, `echo "disk full" >&2; exit 5`)
+	t.Setenv("KUBEBUILDER_ASSETS", "")
+	cmd := launcher(t, t.TempDir(), "run", "--", "true")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Run(), &exit)
+	require.Equal(t, 1, exit.ExitCode())
+	require.Contains(t, said.String(), "localcluster: building etcd v3.7.3: go build")
+}
+
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	var said bytes.Buffer

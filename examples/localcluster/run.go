@@ -10,8 +10,15 @@ import (
 	"syscall"
 )
 
+// commandExit is the exit code of the user's own command, which has said
+// itself what there is to say. It is a type of its own because a failed build
+// is the exit of a command too.
+type commandExit int
+
+func (e commandExit) Error() string { return fmt.Sprintf("the command ended with exit code %d", int(e)) }
+
 // run starts a cluster, runs a command beside it and stops the cluster. The
-// error is an *exec.ExitError when the command ran and was not content.
+// error is a commandExit when the command ran and did not exit with 0.
 func run(ctx context.Context, programs map[string]string, o options, command []string) error {
 	if len(command) == 0 {
 		return errors.New("run: a command is missing, like: localcluster run -- kubectl get namespaces")
@@ -44,6 +51,10 @@ func runBeside(d description, command []string) error {
 	for {
 		select {
 		case err := <-done:
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				return commandExit(exitCode(exit))
+			}
 			return err
 		case s := <-signals:
 			_ = cmd.Process.Signal(s) // it may have ended just now

@@ -87,12 +87,12 @@ func serve(ctx context.Context, programs map[string]string, o options, in io.Rea
 	return errors.Join(serveCluster(ctx, c, o, commands, out), c.stop())
 }
 
-func serveCluster(ctx context.Context, c *cluster, o options, commands <-chan string, out io.Writer) error {
+func serveCluster(ctx context.Context, c *cluster, o options, commands <-chan string, out io.Writer) (err error) {
 	if o.record != "" {
 		if err := record(o.record, c.describe()); err != nil {
 			return err
 		}
-		defer os.Remove(o.record)
+		defer func() { err = errors.Join(err, removeIfThere(o.record)) }()
 	}
 	if o.output == "json" {
 		if err := json.NewEncoder(out).Encode(c.describe()); err != nil {
