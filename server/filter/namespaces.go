@@ -15,6 +15,7 @@ type Namespaces struct {
 	expanded bool
 	missing  []string
 	existing []string
+	without  []string
 }
 
 // NewNamespaces makes the filter. Globs are expanded to the existing namespaces they match, unless the
@@ -49,7 +50,16 @@ func NewNamespaces(includes, excludes, existing []string) (Namespaces, error) {
 
 // Match says whether the namespace is included. The empty name is that of cluster-scoped objects, which a
 // namespace filter says nothing about: ask Everything instead.
-func (n Namespaces) Match(name string) bool { return !n.nothing && n.names.Match(name) }
+func (n Namespaces) Match(name string) bool {
+	return !n.nothing && n.names.Match(name) && !slices.Contains(n.without, name)
+}
+
+// Without is the filter that leaves out some more namespaces, such as those that carry an exclude
+// label. That does not change what Everything answers: the filter as such still takes everything.
+func (n Namespaces) Without(names ...string) Namespaces {
+	n.without = slices.Concat(n.without, names)
+	return n
+}
 
 // Everything says whether every namespace is included, those that do not exist yet as well.
 func (n Namespaces) Everything() bool { return !n.nothing && n.names.Everything() }

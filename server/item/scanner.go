@@ -202,7 +202,7 @@ func plain(b []byte) int {
 		w := binary.LittleEndian.Uint64(b[n:])
 		quote, slash := w^(ones*'"'), w^(ones*'\\')
 		// The lowest set high bit marks the first such byte: borrows only disturb the bytes above it.
-		hits := ((quote - ones) & ^quote | (slash - ones) & ^slash | (w - ones*0x20) & ^w) & highs
+		hits := ((quote-ones) & ^quote | (slash-ones) & ^slash | (w-ones*0x20) & ^w) & highs
 		if hits != 0 {
 			return n + bits.TrailingZeros64(hits)/8
 		}
