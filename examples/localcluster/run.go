@@ -15,7 +15,9 @@ import (
 // is the exit of a command too.
 type commandExit int
 
-func (e commandExit) Error() string { return fmt.Sprintf("the command ended with exit code %d", int(e)) }
+func (e commandExit) Error() string {
+	return fmt.Sprintf("the command ended with exit code %d", int(e))
+}
 
 // run starts a cluster, runs a command beside it and stops the cluster. The
 // error is a commandExit when the command ran and did not exit with 0.
