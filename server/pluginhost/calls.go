@@ -1,0 +1,72 @@
+package pluginhost
+
+import (
+	"path"
+	"time"
+)
+
+// Deadlines bounds how long a plugin may take, by class of call. Zero takes the default, negative means no
+// limit. The caller's own context bounds every call as well.
+type Deadlines struct {
+	// Start is the time from starting a process until it can be called, Init included. Default 60 s, which is
+	// go-plugin's.
+	Start time.Duration
+	// Query bounds questions that need no work: AppliesTo, ListPlugins, Progress, Cancel, readiness, policy
+	// decisions. Default 60 s.
+	Query time.Duration
+	// Execute bounds calls that work on an item. Plugins block in them for as long as a snapshot takes, and
+	// Velero sets no limit at all, so this one only has to catch a plugin that hangs. Default 4 h.
+	Execute time.Duration
+	// Store bounds the unary calls of object stores and volume snapshotters; listing a large bucket takes
+	// minutes. Default 10 min.
+	Store time.Duration
+	// Idle bounds the time for which the plugin neither takes nor gives the next message of a stream. The time the
+	// host takes does not count, and a stream as a whole has no limit. Default 10 min.
+	Idle time.Duration
+	// Stop is the time a process gets to end by itself before it is killed. Default 2 s.
+	Stop time.Duration
+	// Probe bounds the question whether a process is alive at all, asked after an overdue or broken call.
+	// Default 5 s.
+	Probe time.Duration
+}
+
+func (d Deadlines) withDefaults() Deadlines {
+	d.Start = orDefault(d.Start, time.Minute)
+	d.Query = orDefault(d.Query, time.Minute)
+	d.Execute = orDefault(d.Execute, 4*time.Hour)
+	d.Store = orDefault(d.Store, 10*time.Minute)
+	d.Idle = orDefault(d.Idle, 10*time.Minute)
+	d.Stop = orDefault(d.Stop, 2*time.Second)
+	d.Probe = orDefault(d.Probe, 5*time.Second)
+	return d
+}
+
+// call is what the host knows about a method before it calls it.
+type call struct {
+	name       string // e.g. "Execute"
+	idempotent bool   // may be asked again of a restarted process
+	work       bool   // an answer proves that the plugin does its job
+	limit      time.Duration
+}
+
+// classify is the one list of what the methods of all kinds promise. Idempotent is only what is documented as
+// such; an unknown method gets the longest deadline and is never repeated.
+func (d Deadlines) classify(method string) call {
+	c := call{name: path.Base(method)}
+	switch c.name {
+	case "AppliesTo", "ListPlugins", "Progress", "AreAdditionalItemsReady", "Decide", "Admit":
+		c.idempotent, c.limit = true, d.Query
+	case "Cancel", "GetInfo":
+		c.limit = d.Query
+	case "ObjectExists", "ListObjects", "ListCommonPrefixes", "CreateSignedURL",
+		"GetVolumeInfo", "GetVolumeID":
+		c.idempotent, c.work, c.limit = true, true, d.Store
+	case "DeleteObject", "CreateVolumeFromSnapshot", "CreateSnapshot", "DeleteSnapshot", "SetVolumeID":
+		c.work, c.limit = true, d.Store
+	case "Init":
+		c.limit = d.Store
+	default:
+		c.work, c.limit = true, d.Execute
+	}
+	return c
+}

@@ -1,0 +1,252 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// drainTime is how long the output of a process is still read after its end. Only something that it forked and
+// that escaped its process group can make this last.
+const drainTime = 500 * time.Millisecond
+
+// child is an operating system process with its pipes: go-plugin's runner. It is our own for four reasons: the
+// process leads a group that ends with it, its stderr survives any content, its end is told with its exit
+// status even when a grandchild still holds the pipes, and what it writes to stdout after the handshake is read.
+type child struct {
+	cmd     *exec.Cmd
+	onLine  func(line []byte) // stderr, and stdout after the handshake
+	done    chan struct{}     // closed when it has ended and its output is read
+	exit    error             // of Wait; valid after done
+	stderr  *os.File          // our end of the pipe
+	spoke   atomic.Bool       // it wrote a first line to stdout
+	read    atomic.Int64      // bytes read from stderr
+	handled atomic.Int64      // bytes of stderr that onLine has seen
+
+	mu     sync.Mutex
+	killed bool        // it must not run, or not any longer
+	leader *os.Process // nil while there is nothing to kill
+	pid    int         // 0 until it was started
+
+	// What go-plugin reads: the handshake line and nothing else.
+	toStdout, toStderr     *io.PipeWriter
+	fromStdout, fromStderr *io.PipeReader
+}
+
+func newChild(path string, args []string, onLine func([]byte)) *child {
+	c := &child{cmd: exec.Command(path, args...), onLine: onLine, done: make(chan struct{})}
+	c.cmd.SysProcAttr = processAttributes()
+	c.fromStdout, c.toStdout = io.Pipe()
+	c.fromStderr, c.toStderr = io.Pipe()
+	return c
+}
+
+// Start runs the binary and returns as soon as it runs.
+func (c *child) Start(context.Context) error {
+	stdout, stdoutWriter, err := os.Pipe()
+	if err != nil {
+		c.abandon()
+		return fmt.Errorf("open a pipe for its stdout: %w", err)
+	}
+	stderr, stderrWriter, err := os.Pipe()
+	if err != nil {
+		_, _ = stdout.Close(), stdoutWriter.Close()
+		c.abandon()
+		return fmt.Errorf("open a pipe for its stderr: %w", err)
+	}
+	c.stderr = stderr
+	c.cmd.Stdout, c.cmd.Stderr = stdoutWriter, stderrWriter
+
+	started := make(chan error)
+	go func() {
+		// The kernel ties "dies with its parent" to the thread that forked, so that thread stays here.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.fork()
+		_, _ = stdoutWriter.Close(), stderrWriter.Close()
+		if err != nil {
+			_, _ = stdout.Close(), stderr.Close()
+			c.abandon()
+			started <- err
+			return
+		}
+		var readers sync.WaitGroup
+		readers.Go(func() { c.readStdout(stdout) })
+		readers.Go(func() { eachLine(&countingReader{stderr, &c.read}, &c.handled, c.onLine) })
+		started <- nil
+
+		c.exit = c.cmd.Wait() // for the process only: the pipes are files
+		c.disown()            // what it forked does not outlive it
+		deadline := time.Now().Add(drainTime)
+		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
+		readers.Wait()
+		_, _ = stdout.Close(), stderr.Close()
+		c.abandon()
+	}()
+	return <-started
+}
+
+// fork starts the binary, unless it was killed before.
+func (c *child) fork() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.killed {
+		return errors.New("stopped before it started")
+	}
+	if err := c.cmd.Start(); err != nil {
+		return err
+	}
+	c.leader, c.pid = c.cmd.Process, c.cmd.Process.Pid
+	return nil
+}
+
+// kill ends the process and everything it started that did not leave its group, now or as soon as it starts.
+func (c *child) kill() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.killed = true
+	if c.leader != nil {
+		killProcessGroup(c.leader)
+	}
+}
+
+// disown kills what is left of the group, whose number may belong to somebody else from then on.
+func (c *child) disown() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	killProcessGroup(c.leader)
+	c.leader = nil
+}
+
+// abandon ends what others wait for.
+func (c *child) abandon() {
+	_, _ = c.toStdout.Close(), c.toStderr.Close()
+	close(c.done)
+}
+
+// readStdout gives go-plugin the first line and takes the others as log lines, so that a plugin that prints
+// never blocks.
+func (c *child) readStdout(stdout io.Reader) {
+	first := true
+	eachLine(stdout, nil, func(line []byte) {
+		if !first {
+			c.onLine(line)
+			return
+		}
+		first = false
+		c.spoke.Store(true)
+		_, _ = c.toStdout.Write(append(line[:len(line):len(line)], '\n'))
+		_ = c.toStdout.Close()
+	})
+	_ = c.toStdout.Close()
+}
+
+// silent tells whether everything that the process has written so far is handled.
+func (c *child) silent() bool {
+	return pipeIsEmpty(c.stderr) && c.read.Load() == c.handled.Load()
+}
+
+// Wait waits for the end of the process.
+func (c *child) Wait(context.Context) error {
+	<-c.done
+	return c.exit
+}
+
+// Kill is how go-plugin ends a process whose handshake it did not like. One that is about to end by itself gets the
+// time to do that, because its exit status says more.
+func (c *child) Kill(context.Context) error {
+	c.endsWithin(drainTime)
+	c.kill()
+	return nil
+}
+
+// endsWithin waits for the process to end.
+func (c *child) endsWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// Stdout gives the handshake line.
+func (c *child) Stdout() io.ReadCloser { return c.fromStdout }
+
+// Stderr gives nothing: the lines go to onLine.
+func (c *child) Stderr() io.ReadCloser { return c.fromStderr }
+
+// Name is the path of the binary.
+func (c *child) Name() string { return c.cmd.Path }
+
+// Diagnose has nothing to add: the exit status and the last lines are in our own errors.
+func (c *child) Diagnose(context.Context) string { return "" }
+
+// started tells whether there ever was a process.
+func (c *child) started() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pid != 0
+}
+
+// ID is the process id. go-plugin cleans up only after what has one, so a process that could not be started has
+// the id 0.
+func (c *child) ID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strconv.Itoa(c.pid)
+}
+
+// PluginToHost checks the address in the handshake line: a plugin listens on this machine.
+func (c *child) PluginToHost(network, address string) (string, string, error) {
+	switch network {
+	case "unix":
+		return network, address, nil
+	case "tcp":
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return "", "", fmt.Errorf("address %q in its handshake: %w", address, err)
+		}
+		if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+			return "", "", fmt.Errorf("address %q in its handshake is not on this machine, a plugin listens on 127.0.0.1 or a unix socket", address)
+		}
+		return network, address, nil
+	}
+	return "", "", fmt.Errorf("network %q in its handshake is unknown, want unix or tcp", network)
+}
+
+// HostToPlugin is the identity: host and plugin share the machine.
+func (c *child) HostToPlugin(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+// exitStatus describes the end of the process; only valid after done.
+func (c *child) exitStatus() string {
+	if c.cmd.ProcessState == nil {
+		return fmt.Sprintf("unknown (%v)", c.exit)
+	}
+	return c.cmd.ProcessState.String()
+}
+
+// countingReader counts what it reads.
+type countingReader struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.n.Add(int64(n))
+	return n, err
+}

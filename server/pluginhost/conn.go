@@ -1,0 +1,169 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// conn is the connection that facades call: one plugin name at a supervised process. For every call it gets a
+// process, sets the deadline, and finds out whose fault an error is. Calls that are documented as idempotent
+// are repeated once when the process dies under them.
+type conn struct {
+	supervisor *supervisor
+	plugin     string
+	onCall     func() // before every call; may be nil
+}
+
+var _ grpc.ClientConnInterface = (*conn)(nil)
+
+// Invoke implements grpc.ClientConnInterface.
+func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	call := c.supervisor.launch.deadlines.classify(method)
+	err := c.once(ctx, call, method, args, reply, opts)
+	var died *DiedError
+	if call.idempotent && errors.As(err, &died) && died.During == call.name && ctx.Err() == nil {
+		err = c.once(ctx, call, method, args, reply, opts)
+	}
+	return err
+}
+
+func (c *conn) once(ctx context.Context, call call, method string, args, reply any, opts []grpc.CallOption) error {
+	r, err := c.acquire(ctx, call)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := withLimit(ctx, c.plugin, r.path, call)
+	defer cancel()
+	err = r.conn.Invoke(ctx, method, args, reply, opts...)
+	return c.finish(ctx, r, call, err)
+}
+
+// NewStream implements grpc.ClientConnInterface. A stream is never repeated.
+func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	limits := c.supervisor.launch.deadlines
+	call := limits.classify(method)
+	r, err := c.acquire(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	return openStream(ctx, r.conn, desc, method, opts, streamWatch{
+		idle:    limits.Idle,
+		overdue: &OverdueError{Plugin: c.plugin, Command: r.path, During: call.name, Limit: limits.Idle},
+		finish:  func(ctx context.Context, err error) error { return c.finish(ctx, r, call, err) },
+	})
+}
+
+func (c *conn) acquire(ctx context.Context, call call) (*run, error) {
+	if c.onCall != nil {
+		c.onCall()
+	}
+	r, err := c.supervisor.acquire(ctx, c.plugin, call)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", call.name, err)
+	}
+	return r, nil
+}
+
+// finish gives the process back and turns err into what the caller should know.
+func (c *conn) finish(ctx context.Context, r *run, call call, err error) error {
+	err = r.judge(ctx, c.plugin, call, err)
+	var overdue *OverdueError
+	var died *DiedError
+	switch {
+	case errors.As(err, &overdue):
+		c.supervisor.overdue(r, overdue)
+		c.supervisor.release(r, false)
+	case errors.As(err, &died), ctx.Err() != nil:
+		c.supervisor.release(r, false)
+	default:
+		c.supervisor.release(r, call.work)
+	}
+	return err
+}
+
+// withLimit bounds a call by the deadline of its class.
+func withLimit(ctx context.Context, plugin, command string, call call) (context.Context, context.CancelFunc) {
+	if call.limit < 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, call.limit,
+		&OverdueError{Plugin: plugin, Command: command, During: call.name, Limit: call.limit})
+}
+
+// judge finds out what the error of a call means: the plugin's own answer is left as it is; the end of ctx is told as
+// such, an OverdueError included; and if the process is gone or its connection broken, that is a DiedError.
+func (p *process) judge(ctx context.Context, plugin string, call call, err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := endOf(ctx, err); cause != nil {
+		return interrupted(call, cause)
+	}
+	switch status.Code(err) {
+	case codes.Unavailable:
+		if !p.ended() && !p.stopped.Load() && p.answers(ctx) {
+			return err // the plugin says so itself
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return interrupted(call, cause)
+		}
+		if !p.child.endsWithin(endTime) {
+			p.killFor("its connection broke")
+		}
+	case codes.Canceled, codes.Internal:
+		if !p.ended() && !p.stopped.Load() {
+			return err
+		}
+	default:
+		return err
+	}
+	<-p.child.done
+	return p.died(plugin, call.name)
+}
+
+// interrupted tells that a call ended because its context did.
+func interrupted(call call, cause error) error {
+	var overdue *OverdueError
+	if errors.As(cause, &overdue) {
+		return overdue
+	}
+	return fmt.Errorf("%s: %w", call.name, cause)
+}
+
+// endOf is the reason for which ctx has ended, if it has. The other side may notice a deadline a moment before us.
+func endOf(ctx context.Context, err error) error {
+	if status.Code(err) == codes.DeadlineExceeded {
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < time.Second {
+			<-ctx.Done()
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// startConn is the connection for what belongs to a start, on a process that nobody else has yet.
+type startConn struct {
+	process *process
+	plugin  string
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c *startConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	call := c.process.limits.classify(method)
+	err := c.process.conn.Invoke(ctx, method, args, reply, opts...)
+	err = c.process.judge(ctx, c.plugin, call, err)
+	if errors.Is(err, errStartTimeout) {
+		err = &OverdueError{Plugin: c.plugin, Command: c.process.path, During: call.name, Limit: c.process.limits.Start}
+	}
+	return err
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (c *startConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c.process.conn.NewStream(ctx, desc, method, opts...)
+}

@@ -1,0 +1,16 @@
+// Package pluginhost finds plugin binaries, runs them and hands their actions and stores to the rest of
+// the server as hubs. Nobody above it knows that there are processes.
+//
+// What happens between a hub's method and the plugin's, from the top:
+//
+//	Host, Session      host.go, session.go, stores.go   which plugins there are, in which order
+//	conn               conn.go, calls.go                one call: deadline, retry, whose fault an error is
+//	supervisor         supervisor.go, breaker.go        one process that is started again when it has died
+//	process            process.go, launch.go            one run of a binary, its end and its last words
+//	lines              lines.go, logline.go             what it writes to stderr
+//
+// A built-in plugin has the same conn-shaped surface without a process below it: inprocess.go.
+//
+// It may import framework, versioning, proto, go-plugin and gRPC; nothing of the server and nothing of
+// Kubernetes but its clock. Start reading at host.go.
+package pluginhost

@@ -1,0 +1,89 @@
+package pluginhost
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// shownStderr is how many of the last stderr lines an error message quotes; DiedError.Stderr has more.
+const shownStderr = 5
+
+// DiedError says that a plugin's process ended during a call, or before it could answer one. It is not
+// returned when the caller cancelled.
+type DiedError struct {
+	// Plugin is the name of the plugin that was called, "domain/name"; empty while its file is being listed.
+	Plugin string
+	// Command is the path of the binary.
+	Command string
+	// During is what was asked of it: the name of the call, or "start"; empty between calls.
+	During string
+	// ExitStatus tells how the process ended, e.g. "exit status 3" or "signal: killed".
+	ExitStatus string
+	// Stderr holds the last lines the process wrote, oldest first; after a Go panic, the lines from the
+	// panic message on.
+	Stderr []string
+}
+
+func (e *DiedError) Error() string {
+	var b strings.Builder
+	b.WriteString("plugin ")
+	if e.Plugin != "" {
+		fmt.Fprintf(&b, "%s (%s)", e.Plugin, e.Command)
+	} else {
+		b.WriteString(e.Command)
+	}
+	if e.During != "" {
+		fmt.Fprintf(&b, " died during %s: %s", e.During, e.ExitStatus)
+	} else {
+		fmt.Fprintf(&b, " died between calls: %s", e.ExitStatus)
+	}
+	if len(e.Stderr) == 0 {
+		b.WriteString("; it wrote nothing to stderr")
+		return b.String()
+	}
+	fmt.Fprintf(&b, "; last on stderr: %s", strings.Join(e.quoted(), " | "))
+	return b.String()
+}
+
+// quoted picks the lines worth showing: the first ones of a crash, else the last ones.
+func (e *DiedError) quoted() []string {
+	switch {
+	case len(e.Stderr) <= shownStderr:
+		return e.Stderr
+	case startsCrash(e.Stderr[0]):
+		return e.Stderr[:shownStderr]
+	default:
+		return e.Stderr[len(e.Stderr)-shownStderr:]
+	}
+}
+
+// OverdueError says that a plugin did not answer within the deadline of the call's class. The call was
+// cancelled, and its process takes no further calls.
+type OverdueError struct {
+	Plugin  string
+	Command string
+	During  string
+	Limit   time.Duration
+}
+
+func (e *OverdueError) Error() string {
+	return fmt.Sprintf("plugin %s (%s) did not answer %s within %s", e.Plugin, e.Command, e.During, e.Limit)
+}
+
+// OutOfServiceError says that a binary failed so often in a row that it is left alone for a while. It wraps
+// the last failure.
+type OutOfServiceError struct {
+	Command  string
+	Failures int           // in a row
+	Retry    time.Duration // from now until it is tried again
+	Last     error
+}
+
+func (e *OutOfServiceError) Error() string {
+	return fmt.Sprintf("plugin process %s is out of service for another %s after %d failures in a row, the last: %v",
+		e.Command, e.Retry.Round(time.Second), e.Failures, e.Last)
+}
+
+// Unwrap gives the last failure.
+func (e *OutOfServiceError) Unwrap() error { return e.Last }

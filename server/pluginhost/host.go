@@ -1,0 +1,133 @@
+package pluginhost
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/utils/clock"
+
+	"github.com/cleat-dev/cleat/framework"
+)
+
+// Config is what a Host needs to know. Only Log is required.
+type Config struct {
+	// Dir is the plugin directory. It may be missing, which is logged.
+	Dir string
+	// Args are given to each plugin after its command, as Velero gives them the server's flags.
+	Args []string
+	// BuiltIns are the plugins that are part of the server; they come first in every order.
+	BuiltIns []framework.Registration
+	// Isolate runs the built-ins in a process of their own: Self, "run-plugins", Args.
+	Isolate bool
+	Self    string // path of the server's binary
+	// Environment is given to each plugin ("NAME=value"), beside what it gets of the server's own:
+	// see environment.go.
+	Environment []string
+	Log         hclog.Logger
+	Deadlines   Deadlines
+	Restart     Restart
+	// IdleAfter is the time without use after which a process is stopped; the next call starts it again.
+	// Zero is 5 minutes, negative never.
+	IdleAfter time.Duration
+	// Clock is for back-off and idle time; nil is the real one.
+	Clock clock.WithDelayedExecution
+}
+
+// Host runs plugins. It knows them from New on: what is put into the directory later is found by the next server.
+// It is safe for concurrent use.
+type Host struct {
+	log       hclog.Logger
+	clock     clock.WithDelayedExecution
+	deadlines Deadlines
+	restart   Restart
+	idle      time.Duration
+	running   *registry
+
+	builtIns []framework.Registration
+	sources  []*source
+	catalog  catalog
+
+	mu        sync.Mutex
+	locations map[string]*location
+}
+
+// source is where plugins come from: a binary or, without a supervisor, the server itself.
+type source struct {
+	command    string
+	builtIn    bool
+	launch     launch
+	supervisor *supervisor // of the process that all sessions share; nil for built-ins in process
+}
+
+// New finds the plugins in cfg.Dir, starts each binary once and asks what it offers. A binary that cannot be used
+// is quarantined: Entries has the reason, the others work. An error means that the built-ins are wrong in
+// themselves, or that ctx has ended.
+func New(ctx context.Context, cfg Config) (*Host, error) {
+	if cfg.Restart.Jitter == nil {
+		cfg.Restart.Jitter = rand.Float64
+	}
+	h := &Host{
+		log:       cfg.Log,
+		clock:     cfg.Clock,
+		deadlines: cfg.Deadlines.withDefaults(),
+		restart:   cfg.Restart.withDefaults(),
+		idle:      orDefault(cfg.IdleAfter, 5*time.Minute),
+		running:   newRegistry(ctx),
+		builtIns:  cfg.BuiltIns,
+		locations: map[string]*location{},
+	}
+	if h.clock == nil {
+		h.clock = clock.RealClock{}
+	}
+	environment := pluginEnvironment(os.Environ(), cfg.Environment)
+	if len(cfg.BuiltIns) > 0 {
+		if err := framework.RegisterAll(newInProcess(), h.log, h.builtIns...); err != nil {
+			return nil, fmt.Errorf("built-in plugins: %w", err)
+		}
+		if cfg.Isolate {
+			args := append([]string{"run-plugins"}, cfg.Args...)
+			h.sources = append(h.sources, h.binary(cfg.Self, args, environment, true))
+		} else {
+			h.sources = append(h.sources, &source{command: cfg.Self, builtIn: true})
+		}
+	}
+	for _, path := range findBinaries(cfg.Dir, h.log) {
+		h.sources = append(h.sources, h.binary(path, cfg.Args, environment, false))
+	}
+	lists := h.listAll(ctx)
+	if ctx.Err() != nil {
+		h.Close()
+		return nil, fmt.Errorf("find plugins: %w", context.Cause(ctx))
+	}
+	for i, from := range h.sources {
+		h.catalog.add(from, lists[i])
+	}
+	h.catalog.log(h.log)
+	return h, nil
+}
+
+func (h *Host) binary(path string, args, environment []string, builtIn bool) *source {
+	l := launch{path: path, args: args, env: environment, handshake: framework.Handshake(), deadlines: h.deadlines}
+	return &source{command: path, builtIn: builtIn, launch: l, supervisor: newSupervisor(l, h.log, h)}
+}
+
+// Entries are all plugins found, in the order in which they run, and the files that could not be used.
+func (h *Host) Entries() []Entry { return slices.Clone(h.catalog.entries) }
+
+// Close stops all processes and returns when they are gone. Calls in flight fail.
+func (h *Host) Close() { h.running.close() }
+
+// canonical completes a plugin's name as Velero does: "aws" is "velero.io/aws".
+func canonical(name string) string {
+	if strings.Contains(name, "/") {
+		return name
+	}
+	return "velero.io/" + name
+}

@@ -1,0 +1,129 @@
+package pluginhost
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+const (
+	// maxLine is the longest line that is kept whole, in bytes; go-plugin's own limit.
+	maxLine = 64 << 10
+	// tailLines is how many of the last lines of a process are remembered, and tailWidth how much of each, in bytes.
+	tailLines = 20
+	tailWidth = 512
+)
+
+// eachLine calls handle for every line of r without its line end, until r ends. A longer line than maxLine is cut
+// and says so. The slice is handle's only until it returns. progress, when given, counts the bytes handled.
+func eachLine(r io.Reader, progress *atomic.Int64, handle func(line []byte)) {
+	reader := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, err := reader.ReadSlice('\n')
+		size := len(line)
+		if errors.Is(err, bufio.ErrBufferFull) {
+			head := bytes.Clone(line)
+			var rest int
+			rest, err = discardLine(reader)
+			size += rest
+			line = fmt.Appendf(head, "... (%d more bytes)", rest)
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) > 0 {
+			handle(line)
+		}
+		if progress != nil {
+			progress.Add(int64(size))
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// discardLine skips to the end of the line and tells how many bytes that were.
+func discardLine(reader *bufio.Reader) (int, error) {
+	skipped := 0
+	for {
+		part, err := reader.ReadSlice('\n')
+		skipped += len(part)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return skipped, err
+		}
+	}
+}
+
+// lineWriter is the other way round: it cuts what is written to it into lines for handle.
+type lineWriter struct {
+	mu      sync.Mutex
+	pending []byte
+	handle  func(line []byte)
+}
+
+// Write never fails.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending = append(w.pending, p...)
+	for {
+		end := bytes.IndexByte(w.pending, '\n')
+		if end < 0 && len(w.pending) < maxLine {
+			return len(p), nil
+		}
+		if end < 0 {
+			end = len(w.pending)
+		}
+		if line := bytes.TrimRight(w.pending[:end], "\r"); len(line) > 0 {
+			w.handle(line)
+		}
+		w.pending = append(w.pending[:0], w.pending[min(end+1, len(w.pending)):]...)
+	}
+}
+
+// tail remembers the last words of a process: its last lines, or once a Go crash has begun, the first lines
+// of that, because the message stands at its top.
+type tail struct {
+	mu      sync.Mutex
+	crashed bool
+	lines   []string
+}
+
+// add understands a line and remembers it, unless it is a structured one of the lowest levels. Lines of a crash are
+// errors.
+func (t *tail) add(line []byte) logLine {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	parsed := parseLogLine(line)
+	if parsed.structured && parsed.level <= hclog.Debug {
+		return parsed
+	}
+	text := string(bytes.ToValidUTF8(line[:min(len(line), tailWidth)], nil))
+	if len(line) > tailWidth {
+		text += "..."
+	}
+	switch {
+	case !t.crashed && startsCrash(text):
+		t.crashed, t.lines = true, []string{text}
+	case len(t.lines) < tailLines:
+		t.lines = append(t.lines, text)
+	case !t.crashed:
+		t.lines = append(t.lines[1:], text)
+	}
+	if t.crashed && !parsed.structured {
+		parsed.level = hclog.Error
+	}
+	return parsed
+}
+
+func (t *tail) last() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.lines)
+}

@@ -1,0 +1,217 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// gRPC servers refuse pings that come more often than every 5 minutes.
+	keepaliveTime    = 6 * time.Minute
+	keepaliveTimeout = time.Minute
+	// endTime is how long a process whose connection broke gets to tell its exit status.
+	endTime = 2 * time.Second
+	// drainPause separates two looks at a process's output; see process.drain.
+	drainPause = time.Millisecond
+)
+
+// launch says what to run and how to talk to it.
+type launch struct {
+	path      string
+	args      []string
+	env       []string
+	handshake plugin.HandshakeConfig
+	deadlines Deadlines
+	onLine    func(logLine) // every line the process writes
+}
+
+// process is one run of a plugin binary, with its connection.
+type process struct {
+	child   *child
+	client  *plugin.Client
+	conn    *grpc.ClientConn
+	path    string
+	limits  Deadlines
+	tail    tail
+	stopped atomic.Bool            // we ended it, so its end is no failure
+	reason  atomic.Pointer[string] // why we killed it, if we did
+}
+
+// startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then
+// nothing of the process is left. Errors say what is wrong with the binary; a process that ends by itself
+// is a DiedError.
+func startProcess(ctx context.Context, l launch) (*process, error) {
+	p := &process{path: l.path, limits: l.deadlines}
+	onLine := func(line []byte) { l.onLine(p.tail.add(line)) }
+	p.child = newChild(l.path, l.args, onLine)
+	output := &lineWriter{handle: onLine}
+	p.client = plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig:  l.handshake,
+		Plugins:          plugin.PluginSet{}, // kinds are bound to the raw connection
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		Logger:           hclog.NewNullLogger(),
+		SkipHostEnv:      true,
+		StartTimeout:     max(l.deadlines.Start, time.Hour), // ours is in startContext
+		SyncStdout:       output,
+		SyncStderr:       output,
+		GRPCDialOptions: []grpc.DialOption{grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: keepaliveTime, Timeout: keepaliveTimeout,
+		})},
+		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
+			p.child.cmd.Env = slices.Concat(l.env, cmd.Env)
+			return p.child, nil
+		},
+	})
+
+	ctx, cancel := p.limits.startContext(ctx)
+	defer cancel()
+	connected := make(chan error, 1)
+	go func() { connected <- p.connect() }()
+	var err error
+	select {
+	case err = <-connected:
+	case <-ctx.Done():
+		p.end()
+		<-connected
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, p.startError(ctx, err)
+	}
+	return p, nil
+}
+
+// startContext bounds everything that belongs to a start.
+func (d Deadlines) startContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	if d.Start < 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeoutCause(ctx, d.Start, errStartTimeout)
+}
+
+var errStartTimeout = errors.New("start deadline is over")
+
+// connect does the handshake and opens the connection.
+func (p *process) connect() error {
+	protocol, err := p.client.Client()
+	if err != nil {
+		return err
+	}
+	client, ok := protocol.(*plugin.GRPCClient)
+	if !ok {
+		return fmt.Errorf("it speaks %T, want gRPC", protocol)
+	}
+	p.conn = client.Conn
+	return nil
+}
+
+// startError cleans up after a failed start and finds the words for it.
+func (p *process) startError(ctx context.Context, err error) error {
+	p.end()
+	p.client.Kill()
+	started := p.child.started()
+	if started {
+		<-p.child.done
+	}
+	switch {
+	case errors.Is(err, errStartTimeout):
+		return fmt.Errorf("start plugin %s: it did not offer its services within %s; a plugin prints one handshake line to stdout and serves gRPC", p.path, p.limits.Start)
+	case ctx.Err() != nil:
+		return fmt.Errorf("start plugin %s: %w", p.path, err)
+	case !started:
+		if errors.Is(err, syscall.ENOEXEC) {
+			err = fmt.Errorf("not an executable for %s/%s: %w", runtime.GOOS, runtime.GOARCH, err)
+		}
+		return fmt.Errorf("start plugin %s: %w", p.path, err)
+	case !p.child.spoke.Load():
+		return p.died("", "start")
+	}
+	// go-plugin explains at length; what it found stands in the first line.
+	found, _, _ := strings.Cut(err.Error(), "\n")
+	return fmt.Errorf("start plugin %s: wrong handshake: %.200s; it ended with %s", p.path, found, p.child.exitStatus())
+}
+
+// died describes the end of the process; valid once it has ended.
+func (p *process) died(name, during string) *DiedError {
+	exit := p.child.exitStatus()
+	switch reason := p.reason.Load(); {
+	case reason != nil:
+		exit += ", by the server because " + *reason
+	case p.stopped.Load():
+		exit += ", stopped by the server"
+	}
+	return &DiedError{Plugin: name, Command: p.path, During: during, ExitStatus: exit, Stderr: p.tail.last()}
+}
+
+// ended tells whether the process is gone.
+func (p *process) ended() bool {
+	select {
+	case <-p.child.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// answers asks the process whether it is alive; any answer will do, also that it does not know the question.
+func (p *process) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, p.limits.Probe)
+	defer cancel()
+	_, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
+	switch status.Code(err) {
+	case codes.OK, codes.Unimplemented, codes.NotFound:
+		return true
+	default:
+		return false
+	}
+}
+
+// drain waits until the lines that the process wrote before now have been handled, but not for long: it may be
+// writing all the time.
+func (p *process) drain() {
+	for quiet, tries := 0, 0; quiet < 2 && tries < 100 && !p.ended(); tries++ {
+		if p.child.silent() {
+			quiet++
+		} else {
+			quiet = 0
+		}
+		time.Sleep(drainPause)
+	}
+}
+
+// stop lets the process finish and kills it when it takes too long. It returns when the process is gone.
+func (p *process) stop() {
+	p.stopped.Store(true)
+	asked := make(chan struct{})
+	go func() { defer close(asked); p.client.Kill() }() // may hang as long as a stopped process does
+	if !p.child.endsWithin(p.limits.Stop) {
+		p.end()
+	}
+	<-asked
+}
+
+// killFor kills a process that misbehaves; its exit status will say why.
+func (p *process) killFor(reason string) {
+	p.reason.CompareAndSwap(nil, &reason)
+	p.end()
+}
+
+// end kills the process at once.
+func (p *process) end() { p.child.kill() }

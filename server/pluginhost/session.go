@@ -1,0 +1,154 @@
+package pluginhost
+
+import (
+	"context"
+	"path"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/kinds"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+// Session is the view that one running operation has of the plugins. The processes are shared with other sessions;
+// the session decides which log their lines go to, and remembers what AppliesTo answered.
+type Session struct {
+	host *Host
+	log  hclog.Logger
+
+	mu       sync.Mutex
+	closed   bool
+	builtIns grpc.ClientConnInterface // in process, logging to log; made when needed
+	attached map[*supervisor]struct{}
+	answers  map[string]proto.Message // of AppliesTo, by method and plugin
+}
+
+// Session begins the view of an operation that logs to log. From a plugin's first call on until Close, the lines of
+// its process go there too; a line that the process writes for another session at that time goes to both, because
+// a process does not say for whom it writes.
+func (h *Host) Session(log hclog.Logger) *Session {
+	return &Session{
+		host: h, log: log,
+		attached: map[*supervisor]struct{}{},
+		answers:  map[string]proto.Message{},
+	}
+}
+
+// BackupItemActions are the actions for backups in the order in which they run: built-ins first, then binaries in
+// the order of the directory, in each as it lists them.
+func (s *Session) BackupItemActions() []backupitemaction.Action {
+	return bindAll(s, kinds.BackupItemAction())
+}
+
+// RestoreItemActions are the actions for restores, in the order of BackupItemActions.
+func (s *Session) RestoreItemActions() []restoreitemaction.Action {
+	return bindAll(s, kinds.RestoreItemAction())
+}
+
+func bindAll[H any](s *Session, kind versioning.Kind[H]) []H {
+	var bound []H
+	for _, o := range offers(&s.host.catalog, kind) {
+		bound = append(bound, o.Version.Bind(&sessionConn{session: s, plugin: o.Name, inner: s.connTo(o.source, o.Name)}, o.Name))
+	}
+	return bound
+}
+
+// Close ends the session's part in the plugins' logs, after the lines that they have written so far. Calls
+// after Close work but are not logged here.
+func (s *Session) Close() {
+	s.mu.Lock()
+	attached := s.attached
+	s.closed, s.attached = true, nil
+	s.mu.Unlock()
+	for supervised := range attached {
+		supervised.detach(s)
+	}
+}
+
+func (s *Session) connTo(from *source, plugin string) grpc.ClientConnInterface {
+	if from.supervisor != nil {
+		return &conn{supervisor: from.supervisor, plugin: plugin, onCall: func() { s.attach(from.supervisor) }}
+	}
+	return &bounded{inner: s.builtInServices(), plugin: plugin, command: "built-in", deadlines: s.host.deadlines}
+}
+
+// attach makes the lines of a process go to the session's log, once.
+func (s *Session) attach(to *supervisor) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, done := s.attached[to]; done || s.closed {
+		return
+	}
+	s.attached[to] = struct{}{}
+	to.attach(s, s.log)
+}
+
+// builtInServices are the built-ins of this session: implementations of its own, which log to its log.
+func (s *Session) builtInServices() grpc.ClientConnInterface {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.builtIns == nil {
+		services, err := s.host.builtInServices(s.log)
+		if err != nil { // New has tried the same
+			s.builtIns = brokenConn{status.Error(codes.Internal, err.Error())}
+		} else {
+			s.builtIns = services
+		}
+	}
+	return s.builtIns
+}
+
+// sessionConn remembers what AppliesTo answered: an action's selector holds for a whole operation.
+type sessionConn struct {
+	session *Session
+	plugin  string
+	inner   grpc.ClientConnInterface
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (c *sessionConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	if path.Base(method) != "AppliesTo" {
+		return c.inner.Invoke(ctx, method, args, reply, opts...)
+	}
+	key := method + " " + c.plugin
+	c.session.mu.Lock()
+	answer, known := c.session.answers[key]
+	c.session.mu.Unlock()
+	if known {
+		return copyMessage(reply, answer)
+	}
+	if err := c.inner.Invoke(ctx, method, args, reply, opts...); err != nil {
+		return err
+	}
+	answer, err := cloned(reply)
+	if err != nil {
+		return err
+	}
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
+	c.session.answers[key] = answer
+	return nil
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (c *sessionConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return c.inner.NewStream(ctx, desc, method, opts...)
+}
+
+// brokenConn answers every call with its error.
+type brokenConn struct{ err error }
+
+// Invoke implements grpc.ClientConnInterface.
+func (c brokenConn) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return c.err }
+
+// NewStream implements grpc.ClientConnInterface.
+func (c brokenConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, c.err
+}

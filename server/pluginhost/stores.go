@@ -1,0 +1,147 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/versioning/kinds"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
+)
+
+// location is an object store in use. Its process is its own, because a plugin is initialised once per process.
+type location struct {
+	busy chan struct{} // holds one token while somebody opens it
+
+	provider   string
+	config     map[string]string
+	store      objectstore.Store // nil until it was opened
+	supervisor *supervisor       // nil for a built-in in process
+}
+
+// ObjectStore is the store of a backup storage location, initialised with config: bucket, prefix and what the
+// provider wants beside them. location is any key that is the same for the same location. While provider and
+// config stay the same, so does the store. When they change, there is a new process; the old store stays usable
+// for those who have it, and its process ends when they no longer use it.
+//
+// The error of an unknown provider lists the known ones; that of Init is the plugin's own.
+func (h *Host) ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error) {
+	provider = canonical(provider)
+	chosen, err := h.objectStorePlugin(provider)
+	if err != nil {
+		return nil, err
+	}
+	l := h.location(location)
+	select {
+	case l.busy <- struct{}{}:
+		defer func() { <-l.busy }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("open object store of %s: %w", location, context.Cause(ctx))
+	}
+	if l.store == nil || l.provider != provider || !maps.Equal(l.config, config) {
+		l.release()
+		l.provider, l.config = provider, maps.Clone(config)
+		if err := h.open(ctx, l, chosen); err != nil {
+			return nil, err
+		}
+	}
+	if l.supervisor != nil {
+		if err := l.supervisor.ready(ctx, provider); err != nil {
+			return nil, err
+		}
+	}
+	return l.store, nil
+}
+
+// ReleaseObjectStore forgets a location, as when it was deleted. Its process ends when it is no longer used.
+func (h *Host) ReleaseObjectStore(location string) {
+	h.mu.Lock()
+	l := h.locations[location]
+	delete(h.locations, location)
+	h.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.busy <- struct{}{}
+	defer func() { <-l.busy }()
+	l.release()
+}
+
+func (h *Host) location(key string) *location {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l, known := h.locations[key]
+	if !known {
+		l = &location{busy: make(chan struct{}, 1)}
+		h.locations[key] = l
+	}
+	return l
+}
+
+// release lets the process of the location's store end when it is idle. The caller holds busy.
+func (l *location) release() {
+	if l.supervisor != nil {
+		l.supervisor.unpin()
+	}
+	l.store, l.supervisor = nil, nil
+}
+
+// open makes the store of a location. The caller holds busy.
+func (h *Host) open(ctx context.Context, l *location, chosen offer[objectstore.Store]) error {
+	config := maps.Clone(l.config)
+	name := chosen.Name
+	if chosen.source.supervisor == nil {
+		services, err := h.builtInServices(h.log)
+		if err != nil {
+			return err
+		}
+		store := chosen.Version.Bind(&bounded{inner: services, plugin: name, command: "built-in", deadlines: h.deadlines}, name)
+		if err := store.Init(ctx, config); err != nil {
+			return err
+		}
+		l.store = initialised{store}
+		return nil
+	}
+	supervised := newSupervisor(chosen.source.launch, h.log.With("plugin", name), h)
+	supervised.serves = name
+	supervised.onStart = func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		return chosen.Version.Bind(conn, name).Init(ctx, config)
+	}
+	supervised.pin()
+	l.supervisor = supervised
+	l.store = initialised{chosen.Version.Bind(&conn{supervisor: supervised, plugin: name}, name)}
+	return nil
+}
+
+// objectStorePlugin finds the plugin of a provider.
+func (h *Host) objectStorePlugin(provider string) (offer[objectstore.Store], error) {
+	var known []string
+	for _, o := range offers(&h.catalog, kinds.ObjectStore()) {
+		if o.Name == provider {
+			return o, nil
+		}
+		known = append(known, o.Name)
+	}
+	message := fmt.Sprintf("unknown object store provider %q; known are: %s", provider, strings.Join(known, ", "))
+	if len(known) == 0 {
+		message = fmt.Sprintf("unknown object store provider %q; no object store plugin was found", provider)
+	}
+	for _, e := range h.catalog.entries {
+		if e.Quarantined != "" && (e.Name == provider || e.Name == "") {
+			message += fmt.Sprintf("; quarantined: %s (%s)", e.Command, e.Quarantined)
+		}
+	}
+	return offer[objectstore.Store]{}, errors.New(message)
+}
+
+// initialised is a store whose Init the host has called.
+type initialised struct{ objectstore.Store }
+
+// Init refuses: the host has called it, and calls it again when the process was restarted.
+func (initialised) Init(context.Context, map[string]string) error {
+	return errors.New("the object store is initialised already, open it with another configuration instead")
+}

@@ -1,0 +1,112 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// streamWatch says what to do about a stream beside passing messages.
+type streamWatch struct {
+	idle    time.Duration // the longest time that the plugin may keep us waiting; negative means for ever
+	overdue error         // the cause of the end when it took longer
+	// finish is called once, when the stream has ended, and words its error. ctx is the stream's.
+	finish func(ctx context.Context, err error) error
+}
+
+// openStream opens a stream whose idle time is bounded and whose end is noticed. As with every gRPC stream, the
+// caller reads it to its end or cancels ctx.
+func openStream(ctx context.Context, on grpc.ClientConnInterface, desc *grpc.StreamDesc, method string, opts []grpc.CallOption, watch streamWatch) (grpc.ClientStream, error) {
+	streamCtx, cancel := context.WithCancelCause(ctx)
+	s := &watchedStream{ctx: streamCtx, cancel: cancel, watch: watch, serverStreams: desc.ServerStreams, sendsOnly: desc.ClientStreams}
+	disarm := s.arm()
+	inner, err := on.NewStream(streamCtx, desc, method, opts...)
+	disarm()
+	if err != nil {
+		return nil, s.end(err)
+	}
+	s.ClientStream = inner
+	context.AfterFunc(streamCtx, func() { _ = s.end(context.Cause(streamCtx)) })
+	return s, nil
+}
+
+type watchedStream struct {
+	grpc.ClientStream
+	ctx           context.Context
+	cancel        context.CancelCauseFunc
+	watch         streamWatch
+	serverStreams bool
+
+	mu        sync.Mutex
+	sendsOnly bool // our side is open, so waiting for the plugin proves nothing
+	ended     bool
+	err       error
+}
+
+// arm starts the idle clock; the function it returns stops it.
+func (s *watchedStream) arm() func() {
+	if s.watch.idle < 0 {
+		return func() {}
+	}
+	timer := time.AfterFunc(s.watch.idle, func() { s.cancel(s.watch.overdue) })
+	return func() { timer.Stop() }
+}
+
+// end closes the books once and remembers what the stream ended with.
+func (s *watchedStream) end(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended {
+		s.ended = true
+		if errors.Is(err, io.EOF) {
+			s.err = err
+			_ = s.watch.finish(s.ctx, nil)
+		} else {
+			s.err = s.watch.finish(s.ctx, err)
+		}
+		s.cancel(nil)
+	}
+	return s.err
+}
+
+// SendMsg implements grpc.ClientStream. io.EOF means that RecvMsg knows the error.
+func (s *watchedStream) SendMsg(m any) error {
+	disarm := s.arm()
+	defer disarm()
+	err := s.ClientStream.SendMsg(m)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return s.end(err)
+	}
+	return err
+}
+
+// CloseSend implements grpc.ClientStream.
+func (s *watchedStream) CloseSend() error {
+	s.mu.Lock()
+	s.sendsOnly = false
+	s.mu.Unlock()
+	return s.ClientStream.CloseSend()
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (s *watchedStream) RecvMsg(m any) error {
+	s.mu.Lock()
+	waits := !s.sendsOnly
+	s.mu.Unlock()
+	if waits {
+		disarm := s.arm()
+		defer disarm()
+	}
+	err := s.ClientStream.RecvMsg(m)
+	switch {
+	case err != nil:
+		return s.end(err)
+	case !s.serverStreams:
+		_ = s.end(io.EOF)
+	}
+	return nil
+}

@@ -1,0 +1,357 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"k8s.io/utils/clock"
+)
+
+var errClosed = errors.New("the plugin host is closed")
+
+// supervisor keeps one process of a binary available: it starts it when it is needed, again when it has died,
+// and stops it when nobody has needed it for a while. It is the only place that knows about restarts.
+// Calls share the process; each holds it between acquire and release.
+type supervisor struct {
+	launch  launch
+	log     hclog.Logger
+	clock   clock.WithDelayedExecution
+	running *registry
+	idle    time.Duration // unused for so long, the process is stopped; negative means never
+	// onStart prepares every new process before it gets its first call. nil when there is nothing to do.
+	onStart func(ctx context.Context, conn grpc.ClientConnInterface) error
+
+	serves  string  // the one plugin that is called here; empty when there are several
+	readers readers // whose logs get the lines of the process
+
+	mu       sync.Mutex
+	breaker  breaker
+	current  *run   // nil when a call has to start one
+	starting *start // nil when none is under way
+	pins     int    // sessions that keep the process from being idle
+}
+
+// run is a process with what the supervisor knows of it.
+type run struct {
+	*process
+	since     time.Time
+	users     int // calls that hold it
+	plugin    string
+	during    string      // the last call, and the plugin it was for
+	retired   bool        // takes no new calls and is stopped when the last one is over
+	noted     bool        // its failure is counted
+	idleTimer clock.Timer // nil when it is in use
+}
+
+// start is an attempt to get a process, which all calls that need one share.
+type start struct {
+	done chan struct{}
+	err  error // valid after done
+}
+
+func newSupervisor(l launch, log hclog.Logger, h *Host) *supervisor {
+	s := &supervisor{
+		log:     log.With("cmd", l.path, "pluginName", filepath.Base(l.path)),
+		clock:   h.clock,
+		running: h.running,
+		idle:    h.idle,
+		breaker: breaker{policy: h.restart},
+	}
+	l.onLine = s.line
+	s.launch = l
+	return s
+}
+
+// acquire gives a process that can be called and holds it until release. It waits for a start and for the
+// back-off before it, as long as ctx allows.
+func (s *supervisor) acquire(ctx context.Context, plugin string, c call) (*run, error) {
+	for {
+		r, pending, err := s.currentOrStart()
+		if err != nil {
+			return nil, err
+		}
+		if r == nil {
+			select {
+			case <-pending.done:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+			if pending.err != nil {
+				return nil, pending.err
+			}
+			continue
+		}
+		if s.hold(r, plugin, c) {
+			return r, nil
+		}
+	}
+}
+
+// currentOrStart gives the running process or the start that will bring one.
+func (s *supervisor) currentOrStart() (*run, *start, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil && s.current.ended() {
+		s.noteEnd(s.current)
+	}
+	if s.current != nil {
+		return s.current, nil, nil
+	}
+	if s.starting == nil {
+		wait, err := s.breaker.next(s.clock.Now(), s.launch.path)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !s.running.begin() {
+			return nil, nil, errClosed
+		}
+		s.starting = &start{done: make(chan struct{})}
+		go s.bringUp(s.starting, wait)
+	}
+	return nil, s.starting, nil
+}
+
+// hold counts a call in, unless the process is gone by now.
+func (s *supervisor) hold(r *run, plugin string, c call) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != r || r.ended() {
+		return false
+	}
+	if r.idleTimer != nil {
+		r.idleTimer.Stop()
+		r.idleTimer = nil
+	}
+	r.users++
+	r.plugin, r.during = plugin, c.name
+	return true
+}
+
+// release ends what acquire began. worked says that the plugin has shown that it does its job.
+func (s *supervisor) release(r *run, worked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.users--
+	if worked && s.current == r {
+		s.breaker.worked()
+	}
+	if r.users == 0 && r.retired {
+		go r.stop()
+		return
+	}
+	s.rest(r)
+}
+
+// rest begins to count idle time if nobody needs the process. The caller holds mu.
+func (s *supervisor) rest(r *run) {
+	if r == nil || s.current != r || r.users > 0 || s.pins > 0 || s.idle < 0 || r.idleTimer != nil {
+		return
+	}
+	r.idleTimer = s.clock.AfterFunc(s.idle, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.current != r || r.users > 0 || s.pins > 0 {
+			return
+		}
+		s.log.Debug("stopping idle plugin process", "pid", r.child.ID())
+		s.current, r.retired = nil, true
+		go r.stop()
+	})
+}
+
+// bringUp makes one attempt to start a process, after wait.
+func (s *supervisor) bringUp(attempt *start, wait time.Duration) {
+	p, err := s.startAfter(wait)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer close(attempt.done)
+	s.starting = nil
+	if err != nil {
+		s.running.end()
+		attempt.err = err
+		s.log.Error("cannot start plugin process", "error", err)
+		if !errors.As(err, new(*refusedError)) {
+			s.breaker.failed(s.clock.Now(), 0, err)
+		}
+		return
+	}
+	s.log.Debug("plugin process started", "pid", p.child.ID())
+	r := &run{process: p, since: s.clock.Now()}
+	s.current = r
+	go s.watch(r)
+	s.rest(r)
+}
+
+func (s *supervisor) startAfter(wait time.Duration) (*process, error) {
+	if wait > 0 {
+		timer := s.clock.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-s.running.closed():
+			return nil, errClosed
+		}
+	}
+	ctx, cancel := s.launch.deadlines.startContext(s.running.life)
+	defer cancel()
+	p, err := startProcess(ctx, s.launch)
+	if err != nil {
+		return nil, err
+	}
+	if s.onStart != nil {
+		err = s.onStart(ctx, &startConn{process: p, plugin: s.serves})
+		if err != nil && !errors.As(err, new(*DiedError)) && !errors.As(err, new(*OverdueError)) {
+			err = &refusedError{err}
+		}
+	}
+	if err == nil && !s.running.add(p) {
+		err = errClosed
+	}
+	if err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// refusedError is what a plugin answered in onStart: it works, but not with what it was given. That is no reason
+// to leave it alone.
+type refusedError struct{ error }
+
+func (e *refusedError) Unwrap() error { return e.error }
+
+// watch waits for the end of a process and cleans up after it.
+func (s *supervisor) watch(r *run) {
+	<-r.child.done
+	s.mu.Lock()
+	s.noteEnd(r)
+	s.mu.Unlock()
+	r.client.Kill() // closes the connection and removes the socket
+	s.running.remove(r.process)
+	s.running.end()
+}
+
+// noteEnd takes a process that has ended out of service. Its end is a failure unless we wanted it. The caller
+// holds mu.
+func (s *supervisor) noteEnd(r *run) {
+	if s.current == r {
+		s.current = nil
+	}
+	if r.idleTimer != nil {
+		r.idleTimer.Stop()
+	}
+	if r.stopped.Load() || r.noted {
+		return
+	}
+	r.noted = true
+	name, during := r.plugin, r.during
+	if r.users == 0 {
+		name, during = "", ""
+	}
+	died := r.died(name, during)
+	s.breaker.failed(s.clock.Now(), s.clock.Since(r.since), died)
+	s.log.Error("plugin process died", "error", died)
+}
+
+// overdue takes a process out of service that did not answer in time. Calls that others have in it may end, if it
+// lives at all; new ones get a new process.
+func (s *supervisor) overdue(r *run, err *OverdueError) {
+	s.mu.Lock()
+	if s.current == r {
+		s.current = nil
+	}
+	r.retired = true
+	if !r.noted {
+		r.noted = true
+		s.breaker.failed(s.clock.Now(), s.clock.Since(r.since), err)
+		s.log.Error("plugin process hangs, it gets no further calls", "pid", r.child.ID(), "error", err)
+	}
+	s.mu.Unlock()
+	go func() {
+		if !r.answers(s.running.life) {
+			r.killFor("it hung in " + err.During)
+		}
+	}()
+}
+
+// line passes on one line of the process's output.
+func (s *supervisor) line(l logLine) {
+	s.log.Log(l.level, l.message, l.args...)
+	s.readers.line(l)
+}
+
+// attach sends the lines of the process to log as well, until detach, and keeps the process alive when idle.
+func (s *supervisor) attach(owner *Session, log hclog.Logger) {
+	s.readers.add(owner, log.With("cmd", s.launch.path, "pluginName", filepath.Base(s.launch.path)))
+	s.pin()
+}
+
+// detach ends attach; what the process has written until now is still delivered.
+func (s *supervisor) detach(owner *Session) {
+	s.mu.Lock()
+	r := s.current
+	s.mu.Unlock()
+	if r != nil {
+		r.drain()
+	}
+	s.readers.remove(owner)
+	s.unpin()
+}
+
+// pin keeps the process alive when idle, until unpin.
+func (s *supervisor) pin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pins++
+}
+
+func (s *supervisor) unpin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pins--
+	s.rest(s.current)
+}
+
+// ready starts the process unless it runs.
+func (s *supervisor) ready(ctx context.Context, plugin string) error {
+	r, err := s.acquire(ctx, plugin, call{})
+	if err != nil {
+		return err
+	}
+	s.release(r, false)
+	return nil
+}
+
+// readers are the logs of the sessions that have called into a process.
+type readers struct {
+	mu   sync.RWMutex
+	logs map[*Session]hclog.Logger
+}
+
+func (r *readers) add(owner *Session, log hclog.Logger) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.logs == nil {
+		r.logs = map[*Session]hclog.Logger{}
+	}
+	r.logs[owner] = log
+}
+
+func (r *readers) remove(owner *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.logs, owner)
+}
+
+func (r *readers) line(l logLine) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, log := range r.logs {
+		log.Log(l.level, l.message, l.args...)
+	}
+}
