@@ -1,0 +1,94 @@
+// Command bench measures cleat against limits that it measures itself, in the same run on the same control
+// plane. Every figure is the median of five runs and is printed as a line "BENCH <name> <value>"; what it
+// is made of goes to stderr. It stands in server because it measures the server's parts, and drives the real
+// binary like a user, with the control plane and the worlds of examples. Run it with "make bench".
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// runs is how often a figure is measured.
+const runs = 5
+
+// bench measures one thing and reports its figures.
+type bench struct {
+	name string
+	run  func(ctx context.Context, cleat string, report func(name string, value float64)) error
+}
+
+// benches in the order in which they run; calls_per_restored_item comes with restore_over_limit when that is
+// not asked for alone.
+var benches = []bench{
+	{"archive_over_gzip", archiveOverGzip},
+	{"backup_over_limit", backupOverLimit},
+	{"restore_over_limit", restoreOverLimit},
+	{"calls_per_restored_item", callsPerRestoredItem},
+	{"backup_rss_growth", backupRSSGrowth},
+}
+
+func main() {
+	cleat := flag.String("cleat", "bin/cleat", "path of the cleat binary")
+	only := flag.String("only", "", "measure this alone")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := measure(ctx, *cleat, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func measure(ctx context.Context, cleat, only string) error {
+	fmt.Printf("machine: %s, %d cores, %s, %s/%s\n", cpu(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	found := false
+	for _, b := range benches {
+		if only != "" && only != b.name {
+			continue
+		}
+		found = true
+		err := b.run(ctx, cleat, func(name string, value float64) { fmt.Printf("BENCH %s %.2f\n", name, value) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+	}
+	if !found {
+		var names []string
+		for _, b := range benches {
+			names = append(names, b.name)
+		}
+		return fmt.Errorf("no benchmark %q: want one of %s", only, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// median of an odd number of values.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
+// say explains a figure to whoever looks at the run.
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", args...) }
+
+// cpu names the processor as Linux does.
+func cpu() string {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "unknown processor"
+	}
+	for line := range strings.Lines(string(info)) {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			return strings.Trim(name, "\t :\n")
+		}
+	}
+	return "unknown processor"
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/cleat-dev/cleat/examples/world"
+)
+
+// backupRSSGrowth is the peak memory of a server that backs up 60,000 objects over one that backs up 6,000;
+// each a new process.
+func backupRSSGrowth(ctx context.Context, cleat string, report func(string, float64)) (err error) {
+	s, err := newSite(ctx, cleat)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+
+	peak := func(name string) (float64, error) {
+		var peaks []float64
+		for run := range runs {
+			kib, err := s.peakRSS(ctx, fmt.Sprintf("%s-%d", name, run))
+			if err != nil {
+				return 0, err
+			}
+			peaks = append(peaks, kib)
+		}
+		say("%s: peak %.0f MiB (of %v KiB)", name, median(peaks)/1024, peaks)
+		return median(peaks), nil
+	}
+	create := func(prefix string, perNamespace int) error {
+		spec := restoreSpec(prefix)
+		say("creating %d objects", perNamespace*spec.Namespaces)
+		return s.client.CreateBare(ctx, world.Plain(spec, perNamespace), world.Workers)
+	}
+	if err := create("few", 600); err != nil {
+		return err
+	}
+	few, err := peak("6000")
+	if err != nil {
+		return err
+	}
+	if err := create("many", 5400); err != nil {
+		return err
+	}
+	many, err := peak("60000")
+	if err != nil {
+		return err
+	}
+	report("backup_rss_growth", many/few)
+	return nil
+}
+
+// peakRSS starts a server, backs everything up, and answers the server's highest resident set in KiB.
+func (s *site) peakRSS(ctx context.Context, name string) (_ float64, err error) {
+	server, err := s.Serve(ctx, s.client)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	if _, _, err := s.backup(ctx, name, nil); err != nil {
+		return 0, err
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", server.PID()))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			return strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
+		}
+	}
+	return 0, errors.New("the system does not tell the peak of resident memory (VmHWM)")
+}

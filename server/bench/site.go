@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/cleat-dev/cleat/examples/controlplane"
+	"github.com/cleat-dev/cleat/examples/roundtrip"
+	"github.com/cleat-dev/cleat/examples/world"
+)
+
+// site is a fresh control plane with cleat installed.
+type site struct {
+	roundtrip.Site
+	cluster *controlplane.Cluster
+	client  *world.Client
+	dynamic dynamic.Interface
+}
+
+// newSite starts a control plane and installs cleat. The caller closes it.
+func newSite(ctx context.Context, cleat string, flags ...string) (_ *site, err error) {
+	s := &site{}
+	if s.cluster, err = controlplane.Start(ctx, controlplane.Options{APIServerFlags: flags}); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	work := filepath.Join(s.cluster.Dir, "cleat")
+	s.Site = roundtrip.Site{
+		Cleat: cleat, PluginDir: filepath.Join(work, "plugins"), Kubeconfig: s.cluster.Kubeconfig,
+		S3: s.cluster.S3, Bucket: "bench", WorkDir: work,
+	}
+	for _, dir := range []string{work, filepath.Join(s.S3.Dir, s.Bucket)} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if s.client, err = world.NewClient(s.Kubeconfig); err != nil {
+		return nil, err
+	}
+	if s.dynamic, err = dynamic.NewForConfig(s.client.Config()); err != nil {
+		return nil, err
+	}
+	return s, s.Install(ctx, s.client)
+}
+
+func (s *site) close() error { return s.cluster.Stop() }
+
+// run creates a Backup or Restore and waits for its end; it answers the time from one to the other and the
+// object as it ended.
+func (s *site) run(ctx context.Context, resource, kind, name string, spec map[string]any) (time.Duration, *unstructured.Unstructured, error) {
+	r := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: resource}).Namespace(roundtrip.Namespace)
+	watch, err := r.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		return 0, nil, fmt.Errorf("watch %s: %w", resource, err)
+	}
+	defer watch.Stop()
+	began := time.Now()
+	_, err = r.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "velero.io/v1", "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec,
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return 0, nil, fmt.Errorf("create %s %s: %w", kind, name, err)
+	}
+	for event := range watch.ResultChan() {
+		o, ok := event.Object.(*unstructured.Unstructured)
+		if !ok {
+			continue
+		}
+		switch phase, _, _ := unstructured.NestedString(o.Object, "status", "phase"); phase {
+		case "Completed":
+			return time.Since(began), o, nil
+		case "FailedValidation", "PartiallyFailed", "Failed":
+			return 0, nil, fmt.Errorf("%s %s ended %s: %v", kind, name, phase, o.Object["status"])
+		}
+	}
+	return 0, nil, fmt.Errorf("%s %s: the watch ended early: %w", kind, name, context.Cause(ctx))
+}
+
+func (s *site) backup(ctx context.Context, name string, spec map[string]any) (time.Duration, *unstructured.Unstructured, error) {
+	return s.run(ctx, "backups", "Backup", name, spec)
+}
+
+func (s *site) restore(ctx context.Context, name string, spec map[string]any) (time.Duration, *unstructured.Unstructured, error) {
+	return s.run(ctx, "restores", "Restore", name, spec)
+}
+
+func (s *site) get(ctx context.Context, resource, name string) (*unstructured.Unstructured, error) {
+	gvr := schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: resource}
+	return s.dynamic.Resource(gvr).Namespace(roundtrip.Namespace).Get(ctx, name, metav1.GetOptions{})
+}
