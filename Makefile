@@ -54,6 +54,7 @@ bench: cluster build ## measure (ONLY=NAME for one), lines "BENCH <name> <value>
 lint: ## golangci-lint, with the import rules of the house
 	@$(call install,golangci-lint,$(GOLANGCI_LINT))
 	@$(call tool,golangci-lint,$(GOLANGCI_LINT)) run ./...
+	@cd examples/localcluster && $(call tool,golangci-lint,$(GOLANGCI_LINT)) run --config ../../.golangci.yml ./...
 
 .PHONY: generate
 generate: ## protos, deep copies and CRDs from their sources
