@@ -1,0 +1,317 @@
+package framework_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/cleat-dev/cleat/framework"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
+	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+// action is a BackupItemAction by its Execute.
+type action func(ctx context.Context) error
+
+func (action) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{}, nil
+}
+
+func (a action) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+	return biav1.NewExecuteOutput(input.Item), a(ctx)
+}
+
+func newAction(hclog.Logger) (biav1.BackupItemAction, error) {
+	return action(func(context.Context) error { return nil }), nil
+}
+
+// serve runs regs on a gRPC server without any interceptor of its own.
+func serve(t *testing.T, regs ...framework.Registration) *grpc.ClientConn {
+	t.Helper()
+	server := grpc.NewServer()
+	require.NoError(t, framework.RegisterAll(server, hclog.NewNullLogger(), regs...))
+	listener := bufconn.Listen(1 << 16)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	conn, err := grpc.NewClient("passthrough:///plugin",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, conn.Close())
+		server.Stop()
+		require.NoError(t, <-done)
+	})
+	return conn
+}
+
+// execute calls Execute of the action name and returns its error.
+func execute(t *testing.T, conn grpc.ClientConnInterface, name string) error {
+	t.Helper()
+	_, err := backupitemactionv1.NewBackupItemActionClient(conn).Execute(t.Context(), &backupitemactionv1.ExecuteRequest{
+		Plugin: name, Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`), Backup: []byte(`{}`),
+	})
+	return err
+}
+
+// failing serves an action whose Execute returns err and returns what arrives.
+func failing(t *testing.T, err error) *status.Status {
+	t.Helper()
+	conn := serve(t, biav1.Register("example.io/a", func(hclog.Logger) (biav1.BackupItemAction, error) {
+		return action(func(context.Context) error { return err }), nil
+	}))
+	return status.Convert(execute(t, conn, "example.io/a"))
+}
+
+// stackOf is the stack in a status's details, empty when it has none.
+func stackOf(s *status.Status) []*shared.StackFrame {
+	for _, detail := range s.Details() {
+		if stack, ok := detail.(*shared.Stack); ok {
+			return stack.GetFrames()
+		}
+	}
+	return nil
+}
+
+func TestRegisterAllRefusesWhatAnAuthorGotWrong(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		regs []framework.Registration
+		want string
+	}{
+		"nothing": {nil, "nothing is registered"},
+		"bad name": {
+			[]framework.Registration{biav1.Register("stamp", newAction)},
+			`register BackupItemAction "stamp": plugin name "stamp" must be`,
+		},
+		"twice": {
+			[]framework.Registration{biav1.Register("a.b/c", newAction), biav1.Register("a.b/c", newAction)},
+			`register BackupItemAction "a.b/c": the name is registered twice`,
+		},
+		"no function": {
+			[]framework.Registration{biav1.Register("a.b/c", nil)}, "the function that makes the handler is nil",
+		},
+		"one kind with two interfaces": {
+			[]framework.Registration{
+				biav1.Register("a.b/c", newAction),
+				framework.Register(framework.Kind[int]{Wire: "BackupItemAction"}, "a.b/d", func(hclog.Logger) (int, error) { return 0, nil }),
+			}, "two different Go interfaces",
+		},
+		"all mistakes at once": {
+			[]framework.Registration{biav1.Register("x", newAction), biav1.Register("y", newAction)}, `"y"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := grpc.NewServer()
+			require.ErrorContains(t, framework.RegisterAll(server, hclog.NewNullLogger(), test.regs...), test.want)
+			require.Empty(t, server.GetServiceInfo())
+		})
+	}
+}
+
+func TestListPluginsHoldsVelerosKindsInItsOrderAndNamesSorted(t *testing.T) {
+	t.Parallel()
+	newRestore := func(hclog.Logger) (riav1.RestoreItemAction, error) { return nil, errors.New("never made") }
+	ours := framework.Kind[int]{Wire: "QueueAdmission", Bind: func(grpc.ServiceRegistrar, *framework.Handlers[int]) {}}
+	conn := serve(t,
+		riav1.Register("example.io/b", newRestore),
+		framework.Register(ours, "example.io/a", func(hclog.Logger) (int, error) { return 1, nil }),
+		biav1.Register("example.io/z", newAction),
+		riav1.Register("example.io/a", newRestore),
+		biav1.Register("example.io/b", newAction),
+	)
+	answer, err := pluginlisterv1.NewPluginListerClient(conn).ListPlugins(t.Context(), &shared.Empty{})
+	require.NoError(t, err)
+	var listed []string
+	for _, plugin := range answer.GetPlugins() {
+		require.Equal(t, os.Args[0], plugin.GetCommand())
+		listed = append(listed, plugin.GetKind()+" "+plugin.GetName())
+	}
+	require.Equal(t, []string{
+		"BackupItemAction example.io/b", "BackupItemAction example.io/z",
+		"RestoreItemAction example.io/a", "RestoreItemAction example.io/b",
+	}, listed)
+}
+
+func TestAHandlerIsMadeOnceAtTheFirstCallForItsName(t *testing.T) {
+	t.Parallel()
+	var made, others atomic.Int32
+	conn := serve(t,
+		biav1.Register("example.io/a", func(log hclog.Logger) (biav1.BackupItemAction, error) {
+			made.Add(1)
+			return newAction(log)
+		}),
+		biav1.Register("example.io/b", func(log hclog.Logger) (biav1.BackupItemAction, error) {
+			others.Add(1)
+			return newAction(log)
+		}),
+	)
+	var calls sync.WaitGroup
+	for range 16 {
+		calls.Go(func() { _ = execute(t, conn, "example.io/a") })
+	}
+	calls.Wait()
+	require.NoError(t, execute(t, conn, "example.io/a"))
+	require.EqualValues(t, 1, made.Load())
+	require.Zero(t, others.Load())
+}
+
+func TestAHandlerThatCouldNotBeMadeIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int32
+	conn := serve(t, biav1.Register("example.io/a", func(log hclog.Logger) (biav1.BackupItemAction, error) {
+		switch tries.Add(1) {
+		case 1:
+			return nil, errors.New("no credentials yet")
+		case 2:
+			return nil, nil //nolint:nilnil // the mistake under test
+		case 3:
+			panic("too early")
+		default:
+			return newAction(log)
+		}
+	}))
+	require.ErrorContains(t, execute(t, conn, "example.io/a"), "start: no credentials yet")
+	require.ErrorContains(t, execute(t, conn, "example.io/a"), "neither a handler nor an error")
+	require.ErrorContains(t, execute(t, conn, "example.io/a"), "plugin panicked: too early")
+	require.NoError(t, execute(t, conn, "example.io/a"))
+	require.NoError(t, execute(t, conn, "example.io/a"))
+	require.EqualValues(t, 4, tries.Load())
+}
+
+func TestAnUnknownNameIsAnErrorThatNamesTheKnownOnes(t *testing.T) {
+	t.Parallel()
+	conn := serve(t, biav1.Register("example.io/b", newAction), biav1.Register("example.io/a", newAction))
+	answered := status.Convert(execute(t, conn, "example.io/c"))
+	require.Equal(t, codes.Unknown, answered.Code())
+	require.Equal(t, `no BackupItemAction "example.io/c" here; there is: example.io/a, example.io/b`, answered.Message())
+}
+
+func TestAnErrorArrivesAsAStatus(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err     error
+		code    codes.Code
+		message string
+	}{
+		"plain":          {errors.New("disk full"), codes.Unknown, "disk full"},
+		"a status":       {status.Error(codes.ResourceExhausted, "quota"), codes.ResourceExhausted, "quota"},
+		"no valid UTF-8": {errors.New("name \xff"), codes.Unknown, "name \uFFFD"},
+		"a context's":    {context.Canceled, codes.Unknown, "context canceled"},
+		"long":           {errors.New(strings.Repeat("x", 40000)), codes.Unknown, strings.Repeat("x", 32768) + "... (7232 bytes more)"},
+		"a long status": {
+			status.Error(codes.NotFound, strings.Repeat("x", 40000)), codes.NotFound,
+			strings.Repeat("x", 32768) + "... (7232 bytes more)",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answered := failing(t, test.err)
+			require.Equal(t, test.code, answered.Code())
+			require.Equal(t, test.message, answered.Message())
+			require.Empty(t, answered.Details())
+		})
+	}
+}
+
+// legacyError is shaped like an error of github.com/pkg/errors.
+type legacyError struct{ trace []uintptr }
+
+type legacyTrace []legacyFrame
+
+type legacyFrame uintptr
+
+func (e legacyError) Error() string { return "legacy" }
+
+func (e legacyError) StackTrace() legacyTrace {
+	var trace legacyTrace
+	for _, pc := range e.trace {
+		trace = append(trace, legacyFrame(pc))
+	}
+	return trace
+}
+
+// brokenError panics when it is asked for its text.
+type brokenError struct{}
+
+func (*brokenError) Error() string { panic("no text") }
+
+func TestAnErrorThatKnowsItsPlaceTellsIt(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"Errorf":               framework.Errorf("here"),
+		"Errorf, wrapped":      fmt.Errorf("outer: %w", framework.Errorf("here")),
+		"WithStack":            framework.WithStack(errors.New("here")),
+		"of two the innermost": fmt.Errorf("outer: %w", framework.WithStack(framework.Errorf("here"))),
+		"with a status":        framework.WithStack(status.Error(codes.NotFound, "here")),
+		"pkg/errors":           legacyError{trace: framework.CallersForTest()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			frames := stackOf(failing(t, err))
+			require.NotEmpty(t, frames)
+			require.Contains(t, frames[0].GetFile(), "framework/register_test.go")
+			require.Contains(t, frames[0].GetFunction(), "TestAnErrorThatKnowsItsPlaceTellsIt")
+			require.Positive(t, frames[0].GetLine())
+		})
+	}
+	require.NoError(t, framework.WithStack(nil))
+}
+
+func TestAStatusKeepsTheStackItBrings(t *testing.T) {
+	t.Parallel()
+	brought, err := status.New(codes.NotFound, "gone").WithDetails(
+		&shared.Stack{Frames: []*shared.StackFrame{{File: "other.go", Line: 7, Function: "elsewhere"}}})
+	require.NoError(t, err)
+	frames := stackOf(failing(t, framework.WithStack(brought.Err())))
+	require.Len(t, frames, 1)
+	require.Equal(t, "other.go", frames[0].GetFile())
+}
+
+func TestAPanicIsAnErrorOfThatCallAlone(t *testing.T) {
+	t.Parallel()
+	conn := serve(t,
+		biav1.Register("example.io/panics", func(hclog.Logger) (biav1.BackupItemAction, error) {
+			return action(func(context.Context) error { panic(errors.New("out of luck")) }), nil
+		}),
+		biav1.Register("example.io/nil", func(hclog.Logger) (biav1.BackupItemAction, error) {
+			return action(func(context.Context) error { var a *action; return (*a)(nil) }), nil //nolint:staticcheck // the panic under test
+		}),
+		biav1.Register("example.io/broken", func(hclog.Logger) (biav1.BackupItemAction, error) {
+			return action(func(context.Context) error { return &brokenError{} }), nil
+		}),
+		biav1.Register("example.io/fine", newAction),
+	)
+	for name, want := range map[string]string{
+		"example.io/panics": "plugin panicked: out of luck",
+		"example.io/nil":    "plugin panicked: runtime error: invalid memory address or nil pointer dereference",
+		"example.io/broken": "plugin panicked: no text",
+	} {
+		answered := status.Convert(execute(t, conn, name))
+		require.Equal(t, codes.Aborted, answered.Code())
+		require.Equal(t, want, answered.Message())
+		frames := stackOf(answered)
+		require.NotEmpty(t, frames)
+		require.Contains(t, frames[0].GetFile(), "register_test.go", "frame 0 is where it panicked")
+		require.LessOrEqual(t, len(frames), 32)
+	}
+	require.NoError(t, execute(t, conn, "example.io/fine"))
+}

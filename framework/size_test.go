@@ -1,0 +1,53 @@
+package framework_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAPluginIsLittleMoreThanGoPlugin(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir,
+		"./testdata/bare", "./testdata/hello").CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	size := func(program string) float64 {
+		info, err := os.Stat(filepath.Join(dir, program))
+		require.NoError(t, err)
+		return float64(info.Size())
+	}
+	bare, hello := size("bare"), size("hello")
+	t.Logf("hello %.1f MB, bare %.1f MB, ratio %.2f", hello/1e6, bare/1e6, hello/bare)
+	require.LessOrEqual(t, hello/bare, 1.4)
+}
+
+func TestAPluginHoldsFewModules(t *testing.T) {
+	t.Parallel()
+	output, err := exec.CommandContext(t.Context(), "go", "version", "-m", program(t, "hello")).Output()
+	require.NoError(t, err)
+	modules := strings.Count(string(output), "\n\tdep\t")
+	t.Logf("%d modules", modules)
+	require.Positive(t, modules)
+	require.Less(t, modules, 45)
+}
+
+func TestFrameworkKeepsOutWhatPluginsDoNotNeed(t *testing.T) {
+	t.Parallel()
+	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./...").Output()
+	require.NoError(t, err)
+	packages := strings.Fields(string(output))
+	require.Contains(t, packages, "github.com/cleat-dev/cleat/framework")
+	for _, forbidden := range []string{
+		"k8s.io/client-go", "k8s.io/api", "sigs.k8s.io/controller-runtime",
+		"github.com/cleat-dev/cleat/server", "github.com/cleat-dev/cleat/versioning", "github.com/cleat-dev/cleat/plugins",
+	} {
+		for _, pkg := range packages {
+			require.False(t, pkg == forbidden || strings.HasPrefix(pkg, forbidden+"/"), "%s is linked into plugins", pkg)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+// Command hello is the smallest plugin an author would write: one action that puts a label on what is backed up.
+package main
+
+import (
+	"context"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+)
+
+func main() {
+	framework.Serve(biav1.Register("example.io/stamp", newStamp))
+}
+
+type stamp struct{}
+
+func newStamp(hclog.Logger) (biav1.BackupItemAction, error) { return stamp{}, nil }
+
+func (stamp) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{}, nil
+}
+
+func (stamp) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+	labels := input.Item.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels["example.io/stamp"] = input.Backup.Name
+	input.Item.SetLabels(labels)
+	return biav1.NewExecuteOutput(input.Item), nil
+}
