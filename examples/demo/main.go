@@ -24,8 +24,9 @@ func main() {
 	plugins := flag.String("plugins", "bin/plugins", "plugin directory")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := demo(ctx, *cleat, *plugins); err != nil {
+	err := demo(ctx, *cleat, *plugins)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}

@@ -1,7 +1,6 @@
 package roundtrip
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +53,6 @@ func build(t *testing.T, out, pkg string) {
 type logWriter struct{ t *testing.T }
 
 func (w logWriter) Write(p []byte) (int, error) {
-	w.t.Log(fmt.Sprintf("%s", p))
+	w.t.Log(string(p))
 	return len(p), nil
 }

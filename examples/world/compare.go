@@ -69,10 +69,9 @@ func normalise(o *unstructured.Unstructured) map[string]any {
 	// Status is what controllers observe, not what users wrote.
 	delete(u.Object, "status")
 
-	spec, _ := u.Object["spec"].(map[string]any)
-	switch u.GetKind() {
-	case "Service":
+	if u.GetKind() == "Service" {
 		// Addresses and ports that the API server picked are picked again.
+		spec, _ := u.Object["spec"].(map[string]any)
 		if spec["clusterIP"] != "None" {
 			delete(spec, "clusterIP")
 			delete(spec, "clusterIPs")

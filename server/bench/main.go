@@ -40,8 +40,9 @@ func main() {
 	only := flag.String("only", "", "measure this alone")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := measure(ctx, *cleat, *only); err != nil {
+	err := measure(ctx, *cleat, *only)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
