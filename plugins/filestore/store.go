@@ -1,0 +1,232 @@
+package filestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/fileblob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/cleat-dev/cleat/framework"
+	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+)
+
+// Name is the provider of a BackupStorageLocation that is kept on a file system.
+const Name = "cleat.dev/file"
+
+// Backups hold Secrets, so their files are not for everybody.
+const (
+	fileMode = 0o640
+	dirMode  = 0o750
+)
+
+// Register is the plugin's registration.
+func Register() framework.Registration { return objectstorev1.Register(Name, New) }
+
+// New is a file store that waits for its Init.
+func New(hclog.Logger) (objectstorev1.ObjectStore, error) { return &store{}, nil }
+
+// store implements the author interface ObjectStore.
+type store struct {
+	root atomic.Pointer[string] // the directory that holds the buckets; nil before Init
+}
+
+var _ objectstorev1.ObjectStore = (*store)(nil)
+
+// Init takes the configuration. The directory is looked for when it is used.
+func (s *store) Init(_ context.Context, config map[string]string) error {
+	root, err := checkConfig(config)
+	if err != nil {
+		return err
+	}
+	s.root.Store(&root)
+	return nil
+}
+
+// PutObject writes a file, on disk when it returns.
+func (s *store) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
+	dir, err := s.open(bucket)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var file *os.File
+	w, err := dir.NewWriter(ctx, key, &blob.WriterOptions{
+		DisableContentTypeDetection: true,
+		BeforeWrite: func(as func(any) bool) error {
+			if !as(&file) {
+				return errors.New("the Go CDK did not tell the temporary file")
+			}
+			return file.Chmod(fileMode)
+		},
+	})
+	if err != nil {
+		return failed("write", bucket, key, err)
+	}
+	_, err = io.Copy(w, body)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		cancel() // makes Close remove the temporary file
+		_ = w.Close()
+		return failed("write", bucket, key, err)
+	}
+	if err := w.Close(); err != nil {
+		return failed("write", bucket, key, err)
+	}
+	return nil
+}
+
+// ObjectExists reports whether there is such a file.
+func (s *store) ObjectExists(ctx context.Context, bucket, key string) (bool, error) {
+	dir, err := s.open(bucket)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = dir.Close() }()
+	found, err := dir.Exists(ctx, key)
+	if err != nil {
+		return false, failed("look for", bucket, key, err)
+	}
+	return found, nil
+}
+
+// GetObject opens a file.
+func (s *store) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
+	dir, err := s.open(bucket)
+	if err != nil {
+		return nil, err
+	}
+	r, err := dir.NewReader(ctx, key, nil)
+	if err != nil {
+		_ = dir.Close()
+		return nil, failed("read", bucket, key, err)
+	}
+	return r, nil
+}
+
+// ListCommonPrefixes lists directories that have a file in them, or deeper.
+func (s *store) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
+	return s.list(ctx, bucket, &blob.ListOptions{Prefix: prefix, Delimiter: delimiter}, func(o *blob.ListObject) bool { return o.IsDir })
+}
+
+// ListObjects lists files, the temporary ones of uploads too.
+func (s *store) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
+	return s.list(ctx, bucket, &blob.ListOptions{Prefix: prefix}, func(o *blob.ListObject) bool { return !o.IsDir })
+}
+
+func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptions, wanted func(*blob.ListObject) bool) ([]string, error) {
+	dir, err := s.open(bucket)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	var keys []string
+	for objects := dir.List(options); ; {
+		object, err := objects.Next(ctx)
+		if err == io.EOF {
+			slices.Sort(keys)
+			return slices.Compact(keys), nil
+		}
+		if err != nil {
+			return nil, failed("list", bucket, options.Prefix, err)
+		}
+		if wanted(object) {
+			keys = append(keys, object.Key)
+		}
+	}
+}
+
+// DeleteObject removes a file. A missing one is deleted already.
+func (s *store) DeleteObject(ctx context.Context, bucket, key string) error {
+	dir, err := s.open(bucket)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if err := dir.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return failed("delete", bucket, key, err)
+	}
+	return nil
+}
+
+// CreateSignedURL is the file:// URL of a file. It does not expire.
+func (s *store) CreateSignedURL(ctx context.Context, bucket, key string, _ time.Duration) (string, error) {
+	dir, err := s.open(bucket)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = dir.Close() }()
+	r, err := dir.NewReader(ctx, key, nil) // knows under which path the key is
+	if err != nil {
+		return "", failed("make a URL of", bucket, key, err)
+	}
+	defer func() { _ = r.Close() }()
+	var opened io.Reader
+	if !r.As(&opened) {
+		return "", fmt.Errorf("make a URL of %s in bucket %q: the Go CDK did not tell the file", key, bucket)
+	}
+	file, ok := opened.(*os.File)
+	if !ok {
+		return "", fmt.Errorf("make a URL of %s in bucket %q: the Go CDK opened a %T, want a file", key, bucket, opened)
+	}
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(file.Name())}).String(), nil
+}
+
+// open opens a bucket, anew for each call: the directory may have been mounted or lost in between.
+func (s *store) open(bucket string) (*blob.Bucket, error) {
+	root := s.root.Load()
+	if root == nil {
+		return nil, errors.New("the file store was called before Init")
+	}
+	if err := checkBucket(bucket); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(*root, bucket)
+	dir, err := fileblob.OpenBucket(path, &fileblob.Options{
+		Metadata:    fileblob.MetadataDontWrite,
+		DirFileMode: dirMode,
+		NoTempDir:   true, // a rename must not cross file systems
+	})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("bucket %q: there is no directory %s; mount the volume there or create it, or correct "+
+			"config.path or the bucket's name in the location", bucket, path)
+	case err != nil:
+		return nil, fmt.Errorf("bucket %q: %w", bucket, err)
+	}
+	return dir, nil
+}
+
+// failed says what was done where, and what to check.
+func failed(action, bucket, key string, err error) error {
+	hint := ""
+	switch {
+	case gcerrors.Code(err) == gcerrors.NotFound:
+		hint = "; there is no such object"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		hint = "; the file system is full: free or add space, or use another location"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		hint = "; the server must be allowed to read and write there"
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) { // without the wrapping of the Go CDK
+		err = path
+	}
+	return fmt.Errorf("%s %s in bucket %q: %w%s", action, key, bucket, err, hint)
+}

@@ -1,0 +1,77 @@
+package s3store_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	"github.com/cleat-dev/cleat/plugins/s3store"
+)
+
+func fresh(t *testing.T) objectstorev1.ObjectStore {
+	t.Helper()
+	s, err := s3store.New(hclog.NewNullLogger())
+	require.NoError(t, err)
+	return s
+}
+
+func credentials(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "credentials")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	good := credentials(t, "[default]\naws_access_key_id=a\naws_secret_access_key=b\n[other]\nregion=x\n")
+	for name, test := range map[string]struct {
+		config map[string]string
+		want   string
+	}{
+		"as the host gives it": {config: map[string]string{"region": "eu-central-1", "bucket": "b", "prefix": "", "credentialsFile": good}},
+		"everything": {config: map[string]string{
+			"region": "x", "s3Url": "https://s3.test:9000", "publicUrl": "http://public.test", "s3ForcePathStyle": "true",
+			"insecureSkipTLSVerify": "true", "profile": "default", "checksumAlgorithm": "", "serverSideEncryption": "AES256", "credentialsFile": good,
+		}},
+		"own server without region": {config: map[string]string{"s3Url": "http://s3.test", "credentialsFile": good}},
+		"unknown key": {
+			config: map[string]string{"s3URL": "http://s3.test"},
+			want:   `unknown key "s3URL", want one of checksumAlgorithm, credentialsFile, insecureSkipTLSVerify, kmsKeyId, profile, publicUrl, region, s3ForcePathStyle, s3Url, serverSideEncryption`,
+		},
+		"URL without scheme":    {config: map[string]string{"s3Url": "s3.test:9000"}, want: `config.s3Url is "s3.test:9000", want a URL like`},
+		"URL of another scheme": {config: map[string]string{"publicUrl": "ftp://s3.test"}, want: "config.publicUrl"},
+		"not a bool":            {config: map[string]string{"s3ForcePathStyle": "yes"}, want: `config.s3ForcePathStyle is "yes", want "true" or "false"`},
+		"CA without PEM":        {config: map[string]string{"caCert": "MIID"}, want: "want PEM"},
+		"encryption":            {config: map[string]string{"serverSideEncryption": "ROT13"}, want: `config.serverSideEncryption is "ROT13", want one of [AES256`},
+		"checksum":              {config: map[string]string{"checksumAlgorithm": "MD4"}, want: `config.checksumAlgorithm is "MD4", want one of [CRC32`},
+		"missing file":          {config: map[string]string{"region": "x", "credentialsFile": "/nowhere/file"}, want: "want an AWS ini file"},
+		"missing profile":       {config: map[string]string{"region": "x", "credentialsFile": good, "profile": "prod"}, want: `profile "prod"`},
+		"profile without keys":  {config: map[string]string{"region": "x", "credentialsFile": good, "profile": "other"}, want: `profile "other" of the credentials file has no keys`},
+		"not an ini file":       {config: map[string]string{"region": "x", "credentialsFile": credentials(t, `{"key":"x"}`)}, want: "want an AWS ini file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := fresh(t).Init(t.Context(), test.config)
+			if test.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+func TestRegionIsNeededForAmazon(t *testing.T) {
+	t.Setenv("AWS_REGION", "")
+	t.Setenv("AWS_DEFAULT_REGION", "")
+	t.Setenv("AWS_CONFIG_FILE", "/nowhere")
+	err := fresh(t).Init(t.Context(), map[string]string{
+		"credentialsFile": credentials(t, "[default]\naws_access_key_id=a\naws_secret_access_key=b\n"),
+	})
+	require.ErrorContains(t, err, "config.region is missing")
+}

@@ -1,0 +1,87 @@
+package s3store
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/aws/smithy-go"
+	"gocloud.dev/gcerrors"
+)
+
+// failed says what was done where, what S3 said, and what to check.
+func (l *location) failed(action, bucket, key string, err error) error {
+	endpoint := cmp.Or(l.endpoint, "Amazon S3 in region "+l.region)
+	hint := l.hint(bucket, endpoint, err)
+	var operation *smithy.OperationError
+	if errors.As(err, &operation) { // without the wrapping of the Go CDK
+		err = operation
+	}
+	if hint != "" {
+		hint = "; " + hint
+	}
+	return fmt.Errorf("%s %s in bucket %q at %s: %w%s", action, cmp.Or(key, "everything"), bucket, endpoint, err, hint)
+}
+
+// hint is what to check, "" when the error speaks for itself.
+func (l *location) hint(bucket, endpoint string, err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		switch api.ErrorCode() {
+		case "NoSuchBucket":
+			return fmt.Sprintf("the bucket does not exist: create %q, or correct spec.objectStorage.bucket", bucket)
+		case "NoSuchKey":
+			return "there is no such object"
+		case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccessDenied", "Forbidden",
+			"XAdminUserNotFound": // the last is versitygw's
+			return fmt.Sprintf("the credentials were refused: check the access key and secret key of profile %q in %s, and their rights on the bucket",
+				cmp.Or(l.profile, "default"), l.credentialsSource())
+		case "PermanentRedirect", "MovedPermanently", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
+			return fmt.Sprintf("the bucket may be in another region than %q: correct config.region", l.region)
+		}
+	}
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return "there is no such object"
+	}
+	return connectionHint(endpoint, l.credentialsSource(), err)
+}
+
+func (l *location) credentialsSource() string {
+	if l.credentialsFile == "" {
+		return "the server's environment (the location has no spec.credential)"
+	}
+	return "the Secret of spec.credential"
+}
+
+func connectionHint(endpoint, credentials string, err error) string {
+	var (
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		record    tls.RecordHeaderError
+		dns       *net.DNSError
+	)
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return ""
+	case errors.As(err, &authority):
+		return "the server's certificate is signed by an unknown CA: put that CA into spec.objectStorage.caCertRef (or caCert)"
+	case errors.As(err, &hostname), errors.As(err, &invalid):
+		return "the server's certificate is not good for this endpoint: correct config.s3Url or the certificate"
+	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return "the server does not speak TLS: correct the scheme of config.s3Url"
+	case errors.As(err, &dns), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return fmt.Sprintf("nothing answers at %s: check config.s3Url and that the server runs", endpoint)
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "the connection broke: check that the server runs"
+	case strings.Contains(err.Error(), "get credentials"):
+		return "there are no usable credentials: check " + credentials
+	}
+	return ""
+}

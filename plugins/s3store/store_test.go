@@ -1,0 +1,183 @@
+package s3store_test
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awscredentials "github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/examples/controlplane"
+	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	"github.com/cleat-dev/cleat/plugins/internal/storetest"
+)
+
+var plane controlplane.Shared
+
+func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
+
+// config is that of a location on the real S3 server.
+func config(t *testing.T, c *controlplane.Cluster) map[string]string {
+	t.Helper()
+	return map[string]string{
+		"s3Url": c.S3.Endpoint, "region": c.S3.Region, "s3ForcePathStyle": "true",
+		"credentialsFile": credentials(t, fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", c.S3.AccessKey, c.S3.SecretKey)),
+	}
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	c := plane.Get(t)
+	direct := s3.New(s3.Options{
+		BaseEndpoint: aws.String(c.S3.Endpoint), Region: c.S3.Region, UsePathStyle: true,
+		Credentials: awscredentials.NewStaticCredentialsProvider(c.S3.AccessKey, c.S3.SecretKey, ""),
+	})
+	storetest.Run(t, storetest.Fixture{
+		Fresh: fresh,
+		New: func(t *testing.T) (objectstorev1.ObjectStore, string) {
+			t.Helper()
+			s := fresh(t)
+			require.NoError(t, s.Init(t.Context(), config(t, c)))
+			return s, c.NewBucket(t, "contract")
+		},
+		Fetch: func(t *testing.T, url string) []byte {
+			t.Helper()
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			require.NoError(t, err)
+			response, err := http.DefaultClient.Do(request)
+			require.NoError(t, err)
+			defer response.Body.Close()
+			content, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, response.StatusCode, string(content))
+			return content
+		},
+		Unfinished: func(t *testing.T, bucket string) []string {
+			t.Helper()
+			uploads, err := direct.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &bucket})
+			require.NoError(t, err)
+			var keys []string
+			for _, upload := range uploads.Uploads {
+				keys = append(keys, aws.ToString(upload.Key))
+			}
+			return keys
+		},
+	})
+}
+
+func TestUploadsWorkWithEveryChecksum(t *testing.T) {
+	t.Parallel()
+	c := plane.Get(t)
+	for _, algorithm := range []string{"", "CRC32", "CRC32C", "SHA256"} {
+		t.Run(algorithm, func(t *testing.T) {
+			t.Parallel()
+			config := config(t, c)
+			config["checksumAlgorithm"] = algorithm
+			s := fresh(t)
+			require.NoError(t, s.Init(t.Context(), config))
+			bucket := c.NewBucket(t, "checksum")
+			for _, size := range []int{10, 17 << 20} {
+				require.NoError(t, s.PutObject(t.Context(), bucket, "key", strings.NewReader(strings.Repeat("x", size))))
+				r, err := s.GetObject(t.Context(), bucket, "key")
+				require.NoError(t, err)
+				n, err := io.Copy(io.Discard, r)
+				require.NoError(t, err)
+				require.EqualValues(t, size, n)
+				require.NoError(t, r.Close())
+			}
+		})
+	}
+}
+
+func TestSignedURLsAreAtThePublicURL(t *testing.T) {
+	t.Parallel()
+	c := plane.Get(t)
+	config := config(t, c)
+	config["publicUrl"] = "https://downloads.example.com"
+	s := fresh(t)
+	require.NoError(t, s.Init(t.Context(), config))
+	url, err := s.CreateSignedURL(t.Context(), "bucket", "backups/b/b-logs.gz", 10*time.Minute)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(url, "https://downloads.example.com/bucket/backups/b/b-logs.gz?"), url)
+	require.Contains(t, url, "X-Amz-Expires=600")
+}
+
+// What the user gets wrong in a location, and what the error tells to correct.
+func TestErrorsSayWhatToCheck(t *testing.T) {
+	t.Parallel()
+	c := plane.Get(t)
+	good := config(t, c)
+	with := func(changes map[string]string) map[string]string {
+		changed := maps.Clone(good)
+		maps.Copy(changed, changes)
+		return changed
+	}
+	file := func(key, secret string) map[string]string {
+		return with(map[string]string{"credentialsFile": credentials(t, "[default]\naws_access_key_id="+key+"\naws_secret_access_key="+secret+"\n")})
+	}
+	for name, test := range map[string]struct {
+		config map[string]string
+		want   []string
+	}{
+		"wrong secret key": {file(c.S3.AccessKey, "wrong"), []string{c.S3.Endpoint, "credentials were refused", `profile "default" in the Secret of spec.credential`}},
+		"wrong access key": {file("wrong", c.S3.SecretKey), []string{c.S3.Endpoint, "credentials were refused"}},
+		"nothing there":    {with(map[string]string{"s3Url": "http://127.0.0.1:1"}), []string{"nothing answers at http://127.0.0.1:1", "config.s3Url"}},
+		"no such host":     {with(map[string]string{"s3Url": "http://s3.invalid"}), []string{"nothing answers at http://s3.invalid"}},
+		"TLS to plain":     {with(map[string]string{"s3Url": strings.Replace(c.S3.Endpoint, "http://", "https://", 1)}), []string{"does not speak TLS", "scheme of config.s3Url"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fresh(t)
+			require.NoError(t, s.Init(t.Context(), test.config))
+			bucket := c.NewBucket(t, "errors")
+			_, listErr := s.ListCommonPrefixes(t.Context(), bucket, "", "/")
+			_, existsErr := s.ObjectExists(t.Context(), bucket, "key")
+			putErr := s.PutObject(t.Context(), bucket, "key", strings.NewReader("x"))
+			for _, err := range []error{listErr, existsErr, putErr} {
+				require.ErrorContains(t, err, bucket)
+				for _, want := range test.want {
+					require.ErrorContains(t, err, want)
+				}
+				require.NotContains(t, err.Error(), "\n")
+				require.NotContains(t, err.Error(), c.S3.SecretKey)
+			}
+		})
+	}
+}
+
+func TestTLSNeedsTheCA(t *testing.T) {
+	t.Parallel()
+	c, err := controlplane.Start(t.Context(), controlplane.Options{S3TLS: true, Log: t.Output()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Stop()) }()
+	pem, err := os.ReadFile(c.S3.CAFile)
+	require.NoError(t, err)
+	bucket := c.NewBucket(t, "tls")
+	for name, test := range map[string]struct{ key, value, want string }{
+		"without":       {want: "put that CA into spec.objectStorage.caCertRef"},
+		"with CA":       {key: "caCert", value: string(pem)},
+		"not verifying": {key: "insecureSkipTLSVerify", value: "true"},
+	} {
+		config := config(t, c)
+		if test.key != "" {
+			config[test.key] = test.value
+		}
+		s := fresh(t)
+		require.NoError(t, s.Init(t.Context(), config), name)
+		err := s.PutObject(t.Context(), bucket, filepath.Base(name), strings.NewReader("x"))
+		if test.want == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, test.want, name)
+		}
+	}
+}
