@@ -1,0 +1,53 @@
+package backup
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/cleat-dev/cleat/server/item"
+)
+
+// preflight records what the spec asks for and does not get.
+func (e *engine) preflight() {
+	spec := &e.req.Backup.Spec
+	yes := func(b *bool) bool { return b != nil && *b }
+	for _, ask := range []struct {
+		asked bool
+		text  string
+	}{
+		{len(spec.Hooks.Resources) > 0, "spec.hooks: hooks are not supported yet, none is run"},
+		{yes(spec.SnapshotVolumes), "spec.snapshotVolumes: snapshots of volumes are not supported yet, none is taken"},
+		{len(spec.VolumeSnapshotLocations) > 0, "spec.volumeSnapshotLocations: snapshots of volumes are not supported yet, none is taken"},
+		{yes(spec.DefaultVolumesToFsBackup) || yes(spec.DefaultVolumesToRestic), "spec.defaultVolumesToFsBackup: file system backups of volumes are not supported yet, the data of volumes is not backed up"},
+		{yes(spec.SnapshotMoveData), "spec.snapshotMoveData: data movement is not supported yet, the data of volumes is not backed up"},
+		{spec.ResourcePolicy != nil, "spec.resourcePolicy: resource policies are not supported yet, the policy has no effect"},
+	} {
+		if ask.asked {
+			e.warn(ask.text)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec.OrderedResources)) {
+		if _, ok := e.sel.snapshot.Resolve(name); !ok {
+			e.warn("spec.orderedResources: " + name + " is not a resource of this cluster; write a plural name such as pods or deployments.apps")
+		}
+	}
+}
+
+// warnOfPod records what the annotations of a pod ask for and do not get.
+func (e *engine) warnOfPod(o object, meta item.Meta) {
+	if len(meta.Annotations) == 0 || o.resource.GroupResource() != podsResource {
+		return
+	}
+	for _, ask := range []struct{ annotation, text string }{
+		{"pre.hook.backup.velero.io/command", "hooks are not supported yet, none is run"},
+		{"hook.backup.velero.io/command", "hooks are not supported yet, none is run"},
+		{"post.hook.backup.velero.io/command", "hooks are not supported yet, none is run"},
+		{"backup.velero.io/backup-volumes", "file system backups of volumes are not supported yet, the data of volumes is not backed up"},
+	} {
+		if meta.Annotations[ask.annotation] != "" {
+			text := "annotation " + ask.annotation + ": " + ask.text
+			e.record.warned(podsResource, meta.Namespace, meta.Name, text, nil)
+			e.log.Warn(text, "namespace", meta.Namespace, "name", meta.Name)
+		}
+	}
+}

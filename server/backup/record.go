@@ -1,0 +1,109 @@
+package backup
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/item"
+	"github.com/cleat-dev/cleat/server/results"
+)
+
+// record gathers what a run tells about itself. It is safe for concurrent use.
+type record struct {
+	progress func(done, total int)
+	results  results.Collector
+
+	mu         sync.Mutex
+	done       int
+	total      int
+	list       map[string][]string
+	namespaces map[string]struct{}               // from which objects were collected
+	used       map[schema.GroupResource]struct{} // resources of which something is stored
+	operations []Operation
+}
+
+func newRecord(progress func(done, total int)) *record {
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	return &record{
+		progress: progress, list: map[string][]string{},
+		namespaces: map[string]struct{}{}, used: map[schema.GroupResource]struct{}{},
+	}
+}
+
+// expect changes the number of objects that the backup is going to have.
+func (r *record) expect(delta int) {
+	if delta == 0 {
+		return
+	}
+	r.mu.Lock()
+	r.total += delta
+	done, total := r.done, max(r.done, r.total)
+	r.mu.Unlock()
+	r.progress(done, total)
+}
+
+// collected notes that an object of a namespace was selected.
+func (r *record) collected(namespace string) {
+	if namespace == "" {
+		return
+	}
+	r.mu.Lock()
+	r.namespaces[namespace] = struct{}{}
+	r.mu.Unlock()
+}
+
+func (r *record) collectedFrom(namespace string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.namespaces[namespace]
+	return ok
+}
+
+// stored notes an object that is in the archive.
+func (r *record) stored(gr schema.GroupResource, meta item.Meta) {
+	name := meta.Name
+	if meta.Namespace != "" {
+		name = meta.Namespace + "/" + meta.Name
+	}
+	kind := meta.APIVersion + "/" + meta.Kind
+	r.mu.Lock()
+	r.used[gr] = struct{}{}
+	r.list[kind] = append(r.list[kind], name)
+	r.done++
+	done, total := r.done, max(r.done, r.total)
+	r.mu.Unlock()
+	r.progress(done, total)
+}
+
+func (r *record) operation(op Operation) {
+	r.mu.Lock()
+	r.operations = append(r.operations, op)
+	r.mu.Unlock()
+}
+
+// failed records an error about an object, or about a resource when name is empty.
+func (r *record) failed(gr schema.GroupResource, namespace, name, text string, err error) {
+	r.results.Error(namespace, results.Message{Resource: gr.String(), Name: name, Text: text, Err: err}.String())
+}
+
+// warned is failed for what does not count as an error.
+func (r *record) warned(gr schema.GroupResource, namespace, name, text string, err error) {
+	r.results.Warning(namespace, results.Message{Resource: gr.String(), Name: name, Text: text, Err: err}.String())
+}
+
+func (r *record) result() *Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, names := range r.list {
+		slices.Sort(names)
+	}
+	all := r.results.Results()
+	return &Result{
+		Items: r.done, ResourceList: r.list, Operations: r.operations,
+		Results: all, Errors: all.Errors.Count(), Warnings: all.Warnings.Count(),
+	}
+}
