@@ -34,45 +34,60 @@ func ScanObject(raw []byte) (Object, error) {
 		return Object{}, fmt.Errorf("is no JSON: %w", json.Unmarshal(raw, new(json.RawMessage)))
 	}
 	var object Object
-	err := eachMember(raw, func(key string, value []byte) (err error) {
+	var apiVersion, kind, metadata, namespace, name []byte // of members of the same name the last one counts
+	if err := eachMember(raw, func(key string, value []byte) {
 		switch key {
 		case "apiVersion":
-			object.APIVersion, err = text(key, value)
+			apiVersion = value
 		case "kind":
-			object.Kind, err = text(key, value)
+			kind = value
 		case "metadata":
-			object.Namespace, object.Name = "", "" // of two metadata the last one counts, whole
-			if string(value) == "null" {
-				return nil
-			}
-			err = eachMember(value, func(key string, value []byte) (err error) {
-				switch key {
-				case "namespace":
-					object.Namespace, err = text("metadata.namespace", value)
-				case "name":
-					object.Name, err = text("metadata.name", value)
-				}
-				return err
-			})
-			if errors.Is(err, errNoObject) {
-				err = fmt.Errorf("metadata %w", err)
-			}
+			metadata = value
 		}
-		return err
-	})
-	return object, err
+	}); err != nil {
+		return Object{}, err
+	}
+	if metadata != nil && string(metadata) != "null" {
+		if err := eachMember(metadata, func(key string, value []byte) {
+			switch key {
+			case "namespace":
+				namespace = value
+			case "name":
+				name = value
+			}
+		}); err != nil {
+			return Object{}, fmt.Errorf("metadata %w", err)
+		}
+	}
+	for _, field := range []struct {
+		name  string
+		value []byte
+		text  *string
+	}{
+		{"apiVersion", apiVersion, &object.APIVersion},
+		{"kind", kind, &object.Kind},
+		{"metadata.namespace", namespace, &object.Namespace},
+		{"metadata.name", name, &object.Name},
+	} {
+		if err := text(field.name, field.value, field.text); err != nil {
+			return Object{}, err
+		}
+	}
+	return object, nil
 }
 
-// text is the string that value is; null is the empty one.
-func text(field string, value []byte) (string, error) {
-	if value[0] != '"' && string(value) != "null" {
-		return "", fmt.Errorf("%s is %s, want a string", field, clip(value))
+// text decodes the string that value is into decoded; a value that is null or not there is the empty one.
+func text(field string, value []byte, decoded *string) error {
+	if value == nil || string(value) == "null" {
+		return nil
 	}
-	var decoded string
-	if err := json.Unmarshal(value, &decoded); err != nil {
-		return "", fmt.Errorf("%s: %w", field, err)
+	if value[0] != '"' {
+		return fmt.Errorf("%s is %s, want a string", field, clip(value))
 	}
-	return decoded, nil
+	if err := json.Unmarshal(value, decoded); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	return nil
 }
 
 // clip is value, shortened for an error message.
