@@ -25,8 +25,9 @@ const drainTime = 500 * time.Millisecond
 type child struct {
 	cmd     *exec.Cmd
 	onLine  func(line []byte) // stderr, and stdout after the handshake
-	done    chan struct{}     // closed when it has ended and its output is read
-	exit    error             // of Wait; valid after done
+	exited  chan struct{}     // closed when it has ended
+	done    chan struct{}     // closed when its output is read as well
+	exit    error             // of Wait; valid after exited
 	stderr  *os.File          // our end of the pipe
 	spoke   atomic.Bool       // it wrote a first line to stdout
 	read    atomic.Int64      // bytes read from stderr
@@ -43,7 +44,7 @@ type child struct {
 }
 
 func newChild(path string, args []string, onLine func([]byte)) *child {
-	c := &child{cmd: exec.Command(path, args...), onLine: onLine, done: make(chan struct{})}
+	c := &child{cmd: exec.Command(path, args...), onLine: onLine, exited: make(chan struct{}), done: make(chan struct{})}
 	c.cmd.SysProcAttr = processAttributes()
 	c.fromStdout, c.toStdout = io.Pipe()
 	c.fromStderr, c.toStderr = io.Pipe()
@@ -85,7 +86,8 @@ func (c *child) Start(context.Context) error {
 		started <- nil
 
 		c.exit = c.cmd.Wait() // for the process only: the pipes are files
-		c.disown()            // what it forked does not outlive it
+		close(c.exited)
+		c.disown() // what it forked does not outlive it
 		deadline := time.Now().Add(drainTime)
 		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
 		readers.Wait()

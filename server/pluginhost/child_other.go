@@ -3,6 +3,7 @@
 package pluginhost
 
 import (
+	"net"
 	"os"
 	"syscall"
 )
@@ -12,3 +13,5 @@ func processAttributes() *syscall.SysProcAttr { return nil }
 func killProcessGroup(process *os.Process) { _ = process.Kill() }
 
 func pipeIsEmpty(*os.File) bool { return true }
+
+func hungUp(net.Conn) bool { return false }

@@ -3,6 +3,7 @@
 package pluginhost
 
 import (
+	"net"
 	"os"
 	"syscall"
 
@@ -15,14 +16,27 @@ func killProcessGroup(process *os.Process) {
 }
 
 // pipeIsEmpty tells whether nothing waits to be read.
-func pipeIsEmpty(pipe *os.File) bool {
-	raw, err := pipe.SyscallConn()
+func pipeIsEmpty(pipe *os.File) bool { return poll(pipe)&unix.POLLIN == 0 }
+
+// hungUp tells whether the other side of a connection is gone.
+func hungUp(conn net.Conn) bool {
+	file, ok := conn.(syscall.Conn)
+	return ok && poll(file)&(unix.POLLHUP|unix.POLLERR) != 0
+}
+
+// poll gives what the kernel says of a file now; nothing if it cannot be asked.
+func poll(file syscall.Conn) int16 {
+	raw, err := file.SyscallConn()
 	if err != nil {
-		return true
+		return 0
 	}
-	ready := 0
+	asked := []unix.PollFd{{Events: unix.POLLIN}}
 	err = raw.Control(func(fd uintptr) {
-		ready, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		asked[0].Fd = int32(fd)
+		_, err = unix.Poll(asked, 0)
 	})
-	return err != nil || ready == 0
+	if err != nil {
+		return 0
+	}
+	return asked[0].Revents
 }

@@ -64,10 +64,10 @@ func (c *conn) acquire(ctx context.Context, call call) (*run, error) {
 		c.onCall()
 	}
 	r, err := c.supervisor.acquire(ctx, c.plugin, call)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", call.name, err)
+	if err != nil && context.Cause(ctx) != nil {
+		err = interrupted(call, context.Cause(ctx))
 	}
-	return r, nil
+	return r, err
 }
 
 // finish gives the process back and turns err into what the caller should know.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -104,9 +105,9 @@ func (t *tail) add(line []byte) logLine {
 	if parsed.structured && parsed.level <= hclog.Debug {
 		return parsed
 	}
-	text := string(bytes.ToValidUTF8(line[:min(len(line), tailWidth)], nil))
-	if len(line) > tailWidth {
-		text += "..."
+	text := parsed.String()
+	if len(text) > tailWidth {
+		text = strings.ToValidUTF8(text[:tailWidth], "") + "..."
 	}
 	switch {
 	case !t.crashed && startsCrash(text):

@@ -3,6 +3,7 @@ package pluginhost
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +17,22 @@ type logLine struct {
 	message    string
 	args       []any // alternating keys and values
 	structured bool  // it was a JSON object with message and level
+}
+
+// String is the line as people read it: a structured one without what only a machine wants.
+func (l logLine) String() string {
+	if !l.structured {
+		return l.message
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "[%s] %s", strings.ToUpper(l.level.String()), l.message)
+	for i := 0; i < len(l.args); i += 2 {
+		key := fmt.Sprint(l.args[i])
+		if !strings.HasPrefix(key, "@") && key != "logSource" {
+			fmt.Fprintf(&b, " %s=%v", key, l.args[i+1])
+		}
+	}
+	return b.String()
 }
 
 // startsCrash tells the first line of what the Go runtime writes when it gives up.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -47,11 +48,13 @@ type process struct {
 	child   *child
 	client  *plugin.Client
 	conn    *grpc.ClientConn
+	address net.Addr // from the handshake
 	path    string
 	limits  Deadlines
 	tail    tail
-	stopped atomic.Bool            // we ended it, so its end is no failure
-	reason  atomic.Pointer[string] // why we killed it, if we did
+	stopped atomic.Bool              // we ended it, so its end is no failure
+	reason  atomic.Pointer[string]   // why we killed it, if we did
+	wire    atomic.Pointer[net.Conn] // the transport of conn
 }
 
 // startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then
@@ -71,9 +74,10 @@ func startProcess(ctx context.Context, l launch) (*process, error) {
 		StartTimeout:     max(l.deadlines.Start, time.Hour), // ours is in startContext
 		SyncStdout:       output,
 		SyncStderr:       output,
-		GRPCDialOptions: []grpc.DialOption{grpc.WithKeepaliveParams(keepalive.ClientParameters{
-			Time: keepaliveTime, Timeout: keepaliveTimeout,
-		})},
+		GRPCDialOptions: []grpc.DialOption{
+			grpc.WithContextDialer(p.dial),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
+		},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
 			p.child.cmd.Env = slices.Concat(l.env, cmd.Env)
 			return p.child, nil
@@ -110,6 +114,11 @@ var errStartTimeout = errors.New("start deadline is over")
 
 // connect does the handshake and opens the connection.
 func (p *process) connect() error {
+	address, err := p.client.Start()
+	if err != nil {
+		return err
+	}
+	p.address = address
 	protocol, err := p.client.Client()
 	if err != nil {
 		return err
@@ -120,6 +129,17 @@ func (p *process) connect() error {
 	}
 	p.conn = client.Conn
 	return nil
+}
+
+// dial opens the transport of the connection.
+func (p *process) dial(ctx context.Context, _ string) (net.Conn, error) {
+	var dialer net.Dialer
+	wire, err := dialer.DialContext(ctx, p.address.Network(), p.address.String())
+	if err != nil {
+		return nil, err
+	}
+	p.wire.Store(&wire)
+	return wire, nil
 }
 
 // startError cleans up after a failed start and finds the words for it.
@@ -160,14 +180,22 @@ func (p *process) died(name, during string) *DiedError {
 	return &DiedError{Plugin: name, Command: p.path, During: during, ExitStatus: exit, Stderr: p.tail.last()}
 }
 
-// ended tells whether the process is gone.
+// ended tells whether the process is gone. Its connection breaks a moment before the server hears of its end; a
+// call in that moment would fail without having reached anybody.
 func (p *process) ended() bool {
 	select {
-	case <-p.child.done:
+	case <-p.child.exited:
 		return true
 	default:
+	}
+	wire := p.wire.Load()
+	if wire == nil || !hungUp(*wire) {
 		return false
 	}
+	if !p.child.endsWithin(endTime) {
+		p.killFor("it closed its connection")
+	}
+	return true
 }
 
 // answers asks the process whether it is alive; any answer will do, also that it does not know the question.

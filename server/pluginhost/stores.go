@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
@@ -51,7 +52,7 @@ func (h *Host) ObjectStore(ctx context.Context, location, provider string, confi
 	}
 	if l.supervisor != nil {
 		if err := l.supervisor.ready(ctx, provider); err != nil {
-			return nil, err
+			return nil, versioning.NewPlugin(kinds.ObjectStore().Name, provider).Wrap(err)
 		}
 	}
 	return l.store, nil

@@ -96,11 +96,11 @@ func (s *supervisor) acquire(ctx context.Context, plugin string, c call) (*run, 
 func (s *supervisor) currentOrStart() (*run, *start, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current != nil && s.current.ended() {
-		s.noteEnd(s.current)
+	if s.current != nil && !s.current.ended() {
+		return s.current, nil, nil
 	}
 	if s.current != nil {
-		return s.current, nil, nil
+		s.noteEnd(s.current)
 	}
 	if s.starting == nil {
 		wait, err := s.breaker.next(s.clock.Now(), s.launch.path)
@@ -152,16 +152,21 @@ func (s *supervisor) rest(r *run) {
 	if r == nil || s.current != r || r.users > 0 || s.pins > 0 || s.idle < 0 || r.idleTimer != nil {
 		return
 	}
-	r.idleTimer = s.clock.AfterFunc(s.idle, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.current != r || r.users > 0 || s.pins > 0 {
-			return
-		}
-		s.log.Debug("stopping idle plugin process", "pid", r.child.ID())
-		s.current, r.retired = nil, true
-		go r.stop()
-	})
+	// In a goroutine of its own also where the clock has none for it, because mu is held while it is asked.
+	r.idleTimer = s.clock.AfterFunc(s.idle, func() { go s.stopIdle(r) })
+}
+
+// stopIdle ends a process that nobody has used for the idle time.
+func (s *supervisor) stopIdle(r *run) {
+	s.mu.Lock()
+	if s.current != r || r.users > 0 || s.pins > 0 || r.idleTimer == nil {
+		s.mu.Unlock()
+		return
+	}
+	s.current, r.retired = nil, true
+	s.mu.Unlock()
+	s.log.Debug("stopping idle plugin process", "pid", r.child.ID())
+	r.stop()
 }
 
 // bringUp makes one attempt to start a process, after wait.
@@ -249,6 +254,7 @@ func (s *supervisor) noteEnd(r *run) {
 		return
 	}
 	r.noted = true
+	<-r.child.done // its last words
 	name, during := r.plugin, r.during
 	if r.users == 0 {
 		name, during = "", ""

@@ -1,0 +1,169 @@
+package pluginhost
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+)
+
+// testBinaries is where the misbehaving plugin is built, once for all tests.
+var testBinaries string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "pluginhost")
+	if err != nil {
+		panic(err)
+	}
+	testBinaries = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+var buildMisbehave = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(testBinaries, "misbehave")
+	if out, err := exec.Command("go", "build", "-o", path, "./testdata/misbehave").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// pluginDir is a plugin directory with the misbehaving plugin under each of the names.
+func pluginDir(t *testing.T, names ...string) string {
+	t.Helper()
+	binary, err := buildMisbehave()
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp(testBinaries, "plugins")
+	require.NoError(t, err)
+	for _, name := range names {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.Link(binary, filepath.Join(dir, name)))
+	}
+	return dir
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *lines) logger() hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{Output: l, Level: hclog.Trace, DisableTime: true})
+}
+
+// testHost is a host over a plugin directory, with everything that a test looks at.
+type testHost struct {
+	*Host
+	dir     string
+	log     *lines
+	journal string
+}
+
+func newTestHost(t *testing.T, dir string, change func(*Config)) *testHost {
+	t.Helper()
+	h := &testHost{dir: dir, log: &lines{}, journal: filepath.Join(t.TempDir(), "journal")}
+	cfg := Config{
+		Dir:         dir,
+		Log:         h.log.logger(),
+		Environment: []string{"CLEAT_TEST_JOURNAL=" + h.journal},
+		Restart:     Restart{Base: time.Millisecond, Max: time.Millisecond},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	host, err := New(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(host.Close)
+	h.Host = host
+	return h
+}
+
+// journalLines is what the plugin has written to its journal.
+func (h *testHost) journalLines() []string {
+	data, err := os.ReadFile(h.journal)
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSpace(string(data)), "\n")
+}
+
+func (h *testHost) requireInJournal(t *testing.T, line string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return strings.Contains("\n"+strings.Join(h.journalLines(), "\n")+"\n", "\n"+line+"\n")
+	}, time.Minute, time.Millisecond, "%q in the journal", line)
+}
+
+// golden is an error as it reads, with the test's own paths taken out.
+func (h *testHost) golden(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.ReplaceAll(err.Error(), h.dir, "/plugins")
+}
+
+// behave is the action of the misbehaving plugin, in a session that lasts for the test.
+func (h *testHost) behave(t *testing.T) backupitemaction.Action {
+	t.Helper()
+	session := h.Session(hclog.NewNullLogger())
+	t.Cleanup(session.Close)
+	return actionNamed(t, session, "example.io/behave")
+}
+
+func actionNamed(t *testing.T, session *Session, name string) backupitemaction.Action {
+	t.Helper()
+	for _, action := range session.BackupItemActions() {
+		if action.Name() == name {
+			return action
+		}
+	}
+	require.FailNow(t, "no action", name)
+	return nil
+}
+
+var backupJSON = []byte(`{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"b","namespace":"velero"}}`)
+
+func itemDoing(what string) []byte {
+	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{"do":%q},"name":"settings","namespace":"shop"}}`, what)
+}
+
+// execute asks the action to do something and gives the annotations of the item it answers.
+func execute(ctx context.Context, action backupitemaction.Action, what string) (map[string]string, error) {
+	result, err := action.Execute(ctx, itemDoing(what), backupJSON)
+	if err != nil {
+		return nil, err
+	}
+	var item struct {
+		Metadata struct{ Annotations map[string]string }
+	}
+	if err := json.Unmarshal(result.Item, &item); err != nil {
+		return nil, err
+	}
+	return item.Metadata.Annotations, nil
+}

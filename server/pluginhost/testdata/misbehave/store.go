@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// store keeps objects in memory, so they are gone with the process.
+type store struct {
+	mu      sync.Mutex
+	config  map[string]string
+	objects map[string][]byte
+}
+
+func (s *store) Init(_ context.Context, config map[string]string) error {
+	journal(fmt.Sprintf("Init bucket=%s", config["bucket"]))
+	switch config["do"] {
+	case "exit":
+		fmt.Fprintln(inheritedStderr, "cannot reach the tape robot")
+		os.Exit(5)
+	case "hang":
+		time.Sleep(time.Hour)
+	case "refuse":
+		return errors.New(`key "regoin" is unknown, did you mean region`)
+	}
+	s.config, s.objects = config, map[string][]byte{}
+	return nil
+}
+
+// misbehave does what the key says.
+func misbehave(ctx context.Context, key string) error {
+	switch key {
+	case "exit":
+		fmt.Fprintln(inheritedStderr, "tape torn")
+		os.Exit(6)
+	case "hang":
+		journal("hanging")
+		<-ctx.Done()
+		time.Sleep(time.Hour)
+	case "fail":
+		return errors.New("tape full")
+	}
+	return nil
+}
+
+func (s *store) PutObject(ctx context.Context, _, key string, body io.Reader) error {
+	if key == "die half way" {
+		_, _ = io.CopyN(io.Discard, body, 100<<10)
+		os.Exit(6)
+	}
+	if err := misbehave(ctx, key); err != nil {
+		return err
+	}
+	data, err := io.ReadAll(body)
+	if err != nil {
+		journal("upload given up")
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.objects[key] = data
+	return nil
+}
+
+func (s *store) ObjectExists(ctx context.Context, _, key string) (bool, error) {
+	journal("ObjectExists " + key)
+	if key == "die once" && os.Remove(os.Getenv("CLEAT_TEST_DIE_ONCE")) == nil {
+		os.Exit(4)
+	}
+	if err := misbehave(ctx, key); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, there := s.objects[key]
+	return there, nil
+}
+
+func (s *store) GetObject(ctx context.Context, _, key string) (io.ReadCloser, error) {
+	if key == "endless" {
+		return io.NopCloser(endless{}), nil
+	}
+	if key == "die half way" {
+		return io.NopCloser(io.MultiReader(io.LimitReader(endless{}, 100<<10), grave{})), nil
+	}
+	if err := misbehave(ctx, key); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	data, there := s.objects[key]
+	if !there {
+		return nil, fmt.Errorf("%s does not exist", key)
+	}
+	return io.NopCloser(&slice{data}), nil
+}
+
+type slice struct{ rest []byte }
+
+func (s *slice) Read(p []byte) (int, error) {
+	if len(s.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// grave ends the process when it is read, after what was sent before had time to leave.
+type grave struct{}
+
+func (grave) Read([]byte) (int, error) {
+	time.Sleep(100 * time.Millisecond)
+	os.Exit(6)
+	return 0, nil
+}
+
+func (s *store) ListCommonPrefixes(context.Context, string, string, string) ([]string, error) {
+	return nil, nil
+}
+func (s *store) ListObjects(context.Context, string, string) ([]string, error) { return nil, nil }
+func (s *store) DeleteObject(ctx context.Context, _, key string) error {
+	return misbehave(ctx, key)
+}
+
+func (s *store) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
+	return fmt.Sprintf("https://tapes.example.io/%s?pid=%d", s.config["bucket"], os.Getpid()), nil
+}
