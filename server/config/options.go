@@ -1,0 +1,214 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Options are the settings of the server.
+type Options struct {
+	LogLevel  string // trace, debug, info, warn(ing), error
+	LogFormat string // text or json
+
+	PluginDir       string
+	IsolateBuiltIns bool // run the built-in plugins as processes
+	MetricsAddress  string
+	ProfilerAddress string // empty means none
+	ScratchDir      string // of temporary files; empty means $VELERO_SCRATCH_DIR, or else the system's
+
+	ClientQPS      float32
+	ClientBurst    int
+	ClientPageSize int // objects in one page of a list; 0 means all at once
+
+	DisableControllers []string
+	RestoreOnly        bool
+
+	ConcurrentBackups    int
+	ItemBlockWorkerCount int
+	RestoreWorkers       int
+	ShutdownGracePeriod  time.Duration // for running operations
+
+	DefaultBackupStorageLocation   string
+	StoreValidationFrequency       time.Duration
+	BackupSyncPeriod               time.Duration
+	DefaultVolumeSnapshotLocations map[string]string // provider to location
+	DefaultBackupTTL               time.Duration
+	DefaultItemOperationTimeout    time.Duration
+	ItemOperationSyncFrequency     time.Duration
+	GarbageCollectionFrequency     time.Duration
+	FSBackupTimeout                time.Duration
+	TerminatingResourceTimeout     time.Duration
+	ResourceTimeout                time.Duration
+	RestoreResourcePriorities      string // "" means the built-in order
+	VolumeGroupSnapshotLabelKey    string
+	DefaultVolumesToFSBackup       bool
+	DefaultSnapshotMoveData        bool
+	DefaultRepoMaintainFrequency   time.Duration
+	UploaderType                   string
+	MaxConcurrentK8sConnections    int
+	DisableInformerCache           bool
+	ScheduleSkipImmediately        bool
+	BackupRepositoryConfigMap      string
+	RepoMaintenanceJobConfigMap    string
+	Features                       []string
+}
+
+// Defaults are the settings of a server without flags.
+func Defaults() Options {
+	return Options{
+		LogLevel:                     "info",
+		LogFormat:                    "text",
+		PluginDir:                    "/plugins",
+		MetricsAddress:               ":8085",
+		ProfilerAddress:              "localhost:6060",
+		ClientQPS:                    100,
+		ClientBurst:                  100,
+		ClientPageSize:               500,
+		ConcurrentBackups:            1,
+		ItemBlockWorkerCount:         1,
+		RestoreWorkers:               8,
+		ShutdownGracePeriod:          20 * time.Second,
+		DefaultBackupStorageLocation: "default",
+		StoreValidationFrequency:     time.Minute,
+		BackupSyncPeriod:             time.Minute,
+		DefaultBackupTTL:             30 * 24 * time.Hour,
+		DefaultItemOperationTimeout:  4 * time.Hour,
+		ItemOperationSyncFrequency:   10 * time.Second,
+		GarbageCollectionFrequency:   time.Hour,
+		FSBackupTimeout:              4 * time.Hour,
+		TerminatingResourceTimeout:   10 * time.Minute,
+		ResourceTimeout:              10 * time.Minute,
+		VolumeGroupSnapshotLabelKey:  "velero.io/volume-group",
+		UploaderType:                 "kopia",
+		MaxConcurrentK8sConnections:  30,
+	}
+}
+
+// AddFlags adds a flag for every setting, with Velero's name where Velero has it. The current
+// values are the defaults.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.LogLevel, "log-level", o.LogLevel, "lines below this level are not logged: trace, debug, info, warning or error")
+	flags.StringVar(&o.LogFormat, "log-format", o.LogFormat, "format of the log: text or json")
+	flags.StringVar(&o.PluginDir, "plugin-dir", o.PluginDir, "directory of the plugin binaries")
+	flags.BoolVar(&o.IsolateBuiltIns, "isolate-built-ins", o.IsolateBuiltIns, "run the built-in plugins as processes of their own, as external ones are")
+	flags.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics, /healthz and /readyz; 0 for none")
+	flags.StringVar(&o.ProfilerAddress, "profiler-address", o.ProfilerAddress, "address of /debug/pprof; empty for none")
+	flags.StringVar(&o.ScratchDir, "scratch-dir", o.ScratchDir, "directory of temporary files; empty for $VELERO_SCRATCH_DIR, or else the system's")
+	flags.Float32Var(&o.ClientQPS, "client-qps", o.ClientQPS, "requests per second to the API server; negative for no limit")
+	flags.IntVar(&o.ClientBurst, "client-burst", o.ClientBurst, "requests to the API server above client-qps for a short time")
+	flags.IntVar(&o.ClientPageSize, "client-page-size", o.ClientPageSize, "objects in one page of a list; 0 for all at once")
+	flags.StringSliceVar(&o.DisableControllers, "disable-controllers", o.DisableControllers, "controllers not to run")
+	flags.BoolVar(&o.RestoreOnly, "restore-only", o.RestoreOnly, "run in a mode where only restores are allowed; use --disable-controllers")
+	flags.IntVar(&o.ConcurrentBackups, "concurrent-backups", o.ConcurrentBackups, "backups that run at once; less than 1 means 1")
+	flags.IntVar(&o.ItemBlockWorkerCount, "item-block-worker-count", o.ItemBlockWorkerCount, "workers of one backup; less than 1 means 1")
+	flags.IntVar(&o.RestoreWorkers, "restore-workers", o.RestoreWorkers, "items of one priority that are restored at once; less than 1 means 1")
+	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod, "how long running backups and restores may go on once the server is told to stop; then they are marked as Failed")
+	flags.StringVar(&o.DefaultBackupStorageLocation, "default-backup-storage-location", o.DefaultBackupStorageLocation, "backup storage location to use when none is marked as the default")
+	flags.DurationVar(&o.StoreValidationFrequency, "store-validation-frequency", o.StoreValidationFrequency, "how often to validate a backup storage location that does not say it; 0 for never")
+	flags.DurationVar(&o.BackupSyncPeriod, "backup-sync-period", o.BackupSyncPeriod, "how often to look for new backups in a backup storage location that does not say it")
+	flags.Var(NewPairs(&o.DefaultVolumeSnapshotLocations), "default-volume-snapshot-locations", "default volume snapshot location of each provider, as PROVIDER:LOCATION,...")
+	flags.DurationVar(&o.DefaultBackupTTL, "default-backup-ttl", o.DefaultBackupTTL, "how long to keep a backup that does not say it")
+	flags.DurationVar(&o.DefaultItemOperationTimeout, "default-item-operation-timeout", o.DefaultItemOperationTimeout, "how long asynchronous operations of plugins may take unless the backup or restore says it")
+	flags.DurationVar(&o.ItemOperationSyncFrequency, "item-operation-sync-frequency", o.ItemOperationSyncFrequency, "how often to ask after asynchronous operations of plugins")
+	flags.DurationVar(&o.GarbageCollectionFrequency, "garbage-collection-frequency", o.GarbageCollectionFrequency, "how often to delete expired backups")
+	flags.DurationVar(&o.FSBackupTimeout, "fs-backup-timeout", o.FSBackupTimeout, "how long file system backups of pod volumes may take")
+	flags.DurationVar(&o.TerminatingResourceTimeout, "terminating-resource-timeout", o.TerminatingResourceTimeout, "how long a restore waits for namespaces and volumes that are being deleted")
+	flags.DurationVar(&o.ResourceTimeout, "resource-timeout", o.ResourceTimeout, "how long to wait for resources where nothing else says it")
+	flags.StringVar(&o.RestoreResourcePriorities, "restore-resource-priorities", o.RestoreResourcePriorities, "order of resources in a restore, as HIGH1,HIGH2,-,LOW1,LOW2; empty for the built-in order")
+	flags.StringVar(&o.VolumeGroupSnapshotLabelKey, "volume-group-snapshot-label-key", o.VolumeGroupSnapshotLabelKey, "label of volume claims that are snapshotted as a group")
+	flags.BoolVar(&o.DefaultVolumesToFSBackup, "default-volumes-to-fs-backup", o.DefaultVolumesToFSBackup, "back up all volumes of pods from the file system unless the backup says otherwise")
+	flags.BoolVar(&o.DefaultSnapshotMoveData, "default-snapshot-move-data", o.DefaultSnapshotMoveData, "move the data of snapshots to the backup storage unless the backup says otherwise")
+	flags.DurationVar(&o.DefaultRepoMaintainFrequency, "default-repo-maintain-frequency", o.DefaultRepoMaintainFrequency, "how often to maintain backup repositories; 0 for what the repository suggests")
+	flags.StringVar(&o.UploaderType, "uploader-type", o.UploaderType, "uploader of volume data; only kopia is supported")
+	flags.IntVar(&o.MaxConcurrentK8sConnections, "max-concurrent-k8s-connections", o.MaxConcurrentK8sConnections, "connections to the API server of one backup for CSI snapshots")
+	flags.BoolVar(&o.DisableInformerCache, "disable-informer-cache", o.DisableInformerCache, "read objects that exist already from the API server in a restore")
+	flags.BoolVar(&o.ScheduleSkipImmediately, "schedule-skip-immediately", o.ScheduleSkipImmediately, "skip the first backup of a schedule that is due at once")
+	flags.StringVar(&o.BackupRepositoryConfigMap, "backup-repository-configmap", o.BackupRepositoryConfigMap, "ConfigMap of the backup repositories")
+	flags.StringVar(&o.RepoMaintenanceJobConfigMap, "repo-maintenance-job-configmap", o.RepoMaintenanceJobConfigMap, "ConfigMap of the jobs that maintain backup repositories")
+	flags.StringSliceVar(&o.Features, "features", o.Features, "features to switch on: EnableCSI, EnableAPIGroupVersions")
+
+	for name := range removed() {
+		flags.String(name, "", "has no effect any more")
+		if err := flags.MarkHidden(name); err != nil { // the flag was made in the line before
+			panic(err)
+		}
+	}
+	// They are switches where manifests have them without a value.
+	flags.Lookup("default-volumes-to-restic").NoOptDefVal = "true"
+}
+
+// removed are flags that old manifests still have, with what stands in their place.
+func removed() map[string]string {
+	const job = "set it in the ConfigMap that --repo-maintenance-job-configmap names"
+	return map[string]string{
+		"keep-latest-maintenance-jobs":   job,
+		"maintenance-job-cpu-limit":      job,
+		"maintenance-job-cpu-request":    job,
+		"maintenance-job-mem-limit":      job,
+		"maintenance-job-mem-request":    job,
+		"restic-timeout":                 "use --fs-backup-timeout",
+		"default-volumes-to-restic":      "use --default-volumes-to-fs-backup",
+		"default-restic-prune-frequency": "use --default-repo-maintain-frequency",
+		"pod-volume-operation-timeout":   "use --fs-backup-timeout",
+	}
+}
+
+// Warnings say which of the flags that were set have no effect.
+func Warnings(flags *pflag.FlagSet) []string {
+	var warnings []string
+	for name, instead := range removed() {
+		if flags.Changed(name) {
+			warnings = append(warnings, fmt.Sprintf("flag --%s has no effect any more; %s", name, instead))
+		}
+	}
+	slices.Sort(warnings)
+	return warnings
+}
+
+// Complete brings values into their limits and checks them. All that is wrong is in the error.
+func (o *Options) Complete() error {
+	o.ConcurrentBackups = max(1, o.ConcurrentBackups)
+	o.ItemBlockWorkerCount = max(1, o.ItemBlockWorkerCount)
+	o.RestoreWorkers = max(1, o.RestoreWorkers)
+	o.Features = slices.DeleteFunc(o.Features, func(f string) bool { return strings.TrimSpace(f) == "" })
+	var errs []error
+	oneOf := func(flag, value string, allowed ...string) {
+		if !slices.Contains(allowed, value) {
+			errs = append(errs, fmt.Errorf("--%s %q: want one of %s", flag, value, strings.Join(allowed, ", ")))
+		}
+	}
+	oneOf("log-level", strings.ToLower(o.LogLevel), "trace", "debug", "info", "warn", "warning", "error", "fatal", "panic")
+	oneOf("log-format", o.LogFormat, "text", "json")
+	oneOf("uploader-type", o.UploaderType, "kopia")
+	for flag, d := range map[string]time.Duration{
+		"default-backup-ttl":             o.DefaultBackupTTL,
+		"default-item-operation-timeout": o.DefaultItemOperationTimeout,
+		"resource-timeout":               o.ResourceTimeout,
+	} {
+		if d <= 0 {
+			errs = append(errs, fmt.Errorf("--%s %s: want more than 0", flag, d))
+		}
+	}
+	if o.ClientPageSize < 0 {
+		errs = append(errs, fmt.Errorf("--client-page-size %d: want 0 or more", o.ClientPageSize))
+	}
+	if o.ShutdownGracePeriod < 0 {
+		errs = append(errs, fmt.Errorf("--shutdown-grace-period %s: want 0 or more", o.ShutdownGracePeriod))
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// Disabled are the controllers not to run.
+func (o *Options) Disabled() []string {
+	disabled := slices.Clone(o.DisableControllers)
+	if o.RestoreOnly {
+		disabled = append(disabled, "backup", "backup-deletion", "backup-finalizer", "backup-operations", "gc", "schedule")
+	}
+	return disabled
+}

@@ -1,0 +1,159 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/oplog"
+	"github.com/cleat-dev/cleat/server/store"
+)
+
+// Stores opens the object storage of a location.
+type Stores interface {
+	Open(ctx context.Context, location *velerov1.BackupStorageLocation) (*store.Store, error)
+}
+
+// LogOptions say how the logs of operations are written.
+type LogOptions struct {
+	Dir  string // of temporary files; empty means the system's
+	JSON bool
+}
+
+// Backups starts and runs backups: the phases from New, or ReadyToStart, to the end of InProgress.
+type Backups struct {
+	*Cluster
+	Operations    *Operations
+	Stores        Stores
+	Plugins       Plugins
+	Engine        BackupEngine
+	ServerVersion ServerVersion
+	Defaults      BackupDefaults
+	LogOptions    LogOptions
+	Metrics       *Metrics
+	Log           hclog.Logger
+	Now           func() time.Time
+}
+
+// Reconcile starts a backup that is due and returns when its run has ended. So the number of
+// workers is the number of backups that run at once.
+func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var b velerov1.Backup
+	if err := r.Get(ctx, req.NamespacedName, &b); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !backupStarts(backupPhase(&b)) || b.DeletionTimestamp != nil || ctx.Err() != nil {
+		return ctrl.Result{}, nil
+	}
+	log := r.Log.With("backup", req.String())
+
+	// Registered before the phase is written: nobody ever sees an InProgress backup that is not.
+	op := r.Operations.begin(ctx, b.UID)
+	defer op.end()
+
+	location, err := r.start(ctx, &b)
+	switch {
+	case errors.Is(err, errGone), errors.Is(err, errMoved):
+		log.Debug("not started", "reason", err)
+		return ctrl.Result{}, nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("start the backup: %w", err)
+	case backupPhase(&b) == velerov1.BackupPhaseFailedValidation:
+		log.Warn("the backup failed validation", "errors", b.Status.ValidationErrors)
+		r.Metrics.backupInvalid(&b)
+		return ctrl.Result{}, nil
+	}
+	r.Metrics.backupStarted(&b)
+	r.run(op, &b, location, log)
+	return ctrl.Result{}, nil
+}
+
+// start writes the phase with which the work begins, or FailedValidation.
+func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, err error) {
+	err = r.advanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
+		if location, err = r.prepare(ctx, b); err != nil {
+			return err
+		}
+		b.Status.QueuePosition = 0
+		b.Status.Phase = velerov1.BackupPhaseInProgress
+		if len(b.Status.ValidationErrors) > 0 {
+			b.Status.Phase = velerov1.BackupPhaseFailedValidation
+			return nil
+		}
+		b.Status.StartTimestamp = stamp(r.Now())
+		return nil
+	})
+	return location, err
+}
+
+// run does the work of an InProgress backup and writes the phase that comes after it.
+func (r *Backups) run(op *operation, b *velerov1.Backup, location *velerov1.BackupStorageLocation, server hclog.Logger) {
+	log, err := oplog.New(oplog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: server.ResetNamed(""), Now: r.Now},
+		"backup", client.ObjectKeyFromObject(b).String())
+	if err != nil {
+		r.finish(op, b, failedBackup(err, r.Now()), server)
+		return
+	}
+	defer func() {
+		if err := log.Close(); err != nil {
+			server.Warn("the temporary file of the log could not be removed", "error", err)
+		}
+	}()
+	work := backupWork{Backups: r, op: op, backup: b, location: location, log: log}
+	r.finish(op, b, work.do(), server)
+}
+
+// finish writes the phase after the run. It does not give up while the server lives.
+func (r *Backups) finish(op *operation, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) {
+	err := r.advanceBackup(op.last, b, func(b *velerov1.Backup) error {
+		end(b)
+		return nil
+	})
+	switch {
+	case errors.Is(err, errGone):
+		log.Info("the backup was deleted while it was in progress")
+		r.forget(op, b, log)
+	case err != nil:
+		log.Error("the end of the run could not be written; the next server marks the backup as Failed", "error", err)
+	default:
+		log.Info("the run has ended", "phase", b.Status.Phase, "errors", b.Status.Errors, "warnings", b.Status.Warnings, "reason", b.Status.FailureReason)
+		r.Metrics.backupRan(b)
+	}
+}
+
+// forget removes from the bucket what a backup put there that was deleted meanwhile.
+func (r *Backups) forget(op *operation, b *velerov1.Backup, log hclog.Logger) {
+	if err := r.removePartial(op.last, r.Stores, b); err != nil && !errors.Is(err, errNoLocation) {
+		log.Error("what the deleted backup had stored could not be removed", "error", err)
+	}
+}
+
+// failedBackup is the end of a backup that cannot be used.
+func failedBackup(reason error, now time.Time) func(*velerov1.Backup) {
+	return func(b *velerov1.Backup) {
+		b.Status.Phase = velerov1.BackupPhaseFailed
+		b.Status.FailureReason = reason.Error()
+		b.Status.CompletionTimestamp = stamp(now)
+		if errors.Is(reason, store.ErrNotCleaned) {
+			markUnclean(b)
+		}
+	}
+}
+
+// encodeBackup is velero-backup.json: the Backup with apiVersion and kind.
+func encodeBackup(b *velerov1.Backup) ([]byte, error) {
+	b = b.DeepCopy()
+	b.APIVersion, b.Kind = velerov1.SchemeGroupVersion.String(), "Backup"
+	data, err := json.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("encode the backup: %w", err)
+	}
+	return append(data, '\n'), nil
+}

@@ -1,0 +1,125 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// backupTransition is one line of the state machine of backups.
+type backupTransition struct {
+	from velerov1.BackupPhase
+	to   velerov1.BackupPhase
+	by   string // the controller that writes it, by its name in --disable-controllers
+}
+
+// The names of the controllers, as --disable-controllers knows them.
+const (
+	nameBackup           = "backup"
+	nameBackupQueue      = "backup-queue"
+	nameBackupOperations = "backup-operations"
+	nameBackupFinalizer  = "backup-finalizer"
+	nameBackupDeletion   = "backup-deletion"
+	nameRestore          = "restore"
+	nameRestoreOps       = "restore-operations"
+	nameRestoreFinalizer = "restore-finalizer"
+	nameDownloadRequest  = "download-request"
+	nameServerStatus     = "server-status-request"
+	nameRecovery         = "recovery" // the start of the server; it cannot be disabled
+)
+
+// backupTransitions is the state machine of backups: what is not in it is never written. The empty
+// phase is the same as New and does not occur here.
+func backupTransitions() []backupTransition {
+	const (
+		newPhase       = velerov1.BackupPhaseNew
+		queued         = velerov1.BackupPhaseQueued
+		ready          = velerov1.BackupPhaseReadyToStart
+		invalid        = velerov1.BackupPhaseFailedValidation
+		inProgress     = velerov1.BackupPhaseInProgress
+		waiting        = velerov1.BackupPhaseWaitingForPluginOperations
+		waitingPartial = velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
+		finalizing     = velerov1.BackupPhaseFinalizing
+		finalPartial   = velerov1.BackupPhaseFinalizingPartiallyFailed
+		completed      = velerov1.BackupPhaseCompleted
+		partial        = velerov1.BackupPhasePartiallyFailed
+		failed         = velerov1.BackupPhaseFailed
+		deleting       = velerov1.BackupPhaseDeleting
+	)
+	return []backupTransition{
+		// Admission. Without a queue, the backup controller starts a New backup itself.
+		{newPhase, queued, nameBackupQueue},
+		{queued, ready, nameBackupQueue},
+		{newPhase, invalid, nameBackup},
+		{newPhase, inProgress, nameBackup},
+		{ready, invalid, nameBackup},
+		{ready, inProgress, nameBackup},
+
+		// The run.
+		{inProgress, failed, nameBackup},
+		{inProgress, failed, nameRecovery},
+		{inProgress, waiting, nameBackup},
+		{inProgress, waitingPartial, nameBackup},
+		{inProgress, finalizing, nameBackup},
+		{inProgress, finalPartial, nameBackup},
+
+		// Asynchronous operations of plugins.
+		{waiting, finalizing, nameBackupOperations},
+		{waiting, finalPartial, nameBackupOperations},
+		{waiting, partial, nameBackupOperations},
+		{waitingPartial, finalPartial, nameBackupOperations},
+		{waitingPartial, partial, nameBackupOperations},
+
+		// The end. A Finalizing backup whose location is gone ends PartiallyFailed too.
+		{finalizing, completed, nameBackupFinalizer},
+		{finalizing, partial, nameBackupFinalizer},
+		{finalPartial, partial, nameBackupFinalizer},
+
+		// Deletion, of whatever nobody works on. A Deleting backup ends by being removed, and
+		// stays Deleting, for another request, when that fails.
+		{newPhase, deleting, nameBackupDeletion},
+		{queued, deleting, nameBackupDeletion},
+		{ready, deleting, nameBackupDeletion},
+		{invalid, deleting, nameBackupDeletion},
+		{completed, deleting, nameBackupDeletion},
+		{partial, deleting, nameBackupDeletion},
+		{failed, deleting, nameBackupDeletion},
+	}
+}
+
+// backupPhase is the phase of a backup, with New for the empty one.
+func backupPhase(b *velerov1.Backup) velerov1.BackupPhase {
+	if b.Status.Phase == "" {
+		return velerov1.BackupPhaseNew
+	}
+	return b.Status.Phase
+}
+
+// checkBackupTransition refuses a change of phase that is not in the table.
+func checkBackupTransition(from, to velerov1.BackupPhase) error {
+	ok := slices.ContainsFunc(backupTransitions(), func(t backupTransition) bool { return t.from == from && t.to == to })
+	if !ok {
+		return fmt.Errorf("a backup does not go from %s to %s", from, to)
+	}
+	return nil
+}
+
+// backupStarts reports whether a backup in this phase is to be started now. With a queue in place,
+// that is ReadyToStart only.
+func backupStarts(phase velerov1.BackupPhase) bool {
+	return phase == velerov1.BackupPhaseNew || phase == velerov1.BackupPhaseReadyToStart
+}
+
+// backupBusy reports whether something works on a backup in this phase, so that it must not be
+// deleted now.
+func backupBusy(phase velerov1.BackupPhase) bool {
+	switch phase {
+	case velerov1.BackupPhaseInProgress,
+		velerov1.BackupPhaseWaitingForPluginOperations, velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed,
+		velerov1.BackupPhaseFinalizing, velerov1.BackupPhaseFinalizingPartiallyFailed:
+		return true
+	default:
+		return false
+	}
+}

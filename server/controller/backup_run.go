@@ -1,0 +1,172 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/backup"
+	"github.com/cleat-dev/cleat/server/oplog"
+	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/store"
+)
+
+// backupWork is the run of one backup.
+type backupWork struct {
+	*Backups
+	op       *operation
+	backup   *velerov1.Backup // its status.progress is kept up to date meanwhile
+	location *velerov1.BackupStorageLocation
+	log      *oplog.Log
+}
+
+// do streams the archive into the bucket while the engine writes it, and returns the change of
+// status that the run ends with. The bucket then holds the whole backup, or no backup.
+func (w *backupWork) do() (end func(*velerov1.Backup)) {
+	log := w.log.Logger()
+	objects, err := w.Stores.Open(w.op.run, w.location)
+	if err != nil {
+		return failedBackup(w.op.reason(fmt.Errorf("open backup storage location %s: %w", w.location.Name, err)), w.Now())
+	}
+	upload, err := objects.BeginBackup(w.op.run, w.backup.Name)
+	if err != nil {
+		return failedBackup(w.op.reason(err), w.Now())
+	}
+	log.Info("backup started", "storageLocation", w.location.Name)
+
+	var result *backup.Result
+	progress := follow(w.op.run, w.Client, w.backup, "itemsBackedUp", log, func() { w.op.cancel(errDeleted) })
+	err = safely(log, func() (err error) {
+		result, err = w.collect(progress, upload.Contents())
+		return err
+	})
+	progress.end()
+	if err != nil {
+		return w.abort(upload, w.op.reason(err))
+	}
+	w.warnOfOperations(result)
+	end = finalizingBackup(result)
+	if err := w.commit(upload, end, result); err != nil {
+		return failedBackup(w.op.reason(err), w.Now())
+	}
+	return end
+}
+
+// collect runs the engine.
+func (w *backupWork) collect(progress *progress, archive io.Writer) (*backup.Result, error) {
+	session := w.Plugins.Session(w.log.Logger())
+	defer session.Close()
+	return w.Engine(w.op.run, backup.Request{
+		Backup:   w.backup.DeepCopy(),
+		Actions:  session.BackupItemActions(),
+		Log:      w.log.Logger(),
+		Progress: progress.set,
+	}, archive)
+}
+
+// warnOfOperations says that nobody waits for what actions have started.
+func (w *backupWork) warnOfOperations(result *backup.Result) {
+	for _, operation := range result.Operations {
+		message := results.Message{
+			Resource: operation.Item.GroupResource(), Name: operation.Item.Name,
+			Text: fmt.Sprintf("plugin %s started operation %s; asynchronous operations are not supported yet, its end is not awaited", operation.Action, operation.ID),
+		}
+		result.Results.Warnings.Add(operation.Item.Namespace, message.String())
+		w.log.Logger().Warn(message.Text, "resource", message.Resource, "namespace", operation.Item.Namespace, "name", message.Name)
+	}
+}
+
+// finalizingBackup is the end of a run that worked.
+func finalizingBackup(result *backup.Result) func(*velerov1.Backup) {
+	return func(b *velerov1.Backup) {
+		b.Status.Phase = velerov1.BackupPhaseFinalizing
+		b.Status.Warnings = result.Results.Warnings.Count()
+		b.Status.Errors = result.Results.Errors.Count()
+		if b.Status.Errors > 0 {
+			b.Status.Phase = velerov1.BackupPhaseFinalizingPartiallyFailed
+		}
+		b.Status.Progress = &velerov1.BackupProgress{TotalItems: result.Items, ItemsBackedUp: result.Items}
+	}
+}
+
+// commit makes the backup appear in the bucket.
+func (w *backupWork) commit(upload *store.Upload, end func(*velerov1.Backup), result *backup.Result) error {
+	files, err := w.files(end, result)
+	if err != nil {
+		return errors.Join(err, upload.Abort(w.op.last, nil, nil))
+	}
+	w.log.Logger().Info("backup stored", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
+	log, err := w.log.Reader()
+	if err != nil {
+		w.Log.Warn("the log of the backup cannot be stored", "backup", w.backup.Name, "error", err)
+	} else {
+		defer func() { _ = log.Close() }() // only read from
+		files.Log = log
+	}
+	return upload.Commit(w.op.run, files)
+}
+
+// files are the files beside the archive, but for the log.
+func (w *backupWork) files(end func(*velerov1.Backup), result *backup.Result) (store.Artifacts, error) {
+	ended := w.backup.DeepCopy()
+	end(ended)
+	metadata, err := encodeBackup(ended)
+	if err != nil {
+		return store.Artifacts{}, err
+	}
+	files := store.Artifacts{
+		Metadata: metadata,
+		Warn: func(err error) {
+			w.Log.Warn("the log of the backup could not be stored", "backup", w.backup.Name, "error", err)
+		},
+	}
+	none := []struct{}{}
+	for _, file := range []struct {
+		reader *io.Reader
+		encode func() (io.Reader, error)
+	}{
+		{&files.Results, func() (io.Reader, error) { return store.EncodeJSON(result.Results) }},
+		{&files.ResourceList, func() (io.Reader, error) { return store.EncodeJSON(result.ResourceList) }},
+		{&files.PodVolumeBackups, func() (io.Reader, error) { return store.EncodeJSON(none) }},
+		{&files.VolumeSnapshots, func() (io.Reader, error) { return store.EncodeJSON(none) }},
+		{&files.ItemOperations, func() (io.Reader, error) { return store.EncodeJSON(none) }},
+		{&files.VolumeInfo, func() (io.Reader, error) { return store.EncodeJSON(none) }},
+	} {
+		if *file.reader, err = file.encode(); err != nil {
+			return store.Artifacts{}, err
+		}
+	}
+	return files, nil
+}
+
+// abort ends a run with a fatal error: no archive appears, and what explains the failure is kept.
+// Of a backup that was deleted meanwhile nothing is kept.
+func (w *backupWork) abort(upload *store.Upload, reason error) (end func(*velerov1.Backup)) {
+	end = failedBackup(reason, w.Now())
+	if errors.Is(reason, errDeleted) {
+		if err := upload.Abort(w.op.last, nil, nil); err != nil {
+			w.Log.Error("what the deleted backup had uploaded could not be removed", "backup", w.backup.Name, "error", err)
+		}
+		return end
+	}
+	w.log.Logger().Error("backup failed", "error", reason)
+	ended := w.backup.DeepCopy()
+	end(ended)
+	metadata, err := encodeBackup(ended)
+	if err != nil {
+		metadata = nil
+	}
+	var log io.Reader
+	if r, logErr := w.log.Reader(); logErr == nil {
+		defer func() { _ = r.Close() }() // only read from
+		log = r
+	}
+	if err := errors.Join(err, upload.Abort(w.op.last, log, metadata)); err != nil {
+		w.Log.Error("the failed backup could not be tidied up in the bucket", "backup", w.backup.Name, "error", err)
+		if errors.Is(err, store.ErrNotCleaned) {
+			return failedBackup(fmt.Errorf("%w (%w)", reason, store.ErrNotCleaned), w.Now())
+		}
+	}
+	return end
+}

@@ -1,0 +1,289 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// BackupDefaults are what the server fills into a backup's spec where the user left it open.
+type BackupDefaults struct {
+	TTL                      time.Duration
+	ItemOperationTimeout     time.Duration
+	CSISnapshotTimeout       time.Duration
+	ResourceTimeout          time.Duration
+	VolumeGroupSnapshotLabel string
+	VolumesToFsBackup        bool
+	SnapshotMoveData         bool
+	StorageLocation          string            // used when no location is marked as the default one
+	SnapshotLocations        map[string]string // by provider
+}
+
+// backupVersion is the deprecated version of a backup's format.
+const (
+	backupVersion       = 1
+	backupFormatVersion = "1.1.0"
+)
+
+// prepare writes the defaults into a backup that is about to start and checks its spec. What is
+// wrong with it is in status.validationErrors afterwards; an error is a failure to find out. It
+// returns the location, or nil when there is none.
+func (r *Backups) prepare(ctx context.Context, b *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
+	r.setDefaults(b)
+	b.Status.ValidationErrors = nil
+	if err := r.describeCluster(ctx, b); err != nil {
+		return nil, err
+	}
+	location, problems, err := r.location(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	vslProblems, err := r.snapshotLocations(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.excludeLabelledNamespaces(ctx, b); err != nil {
+		return nil, err
+	}
+	b.Status.ValidationErrors = slices.Concat(problems, vslProblems, checkBackupSpec(&b.Spec))
+	if len(b.Spec.IncludedNamespaces) == 0 {
+		b.Spec.IncludedNamespaces = []string{"*"}
+	}
+	return location, nil
+}
+
+// setDefaults fills in what needs nothing but the server's configuration.
+func (r *Backups) setDefaults(b *velerov1.Backup) {
+	d := r.Defaults
+	setDefault(&b.Spec.TTL.Duration, d.TTL)
+	setDefault(&b.Spec.CSISnapshotTimeout.Duration, d.CSISnapshotTimeout)
+	setDefault(&b.Spec.ItemOperationTimeout.Duration, d.ItemOperationTimeout)
+	setDefault(&b.Spec.VolumeGroupSnapshotLabelKey, d.VolumeGroupSnapshotLabel)
+	if old := b.Spec.DefaultVolumesToRestic; old != nil && *old {
+		b.Spec.DefaultVolumesToFsBackup = old
+	}
+	if b.Spec.DefaultVolumesToFsBackup == nil {
+		b.Spec.DefaultVolumesToFsBackup = new(d.VolumesToFsBackup)
+	}
+	if b.Spec.SnapshotMoveData == nil {
+		b.Spec.SnapshotMoveData = new(d.SnapshotMoveData)
+	}
+	b.Status.Version = backupVersion
+	b.Status.FormatVersion = backupFormatVersion
+	b.Status.Expiration = stamp(r.Now().Add(b.Spec.TTL.Duration))
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// describeCluster notes in annotations which cluster the backup is of.
+func (r *Backups) describeCluster(ctx context.Context, b *velerov1.Backup) error {
+	info, err := r.ServerVersion(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	if b.Annotations == nil {
+		b.Annotations = make(map[string]string)
+	}
+	maps.Copy(b.Annotations, map[string]string{
+		velerov1.SourceClusterK8sGitVersionAnnotation:   info.String(),
+		velerov1.SourceClusterK8sMajorVersionAnnotation: info.Major,
+		velerov1.SourceClusterK8sMinorVersionAnnotation: info.Minor,
+		velerov1.ResourceTimeoutAnnotation:              r.Defaults.ResourceTimeout.String(),
+	})
+	return nil
+}
+
+// ServerVersion answers the version of the API server.
+type ServerVersion func(ctx context.Context) (*version.Info, error)
+
+// location finds the backup's location, or the default one, and says what is wrong with it.
+func (r *Backups) location(ctx context.Context, b *velerov1.Backup) (*velerov1.BackupStorageLocation, []string, error) {
+	origin := "named in spec.storageLocation"
+	if b.Spec.StorageLocation == "" {
+		origin = "the server's default"
+		b.Spec.StorageLocation = r.Defaults.StorageLocation
+		var list velerov1.BackupStorageLocationList
+		if err := r.List(ctx, &list, client.InNamespace(b.Namespace)); err != nil {
+			return nil, nil, fmt.Errorf("list backup storage locations: %w", err)
+		}
+		for i := range list.Items {
+			if list.Items[i].Spec.Default {
+				b.Spec.StorageLocation = list.Items[i].Name
+				break
+			}
+		}
+	}
+	name := b.Spec.StorageLocation
+	if b.Labels == nil {
+		b.Labels = make(map[string]string)
+	}
+	b.Labels[velerov1.StorageLocationLabel] = velerov1.ValidLabelValue(name)
+
+	location, err := r.getLocation(ctx, name)
+	if errors.Is(err, errNoLocation) {
+		return nil, []string{fmt.Sprintf("backup storage location %q, %s, does not exist in namespace %s; create it, or name another", name, origin, b.Namespace)}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	var problems []string
+	if location.Spec.AccessMode == velerov1.BackupStorageLocationAccessModeReadOnly {
+		problems = append(problems, fmt.Sprintf("backup can't be created because backup storage location %s is currently in read-only mode", name))
+	}
+	if problem := unavailable(location); problem != "" {
+		problems = append(problems, "backup can't be created because "+problem)
+	}
+	return location, problems, nil
+}
+
+// errNoLocation means that a BackupStorageLocation does not exist.
+var errNoLocation = errors.New("the backup storage location does not exist")
+
+// getLocation reads a BackupStorageLocation.
+func (c *Cluster) getLocation(ctx context.Context, name string) (*velerov1.BackupStorageLocation, error) {
+	var location velerov1.BackupStorageLocation
+	err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, &location)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%w: %s/%s", errNoLocation, c.Namespace, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get backup storage location %s: %w", name, err)
+	}
+	return &location, nil
+}
+
+// unavailable says why a location cannot be used, or nothing.
+func unavailable(location *velerov1.BackupStorageLocation) string {
+	switch location.Status.Phase {
+	case velerov1.BackupStorageLocationPhaseAvailable:
+		return ""
+	case "":
+		return fmt.Sprintf("backup storage location %s has not been validated yet; try again in a moment", location.Name)
+	default:
+		text := fmt.Sprintf("BackupStorageLocation %s is in %s status", location.Name, location.Status.Phase)
+		if location.Status.Message != "" {
+			text += ": " + location.Status.Message
+		}
+		return text
+	}
+}
+
+// snapshotLocations settles on one VolumeSnapshotLocation for every provider that has any.
+func (r *Backups) snapshotLocations(ctx context.Context, b *velerov1.Backup) ([]string, error) {
+	var list velerov1.VolumeSnapshotLocationList
+	if err := r.List(ctx, &list, client.InNamespace(b.Namespace)); err != nil {
+		return nil, fmt.Errorf("list volume snapshot locations: %w", err)
+	}
+	byName := make(map[string]string) // to provider
+	byProvider := make(map[string][]string)
+	for i := range list.Items {
+		vsl := &list.Items[i]
+		byName[vsl.Name] = vsl.Spec.Provider
+		byProvider[vsl.Spec.Provider] = append(byProvider[vsl.Spec.Provider], vsl.Name)
+	}
+
+	var problems []string
+	chosen := make(map[string]string) // provider to name
+	for _, name := range b.Spec.VolumeSnapshotLocations {
+		provider, ok := byName[name]
+		switch {
+		case !ok:
+			problems = append(problems, fmt.Sprintf("volume snapshot location %q, named in spec.volumeSnapshotLocations, does not exist in namespace %s", name, b.Namespace))
+		case chosen[provider] != "" && chosen[provider] != name:
+			problems = append(problems, fmt.Sprintf("more than one VolumeSnapshotLocation name specified for provider %s: %s; unexpected name was %s", provider, name, chosen[provider]))
+		default:
+			chosen[provider] = name
+		}
+	}
+	for _, provider := range slices.Sorted(maps.Keys(byProvider)) {
+		fallback := r.Defaults.SnapshotLocations[provider]
+		switch names := byProvider[provider]; {
+		case chosen[provider] != "":
+		case len(names) == 1:
+			chosen[provider] = names[0]
+		case fallback == "":
+			problems = append(problems, fmt.Sprintf("provider %s has more than one possible volume snapshot location, and none were specified explicitly or as a default", provider))
+		case !slices.Contains(names, fallback):
+			problems = append(problems, fmt.Sprintf("the server's default volume snapshot location %q of provider %s does not exist in namespace %s", fallback, provider, b.Namespace))
+		default:
+			chosen[provider] = fallback
+		}
+	}
+	if len(problems) == 0 {
+		b.Spec.VolumeSnapshotLocations = slices.Sorted(maps.Values(chosen))
+	}
+	return problems, nil
+}
+
+// excludeLabelledNamespaces adds the namespaces that are labelled to stay out of backups.
+func (r *Backups) excludeLabelledNamespaces(ctx context.Context, b *velerov1.Backup) error {
+	var namespaces metav1.PartialObjectMetadataList
+	namespaces.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "NamespaceList"})
+	if err := r.Live.List(ctx, &namespaces, client.MatchingLabels{velerov1.ExcludeFromBackupLabel: "true"}); err != nil {
+		return fmt.Errorf("list namespaces labelled %s=true: %w", velerov1.ExcludeFromBackupLabel, err)
+	}
+	for i := range namespaces.Items {
+		if name := namespaces.Items[i].Name; !slices.Contains(b.Spec.ExcludedNamespaces, name) {
+			b.Spec.ExcludedNamespaces = append(b.Spec.ExcludedNamespaces, name)
+		}
+	}
+	return nil
+}
+
+// checkBackupSpec are the problems of a spec that show without a look at the cluster.
+func checkBackupSpec(spec *velerov1.BackupSpec) []string {
+	var problems []string
+	oldFilters := len(spec.IncludedResources) > 0 || len(spec.ExcludedResources) > 0 || spec.IncludeClusterResources != nil
+	newFilters := len(spec.IncludedClusterScopedResources) > 0 || len(spec.ExcludedClusterScopedResources) > 0 ||
+		len(spec.IncludedNamespaceScopedResources) > 0 || len(spec.ExcludedNamespaceScopedResources) > 0
+	if oldFilters && newFilters {
+		problems = append(problems, "includedResources, excludedResources and includeClusterResources cannot be used together with "+
+			"includedClusterScopedResources, excludedClusterScopedResources, includedNamespaceScopedResources and excludedNamespaceScopedResources; use one family of filters")
+	}
+	problems = slices.Concat(problems,
+		prefixed("Invalid included/excluded resource lists: ", checkLists(spec.IncludedResources, spec.ExcludedResources)),
+		prefixed("Invalid cluster-scoped included/excluded resource lists: ", checkScopedLists(spec.IncludedClusterScopedResources, spec.ExcludedClusterScopedResources)),
+		prefixed("Invalid namespace-scoped included/excluded resource lists: ", checkScopedLists(spec.IncludedNamespaceScopedResources, spec.ExcludedNamespaceScopedResources)),
+		prefixed("Invalid included/excluded namespace lists: ", slices.Concat(
+			checkLists(spec.IncludedNamespaces, spec.ExcludedNamespaces),
+			checkNamespaceNames(spec.IncludedNamespaces, spec.ExcludedNamespaces))),
+		checkSelectors(spec.LabelSelector, spec.OrLabelSelectors))
+	if policy := spec.ResourcePolicy; policy != nil && !strings.EqualFold(policy.Kind, "configmap") {
+		problems = append(problems, fmt.Sprintf("resource policy of kind %q is not supported, want ConfigMap", policy.Kind))
+	}
+	return problems
+}
+
+// checkSelectors are the problems of the two ways to select by label.
+func checkSelectors(one *metav1.LabelSelector, alternatives []*metav1.LabelSelector) []string {
+	var problems []string
+	if one != nil && len(alternatives) > 0 {
+		problems = append(problems, "encountered labelSelector as well as orLabelSelectors, only one can be specified")
+	}
+	if _, err := metav1.LabelSelectorAsSelector(one); err != nil {
+		problems = append(problems, fmt.Sprintf("invalid labelSelector: %v", err))
+	}
+	for i, selector := range alternatives {
+		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
+			problems = append(problems, fmt.Sprintf("invalid orLabelSelectors[%d]: %v", i, err))
+		}
+	}
+	return problems
+}

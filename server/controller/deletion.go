@@ -1,0 +1,310 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/store"
+)
+
+// Deletions does what DeleteBackupRequests ask for. A request that a former server began is done
+// again from its start.
+type Deletions struct {
+	*Cluster
+	Stores  Stores
+	Metrics *Metrics
+	Log     hclog.Logger
+	Now     func() time.Time
+}
+
+const (
+	// keepRequest is how long a DeleteBackupRequest with errors is kept, from its creation.
+	keepRequest = 24 * time.Hour
+
+	// waitForRestores is how long a deletion waits for the backup's restores to go.
+	waitForRestores = time.Minute
+	restoresPoll    = time.Second
+)
+
+// refusal is a reason not to delete a backup that will not pass by itself.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// Reconcile takes up one request. What refuses or fails the deletion ends in the request's status.
+// An error is a failure to find out or to write that, which is tried again.
+func (r *Deletions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	request := new(velerov1.DeleteBackupRequest)
+	if err := r.Get(ctx, req.NamespacedName, request); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if request.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	if request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed {
+		return r.expire(ctx, request)
+	}
+	log := r.Log.With("backup", request.Spec.BackupName, "request", req.String())
+
+	backup, location, err := r.begin(ctx, request)
+	if _, refused := errors.AsType[refusal](err); refused {
+		log.Warn("the backup cannot be deleted", "reason", err)
+		return ctrl.Result{}, r.process(ctx, request, err)
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("begin to delete the backup: %w", err)
+	}
+	log.Info("deleting the backup")
+	r.Metrics.deletionStarted(backup)
+	err = r.delete(ctx, backup, location, log)
+	r.Metrics.deletionEnded(backup, err)
+	switch {
+	case err == nil:
+		log.Info("the backup was deleted")
+		return ctrl.Result{}, r.removeRequests(ctx, request, nil)
+	case ctx.Err() != nil: // the server stops; the next one goes on
+		return ctrl.Result{}, nil
+	default:
+		log.Error("the backup was not deleted", "error", err)
+		return ctrl.Result{}, r.process(ctx, request, err)
+	}
+}
+
+// expire removes a request that was answered long ago.
+func (r *Deletions) expire(ctx context.Context, request *velerov1.DeleteBackupRequest) (ctrl.Result, error) {
+	if left := request.CreationTimestamp.Add(keepRequest).Sub(r.Now()); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, request))
+}
+
+// begin checks the request and moves it to InProgress and its backup to Deleting.
+func (r *Deletions) begin(ctx context.Context, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
+	if request.Spec.BackupName == "" {
+		return nil, nil, refusal("spec.backupName is required")
+	}
+	backup := new(velerov1.Backup)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.BackupName}, backup)
+	if apierrors.IsNotFound(err) {
+		return nil, nil, refusal("backup not found")
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("get the backup: %w", err)
+	}
+	if backupBusy(backupPhase(backup)) {
+		return nil, nil, refusal("backup is still in progress")
+	}
+	location, err := r.writableLocation(ctx, backup)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.label(ctx, request, backup); err != nil {
+		return nil, nil, err
+	}
+	if err := r.removeRequests(ctx, request, request); err != nil {
+		return nil, nil, err
+	}
+	if backupPhase(backup) != velerov1.BackupPhaseDeleting {
+		err = r.advanceBackup(ctx, backup, func(b *velerov1.Backup) error {
+			if b.Annotations == nil {
+				b.Annotations = make(map[string]string)
+			}
+			b.Annotations[deletedInPhase] = string(backupPhase(b))
+			b.Status.Phase = velerov1.BackupPhaseDeleting
+			b.Status.QueuePosition = 0
+			return nil
+		})
+	}
+	switch {
+	case errors.Is(err, errGone):
+		return nil, nil, refusal("backup not found")
+	case errors.Is(err, errMoved):
+		return nil, nil, refusal("backup is still in progress")
+	case err != nil:
+		return nil, nil, fmt.Errorf("set the backup's phase to Deleting: %w", err)
+	}
+	return backup, location, nil
+}
+
+// deletedInPhase is the annotation that tells the phase which a Deleting backup had before.
+const deletedInPhase = "cleat.dev/deleted-in-phase"
+
+// writableLocation is the backup's location. A backup that never got one has none.
+func (r *Deletions) writableLocation(ctx context.Context, backup *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
+	name := backup.Spec.StorageLocation
+	if neverStored(backup) {
+		return nil, nil
+	}
+	location, err := r.getLocation(ctx, name)
+	if errors.Is(err, errNoLocation) {
+		return nil, refusal(fmt.Sprintf("backup storage location %s not found", name))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if location.Spec.AccessMode == velerov1.BackupStorageLocationAccessModeReadOnly {
+		return nil, refusal(fmt.Sprintf("cannot delete backup because backup storage location %s is currently in read-only mode", name))
+	}
+	if problem := unavailable(location); problem != "" {
+		return nil, refusal("cannot delete backup because " + problem)
+	}
+	return location, nil
+}
+
+// neverStored reports whether a backup was never started, so that nothing in any bucket is its.
+func neverStored(backup *velerov1.Backup) bool {
+	phase := backupPhase(backup)
+	if phase == velerov1.BackupPhaseDeleting {
+		phase = velerov1.BackupPhase(backup.Annotations[deletedInPhase])
+	}
+	switch phase {
+	case velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseFailedValidation:
+		return true
+	default:
+		return false
+	}
+}
+
+// label moves the request to InProgress and labels it with its backup.
+func (r *Deletions) label(ctx context.Context, request *velerov1.DeleteBackupRequest, backup *velerov1.Backup) error {
+	before := request.DeepCopy()
+	if request.Labels == nil {
+		request.Labels = make(map[string]string)
+	}
+	request.Labels[velerov1.BackupNameLabel] = velerov1.ValidLabelValue(backup.Name)
+	request.Labels[velerov1.BackupUIDLabel] = string(backup.UID)
+	request.Status.Phase = velerov1.DeleteBackupRequestPhaseInProgress
+	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("set the request's phase to InProgress: %w", err)
+	}
+	return nil
+}
+
+// delete removes all that belongs to a Deleting backup, and the backup last. The order keeps what
+// is needed for another try.
+func (r *Deletions) delete(ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
+	// The restores go first, as their files are found through the backup.
+	if err := r.deleteRestores(ctx, backup); err != nil {
+		return err
+	}
+	if location != nil {
+		if err := r.deleteStored(ctx, backup, location, log); err != nil {
+			return err
+		}
+	}
+	err := r.Delete(ctx, backup, client.Preconditions{UID: &backup.UID})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the Backup: %w", err)
+	}
+	return nil
+}
+
+// deleteStored removes the backup from the bucket, unless what is there belongs to another one.
+func (r *Deletions) deleteStored(ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
+	objects, err := r.Stores.Open(ctx, location)
+	if err != nil {
+		return fmt.Errorf("open backup storage location %s: %w", location.Name, err)
+	}
+	metadata, err := objects.BackupMetadata(ctx, backup.Name)
+	switch {
+	case errors.Is(err, store.ErrNotFound): // rubbish at most
+	case err != nil:
+		return err
+	default:
+		own, err := owns(backup, metadata)
+		if err != nil {
+			return err
+		}
+		if !own {
+			log.Warn("another backup of that name is in the bucket; its data stays")
+			return nil
+		}
+	}
+	return objects.DeleteBackup(ctx, backup.Name)
+}
+
+// owns reports whether a velero-backup.json is that of backup: it has its uid, or backup is a copy
+// that was made from it in another cluster, which shows in the same start before the creation.
+func owns(backup *velerov1.Backup, metadata []byte) (bool, error) {
+	var stored velerov1.Backup
+	if err := json.Unmarshal(metadata, &stored); err != nil {
+		return false, fmt.Errorf("decode velero-backup.json of backup %s, want the JSON of a Backup: %w", backup.Name, err)
+	}
+	if stored.UID == backup.UID {
+		return true, nil
+	}
+	started := backup.Status.StartTimestamp
+	return started != nil && started.Equal(stored.Status.StartTimestamp) && backup.CreationTimestamp.After(started.Time), nil
+}
+
+// deleteRestores deletes the restores of a backup and waits until they are gone.
+func (r *Deletions) deleteRestores(ctx context.Context, backup *velerov1.Backup) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, waitForRestores, errors.New("its restores took too long to go"))
+	defer cancel()
+	ticker := time.NewTicker(restoresPoll)
+	defer ticker.Stop()
+	for {
+		var list velerov1.RestoreList
+		if err := r.Live.List(ctx, &list, client.InNamespace(backup.Namespace)); err != nil {
+			return fmt.Errorf("list the restores of the backup: %w", err)
+		}
+		var left []string
+		for i := range list.Items {
+			restore := &list.Items[i]
+			if restore.Spec.BackupName != backup.Name {
+				continue
+			}
+			left = append(left, restore.Name)
+			if restore.DeletionTimestamp != nil {
+				continue
+			}
+			if err := r.Delete(ctx, restore); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("delete restore %s: %w", restore.Name, err)
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("delete restores %v: %w", left, context.Cause(ctx))
+		case <-ticker.C:
+		}
+	}
+}
+
+// process ends a request with the reason why the backup is still there.
+func (r *Deletions) process(ctx context.Context, request *velerov1.DeleteBackupRequest, reason error) error {
+	before := request.DeepCopy()
+	request.Status.Phase = velerov1.DeleteBackupRequestPhaseProcessed
+	request.Status.Errors = []string{reason.Error()}
+	err := r.Patch(ctx, request, client.MergeFrom(before))
+	return client.IgnoreNotFound(err)
+}
+
+// removeRequests removes the requests to delete the same backup, but for keep.
+func (r *Deletions) removeRequests(ctx context.Context, request, keep *velerov1.DeleteBackupRequest) error {
+	var list velerov1.DeleteBackupRequestList
+	if err := r.List(ctx, &list, client.InNamespace(request.Namespace)); err != nil {
+		return fmt.Errorf("list the requests to delete the backup: %w", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.Spec.BackupName != request.Spec.BackupName || keep != nil && other.UID == keep.UID {
+			continue
+		}
+		if err := r.Delete(ctx, other); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete request %s: %w", other.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/cleat-dev/cleat/server/filter"
+)
+
+// checkLists are the problems of a list of included and one of excluded names.
+func checkLists(includes, excludes []string) []string {
+	var problems []string
+	if len(slices.Compact(slices.Sorted(slices.Values(includes)))) > 1 && slices.Contains(includes, "*") {
+		problems = append(problems, "includes list must either contain '*' only, or a non-empty list of items")
+	}
+	if slices.Contains(excludes, "*") {
+		problems = append(problems, "excludes list cannot contain '*'")
+	}
+	return append(problems, checkBoth(includes, excludes)...)
+}
+
+// checkScopedLists are the problems of the lists for one scope, which may exclude all.
+func checkScopedLists(includes, excludes []string) []string {
+	var problems []string
+	if len(slices.Compact(slices.Sorted(slices.Values(includes)))) > 1 && slices.Contains(includes, "*") {
+		problems = append(problems, "includes list must either contain '*' only, or a non-empty list of items")
+	}
+	if len(slices.Compact(slices.Sorted(slices.Values(excludes)))) > 1 && slices.Contains(excludes, "*") {
+		problems = append(problems, "excludes list must either contain '*' only, or a non-empty list of items")
+	}
+	if len(includes) > 0 && slices.Contains(excludes, "*") {
+		problems = append(problems, "when exclude is '*', include cannot have value")
+	}
+	return append(problems, checkBoth(includes, excludes)...)
+}
+
+func checkBoth(includes, excludes []string) []string {
+	var problems []string
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(excludes))) {
+		if name != "*" && slices.Contains(includes, name) {
+			problems = append(problems, "excludes list cannot contain an item in the includes list: "+name)
+		}
+	}
+	return problems
+}
+
+// checkNamespaceNames are the names that can be neither that of a namespace nor a pattern for one.
+func checkNamespaceNames(lists ...[]string) []string {
+	var problems []string
+	for _, name := range slices.Concat(lists...) {
+		if name == "" {
+			continue // clients use it for "no namespace"
+		}
+		if err := filter.CheckNamespacePattern(name); err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		plain := strings.NewReplacer("*", "x", "?", "x", "[", "x", "]", "x").Replace(name)
+		for _, problem := range validation.IsDNS1123Label(plain) {
+			problems = append(problems, fmt.Sprintf("invalid namespace %q: %s", name, problem))
+		}
+	}
+	return problems
+}
+
+// prefixed puts the same words in front of every text.
+func prefixed(prefix string, texts []string) []string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = prefix + text
+	}
+	return out
+}

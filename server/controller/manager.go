@@ -1,0 +1,136 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// Parts are what the controllers are made of.
+type Parts struct {
+	Stores        Stores
+	Plugins       Plugins
+	BackupEngine  BackupEngine
+	RestoreEngine RestoreEngine
+	ServerVersion ServerVersion // of the API server
+	ListPlugins   func() []velerov1.PluginInfo
+
+	Namespace         string
+	Version           string // of this server
+	Defaults          BackupDefaults
+	ConcurrentBackups int
+	Grace             time.Duration // for running operations, once the server is told to stop
+	Disabled          []string      // controllers by name
+	LogOptions        LogOptions
+	SpoolDir          string
+
+	Metrics *Metrics
+	Log     hclog.Logger
+	Now     func() time.Time
+}
+
+// Names are the names of the controllers, for --disable-controllers.
+func Names() []string {
+	return []string{
+		nameBackup, nameBackupFinalizer, nameBackupDeletion, nameRestore, nameRestoreFinalizer,
+		nameDownloadRequest, nameServerStatus,
+	}
+}
+
+// workers are how many requests the light controllers work on at once.
+const workers = 4
+
+// Register adds the controllers to mgr. They start with it.
+func Register(mgr ctrl.Manager, p Parts) error {
+	cluster := &Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: p.Namespace}
+	backups, restores := NewOperations(p.Grace), NewOperations(p.Grace)
+	r := registrar{mgr: mgr, log: p.Log, disabled: p.Disabled}
+
+	r.add(nameBackup, &velerov1.Backup{}, max(1, p.ConcurrentBackups), &Backups{
+		Cluster: cluster, Operations: backups, Stores: p.Stores, Plugins: p.Plugins, Engine: p.BackupEngine,
+		ServerVersion: p.ServerVersion, Defaults: p.Defaults, LogOptions: p.LogOptions,
+		Metrics: p.Metrics, Log: p.Log.Named(nameBackup), Now: p.Now,
+	}, stopDeleted(backups))
+	r.add(nameBackupFinalizer, &velerov1.Backup{}, workers, &BackupFinalizer{
+		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(nameBackupFinalizer), Now: p.Now,
+	}, nil)
+	r.add(nameBackupDeletion, &velerov1.DeleteBackupRequest{}, workers, &Deletions{
+		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(nameBackupDeletion), Now: p.Now,
+	}, nil)
+	r.add(nameRestore, &velerov1.Restore{}, 1, &Restores{
+		Cluster: cluster, Operations: restores, Stores: p.Stores, Plugins: p.Plugins, Engine: p.RestoreEngine,
+		ItemOperationTimeout: p.Defaults.ItemOperationTimeout, LogOptions: p.LogOptions, SpoolDir: p.SpoolDir,
+		Metrics: p.Metrics, Log: p.Log.Named(nameRestore), Now: p.Now,
+	}, stopDeleted(restores))
+	r.add(nameRestoreFinalizer, &velerov1.Restore{}, workers, &RestoreFinalizer{
+		Cluster: cluster, Operations: restores, Stores: p.Stores, Metrics: p.Metrics,
+		Log: p.Log.Named(nameRestoreFinalizer), Now: p.Now,
+	}, nil)
+	r.add(nameDownloadRequest, &velerov1.DownloadRequest{}, workers, &Downloads{
+		Cluster: cluster, Stores: p.Stores, Log: p.Log.Named(nameDownloadRequest), Now: p.Now,
+	}, nil)
+	r.add(nameServerStatus, &velerov1.ServerStatusRequest{}, workers, &Statuses{
+		Cluster: cluster, Version: p.Version, Plugins: p.ListPlugins, Now: p.Now,
+	}, nil)
+	return r.err
+}
+
+// registrar adds controllers until one fails.
+type registrar struct {
+	mgr      ctrl.Manager
+	log      hclog.Logger
+	disabled []string
+	err      error
+}
+
+// add makes one controller of objects of one kind, and tells watch, unless it is nil, what happens
+// to them even while they are worked on.
+func (r *registrar) add(name string, object client.Object, workers int, reconciler reconcile.Reconciler, watch handler.EventHandler) {
+	if r.err != nil {
+		return
+	}
+	if slices.Contains(r.disabled, name) {
+		r.log.Warn("controller disabled", "controller", name)
+		return
+	}
+	b := ctrl.NewControllerManagedBy(r.mgr).Named(name).For(object).WithOptions(controller.Options{
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, 30*time.Second),
+		SkipNameValidation:      new(true), // names are unique in a manager; there may be several in a process
+		LogConstructor:          func(*reconcile.Request) logr.Logger { return NewLogr(r.log.Named(name)) },
+	})
+	if watch != nil {
+		b = b.Watches(object, watch)
+	}
+	if err := b.Complete(reconciler); err != nil {
+		r.err = fmt.Errorf("set up controller %s: %w", name, err)
+	}
+}
+
+// stopDeleted ends the running operation of a custom resource that is deleted. The controller
+// itself cannot, as it works on that very object.
+func stopDeleted(operations *Operations) handler.EventHandler {
+	return handler.Funcs{
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			if e.ObjectNew.GetDeletionTimestamp() != nil {
+				operations.stop(e.ObjectNew.GetUID(), errDeleted)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			operations.stop(e.Object.GetUID(), errDeleted)
+		},
+	}
+}

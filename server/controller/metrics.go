@@ -1,0 +1,186 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// Metrics are the server's metrics of backups and restores, under Velero's names. All but the
+// totals have the label schedule, which is empty for what no schedule made. Methods of a nil
+// *Metrics do nothing.
+type Metrics struct {
+	backupAttempts    *prometheus.CounterVec
+	backupSuccesses   *prometheus.CounterVec
+	backupPartial     *prometheus.CounterVec
+	backupFailures    *prometheus.CounterVec
+	backupInvalids    *prometheus.CounterVec
+	backupWarnings    *prometheus.CounterVec
+	backupDurations   *prometheus.HistogramVec
+	backupItems       *prometheus.GaugeVec
+	backupItemErrors  *prometheus.GaugeVec
+	backupLastSuccess *prometheus.GaugeVec
+	backupLastStatus  *prometheus.GaugeVec
+
+	deletionAttempts  *prometheus.CounterVec
+	deletionSuccesses *prometheus.CounterVec
+	deletionFailures  *prometheus.CounterVec
+
+	restoreAttempts  *prometheus.CounterVec
+	restoreSuccesses *prometheus.CounterVec
+	restorePartial   *prometheus.CounterVec
+	restoreFailures  *prometheus.CounterVec
+	restoreInvalids  *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+	var all []prometheus.Collector
+	counter := func(name, help string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero", Name: name, Help: help}, []string{"schedule"})
+		all = append(all, c)
+		return c
+	}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "velero", Name: name, Help: help}, []string{"schedule"})
+		all = append(all, g)
+		return g
+	}
+	m := &Metrics{
+		backupAttempts:    counter("backup_attempt_total", "Backups that were started."),
+		backupSuccesses:   counter("backup_success_total", "Backups that ended Completed."),
+		backupPartial:     counter("backup_partial_failure_total", "Backups that ended PartiallyFailed."),
+		backupFailures:    counter("backup_failure_total", "Backups that ended Failed."),
+		backupInvalids:    counter("backup_validation_failure_total", "Backups that failed validation."),
+		backupWarnings:    counter("backup_warning_total", "Backups that ended with warnings."),
+		backupItems:       gauge("backup_items_total", "Items of the last backup."),
+		backupItemErrors:  gauge("backup_items_errors", "Errors of the last backup."),
+		backupLastSuccess: gauge("backup_last_successful_timestamp", "When the last Completed backup ended, in Unix seconds."),
+		backupLastStatus:  gauge("backup_last_status", "1 when the last backup ended Completed, 0 otherwise."),
+		backupDurations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "velero", Name: "backup_duration_seconds", Help: "Time from the start to the end of a backup.",
+			Buckets: []float64{1, 5, 15, 60, 300, 600, 900, 1800, 3600, 7200, 14400},
+		}, []string{"schedule"}),
+		deletionAttempts:  counter("backup_deletion_attempt_total", "Deletions of backups that were begun."),
+		deletionSuccesses: counter("backup_deletion_success_total", "Backups that were deleted."),
+		deletionFailures:  counter("backup_deletion_failure_total", "Deletions of backups that failed."),
+		restoreAttempts:   counter("restore_attempt_total", "Restores that were started."),
+		restoreSuccesses:  counter("restore_success_total", "Restores that ended Completed."),
+		restorePartial:    counter("restore_partial_failure_total", "Restores that ended PartiallyFailed."),
+		restoreFailures:   counter("restore_failed_total", "Restores that ended Failed."),
+		restoreInvalids:   counter("restore_validation_failed_total", "Restores that failed validation."),
+	}
+	for _, c := range append(all, m.backupDurations) {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func scheduleOf(b *velerov1.Backup) string { return b.Labels[velerov1.ScheduleNameLabel] }
+
+func (m *Metrics) backupStarted(b *velerov1.Backup) {
+	if m != nil {
+		m.backupAttempts.WithLabelValues(scheduleOf(b)).Inc()
+	}
+}
+
+func (m *Metrics) backupInvalid(b *velerov1.Backup) {
+	if m != nil {
+		m.backupInvalids.WithLabelValues(scheduleOf(b)).Inc()
+		m.backupLastStatus.WithLabelValues(scheduleOf(b)).Set(0)
+	}
+}
+
+// backupRan counts a backup whose run has ended, and its end when it failed.
+func (m *Metrics) backupRan(b *velerov1.Backup) {
+	if m == nil {
+		return
+	}
+	if b.Status.Progress != nil {
+		m.backupItems.WithLabelValues(scheduleOf(b)).Set(float64(b.Status.Progress.TotalItems))
+	}
+	m.backupItemErrors.WithLabelValues(scheduleOf(b)).Set(float64(b.Status.Errors))
+	if b.Status.Warnings > 0 {
+		m.backupWarnings.WithLabelValues(scheduleOf(b)).Inc()
+	}
+	if b.Status.Phase == velerov1.BackupPhaseFailed {
+		m.backupEnded(b)
+	}
+}
+
+// backupEnded counts a backup in its final phase.
+func (m *Metrics) backupEnded(b *velerov1.Backup) {
+	if m == nil {
+		return
+	}
+	schedule, good := scheduleOf(b), 0.0
+	switch b.Status.Phase {
+	case velerov1.BackupPhaseCompleted:
+		good = 1
+		m.backupSuccesses.WithLabelValues(schedule).Inc()
+		m.backupLastSuccess.WithLabelValues(schedule).Set(float64(b.Status.CompletionTimestamp.Unix()))
+	case velerov1.BackupPhasePartiallyFailed:
+		m.backupPartial.WithLabelValues(schedule).Inc()
+	default:
+		m.backupFailures.WithLabelValues(schedule).Inc()
+	}
+	m.backupLastStatus.WithLabelValues(schedule).Set(good)
+	if b.Status.StartTimestamp != nil && b.Status.CompletionTimestamp != nil {
+		took := b.Status.CompletionTimestamp.Sub(b.Status.StartTimestamp.Time)
+		m.backupDurations.WithLabelValues(schedule).Observe(float64(took / time.Second))
+	}
+}
+
+func (m *Metrics) deletionStarted(b *velerov1.Backup) {
+	if m != nil {
+		m.deletionAttempts.WithLabelValues(scheduleOf(b)).Inc()
+	}
+}
+
+func (m *Metrics) deletionEnded(b *velerov1.Backup, err error) {
+	switch {
+	case m == nil:
+	case err == nil:
+		m.deletionSuccesses.WithLabelValues(scheduleOf(b)).Inc()
+	default:
+		m.deletionFailures.WithLabelValues(scheduleOf(b)).Inc()
+	}
+}
+
+func (m *Metrics) restoreStarted(r *velerov1.Restore) {
+	if m != nil {
+		m.restoreAttempts.WithLabelValues(r.Spec.ScheduleName).Inc()
+	}
+}
+
+func (m *Metrics) restoreInvalid(r *velerov1.Restore) {
+	if m != nil {
+		m.restoreInvalids.WithLabelValues(r.Spec.ScheduleName).Inc()
+	}
+}
+
+// restoreRan counts the end of a restore that failed.
+func (m *Metrics) restoreRan(r *velerov1.Restore) {
+	if r.Status.Phase == velerov1.RestorePhaseFailed {
+		m.restoreEnded(r)
+	}
+}
+
+// restoreEnded counts a restore in its final phase.
+func (m *Metrics) restoreEnded(r *velerov1.Restore) {
+	if m == nil {
+		return
+	}
+	switch r.Status.Phase {
+	case velerov1.RestorePhaseCompleted:
+		m.restoreSuccesses.WithLabelValues(r.Spec.ScheduleName).Inc()
+	case velerov1.RestorePhasePartiallyFailed:
+		m.restorePartial.WithLabelValues(r.Spec.ScheduleName).Inc()
+	default:
+		m.restoreFailures.WithLabelValues(r.Spec.ScheduleName).Inc()
+	}
+}

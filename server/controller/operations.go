@@ -1,0 +1,112 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var (
+	// errDeleted ends a running operation whose custom resource was deleted.
+	errDeleted = errors.New("it was deleted while it was in progress")
+
+	// errShutdown ends a running operation when the server stops.
+	errShutdown = errors.New("the server was stopped while it was in progress")
+)
+
+// FinalWrites is how long an operation that had to end early may take to clean up and to say so.
+const FinalWrites = 20 * time.Second
+
+// Operations are the backups or restores that run in this process. Through them others end an
+// operation early, and see that somebody works on a custom resource.
+type Operations struct {
+	grace time.Duration
+
+	mu      sync.Mutex
+	running map[types.UID]*operation
+}
+
+// NewOperations makes an empty set. grace is how long an operation may go on after the server was
+// told to stop.
+func NewOperations(grace time.Duration) *Operations {
+	return &Operations{grace: grace, running: make(map[types.UID]*operation)}
+}
+
+// operation is one running backup or restore.
+type operation struct {
+	// run is for the work. Its cause is errDeleted or errShutdown when it had to end early.
+	run context.Context
+	// last is for the clean-up and the last write of the phase: it ends some time after the server
+	// was told to stop, and not before.
+	last context.Context
+
+	cancel context.CancelCauseFunc
+	end    func()
+}
+
+// begin registers an operation by the UID of its custom resource, in the server's context. The
+// operation's end must be called when all is written.
+func (o *Operations) begin(server context.Context, uid types.UID) *operation {
+	run, cancelRun := context.WithCancelCause(context.WithoutCancel(server))
+	last, cancelLast := context.WithCancelCause(context.WithoutCancel(server))
+	stop := context.AfterFunc(server, func() {
+		t1 := time.AfterFunc(o.grace, func() { cancelRun(errShutdown) })
+		t2 := time.AfterFunc(o.grace+FinalWrites, func() { cancelLast(errShutdown) })
+		context.AfterFunc(last, func() { t1.Stop(); t2.Stop() })
+	})
+	op := &operation{run: run, last: last, cancel: cancelRun}
+	op.end = func() {
+		o.mu.Lock()
+		delete(o.running, uid)
+		o.mu.Unlock()
+		stop()
+		cancelRun(nil)
+		cancelLast(nil)
+	}
+
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.running[uid] = op
+	return op
+}
+
+// isRunning reports whether the operation of this custom resource runs here.
+func (o *Operations) isRunning(uid types.UID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.running[uid] != nil
+}
+
+// stop asks an operation to end, for the reason given. Nothing happens when it does not run.
+func (o *Operations) stop(uid types.UID, reason error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if op := o.running[uid]; op != nil {
+		op.cancel(reason)
+	}
+}
+
+// reason is why the work failed with err: the early end of the operation, if it had one.
+func (op *operation) reason(err error) error {
+	if op.run.Err() != nil {
+		return context.Cause(op.run)
+	}
+	return err
+}
+
+// safely turns a panic of work into an error, so that an operation always gets to its end.
+func safely(log hclog.Logger, work func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error("panic; this is a bug in the server", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic in the server: %v", p)
+		}
+	}()
+	return work()
+}

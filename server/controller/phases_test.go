@@ -1,0 +1,120 @@
+package controller
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// allBackupPhases are the phases of the custom resource definition.
+func allBackupPhases() []velerov1.BackupPhase {
+	return []velerov1.BackupPhase{
+		"New", "Queued", "ReadyToStart", "FailedValidation", "InProgress", "WaitingForPluginOperations",
+		"WaitingForPluginOperationsPartiallyFailed", "Finalizing", "FinalizingPartiallyFailed",
+		"Completed", "PartiallyFailed", "Failed", "Deleting",
+	}
+}
+
+func TestEveryBackupPhaseIsReachedAndLeft(t *testing.T) {
+	t.Parallel()
+	in, out := map[velerov1.BackupPhase]int{}, map[velerov1.BackupPhase]int{}
+	for _, tr := range backupTransitions() {
+		require.NotEqual(t, tr.from, tr.to)
+		require.NotEmpty(t, tr.by)
+		require.Contains(t, allBackupPhases(), tr.from)
+		require.Contains(t, allBackupPhases(), tr.to)
+		out[tr.from]++
+		in[tr.to]++
+	}
+	for _, phase := range allBackupPhases() {
+		if phase != velerov1.BackupPhaseNew {
+			require.Positive(t, in[phase], "%s cannot be reached", phase)
+		}
+		if phase != velerov1.BackupPhaseDeleting {
+			require.Positive(t, out[phase], "%s cannot be left", phase)
+		}
+	}
+}
+
+func TestEveryBackupCanEnd(t *testing.T) {
+	t.Parallel()
+	ends := map[velerov1.BackupPhase]bool{}
+	for _, phase := range allBackupPhases() {
+		ends[phase] = phase.Terminal() || phase == velerov1.BackupPhaseDeleting
+	}
+	for range allBackupPhases() {
+		for _, tr := range backupTransitions() {
+			if tr.by != nameBackupDeletion {
+				ends[tr.from] = ends[tr.from] || ends[tr.to]
+			}
+		}
+	}
+	for phase, ok := range ends {
+		require.True(t, ok, "a backup in %s never ends by itself", phase)
+	}
+}
+
+func TestABackupThatEndedOnlyGetsDeleted(t *testing.T) {
+	t.Parallel()
+	for _, tr := range backupTransitions() {
+		if tr.from.Terminal() {
+			require.Equal(t, velerov1.BackupPhaseDeleting, tr.to, "from %s", tr.from)
+		}
+		if tr.to == velerov1.BackupPhaseDeleting {
+			require.False(t, backupBusy(tr.from), "%s is deleted under the feet of a worker", tr.from)
+		}
+	}
+}
+
+func TestABackupWithErrorsNeverLooksWhole(t *testing.T) {
+	t.Parallel()
+	withErrors := map[velerov1.BackupPhase]bool{
+		velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed: true,
+		velerov1.BackupPhaseFinalizingPartiallyFailed:                 true,
+	}
+	for _, tr := range backupTransitions() {
+		if withErrors[tr.from] {
+			require.True(t, withErrors[tr.to] || tr.to == velerov1.BackupPhasePartiallyFailed, "%s to %s", tr.from, tr.to)
+		}
+	}
+}
+
+func TestOnlyTheTableIsAllowed(t *testing.T) {
+	t.Parallel()
+	allowed := 0
+	for _, from := range allBackupPhases() {
+		for _, to := range allBackupPhases() {
+			if checkBackupTransition(from, to) == nil {
+				allowed++
+			}
+		}
+	}
+	require.Less(t, allowed, len(backupTransitions())+1)
+	require.ErrorContains(t, checkBackupTransition("Completed", "InProgress"), "a backup does not go from Completed to InProgress")
+	require.NoError(t, checkBackupTransition("ReadyToStart", "InProgress"))
+	require.Error(t, checkBackupTransition("Deleting", "ReadyToStart"))
+}
+
+func TestEveryRestorePhaseIsReachedAndLeft(t *testing.T) {
+	t.Parallel()
+	all := []velerov1.RestorePhase{
+		"New", "FailedValidation", "InProgress", "WaitingForPluginOperations",
+		"WaitingForPluginOperationsPartiallyFailed", "Finalizing", "FinalizingPartiallyFailed",
+		"Completed", "PartiallyFailed", "Failed",
+	}
+	in, out := map[velerov1.RestorePhase]int{}, map[velerov1.RestorePhase]int{}
+	for _, tr := range restoreTransitions() {
+		require.Contains(t, all, tr.from)
+		require.Contains(t, all, tr.to)
+		require.False(t, tr.from.Terminal(), "a restore that ended stays as it is")
+		out[tr.from]++
+		in[tr.to]++
+	}
+	for _, phase := range all {
+		require.Equal(t, phase != velerov1.RestorePhaseNew, in[phase] > 0, phase)
+		require.Equal(t, !phase.Terminal(), out[phase] > 0, phase)
+	}
+	require.ErrorContains(t, checkRestoreTransition("Failed", "New"), "a restore does not go from Failed to New")
+}

@@ -1,0 +1,83 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// progressPeriod is how often status.progress is written at most.
+const progressPeriod = time.Second
+
+// progress shows how far an operation is in status.progress of its custom resource.
+type progress struct {
+	done, total atomic.Int64
+	quit        chan struct{}
+	ended       chan struct{}
+}
+
+// set says how far the operation is. It is safe for concurrent use and never waits.
+func (p *progress) set(done, total int) {
+	p.done.Store(int64(done))
+	p.total.Store(int64(total))
+}
+
+// follow writes the progress into obj's custom resource until end, and keeps obj, which nobody
+// else may touch meanwhile, at the newest state. When the custom resource is gone, it calls gone.
+func follow(ctx context.Context, c client.Client, obj client.Object, doneKey string, log hclog.Logger, gone func()) *progress {
+	p := &progress{quit: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		ticker := time.NewTicker(progressPeriod)
+		defer ticker.Stop()
+		var written [2]int64
+		for {
+			select {
+			case <-p.quit:
+				return
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			now := [2]int64{p.done.Load(), p.total.Load()}
+			if now == written {
+				continue
+			}
+			err := c.Patch(ctx, obj, progressPatch(obj.GetUID(), doneKey, now[0], now[1]))
+			switch {
+			case err == nil:
+				written = now
+			case apierrors.IsNotFound(err), apierrors.IsConflict(err): // deleted, or replaced by another
+				gone()
+				return
+			case ctx.Err() == nil:
+				log.Debug("the progress could not be written; it is tried again", "error", err)
+			}
+		}
+	}()
+	return p
+}
+
+// end stops the writes; obj is the caller's again.
+func (p *progress) end() {
+	close(p.quit)
+	<-p.ended
+}
+
+// progressPatch is a merge patch that changes nothing but the progress, of that very object.
+func progressPatch(uid types.UID, doneKey string, done, total int64) client.Patch {
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": uid},
+		"status":   map[string]any{"progress": map[string]any{"totalItems": total, doneKey: done}},
+	})
+	if err != nil { // strings and numbers always encode
+		panic(err)
+	}
+	return client.RawPatch(types.MergePatchType, data)
+}

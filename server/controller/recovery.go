@@ -1,0 +1,103 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// Recovery finishes off what a server before this one left in progress. It runs before any
+// controller does, so whatever is InProgress has nobody who works on it. All other phases are
+// taken up where they are by their controllers.
+type Recovery struct {
+	*Cluster
+	Log hclog.Logger
+	Now func() time.Time
+}
+
+// abandoned is the reason that clients of Velero know.
+func abandoned(kind string) error {
+	return fmt.Errorf(`found a %s with status "InProgress" during the server starting, mark it as "Failed"`, kind)
+}
+
+// Run marks the InProgress backups and restores as Failed. It tries until the API server answers
+// or ctx ends.
+func (r *Recovery) Run(ctx context.Context) error {
+	backups, restores := new(velerov1.BackupList), new(velerov1.RestoreList)
+	if err := errors.Join(r.list(ctx, backups), r.list(ctx, restores)); err != nil {
+		return err
+	}
+	for i := range backups.Items {
+		if err := r.backup(ctx, &backups.Items[i]); err != nil {
+			return err
+		}
+	}
+	for i := range restores.Items {
+		if err := r.restore(ctx, &restores.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list reads from the API server, until it answers.
+func (r *Recovery) list(ctx context.Context, list client.ObjectList) error {
+	delay := retryDelay()
+	for {
+		err := r.Live.List(ctx, list, client.InNamespace(r.Namespace))
+		if err == nil {
+			return nil
+		}
+		if passes(err) {
+			err = pause(ctx, &delay, err)
+		}
+		if err != nil {
+			return fmt.Errorf("list what a former server left in progress: %w", err)
+		}
+	}
+}
+
+// backup finishes off one backup. What it has in the bucket is removed by the backup finalizer.
+func (r *Recovery) backup(ctx context.Context, b *velerov1.Backup) error {
+	if b.Status.Phase != velerov1.BackupPhaseInProgress {
+		return nil
+	}
+	reason := abandoned("backup")
+	err := r.advanceBackup(ctx, b, func(b *velerov1.Backup) error {
+		failedBackup(reason, r.Now())(b)
+		markUnclean(b)
+		return nil
+	})
+	return r.settled("backup", client.ObjectKeyFromObject(b).String(), reason, err)
+}
+
+// restore finishes off one restore.
+func (r *Recovery) restore(ctx context.Context, restore *velerov1.Restore) error {
+	if restore.Status.Phase != velerov1.RestorePhaseInProgress {
+		return nil
+	}
+	reason := abandoned("restore")
+	err := r.advanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
+		failedRestore(reason, r.Now())(restore)
+		return nil
+	})
+	return r.settled("restore", client.ObjectKeyFromObject(restore).String(), reason, err)
+}
+
+// settled logs how one object was finished off. That it is gone or was changed is as well.
+func (r *Recovery) settled(kind, name string, reason, err error) error {
+	switch {
+	case err == nil:
+		r.Log.Warn(reason.Error(), kind, name)
+	case errors.Is(err, errGone), errors.Is(err, errMoved):
+	default:
+		return fmt.Errorf("mark %s %s as Failed: %w", kind, name, err)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/oplog"
+)
+
+// restoreFinalizer keeps a Restore until its files in the bucket are removed.
+const restoreFinalizer = "restores.velero.io/external-resources-finalizer"
+
+// Restores starts and runs restores: the phases from New to the end of InProgress.
+type Restores struct {
+	*Cluster
+	Operations           *Operations
+	Stores               Stores
+	Plugins              Plugins
+	Engine               RestoreEngine
+	ItemOperationTimeout time.Duration
+	LogOptions           LogOptions
+	SpoolDir             string // of unpacked archives; empty means the system's
+	Metrics              *Metrics
+	Log                  hclog.Logger
+	Now                  func() time.Time
+}
+
+// Reconcile starts a new restore and returns when its run has ended. So the number of workers is
+// the number of restores that run at once.
+func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	restore := new(velerov1.Restore)
+	if err := r.Get(ctx, req.NamespacedName, restore); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if restorePhase(restore) != velerov1.RestorePhaseNew || restore.DeletionTimestamp != nil || ctx.Err() != nil {
+		return ctrl.Result{}, nil
+	}
+	log := r.Log.With("restore", req.String())
+
+	// Registered before the phase is written: nobody ever sees an InProgress restore that is not.
+	op := r.Operations.begin(ctx, restore.UID)
+	defer op.end()
+
+	src, err := r.start(ctx, restore)
+	switch {
+	case errors.Is(err, errGone), errors.Is(err, errMoved):
+		log.Debug("not started", "reason", err)
+		return ctrl.Result{}, nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("start the restore: %w", err)
+	case restorePhase(restore) == velerov1.RestorePhaseFailedValidation:
+		log.Warn("the restore failed validation", "errors", restore.Status.ValidationErrors)
+		r.Metrics.restoreInvalid(restore)
+		return ctrl.Result{}, nil
+	}
+	r.Metrics.restoreStarted(restore)
+	r.run(op, restore, src, log)
+	return ctrl.Result{}, nil
+}
+
+// start writes the phase with which the work begins, or FailedValidation.
+func (r *Restores) start(ctx context.Context, restore *velerov1.Restore) (src source, err error) {
+	err = r.advanceRestore(ctx, restore, func(restore *velerov1.Restore) (err error) {
+		if src, err = r.prepare(ctx, restore); err != nil {
+			return err
+		}
+		if len(restore.Status.ValidationErrors) > 0 {
+			restore.Status.Phase = velerov1.RestorePhaseFailedValidation
+			return nil
+		}
+		restore.Status.Phase = velerov1.RestorePhaseInProgress
+		controllerutil.AddFinalizer(restore, restoreFinalizer) // from now on there may be files
+		restore.Status.StartTimestamp = stamp(r.Now())
+		return nil
+	})
+	return src, err
+}
+
+// run does the work of an InProgress restore and writes the phase that comes after it.
+func (r *Restores) run(op *operation, restore *velerov1.Restore, src source, server hclog.Logger) {
+	log, err := oplog.New(oplog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
+		"restore", client.ObjectKeyFromObject(restore).String())
+	if err != nil {
+		r.finish(op, restore, failedRestore(err, r.Now()), server)
+		return
+	}
+	defer func() {
+		if err := log.Close(); err != nil {
+			server.Warn("the temporary file of the log could not be removed", "error", err)
+		}
+	}()
+	work := restoreWork{Restores: r, op: op, restore: restore, source: src, log: log, server: server}
+	r.finish(op, restore, work.do(), server)
+}
+
+// finish writes the phase after the run. It does not give up while the server lives.
+func (r *Restores) finish(op *operation, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger) {
+	err := r.advanceRestore(op.last, restore, func(restore *velerov1.Restore) error {
+		end(restore)
+		return nil
+	})
+	switch {
+	case errors.Is(err, errGone):
+		log.Info("the restore was deleted while it was in progress")
+	case err != nil:
+		log.Error("the end of the run could not be written; the next server marks the restore as Failed", "error", err)
+	default:
+		log.Info("the run has ended", "phase", restore.Status.Phase, "errors", restore.Status.Errors, "warnings", restore.Status.Warnings, "reason", restore.Status.FailureReason)
+		r.Metrics.restoreRan(restore)
+	}
+}
+
+// failedRestore is the end of a restore that could not be done.
+func failedRestore(reason error, now time.Time) func(*velerov1.Restore) {
+	return func(restore *velerov1.Restore) {
+		restore.Status.Phase = velerov1.RestorePhaseFailed
+		restore.Status.FailureReason = reason.Error()
+		restore.Status.CompletionTimestamp = stamp(now)
+	}
+}

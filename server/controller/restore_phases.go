@@ -1,0 +1,67 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// restoreTransition is one line of the state machine of restores.
+type restoreTransition struct {
+	from velerov1.RestorePhase
+	to   velerov1.RestorePhase
+	by   string
+}
+
+// restoreTransitions is the state machine of restores: what is not in it is never written. The
+// empty phase is the same as New and does not occur here.
+func restoreTransitions() []restoreTransition {
+	const (
+		newPhase       = velerov1.RestorePhaseNew
+		invalid        = velerov1.RestorePhaseFailedValidation
+		inProgress     = velerov1.RestorePhaseInProgress
+		waiting        = velerov1.RestorePhaseWaitingForPluginOperations
+		waitingPartial = velerov1.RestorePhaseWaitingForPluginOperationsPartiallyFailed
+		finalizing     = velerov1.RestorePhaseFinalizing
+		finalPartial   = velerov1.RestorePhaseFinalizingPartiallyFailed
+		completed      = velerov1.RestorePhaseCompleted
+		partial        = velerov1.RestorePhasePartiallyFailed
+		failed         = velerov1.RestorePhaseFailed
+	)
+	return []restoreTransition{
+		{newPhase, invalid, nameRestore},
+		{newPhase, inProgress, nameRestore},
+
+		{inProgress, failed, nameRestore},
+		{inProgress, failed, nameRecovery},
+		{inProgress, waiting, nameRestore},
+		{inProgress, waitingPartial, nameRestore},
+		{inProgress, finalizing, nameRestore},
+		{inProgress, finalPartial, nameRestore},
+
+		{waiting, finalizing, nameRestoreOps},
+		{waiting, finalPartial, nameRestoreOps},
+		{waitingPartial, finalPartial, nameRestoreOps},
+
+		{finalizing, completed, nameRestoreFinalizer},
+		{finalPartial, partial, nameRestoreFinalizer},
+	}
+}
+
+// restorePhase is the phase of a restore, with New for the empty one.
+func restorePhase(r *velerov1.Restore) velerov1.RestorePhase {
+	if r.Status.Phase == "" {
+		return velerov1.RestorePhaseNew
+	}
+	return r.Status.Phase
+}
+
+// checkRestoreTransition refuses a change of phase that is not in the table.
+func checkRestoreTransition(from, to velerov1.RestorePhase) error {
+	ok := slices.ContainsFunc(restoreTransitions(), func(t restoreTransition) bool { return t.from == from && t.to == to })
+	if !ok {
+		return fmt.Errorf("a restore does not go from %s to %s", from, to)
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/go-hclog"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/oplog"
+	"github.com/cleat-dev/cleat/server/store"
+)
+
+// restoreWork is the run of one restore.
+type restoreWork struct {
+	*Restores
+	op      *operation
+	restore *velerov1.Restore // its status.progress is kept up to date meanwhile
+	source  source
+	log     *oplog.Log
+	server  hclog.Logger
+}
+
+// do reads the archive, lets the engine restore from it and stores log, results and resource list.
+// It returns the change of status that the run ends with.
+func (w *restoreWork) do() (end func(*velerov1.Restore)) {
+	log := w.log.Logger()
+	objects, err := w.Stores.Open(w.op.run, w.source.location)
+	if err != nil {
+		return failedRestore(w.op.reason(fmt.Errorf("open backup storage location %s: %w", w.source.location.Name, err)), w.Now())
+	}
+	log.Info("restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
+
+	var result *RestoreResult
+	progress := follow(w.op.run, w.Client, w.restore, "itemsRestored", log, func() { w.op.cancel(errDeleted) })
+	err = safely(log, func() (err error) {
+		result, err = w.apply(objects, progress)
+		return err
+	})
+	progress.end()
+	if err != nil {
+		reason := w.op.reason(err)
+		log.Error("restore failed", "error", reason)
+		if err := w.putLog(objects); err != nil {
+			w.server.Warn("the log of the restore could not be stored", "error", err)
+		}
+		return failedRestore(reason, w.Now())
+	}
+	log.Info("restore done", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
+	w.put(objects, result)
+	return finalizingRestore(result)
+}
+
+// apply unpacks the archive and runs the engine.
+func (w *restoreWork) apply(objects *store.Store, progress *progress) (*RestoreResult, error) {
+	contents, err := w.open(objects)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := contents.Close(); err != nil {
+			w.server.Warn("the unpacked archive could not be removed", "error", err)
+		}
+	}()
+	session := w.Plugins.Session(w.log.Logger())
+	defer session.Close()
+	return w.Engine(w.op.run, RestoreRequest{
+		Restore:  w.restore.DeepCopy(),
+		Backup:   w.source.backup.DeepCopy(),
+		Archive:  contents,
+		Actions:  session.RestoreItemActions(),
+		Log:      w.log.Logger(),
+		Progress: progress.set,
+	})
+}
+
+// open streams the archive of the backup to a file.
+func (w *restoreWork) open(objects *store.Store) (*archive.Archive, error) {
+	name := w.source.backup.Name
+	stream, err := objects.BackupContents(w.op.run, name)
+	if err != nil {
+		return nil, fmt.Errorf("download the archive of backup %s: %w", name, err)
+	}
+	defer func() { _ = stream.Close() }() // only read from
+	contents, err := archive.Open(w.op.run, stream, w.SpoolDir, archive.DefaultLimits())
+	if err != nil {
+		return nil, fmt.Errorf("read the archive of backup %s: %w", name, err)
+	}
+	return contents, nil
+}
+
+// put stores the files of the restore. The cluster is restored whether they can be stored or not,
+// so a failure is an error of the result only.
+func (w *restoreWork) put(objects *store.Store, result *RestoreResult) {
+	failed := func(what string, err error) {
+		w.server.Error("a file of the restore could not be stored", "file", what, "error", err)
+		result.Results.Errors.AddVelero(fmt.Sprintf("error uploading the %s to backup storage: %v", what, err))
+	}
+	if err := w.putLog(objects); err != nil {
+		failed("log", err)
+	}
+	name := w.restore.Name
+	none := []struct{}{}
+	if err := putJSON(w.op.last, objects.PutRestoreResourceList, name, result.ResourceList); err != nil {
+		failed("resource list", err)
+	}
+	if err := putJSON(w.op.last, objects.PutRestoreItemOperations, name, none); err != nil {
+		failed("item operations", err)
+	}
+	// The results are the last: they tell what became of the others.
+	if err := putJSON(w.op.last, objects.PutRestoreResults, name, result.Results); err != nil {
+		failed("results", err)
+	}
+}
+
+func (w *restoreWork) putLog(objects *store.Store) error {
+	log, err := w.log.Reader()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // only read from
+	return objects.PutRestoreLog(w.op.last, w.restore.Name, log)
+}
+
+func putJSON[T any](ctx context.Context, put func(context.Context, string, io.Reader) error, name string, value T) error {
+	data, err := store.EncodeJSON(value)
+	if err != nil {
+		return err
+	}
+	return put(ctx, name, data)
+}
+
+// finalizingRestore is the end of a run that worked.
+func finalizingRestore(result *RestoreResult) func(*velerov1.Restore) {
+	return func(restore *velerov1.Restore) {
+		restore.Status.Phase = velerov1.RestorePhaseFinalizing
+		restore.Status.Warnings = result.Results.Warnings.Count()
+		restore.Status.Errors = result.Results.Errors.Count()
+		if restore.Status.Errors > 0 {
+			restore.Status.Phase = velerov1.RestorePhaseFinalizingPartiallyFailed
+		}
+		restore.Status.Progress = &velerov1.RestoreProgress{TotalItems: result.Items, ItemsRestored: result.Items}
+	}
+}

@@ -1,0 +1,206 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// nonRestorable are the resources that no restore makes: they belong to the cluster at hand.
+func nonRestorable() []string {
+	return []string{
+		"nodes", "events", "events.events.k8s.io", "backups.velero.io", "restores.velero.io",
+		"resticrepositories.velero.io", "csinodes.storage.k8s.io", "volumeattachments.storage.k8s.io",
+		"backuprepositories.velero.io",
+	}
+}
+
+// source is what a restore restores from.
+type source struct {
+	backup   *velerov1.Backup
+	location *velerov1.BackupStorageLocation
+}
+
+// prepare writes the defaults into a restore that is about to start and checks its spec. What is
+// wrong with it is in status.validationErrors afterwards; an error is a failure to find out.
+func (r *Restores) prepare(ctx context.Context, restore *velerov1.Restore) (source, error) {
+	setDefault(&restore.Spec.ItemOperationTimeout.Duration, r.ItemOperationTimeout)
+	problems := checkRestoreSpec(&restore.Spec)
+	for _, resource := range nonRestorable() {
+		if !slices.Contains(restore.Spec.ExcludedResources, resource) {
+			restore.Spec.ExcludedResources = append(restore.Spec.ExcludedResources, resource)
+		}
+	}
+	src, sourceProblems, err := r.source(ctx, restore)
+	if err != nil {
+		return source{}, err
+	}
+	if modifier := restore.Spec.ResourceModifier; modifier != nil && strings.EqualFold(modifier.Kind, "configmap") {
+		problem, err := r.checkConfigMap(ctx, restore.Namespace, modifier.Name)
+		if err != nil {
+			return source{}, err
+		}
+		sourceProblems = append(sourceProblems, problem...)
+	}
+	restore.Status.ValidationErrors = slices.Concat(problems, sourceProblems)
+	return src, nil
+}
+
+// source finds the backup, the newest Completed one when a schedule is named, and its location.
+func (r *Restores) source(ctx context.Context, restore *velerov1.Restore) (source, []string, error) {
+	spec := &restore.Spec
+	if (spec.BackupName == "") == (spec.ScheduleName == "") {
+		return source{}, []string{"Either a backup or schedule must be specified as a source for the restore, but not both"}, nil
+	}
+	if spec.ScheduleName != "" {
+		name, err := r.newestOfSchedule(ctx, restore.Namespace, spec.ScheduleName)
+		if err != nil {
+			return source{}, nil, err
+		}
+		if name == "" {
+			return source{}, []string{fmt.Sprintf("No completed backups found for schedule %s", spec.ScheduleName)}, nil
+		}
+		spec.BackupName = name
+	}
+	backup := new(velerov1.Backup)
+	err := r.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: spec.BackupName}, backup)
+	if apierrors.IsNotFound(err) {
+		return source{}, []string{fmt.Sprintf("backup %s/%s does not exist", restore.Namespace, spec.BackupName)}, nil
+	}
+	if err != nil {
+		return source{}, nil, fmt.Errorf("get backup %s: %w", spec.BackupName, err)
+	}
+	if phase := backupPhase(backup); phase != velerov1.BackupPhaseCompleted && phase != velerov1.BackupPhasePartiallyFailed {
+		return source{}, []string{fmt.Sprintf("backup %s is in phase %s, want Completed or PartiallyFailed", backup.Name, phase)}, nil
+	}
+	location, err := r.getLocation(ctx, backup.Spec.StorageLocation)
+	if errors.Is(err, errNoLocation) {
+		return source{}, []string{fmt.Sprintf("backup storage location %q of backup %s does not exist", backup.Spec.StorageLocation, backup.Name)}, nil
+	}
+	if err != nil {
+		return source{}, nil, err
+	}
+	if problem := unavailable(location); problem != "" {
+		return source{}, []string{"the backup cannot be read: " + problem}, nil
+	}
+	setDefault(&spec.ScheduleName, backup.Labels[velerov1.ScheduleNameLabel])
+	if schedule := backup.Labels[velerov1.ScheduleNameLabel]; schedule != "" {
+		if restore.Labels == nil {
+			restore.Labels = make(map[string]string)
+		}
+		restore.Labels[velerov1.ScheduleNameLabel] = schedule
+	}
+	return source{backup: backup, location: location}, nil, nil
+}
+
+// newestOfSchedule is the name of the Completed backup of a schedule that was started last, or "".
+func (c *Cluster) newestOfSchedule(ctx context.Context, namespace, schedule string) (string, error) {
+	var list velerov1.BackupList
+	err := c.List(ctx, &list, client.InNamespace(namespace),
+		client.MatchingLabels{velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule)})
+	if err != nil {
+		return "", fmt.Errorf("list the backups of schedule %s: %w", schedule, err)
+	}
+	completed := slices.DeleteFunc(list.Items, func(b velerov1.Backup) bool {
+		return b.Status.Phase != velerov1.BackupPhaseCompleted
+	})
+	if len(completed) == 0 {
+		return "", nil
+	}
+	newest := slices.MaxFunc(completed, func(a, b velerov1.Backup) int {
+		return cmp.Or(started(&a).Compare(started(&b)), cmp.Compare(a.Name, b.Name))
+	})
+	return newest.Name, nil
+}
+
+func started(b *velerov1.Backup) time.Time {
+	if b.Status.StartTimestamp == nil {
+		return time.Time{}
+	}
+	return b.Status.StartTimestamp.Time
+}
+
+// checkConfigMap says whether a ConfigMap that a spec refers to is there.
+func (c *Cluster) checkConfigMap(ctx context.Context, namespace, name string) ([]string, error) {
+	configMap := metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})
+	err := c.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, configMap)
+	if apierrors.IsNotFound(err) {
+		return []string{fmt.Sprintf("failed to get resource modifiers configmap %s/%s: it does not exist", namespace, name)}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get config map %s/%s: %w", namespace, name, err)
+	}
+	return nil, nil
+}
+
+// checkRestoreSpec are the problems of a spec that show without a look at the cluster.
+func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
+	var problems []string
+	for _, resource := range nonRestorable() {
+		if slices.Contains(spec.IncludedResources, resource) {
+			problems = append(problems, resource+" are non-restorable resources")
+		}
+	}
+	problems = slices.Concat(problems,
+		prefixed("Invalid included/excluded resource lists: ", checkLists(spec.IncludedResources, spec.ExcludedResources)),
+		prefixed("Invalid included/excluded namespace lists: ", slices.Concat(
+			checkLists(spec.IncludedNamespaces, spec.ExcludedNamespaces),
+			checkNamespaceNames(spec.IncludedNamespaces, spec.ExcludedNamespaces))),
+		checkSelectors(spec.LabelSelector, spec.OrLabelSelectors))
+	if status := spec.RestoreStatus; status != nil {
+		problems = append(problems, prefixed("Invalid included/excluded resource lists of restoreStatus: ",
+			checkLists(status.IncludedResources, status.ExcludedResources))...)
+	}
+	switch spec.ExistingResourcePolicy {
+	case "", velerov1.PolicyTypeNone, velerov1.PolicyTypeUpdate:
+	default:
+		problems = append(problems, fmt.Sprintf("Invalid ExistingResourcePolicy: %s; want none or update", spec.ExistingResourcePolicy))
+	}
+	return append(problems, checkInitContainers(spec.Hooks.Resources)...)
+}
+
+// checkInitContainers are the problems of the init containers of hooks.
+func checkInitContainers(hooks []velerov1.RestoreResourceHookSpec) []string {
+	var problems []string
+	for _, hook := range hooks {
+		for _, post := range hook.PostHooks {
+			if post.Init == nil {
+				continue
+			}
+			for i, raw := range post.Init.InitContainers {
+				var container struct {
+					Name    string
+					Image   string
+					Command []string
+				}
+				if err := json.Unmarshal(raw.Raw, &container); err != nil {
+					problems = append(problems, fmt.Sprintf("hook %s: init container %d: %v", hook.Name, i, err))
+					continue
+				}
+				if container.Name == "" || container.Image == "" || len(container.Command) == 0 {
+					problems = append(problems, fmt.Sprintf("hook %s: init container %d: want name, image and command", hook.Name, i))
+				}
+			}
+		}
+	}
+	return problems
+}
+
+// metadataOf is an object of a kind of which only the metadata is read.
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := new(metav1.PartialObjectMetadata)
+	object.SetGroupVersionKind(kind)
+	return object
+}
