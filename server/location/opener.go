@@ -1,0 +1,147 @@
+package location
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/store"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
+)
+
+// Host is what a location needs of the plugin host.
+type Host interface {
+	// ObjectStore is the store of a provider that was initialised with config. For one location and the same
+	// provider and config it is the same store; another config is another store.
+	ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error)
+	// ReleaseObjectStore forgets a location.
+	ReleaseObjectStore(location string)
+}
+
+// Opener opens locations. It is safe for concurrent use.
+type Opener struct {
+	client      client.Reader
+	host        Host
+	credentials credentials
+}
+
+// NewOpener reads Secrets through reader and keeps their credentials as files below dir, which only the
+// server and its plugins should see.
+func NewOpener(reader client.Reader, host Host, dir string) *Opener {
+	return &Opener{client: reader, host: host, credentials: credentials{dir: dir}}
+}
+
+// Open opens a location. It looks at spec alone: whether the location is Available, or may be written to, is
+// for the caller to decide. A store stays usable when its location or its Secrets change; those who open the
+// location after that get another one.
+func (o *Opener) Open(ctx context.Context, location *velerov1.BackupStorageLocation) (*store.Store, error) {
+	if err := checkSpec(&location.Spec); err != nil {
+		return nil, err
+	}
+	config, err := o.config(ctx, location)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := o.host.ObjectStore(ctx, key(location.Namespace, location.Name), location.Spec.Provider, config)
+	if err != nil {
+		return nil, err
+	}
+	return store.New(objects, config["bucket"], config["prefix"]), nil
+}
+
+// Release forgets a location that was deleted: its plugin process ends when it is idle, its credentials are
+// removed.
+func (o *Opener) Release(namespace, name string) error {
+	o.host.ReleaseObjectStore(key(namespace, name))
+	return o.credentials.remove(namespace, name)
+}
+
+// Close removes all credentials. The stores end with the plugin host.
+func (o *Opener) Close() error { return o.credentials.removeAll() }
+
+func key(namespace, name string) string { return namespace + "/" + name }
+
+// checkSpec finds what is wrong with a spec without asking anybody.
+func checkSpec(spec *velerov1.BackupStorageLocationSpec) error {
+	storage := spec.ObjectStorage
+	switch {
+	case storage == nil:
+		return errors.New("spec.objectStorage is missing: want at least a bucket")
+	case spec.Provider == "":
+		return errors.New("spec.provider is empty: want the name of an object store plugin, like velero.io/aws")
+	case storage.CACert != nil && storage.CACertRef != nil:
+		return errors.New("cannot specify both caCert and caCertRef in objectStorage")
+	}
+	bucket := trimmed(storage.Bucket)
+	if bucket == "" {
+		return fmt.Errorf("spec.objectStorage.bucket is %q, want the name of a bucket", storage.Bucket)
+	}
+	// Access points of Amazon's have slashes in their names; in others a slash starts a prefix.
+	if strings.Contains(bucket, "/") && !strings.HasPrefix(bucket, "arn:aws:s3:") {
+		return fmt.Errorf("spec.objectStorage.bucket %q must not contain a '/' (if using a prefix, put it in the prefix field instead)",
+			storage.Bucket)
+	}
+	return nil
+}
+
+func trimmed(path string) string { return strings.Trim(path, "/") }
+
+// config is what the plugin's Init gets (Velero's wire). The spec's own config is not changed.
+func (o *Opener) config(ctx context.Context, location *velerov1.BackupStorageLocation) (map[string]string, error) {
+	storage := location.Spec.ObjectStorage
+	config := maps.Clone(location.Spec.Config)
+	if config == nil {
+		config = map[string]string{}
+	}
+	config["bucket"] = trimmed(storage.Bucket)
+	config["prefix"] = trimmed(storage.Prefix)
+	switch {
+	case storage.CACertRef != nil:
+		pem, err := o.secret(ctx, location.Namespace, storage.CACertRef)
+		if err != nil {
+			return nil, fmt.Errorf("spec.objectStorage.caCertRef: %w", err)
+		}
+		config["caCert"] = string(pem)
+	case storage.CACert != nil:
+		config["caCert"] = string(storage.CACert)
+	}
+	if location.Spec.Credential != nil {
+		content, err := o.secret(ctx, location.Namespace, location.Spec.Credential)
+		if err != nil {
+			return nil, fmt.Errorf("spec.credential: %w", err)
+		}
+		if config["credentialsFile"], err = o.credentials.file(location.Namespace, location.Name, content); err != nil {
+			return nil, fmt.Errorf("spec.credential: %w", err)
+		}
+	}
+	return config, nil
+}
+
+// secret reads one key of a Secret.
+func (o *Opener) secret(ctx context.Context, namespace string, selector *velerov1.SecretKeySelector) ([]byte, error) {
+	if selector.Name == "" || selector.Key == "" {
+		return nil, fmt.Errorf("want the name of a Secret and a key in it, have name %q and key %q", selector.Name, selector.Key)
+	}
+	var secret corev1.Secret
+	err := o.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: selector.Name}, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("there is no Secret %s/%s", namespace, selector.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Secret %s/%s: %w", namespace, selector.Name, err)
+	}
+	content := secret.Data[selector.Key]
+	if len(content) == 0 {
+		return nil, fmt.Errorf("the Secret %s/%s has nothing at key %q, it has the keys %q",
+			namespace, selector.Name, selector.Key, slices.Sorted(maps.Keys(secret.Data)))
+	}
+	return content, nil
+}

@@ -1,0 +1,181 @@
+package location
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+const (
+	// validationTimeout bounds one validation, so that an object store that hangs becomes Unavailable.
+	validationTimeout = time.Minute
+	// workers is how many locations are validated at the same time: one that hangs must not hold up the rest.
+	workers = 4
+)
+
+// Reconciler validates BackupStorageLocations and writes their status. A location is validated when this
+// process sees it first, when its spec changes, and when it is due.
+type Reconciler struct {
+	Client client.Client
+	Opener *Opener
+	Log    hclog.Logger
+	Now    func() time.Time
+
+	// Frequency is for locations without a validationFrequency, or with a negative one. Zero means that a
+	// location is validated only when it is new or changed.
+	Frequency time.Duration
+	// DefaultLocation names the location that gets the default mark when none has it. It may be empty.
+	DefaultLocation string
+	// Observe is told of the outcome of each validation, as for metrics. It may be nil.
+	Observe func(location string, available bool)
+
+	mu        sync.Mutex
+	validated map[types.NamespacedName]velerov1.BackupStorageLocationSpec // by this process, as it was
+}
+
+// SetupWithManager adds the controller to a manager.
+func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(manager).
+		Named("backup-storage-location").
+		For(&velerov1.BackupStorageLocation{}, builder.WithPredicates(specChanged())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// specChanged drops the updates that only write status, as each validation does. The generation does not
+// tell: it counts status writes, too, as the resource has no status subresource.
+func specChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok1 := e.ObjectOld.(*velerov1.BackupStorageLocation)
+		after, ok2 := e.ObjectNew.(*velerov1.BackupStorageLocation)
+		return !ok1 || !ok2 || !equality.Semantic.DeepEqual(before.Spec, after.Spec)
+	}}
+}
+
+// Reconcile validates a location if it is due, and comes back when it is next.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if err := r.ensureDefault(ctx, request.Namespace); err != nil {
+		return ctrl.Result{}, err
+	}
+	var location velerov1.BackupStorageLocation
+	if err := r.Client.Get(ctx, request.NamespacedName, &location); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("get backup storage location %s: %w", request.NamespacedName, err)
+		}
+		r.forget(request.NamespacedName)
+		return ctrl.Result{}, r.Opener.Release(request.Namespace, request.Name)
+	}
+	frequency := r.frequency(&location)
+	if wait, due := r.due(&location, frequency); !due {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	validated := location.Spec.DeepCopy() // the answer to the patch below may bring a newer one
+	problem := r.validate(ctx, &location)
+	if ctx.Err() != nil { // the server stops; that says nothing about the location
+		return ctrl.Result{}, ctx.Err()
+	}
+	if err := r.report(ctx, &location, problem); err != nil {
+		return ctrl.Result{}, err
+	}
+	r.remember(request.NamespacedName, *validated)
+	return ctrl.Result{RequeueAfter: frequency}, nil
+}
+
+// frequency is how often the location is validated; zero is never again.
+func (r *Reconciler) frequency(location *velerov1.BackupStorageLocation) time.Duration {
+	if own := location.Spec.ValidationFrequency; own != nil && own.Duration >= 0 {
+		return own.Duration
+	}
+	return r.Frequency
+}
+
+// due reports whether the location is to be validated now, and else in what time; zero is never.
+func (r *Reconciler) due(location *velerov1.BackupStorageLocation, frequency time.Duration) (time.Duration, bool) {
+	last := location.Status.LastValidationTime
+	if last == nil || !r.knows(client.ObjectKeyFromObject(location), location.Spec) {
+		return 0, true
+	}
+	if frequency == 0 {
+		return 0, false
+	}
+	wait := last.Add(frequency).Sub(r.Now())
+	return wait, wait <= 0
+}
+
+// validate opens the location and looks at the bucket.
+func (r *Reconciler) validate(ctx context.Context, location *velerov1.BackupStorageLocation) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, validationTimeout,
+		fmt.Errorf("the object store did not answer within %s", validationTimeout))
+	defer cancel()
+	opened, err := r.Opener.Open(ctx, location)
+	if err == nil {
+		err = opened.Validate(ctx)
+	}
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return err
+}
+
+// report writes the outcome into status. Nothing else of the location is touched.
+func (r *Reconciler) report(ctx context.Context, location *velerov1.BackupStorageLocation, problem error) error {
+	before := location.DeepCopy()
+	status := &location.Status
+	status.LastValidationTime = &metav1.Time{Time: r.Now().UTC().Truncate(time.Second)}
+	status.Phase, status.Message = velerov1.BackupStorageLocationPhaseAvailable, ""
+	if problem != nil {
+		status.Phase = velerov1.BackupStorageLocationPhaseUnavailable
+		status.Message = presentable(fmt.Sprintf("BackupStorageLocation %q is unavailable: %v", location.Name, problem))
+	}
+	if err := r.Client.Patch(ctx, location, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("write the status of backup storage location %s: %w", location.Name, err))
+	}
+	if r.Observe != nil {
+		r.Observe(location.Name, problem == nil)
+	}
+	if before.Status.Phase == status.Phase && before.Status.Message == status.Message {
+		return nil
+	}
+	if problem != nil {
+		r.Log.Warn("backup storage location is unavailable", "location", location.Name, "error", status.Message)
+	} else {
+		r.Log.Info("backup storage location is available", "location", location.Name)
+	}
+	return nil
+}
+
+func (r *Reconciler) knows(name types.NamespacedName, spec velerov1.BackupStorageLocationSpec) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	validated, known := r.validated[name]
+	return known && equality.Semantic.DeepEqual(validated, spec)
+}
+
+func (r *Reconciler) remember(name types.NamespacedName, spec velerov1.BackupStorageLocationSpec) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.validated == nil {
+		r.validated = map[types.NamespacedName]velerov1.BackupStorageLocationSpec{}
+	}
+	r.validated[name] = spec
+}
+
+func (r *Reconciler) forget(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.validated, name)
+}
