@@ -79,7 +79,7 @@ type Entry struct {
 }
 
 // Path is where the object stands in the archive.
-func (e Entry) Path() string { return unversionedPath(e.GroupResource, e.Namespace, e.Name) }
+func (e Entry) Path() string { return ItemPath(e.GroupResource, "", e.Namespace, e.Name) }
 
 // Archive is an archive unpacked to one spool file, with an index in memory. It is safe for
 // concurrent use.

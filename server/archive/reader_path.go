@@ -18,13 +18,6 @@ const (
 	itemSuffix    = ".json"
 )
 
-func unversionedPath(gr schema.GroupResource, namespace, name string) string {
-	if namespace == "" {
-		return path.Join(resourcesDir, gr.String(), clusterDir, name+itemSuffix)
-	}
-	return path.Join(resourcesDir, gr.String(), namespacesDir, namespace, name+itemSuffix)
-}
-
 // cleanPath refuses whatever could point out of a folder, and drops "./" and doubled slashes.
 func cleanPath(name string) (string, error) {
 	switch {

@@ -1,0 +1,75 @@
+package restore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// waitForCRD returns when a custom resource definition that was made just now serves its objects:
+// when it is established and its names are accepted. Otherwise the item gets an error after
+// ResourceTimeout, and the restore goes on.
+func (r *itemRun) waitForCRD(ctx context.Context, to target) error {
+	deadline := time.Now().Add(r.engine.options.ResourceTimeout)
+	for pause := firstPause; ; pause = min(2*pause, r.engine.options.PollInterval) {
+		body, err := r.engine.api.get(ctx, to.objectPath(r.obj.Name), mediaJSON)
+		if err != nil {
+			if fatal(ctx, err) {
+				return err
+			}
+			return r.fail(fmt.Errorf("error looking whether %s is ready: %w", r.id, err))
+		}
+		ready, why, err := crdReady(body)
+		if err != nil {
+			return r.fail(fmt.Errorf("error looking whether %s is ready: %w", r.id, err))
+		}
+		if ready {
+			// The name of a definition is "<plural>.<group>".
+			r.engine.addFresh(schema.ParseGroupResource(r.obj.Name))
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return r.fail(fmt.Errorf("%s is not ready after %s (%s), so its custom resources cannot be restored",
+				r.id, r.engine.options.ResourceTimeout, why))
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// crdReady reads the conditions of a definition; why names what is missing.
+func crdReady(body []byte) (ready bool, why string, err error) {
+	var crd struct {
+		Status struct {
+			Conditions []struct{ Type, Status, Message string }
+		}
+	}
+	if err := json.Unmarshal(body, &crd); err != nil {
+		return false, "", fmt.Errorf("decode its conditions: %w", err)
+	}
+	missing := map[string]string{"Established": "", "NamesAccepted": ""}
+	for _, c := range crd.Status.Conditions {
+		if _, wanted := missing[c.Type]; !wanted {
+			continue
+		}
+		if c.Status == "True" {
+			delete(missing, c.Type)
+		} else {
+			missing[c.Type] = c.Message
+		}
+	}
+	for _, condition := range []string{"NamesAccepted", "Established"} {
+		if message, still := missing[condition]; still {
+			why = "condition " + condition + " is not met"
+			if message != "" {
+				why += ": " + message
+			}
+			return false, why, nil
+		}
+	}
+	return true, "", nil
+}
