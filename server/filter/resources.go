@@ -30,7 +30,7 @@ func (l ResourceLists) scoped() bool {
 // Resources decides by type what is backed up or restored.
 type Resources struct {
 	always     []schema.GroupResource
-	everything bool // of the cluster-scoped resources, because nothing at all is filtered out
+	everything bool // cluster-scoped resources are taken unless excluded, because all else is
 	scoped     bool
 
 	both           Names // of the family for both scopes
@@ -83,17 +83,16 @@ func NewResources(lists ResourceLists, namespaces Namespaces, snapshot *discover
 	if err != nil {
 		return Resources{}, nil, err
 	}
-	r.everything = namespaces.Everything() && r.namespaced.Everything() &&
-		len(r.cluster.Includes()) == 0 && len(r.cluster.Excludes()) == 0
+	r.everything = namespaces.Everything() && r.namespaced.Everything() && len(r.cluster.Includes()) == 0
 	return r, unresolved, nil
 }
 
 // Includes says whether the objects of the resource are taken by themselves.
 //
 // For both scopes: a cluster-scoped resource is taken by the lists, but not when includeClusterResources
-// is false, nor when that is absent and not all namespaces are taken. Scoped: cluster-scoped
-// resources are taken when nothing at all is filtered out, else those that are listed. Namespaces
-// themselves are taken wherever they are not excluded.
+// is false, nor when that is absent and not all namespaces are taken. Scoped: a cluster-scoped
+// resource is taken when it is listed, or when none is listed and all namespaces and all namespaced
+// resources are taken; excludes win. Namespaces themselves are taken wherever they are not excluded.
 func (r Resources) Includes(res discovery.Resource) bool {
 	gr := res.GroupResource()
 	name := gr.String()
