@@ -20,7 +20,7 @@ func TestScanObjectFindsTheIdentity(t *testing.T) {
 		`{"spec":"\"}{\\","kind":"Pod","n":-1.5e3,"b":[{},[],"]"]}`:                                                       {Kind: "Pod"},
 		`{"ki\u006ed":"\u0050od","metadata":null}`:                                                                        {Kind: "Pod"},
 		`{"Kind":"Secret","KIND":"Secret"}`:                                                                               {},
-		`{"kind":5,"metadata":5,"metadata":{"name":{},"name":"a"},"kind":"Pod"}`: {Kind: "Pod", Name: "a"},
+		`{"kind":5,"metadata":5,"metadata":{"name":{},"name":"a"},"kind":"Pod"}`:                                          {Kind: "Pod", Name: "a"},
 		`{"kind":"Secret","kind":"Pod"}`:                                                                                  {Kind: "Pod"},
 		`{"metadata":{"name":"a","namespace":"n"},"metadata":{"name":"b"}}`:                                               {Name: "b"},
 		`{"kind":null,"metadata":{"namespace":null}}`:                                                                     {},

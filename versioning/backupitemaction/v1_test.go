@@ -1,0 +1,199 @@
+package backupitemaction_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/internal/plugintest"
+)
+
+const (
+	name   = "example.io/stamp"
+	item   = `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"},"extra":12345678901234567}`
+	backup = `{"metadata":{"name":"nightly"},"spec":{"includedNamespaces":["shop"]}}`
+)
+
+// stamp is an author's action.
+type stamp struct {
+	selector framework.ResourceSelector
+	execute  func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error)
+}
+
+func (s stamp) AppliesTo(context.Context) (framework.ResourceSelector, error) { return s.selector, nil }
+
+func (s stamp) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+	return s.execute(ctx, input)
+}
+
+// author is the hub over what an author wrote.
+func author(t *testing.T, written stamp) backupitemaction.Action {
+	t.Helper()
+	return backupitemaction.NewV1(plugintest.Serve(t, biav1.Register(name, func(hclog.Logger) (biav1.BackupItemAction, error) {
+		return written, nil
+	})), name)
+}
+
+// raw is a plugin that answers what no framework would.
+type raw struct {
+	backupitemactionv1.UnimplementedBackupItemActionServer
+	appliesTo *backupitemactionv1.BackupItemActionAppliesToResponse
+	execute   *backupitemactionv1.ExecuteResponse
+}
+
+func (r raw) AppliesTo(context.Context, *backupitemactionv1.BackupItemActionAppliesToRequest) (*backupitemactionv1.BackupItemActionAppliesToResponse, error) {
+	return r.appliesTo, nil
+}
+
+func (r raw) Execute(context.Context, *backupitemactionv1.ExecuteRequest) (*backupitemactionv1.ExecuteResponse, error) {
+	return r.execute, nil
+}
+
+func (r raw) hub(t *testing.T) backupitemaction.Action {
+	t.Helper()
+	return backupitemaction.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+		backupitemactionv1.RegisterBackupItemActionServer(server, r)
+	}), name)
+}
+
+func TestAnActionSeesAndChangesTheItem(t *testing.T) {
+	t.Parallel()
+	action := author(t, stamp{
+		selector: framework.ResourceSelector{IncludedResources: []string{"pods"}, LabelSelector: "app=web"},
+		execute: func(_ context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+			input.Item.SetLabels(map[string]string{"by": input.Backup.Name, "of": input.Backup.Spec.IncludedNamespaces[0]})
+			return biav1.NewExecuteOutput(input.Item).WithItems(
+				framework.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}), nil
+		},
+	})
+	require.Equal(t, name, action.Name())
+	selector, err := action.AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"pods"}, LabelSelector: "app=web"}, selector)
+
+	result, err := action.Execute(t.Context(), []byte(item), []byte(backup))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web","labels":{"by":"nightly","of":"shop"}},"extra":12345678901234567}`, string(result.Item))
+	require.Contains(t, string(result.Item), "12345678901234567", "a number keeps all its digits")
+	require.Equal(t, []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}}, result.AdditionalItems)
+	require.Empty(t, result.OperationID)
+	require.Empty(t, result.PostOperationItems)
+}
+
+func TestAnActionThatChangesNothingAnswersTheSameBytes(t *testing.T) {
+	t.Parallel()
+	for _, output := range []*biav1.ExecuteOutput{nil, {}} {
+		action := author(t, stamp{execute: func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) { return output, nil }})
+		odd := ` {"metadata":{"name":"web"}, "kind":"Pod", "apiVersion":"v1" } `
+		result, err := action.Execute(t.Context(), []byte(odd), []byte(backup))
+		require.NoError(t, err)
+		require.Equal(t, odd, string(result.Item))
+	}
+}
+
+func TestAnActionsErrorIsPrefixedOnceAndLocated(t *testing.T) {
+	t.Parallel()
+	action := author(t, stamp{execute: func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+		return nil, framework.Errorf("disk full")
+	}})
+	_, err := action.Execute(t.Context(), []byte(item), []byte(backup))
+	require.EqualError(t, err, "BackupItemAction(example.io/stamp): disk full")
+	var failed *versioning.Error
+	require.ErrorAs(t, err, &failed)
+	require.Contains(t, failed.File(), "v1_test.go")
+	require.Positive(t, failed.Line())
+	require.Contains(t, failed.Function(), "TestAnActionsErrorIsPrefixedOnceAndLocated")
+}
+
+func TestCancellingReachesTheAction(t *testing.T) {
+	t.Parallel()
+	entered, left := make(chan struct{}), make(chan error, 1)
+	action := author(t, stamp{execute: func(ctx context.Context, _ *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+		close(entered)
+		<-ctx.Done()
+		left <- ctx.Err()
+		return nil, ctx.Err()
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-entered; cancel() }()
+	_, err := action.Execute(ctx, []byte(item), []byte(backup))
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, <-left, context.Canceled)
+}
+
+func TestADeadlineIsToldApart(t *testing.T) {
+	t.Parallel()
+	action := author(t, stamp{execute: func(ctx context.Context, _ *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), 1)
+	defer cancel()
+	_, err := action.Execute(ctx, []byte(item), []byte(backup))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, context.Canceled)
+}
+
+func TestRepliesThatBreakTheContractAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		answer *backupitemactionv1.ExecuteResponse
+		want   string
+	}{
+		"nothing":      {&backupitemactionv1.ExecuteResponse{}, "item is empty"},
+		"garbage":      {&backupitemactionv1.ExecuteResponse{Item: []byte("garbage")}, "item is no JSON"},
+		"another name": {&backupitemactionv1.ExecuteResponse{Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`)}, `item has name "db", want "web"`},
+		"an additional item without a name": {
+			&backupitemactionv1.ExecuteResponse{Item: []byte(item), AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}},
+			"additionalItems[0]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result, err := raw{execute: test.answer}.hub(t).Execute(t.Context(), []byte(item), []byte(backup))
+			require.Nil(t, result)
+			require.ErrorIs(t, err, versioning.ErrInvalidReply)
+			require.ErrorContains(t, err, "BackupItemAction(example.io/stamp): invalid reply: ")
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+func TestASelectorThatDoesNotParseIsRefusedAndNoneIsEverything(t *testing.T) {
+	t.Parallel()
+	bad := raw{appliesTo: &backupitemactionv1.BackupItemActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}
+	_, err := bad.hub(t).AppliesTo(t.Context())
+	require.ErrorIs(t, err, versioning.ErrInvalidReply)
+	none := raw{appliesTo: &backupitemactionv1.BackupItemActionAppliesToResponse{}}
+	selector, err := none.hub(t).AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, framework.ResourceSelector{}, selector)
+}
+
+func TestVersion1HasNoOperations(t *testing.T) {
+	t.Parallel()
+	action := raw{}.hub(t)
+	_, err := action.Progress(t.Context(), "op", []byte(backup))
+	require.ErrorIs(t, err, versioning.ErrNoOperations)
+	require.NoError(t, action.Cancel(t.Context(), "op", []byte(backup)))
+}
+
+func TestAPluginWithoutTheKindIsAnErrorThatSaysSo(t *testing.T) {
+	t.Parallel()
+	conn := plugintest.ServeRaw(t, nil, func(*grpc.Server) {})
+	_, err := backupitemaction.NewV1(conn, name).AppliesTo(t.Context())
+	require.ErrorContains(t, err, "unknown service generated.BackupItemAction")
+	var failed *versioning.Error
+	require.True(t, errors.As(err, &failed))
+	require.Equal(t, name, failed.Plugin)
+}

@@ -1,0 +1,54 @@
+package kinds_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	"github.com/cleat-dev/cleat/versioning/kinds"
+)
+
+func TestEveryVersionHasOnePlace(t *testing.T) {
+	t.Parallel()
+	type version struct {
+		kind   string
+		number int
+	}
+	seen := map[version]string{}
+	for _, known := range kinds.All() {
+		at := version{known.Kind, known.Number}
+		require.Empty(t, seen[at], "%s is there twice", known.Wire)
+		require.Positive(t, known.Number)
+		seen[at] = known.Wire
+		found, ok := kinds.Lookup(known.Wire)
+		require.True(t, ok)
+		require.Equal(t, known, found, "a name on the wire means one version")
+	}
+	_, ok := kinds.Lookup("PluginLister")
+	require.False(t, ok)
+}
+
+func TestTheServerKnowsEveryKindThatAuthorsCanRegister(t *testing.T) {
+	t.Parallel()
+	for _, wire := range []string{biav1.Kind().Wire, riav1.Kind().Wire, osv1.Kind().Wire} {
+		known, ok := kinds.Lookup(wire)
+		require.True(t, ok, wire)
+		require.Equal(t, 1, known.Number)
+	}
+}
+
+func TestAFacadeSpeaksForTheNameItIsBoundTo(t *testing.T) {
+	t.Parallel()
+	for _, version := range kinds.BackupItemAction().Versions {
+		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
+	}
+	for _, version := range kinds.RestoreItemAction().Versions {
+		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
+	}
+	for _, version := range kinds.ObjectStore().Versions {
+		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
+	}
+}

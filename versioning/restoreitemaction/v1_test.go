@@ -1,0 +1,157 @@
+package restoreitemaction_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	restoreitemactionv1 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/plugintest"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+const name = "example.io/unstamp"
+
+func input() restoreitemaction.Input {
+	return restoreitemaction.Input{
+		Item:           []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"new","name":"web"}}`),
+		ItemFromBackup: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"old","name":"web","uid":"u"}}`),
+		Restore:        []byte(`{"metadata":{"name":"monday"},"spec":{"backupName":"nightly"}}`),
+	}
+}
+
+// unstamp is an author's action.
+type unstamp func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error)
+
+func (unstamp) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedNamespaces: []string{"new"}}, nil
+}
+
+func (u unstamp) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+	return u(input)
+}
+
+// author is the hub over what an author wrote.
+func author(t *testing.T, written unstamp) restoreitemaction.Action {
+	t.Helper()
+	return restoreitemaction.NewV1(plugintest.Serve(t, riav1.Register(name, func(hclog.Logger) (riav1.RestoreItemAction, error) {
+		return written, nil
+	})), name)
+}
+
+// raw is a plugin that answers what no framework would.
+type raw struct {
+	restoreitemactionv1.UnimplementedRestoreItemActionServer
+	answer *restoreitemactionv1.RestoreItemActionExecuteResponse
+}
+
+func (r raw) Execute(context.Context, *restoreitemactionv1.RestoreItemActionExecuteRequest) (*restoreitemactionv1.RestoreItemActionExecuteResponse, error) {
+	return r.answer, nil
+}
+
+func (r raw) hub(t *testing.T) restoreitemaction.Action {
+	t.Helper()
+	return restoreitemaction.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+		restoreitemactionv1.RegisterRestoreItemActionServer(server, r)
+	}), name)
+}
+
+func TestAnActionSeesBothItemsAndChangesOne(t *testing.T) {
+	t.Parallel()
+	action := author(t, func(input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+		input.Item.SetLabels(map[string]string{
+			"from": input.ItemFromBackup.GetNamespace(), "by": input.Restore.Name, "of": input.Restore.Spec.BackupName,
+		})
+		return riav1.NewExecuteOutput(input.Item).WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "old", Name: "s"}), nil
+	})
+	require.Equal(t, name, action.Name())
+	selector, err := action.AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"new"}, selector.IncludedNamespaces)
+
+	result, err := action.Execute(t.Context(), input())
+	require.NoError(t, err)
+	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"new","name":"web","labels":{"from":"old","by":"monday","of":"nightly"}}}`, string(result.Item))
+	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "old", Name: "s"}}, result.AdditionalItems)
+	require.False(t, result.SkipRestore)
+}
+
+func TestAnActionThatChangesNothingAnswersTheSameBytes(t *testing.T) {
+	t.Parallel()
+	for _, output := range []*riav1.ExecuteOutput{nil, {}} {
+		result, err := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) { return output, nil }).Execute(t.Context(), input())
+		require.NoError(t, err)
+		require.Equal(t, string(input().Item), string(result.Item))
+	}
+}
+
+func TestASkippedItemIsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	action := author(t, func(input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+		return riav1.NewExecuteOutput(input.Item).WithItems(framework.ResourceIdentifier{Resource: "secrets", Name: "s"}).WithoutRestore(), nil
+	})
+	result, err := action.Execute(t.Context(), input())
+	require.NoError(t, err)
+	require.Equal(t, &restoreitemaction.Result{SkipRestore: true}, result)
+
+	result, err = raw{answer: &restoreitemactionv1.RestoreItemActionExecuteResponse{Item: []byte("garbage"), SkipRestore: true}}.hub(t).Execute(t.Context(), input())
+	require.NoError(t, err)
+	require.Equal(t, &restoreitemaction.Result{SkipRestore: true}, result)
+}
+
+func TestRepliesThatBreakTheContractAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		answer *restoreitemactionv1.RestoreItemActionExecuteResponse
+		want   string
+	}{
+		"nothing": {&restoreitemactionv1.RestoreItemActionExecuteResponse{}, "item is empty"},
+		"garbage": {&restoreitemactionv1.RestoreItemActionExecuteResponse{Item: []byte("garbage")}, "item is no JSON"},
+		"an additional item without a name": {
+			&restoreitemactionv1.RestoreItemActionExecuteResponse{Item: input().Item, AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}},
+			"additionalItems[0]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := raw{answer: test.answer}.hub(t).Execute(t.Context(), input())
+			require.ErrorIs(t, err, versioning.ErrInvalidReply)
+			require.ErrorContains(t, err, "RestoreItemAction(example.io/unstamp): invalid reply: ")
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+}
+
+func TestAnActionsErrorIsPrefixedOnce(t *testing.T) {
+	t.Parallel()
+	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) { return nil, framework.Errorf("disk full") })
+	_, err := action.Execute(t.Context(), input())
+	require.EqualError(t, err, "RestoreItemAction(example.io/unstamp): disk full")
+}
+
+func TestWhatTheFrameworkCannotDecodeIsAnErrorThatNamesTheField(t *testing.T) {
+	t.Parallel()
+	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) { return nil, framework.Errorf("never called") })
+	broken := input()
+	broken.ItemFromBackup = []byte(`{"apiVersion":"v1"}`)
+	_, err := action.Execute(t.Context(), broken)
+	require.ErrorContains(t, err, "decode itemFromBackup of the request: ")
+}
+
+func TestVersion1HasNoOperationsAndNothingToWaitFor(t *testing.T) {
+	t.Parallel()
+	action := raw{}.hub(t)
+	_, err := action.Progress(t.Context(), "op", nil)
+	require.ErrorIs(t, err, versioning.ErrNoOperations)
+	require.NoError(t, action.Cancel(t.Context(), "op", nil))
+	ready, err := action.AreAdditionalItemsReady(t.Context(), nil, nil)
+	require.NoError(t, err)
+	require.True(t, ready)
+}
