@@ -1,0 +1,31 @@
+// Package apiservices holds the built-in action on APIServices. It imports framework only.
+package apiservices
+
+import (
+	"context"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+)
+
+// NewRestore makes velero.io/apiservice: an APIService that the API server made itself, for one of its own groups
+// or for a CustomResourceDefinition, is not restored. The API server makes it again.
+func NewRestore(log hclog.Logger) (riav1.RestoreItemAction, error) {
+	return &restore{log: log}, nil
+}
+
+type restore struct{ log hclog.Logger }
+
+func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{
+		IncludedResources: []string{"apiservices.apiregistration.k8s.io"},
+		LabelSelector:     "kube-aggregator.kubernetes.io/automanaged",
+	}, nil
+}
+
+func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+	a.log.Debug("the API server makes this one itself", "name", input.Item.GetName())
+	return riav1.NewExecuteOutput(nil).WithoutRestore(), nil
+}

@@ -1,0 +1,57 @@
+// Package crds holds the built-in action on CustomResourceDefinitions. It imports framework only.
+package crds
+
+import (
+	"context"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
+)
+
+// preserve lets a schema keep the fields that it does not list.
+const preserve = "x-kubernetes-preserve-unknown-fields"
+
+// NewRestore makes velero.io/crd-preserve-fields: a definition that was made as v1beta1 is served as v1 with
+// preserveUnknownFields true, which no API server takes in a v1 definition that is created. The same is said in
+// the schema of each version.
+func NewRestore(log hclog.Logger) (riav1.RestoreItemAction, error) {
+	return &restore{log: log}, nil
+}
+
+type restore struct{ log hclog.Logger }
+
+func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"customresourcedefinitions.apiextensions.k8s.io"}}, nil
+}
+
+func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+	if input.Item.GetAPIVersion() != "apiextensions.k8s.io/v1" {
+		return nil, nil
+	}
+	crd := input.Item.Object
+	all, err := field.True(crd, "spec", "preserveUnknownFields")
+	if err != nil || !all {
+		return nil, err
+	}
+	versions, err := field.Objects(crd, "spec", "versions")
+	if err != nil {
+		return nil, err
+	}
+	for i, version := range versions {
+		schema, err := field.Object(version, "schema", "openAPIV3Schema")
+		if err != nil {
+			return nil, field.In("spec.versions", i, err)
+		}
+		if schema != nil {
+			schema[preserve] = true
+		}
+	}
+	if _, err := field.Remove(crd, "spec", "preserveUnknownFields"); err != nil {
+		return nil, err
+	}
+	a.log.Debug("unknown fields are kept by the schemas now", "name", input.Item.GetName())
+	return riav1.NewExecuteOutput(input.Item), nil
+}

@@ -1,0 +1,113 @@
+// Package cluster is what the built-in actions ask the cluster that the server works on. It imports client-go,
+// and connects when it is first asked.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	rbacv1client "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/pager"
+)
+
+// Cluster is a connection to be made. It is safe for concurrent use.
+type Cluster struct {
+	config func() (*rest.Config, error)
+
+	mu        sync.Mutex
+	connected *clients
+}
+
+type clients struct {
+	core *corev1client.CoreV1Client
+	rbac *rbacv1client.RbacV1Client
+}
+
+// New is the cluster that config describes. config is asked until it answers without an error.
+func New(config func() (*rest.Config, error)) *Cluster {
+	return &Cluster{config: config}
+}
+
+// FromEnvironment is the configuration that a program finds by itself: the file that KUBECONFIG names, the
+// user's own, or else the service account of the pod that it runs in.
+func FromEnvironment() (*rest.Config, error) {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+}
+
+// ClusterRoleBindings hands all of them to visit, from lists of some hundred each. A cluster without RBAC has none.
+func (c *Cluster) ClusterRoleBindings(ctx context.Context, visit func(*rbacv1.ClusterRoleBinding)) error {
+	clients, err := c.connect()
+	if err != nil {
+		return err
+	}
+	list := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+		return clients.rbac.ClusterRoleBindings().List(ctx, opts)
+	})
+	err = list.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		binding, ok := object.(*rbacv1.ClusterRoleBinding)
+		if !ok {
+			return fmt.Errorf("the list holds a %T", object)
+		}
+		visit(binding)
+		return nil
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("list cluster role bindings: %w", err)
+	}
+	return nil
+}
+
+// ServiceAccountExists says whether there is a ServiceAccount; one that is being deleted counts.
+func (c *Cluster) ServiceAccountExists(ctx context.Context, namespace, name string) (bool, error) {
+	clients, err := c.connect()
+	if err != nil {
+		return false, err
+	}
+	_, err = clients.core.ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get service account: %w", err)
+	}
+	return true, nil
+}
+
+// connect makes the clients. That sends nothing; it fails when there is no configuration.
+func (c *Cluster) connect() (*clients, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.connected != nil {
+		return c.connected, nil
+	}
+	config, err := c.config()
+	if err != nil {
+		return nil, fmt.Errorf("how to reach the cluster: %w", err)
+	}
+	if config.QPS == 0 {
+		config = rest.CopyConfig(config)
+		config.QPS, config.Burst = 100, 100 // the default of 5 a second is for a human's tool
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("how to reach the cluster: %w", err)
+	}
+	core, err := corev1client.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("how to reach the cluster: %w", err)
+	}
+	rbac, err := rbacv1client.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("how to reach the cluster: %w", err)
+	}
+	c.connected = &clients{core: core, rbac: rbac}
+	return c.connected, nil
+}

@@ -1,0 +1,45 @@
+// Package jobs holds the built-in action on Jobs. It imports framework only.
+package jobs
+
+import (
+	"context"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
+)
+
+// NewRestore makes velero.io/job: the API server refuses a Job whose labels name the uid of another one, so the
+// label that says to which Job a pod belongs is taken from selector and template. It is set again when the Job
+// is created.
+func NewRestore(log hclog.Logger) (riav1.RestoreItemAction, error) {
+	return &restore{log: log}, nil
+}
+
+type restore struct{ log hclog.Logger }
+
+func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"jobs.batch"}}, nil
+}
+
+func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+	uids := field.OneOf("batch.kubernetes.io/controller-uid", "controller-uid") // the latter before Kubernetes 1.27
+	changed := false
+	for _, path := range [][]string{
+		{"spec", "selector", "matchLabels"},
+		{"spec", "template", "metadata", "labels"},
+	} {
+		dropped, err := field.Drop(input.Item.Object, uids, path...)
+		if err != nil {
+			return nil, err
+		}
+		changed = changed || len(dropped) > 0
+	}
+	if !changed {
+		return nil, nil
+	}
+	a.log.Debug("a job will select its own pods", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName())
+	return riav1.NewExecuteOutput(input.Item), nil
+}

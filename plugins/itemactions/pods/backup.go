@@ -1,0 +1,69 @@
+package pods
+
+import (
+	"context"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
+)
+
+// NewBackup makes velero.io/pod: with a pod, its PersistentVolumeClaims and its PriorityClass are backed up, so
+// that a backup of selected pods can be restored on its own.
+func NewBackup(log hclog.Logger) (biav1.BackupItemAction, error) {
+	return &backup{log: log}, nil
+}
+
+type backup struct{ log hclog.Logger }
+
+func (*backup) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"pods"}}, nil
+}
+
+func (a *backup) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+	pod := input.Item.Object
+	class, err := priorityClass(pod)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := claimsOf(pod, input.Item.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	items := append(class, claims...)
+	if len(items) == 0 {
+		return nil, nil
+	}
+	a.log.Debug("a pod brings what it uses", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(), "items", items)
+	return biav1.NewExecuteOutput(nil).WithItems(items...), nil
+}
+
+// priorityClass is the PriorityClass that pod names, if it does.
+func priorityClass(pod map[string]any) ([]framework.ResourceIdentifier, error) {
+	name, err := field.Text(pod, "spec", "priorityClassName")
+	if err != nil || name == "" {
+		return nil, err
+	}
+	return []framework.ResourceIdentifier{{Group: "scheduling.k8s.io", Resource: "priorityclasses", Name: name}}, nil
+}
+
+// claimsOf is the PersistentVolumeClaims that the volumes of pod name, said to be in namespace.
+func claimsOf(pod map[string]any, namespace string) ([]framework.ResourceIdentifier, error) {
+	volumes, err := field.Objects(pod, "spec", "volumes")
+	if err != nil {
+		return nil, err
+	}
+	var claims []framework.ResourceIdentifier
+	for i, volume := range volumes {
+		name, err := field.Text(volume, "persistentVolumeClaim", "claimName")
+		if err != nil {
+			return nil, field.In("spec.volumes", i, err)
+		}
+		if name != "" {
+			claims = append(claims, framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: namespace, Name: name})
+		}
+	}
+	return claims, nil
+}

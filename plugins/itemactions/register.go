@@ -1,0 +1,66 @@
+package itemactions
+
+import (
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/client-go/rest"
+
+	"github.com/cleat-dev/cleat/framework"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	"github.com/cleat-dev/cleat/plugins/itemactions/apiservices"
+	"github.com/cleat-dev/cleat/plugins/itemactions/claims"
+	"github.com/cleat-dev/cleat/plugins/itemactions/crds"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/cluster"
+	"github.com/cleat-dev/cleat/plugins/itemactions/jobs"
+	"github.com/cleat-dev/cleat/plugins/itemactions/pods"
+	"github.com/cleat-dev/cleat/plugins/itemactions/rolebindings"
+	"github.com/cleat-dev/cleat/plugins/itemactions/secrets"
+	"github.com/cleat-dev/cleat/plugins/itemactions/serviceaccounts"
+	"github.com/cleat-dev/cleat/plugins/itemactions/services"
+	"github.com/cleat-dev/cleat/plugins/itemactions/webhooks"
+)
+
+// Option changes how the actions run.
+type Option func(*options)
+
+type options struct {
+	config func() (*rest.Config, error)
+}
+
+// WithConfig names the cluster that the actions ask (about ClusterRoleBindings and ServiceAccounts). config is
+// called when one of them first asks, and again until it succeeds. Without it the cluster is found as any
+// program finds it: KUBECONFIG, the user's own file, or the service account of the pod.
+func WithConfig(config func() (*rest.Config, error)) Option {
+	return func(o *options) { o.config = config }
+}
+
+// Register is all built-in actions in the order in which they run: Velero's, which is by name.
+func Register(opts ...Option) []framework.Registration {
+	o := options{config: cluster.FromEnvironment}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	asked := cluster.New(o.config)
+	return []framework.Registration{
+		biav1.Register("velero.io/pod", pods.NewBackup),
+		biav1.Register("velero.io/pv", claims.NewBackup),
+		biav1.Register("velero.io/service-account", func(log hclog.Logger) (biav1.BackupItemAction, error) {
+			return serviceaccounts.NewBackup(log, asked.ClusterRoleBindings)
+		}),
+
+		riav1.Register("velero.io/add-pvc-from-pod", pods.NewAddClaims),
+		riav1.Register("velero.io/admission-webhook-configuration", webhooks.NewRestore),
+		riav1.Register("velero.io/apiservice", apiservices.NewRestore),
+		riav1.Register("velero.io/cluster-role-bindings", rolebindings.NewCluster),
+		riav1.Register("velero.io/crd-preserve-fields", crds.NewRestore),
+		riav1.Register("velero.io/job", jobs.NewRestore),
+		riav1.Register("velero.io/pod", pods.NewRestore),
+		riav1.Register("velero.io/pvc", claims.NewRestore),
+		riav1.Register("velero.io/role-bindings", rolebindings.NewNamespaced),
+		riav1.Register("velero.io/secret", func(log hclog.Logger) (riav1.RestoreItemAction, error) {
+			return secrets.NewRestore(log, asked.ServiceAccountExists)
+		}),
+		riav1.Register("velero.io/service", services.NewRestore),
+		riav1.Register("velero.io/service-account", serviceaccounts.NewRestore),
+	}
+}

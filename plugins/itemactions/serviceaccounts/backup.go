@@ -1,0 +1,41 @@
+package serviceaccounts
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+)
+
+// NewBackup makes velero.io/service-account: with a ServiceAccount, the ClusterRoleBindings that name it and
+// their ClusterRoles are backed up, so that a backup of a namespace holds the rights of what runs there. list
+// is asked once per backup, with the first ServiceAccount.
+func NewBackup(log hclog.Logger, list ListBindings) (biav1.BackupItemAction, error) {
+	return &backup{log: log, bindings: bindings{list: list}}, nil
+}
+
+type backup struct {
+	log      hclog.Logger
+	bindings bindings
+}
+
+func (*backup) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"serviceaccounts"}}, nil
+}
+
+func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+	grants, err := a.bindings.of(ctx, input.Backup)
+	if err != nil {
+		return nil, framework.WithStack(fmt.Errorf("which cluster roles a service account has: %w", err))
+	}
+	who := account{namespace: input.Item.GetNamespace(), name: input.Item.GetName()}
+	items := grants[who]
+	if len(items) == 0 {
+		return nil, nil
+	}
+	a.log.Debug("a service account brings its cluster roles", "namespace", who.namespace, "name", who.name, "items", items)
+	return biav1.NewExecuteOutput(nil).WithItems(items...), nil
+}
