@@ -96,11 +96,11 @@ func TestAPluginStartsUnderEveryHost(t *testing.T) {
 			configure: func(*plugin.ClientConfig) {},
 		},
 		"not with another version": {
-			configure: func(c *plugin.ClientConfig) { c.HandshakeConfig.ProtocolVersion = 3 },
+			configure: func(c *plugin.ClientConfig) { c.ProtocolVersion = 3 },
 			want:      "incompatible API version",
 		},
 		"not without the cookie": {
-			configure: func(c *plugin.ClientConfig) { c.HandshakeConfig.MagicCookieValue = "goodbye" },
+			configure: func(c *plugin.ClientConfig) { c.MagicCookieValue = "goodbye" },
 			want:      "plugin",
 		},
 	} {

@@ -8,6 +8,7 @@
 // test, and one line in versioning/kinds. Taking a version away is deletion of these.
 //
 // This package holds what is the same for all kinds: how versions are listed and the newest one is chosen
-// (kind.go), and what an error of a plugin looks like to the server (error.go). It and those below it import
-// the protos and framework, never the server. Start reading at kind.go.
+// (kind.go), what a plugin says it serves (list.go), and what an error of a plugin looks like to the server
+// (error.go). It and those below it import the protos and framework, never the server. Start reading at
+// kind.go.
 package versioning

@@ -23,12 +23,6 @@ type Version[H any] struct {
 	Deprecated string
 }
 
-// Listed is one line of a plugin's list of what it serves.
-type Listed struct {
-	Kind string // as on the wire, "BackupItemActionV2"
-	Name string
-}
-
 // Choice is the version at which a name is used.
 type Choice[H any] struct {
 	Name string

@@ -122,7 +122,7 @@ func messageByHand(t *testing.T, line []string) *descriptorpb.DescriptorProto {
 	return message
 }
 
-// message is a message by its name and, in protobuf's text format without its types, its content.
+// message is an empty message by its name.
 func (v velero) message(t *testing.T, name string) *dynamicpb.Message {
 	t.Helper()
 	descriptor := v.file.Messages().ByName(protoreflect.Name(name))

@@ -31,6 +31,7 @@ import (
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	restoreitemactionv1 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/internal/plugintest"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
@@ -433,8 +434,8 @@ func requireHostSpeaksVelero(t *testing.T, v velero) {
 	require.Equal(t, "https://bucket/a/b?ttl=60000000000", signed)
 	require.NoError(t, store.DeleteObject(t.Context(), "bucket", "a/b"))
 
-	listed, err := pluginlisterv1.NewPluginListerClient(conn).ListPlugins(t.Context(), &shared.Empty{})
+	listed, err := versioning.List(t.Context(), conn)
 	require.NoError(t, err)
-	require.Len(t, listed.GetPlugins(), 9)
-	require.Equal(t, "/plugins/any", listed.GetPlugins()[0].GetCommand())
+	require.Len(t, listed, 9)
+	require.Equal(t, versioning.Listed{Kind: "BackupItemAction", Name: "example.io/fail"}, listed[0])
 }

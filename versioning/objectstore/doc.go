@@ -1,5 +1,9 @@
-// Package objectstore is the kind ObjectStore as the server sees it: hub.go is the hub, in the newest
-// shape of the kind, v1.go lifts version 1 of the wire to it, validate.go holds the rules that a reply must keep, download.go
-// reads an object that comes in pieces.
+// Package objectstore is the kind ObjectStore as the server sees it:
+//
+//   - hub.go: the hub, in the newest shape of the kind
+//   - v1.go: lifts version 1 of the wire to it
+//   - validate.go: the rules that a reply must keep
+//   - download.go: an object that comes in pieces
+//
 // It imports the protos, framework and versioning, never the server. Start reading at hub.go.
 package objectstore
