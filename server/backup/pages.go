@@ -16,7 +16,7 @@ const (
 	parallelLists = 3       // requests at once
 	aheadLists    = 12      // lists that may be read before it is their turn
 	aheadBytes    = 6 << 20 // bytes of pages that may wait for their turn
-	maxRestarts   = 5       // of one list whose pages have expired
+	maxRestarts   = 5       // of one list whose pages have expired, without a page in between
 )
 
 // page is a part of a list. Its objects stay valid until it was released as often as it was held.
@@ -147,7 +147,8 @@ func (p *pages) next(ctx context.Context, i int) (*page, error) {
 
 // read reads all pages of list i.
 func (p *pages) read(ctx context.Context, i int, r *reading) error {
-	l, limit, token, expected, restarts := &p.lists[i], p.pageSize, "", 0, 0
+	l, limit, token, expected := &p.lists[i], p.pageSize, "", 0
+	restarts, starts := 0, 0 // since the last page, and from the start
 	defer func() { p.expect(-expected) }()
 	for {
 		buf, err := p.admit(ctx, i, r)
@@ -164,15 +165,18 @@ func (p *pages) read(ctx context.Context, i int, r *reading) error {
 		case errors.Is(err, errPageTooBig) && limit > 1:
 			limit = max(1, min(limit, p.pageSize)/4)
 			continue
-		case apierrors.IsResourceExpired(err) && token != "" && restarts < maxRestarts:
+		case apierrors.IsResourceExpired(err) && token != "" && max(starts, restarts) < maxRestarts:
 			// The snapshot that the pages belong to is gone. Go on in a newer one if the server offers
 			// that; else from the start: what was backed up already is recognised.
+			if token = freshToken(err); token == "" {
+				starts++
+			}
 			restarts++
-			token = freshToken(err)
 			continue
 		case err != nil:
 			return err
 		}
+		restarts = 0
 		now := int(got.Remaining)
 		p.expect(len(got.Items) + now - expected)
 		expected = now
