@@ -67,7 +67,8 @@ func start(t *testing.T, binary string, args []string, configure func(*plugin.Cl
 func TestTheHandshakeLineIsVeleros(t *testing.T) {
 	t.Parallel()
 	process := exec.CommandContext(t.Context(), program(t, "plugin"), "--log-level=error")
-	process.Env = append(os.Environ(), "VELERO_PLUGIN=hello", "PLUGIN_PROTOCOL_VERSIONS=2")
+	// Killed, it leaves its socket behind; so that goes into the test's folder.
+	process.Env = append(os.Environ(), "VELERO_PLUGIN=hello", "PLUGIN_PROTOCOL_VERSIONS=2", "TMPDIR="+t.TempDir())
 	stdout, err := process.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, process.Start())
