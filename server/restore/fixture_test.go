@@ -187,7 +187,10 @@ func (c *cluster) asThing(one thing) thing {
 func (c *cluster) remove(one thing) {
 	c.t.Helper()
 	c.call(http.MethodDelete, pathOf(one, true), "", nil)
-	require.Eventually(c.t, func() bool { return c.live(one) == nil }, time.Minute, 20*time.Millisecond)
+	require.Eventually(c.t, func() bool {
+		status, _ := c.call(http.MethodGet, pathOf(one, true), "", nil)
+		return status == http.StatusNotFound
+	}, time.Minute, 20*time.Millisecond)
 }
 
 // unique is a name that no other test uses.
