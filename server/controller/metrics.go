@@ -8,8 +8,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Metrics are the server's metrics of backups and restores, under Velero's names. All but the
-// totals have the label schedule, which is empty for what no schedule made. Methods of a nil
+// Metrics are the server's metrics of backups and restores, under Velero's names. Those have the
+// label schedule, which is empty for what no schedule made. Methods of a nil
 // *Metrics do nothing.
 type Metrics struct {
 	backupAttempts    *prometheus.CounterVec
@@ -33,6 +33,8 @@ type Metrics struct {
 	restorePartial   *prometheus.CounterVec
 	restoreFailures  *prometheus.CounterVec
 	restoreInvalids  *prometheus.CounterVec
+
+	locations *prometheus.GaugeVec // label backup_location_name
 }
 
 // NewMetrics registers the metrics.
@@ -72,7 +74,10 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		restoreFailures:   counter("restore_failed_total", "Restores that ended Failed."),
 		restoreInvalids:   counter("restore_validation_failed_total", "Restores that failed validation."),
 	}
-	for _, c := range append(all, m.backupDurations) {
+	m.locations = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: "velero", Name: "backup_location_status_gauge", Help: "1 when the backup storage location is available, 0 otherwise.",
+	}, []string{"backup_location_name"})
+	for _, c := range append(all, m.backupDurations, m.locations) {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -149,6 +154,17 @@ func (m *Metrics) deletionEnded(b *velerov1.Backup, err error) {
 	default:
 		m.deletionFailures.WithLabelValues(scheduleOf(b)).Inc()
 	}
+}
+
+func (m *Metrics) locationValidated(name string, available bool) {
+	if m == nil {
+		return
+	}
+	value := 0.0
+	if available {
+		value = 1
+	}
+	m.locations.WithLabelValues(name).Set(value)
 }
 
 func (m *Metrics) restoreStarted(r *velerov1.Restore) {

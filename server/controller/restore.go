@@ -97,7 +97,7 @@ func (r *Restores) run(op *operation, restore *velerov1.Restore, src source, ser
 			server.Warn("the temporary file of the log could not be removed", "error", err)
 		}
 	}()
-	work := restoreWork{Restores: r, op: op, restore: restore, source: src, log: log, server: server}
+	work := restoreWork{Restores: r, op: op, object: restore, source: src, log: log, server: server}
 	r.finish(op, restore, work.do(), server)
 }
 

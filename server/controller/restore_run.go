@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -10,17 +11,19 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/oplog"
+	"github.com/cleat-dev/cleat/server/restore"
+	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
 // restoreWork is the run of one restore.
 type restoreWork struct {
 	*Restores
-	op      *operation
-	restore *velerov1.Restore // its status.progress is kept up to date meanwhile
-	source  source
-	log     *oplog.Log
-	server  hclog.Logger
+	op     *operation
+	object *velerov1.Restore // its status.progress is kept up to date meanwhile
+	source source
+	log    *oplog.Log
+	server hclog.Logger
 }
 
 // do reads the archive, lets the engine restore from it and stores log, results and resource list.
@@ -33,28 +36,36 @@ func (w *restoreWork) do() (end func(*velerov1.Restore)) {
 	}
 	log.Info("restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
 
-	var result *RestoreResult
-	progress := follow(w.op.run, w.Client, w.restore, "itemsRestored", log, func() { w.op.cancel(errDeleted) })
-	err = safely(log, func() (err error) {
-		result, err = w.apply(objects, progress)
+	result := new(restore.Result)
+	progress := follow(w.op.run, w.Client, w.object, "itemsRestored", log, func() { w.op.cancel(errDeleted) })
+	err = safely(log, func() error {
+		done, err := w.apply(objects, progress)
+		if done != nil {
+			result = done
+		}
 		return err
 	})
 	progress.end()
 	if err != nil {
 		reason := w.op.reason(err)
 		log.Error("restore failed", "error", reason)
-		if err := w.putLog(objects); err != nil {
-			w.server.Warn("the log of the restore could not be stored", "error", err)
+		if !errors.Is(reason, errDeleted) {
+			result.Results.Errors.AddVelero(reason.Error())
+			w.put(objects, result)
 		}
-		return failedRestore(reason, w.Now())
+		return func(r *velerov1.Restore) {
+			countRestore(r, result)
+			failedRestore(reason, w.Now())(r)
+		}
 	}
+	w.warnOfOperations(result)
 	log.Info("restore done", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
 	w.put(objects, result)
 	return finalizingRestore(result)
 }
 
 // apply unpacks the archive and runs the engine.
-func (w *restoreWork) apply(objects *store.Store, progress *progress) (*RestoreResult, error) {
+func (w *restoreWork) apply(objects *store.Store, progress *progress) (*restore.Result, error) {
 	contents, err := w.open(objects)
 	if err != nil {
 		return nil, err
@@ -66,9 +77,8 @@ func (w *restoreWork) apply(objects *store.Store, progress *progress) (*RestoreR
 	}()
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
-	return w.Engine(w.op.run, RestoreRequest{
-		Restore:  w.restore.DeepCopy(),
-		Backup:   w.source.backup.DeepCopy(),
+	return w.Engine(w.op.run, restore.Request{
+		Restore:  w.object.DeepCopy(),
 		Archive:  contents,
 		Actions:  session.RestoreItemActions(),
 		Log:      w.log.Logger(),
@@ -93,7 +103,7 @@ func (w *restoreWork) open(objects *store.Store) (*archive.Archive, error) {
 
 // put stores the files of the restore. The cluster is restored whether they can be stored or not,
 // so a failure is an error of the result only.
-func (w *restoreWork) put(objects *store.Store, result *RestoreResult) {
+func (w *restoreWork) put(objects *store.Store, result *restore.Result) {
 	failed := func(what string, err error) {
 		w.server.Error("a file of the restore could not be stored", "file", what, "error", err)
 		result.Results.Errors.AddVelero(fmt.Sprintf("error uploading the %s to backup storage: %v", what, err))
@@ -101,7 +111,7 @@ func (w *restoreWork) put(objects *store.Store, result *RestoreResult) {
 	if err := w.putLog(objects); err != nil {
 		failed("log", err)
 	}
-	name := w.restore.Name
+	name := w.object.Name
 	none := []struct{}{}
 	if err := putJSON(w.op.last, objects.PutRestoreResourceList, name, result.ResourceList); err != nil {
 		failed("resource list", err)
@@ -121,7 +131,7 @@ func (w *restoreWork) putLog(objects *store.Store) error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // only read from
-	return objects.PutRestoreLog(w.op.last, w.restore.Name, log)
+	return objects.PutRestoreLog(w.op.last, w.object.Name, log)
 }
 
 func putJSON[T any](ctx context.Context, put func(context.Context, string, io.Reader) error, name string, value T) error {
@@ -132,15 +142,32 @@ func putJSON[T any](ctx context.Context, put func(context.Context, string, io.Re
 	return put(ctx, name, data)
 }
 
-// finalizingRestore is the end of a run that worked.
-func finalizingRestore(result *RestoreResult) func(*velerov1.Restore) {
-	return func(restore *velerov1.Restore) {
-		restore.Status.Phase = velerov1.RestorePhaseFinalizing
-		restore.Status.Warnings = result.Results.Warnings.Count()
-		restore.Status.Errors = result.Results.Errors.Count()
-		if restore.Status.Errors > 0 {
-			restore.Status.Phase = velerov1.RestorePhaseFinalizingPartiallyFailed
+// warnOfOperations says that nobody waits for what actions have started.
+func (w *restoreWork) warnOfOperations(result *restore.Result) {
+	for _, operation := range result.Operations {
+		message := results.Message{
+			Resource: operation.Item.GroupResource(), Name: operation.Item.Name,
+			Text: fmt.Sprintf("plugin %s started operation %s; asynchronous operations are not supported yet, its end is not awaited", operation.Action, operation.ID),
 		}
-		restore.Status.Progress = &velerov1.RestoreProgress{TotalItems: result.Items, ItemsRestored: result.Items}
+		result.Results.Warnings.Add(operation.Item.Namespace, message.String())
+		w.log.Logger().Warn(message.Text, "resource", message.Resource, "namespace", operation.Item.Namespace, "name", message.Name)
 	}
+}
+
+// finalizingRestore is the end of a run that worked.
+func finalizingRestore(result *restore.Result) func(*velerov1.Restore) {
+	return func(r *velerov1.Restore) {
+		countRestore(r, result)
+		r.Status.Phase = velerov1.RestorePhaseFinalizing
+		if r.Status.Errors > 0 {
+			r.Status.Phase = velerov1.RestorePhaseFinalizingPartiallyFailed
+		}
+		r.Status.Progress = &velerov1.RestoreProgress{TotalItems: result.Items, ItemsRestored: result.Items}
+	}
+}
+
+// countRestore takes over the numbers of errors and warnings.
+func countRestore(r *velerov1.Restore, result *restore.Result) {
+	r.Status.Warnings = result.Results.Warnings.Count()
+	r.Status.Errors = result.Results.Errors.Count()
 }

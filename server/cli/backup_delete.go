@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+func (a *App) backupDeleteCommand() *cobra.Command {
+	var all, confirm, await bool
+	var selector string
+	cmd := &cobra.Command{
+		Use:   "delete [NAME...]",
+		Short: "Delete backups with all that belongs to them",
+		Long:  "Delete backups: their data in the object storage, the restores that were made from them, then the backups themselves.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.cluster.connect()
+			if err != nil {
+				return err
+			}
+			backups, err := s.chosen(cmd.Context(), args, selector, all)
+			if err != nil {
+				return err
+			}
+			if len(backups) == 0 {
+				fmt.Fprintln(a.Out, "No backups found.")
+				return nil
+			}
+			if !confirm {
+				if err := a.ask(fmt.Sprintf("Delete %s with all data?", names(backups))); err != nil {
+					return err
+				}
+			}
+			return a.deleteBackups(cmd.Context(), s, backups, await)
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "delete all backups")
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "delete the backups whose labels match")
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "do not ask")
+	cmd.Flags().BoolVarP(&await, "wait", "w", false, "wait until the backups are gone")
+	return cmd
+}
+
+// chosen are the backups that a command is about: those named, those selected, or all.
+func (s *session) chosen(ctx context.Context, args []string, selector string, all bool) ([]velerov1.Backup, error) {
+	ways := 0
+	for _, used := range []bool{len(args) > 0, selector != "", all} {
+		if used {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return nil, errors.New("say which backups: their names, --selector or --all, one of them")
+	}
+	if len(args) > 0 {
+		backups := make([]velerov1.Backup, len(args))
+		for i, name := range args {
+			if err := s.Get(ctx, s.key(name), &backups[i]); err != nil {
+				return nil, err
+			}
+		}
+		return backups, nil
+	}
+	parsed, err := labels.Parse(selector)
+	if err != nil {
+		return nil, fmt.Errorf("--selector: %w", err)
+	}
+	var list velerov1.BackupList
+	if err := s.List(ctx, &list, client.InNamespace(s.namespace), client.MatchingLabelsSelector{Selector: parsed}); err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+func names(backups []velerov1.Backup) string {
+	var out []string
+	for i := range backups {
+		out = append(out, backups[i].Name)
+	}
+	return strings.Join(out, ", ")
+}
+
+// ask asks a question that only "y" or "yes" says yes to.
+func (a *App) ask(question string) error {
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return errors.New("there is no terminal to ask on; say --confirm")
+	}
+	fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	default:
+		return errors.New("nothing was deleted")
+	}
+}
+
+// deleteBackups asks the server to delete, and waits for it if told to.
+func (a *App) deleteBackups(ctx context.Context, s *session, backups []velerov1.Backup, await bool) error {
+	var errs []error
+	var requests []*velerov1.DeleteBackupRequest
+	for i := range backups {
+		b := &backups[i]
+		request := &velerov1.DeleteBackupRequest{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.namespace, GenerateName: b.Name + "-",
+				Labels: map[string]string{
+					velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name),
+					velerov1.BackupUIDLabel:  string(b.UID),
+				},
+			},
+			Spec: velerov1.DeleteBackupRequestSpec{BackupName: b.Name},
+		}
+		if err := s.Create(ctx, request); err != nil {
+			errs = append(errs, fmt.Errorf("request the deletion of backup %s: %w", b.Name, err))
+			continue
+		}
+		fmt.Fprintf(a.Out, "Request to delete backup %q submitted successfully.\n", b.Name)
+		requests = append(requests, request)
+	}
+	if !await {
+		if len(requests) > 0 {
+			fmt.Fprintln(a.Out, "The backup will be fully deleted after all associated data (files in object storage, restores) are removed.")
+		}
+		return errors.Join(errs...)
+	}
+	for _, request := range requests {
+		if err := s.awaitDeletion(ctx, request); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fmt.Fprintf(a.Out, "Backup %q deleted.\n", request.Spec.BackupName)
+	}
+	return errors.Join(errs...)
+}
+
+// awaitDeletion waits until the backup of a request is gone, or the request was answered.
+func (s *session) awaitDeletion(ctx context.Context, request *velerov1.DeleteBackupRequest) error {
+	uid := request.Labels[velerov1.BackupUIDLabel]
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		var b velerov1.Backup
+		err := s.Get(ctx, s.key(request.Spec.BackupName), &b)
+		if apierrors.IsNotFound(err) || err == nil && string(b.UID) != uid {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		err = s.Get(ctx, client.ObjectKeyFromObject(request), request)
+		if client.IgnoreNotFound(err) != nil {
+			return false, err
+		}
+		if request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed && len(request.Status.Errors) > 0 {
+			return false, fmt.Errorf("%s", joined(request.Status.Errors))
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("backup %s was not deleted: %w", request.Spec.BackupName, err)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cleat-dev/cleat/framework/api/velero/crds"
+)
+
+func (a *App) installCommand() *cobra.Command {
+	var definitionsOnly bool
+	cmd := &cobra.Command{
+		Use:   "install --crds-only",
+		Short: "Install the custom resource definitions, or bring them up to date",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !definitionsOnly {
+				return errors.New("only the custom resource definitions can be installed so far: cleat install --crds-only")
+			}
+			s, err := a.cluster.connect()
+			if err != nil {
+				return err
+			}
+			return a.installDefinitions(cmd.Context(), s)
+		},
+	}
+	cmd.Flags().BoolVar(&definitionsOnly, "crds-only", false, "install the custom resource definitions and nothing else")
+	return cmd
+}
+
+// establishTimeout is how long the API server may take to serve a definition.
+const establishTimeout = time.Minute
+
+// installDefinitions creates or updates the definitions, then waits until all are served.
+func (a *App) installDefinitions(ctx context.Context, s *session) error {
+	if err := apiextensionsv1.AddToScheme(s.Scheme()); err != nil {
+		return fmt.Errorf("build the scheme: %w", err)
+	}
+	documents, err := crds.All()
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, document := range documents {
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := yaml.UnmarshalStrict(document, &definition); err != nil {
+			return fmt.Errorf("decode an embedded definition: %w", err)
+		}
+		done, err := applyDefinition(ctx, s, &definition)
+		if err != nil {
+			return fmt.Errorf("install custom resource definition %s: %w", definition.Name, err)
+		}
+		fmt.Fprintf(a.Out, "customresourcedefinition/%s %s\n", definition.Name, done)
+		names = append(names, definition.Name)
+	}
+	for _, name := range names {
+		if err := awaitEstablished(ctx, s, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyDefinition creates a definition, or replaces the spec of the one that is there.
+func applyDefinition(ctx context.Context, s *session, definition *apiextensionsv1.CustomResourceDefinition) (string, error) {
+	err := s.Create(ctx, definition.DeepCopy())
+	if err == nil {
+		return "created", nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return "", err
+	}
+	for {
+		var there apiextensionsv1.CustomResourceDefinition
+		if err := s.Get(ctx, client.ObjectKeyFromObject(definition), &there); err != nil {
+			return "", err
+		}
+		there.Spec = definition.Spec
+		there.Labels = definition.Labels
+		err := s.Update(ctx, &there)
+		if err == nil {
+			return "configured", nil
+		}
+		if !apierrors.IsConflict(err) {
+			return "", err
+		}
+	}
+}
+
+func awaitEstablished(ctx context.Context, s *session, name string) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := s.Get(ctx, client.ObjectKey{Name: name}, &definition); err != nil {
+			return false, err
+		}
+		for _, condition := range definition.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait until custom resource definition %s is established: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// printJSON writes a value as indented JSON.
+func printJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// printYAML writes a value as YAML.
+func printYAML(w io.Writer, value any) error {
+	data, err := yaml.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return err
+}
+
+// getFlags are those of all "get" commands.
+type getFlags struct {
+	output       string
+	selector     string
+	labelColumns []string
+	showLabels   bool
+}
+
+func (f *getFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "form of the output: table, json or yaml")
+	cmd.Flags().StringVarP(&f.selector, "selector", "l", "", "only those whose labels match, e.g. a=b,c!=d")
+	cmd.Flags().StringSliceVarP(&f.labelColumns, "label-columns", "L", nil, "labels to show in columns of their own")
+	cmd.Flags().BoolVar(&f.showLabels, "show-labels", false, "show all labels in the last column")
+}
+
+// getter is what a "get" command is about. V is the kind, L its list.
+type getter[V any, L client.ObjectList] struct {
+	newList func() L
+	items   func(L) *[]V
+	sort    func([]V)
+	table   func([]V, time.Time) table
+	meta    func(*V) client.Object
+	retype  func(*V) // sets apiVersion and kind, which a client leaves out
+}
+
+// run gets the named objects, or all, and prints them.
+func (g getter[V, L]) run(ctx context.Context, a *App, f getFlags, names []string) error {
+	s, err := a.cluster.connect()
+	if err != nil {
+		return err
+	}
+	list := g.newList()
+	options := []client.ListOption{client.InNamespace(s.namespace)}
+	if f.selector != "" {
+		selector, err := labels.Parse(f.selector)
+		if err != nil {
+			return fmt.Errorf("--selector: %w", err)
+		}
+		options = append(options, client.MatchingLabelsSelector{Selector: selector})
+	}
+	items := g.items(list)
+	if len(names) == 0 {
+		if err := s.List(ctx, list, options...); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		item := new(V)
+		if err := s.Get(ctx, s.key(name), g.meta(item)); err != nil {
+			return err
+		}
+		*items = append(*items, *item)
+	}
+	g.sort(*items)
+	for i := range *items {
+		g.retype(&(*items)[i])
+	}
+	return g.print(a, f, list, len(names) == 1)
+}
+
+func (g getter[V, L]) print(a *App, f getFlags, list L, one bool) error {
+	items := *g.items(list)
+	var value any = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
+	if one {
+		value = items[0]
+	}
+	switch f.output {
+	case "json":
+		return printJSON(a.Out, value)
+	case "yaml":
+		return printYAML(a.Out, value)
+	case "table":
+		t := g.table(items, time.Now())
+		var all []map[string]string
+		for i := range items {
+			all = append(all, g.meta(&items[i]).GetLabels())
+		}
+		t.addLabels(all, f.labelColumns, f.showLabels)
+		return t.print(a.Out)
+	default:
+		return fmt.Errorf("--output %q: want table, json or yaml", f.output)
+	}
+}

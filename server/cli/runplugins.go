@@ -1,0 +1,19 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/plugins"
+)
+
+// runPluginsCommand serves the built-in plugins as a plugin process. The server starts it.
+func (a *App) runPluginsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                "run-plugins",
+		Short:              "Serve the built-in plugins as a plugin process",
+		Hidden:             true,
+		DisableFlagParsing: true, // it is given the server's flags
+		Run:                func(*cobra.Command, []string) { framework.Serve(plugins.All()...) },
+	}
+}

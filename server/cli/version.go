@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+func (a *App) versionCommand() *cobra.Command {
+	var clientOnly bool
+	timeout := 5 * time.Second
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of this command and of the server",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			fmt.Fprintf(a.Out, "Client: %s\n", a.Version)
+			if clientOnly {
+				return nil
+			}
+			s, err := a.cluster.connect()
+			if err != nil {
+				return err
+			}
+			status, err := s.serverStatus(cmd.Context(), timeout)
+			if err != nil {
+				return fmt.Errorf("ask the server for its version: %w", err)
+			}
+			fmt.Fprintf(a.Out, "Server: %s\n", status.ServerVersion)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&clientOnly, "client-only", false, "do not ask the server")
+	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait for the server")
+	return cmd
+}
+
+// statusPoll is how often to look for the server's answer.
+const statusPoll = 100 * time.Millisecond
+
+// serverStatus asks the server for its version and its plugins. The server removes the request.
+func (s *session) serverStatus(ctx context.Context, timeout time.Duration) (*velerov1.ServerStatusRequestStatus, error) {
+	request := &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "cleat-cli-"}}
+	if err := s.Create(ctx, request); err != nil {
+		return nil, err
+	}
+	err := wait.PollUntilContextTimeout(ctx, statusPoll, timeout, false, func(ctx context.Context) (bool, error) {
+		err := s.Get(ctx, client.ObjectKeyFromObject(request), request)
+		return request.Status.Phase == velerov1.ServerStatusRequestPhaseProcessed, err
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return nil, errors.Join(
+			fmt.Errorf("no answer within %s: is the server running, and does it look after namespace %s?", timeout, s.namespace),
+			client.IgnoreNotFound(s.Delete(ctx, request)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &request.Status, nil
+}

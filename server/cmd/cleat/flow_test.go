@@ -1,0 +1,107 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// workload makes a namespace with some objects to back up.
+func (s *site) workload(configMaps int) string {
+	s.t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
+	require.NoError(s.t, s.client.Create(s.t.Context(), namespace))
+	for i := range configMaps {
+		require.NoError(s.t, s.client.Create(s.t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "item-" + string(rune('a'+i%26)) + strings.Repeat("x", i/26)},
+			Data:       map[string]string{"n": strings.Repeat("v", i)},
+		}))
+	}
+	return namespace.Name
+}
+
+// files are the names of the objects below a folder of the bucket.
+func (s *site) files(dir string) []string {
+	s.t.Helper()
+	entries, err := os.ReadDir(filepath.Join(s.bucketDir, filepath.FromSlash(dir)))
+	if os.IsNotExist(err) {
+		return nil
+	}
+	require.NoError(s.t, err)
+	var names []string
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), ".attrs") {
+			names = append(names, entry.Name())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestTheWholeWay(t *testing.T) {
+	t.Parallel()
+	for _, provider := range []string{"cleat.dev/file", "cleat.dev/s3"} {
+		t.Run(provider, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, provider)
+			server := s.serve()
+			s.available()
+			shop := s.workload(20)
+
+			out, progress, err := s.run("backup", "create", "first", "--include-namespaces", shop, "--wait")
+			require.NoError(t, err, progress)
+			require.Contains(t, out, `Backup request "first" submitted successfully.`)
+			require.Contains(t, out, "Backup completed with status: Completed")
+			require.Contains(t, progress, "backup first: Completed\n")
+			require.Equal(t, []string{
+				"first-itemoperations.json.gz", "first-logs.gz", "first-podvolumebackups.json.gz", "first-resource-list.json.gz",
+				"first-results.gz", "first-volumeinfo.json.gz", "first-volumesnapshots.json.gz", "first.tar.gz", "velero-backup.json",
+			}, s.files("backups/first"))
+
+			table := s.must("backup", "get")
+			require.Regexp(t, `(?m)^first +Completed +0 +0 +\d{4}-.* +29d +default +<none>$`, table)
+			require.Contains(t, s.must("backup", "describe", "first", "--details"), "- "+shop+"/item-a\n")
+			require.Contains(t, s.must("backup", "logs", "first"), `msg="backup started" backup=`+s.namespace+`/first`)
+			require.Contains(t, s.must("backup", "get", "first", "-o", "yaml"), "phase: Completed")
+
+			require.NoError(t, s.client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shop}}))
+			restoredTo := shop + "-copy"
+			out, progress, err = s.run("restore", "create", "back", "--from-backup", "first", "--namespace-mappings", shop+":"+restoredTo, "--wait")
+			require.NoError(t, err, "%s%s", out, progress)
+			require.Contains(t, out, "Restore completed with status: Completed")
+			var list corev1.ConfigMapList
+			require.NoError(t, s.client.List(t.Context(), &list, client.InNamespace(restoredTo), client.MatchingLabels{"velero.io/restore-name": "back"}))
+			names := make([]string, 0, len(list.Items))
+			for i := range list.Items {
+				names = append(names, list.Items[i].Name)
+			}
+			require.Contains(t, names, "item-a")
+			require.Contains(t, names, "item-t")
+			require.Regexp(t, `(?m)^back +first +Completed `, s.must("restore", "get"))
+			require.Contains(t, s.must("restore", "describe", "back", "--details"), "- "+restoredTo+"/item-a(created)\n")
+			require.Contains(t, s.must("restore", "logs", "back"), `msg="restore started"`)
+			require.Equal(t, []string{
+				"restore-back-itemoperations.json.gz", "restore-back-logs.gz", "restore-back-resource-list.json.gz", "restore-back-results.gz",
+			}, s.files("restores/back"))
+			require.Contains(t, s.must("version"), "Server: dev")
+
+			out = s.must("backup", "delete", "first", "--confirm", "--wait")
+			require.Contains(t, out, `Backup "first" deleted.`)
+			require.Empty(t, s.files("backups/first"))
+			require.Empty(t, s.files("restores/back"))
+			var restores velerov1.RestoreList
+			require.NoError(t, s.client.List(t.Context(), &restores, client.InNamespace(s.namespace)))
+			require.Empty(t, restores.Items)
+			require.NoError(t, server.stop())
+		})
+	}
+}

@@ -1,0 +1,232 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cleat-dev/cleat/examples/controlplane"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller"
+)
+
+// shared is the control plane of this package's tests, binary the program under test.
+var (
+	shared    controlplane.Shared
+	buildOnce sync.Once
+	binary    string
+	errBuild  error
+	binaryDir string
+)
+
+func TestMain(m *testing.M) {
+	code := shared.Main(m)
+	if binaryDir != "" {
+		_ = os.RemoveAll(binaryDir)
+	}
+	os.Exit(code)
+}
+
+// cleat is the path of the program, built once.
+func cleat(t *testing.T) string {
+	t.Helper()
+	buildOnce.Do(func() {
+		if binaryDir, errBuild = os.MkdirTemp("", "cleat-test-*"); errBuild != nil {
+			return
+		}
+		binary = filepath.Join(binaryDir, "cleat")
+		var out []byte
+		if out, errBuild = exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); errBuild != nil {
+			errBuild = fmt.Errorf("%w: %s", errBuild, out)
+		}
+	})
+	require.NoError(t, errBuild)
+	return binary
+}
+
+// site is an installation of its own: a namespace, a location, a bucket.
+type site struct {
+	t          *testing.T
+	cluster    *controlplane.Cluster
+	client     client.Client
+	namespace  string
+	bucketDir  string // where the objects are files
+	kubeconfig string
+	args       []string // more flags for the server
+}
+
+// newSite installs the definitions and makes a namespace with a default location on S3, or on files.
+func newSite(t *testing.T, provider string) *site {
+	t.Helper()
+	program := cleat(t)
+	cluster := shared.Get(t)
+	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
+	require.NoError(t, err)
+	scheme, err := controller.Scheme()
+	require.NoError(t, err)
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	install := exec.CommandContext(t.Context(), program, "install", "--crds-only", "--kubeconfig", cluster.Kubeconfig)
+	out, err := install.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "cleat-"}}
+	require.NoError(t, c.Create(t.Context(), namespace))
+	s := &site{t: t, cluster: cluster, client: c, namespace: namespace.Name, kubeconfig: cluster.Kubeconfig}
+	location := &velerov1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "default"},
+		Spec:       velerov1.BackupStorageLocationSpec{Provider: provider, Default: true},
+	}
+	bucket := cluster.NewBucket(t, "cleat")
+	switch provider {
+	case "cleat.dev/s3":
+		s.bucketDir = filepath.Join(cluster.S3.Dir, bucket)
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cloud-credentials"},
+			StringData: map[string]string{"cloud": fmt.Sprintf("[default]\naws_access_key_id=%s\naws_secret_access_key=%s\n", cluster.S3.AccessKey, cluster.S3.SecretKey)},
+		}
+		require.NoError(t, c.Create(t.Context(), secret))
+		location.Spec.Credential = &velerov1.SecretKeySelector{Name: secret.Name, Key: "cloud"}
+		location.Spec.Config = map[string]string{"region": cluster.S3.Region, "s3Url": cluster.S3.Endpoint, "s3ForcePathStyle": "true"}
+	case "cleat.dev/file":
+		root := t.TempDir()
+		s.bucketDir = filepath.Join(root, bucket)
+		require.NoError(t, os.Mkdir(s.bucketDir, 0o755))
+		location.Spec.Config = map[string]string{"path": root}
+	}
+	location.Spec.ObjectStorage = &velerov1.ObjectStorageLocation{Bucket: bucket}
+	require.NoError(t, c.Create(t.Context(), location))
+	return s
+}
+
+// run executes one command and returns what it prints.
+func (s *site) run(args ...string) (stdout, stderr string, err error) {
+	s.t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(s.t.Context(), cleat(s.t), append(args, "--kubeconfig", s.kubeconfig, "--namespace", s.namespace)...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// must executes one command that works.
+func (s *site) must(args ...string) string {
+	s.t.Helper()
+	out, errs, err := s.run(args...)
+	require.NoError(s.t, err, "cleat %s\n%s%s", strings.Join(args, " "), out, errs)
+	return out
+}
+
+// server is a running server process.
+type server struct {
+	site *site
+	cmd  *exec.Cmd
+	log  *logBuffer
+	done chan error
+}
+
+// serve starts a server. It is killed at the end of the test unless it has ended.
+func (s *site) serve(args ...string) *server {
+	s.t.Helper()
+	v := &server{site: s, log: &logBuffer{}, done: make(chan error, 1)}
+	base := []string{"server", "--kubeconfig", s.kubeconfig, "--namespace", s.namespace, "--metrics-address", "0",
+		"--profiler-address", "", "--scratch-dir", s.t.TempDir(), "--plugin-dir", filepath.Join(s.t.TempDir(), "none"),
+		"--shutdown-grace-period", "1s", "--log-level", "debug"}
+	v.cmd = exec.Command(cleat(s.t), append(append(base, s.args...), args...)...)
+	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
+	require.NoError(s.t, v.cmd.Start())
+	go func() { v.done <- v.cmd.Wait() }()
+	s.t.Cleanup(func() {
+		v.kill()
+		if s.t.Failed() {
+			s.t.Logf("log of the server:\n%s", v.log.tail())
+		}
+	})
+	return v
+}
+
+// available waits until the server has found the location usable.
+func (s *site) available() {
+	s.t.Helper()
+	s.eventually("the location is available", func(ctx context.Context) (bool, error) {
+		var location velerov1.BackupStorageLocation
+		err := s.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "default"}, &location)
+		return location.Status.Phase == velerov1.BackupStorageLocationPhaseAvailable, err
+	})
+}
+
+// kill is kill -9. It does nothing to a server that has ended.
+func (v *server) kill() {
+	_ = v.cmd.Process.Kill()
+	v.wait()
+}
+
+func (v *server) wait() error {
+	err := <-v.done
+	v.done <- err
+	return err
+}
+
+// stop is what Kubernetes does first.
+func (v *server) stop() error {
+	v.site.t.Helper()
+	require.NoError(v.site.t, v.cmd.Process.Signal(syscall.SIGTERM))
+	return v.wait()
+}
+
+// eventually asks until the answer is yes. An error is an answer for now.
+func (s *site) eventually(what string, ask func(ctx context.Context) (bool, error)) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
+	defer cancel()
+	var last error
+	for {
+		ok, err := ask(ctx)
+		if ok && err == nil {
+			return
+		}
+		last = err
+		select {
+		case <-ctx.Done():
+			require.Fail(s.t, "not in time: "+what, "last error: %v", last)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// logBuffer keeps what a process writes.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *logBuffer) tail() string {
+	text := l.String()
+	return text[max(0, len(text)-8<<10):]
+}

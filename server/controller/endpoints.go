@@ -1,0 +1,96 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/cleat-dev/cleat/server/config"
+)
+
+// endpoints serve /metrics, /healthz and /readyz on one address and /debug/pprof on another. The
+// server is ready once its cache has been filled.
+type endpoints struct {
+	metrics, profiler string
+	gatherer          prometheus.Gatherer
+	cache             cache.Cache
+	ready             atomic.Bool
+	log               hclog.Logger
+}
+
+func newEndpoints(o config.Options, gatherer prometheus.Gatherer, cache cache.Cache, log hclog.Logger) *endpoints {
+	return &endpoints{metrics: o.MetricsAddress, profiler: o.ProfilerAddress, gatherer: gatherer, cache: cache, log: log.Named("endpoints")}
+}
+
+// Start serves until ctx ends. That the metrics cannot be served is an error; a profiler that
+// cannot be reached is not worth one.
+func (e *endpoints) Start(ctx context.Context) error {
+	if e.profiler != "" {
+		if listener, err := listen(ctx, e.profiler); err != nil {
+			e.log.Warn("no profiler, see --profiler-address", "error", err)
+		} else {
+			go func() {
+				if err := serve(ctx, listener, profiles()); err != nil {
+					e.log.Warn("the profiler ended", "error", err)
+				}
+			}()
+		}
+	}
+	go func() { e.ready.Store(e.cache.WaitForCacheSync(ctx)) }()
+	if e.metrics == "" || e.metrics == "0" {
+		return nil
+	}
+	listener, err := listen(ctx, e.metrics)
+	if err != nil {
+		return fmt.Errorf("serve metrics, see --metrics-address: %w", err)
+	}
+	e.log.Debug("serving metrics", "address", listener.Addr().String())
+	return serve(ctx, listener, e.handler())
+}
+
+func (e *endpoints) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(e.gatherer, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !e.ready.Load() {
+			http.Error(w, "the cache is being filled", http.StatusServiceUnavailable)
+		}
+	})
+	return mux
+}
+
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	return new(net.ListenConfig).Listen(ctx, "tcp", address)
+}
+
+// serve answers requests until ctx ends.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
