@@ -49,8 +49,8 @@ func start(t *testing.T, binary string, args []string, configure func(*plugin.Cl
 		Cmd:              exec.Command(binary, args...),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Logger:           hclog.NewNullLogger(),
-		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: t.TempDir()}, // a plugin that is killed leaves its socket
 	}
+	config.Cmd.Env = []string{"TMPDIR=" + t.TempDir()} // a plugin that is killed leaves its socket there
 	configure(config)
 	client := plugin.NewClient(config)
 	t.Cleanup(client.Kill)
