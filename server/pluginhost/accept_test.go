@@ -105,13 +105,7 @@ func testDiesBetweenCalls(t *testing.T) {
 	require.NoError(t, syscall.Kill(before, syscall.SIGKILL))
 	requireGone(t, before)
 	require.NotEqual(t, before, storeProcess(t, store))
-	inits := 0
-	for _, line := range h.journalLines() {
-		if line == "Init bucket=vault" {
-			inits++
-		}
-	}
-	require.Equal(t, 2, inits, "Init is repeated with the configuration of the location")
+	require.Equal(t, 2, h.journalCount("Init bucket=vault"), "Init is repeated with the configuration of the location")
 }
 
 func testDiesInALoop(t *testing.T) {
@@ -187,7 +181,7 @@ func testDiesWhileOthersCall(t *testing.T) {
 		}()
 	}
 	require.Eventually(t, func() bool {
-		return strings.Count(strings.Join(h.journalLines(), "\n"), "hanging") == cap(outcome)
+		return h.journalCount("hanging") == cap(outcome)
 	}, time.Minute, time.Millisecond)
 	pid := processOf(t, action)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -195,7 +189,7 @@ func testDiesWhileOthersCall(t *testing.T) {
 		require.ErrorAs(t, <-outcome, new(*DiedError))
 	}
 	require.NotEqual(t, pid, processOf(t, action), "one new process for all")
-	require.Equal(t, 2, strings.Count(strings.Join(h.journalLines(), "\n"), "start"))
+	require.Equal(t, 2, h.journalCount("start"))
 }
 
 // requireGolden compares, up to "..." where want ends in that.

@@ -19,6 +19,9 @@ import (
 // that escaped its process group can make this last.
 const drainTime = 500 * time.Millisecond
 
+// maxHandshake is the longest handshake line, in bytes; with a certificate in it, it has about 1 KiB.
+const maxHandshake = 16 << 10
+
 // child is an operating system process with its pipes: go-plugin's runner. It is our own for four reasons: the
 // process leads a group that ends with it, its stderr survives any content, its end is told with its exit
 // status even when a grandchild still holds the pipes, and what it writes to stdout after the handshake is read.
@@ -146,7 +149,9 @@ func (c *child) readStdout(stdout io.Reader) {
 		}
 		first = false
 		c.spoke.Store(true)
-		_, _ = c.toStdout.Write(append(line[:len(line):len(line)], '\n'))
+		// go-plugin reads no longer lines than this one's limit, and then never again.
+		line = line[:min(len(line), maxHandshake):min(len(line), maxHandshake)]
+		_, _ = c.toStdout.Write(append(line, '\n'))
 		_ = c.toStdout.Close()
 	})
 	_ = c.toStdout.Close()

@@ -18,25 +18,25 @@ func killProcessGroup(process *os.Process) {
 // pipeIsEmpty tells whether nothing waits to be read.
 func pipeIsEmpty(pipe *os.File) bool { return poll(pipe)&unix.POLLIN == 0 }
 
-// hungUp tells whether the other side of a connection is gone.
+// hungUp tells whether the other side of a connection is gone, or our side closed.
 func hungUp(conn net.Conn) bool {
 	file, ok := conn.(syscall.Conn)
-	return ok && poll(file)&(unix.POLLHUP|unix.POLLERR) != 0
+	return ok && poll(file)&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0
 }
 
-// poll gives what the kernel says of a file now; nothing if it cannot be asked.
+// poll gives what the kernel says of a file now; a closed one is POLLNVAL.
 func poll(file syscall.Conn) int16 {
 	raw, err := file.SyscallConn()
 	if err != nil {
-		return 0
+		return unix.POLLNVAL
 	}
 	asked := []unix.PollFd{{Events: unix.POLLIN}}
 	err = raw.Control(func(fd uintptr) {
 		asked[0].Fd = int32(fd)
-		_, err = unix.Poll(asked, 0)
+		_, _ = unix.Poll(asked, 0)
 	})
 	if err != nil {
-		return 0
+		return unix.POLLNVAL
 	}
 	return asked[0].Revents
 }

@@ -34,6 +34,9 @@ func eachLine(r io.Reader, progress *atomic.Int64, handle func(line []byte)) {
 			var rest int
 			rest, err = discardLine(reader)
 			size += rest
+			if err == nil {
+				rest-- // the line end
+			}
 			line = fmt.Appendf(head, "... (%d more bytes)", rest)
 		}
 		line = bytes.TrimRight(line, "\r\n")

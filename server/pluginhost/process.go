@@ -76,6 +76,7 @@ func startProcess(ctx context.Context, l launch) (*process, error) {
 		SyncStderr:       output,
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(p.dial),
+			grpc.WithIdleTimeout(0), // a connection that is closed is a sign
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
@@ -180,21 +181,27 @@ func (p *process) died(name, during string) *DiedError {
 	return &DiedError{Plugin: name, Command: p.path, During: during, ExitStatus: exit, Stderr: p.tail.last()}
 }
 
-// ended tells whether the process is gone. Its connection breaks a moment before the server hears of its end; a
-// call in that moment would fail without having reached anybody.
+// ended tells whether the process has ended.
 func (p *process) ended() bool {
 	select {
 	case <-p.child.exited:
 		return true
 	default:
-	}
-	wire := p.wire.Load()
-	if wire == nil || !hungUp(*wire) {
 		return false
 	}
-	if !p.child.endsWithin(endTime) {
-		p.killFor("it closed its connection")
+}
+
+// gone is ended for those who want to call. The connection breaks a moment before the server hears of the end; a
+// call in that moment would fail without having reached anybody.
+func (p *process) gone(ctx context.Context) bool {
+	if p.ended() {
+		return true
 	}
+	wire := p.wire.Load()
+	if wire == nil || !hungUp(*wire) || !p.child.endsWithin(endTime) && p.answers(ctx) {
+		return false
+	}
+	p.killFor("its connection broke")
 	return true
 }
 

@@ -96,7 +96,7 @@ func (s *supervisor) acquire(ctx context.Context, plugin string, c call) (*run, 
 func (s *supervisor) currentOrStart() (*run, *start, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current != nil && !s.current.ended() {
+	if s.current != nil && !s.current.gone(s.running.life) {
 		return s.current, nil, nil
 	}
 	if s.current != nil {

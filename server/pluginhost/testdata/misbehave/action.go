@@ -57,6 +57,7 @@ func (a *action) Execute(ctx context.Context, input *backupitemaction.ExecuteInp
 		time.Sleep(time.Hour)
 	case "freeze":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		time.Sleep(time.Hour)
 	case "wait":
 		journal("waiting")
 		<-ctx.Done()

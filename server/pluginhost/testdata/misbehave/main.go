@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -16,6 +17,7 @@ import (
 
 func main() {
 	journal("start")
+	journal("args " + strings.Join(os.Args[1:], " "))
 	if misbehaveAtStart(filepath.Base(os.Args[0])) {
 		return
 	}

@@ -1,0 +1,241 @@
+package pluginhost
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/framework"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+)
+
+func TestABadPluginIsQuarantinedAndTheOthersServe(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		want string // the reason; a prefix when it ends in "..."
+	}{
+		"exits":             {`plugin /plugins/exits died during start: exit status 3; last on stderr: cannot read /etc/plugin.yaml: no such file or directory`},
+		"panics":            {`plugin /plugins/panics died during start: exit status 2; last on stderr: panic: no configuration | goroutine 1 [running]: | main.misbehaveAtStart(...`},
+		"hangs":             {`start plugin /plugins/hangs: it did not offer its services within 2s; a plugin prints one handshake line to stdout and serves gRPC`},
+		"prints-usage":      {`start plugin /plugins/prints-usage: wrong handshake: Unrecognized remote plugin message: usage: prints-usage [FILE]; it ended with exit status 0`},
+		"prints-for-ever":   {`start plugin /plugins/prints-for-ever: wrong handshake: ...`},
+		"other-protocol":    {`start plugin /plugins/other-protocol: wrong handshake: incompatible API version with plugin. Plugin version: 7, Client versions: [2]; it ended with signal: killed`},
+		"listens-elsewhere": {`start plugin /plugins/listens-elsewhere: wrong handshake: address "192.0.2.1:80" in its handshake is not on this machine, a plugin listens on 127.0.0.1 or a unix socket; it ended with signal: killed`},
+		"list-fails":        {`rpc error: code = Unknown desc = the list is locked`},
+		"list-dies":         {`plugin /plugins/list-dies died during ListPlugins: exit status 9...`},
+		"text":              {`start plugin /plugins/text: not an executable for linux/amd64: fork/exec /plugins/text: exec format error`},
+		"script":            {`start plugin /plugins/script: fork/exec /plugins/script: no such file or directory`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := pluginDir(t, "zz/behave")
+			switch name {
+			case "text":
+				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("just text\n"), 0o755))
+			case "script":
+				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/no/such/interpreter\n"), 0o755))
+			default:
+				binary, err := buildMisbehave()
+				require.NoError(t, err)
+				require.NoError(t, os.Link(binary, filepath.Join(dir, name)))
+			}
+			h := newTestHost(t, dir, func(c *Config) {
+				if name == "hangs" {
+					c.Deadlines.Start = 2 * time.Second
+				}
+			})
+			bad := h.Entries()[0]
+			requireGolden(t, test.want, strings.ReplaceAll(bad.Quarantined, dir, "/plugins"))
+			require.Equal(t, filepath.Join(dir, name), bad.Command)
+			require.False(t, bad.Usable())
+			_, err := execute(t.Context(), h.behave(t), "nothing")
+			require.NoError(t, err, "the other plugin works")
+		})
+	}
+}
+
+func TestEntriesShowWhatABinaryOffersAndWhatIsNotUsed(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, "lists-nonsense", "lists-nothing")
+	h := newTestHost(t, dir, nil)
+	nonsense, nothing := filepath.Join(dir, "lists-nonsense"), filepath.Join(dir, "lists-nothing")
+	require.Equal(t, []Entry{
+		{Kind: "BackupItemAction", Name: "example.io/fine", Version: 1, Command: nonsense},
+		{
+			Kind: "BackupItemAction", Name: "example.io/fine", Command: nonsense,
+			Quarantined: "BackupItemAction example.io/fine is offered twice: by " + nonsense + ", which is used, and by " + nonsense,
+		},
+		{
+			Kind: "BackupItemAction", Name: "noslash", Command: nonsense,
+			Quarantined: `plugin name "noslash" must be "domain/name", like "example.io/stamp"`,
+		},
+		{
+			Kind: "RestoreItemAction", Name: "Not A Domain/x", Command: nonsense,
+			Quarantined: h.Entries()[3].Quarantined,
+		},
+		{Kind: "FromTheFuture", Name: "example.io/fine", Command: nonsense, Note: `this server does not know the kind "FromTheFuture"`},
+		{Kind: "DeleteItemAction", Name: "example.io/fine", Command: nonsense, Note: `this server does not know the kind "DeleteItemAction"`},
+		{Command: nothing, Note: "it lists no plugins"},
+	}, h.Entries())
+	require.Contains(t, h.Entries()[3].Quarantined, `must start with a DNS subdomain`)
+	session := h.Session(hclog.NewNullLogger())
+	defer session.Close()
+	require.Len(t, session.BackupItemActions(), 1)
+	require.Empty(t, session.RestoreItemActions())
+}
+
+func TestOfTwoBinariesWithOneNameTheFirstIsUsed(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "a/behave", "b/behave"), nil)
+	for i, entry := range h.Entries() {
+		if i < 3 {
+			require.Empty(t, entry.Quarantined)
+			require.Equal(t, filepath.Join(h.dir, "a/behave"), entry.Command)
+			continue
+		}
+		require.Equal(t, entry.Kind+" "+entry.Name+" is offered twice: by /plugins/a/behave, which is used, and by /plugins/b/behave",
+			strings.ReplaceAll(entry.Quarantined, h.dir, "/plugins"))
+	}
+	require.Len(t, h.Entries(), 6)
+}
+
+func TestPluginsGetTheServersArgumentsAndAnAllowedEnvironment(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
+		c.Args = []string{"--log-level=debug", "--features=EnableCSI"}
+	})
+	require.Equal(t, []string{"start", "args --log-level=debug --features=EnableCSI"}, h.journalLines())
+
+	passed := pluginEnvironment([]string{
+		"PATH=/bin", "VELERO_NAMESPACE=velero", "AWS_SHARED_CREDENTIALS_FILE=/c/cloud", "DATABASE_PASSWORD=secret",
+		"https_proxy=http://proxy:3128", "KUBERNETES_SERVICE_HOST=10.0.0.1", "LD_LIBRARY_PATH=/plugins", "=C:=odd", "PATHOLOGY=x",
+	}, []string{"EXTRA=1"})
+	require.Equal(t, []string{
+		"PATH=/bin", "VELERO_NAMESPACE=velero", "AWS_SHARED_CREDENTIALS_FILE=/c/cloud",
+		"https_proxy=http://proxy:3128", "KUBERNETES_SERVICE_HOST=10.0.0.1", "LD_LIBRARY_PATH=/plugins", "EXTRA=1",
+	}, passed)
+}
+
+func TestFindBinariesWalksInOrderAndSaysWhatItLeavesOut(t *testing.T) {
+	t.Parallel()
+	dir, outside := t.TempDir(), t.TempDir()
+	write := func(path string, mode os.FileMode) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte("x"), mode))
+	}
+	write(filepath.Join(dir, "b"), 0o755)
+	write(filepath.Join(dir, "a", "z"), 0o755)
+	write(filepath.Join(dir, "a", "b", "c"), 0o100)
+	write(filepath.Join(dir, "a.txt"), 0o644)
+	write(filepath.Join(dir, "windows.exe"), 0o644)
+	write(filepath.Join(outside, "linked"), 0o755)
+	write(filepath.Join(outside, "folder", "deep"), 0o755)
+	for from, to := range map[string]string{
+		"link": filepath.Join(outside, "linked"), "folder": filepath.Join(outside, "folder"),
+		"round": dir, "again": filepath.Join(dir, "a", "z"), "broken": "nowhere",
+	} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, from)))
+	}
+	var log lines
+	found := findBinaries(dir, log.logger())
+	for i, path := range found {
+		found[i] = strings.TrimPrefix(path, dir+"/")
+	}
+	require.Equal(t, []string{"a/b/c", "a/z", "b", "folder/deep", "link", "windows.exe"}, found)
+	for _, reason := range []string{"is not executable, its mode is -rw-r--r--", "it is the same file as " + dir, "follow the link"} {
+		require.Contains(t, log.String(), reason)
+	}
+
+	require.Empty(t, findBinaries(filepath.Join(dir, "missing"), log.logger()))
+	require.Contains(t, log.String(), "there is no plugin directory")
+}
+
+// builtIn is an action that tells by whom it was called.
+type builtIn struct{ log hclog.Logger }
+
+func (b builtIn) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{}, nil
+}
+
+func (b builtIn) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+	b.log.Info("built in at work", "item", input.Item.GetName())
+	if input.Item.GetAnnotations()["do"] == "panic" {
+		panic("handler boom")
+	}
+	return biav1.NewExecuteOutput(input.Item), nil
+}
+
+func builtIns(names ...string) []framework.Registration {
+	var regs []framework.Registration
+	for _, name := range names {
+		regs = append(regs, biav1.Register(name, func(log hclog.Logger) (biav1.BackupItemAction, error) { return builtIn{log}, nil }))
+	}
+	return regs
+}
+
+func names(actions []backupitemaction.Action) []string {
+	var all []string
+	for _, action := range actions {
+		all = append(all, action.Name())
+	}
+	return all
+}
+
+func TestActionsRunBuiltInsFirstThenBinariesInOrder(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "a/lists-nonsense", "b/behave"), func(c *Config) {
+		c.BuiltIns = builtIns("cleat.dev/second", "cleat.dev/first", "example.io/behave")
+	})
+	var log lines
+	session := h.Session(log.logger())
+	defer session.Close()
+	actions := session.BackupItemActions()
+	require.Equal(t, []string{"cleat.dev/first", "cleat.dev/second", "example.io/behave", "example.io/fine"}, names(actions))
+
+	_, err := execute(t.Context(), actions[0], "nothing")
+	require.NoError(t, err)
+	require.Contains(t, log.String(), "built in at work")
+	_, err = execute(t.Context(), actions[2], "pid")
+	require.NoError(t, err, "the built-in has the name, not the binary")
+	_, err = execute(t.Context(), actions[0], "panic")
+	require.EqualError(t, err, "BackupItemAction(cleat.dev/first): plugin panicked: handler boom")
+}
+
+func TestIsolatedBuiltInsRunInAProcessOfTheServersBinary(t *testing.T) {
+	t.Parallel()
+	self, err := buildMisbehave()
+	require.NoError(t, err)
+	h := newTestHost(t, "", func(c *Config) {
+		c.BuiltIns = builtIns("cleat.dev/first")
+		c.Isolate, c.Self, c.Args = true, self, []string{"--log-level=info"}
+	})
+	require.Equal(t, []string{"start", "args run-plugins --log-level=info"}, h.journalLines())
+	require.True(t, h.Entries()[0].BuiltIn)
+	require.NotEqual(t, os.Getpid(), processOf(t, h.behave(t)))
+}
+
+func TestWrongBuiltInsAreAnErrorOfNew(t *testing.T) {
+	t.Parallel()
+	_, err := New(t.Context(), Config{Log: hclog.NewNullLogger(), BuiltIns: []framework.Registration{
+		osv1.Register("noslash", func(hclog.Logger) (osv1.ObjectStore, error) { return nil, nil }),
+	}})
+	require.ErrorContains(t, err, `built-in plugins: register ObjectStore "noslash"`)
+}
+
+func TestNewEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, "hangs")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := New(ctx, Config{Log: hclog.NewNullLogger(), Dir: dir})
+	require.ErrorIs(t, err, context.Canceled)
+}

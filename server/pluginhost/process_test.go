@@ -1,0 +1,331 @@
+package pluginhost
+
+import (
+	"context"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/cleat-dev/cleat/versioning"
+)
+
+func TestOneProcessServesAllSessions(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), nil)
+	require.Equal(t, processOf(t, h.behave(t)), processOf(t, h.behave(t)))
+	require.Equal(t, 1, h.journalCount("start"), "started once: for the list and for the calls")
+}
+
+func TestAppliesToIsAskedOncePerSession(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), nil)
+	action := h.behave(t)
+	for range 3 {
+		selector, err := action.AppliesTo(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"configmaps"}, selector.IncludedResources)
+	}
+	require.Equal(t, 1, h.journalCount("AppliesTo"))
+	_, err := h.behave(t).AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, h.journalCount("AppliesTo"), "another session asks again")
+}
+
+func TestIdempotentCallsAreRepeatedOnceWhenThePluginDies(t *testing.T) {
+	t.Parallel()
+	marker := t.TempDir() + "/die"
+	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
+		c.Environment = append(c.Environment, "CLEAT_TEST_DIE_ONCE="+marker)
+	})
+	require.NoError(t, os.WriteFile(marker, nil, 0o600))
+	_, err := h.behave(t).AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, h.journalCount("AppliesTo"))
+
+	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", nil)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(marker, nil, 0o600))
+	_, err = store.ObjectExists(t.Context(), "b", "die once")
+	require.NoError(t, err)
+	require.Equal(t, 2, h.journalCount("ObjectExists die once"))
+
+	_, err = store.ObjectExists(t.Context(), "b", "exit")
+	require.ErrorAs(t, err, new(*DiedError))
+	require.Equal(t, 2, h.journalCount("ObjectExists exit"), "once more, not for ever")
+	require.ErrorAs(t, store.DeleteObject(t.Context(), "b", "exit"), new(*DiedError))
+}
+
+func TestWhatThePluginAnswersIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave", "garbage"), nil)
+	action := h.behave(t)
+	pid := processOf(t, action)
+	for what, want := range map[string]string{
+		"fail":        "BackupItemAction(example.io/behave): no such volume",
+		"panic":       "BackupItemAction(example.io/behave): plugin panicked: handler boom",
+		"unavailable": "BackupItemAction(example.io/behave): storage array is rebooting",
+	} {
+		_, err := execute(t.Context(), action, what)
+		require.EqualError(t, err, want)
+	}
+	_, err := execute(t.Context(), action, "rename")
+	require.ErrorIs(t, err, versioning.ErrInvalidReply)
+	require.Equal(t, pid, processOf(t, action), "none of that is a reason to restart")
+
+	session := h.Session(hclog.NewNullLogger())
+	defer session.Close()
+	garbage := actionNamed(t, session, "example.io/garbage")
+	_, err = execute(t.Context(), garbage, "nothing")
+	require.ErrorContains(t, err, "BackupItemAction(example.io/garbage): ")
+	require.ErrorContains(t, err, "unmarshal")
+	_, err = garbage.AppliesTo(t.Context())
+	require.Error(t, err)
+}
+
+func TestMessagesOfMoreThan4MiBPassBothWays(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), nil)
+	action := h.behave(t)
+	annotations, err := execute(t.Context(), action, "grow")
+	require.NoError(t, err)
+	require.Len(t, annotations["padding"], 5<<20)
+
+	item := strings.Replace(string(itemDoing("nothing")), `"metadata"`, `"data":{"k":"`+strings.Repeat("d", 5<<20)+`"},"metadata"`, 1)
+	result, err := action.Execute(t.Context(), []byte(item), backupJSON)
+	require.NoError(t, err)
+	require.JSONEq(t, item, string(result.Item))
+}
+
+func TestCancellationReachesThePlugin(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), nil)
+	action := h.behave(t)
+	pid := processOf(t, action)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := execute(ctx, action, "wait")
+		ended <- err
+	}()
+	h.requireInJournal(t, "waiting")
+	cancel()
+	err := <-ended
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorAs(t, err, new(*DiedError))
+	h.requireInJournal(t, "cancelled")
+	require.Equal(t, pid, processOf(t, action))
+}
+
+func TestAPluginThatHangsIsReplaced(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"hang", "freeze"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
+				c.Deadlines = Deadlines{Execute: time.Second, Probe: time.Second, Stop: 100 * time.Millisecond}
+			})
+			action := h.behave(t)
+			pid := processOf(t, action)
+			_, err := execute(t.Context(), action, what)
+			require.Equal(t, "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) did not answer Execute within 1s", h.golden(err))
+			require.ErrorAs(t, err, new(*OverdueError))
+			require.NotEqual(t, pid, processOf(t, action), "the next call has another process")
+			requireGone(t, pid)
+		})
+	}
+}
+
+func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
+		c.Deadlines = Deadlines{Execute: 2 * time.Second, Probe: time.Minute}
+	})
+	action := h.behave(t)
+	pid := processOf(t, action)
+	hanging := make(chan error)
+	go func() {
+		_, err := execute(t.Context(), action, "hang")
+		hanging <- err
+	}()
+	h.requireInJournal(t, "hanging")
+	other := h.sources[0].supervisor
+	r, err := other.acquire(t.Context(), "example.io/behave", call{name: "Progress"}) // a long call of somebody else
+	require.NoError(t, err)
+	require.ErrorAs(t, <-hanging, new(*OverdueError))
+	require.NotEqual(t, pid, processOf(t, action), "new calls get a new process")
+	require.NoError(t, syscall.Kill(pid, 0), "the old one lives for as long as somebody uses it")
+	other.release(r, false)
+	requireGone(t, pid)
+}
+
+func TestStreamsAreBoundedByTheTimeThePluginKeepsUsWaiting(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
+		c.Deadlines = Deadlines{Idle: time.Second, Stop: 100 * time.Millisecond}
+	})
+	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"bucket": "b"})
+	require.NoError(t, err)
+	pid := storeProcess(t, store)
+	_, err = func() (int64, error) {
+		reader, err := store.GetObject(t.Context(), "b", "hang")
+		if err != nil {
+			return 0, err
+		}
+		defer func() { _ = reader.Close() }()
+		return readAll(reader)
+	}()
+	require.Equal(t, "ObjectStore(example.io/store): plugin example.io/store (/plugins/behave) did not answer GetObject within 1s", h.golden(err))
+	requireGone(t, pid)
+
+	err = store.PutObject(t.Context(), "b", "hang", strings.NewReader(strings.Repeat("c", 1<<20)))
+	require.ErrorAs(t, err, new(*OverdueError))
+
+	slow := &slowReader{t: t, pauses: 2, pause: 1500 * time.Millisecond}
+	require.NoError(t, store.PutObject(t.Context(), "b", "k", slow), "the time that the host takes does not count")
+}
+
+// slowReader is a source that takes its time, longer than the plugin may.
+type slowReader struct {
+	t      *testing.T
+	pauses int
+	pause  time.Duration
+}
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	if r.pauses == 0 {
+		return 0, io.EOF
+	}
+	r.pauses--
+	select {
+	case <-time.After(r.pause):
+	case <-r.t.Context().Done():
+	}
+	return copy(p, "content"), nil
+}
+
+func TestWhatAPluginForksDiesWithIt(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), nil)
+	action := h.behave(t)
+	annotations, err := execute(t.Context(), action, "fork")
+	require.NoError(t, err)
+	child, err := strconv.Atoi(annotations["child"])
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(child, 0))
+	_, err = execute(t.Context(), action, "exit")
+	require.ErrorAs(t, err, new(*DiedError), "also when the child holds its pipes open")
+	require.Eventually(t, func() bool { return dead(child) }, time.Minute, time.Millisecond)
+	_, err = execute(t.Context(), action, "nothing")
+	require.NoError(t, err)
+}
+
+// dead tells whether a process is gone, or a zombie that its new parent has not looked at yet.
+func dead(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}
+
+func TestCloseLeavesNoProcess(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), nil)
+	action := h.behave(t)
+	pid := processOf(t, action)
+	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", nil)
+	require.NoError(t, err)
+	storePid := storeProcess(t, store)
+	inFlight := make(chan error)
+	go func() {
+		_, err := execute(t.Context(), action, "hang")
+		inFlight <- err
+	}()
+	h.requireInJournal(t, "hanging")
+	h.Close()
+	require.True(t, dead(pid))
+	require.True(t, dead(storePid))
+	require.ErrorContains(t, <-inFlight, "stopped by the server")
+	_, err = execute(t.Context(), action, "nothing")
+	require.ErrorContains(t, err, "the plugin host is closed")
+}
+
+func TestAnIdleProcessIsStoppedAndStartedAgain(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) { c.Clock, c.IdleAfter = clock, time.Minute })
+	session := h.Session(hclog.NewNullLogger())
+	action := actionNamed(t, session, "example.io/behave")
+	first := processOf(t, action)
+	clock.Step(time.Hour)
+	require.Equal(t, first, processOf(t, action), "a session keeps its processes")
+	session.Close()
+	clock.Step(59 * time.Second)
+	require.False(t, dead(first))
+	clock.Step(2 * time.Second)
+	requireGone(t, first)
+	require.NotEqual(t, first, processOf(t, h.behave(t)))
+	require.NotContains(t, h.log.String(), "died", "that is no failure")
+}
+
+func TestPluginLinesGoToTheServersLogAndToThoseOfTheSessions(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), nil)
+	var mine, idle lines
+	session := h.Session(mine.logger())
+	other := h.Session(idle.logger())
+	_, err := execute(t.Context(), actionNamed(t, session, "example.io/behave"), "log")
+	require.NoError(t, err)
+	session.Close()
+	other.Close()
+	for _, line := range []string{
+		`[INFO]  looking at item: cmd=` + h.dir + `/behave pluginName=behave`,
+		`item=settings`, `size=12`, `plugin=example.io/behave`,
+		"[DEBUG] a line that is no JSON",
+		`[DEBUG] {"@message": 7, "@level": ["odd"]}`,
+	} {
+		require.Contains(t, mine.String(), line)
+		require.Contains(t, h.log.String(), line)
+	}
+	require.NotContains(t, mine.String(), "not at this level")
+	require.Empty(t, idle.String(), "a session that has not called gets nothing")
+
+	before := mine.String()
+	_, err = execute(t.Context(), h.behave(t), "log")
+	require.NoError(t, err)
+	require.Equal(t, before, mine.String(), "nothing after Close")
+}
+
+func TestNoOutputBlocksAPlugin(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"flood", "long line", "print"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			h := newTestHost(t, pluginDir(t, "behave"), nil)
+			session := h.Session(hclog.NewNullLogger())
+			defer session.Close()
+			action := actionNamed(t, session, "example.io/behave")
+			var calls sync.WaitGroup
+			for range 2 {
+				calls.Go(func() {
+					_, err := execute(t.Context(), action, what)
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			calls.Wait()
+			session.Close()
+			if what == "long line" {
+				require.Contains(t, h.log.String(), "lll... (139264 more bytes)")
+				require.Contains(t, h.log.String(), "after the long line")
+			}
+		})
+	}
+}
