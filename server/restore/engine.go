@@ -114,7 +114,7 @@ type engine struct {
 	done, total int
 	fresh       map[schema.GroupResource]bool // custom resources that were defined by this restore
 	provisioned map[string]bool               // persistent volumes that claims get anew
-	reported    map[string]bool               // namespaces whose failure is in the results
+	reported    map[string]bool               // what is in the results already
 	operations  []Operation
 }
 
@@ -351,13 +351,21 @@ func (e *engine) tellProgress() {
 
 // namespaceFailed reports a namespace that cannot be restored into, once.
 func (e *engine) namespaceFailed(name string, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.reported[name] {
-		e.reported[name] = true
+	if e.firstReport("namespace " + name) {
 		e.log.Error("namespace cannot be restored into", "namespace", name, "error", err)
 		e.results.OperationError(fmt.Sprintf("error restoring namespace %s: %v", name, err))
 	}
+}
+
+// firstReport says whether something is to be reported that others may come upon too.
+func (e *engine) firstReport(what string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reported[what] {
+		return false
+	}
+	e.reported[what] = true
+	return true
 }
 
 func (e *engine) addFresh(gr schema.GroupResource) {

@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -192,20 +193,18 @@ func unionOfMaps(first, second map[string]string) map[string]string {
 	return union
 }
 
-// portTaken says whether a service was refused for ports that are allocated already, which the server says
-// before it says that the service exists.
-func portTaken(err error, kind string) bool {
-	if kind != "Service" {
+// allocated says whether a service was refused for a port or an address that is allocated already, which
+// the server says before it says that the service exists.
+func allocated(err error, kind string) bool {
+	var status apierrors.APIStatus
+	if kind != "Service" || !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // api.do returns it bare
-	if !ok || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
-		return false
-	}
-	for _, cause := range status.Status().Details.Causes {
-		if !strings.Contains(cause.Message, "provided port is already allocated") {
+	causes := status.Status().Details.Causes
+	for _, cause := range causes {
+		if !strings.Contains(cause.Message, "provided port is already allocated") && !strings.Contains(cause.Message, "provided IP is already allocated") {
 			return false
 		}
 	}
-	return true
+	return len(causes) > 0
 }

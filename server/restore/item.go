@@ -86,6 +86,9 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 		return r.restoreNamespace(ctx)
 	}
 	if err := r.decode(); err != nil {
+		if !e.firstReport(entry.Path()) {
+			return false, nil
+		}
 		return false, r.fail(fmt.Errorf("error decoding %q: %w", entry.Path(), err))
 	}
 	if r.completed() {
@@ -252,7 +255,7 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, st
 		return err
 	case errors.Is(err, errExists):
 		return r.meetExisting(ctx, to, own)
-	case portTaken(err, r.obj.Kind) && r.isThere(ctx, to):
+	case allocated(err, r.obj.Kind) && r.isThere(ctx, to):
 		return r.meetExisting(ctx, to, own)
 	default:
 		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
