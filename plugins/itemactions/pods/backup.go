@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -32,7 +33,7 @@ func (a *backup) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.E
 	if err != nil {
 		return nil, err
 	}
-	items := append(class, claims...)
+	items := slices.Concat(class, claims)
 	if len(items) == 0 {
 		return nil, nil
 	}

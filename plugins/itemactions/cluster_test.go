@@ -1,0 +1,196 @@
+package itemactions_test
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/cleat-dev/cleat/examples/controlplane"
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/plugins/itemactions"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+var plane controlplane.Shared
+
+func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
+
+// world is a namespace in a real cluster, and the actions connected to that cluster.
+type world struct {
+	*testing.T
+	objects dynamic.Interface
+	ns      string
+	restore func(name string, item *unstructured.Unstructured) *restoreitemaction.Result
+	backup  func(name string, item *unstructured.Unstructured) *backupitemaction.Result
+}
+
+func newWorld(t *testing.T, namespace string) *world {
+	t.Helper()
+	kubeconfig := plane.Get(t).Kubeconfig
+	configure := func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", kubeconfig) }
+	config, err := configure()
+	require.NoError(t, err)
+	objects, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	conn := serve(t, itemactions.WithConfig(configure))
+	w := &world{
+		T: t, objects: objects, ns: namespace,
+		restore: func(name string, item *unstructured.Unstructured) *restoreitemaction.Result {
+			result, err := restoreitemaction.NewV1(conn, name).Execute(t.Context(), restoreitemaction.Input{
+				Item: encode(t, item), ItemFromBackup: encode(t, item), Restore: []byte(`{}`),
+			})
+			require.NoError(t, err)
+			return result
+		},
+		backup: func(name string, item *unstructured.Unstructured) *backupitemaction.Result {
+			result, err := backupitemaction.NewV1(conn, name).Execute(t.Context(), encode(t, item), []byte(`{"metadata":{"name":"b"}}`))
+			require.NoError(t, err)
+			return result
+		},
+	}
+	w.create("namespaces", "", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+namespace+`"}}`)
+	return w
+}
+
+func encode(t *testing.T, item *unstructured.Unstructured) []byte {
+	t.Helper()
+	text, err := json.Marshal(item.Object)
+	require.NoError(t, err)
+	return text
+}
+
+// of is where objects of a resource, "jobs.v1.batch" or "pods", are in the world's namespace or in none.
+func (w *world) of(resource, namespace string) dynamic.ResourceInterface {
+	gvr, _ := schema.ParseResourceArg(resource)
+	if gvr == nil {
+		gvr = &schema.GroupVersionResource{Version: "v1", Resource: resource}
+	}
+	if namespace == "" {
+		return w.objects.Resource(*gvr)
+	}
+	return w.objects.Resource(*gvr).Namespace(namespace)
+}
+
+func (w *world) create(resource, namespace, text string) *unstructured.Unstructured {
+	w.Helper()
+	item := &unstructured.Unstructured{}
+	require.NoError(w, item.UnmarshalJSON([]byte(text)))
+	created, err := w.of(resource, namespace).Create(w.Context(), item, metav1.CreateOptions{FieldManager: "author"})
+	require.NoError(w, err)
+	return created
+}
+
+// again deletes an object and creates what an action made of it. What every restore takes off is taken off first.
+func (w *world) again(resource, action string, item *unstructured.Unstructured) *unstructured.Unstructured {
+	w.Helper()
+	for _, name := range []string{"uid", "resourceVersion", "creationTimestamp", "generation"} {
+		unstructured.RemoveNestedField(item.Object, "metadata", name)
+	}
+	delete(item.Object, "status")
+	now, background := int64(0), metav1.DeletePropagationBackground
+	require.NoError(w, w.of(resource, w.ns).Delete(w.Context(), item.GetName(),
+		metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background}))
+	restored := &unstructured.Unstructured{}
+	require.NoError(w, restored.UnmarshalJSON(w.restore(action, item).Item))
+	restored.SetManagedFields(nil)
+	created, err := w.of(resource, w.ns).Create(w.Context(), restored, metav1.CreateOptions{})
+	require.NoError(w, err)
+	return created
+}
+
+func TestARealServiceAccountBringsItsClusterRoles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "actions-account")
+	account := w.create("serviceaccounts", w.ns, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web"}}`)
+	w.create("clusterrolebindings.v1.rbac.authorization.k8s.io", "", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding",
+		"metadata":{"name":"actions-account"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},
+		"subjects":[{"kind":"ServiceAccount","name":"web","namespace":"actions-account"}]}`)
+	require.Equal(t, []framework.ResourceIdentifier{
+		{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings", Name: "actions-account"},
+		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "view"},
+	}, w.backup("velero.io/service-account", account).AdditionalItems)
+}
+
+func TestATokenIsSkippedWhereItsAccountIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "actions-token")
+	token := func(name string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+			"metadata": map[string]any{"namespace": w.ns, "name": name},
+		}}
+	}
+	w.create("serviceaccounts", w.ns, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web"}}`)
+	require.True(t, w.restore("velero.io/secret", token("web-token-x7k2p")).SkipRestore)
+	require.False(t, w.restore("velero.io/secret", token("ada-token-x7k2p")).SkipRestore)
+}
+
+func TestTheAPIServerTakesARestoredJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "actions-job")
+	const jobs = "jobs.v1.batch"
+	job := w.create(jobs, w.ns, `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"once"},"spec":{"suspend":true,
+		"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}}`)
+	before := job.GetUID()
+	restored := w.again(jobs, "velero.io/job", job)
+	uid, _, err := unstructured.NestedString(restored.Object, "spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid")
+	require.NoError(t, err)
+	require.Equal(t, string(restored.GetUID()), uid)
+	require.NotEqual(t, string(before), uid)
+}
+
+// The rules about node ports rest on what the API server says who owns them.
+func TestAChosenNodePortComesBackAndAnAssignedOneDoesNot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "actions-service")
+	service := w.create("services", w.ns, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web"},"spec":{
+		"type":"LoadBalancer","externalTrafficPolicy":"Local","ports":[
+			{"name":"chosen","port":80,"nodePort":31234},{"name":"assigned","port":81}]}}`)
+	ports, _, err := unstructured.NestedSlice(service.Object, "spec", "ports")
+	require.NoError(t, err)
+	require.NotZero(t, ports[1].(map[string]any)["nodePort"], "the API server assigns one")
+	require.NotZero(t, service.Object["spec"].(map[string]any)["healthCheckNodePort"])
+
+	var made struct {
+		Spec struct {
+			ClusterIP           string `json:"clusterIP"`
+			HealthCheckNodePort int    `json:"healthCheckNodePort"`
+			Ports               []struct {
+				NodePort int `json:"nodePort"`
+			} `json:"ports"`
+		} `json:"spec"`
+	}
+	require.NoError(t, json.Unmarshal(w.restore("velero.io/service", service).Item, &made))
+	require.Empty(t, made.Spec.ClusterIP)
+	require.Zero(t, made.Spec.HealthCheckNodePort)
+	require.Equal(t, 31234, made.Spec.Ports[0].NodePort)
+	require.Zero(t, made.Spec.Ports[1].NodePort)
+
+	restored := w.again("services", "velero.io/service", service)
+	ports, _, err = unstructured.NestedSlice(restored.Object, "spec", "ports")
+	require.NoError(t, err)
+	require.EqualValues(t, 31234, ports[0].(map[string]any)["nodePort"])
+}
+
+func TestTheAPIServerTakesARestoredPod(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "actions-pod")
+	w.create("serviceaccounts", w.ns, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web"}}`)
+	pod := w.create("pods", w.ns, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"serviceAccountName":"web",
+		"priorityClassName":"system-node-critical","nodeName":"gone","containers":[{"name":"a","image":"a"}]}}`)
+	require.Contains(t, w.restore("velero.io/pod", pod).AdditionalItems,
+		framework.ResourceIdentifier{Group: "scheduling.k8s.io", Resource: "priorityclasses", Name: "system-node-critical"})
+	restored := w.again("pods", "velero.io/pod", pod)
+	node, _, err := unstructured.NestedString(restored.Object, "spec", "nodeName")
+	require.NoError(t, err)
+	require.Empty(t, node)
+}

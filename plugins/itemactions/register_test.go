@@ -1,0 +1,99 @@
+package itemactions_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+	"k8s.io/client-go/rest"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/plugins/itemactions"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+// serve puts all actions on a gRPC connection, as a host has them.
+func serve(t *testing.T, opts ...itemactions.Option) *grpc.ClientConn {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
+	server := grpc.NewServer()
+	require.NoError(t, framework.RegisterAll(server, hclog.NewNullLogger(), itemactions.Register(opts...)...))
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	conn, err := grpc.NewClient("passthrough:itemactions", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return listener.Dial() }))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	return conn
+}
+
+func TestAllActionsHaveVelerosNamesAndOrder(t *testing.T) {
+	t.Parallel()
+	names := map[string][]string{}
+	for _, registration := range itemactions.Register() {
+		names[registration.Kind()] = append(names[registration.Kind()], registration.Name())
+	}
+	require.Equal(t, map[string][]string{
+		"BackupItemAction": {"velero.io/pod", "velero.io/pv", "velero.io/service-account"},
+		"RestoreItemAction": {
+			"velero.io/add-pvc-from-pod", "velero.io/admission-webhook-configuration", "velero.io/apiservice",
+			"velero.io/cluster-role-bindings", "velero.io/crd-preserve-fields", "velero.io/job", "velero.io/pod",
+			"velero.io/pvc", "velero.io/role-bindings", "velero.io/secret", "velero.io/service", "velero.io/service-account",
+		},
+	}, names)
+	for _, sorted := range names {
+		require.True(t, slices.IsSorted(sorted), "a plugin's list is sorted, so another order here would not be the real one")
+	}
+}
+
+// No action may want everything: each item that an action sees has to be decoded.
+func TestEachActionNamesItsResourcesAndNoneNeedsTheClusterForThat(t *testing.T) {
+	t.Parallel()
+	conn := serve(t, itemactions.WithConfig(func() (*rest.Config, error) { return nil, errors.New("there is no cluster") }))
+	for _, registration := range itemactions.Register() {
+		var selector framework.ResourceSelector
+		var err error
+		if registration.Kind() == "BackupItemAction" {
+			selector, err = backupitemaction.NewV1(conn, registration.Name()).AppliesTo(t.Context())
+		} else {
+			selector, err = restoreitemaction.NewV1(conn, registration.Name()).AppliesTo(t.Context())
+		}
+		require.NoError(t, err)
+		require.NotEmpty(t, selector.IncludedResources, registration.Name())
+	}
+}
+
+func TestWithoutAClusterTheErrorSaysSo(t *testing.T) {
+	t.Parallel()
+	conn := serve(t, itemactions.WithConfig(func() (*rest.Config, error) { return nil, errors.New("no kubeconfig here") }))
+	_, err := backupitemaction.NewV1(conn, "velero.io/service-account").Execute(t.Context(),
+		[]byte(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web","namespace":"shop"}}`), []byte(`{}`))
+	require.EqualError(t, err, "BackupItemAction(velero.io/service-account): which cluster roles a service account has: "+
+		"how to reach the cluster: no kubeconfig here")
+	item := []byte(`{"apiVersion":"v1","kind":"Secret","type":"kubernetes.io/service-account-token","metadata":{"name":"web-token-x7k2p","namespace":"shop"}}`)
+	_, err = restoreitemaction.NewV1(conn, "velero.io/secret").Execute(t.Context(), restoreitemaction.Input{
+		Item: item, ItemFromBackup: item, Restore: []byte(`{}`),
+	})
+	require.EqualError(t, err, "RestoreItemAction(velero.io/secret): whether service account shop/web exists: "+
+		"how to reach the cluster: no kubeconfig here")
+}
+
+// What an action does not change is the same bytes afterwards, whatever is in it.
+func TestAnUntouchedItemKeepsItsBytes(t *testing.T) {
+	t.Parallel()
+	conn := serve(t)
+	item := []byte(`{"kind":"Secret","type":"Opaque" , "apiVersion":"v1","metadata":{"name":"web","namespace":"shop"},"data":{"a":"PD4m"},"x":1.50}`)
+	result, err := restoreitemaction.NewV1(conn, "velero.io/secret").Execute(t.Context(), restoreitemaction.Input{
+		Item: item, ItemFromBackup: item, Restore: []byte(`{}`),
+	})
+	require.NoError(t, err)
+	require.Equal(t, string(item), string(result.Item))
+}
