@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,6 +29,18 @@ func (f *clusterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file; empty for $KUBECONFIG, ~/.kube/config, or the cluster that it runs in")
 	flags.StringVar(&f.kubecontext, "kubecontext", "", "context of the kubeconfig file; empty for its current one")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the server; empty for $VELERO_NAMESPACE, the client's configuration file, or "+defaultNamespace)
+}
+
+// parse reads the flags among the server's arguments and skips all others.
+func (f *clusterFlags) parse(args []string) error {
+	flags := pflag.NewFlagSet("run-plugins", pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.SetOutput(io.Discard)
+	f.add(flags)
+	if err := flags.Parse(args); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return fmt.Errorf("read the server's flags: %w", err)
+	}
+	return nil
 }
 
 // restConfig is how to reach the API server.

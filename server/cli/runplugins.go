@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/framework"
-	"github.com/cleat-dev/cleat/plugins"
 )
 
 // runPluginsCommand serves the built-in plugins as a plugin process. The server starts it.
@@ -14,6 +13,12 @@ func (a *App) runPluginsCommand() *cobra.Command {
 		Short:              "Serve the built-in plugins as a plugin process",
 		Hidden:             true,
 		DisableFlagParsing: true, // it is given the server's flags
-		Run:                func(*cobra.Command, []string) { framework.Serve(plugins.All()...) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := a.cluster.parse(args); err != nil {
+				return err
+			}
+			framework.Serve(a.builtIns()...)
+			return nil
+		},
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/plugins"
+	"github.com/cleat-dev/cleat/plugins/itemactions"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller"
 )
@@ -47,12 +49,17 @@ func (a *App) serverCommand() *cobra.Command {
 			}
 			return controller.Serve(cmd.Context(), controller.ServerConfig{
 				REST: rest, Namespace: namespace, Options: options, Version: a.Version,
-				BuiltIns: plugins.All(), Self: self, PluginArgs: a.pluginArgs(), Log: log,
+				BuiltIns: a.builtIns(), Self: self, PluginArgs: a.pluginArgs(), Log: log,
 			})
 		},
 	}
 	options.AddFlags(cmd.Flags())
 	return cmd
+}
+
+// builtIns are the built-in plugins, which ask the cluster that the flags name.
+func (a *App) builtIns() []framework.Registration {
+	return plugins.All(itemactions.WithConfig(a.cluster.restConfig))
 }
 
 // pluginArgs is what plugins are given: the server's own arguments without its name.
