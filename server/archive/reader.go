@@ -203,7 +203,7 @@ func (a *Archive) Close() error {
 
 // unpack fills spool and index from the tar.gz in r.
 func (a *Archive) unpack(ctx context.Context, r io.Reader, limits Limits) error {
-	source := &source{ctx: ctx, r: r}
+	source := &packed{ctx: ctx, r: r}
 	buffered := bufio.NewReaderSize(source, 256<<10)
 	switch head, err := buffered.Peek(2); {
 	case source.err != nil:

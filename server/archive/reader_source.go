@@ -11,16 +11,16 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// source counts the compressed bytes and remembers what the stream itself said, so that a broken
+// packed counts the compressed bytes and remembers what the stream itself said, so that a broken
 // connection is not taken for a broken archive.
-type source struct {
+type packed struct {
 	ctx  context.Context
 	r    io.Reader
 	read int64
 	err  error
 }
 
-func (s *source) Read(p []byte) (int, error) {
+func (s *packed) Read(p []byte) (int, error) {
 	if err := context.Cause(s.ctx); err != nil {
 		s.err = err
 		return 0, err
@@ -34,7 +34,7 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 // explain says in the words of an operator what an error of gzip or tar means.
-func (s *source) explain(err error, where string) error {
+func (s *packed) explain(err error, where string) error {
 	var invalid flate.CorruptInputError
 	var internal flate.InternalError
 	switch {
@@ -59,7 +59,7 @@ func (s *source) explain(err error, where string) error {
 // meter counts the unpacked bytes and stops when there are too many of them.
 type meter struct {
 	r      io.Reader
-	source *source
+	source *packed
 	limits Limits
 	read   int64
 }
@@ -67,12 +67,12 @@ type meter struct {
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	m.read += int64(n)
-	switch packed := m.source.read; {
+	switch {
 	case m.read > m.limits.TotalBytes:
 		return 0, fmt.Errorf("%w: more than %d bytes unpacked", ErrLimit, m.limits.TotalBytes)
-	case m.read > m.limits.RatioFloor && m.read/m.limits.Ratio > packed:
+	case m.read > m.limits.RatioFloor && m.read/m.limits.Ratio > m.source.read:
 		return 0, fmt.Errorf("%w: %d bytes unpacked from %d, more than %d times as many: this looks like a decompression bomb",
-			ErrLimit, m.read, packed, m.limits.Ratio)
+			ErrLimit, m.read, m.source.read, m.limits.Ratio)
 	}
 	return n, err
 }

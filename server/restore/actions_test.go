@@ -37,10 +37,10 @@ func TestActionsSeeTheItemInTurn(t *testing.T) {
 	var inputs []restoreitemaction.Input
 	first := &fakeAction{name: "a/first", applies: framework.ResourceSelector{IncludedResources: []string{"cm"}, IncludedNamespaces: []string{target}}, execute: func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
 		inputs = append(inputs, in)
-		return mutate(in, func(o obj) { o["data"] = obj{"first": "1"}; o["metadata"].(obj)["labels"] = obj{"now": "labelled"} }) //nolint:forcetypeassert // test
+		return mutate(in, func(o obj) { o["data"] = obj{"first": "1"}; o["metadata"].(obj)["labels"] = obj{"now": "labelled"} })
 	}}
 	second := &fakeAction{name: "a/second", applies: framework.ResourceSelector{LabelSelector: "now=labelled"}, execute: func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
-		return mutate(in, func(o obj) { o["data"].(obj)["second"] = "2" }) //nolint:forcetypeassert // test
+		return mutate(in, func(o obj) { o["data"].(obj)["second"] = "2" })
 	}}
 	never := &fakeAction{name: "a/never", applies: framework.ResourceSelector{IncludedNamespaces: []string{ns}}} // the namespace of the backup
 	csi := &fakeAction{name: "velero.io/csi-thing"}

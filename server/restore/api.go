@@ -21,6 +21,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"github.com/cleat-dev/cleat/server/discovery"
 )
 
 // ErrUnreachable ends a restore whose API server did not answer for Options.OutageTimeout.
@@ -101,39 +103,64 @@ func newAPI(config *rest.Config, log hclog.Logger, budget time.Duration) (*api, 
 // do sends a call. An error is a *apierrors.StatusError if the server gave it, wraps ErrUnreachable if there
 // is no server, or is that of ctx.
 func (a *api) do(ctx context.Context, c call) (reply, error) {
-	var began time.Time // of the retries
 	var out reply
+	var err error
+	out.repeated, err = a.persist(ctx, c, func() (after time.Duration, err error) {
+		out.body, after, err = a.try(ctx, c)
+		return after, err
+	})
+	return out, err
+}
+
+// persist tries until it succeeds, fails for good or has taken too long. repeated says that a try which
+// failed may have got through all the same.
+func (a *api) persist(ctx context.Context, c call, try func() (after time.Duration, err error)) (repeated bool, err error) {
+	var began time.Time // of the retries
 	pause := firstPause
-	for try := 1; ; try++ {
-		body, after, err := a.try(ctx, c)
+	for n := 1; ; n++ {
+		after, err := try()
 		if err == nil {
-			out.body = body
-			return out, nil
+			return repeated, nil
 		}
 		if ctx.Err() != nil {
-			return out, context.Cause(ctx)
+			return repeated, context.Cause(ctx)
 		}
-		again, unsure := a.worthAnother(c, err, try)
+		again, unsure := a.worthAnother(c, err, n)
 		if !again || unsure && c.once {
-			return out, err
+			return repeated, err
 		}
-		out.repeated = out.repeated || unsure
+		repeated = repeated || unsure
 		if began.IsZero() {
 			began = time.Now()
 		}
-		if time.Since(began) > a.budget || a.lost() {
-			if a.lost() {
-				err = fmt.Errorf("%w for %s: %w", ErrUnreachable, a.budget, err)
-			}
-			return out, err
+		if a.lost() {
+			return repeated, fmt.Errorf("%w for %s: %w", ErrUnreachable, a.budget, err)
 		}
-		wait := max(after, pause/2+rand.N(pause/2+1))
-		a.log.Debug("trying again", "method", c.method, "path", c.path, "try", try, "pause", wait, "error", err)
-		if err := sleep(ctx, min(wait, a.budget)); err != nil {
-			return out, err
+		if time.Since(began) > a.budget {
+			return repeated, err
+		}
+		wait := min(max(after, pause/2+rand.N(pause/2+1)), a.budget)
+		a.log.Debug("trying again", "method", c.method, "path", c.path, "try", n, "pause", wait, "error", err)
+		if err := sleep(ctx, wait); err != nil {
+			return repeated, err
 		}
 		pause = min(2*pause, lastPause)
 	}
+}
+
+// discover asks a discovery helper, which does not try again by itself.
+func (a *api) discover(ctx context.Context, ask func(context.Context) (*discovery.Snapshot, error)) (snapshot *discovery.Snapshot, err error) {
+	_, err = a.persist(ctx, call{method: http.MethodGet, path: "discovery"}, func() (time.Duration, error) {
+		snapshot, err = ask(ctx)
+		var status *apierrors.StatusError
+		if err == nil || errors.As(err, &status) {
+			a.answered()
+		} else {
+			a.failed()
+		}
+		return 0, err
+	})
+	return snapshot, err
 }
 
 // try sends a call once. after is how long the server asks to wait.
@@ -192,7 +219,8 @@ func (a *api) worthAnother(c call, err error, try int) (again, unsure bool) {
 	if !errors.As(err, &status) {
 		// The connection failed. Only where none was made nothing can have got through.
 		var op *net.OpError
-		return true, !(errors.As(err, &op) && op.Op == "dial")
+		dialled := !errors.As(err, &op) || op.Op != "dial"
+		return true, dialled
 	}
 	switch code := status.ErrStatus.Code; {
 	case code == http.StatusTooManyRequests:

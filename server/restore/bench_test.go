@@ -106,7 +106,7 @@ func BenchmarkRestore(b *testing.B) {
 		for i, one := range things {
 			var o obj
 			require.NoError(b, json.Unmarshal(one.body, &o))
-			meta := o["metadata"].(obj) //nolint:forcetypeassert // made above
+			meta := o["metadata"].(obj)
 			for _, key := range []string{"uid", "resourceVersion", "managedFields", "creationTimestamp"} {
 				delete(meta, key)
 			}

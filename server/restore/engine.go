@@ -153,7 +153,7 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) (err error) {
 		e.log.Warn(warning)
 		e.results.OperationWarning(warning)
 	}
-	snapshot, err := deps.Discovery.Snapshot(ctx)
+	snapshot, err := e.api.discover(ctx, deps.Discovery.Snapshot)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) erro
 	if list, _ := e.tracker.resourceList(); !changed(list) {
 		return nil
 	}
-	snapshot, err := helper.Refresh(ctx)
+	snapshot, err := e.api.discover(ctx, helper.Refresh)
 	if err != nil {
 		e.log.Warn("discovery after the restore of custom resource definitions failed", "error", err)
 		e.results.OperationWarning(fmt.Sprintf("after the restore of custom resource definitions: %v", err))

@@ -34,11 +34,11 @@ func (r *itemRun) meetExisting(ctx context.Context, to target, own ownership) er
 		return nil
 	}
 	r.claim.exists = true
-	live, err := comparable(body)
+	live, err := comparison(body)
 	if err != nil {
 		return r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
 	}
-	wanted, err := comparable(r.obj.encode())
+	wanted, err := comparison(r.obj.encode())
 	if err != nil {
 		return r.fail(fmt.Errorf("decode %s as it is in the backup: %w", r.id, err))
 	}
@@ -69,9 +69,9 @@ func (r *itemRun) meetExisting(ctx context.Context, to target, own ownership) er
 	return fatalOnly(ctx)
 }
 
-// comparable decodes an object and drops what does not count when two are compared: metadata of one
+// comparison decodes an object and drops what does not count when two are compared: metadata of one
 // creation, status, and who owns which fields.
-func comparable(raw []byte) (*unstructured.Unstructured, error) {
+func comparison(raw []byte) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(raw, &o.Object); err != nil {
 		return nil, err

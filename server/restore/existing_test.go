@@ -127,10 +127,10 @@ func TestAllocated(t *testing.T) {
 	require.False(t, allocated(errors.New("provided port is already allocated"), "Service"))
 }
 
-func TestComparableDropsWhatBelongsToOneCreation(t *testing.T) {
+func TestComparisonDropsWhatBelongsToOneCreation(t *testing.T) {
 	t.Parallel()
 	parse := func(text string) obj {
-		o, err := comparable([]byte(text))
+		o, err := comparison([]byte(text))
 		require.NoError(t, err)
 		return o.Object
 	}
@@ -140,7 +140,7 @@ func TestComparableDropsWhatBelongsToOneCreation(t *testing.T) {
 	require.NotEqual(t,
 		parse(`{"metadata":{},"spec":{"n":9007199254740993}}`),
 		parse(`{"metadata":{},"spec":{"n":9007199254740992}}`))
-	_, err := comparable([]byte(`{"metadata":[]}`))
+	_, err := comparison([]byte(`{"metadata":[]}`))
 	require.Error(t, err)
 }
 

@@ -1,7 +1,9 @@
 package restore
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,7 +56,7 @@ func in(gr, apiVersion, kind, namespace, name string, extra obj) thing {
 	object := obj{"apiVersion": apiVersion, "kind": kind, "metadata": meta}
 	for key, value := range extra {
 		if key == "metadata" {
-			for k, v := range value.(obj) { //nolint:forcetypeassert // a literal of the test
+			for k, v := range value.(obj) {
 				meta[k] = v
 			}
 			continue
@@ -82,16 +84,25 @@ func namespaceThing(name string, extra obj) thing {
 
 func labelled(labels obj) obj { return obj{"metadata": obj{"labels": labels}} }
 
-// pack writes things into an archive and opens it.
+// pack writes things into an archive, as any version of any server may have written it, and opens it.
 func pack(t testing.TB, things ...thing) *archive.Archive {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := archive.NewWriter(&out, time.Unix(0, 0))
-	require.NoError(t, err)
+	zip := gzip.NewWriter(&out)
+	w := tar.NewWriter(zip)
+	entry := func(path string, body []byte) {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: path, Mode: 0o755, Size: int64(len(body)), Typeflag: tar.TypeReg}))
+		_, err := w.Write(body)
+		require.NoError(t, err)
+	}
+	entry("metadata/version", []byte("1.1.0\n"))
 	for _, one := range things {
-		require.NoError(t, w.Item(schema.ParseGroupResource(one.gr), one.version, true, one.namespace, one.name, one.body))
+		gr := schema.ParseGroupResource(one.gr)
+		entry(archive.ItemPath(gr, "", one.namespace, one.name), one.body)
+		entry(archive.ItemPath(gr, one.version+"-preferredversion", one.namespace, one.name), one.body)
 	}
 	require.NoError(t, w.Close())
+	require.NoError(t, zip.Close())
 	a, err := archive.Open(t.Context(), &out, t.TempDir(), archive.Limits{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })

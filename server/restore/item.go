@@ -261,6 +261,7 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, st
 		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 	}
 	r.claim.action, r.claim.exists, r.claim.name = actionCreated, true, made.Metadata.Name
+	r.log.Info("created")
 	return r.complete(ctx, to, made, own, status)
 }
 

@@ -177,7 +177,7 @@ func TestStatusIsRestoredWhereAskedFor(t *testing.T) {
 	with, without := widgetCRD(group, "widgets", "Widget"), widgetCRD(group, "gadgets", "Gadget")
 	var crd obj
 	require.NoError(t, json.Unmarshal(without.body, &crd))
-	delete(dig(crd, "spec", "versions").([]any)[0].(obj), "subresources") //nolint:forcetypeassert // made above
+	delete(dig(crd, "spec", "versions").([]any)[0].(obj), "subresources")
 	without.body, _ = json.Marshal(crd)
 	custom := func(plural, kind, name, annotation string) thing {
 		extra := obj{"spec": obj{"a": 1}, "status": obj{"phase": "Done"}}
@@ -229,7 +229,7 @@ func TestGeneratedNamesAreListed(t *testing.T) {
 	ns := unique(t, "gen")
 	action := &fakeAction{name: "a/b", execute: func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
 		return mutate(in, func(o obj) {
-			meta := o["metadata"].(obj) //nolint:forcetypeassert // test
+			meta := o["metadata"].(obj)
 			delete(meta, "name")
 			meta["generateName"] = "made-"
 		})

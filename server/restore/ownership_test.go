@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,6 +48,13 @@ func TestFieldOwnershipComesBack(t *testing.T) {
 		"replicas": 0, "selector": obj{"matchLabels": obj{"x": "y"}},
 		"template": obj{"metadata": obj{"labels": obj{"x": "y"}}, "spec": obj{"containers": []obj{{"name": "c", "image": "i"}}}},
 	}}
+	group := unique(t, "g") + ".example.com"
+	widgets := "widgets." + group
+	c.create(widgetCRD(group, "widgets", "Widget"), "test")
+	require.Eventually(t, func() bool {
+		status, _ := c.call(http.MethodGet, "/apis/"+group+"/v1/widgets", "", nil)
+		return status == http.StatusOK
+	}, time.Minute, 50*time.Millisecond)
 	tests := []struct {
 		name   string
 		thing  func(ns string) thing
@@ -86,6 +94,13 @@ func TestFieldOwnershipComesBack(t *testing.T) {
 				return in("deployments.apps", "apps/v1", "Deployment", ns, "x", deployment)
 			},
 			make: func(one thing) { c.apply(one, "helm") },
+		},
+		{
+			name: "a custom resource that was applied", writes: 1,
+			thing: func(ns string) thing {
+				return in(widgets, group+"/v1", "Widget", ns, "x", obj{"spec": obj{"list": []obj{{"a": 1}, {"a": 1}}}})
+			},
+			make: func(one thing) { c.apply(one, "flux") },
 		},
 		{
 			name: "two managers", writes: 2,

@@ -143,6 +143,9 @@ func (s *selection) allowed(e archive.Entry) bool {
 	if e.Namespace != "" {
 		return mustHave(e.GroupResource) || s.namespaces.Match(e.Namespace)
 	}
+	if e.GroupResource == grNamespaces && !s.namespaces.Match(e.Name) {
+		return false
+	}
 	return s.spec.IncludeClusterResources == nil || *s.spec.IncludeClusterResources
 }
 
