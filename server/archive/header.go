@@ -3,8 +3,7 @@ package archive
 import (
 	"archive/tar"
 	"bytes"
-	"fmt"
-	"strings"
+	"slices"
 	"time"
 )
 
@@ -34,7 +33,10 @@ const (
 	prefixAt, prefixLen   = 345, 155
 )
 
-const mode = 0o755
+const (
+	mode     = 0o755
+	maxOctal = 1<<33 - 1 // what eleven octal digits can hold
+)
 
 func newHeader(modTime time.Time) *header {
 	h := &header{modTime: modTime.Truncate(time.Second)}
@@ -53,58 +55,48 @@ func newHeader(modTime time.Time) *header {
 }
 
 // bytes is the header of a file, valid until the next call.
-func (h *header) bytes(path string, size int64) ([]byte, error) {
+func (h *header) bytes(path []byte, size int) []byte {
 	prefix, name, ok := split(path)
-	if !ok || size >= 1<<33 || h.modTime.Unix() < 0 || h.modTime.Unix() >= 1<<33 {
-		return h.slow(path, size)
+	if !ok || uint64(size) > maxOctal || uint64(h.modTime.Unix()) > maxOctal {
+		return h.slow(string(path), size)
 	}
 	h.block = h.template
 	b, sum := &h.block, h.sum
 	copy(b[nameAt:nameAt+nameLen], name)
 	copy(b[prefixAt:prefixAt+prefixLen], prefix)
-	octal(b[sizeAt:sizeAt+sizeLen], size)
-	for _, c := range []byte(name) {
-		sum += int(c)
-	}
-	for _, c := range []byte(prefix) {
-		sum += int(c)
-	}
-	for _, c := range b[sizeAt : sizeAt+sizeLen] {
-		sum += int(c)
+	octal(b[sizeAt:sizeAt+sizeLen], int64(size))
+	for _, filled := range [][]byte{name, prefix, b[sizeAt : sizeAt+sizeLen]} {
+		for _, c := range filled {
+			sum += int(c)
+		}
 	}
 	octal(b[sumAt:sumAt+sumLen-1], int64(sum))
 	b[sumAt+sumLen-1] = ' '
-	return b[:], nil
+	return b[:]
 }
 
-func (h *header) slow(path string, size int64) ([]byte, error) {
+func (h *header) slow(path string, size int) []byte {
 	var b bytes.Buffer
-	if err := tar.NewWriter(&b).WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: path, Size: size, Mode: mode, ModTime: h.modTime,
-	}); err != nil {
-		return nil, fmt.Errorf("header of %s: %w", quotedPath(path), err)
-	}
-	return b.Bytes(), nil
+	// It fails for no path without NUL, which checkPart refuses, and a buffer takes everything.
+	_ = tar.NewWriter(&b).WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: path, Size: int64(size), Mode: mode, ModTime: h.modTime,
+	})
+	return b.Bytes()
 }
 
 // split cuts a path into the two fields that USTAR has for it, at a slash.
-func split(path string) (prefix, name string, ok bool) {
-	for i := range len(path) {
-		if path[i] == 0 || path[i] >= 0x80 {
-			return "", "", false
-		}
+func split(path []byte) (prefix, name []byte, ok bool) {
+	if slices.ContainsFunc(path, func(c byte) bool { return c >= 0x80 }) {
+		return nil, nil, false
 	}
 	if len(path) <= nameLen {
-		return "", path, true
-	}
-	if len(path) > prefixLen+1+nameLen {
-		return "", "", false
+		return nil, path, true
 	}
 	// The longest name that fits leaves the shortest prefix.
 	from := len(path) - nameLen - 1
-	cut := strings.IndexByte(path[from:], '/') + from
-	if cut < from || cut == 0 || cut > prefixLen || cut == len(path)-1 {
-		return "", "", false
+	cut := bytes.IndexByte(path[from:], '/') + from
+	if cut < from || cut == 0 || cut > prefixLen {
+		return nil, nil, false
 	}
 	return path[:cut], path[cut+1:], true
 }

@@ -2,47 +2,44 @@ package archive
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"runtime"
 	"sync"
 	"time"
 
-	"github.com/klauspost/pgzip"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// compressed blocks are this long before compression, and at most so many are in work.
-const (
-	gzipBlock  = 256 << 10
-	gzipBlocks = 4
-)
-
-// Writer writes an archive as a stream: nothing is kept but the blocks that are being compressed, a
-// few of 256 KiB each. It is safe for concurrent use.
+// Writer writes an archive as a stream: nothing is kept but the batches that are being compressed, of
+// 32 KiB or one object each. It is safe for concurrent use.
+//
+// Every object is stored twice, under a path with and one without version, as Velero does. The second
+// copy is not compressed again but written as a reference to the first.
 type Writer struct {
 	mu     sync.Mutex
-	gz     *pgzip.Writer
+	gz     *compressor
 	header *header
+	batch  *batch
 	path   []byte
-	err    error // the first error that broke the stream
+	first  []byte // header of the first entry of an object
+	closed bool
 }
 
 // NewWriter starts an archive on w with the entry that names the format. modTime becomes that of all
-// entries. The caller must call Close.
-func NewWriter(w io.Writer, modTime time.Time) (*Writer, error) {
-	a := &Writer{gz: pgzip.NewWriter(w), header: newHeader(modTime)}
-	if err := a.gz.SetConcurrency(gzipBlock, min(gzipBlocks, 1+runtime.GOMAXPROCS(0))); err != nil {
-		return nil, fmt.Errorf("set up compression: %w", err)
-	}
-	return a, a.entry([]byte(versionPath), []byte(FormatVersion+"\n"))
+// entries. The caller must call Close, whatever happens.
+func NewWriter(w io.Writer, modTime time.Time) *Writer {
+	a := &Writer{gz: newCompressor(w), header: newHeader(modTime)}
+	a.batch = a.gz.batch()
+	version := []byte(FormatVersion + "\n")
+	a.batch.put(a.header.bytes([]byte(versionPath), len(version)), nil, version)
+	return a
 }
 
 // Item writes one object: raw is its JSON, version the version of the API it is in. An object in the
 // version that the API server prefers gets two paths, with and without version; others only the
 // one with version. namespace is "" for a cluster-scoped object.
 //
-// An error about a name leaves the archive intact; after any other every call fails.
+// An error about a name leaves the archive intact; after any other every call fails. Errors of the
+// sink come late, with a later object or with Close.
 func (a *Writer) Item(gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte) error {
 	if err := errors.Join(checkPart("resource", gr.String()), checkPart("version", version), checkPart("object name", name)); err != nil {
 		return err
@@ -54,55 +51,55 @@ func (a *Writer) Item(gr schema.GroupResource, version string, preferred bool, n
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if preferred {
-		a.path = appendItemPath(a.path[:0], gr, "", namespace, name)
-		if err := a.entry(a.path, raw); err != nil {
-			return err
-		}
-		version += preferredSuffix
+	if a.closed {
+		return errors.New("the archive is closed")
 	}
-	a.path = appendItemPath(a.path[:0], gr, version, namespace, name)
-	return a.entry(a.path, raw)
+	if err := a.gz.failure(); err != nil {
+		return err
+	}
+	if !preferred {
+		a.path = appendItemPath(a.path[:0], gr, version, namespace, name)
+		a.entry(a.header.bytes(a.path, len(raw)), nil, raw)
+		return nil
+	}
+	a.path = appendItemPath(a.path[:0], gr, "", namespace, name)
+	a.first = append(a.first[:0], a.header.bytes(a.path, len(raw))...)
+	a.path = appendItemPath(a.path[:0], gr, version+preferredSuffix, namespace, name)
+	second := a.header.bytes(a.path, len(raw))
+	if len(second) == len(a.first) {
+		a.entry(a.first, second, raw)
+		return nil
+	}
+	// A path that only with the version is too long for a plain header.
+	a.entry(a.first, nil, raw)
+	a.entry(second, nil, raw)
+	return nil
 }
 
 // Close ends the archive. Without it the archive is truncated, which every reader notices.
 func (a *Writer) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.err == nil {
-		a.write(zeros[:]) // the end of a tar file: two empty blocks
+	if a.closed {
+		return errors.New("the archive is closed")
 	}
-	if err := a.gz.Close(); a.err == nil && err != nil {
-		a.err = fmt.Errorf("end the archive: %w", err)
-	}
-	err := a.err
-	if err == nil {
-		a.err = errors.New("the archive is closed")
-	}
-	return err
+	a.closed = true
+	a.gz.add(a.batch)
+	end := a.gz.batch()
+	end.put(nil, nil, zeros[:2*blockSize]) // a tar file ends with two empty blocks
+	a.gz.add(end)
+	return a.gz.close()
 }
 
-func (a *Writer) entry(path, body []byte) error {
-	if a.err != nil {
-		return a.err
+// entry adds an entry to the batch, and sends that on its way when it is full.
+func (a *Writer) entry(header, second, body []byte) {
+	size := len(header) + len(body) + padding(len(body))
+	if len(a.batch.plain) > 0 && len(a.batch.plain)+size > window {
+		a.gz.add(a.batch)
+		a.batch = a.gz.batch()
 	}
-	head, err := a.header.bytes(string(path), int64(len(body)))
-	if err != nil {
-		return err
-	}
-	a.write(head)
-	a.write(body)
-	a.write(zeros[:-len(body)&(blockSize-1)])
-	return a.err
+	a.batch.big = size > window
+	a.batch.put(header, second, body)
 }
 
 var zeros [2 * blockSize]byte
-
-func (a *Writer) write(b []byte) {
-	if a.err != nil || len(b) == 0 {
-		return
-	}
-	if _, err := a.gz.Write(b); err != nil {
-		a.err = fmt.Errorf("write the archive: %w", err)
-	}
-}

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -18,12 +20,15 @@ var when = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
 func entries(t *testing.T, archive []byte) (names []string, bodies map[string]string) {
 	t.Helper()
-	gz, err := gzip.NewReader(bytes.NewReader(archive))
+	gz, err := gzip.NewReader(bytes.NewReader(archive)) // which checks sum and length at the end
 	require.NoError(t, err)
 	bodies = map[string]string{}
 	for tr := tar.NewReader(gz); ; {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
+			rest, err := io.ReadAll(gz)
+			require.NoError(t, err)
+			require.Zero(t, len(rest), "nothing follows the end")
 			return names, bodies
 		}
 		require.NoError(t, err)
@@ -40,8 +45,7 @@ func entries(t *testing.T, archive []byte) (names []string, bodies map[string]st
 func TestWriterKeepsTheLayoutOfVelero(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w, err := NewWriter(&out, when)
-	require.NoError(t, err)
+	w := NewWriter(&out, when)
 	long := strings.Repeat("n", 253)
 	big := strings.Repeat("x", 1_000_000)
 	require.NoError(t, w.Item(schema.GroupResource{Resource: "pods"}, "v1", true, "shop", "db-0", []byte("pod")))
@@ -51,7 +55,8 @@ func TestWriterKeepsTheLayoutOfVelero(t *testing.T) {
 	require.NoError(t, w.Close())
 
 	names, bodies := entries(t, out.Bytes())
-	require.Equal(t, []string{
+	require.Equal(t, "metadata/version", names[0])
+	want := []string{
 		"metadata/version",
 		"resources/pods/namespaces/shop/db-0.json",
 		"resources/pods/v1-preferredversion/namespaces/shop/db-0.json",
@@ -60,7 +65,9 @@ func TestWriterKeepsTheLayoutOfVelero(t *testing.T) {
 		"resources/clusterroles.rbac.authorization.k8s.io/v1-preferredversion/cluster/system:a.json",
 		"resources/configmaps/namespaces/" + strings.Repeat("s", 63) + "/" + long + ".json",
 		"resources/configmaps/v1-preferredversion/namespaces/" + strings.Repeat("s", 63) + "/" + long + ".json",
-	}, names)
+	}
+	require.ElementsMatch(t, want, names)
+	names = want
 	require.Equal(t, "1.1.0\n", bodies["metadata/version"])
 	require.Equal(t, "pod", bodies[names[1]])
 	require.Equal(t, "pod", bodies[names[2]])
@@ -71,8 +78,7 @@ func TestWriterKeepsTheLayoutOfVelero(t *testing.T) {
 func TestWriterTakesPathsOfEveryLength(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w, err := NewWriter(&out, when)
-	require.NoError(t, err)
+	w := NewWriter(&out, when)
 	var want []string
 	for _, ns := range []string{"", "a", strings.Repeat("s", 40), strings.Repeat("s", 63)} {
 		for n := 1; n <= 253; n++ {
@@ -83,14 +89,13 @@ func TestWriterTakesPathsOfEveryLength(t *testing.T) {
 	}
 	require.NoError(t, w.Close())
 	names, _ := entries(t, out.Bytes())
-	require.Equal(t, want, names[1:])
+	require.ElementsMatch(t, want, names[1:])
 }
 
 func TestWriterRefusesNamesThatLeaveTheArchive(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w, err := NewWriter(&out, when)
-	require.NoError(t, err)
+	w := NewWriter(&out, when)
 	pods := schema.GroupResource{Resource: "pods"}
 	for _, bad := range []string{"", ".", "..", "../x", "a/b", "a\x00b"} {
 		require.ErrorContains(t, w.Item(pods, "v1", true, "shop", bad, nil), "object name")
@@ -116,8 +121,8 @@ func (f *failing) Write(p []byte) (int, error) {
 
 func TestWriterReportsAFailingSink(t *testing.T) {
 	t.Parallel()
-	w, err := NewWriter(&failing{left: 1000}, when)
-	require.NoError(t, err)
+	w := NewWriter(&failing{left: 1000}, when)
+	var err error
 	noise := make([]byte, 64<<10)
 	for i := range noise {
 		noise[i] = byte(i * i >> 3)
@@ -129,4 +134,70 @@ func TestWriterReportsAFailingSink(t *testing.T) {
 	}
 	require.ErrorContains(t, errors.Join(err, w.Close()), "disk full")
 	require.Error(t, w.Item(schema.GroupResource{Resource: "pods"}, "v1", true, "a", "b", nil))
+}
+
+func TestWriterTakesObjectsOfEverySize(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	w := NewWriter(&out, when)
+	noise := rand.NewChaCha8([32]byte{7})
+	gr := schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	want := map[string]string{"metadata/version": "1.1.0\n"}
+	// All around the sizes of blocks, of the window, and of what one reference can hold.
+	for _, about := range []int{0, 258, 512, 1024, 5000, window / 2, window - 1024, window - 512, window, 100_000} {
+		for size := max(0, about-4); size <= about+4; size++ {
+			for _, preferred := range []bool{true, false} {
+				body := make([]byte, size)
+				if size%2 == 0 {
+					_, _ = noise.Read(body)
+				}
+				name := fmt.Sprintf("n%d-%t", size, preferred)
+				require.NoError(t, w.Item(gr, "v1beta1", preferred, "ns", name, body))
+				dir := "v1beta1"
+				if preferred {
+					want[ItemPath(gr, "", "ns", name)] = string(body)
+					dir += "-preferredversion"
+				}
+				want[ItemPath(gr, dir, "ns", name)] = string(body)
+			}
+		}
+	}
+	require.NoError(t, w.Close())
+	names, bodies := entries(t, out.Bytes())
+	require.Len(t, names, len(want))
+	require.Equal(t, want, bodies)
+}
+
+// FuzzWriter proves that whatever is written comes out again, through the readers of the standard
+// library.
+func FuzzWriter(f *testing.F) {
+	f.Add("shop", "web", "v1", []byte(`{"a":1}`), uint16(3), uint16(40000))
+	f.Add("", "system:x", "v1alpha1", []byte("xyz"), uint16(30000), uint16(0))
+	f.Fuzz(func(t *testing.T, namespace, name, version string, body []byte, more, size uint16) {
+		var out bytes.Buffer
+		w := NewWriter(&out, when)
+		gr := schema.GroupResource{Resource: "pods"}
+		big := bytes.Repeat(append(body, 'x'), int(size)/(len(body)+1)+1)
+		want := map[string]string{versionPath: FormatVersion + "\n"}
+		for n := range int(more) % 40 {
+			for _, b := range [][]byte{body, big} {
+				full := fmt.Sprintf("%s%d-%d", name, n, len(b))
+				if w.Item(gr, version, n%5 != 4, namespace, full, b) != nil {
+					require.NoError(t, w.Close())
+					return // a name that is refused
+				}
+				if n%5 != 4 {
+					want[ItemPath(gr, "", namespace, full)] = string(b)
+					want[ItemPath(gr, version+"-preferredversion", namespace, full)] = string(b)
+				} else {
+					want[ItemPath(gr, version, namespace, full)] = string(b)
+				}
+			}
+		}
+		require.NoError(t, w.Close())
+		names, bodies := entries(t, out.Bytes())
+		require.Equal(t, versionPath, names[0])
+		require.Len(t, names, len(want))
+		require.Equal(t, want, bodies)
+	})
 }
