@@ -69,9 +69,11 @@ func normalise(o *unstructured.Unstructured) map[string]any {
 	// Status is what controllers observe, not what users wrote.
 	delete(u.Object, "status")
 
-	if u.GetKind() == "Service" {
+	switch u.GetKind() {
+	case "Service":
 		// Addresses and ports that the API server picked are picked again.
 		spec, _ := u.Object["spec"].(map[string]any)
+		delete(spec, "healthCheckNodePort")
 		if spec["clusterIP"] != "None" {
 			delete(spec, "clusterIP")
 			delete(spec, "clusterIPs")
@@ -81,6 +83,12 @@ func normalise(o *unstructured.Unstructured) map[string]any {
 			if port, ok := p.(map[string]any); ok {
 				delete(port, "nodePort")
 			}
+		}
+	case "Job":
+		// The API server selects a job's pods by the job's uid, which is new.
+		for _, label := range []string{"controller-uid", "batch.kubernetes.io/controller-uid"} {
+			unstructured.RemoveNestedField(u.Object, "spec", "selector", "matchLabels", label)
+			unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "labels", label)
 		}
 	}
 	meta["managedFields"] = owners(u.GetManagedFields())
