@@ -33,14 +33,20 @@ const lastBlock = "\x01\x00\x00\xff\xff"
 // maxCompressors bounds the memory that compression takes, at about 1 MiB each.
 const maxCompressors = 4
 
-func newCompressor(w io.Writer) *compressor {
-	n := min(maxCompressors, runtime.GOMAXPROCS(0))
-	c := &compressor{todo: make(chan *batch, n), queue: make(chan *batch, 4*n)}
-	for range n {
-		c.work.Go(c.compress)
+func newCompressor(w io.Writer) (*compressor, error) {
+	deflaters := make([]*flate.Writer, min(maxCompressors, runtime.GOMAXPROCS(0)))
+	for i := range deflaters {
+		var err error
+		if deflaters[i], err = flate.NewWriter(io.Discard, flate.DefaultCompression); err != nil {
+			return nil, fmt.Errorf("set up compression: %w", err)
+		}
+	}
+	c := &compressor{todo: make(chan *batch, len(deflaters)), queue: make(chan *batch, 4*len(deflaters))}
+	for _, z := range deflaters {
+		c.work.Go(func() { c.compress(z) })
 	}
 	c.writer.Go(func() { c.write(w) })
-	return c
+	return c, nil
 }
 
 // batch is an empty one.
@@ -81,13 +87,9 @@ func (c *compressor) close() error {
 	return c.failure()
 }
 
-func (c *compressor) compress() {
-	z, err := flate.NewWriter(io.Discard, flate.DefaultCompression)
+func (c *compressor) compress(z *flate.Writer) {
 	for b := range c.todo {
-		if err == nil {
-			err = b.compress(z)
-		}
-		if err != nil {
+		if err := b.compress(z); err != nil {
 			c.fail(err)
 		}
 		b.done <- struct{}{}

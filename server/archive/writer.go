@@ -25,13 +25,16 @@ type Writer struct {
 }
 
 // NewWriter starts an archive on w with the entry that names the format. modTime becomes that of all
-// entries. The caller must call Close, whatever happens.
-func NewWriter(w io.Writer, modTime time.Time) *Writer {
-	a := &Writer{gz: newCompressor(w), header: newHeader(modTime)}
-	a.batch = a.gz.batch()
+// entries. The caller must call Close, also after an error of Item.
+func NewWriter(w io.Writer, modTime time.Time) (*Writer, error) {
+	gz, err := newCompressor(w)
+	if err != nil {
+		return nil, err
+	}
+	a := &Writer{gz: gz, header: newHeader(modTime), batch: gz.batch()}
 	version := []byte(FormatVersion + "\n")
 	a.batch.put(a.header.bytes([]byte(versionPath), len(version)), nil, version)
-	return a
+	return a, nil
 }
 
 // Item writes one object: raw is its JSON, version the version of the API it is in. An object in the

@@ -53,7 +53,8 @@ func BenchmarkArchive(b *testing.B) {
 	var out counter
 	for b.Loop() {
 		out = 0
-		w := NewWriter(&out, when)
+		w, err := NewWriter(&out, when)
+		require.NoError(b, err)
 		for n, item := range items {
 			require.NoError(b, w.Item(gr, "v1", true, fmt.Sprintf("team-%d", n%20), fmt.Sprintf("settings-%d", n), item))
 		}

@@ -45,7 +45,8 @@ func entries(t *testing.T, archive []byte) (names []string, bodies map[string]st
 func TestWriterKeepsTheLayoutOfVelero(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := NewWriter(&out, when)
+	w, err := NewWriter(&out, when)
+	require.NoError(t, err)
 	long := strings.Repeat("n", 253)
 	big := strings.Repeat("x", 1_000_000)
 	require.NoError(t, w.Item(schema.GroupResource{Resource: "pods"}, "v1", true, "shop", "db-0", []byte("pod")))
@@ -78,7 +79,8 @@ func TestWriterKeepsTheLayoutOfVelero(t *testing.T) {
 func TestWriterTakesPathsOfEveryLength(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := NewWriter(&out, when)
+	w, err := NewWriter(&out, when)
+	require.NoError(t, err)
 	var want []string
 	for _, ns := range []string{"", "a", strings.Repeat("s", 40), strings.Repeat("s", 63)} {
 		for n := 1; n <= 253; n++ {
@@ -95,7 +97,8 @@ func TestWriterTakesPathsOfEveryLength(t *testing.T) {
 func TestWriterRefusesNamesThatLeaveTheArchive(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := NewWriter(&out, when)
+	w, err := NewWriter(&out, when)
+	require.NoError(t, err)
 	pods := schema.GroupResource{Resource: "pods"}
 	for _, bad := range []string{"", ".", "..", "../x", "a/b", "a\x00b"} {
 		require.ErrorContains(t, w.Item(pods, "v1", true, "shop", bad, nil), "object name")
@@ -121,8 +124,8 @@ func (f *failing) Write(p []byte) (int, error) {
 
 func TestWriterReportsAFailingSink(t *testing.T) {
 	t.Parallel()
-	w := NewWriter(&failing{left: 1000}, when)
-	var err error
+	w, err := NewWriter(&failing{left: 1000}, when)
+	require.NoError(t, err)
 	noise := make([]byte, 64<<10)
 	for i := range noise {
 		noise[i] = byte(i * i >> 3)
@@ -139,7 +142,8 @@ func TestWriterReportsAFailingSink(t *testing.T) {
 func TestWriterTakesObjectsOfEverySize(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	w := NewWriter(&out, when)
+	w, err := NewWriter(&out, when)
+	require.NoError(t, err)
 	noise := rand.NewChaCha8([32]byte{7})
 	gr := schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	want := map[string]string{"metadata/version": "1.1.0\n"}
@@ -175,7 +179,8 @@ func FuzzWriter(f *testing.F) {
 	f.Add("", "system:x", "v1alpha1", []byte("xyz"), uint16(30000), uint16(0))
 	f.Fuzz(func(t *testing.T, namespace, name, version string, body []byte, more, size uint16) {
 		var out bytes.Buffer
-		w := NewWriter(&out, when)
+		w, err := NewWriter(&out, when)
+	require.NoError(t, err)
 		gr := schema.GroupResource{Resource: "pods"}
 		big := bytes.Repeat(append(body, 'x'), int(size)/(len(body)+1)+1)
 		want := map[string]string{versionPath: FormatVersion + "\n"}

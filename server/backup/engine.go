@@ -105,7 +105,7 @@ type engine struct {
 	record     *record
 }
 
-func (e *engine) run(ctx context.Context, w io.Writer) error {
+func (e *engine) run(ctx context.Context, w io.Writer) (err error) {
 	if err := e.prepare(ctx); err != nil {
 		return err
 	}
@@ -113,8 +113,10 @@ func (e *engine) run(ctx context.Context, w io.Writer) error {
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	e.archive = archive.NewWriter(w, e.now())
-	err := e.collect(ctx, cancel)
+	if e.archive, err = archive.NewWriter(w, e.now()); err != nil {
+		return err
+	}
+	err = e.collect(ctx, cancel)
 	if err == nil {
 		err = e.close(ctx)
 	}
