@@ -232,13 +232,21 @@ func (a *api) worthAnother(c call, err error, try int) (again, unsure bool) {
 	case code == http.StatusConflict:
 		return apierrors.IsConflict(err) && !c.conditional && try < maxTries, false
 	case code == http.StatusNotFound:
-		// Without details it is the path that is not found, and not an object or its namespace.
-		unknown := status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == ""
-		return unknown && (c.settling && try < maxTries || a.settling()), false
+		return pathNotFound(err) && (c.settling && try < maxTries || a.settling()), false
 	case code == http.StatusForbidden, code == http.StatusUnauthorized:
 		return a.settling() && !apierrors.HasStatusCause(err, "NamespaceTerminating"), false
 	}
 	return false, false
+}
+
+// pathNotFound says whether the server does not know the path of a request, rather than an object or its
+// namespace: then the answer has no details.
+func pathNotFound(err error) bool {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || status.ErrStatus.Code != http.StatusNotFound {
+		return false
+	}
+	return status.ErrStatus.Details == nil || status.ErrStatus.Details.Name == ""
 }
 
 func (a *api) failed() {

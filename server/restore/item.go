@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,6 +52,20 @@ func (r *itemRun) fail(err error) error {
 	return nil
 }
 
+// errPanic is a bug that one item brought to light.
+var errPanic = errors.New("internal error")
+
+// guard turns a panic into an error, so that one object of an archive cannot end the server.
+func (r *itemRun) guard(step func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.Error("panic in the restore of an item", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	return step()
+}
+
 // fatal says whether an error ends the whole restore: there is no server, or nobody waits any more.
 func fatal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, ErrUnreachable)
@@ -85,7 +100,7 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 	if entry.GroupResource == grNamespaces {
 		return r.restoreNamespace(ctx)
 	}
-	if err := r.decode(); err != nil {
+	if err := r.guard(r.decode); err != nil {
 		if !e.firstReport(entry.Path()) {
 			return false, nil
 		}
@@ -107,7 +122,10 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 	if additional && !e.selection.collected(entry, r.obj.Labels) {
 		defer e.progressed(1)
 	}
-	err = r.restore(ctx)
+	err = r.guard(func() error { return r.restore(ctx) })
+	if errors.Is(err, errPanic) {
+		err = r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
+	}
 	if err == nil && claim.action == "" {
 		claim.action = actionSkipped
 		if r.warned || r.failed {
@@ -257,6 +275,9 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, st
 		return r.meetExisting(ctx, to, own)
 	case allocated(err, r.obj.Kind) && r.isThere(ctx, to):
 		return r.meetExisting(ctx, to, own)
+	case pathNotFound(err):
+		return r.fail(fmt.Errorf("error restoring %s: the cluster does not serve %s in %s; install what defines them, or leave them out with excludedResources: %w",
+			r.id, to.gvr.Resource, to.gvr.GroupVersion(), err))
 	default:
 		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 	}

@@ -86,7 +86,7 @@ func TestAcceptSpine_BadArchives(t *testing.T) {
 		result := c.mustRestore(pack(t, namespaceThing(ns, nil), configMap(ns, "good", nil),
 			in("gadgets.example.com", "example.com/v1", "Gadget", ns, "g", nil)), newRestore("r", nil))
 		require.Len(t, result.Results.Errors.Namespaces[ns], 1)
-		require.Contains(t, result.Results.Errors.Namespaces[ns][0], "gadgets.example.com/"+ns+"/g")
+		require.Contains(t, result.Results.Errors.Namespaces[ns][0], "gadgets.example.com/"+ns+"/g: the cluster does not serve gadgets in example.com/v1")
 		require.Contains(t, result.ResourceList["example.com/v1/Gadget"], ns+"/g(failed)")
 	})
 	t.Run("namespace object that cannot be read", func(t *testing.T) {
@@ -389,6 +389,24 @@ func TestPathsAreEscaped(t *testing.T) {
 	plain, raw := joinPath("/prefix/", objectPath(gvr, "", "a%b c"))
 	require.Equal(t, "/prefix/apis/g.io/v1/things/a%b c", plain)
 	require.Equal(t, "/prefix/apis/g.io/v1/things/a%25b%20c", raw)
+}
+
+func TestPanicOverOneItemIsItsError(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	things := manyConfigMaps(unique(t, "panic"), 5)
+	action := &fakeAction{name: "a/b", execute: func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
+		if bytes.Contains(in.Item, []byte("item-003")) {
+			panic("boom")
+		}
+		return &restoreitemaction.Result{Item: in.Item}, nil
+	}}
+	result := c.mustRestore(pack(t, things...), newRestore("r", nil), action)
+	require.Len(t, created(result, ""), 5)
+	ns := things[0].name
+	require.Len(t, result.Results.Errors.Namespaces[ns], 1)
+	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "configmaps/"+ns+"/item-003: internal error: boom")
+	require.Contains(t, result.ResourceList["v1/ConfigMap"], ns+"/item-003(failed)")
 }
 
 // FuzzDecodeObject takes any text for an object; what is accepted is the same object after it was encoded.
