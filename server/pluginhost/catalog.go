@@ -7,11 +7,8 @@ import (
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
-	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
-	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
-	"github.com/cleat-dev/cleat/proto/velero/shared"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -60,25 +57,17 @@ func (h *Host) listAll(ctx context.Context) []list {
 }
 
 func (h *Host) listOf(ctx context.Context, from *source) ([]versioning.Listed, error) {
-	var on grpc.ClientConnInterface
 	if from.supervisor == nil {
 		services, err := h.builtInServices(h.log)
 		if err != nil {
 			return nil, err
 		}
-		on = services
-	} else {
-		on = &conn{supervisor: from.supervisor}
+		return versioning.List(ctx, services)
 	}
-	answer, err := pluginlisterv1.NewPluginListerClient(on).ListPlugins(ctx, &shared.Empty{})
-	if err != nil {
+	if err := from.supervisor.ready(ctx, ""); err != nil {
 		return nil, err
 	}
-	var plugins []versioning.Listed
-	for _, p := range answer.GetPlugins() {
-		plugins = append(plugins, versioning.Listed{Kind: p.GetKind(), Name: p.GetName()})
-	}
-	return plugins, nil
+	return versioning.List(ctx, &conn{supervisor: from.supervisor})
 }
 
 // builtInServices makes the built-ins callable in process; they log to log.

@@ -79,7 +79,10 @@ func (c *conn) finish(ctx context.Context, r *run, call call, err error) error {
 	case errors.As(err, &overdue):
 		c.supervisor.overdue(r, overdue)
 		c.supervisor.release(r, false)
-	case errors.As(err, &died), ctx.Err() != nil:
+	case errors.As(err, &died):
+		c.supervisor.lost(r)
+		c.supervisor.release(r, false)
+	case ctx.Err() != nil:
 		c.supervisor.release(r, false)
 	default:
 		c.supervisor.release(r, call.work)

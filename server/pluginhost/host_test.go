@@ -29,8 +29,8 @@ func TestABadPluginIsQuarantinedAndTheOthersServe(t *testing.T) {
 		"prints-for-ever":   {`start plugin /plugins/prints-for-ever: wrong handshake: ...`},
 		"other-protocol":    {`start plugin /plugins/other-protocol: wrong handshake: incompatible API version with plugin. Plugin version: 7, Client versions: [2]; it ended with signal: killed`},
 		"listens-elsewhere": {`start plugin /plugins/listens-elsewhere: wrong handshake: address "192.0.2.1:80" in its handshake is not on this machine, a plugin listens on 127.0.0.1 or a unix socket; it ended with signal: killed`},
-		"list-fails":        {`rpc error: code = Unknown desc = the list is locked`},
-		"list-dies":         {`plugin /plugins/list-dies died during ListPlugins: exit status 9...`},
+		"list-fails":        {`list plugins: rpc error: code = Unknown desc = the list is locked`},
+		"list-dies":         {`list plugins: plugin /plugins/list-dies died during ListPlugins: exit status 9...`},
 		"text":              {`start plugin /plugins/text: not an executable for linux/amd64: fork/exec /plugins/text: exec format error`},
 		"script":            {`start plugin /plugins/script: fork/exec /plugins/script: no such file or directory`},
 	}

@@ -241,6 +241,13 @@ func (s *supervisor) watch(r *run) {
 	s.running.end()
 }
 
+// lost counts the end of a process before the caller hears of it, so that its next call finds the failure counted.
+func (s *supervisor) lost(r *run) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noteEnd(r)
+}
+
 // noteEnd takes a process that has ended out of service. Its end is a failure unless we wanted it. The caller
 // holds mu.
 func (s *supervisor) noteEnd(r *run) {
