@@ -180,7 +180,7 @@ func FuzzWriter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, namespace, name, version string, body []byte, more, size uint16) {
 		var out bytes.Buffer
 		w, err := NewWriter(&out, when)
-	require.NoError(t, err)
+		require.NoError(t, err)
 		gr := schema.GroupResource{Resource: "pods"}
 		big := bytes.Repeat(append(body, 'x'), int(size)/(len(body)+1)+1)
 		want := map[string]string{versionPath: FormatVersion + "\n"}

@@ -1,0 +1,147 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientdiscovery "k8s.io/client-go/discovery"
+)
+
+var all = metav1.Verbs{"create", "delete", "get", "list", "watch"}
+
+// served is what a server says about itself, in an order of its own.
+func served() ([]*metav1.APIGroup, []*metav1.APIResourceList) {
+	group := func(name, preferred string) *metav1.APIGroup {
+		return &metav1.APIGroup{Name: name, PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + preferred, Version: preferred}}
+	}
+	return []*metav1.APIGroup{group("", "v1"), group("extensions", "v1beta1"), group("apps", "v1"), group("autoscaling", "v2"), group("events.k8s.io", "v1")},
+		[]*metav1.APIResourceList{
+			{GroupVersion: "v1", APIResources: []metav1.APIResource{
+				{Name: "bindings", Kind: "Binding", Namespaced: true, Verbs: metav1.Verbs{"create"}},
+				{Name: "configmaps", SingularName: "configmap", Kind: "ConfigMap", ShortNames: []string{"cm"}, Namespaced: true, Verbs: all},
+				{Name: "events", SingularName: "event", Kind: "Event", ShortNames: []string{"ev"}, Namespaced: true, Verbs: all},
+				{Name: "persistentvolumes", SingularName: "persistentvolume", Kind: "PersistentVolume", ShortNames: []string{"pv"}, Verbs: all},
+				{Name: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", ShortNames: []string{"pvc"}, Namespaced: true, Verbs: all},
+				{Name: "pods", Kind: "Pod", ShortNames: []string{"po"}, Namespaced: true, Verbs: all},
+				{Name: "pods/log", Kind: "Pod", Namespaced: true, Verbs: all},
+			}},
+			{GroupVersion: "extensions/v1beta1", APIResources: []metav1.APIResource{
+				{Name: "deployments", SingularName: "deployment", Kind: "Deployment", ShortNames: []string{"deploy"}, Namespaced: true, Verbs: all},
+			}},
+			{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
+				{Name: "deployments", SingularName: "deployment", Kind: "Deployment", ShortNames: []string{"deploy"}, Namespaced: true, Verbs: all},
+			}},
+			{GroupVersion: "autoscaling/v1", APIResources: []metav1.APIResource{
+				{Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true, Verbs: all},
+				{Name: "olds", Kind: "Old", Namespaced: true, Verbs: all},
+			}},
+			{GroupVersion: "autoscaling/v2", APIResources: []metav1.APIResource{
+				{Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true, Verbs: all},
+			}},
+			{GroupVersion: "events.k8s.io/v1", APIResources: []metav1.APIResource{
+				{Name: "events", Kind: "Event", Namespaced: true, Verbs: all},
+			}},
+		}
+}
+
+func TestSnapshotHoldsWhatCanBeBackedUpInTheOrderOfABackup(t *testing.T) {
+	t.Parallel()
+	var got []string
+	for _, r := range NewSnapshot(served()).Resources() {
+		got = append(got, r.GroupVersionResource().String())
+	}
+	require.Equal(t, []string{
+		"/v1, Resource=pods", "/v1, Resource=persistentvolumeclaims", "/v1, Resource=persistentvolumes",
+		"/v1, Resource=configmaps", "/v1, Resource=events",
+		"apps/v1, Resource=deployments",
+		"autoscaling/v2, Resource=horizontalpodautoscalers", "autoscaling/v1, Resource=olds",
+		"events.k8s.io/v1, Resource=events",
+		"extensions/v1beta1, Resource=deployments",
+	}, got)
+}
+
+func TestSnapshotResolvesNamesAsPeopleWriteThem(t *testing.T) {
+	t.Parallel()
+	s := NewSnapshot(served())
+	for name, want := range map[string]string{
+		"pods": "pods", "pod": "pods", "po": "pods", "Pod": "pods", "PODS": "pods",
+		"persistentvolumeclaim": "persistentvolumeclaims", "pvc": "persistentvolumeclaims",
+		"deployments": "deployments.apps", "deploy": "deployments.apps", "deployments.apps": "deployments.apps",
+		"deployments.extensions": "deployments.extensions", "deploy.ext": "deployments.extensions",
+		"events": "events", "events.events.k8s.io": "events.events.k8s.io", "ev": "events", "events.events": "events.events.k8s.io",
+		"bindings": "", "pods/log": "", "unicorns": "", "": "", "*": "", "pods.nowhere": "",
+	} {
+		got, ok := s.Resolve(name)
+		require.Equal(t, want != "", ok, name)
+		require.Equal(t, want, got.String(), name)
+	}
+}
+
+func TestSnapshotFindsResources(t *testing.T) {
+	t.Parallel()
+	s := NewSnapshot(served())
+	r, ok := s.ByKind(schema.GroupKind{Group: "apps", Kind: "Deployment"})
+	require.True(t, ok)
+	require.Equal(t, "/apis/apps/v1/namespaces/shop/deployments", r.Path("shop"))
+	require.Equal(t, "/apis/apps/v1/deployments", r.Path(""))
+	r, ok = s.ByGroupResource(schema.GroupResource{Resource: "persistentvolumes"})
+	require.True(t, ok)
+	require.Equal(t, "/api/v1/persistentvolumes", r.Path("ignored"))
+	_, ok = s.ByKind(schema.GroupKind{Kind: "Deployment"})
+	require.False(t, ok)
+	_, ok = s.ByGroupResource(schema.GroupResource{Resource: "deployments"})
+	require.False(t, ok)
+}
+
+// server is a discovery client made of one function.
+type server struct {
+	clientdiscovery.DiscoveryInterface
+	answer func() ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
+}
+
+func (s server) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	return s.answer()
+}
+
+func TestHelperKeepsASnapshotForAWhile(t *testing.T) {
+	t.Parallel()
+	calls, failure := 0, error(nil)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h := New(server{answer: func() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+		calls++
+		groups, lists := served()
+		return groups, lists, failure
+	}}, hclog.NewNullLogger())
+	h.now = func() time.Time { return now }
+	snapshot := func(take func(context.Context) (*Snapshot, error), want int) *Snapshot {
+		t.Helper()
+		s, err := take(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, calls)
+		return s
+	}
+	first := snapshot(h.Snapshot, 1)
+	now = now.Add(MaxAge - 1)
+	require.Same(t, first, snapshot(h.Snapshot, 1))
+	require.NotSame(t, first, snapshot(h.Refresh, 2))
+	now = now.Add(MaxAge)
+	last := snapshot(h.Snapshot, 3)
+
+	failure = &clientdiscovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{
+		{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints"),
+	}}
+	partial := snapshot(h.Refresh, 4)
+	require.Len(t, partial.Resources(), len(last.Resources()))
+	require.Equal(t, []string{"API group metrics.k8s.io/v1 could not be discovered, its objects are left out: no endpoints"}, partial.Warnings())
+
+	failure = errors.New("connection refused")
+	_, err := h.Refresh(t.Context())
+	require.ErrorContains(t, err, "discover the resources of the API server: connection refused")
+	require.Same(t, partial, snapshot(h.Snapshot, 5), "the last snapshot stays")
+}
