@@ -95,7 +95,7 @@ func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *vele
 
 // run does the work of an InProgress backup and writes the phase that comes after it.
 func (r *Backups) run(op *operation, b *velerov1.Backup, location *velerov1.BackupStorageLocation, server hclog.Logger) {
-	log, err := oplog.New(oplog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: server.ResetNamed(""), Now: r.Now},
+	log, err := oplog.New(oplog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"backup", client.ObjectKeyFromObject(b).String())
 	if err != nil {
 		r.finish(op, b, failedBackup(err, r.Now()), server)

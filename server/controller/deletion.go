@@ -32,7 +32,7 @@ const (
 
 	// waitForRestores is how long a deletion waits for the backup's restores to go.
 	waitForRestores = time.Minute
-	restoresPoll    = time.Second
+	restoresPoll    = 250 * time.Millisecond
 )
 
 // refusal is a reason not to delete a backup that will not pass by itself.
@@ -44,7 +44,8 @@ func (r refusal) Error() string { return string(r) }
 // An error is a failure to find out or to write that, which is tried again.
 func (r *Deletions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	request := new(velerov1.DeleteBackupRequest)
-	if err := r.Get(ctx, req.NamespacedName, request); err != nil {
+	// Read from the API server, as it is about to be answered for good.
+	if err := r.Live.Get(ctx, req.NamespacedName, request); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if request.DeletionTimestamp != nil {
@@ -56,6 +57,13 @@ func (r *Deletions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	log := r.Log.With("backup", request.Spec.BackupName, "request", req.String())
 
 	backup, location, err := r.begin(ctx, request)
+	if errors.Is(err, errGone) && request.Status.Phase == velerov1.DeleteBackupRequestPhaseInProgress {
+		// A former server was about to finish.
+		return ctrl.Result{}, r.removeRequests(ctx, request, nil)
+	}
+	if errors.Is(err, errGone) {
+		err = refusal("backup not found")
+	}
 	if _, refused := errors.AsType[refusal](err); refused {
 		log.Warn("the backup cannot be deleted", "reason", err)
 		return ctrl.Result{}, r.process(ctx, request, err)
@@ -87,15 +95,16 @@ func (r *Deletions) expire(ctx context.Context, request *velerov1.DeleteBackupRe
 	return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, request))
 }
 
-// begin checks the request and moves it to InProgress and its backup to Deleting.
+// begin checks the request and moves it to InProgress and its backup to Deleting. It is errGone
+// when the backup does not exist, or is not the one whose uid the request is labelled with.
 func (r *Deletions) begin(ctx context.Context, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
 	if request.Spec.BackupName == "" {
 		return nil, nil, refusal("spec.backupName is required")
 	}
 	backup := new(velerov1.Backup)
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.BackupName}, backup)
-	if apierrors.IsNotFound(err) {
-		return nil, nil, refusal("backup not found")
+	if apierrors.IsNotFound(err) || err == nil && request.Labels[velerov1.BackupUIDLabel] != "" && request.Labels[velerov1.BackupUIDLabel] != string(backup.UID) {
+		return nil, nil, errGone
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("get the backup: %w", err)
@@ -125,11 +134,9 @@ func (r *Deletions) begin(ctx context.Context, request *velerov1.DeleteBackupReq
 		})
 	}
 	switch {
-	case errors.Is(err, errGone):
-		return nil, nil, refusal("backup not found")
 	case errors.Is(err, errMoved):
 		return nil, nil, refusal("backup is still in progress")
-	case err != nil:
+	case err != nil: // errGone as well
 		return nil, nil, fmt.Errorf("set the backup's phase to Deleting: %w", err)
 	}
 	return backup, location, nil

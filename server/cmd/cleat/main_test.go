@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -66,7 +67,9 @@ type site struct {
 	namespace  string
 	bucketDir  string // where the objects are files
 	kubeconfig string
-	args       []string // more flags for the server
+	shop       string // a namespace to back up
+
+	serverKubeconfig string // empty for the same
 }
 
 // newSite installs the definitions and makes a namespace with a default location on S3, or on files.
@@ -143,10 +146,10 @@ type server struct {
 func (s *site) serve(args ...string) *server {
 	s.t.Helper()
 	v := &server{site: s, log: &logBuffer{}, done: make(chan error, 1)}
-	base := []string{"server", "--kubeconfig", s.kubeconfig, "--namespace", s.namespace, "--metrics-address", "0",
+	base := []string{"server", "--kubeconfig", cmp.Or(s.serverKubeconfig, s.kubeconfig), "--namespace", s.namespace, "--metrics-address", "0",
 		"--profiler-address", "", "--scratch-dir", s.t.TempDir(), "--plugin-dir", filepath.Join(s.t.TempDir(), "none"),
 		"--shutdown-grace-period", "1s", "--log-level", "debug"}
-	v.cmd = exec.Command(cleat(s.t), append(append(base, s.args...), args...)...)
+	v.cmd = exec.Command(cleat(s.t), append(base, args...)...)
 	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
 	require.NoError(s.t, v.cmd.Start())
 	go func() { v.done <- v.cmd.Wait() }()

@@ -1,0 +1,154 @@
+package main_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/examples/controlplane"
+)
+
+// moment is when a write is held.
+type moment string
+
+const (
+	before moment = "before" // the write never arrives
+	after  moment = "after"  // the write is done, its answer never arrives
+)
+
+// gate stands before the API server and the S3 server. It counts the writes that are of interest
+// and holds one of them.
+type gate struct {
+	mu     sync.Mutex
+	match  func(*http.Request) bool
+	left   int
+	when   moment
+	hit    chan string   // gets what is held
+	resume chan struct{} // closed when held writes are dropped
+}
+
+// arm makes the gate hold the n-th write from now on that matches.
+func (g *gate) arm(n int, when moment, match func(*http.Request) bool) (hit <-chan string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.match, g.left, g.when = match, n, when
+	g.hit, g.resume = make(chan string, 1), make(chan struct{})
+	return g.hit
+}
+
+// disarm drops what is held and lets everything pass.
+func (g *gate) disarm() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.resume != nil {
+		close(g.resume)
+	}
+	g.match, g.resume = nil, nil
+}
+
+// hold reports whether this request is the one to be held.
+func (g *gate) hold(r *http.Request) (when moment, resume chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.match == nil || g.left == 0 || !g.match(r) {
+		return "", nil
+	}
+	if g.left--; g.left > 0 {
+		return "", nil
+	}
+	g.hit <- r.Method + " " + r.URL.Path
+	return g.when, g.resume
+}
+
+// wrap puts the gate before a server.
+func (g *gate) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		when, resume := g.hold(r)
+		switch when {
+		case before:
+			<-resume
+			panic(http.ErrAbortHandler)
+		case after:
+			// The client is killed while it waits; the server must not notice that.
+			next.ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithoutCancel(r.Context())))
+			<-resume
+			panic(http.ErrAbortHandler)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// writesTo matches the writes of custom resources of these kinds, and all of S3.
+func writesTo(resources ...string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			return false
+		}
+		if !strings.HasPrefix(r.URL.Path, "/api") {
+			return true // S3
+		}
+		for _, resource := range resources {
+			if strings.Contains(r.URL.Path, "/"+resource+"/") {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// behind makes proxies to the API server and to S3 behind the gate, and returns a kubeconfig file
+// for the one and the URL of the other.
+func (g *gate) behind(t *testing.T, cluster *controlplane.Cluster) (kubeconfig, s3 string) {
+	t.Helper()
+	ca, err := os.ReadFile(cluster.CAFile)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(ca))
+	start := func(target string, transport http.RoundTripper) string {
+		to, err := url.Parse(target)
+		require.NoError(t, err)
+		proxy := &httputil.ReverseProxy{
+			Rewrite: func(r *httputil.ProxyRequest) {
+				r.SetURL(to)
+				if transport == nil {
+					r.Out.Host = r.In.Host // S3 requests are signed for it
+				} else {
+					r.Out.Header.Set("Authorization", "Bearer "+cluster.Token)
+				}
+			},
+			Transport:     transport,
+			FlushInterval: -1,
+			ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+		}
+		server := httptest.NewServer(g.wrap(proxy))
+		t.Cleanup(func() {
+			g.disarm()
+			server.CloseClientConnections()
+			server.Close()
+		})
+		return server.URL
+	}
+	api := start(cluster.APIServer, &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}})
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: %q}}]
+users: [{name: u, user: {}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`, api)
+	require.NoError(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
+	return kubeconfig, start(cluster.S3.Endpoint, nil)
+}
