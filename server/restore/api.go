@@ -222,18 +222,18 @@ func (a *api) worthAnother(c call, err error, try int) (again, unsure bool) {
 		dialled := !errors.As(err, &op) || op.Op != "dial"
 		return true, dialled
 	}
-	switch code := status.ErrStatus.Code; {
-	case code == http.StatusTooManyRequests:
+	switch status.ErrStatus.Code {
+	case http.StatusTooManyRequests:
 		return true, false
-	case code == http.StatusServiceUnavailable, code == http.StatusBadGateway:
+	case http.StatusServiceUnavailable, http.StatusBadGateway:
 		return true, true
-	case code == http.StatusGatewayTimeout, code == http.StatusInternalServerError:
+	case http.StatusGatewayTimeout, http.StatusInternalServerError:
 		return try < maxTries, true
-	case code == http.StatusConflict:
+	case http.StatusConflict:
 		return apierrors.IsConflict(err) && !c.conditional && try < maxTries, false
-	case code == http.StatusNotFound:
+	case http.StatusNotFound:
 		return pathNotFound(err) && (c.settling && try < maxTries || a.settling()), false
-	case code == http.StatusForbidden, code == http.StatusUnauthorized:
+	case http.StatusForbidden, http.StatusUnauthorized:
 		return a.settling() && !apierrors.HasStatusCause(err, "NamespaceTerminating"), false
 	}
 	return false, false

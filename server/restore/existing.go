@@ -23,24 +23,27 @@ var restoreLabels = []string{velerov1.BackupNameLabel, velerov1.RestoreNameLabel
 
 // meetExisting deals with an object that is in the cluster already. One that equals the backup's is left
 // alone in silence; service accounts are merged; others are left alone with a warning or patched, as
-// existingResourcePolicy says.
-func (r *itemRun) meetExisting(ctx context.Context, to target, own ownership) error {
+// existingResourcePolicy says. gone says that there is none after all.
+func (r *itemRun) meetExisting(ctx context.Context, to target, own ownership) (gone bool, err error) {
 	body, err := r.engine.api.get(ctx, to.objectPath(r.obj.Name), mediaJSON)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
 	if err != nil {
 		if fatal(ctx, err) {
-			return err
+			return false, err
 		}
 		r.warn(fmt.Errorf("%s exists in the cluster but cannot be read, so it was left as it is: %w", r.id, err))
-		return nil
+		return false, nil
 	}
 	r.claim.exists = true
 	live, err := comparison(body)
 	if err != nil {
-		return r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
+		return false, r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
 	}
 	wanted, err := comparison(r.obj.encode())
 	if err != nil {
-		return r.fail(fmt.Errorf("decode %s as it is in the backup: %w", r.id, err))
+		return false, r.fail(fmt.Errorf("decode %s as it is in the backup: %w", r.id, err))
 	}
 	update := r.engine.restore.Spec.ExistingResourcePolicy == velerov1.PolicyTypeUpdate
 	asIs := live.DeepCopy()
@@ -66,7 +69,7 @@ func (r *itemRun) meetExisting(ctx context.Context, to target, own ownership) er
 	default:
 		r.warn(fmt.Errorf("%s exists in the cluster and differs from the backup; it was left as it is, existingResourcePolicy update would patch it", r.id))
 	}
-	return fatalOnly(ctx)
+	return false, fatalOnly(ctx)
 }
 
 // comparison decodes an object and drops what does not count when two are compared: metadata of one

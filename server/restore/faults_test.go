@@ -134,6 +134,9 @@ func TestAcceptSpine_ApiServerFaults(t *testing.T) {
 		"409 storm": func(w http.ResponseWriter, r *http.Request, n int, _ func()) bool {
 			return isWrite(r) && n <= 4 && refuse(w, http.StatusConflict, "Conflict")
 		},
+		"objects that are said to exist and do not": func(w http.ResponseWriter, r *http.Request, n int, _ func()) bool {
+			return r.Method == http.MethodPost && n == 1 && refuse(w, http.StatusConflict, "AlreadyExists")
+		},
 		"503 storm": func(w http.ResponseWriter, _ *http.Request, n int, _ func()) bool {
 			return n <= 3 && refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable")
 		},
@@ -182,6 +185,27 @@ func TestAcceptSpine_ApiServerFaults(t *testing.T) {
 			requireAllCreated(t, c, result, things)
 		})
 	}
+}
+
+// TestConflictsOfAnApplyAreNotTakenForObjects has a quota or the like refuse creations by apply with a conflict.
+func TestConflictsOfAnApplyAreNotTakenForObjects(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	ns := unique(t, "quota")
+	c.create(namespaceThing(ns, nil), "test")
+	one := configMap(ns, "x", obj{"data": obj{"a": "1"}})
+	c.apply(one, "flux")
+	before := c.asThing(one)
+	want := ownersOf(t, c.live(one))
+	c.remove(one)
+	_, config := newProxy(t, c, func(w http.ResponseWriter, r *http.Request, _ int, _ func()) bool {
+		return r.Header.Get("Content-Type") == mediaApply && refuse(w, http.StatusConflict, "Conflict")
+	})
+	through := *c
+	through.config = config
+	result := through.mustRestore(pack(t, before), newRestore("r", nil))
+	require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%+v", result.Results)
+	require.Equal(t, want, ownersOf(t, c.live(one)))
 }
 
 func isDiscovery(r *http.Request) bool {
@@ -238,7 +262,7 @@ func TestAcceptSpine_ApiServerFaults_GoneForGood(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	var gone atomic.Bool
-	_, config := newProxy(t, c, func(_ http.ResponseWriter, r *http.Request, _ int, _ func()) bool {
+	_, config := newProxy(t, c, func(http.ResponseWriter, *http.Request, int, func()) bool {
 		if gone.Load() {
 			panic(http.ErrAbortHandler)
 		}

@@ -260,30 +260,43 @@ func (r *itemRun) place() (target, error) {
 // write creates the object, or meets the one that exists.
 func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, status []byte) error {
 	own := planOwnership(r.obj.meta.get("managedFields"), r.engine.options.FieldManager)
+	const tries = 3 // of an object that comes and goes
+	for try := 1; ; try++ {
+		made, err := r.create(ctx, to, home, own)
+		switch {
+		case err == nil:
+			r.claim.action, r.claim.exists, r.claim.name = actionCreated, true, made.Metadata.Name
+			r.log.Info("created")
+			return r.complete(ctx, to, made, own, status)
+		case fatal(ctx, err):
+			return err
+		case errors.Is(err, errExists), allocated(err, r.obj.Kind) && r.isThere(ctx, to):
+			gone, err := r.meetExisting(ctx, to, own)
+			if !gone {
+				return err
+			}
+			if try == tries {
+				return r.fail(fmt.Errorf("error restoring %s: the cluster says that it exists, and then that it does not", r.id))
+			}
+			own.apply = false // whose refusals have more meanings
+		case pathNotFound(err):
+			return r.fail(fmt.Errorf("error restoring %s: the cluster does not serve %s in %s; install what defines them, or leave them out with excludedResources: %w",
+				r.id, to.gvr.Resource, to.gvr.GroupVersion(), err))
+		default:
+			return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
+		}
+	}
+}
+
+// create writes the object, and its namespace again if that has gone since the restore began.
+func (r *itemRun) create(ctx context.Context, to target, home *namespaceState, own ownership) (written, error) {
 	made, err := r.engine.create(ctx, to, r.obj, own)
 	for err != nil && home != nil && namespaceGone(err, r.namespace) && r.engine.forgetNamespace(r.namespace, home) {
-		// The namespace was there when the restore began.
 		if home, err = r.engine.ensureNamespace(ctx, r.entry.Namespace, r.namespace); err == nil {
 			made, err = r.engine.create(ctx, to, r.obj, own)
 		}
 	}
-	switch {
-	case err == nil:
-	case fatal(ctx, err):
-		return err
-	case errors.Is(err, errExists):
-		return r.meetExisting(ctx, to, own)
-	case allocated(err, r.obj.Kind) && r.isThere(ctx, to):
-		return r.meetExisting(ctx, to, own)
-	case pathNotFound(err):
-		return r.fail(fmt.Errorf("error restoring %s: the cluster does not serve %s in %s; install what defines them, or leave them out with excludedResources: %w",
-			r.id, to.gvr.Resource, to.gvr.GroupVersion(), err))
-	default:
-		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
-	}
-	r.claim.action, r.claim.exists, r.claim.name = actionCreated, true, made.Metadata.Name
-	r.log.Info("created")
-	return r.complete(ctx, to, made, own, status)
+	return made, err
 }
 
 // complete does what is left once the object was created.

@@ -73,7 +73,7 @@ func TestAcceptSpine_BadArchives(t *testing.T) {
 		require.NoError(t, zip.Close())
 		backup, err := archive.Open(t.Context(), &packed, t.TempDir(), archive.Limits{})
 		require.NoError(t, err)
-		defer backup.Close()
+		t.Cleanup(func() { require.NoError(t, backup.Close()) })
 		result := c.mustRestore(backup, newRestore("r", nil))
 		require.Zero(t, result.Items)
 		require.Zero(t, result.Results.Errors.Count())

@@ -136,24 +136,25 @@ func (e *engine) makeNamespace(ctx context.Context, source, name string) error {
 			return fmt.Errorf("create namespace %s: %w", name, err)
 		}
 		body, err := e.api.get(ctx, to.objectPath(name), mediaMetadata)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
+		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("look at namespace %s: %w", name, err)
 		}
-		var live metav1.PartialObjectMetadata
-		if err := json.Unmarshal(body, &live); err != nil {
-			return fmt.Errorf("decode namespace %s: %w", name, err)
-		}
-		if live.DeletionTimestamp == nil {
-			return nil
+		pause := firstPause // gone by now
+		if err == nil {
+			var live metav1.PartialObjectMetadata
+			if err := json.Unmarshal(body, &live); err != nil {
+				return fmt.Errorf("decode namespace %s: %w", name, err)
+			}
+			if live.DeletionTimestamp == nil {
+				return nil
+			}
+			pause = e.options.PollInterval
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("namespace %s is being deleted and was still there after %s; finish its deletion and restore again",
 				name, e.options.TerminatingTimeout)
 		}
-		if err := sleep(ctx, e.options.PollInterval); err != nil {
+		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

@@ -82,11 +82,6 @@ func (o *object) setNamespace(namespace string) {
 	o.meta.set("namespace", quoteJSON(namespace))
 }
 
-func (o *object) setName(name string) {
-	o.Name = name
-	o.meta.set("name", quoteJSON(name))
-}
-
 func (o *object) setLabel(key, value string) {
 	if o.Labels == nil {
 		o.Labels = map[string]string{}
