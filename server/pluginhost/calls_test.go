@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
-	"github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
-	"github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
+	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
+	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
+	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 )
 
 func TestOnlyDocumentedCallsAreRepeated(t *testing.T) {
