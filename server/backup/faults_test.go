@@ -85,7 +85,7 @@ func TestAcceptSpine_ApiServerFaults(t *testing.T) {
 		errors    string // part of the only error
 		warnings  string // part of the only warning
 	}{
-		"storm of 429": {intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
+		"storm of 429": {intercept: func(w http.ResponseWriter, _ *http.Request, attempt int) bool {
 			return attempt == 1 && refuse(w, http.StatusTooManyRequests, "TooManyRequests", "")
 		}, want: all},
 		"429 that says when to come back": {intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
@@ -96,7 +96,7 @@ func TestAcceptSpine_ApiServerFaults(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 			return true
 		}, want: all},
-		"storm of 409": {intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
+		"storm of 409": {intercept: func(w http.ResponseWriter, _ *http.Request, attempt int) bool {
 			return attempt == 1 && refuse(w, http.StatusConflict, "Conflict", "")
 		}, want: all},
 		"503, and 403 while the server starts": {intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
@@ -109,7 +109,7 @@ func TestAcceptSpine_ApiServerFaults(t *testing.T) {
 				return attempt == 2 && refuse(w, http.StatusForbidden, "Forbidden", "")
 			}
 		}, want: all},
-		"connections cut": {intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
+		"connections cut": {intercept: func(w http.ResponseWriter, _ *http.Request, attempt int) bool {
 			return attempt == 1 && hangUp(w, "")
 		}, want: all},
 		"lists cut in the middle": {intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
@@ -121,7 +121,7 @@ func TestAcceptSpine_ApiServerFaults(t *testing.T) {
 			}
 			return refuse(w, http.StatusGone, "Expired", fmt.Sprintf(`"continue":%q`, r.URL.Query().Get("continue")))
 		}, want: all},
-		"pages that expire without a way on": {pageSize: 5, intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
+		"pages that expire without a way on": {pageSize: 5, intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return ends(r, "configmaps") && continued(r) && expired.Add(1) <= 3 && refuse(w, http.StatusGone, "Expired", "")
 		}, want: all},
 		"pages that always expire": {pageSize: 2, intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {

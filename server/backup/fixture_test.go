@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -293,16 +292,4 @@ func (b taken) fixtureIDs() []string {
 		}
 	}
 	return slices.Sorted(slices.Values(ids))
-}
-
-// namespacesTaken are the namespaces from which anything is in the backup.
-func (b taken) namespacesTaken() []string {
-	found := map[string]bool{}
-	for id := range b.objects {
-		_, place, _ := strings.Cut(id, ":")
-		if namespace, _, ok := strings.Cut(place, "/"); ok {
-			found[namespace] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(found))
 }

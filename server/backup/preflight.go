@@ -18,7 +18,7 @@ func (e *engine) preflight() {
 		{len(spec.Hooks.Resources) > 0, "spec.hooks: hooks are not supported yet, none is run"},
 		{yes(spec.SnapshotVolumes), "spec.snapshotVolumes: snapshots of volumes are not supported yet, none is taken"},
 		{len(spec.VolumeSnapshotLocations) > 0, "spec.volumeSnapshotLocations: snapshots of volumes are not supported yet, none is taken"},
-		{yes(spec.DefaultVolumesToFsBackup) || yes(spec.DefaultVolumesToRestic), "spec.defaultVolumesToFsBackup: file system backups of volumes are not supported yet, the data of volumes is not backed up"},
+		{yes(spec.DefaultVolumesToFsBackup), "spec.defaultVolumesToFsBackup: file system backups of volumes are not supported yet, the data of volumes is not backed up"},
 		{yes(spec.SnapshotMoveData), "spec.snapshotMoveData: data movement is not supported yet, the data of volumes is not backed up"},
 		{spec.ResourcePolicy != nil, "spec.resourcePolicy: resource policies are not supported yet, the policy has no effect"},
 	} {

@@ -54,7 +54,7 @@ func NewResources(lists ResourceLists, namespaces Namespaces, snapshot *discover
 	}
 	// What is excluded anyway must not make an exclude list a filter, e.g. when the server wrote it there.
 	others := func(names []string) []string {
-		return slices.DeleteFunc(names, func(name string) bool { return r.isAlways(name) })
+		return slices.DeleteFunc(names, r.isAlways)
 	}
 	either := func(discovery.Resource) bool { return true }
 	namespaced := func(res discovery.Resource) bool { return res.Namespaced }
