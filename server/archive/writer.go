@@ -25,7 +25,7 @@ type Writer struct {
 }
 
 // NewWriter starts an archive on w with the entry that names the format. modTime becomes that of all
-// entries. The caller must call Close, also after an error of Item.
+// entries. The caller must call Close or Abort in the end.
 func NewWriter(w io.Writer, modTime time.Time) (*Writer, error) {
 	gz, err := newCompressor(w)
 	if err != nil {
@@ -79,7 +79,7 @@ func (a *Writer) Item(gr schema.GroupResource, version string, preferred bool, n
 	return nil
 }
 
-// Close ends the archive. Without it the archive is truncated, which every reader notices.
+// Close ends the archive.
 func (a *Writer) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,6 +92,19 @@ func (a *Writer) Close() error {
 	end.put(nil, nil, zeros[:2*blockSize]) // a tar file ends with two empty blocks
 	a.gz.add(end)
 	return a.gz.close()
+}
+
+// Abort ends the writing without the end of the archive: what was written so far cannot be mistaken for
+// a whole one. It is for when Close will not be called.
+func (a *Writer) Abort() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
+	a.closed = true
+	a.gz.fail(errors.New("the archive was given up"))
+	_ = a.gz.close() // that error
 }
 
 // entry adds an entry to the batch, and sends that on its way when it is full.

@@ -122,6 +122,23 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+func TestAnAbortedArchiveIsTruncated(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	w, err := NewWriter(&out, when)
+	require.NoError(t, err)
+	for range 1000 {
+		require.NoError(t, w.Item(schema.GroupResource{Resource: "pods"}, "v1", true, "a", "b", make([]byte, 4096)))
+	}
+	w.Abort()
+	w.Abort()
+	require.Error(t, w.Close())
+	gz, err := gzip.NewReader(&out)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, gz)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
 func TestWriterReportsAFailingSink(t *testing.T) {
 	t.Parallel()
 	w, err := NewWriter(&failing{left: 1000}, when)

@@ -124,10 +124,11 @@ func (e *engine) run(ctx context.Context, w io.Writer) (err error) {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	if closing := e.archive.Close(); err == nil {
-		err = closing
+	if err != nil {
+		e.archive.Abort()
+		return err
 	}
-	return err
+	return e.archive.Close()
 }
 
 // prepare resolves everything that is fixed for the whole run.

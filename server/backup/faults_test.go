@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -339,4 +340,9 @@ func TestACancelledBackupEnds(t *testing.T) {
 		}
 	}}, &out)
 	require.ErrorIs(t, err, context.Canceled)
+	gz, err := gzip.NewReader(&out)
+	if err == nil {
+		_, err = io.Copy(io.Discard, gz)
+	}
+	require.Error(t, err, "what was written cannot be mistaken for a backup")
 }
