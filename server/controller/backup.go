@@ -118,8 +118,8 @@ func (r *Backups) finish(op *operation, b *velerov1.Backup, end func(*velerov1.B
 	})
 	switch {
 	case errors.Is(err, errGone):
-		log.Info("the backup was deleted while it was in progress")
 		r.forget(op, b, log)
+		log.Info("the backup was deleted while it was in progress")
 	case err != nil:
 		log.Error("the end of the run could not be written; the next server marks the backup as Failed", "error", err)
 	default:
@@ -130,7 +130,7 @@ func (r *Backups) finish(op *operation, b *velerov1.Backup, end func(*velerov1.B
 
 // forget removes from the bucket what a backup put there that was deleted meanwhile.
 func (r *Backups) forget(op *operation, b *velerov1.Backup, log hclog.Logger) {
-	if err := r.removePartial(op.last, r.Stores, b); err != nil && !errors.Is(err, errNoLocation) {
+	if err := r.removeTraces(op.last, r.Stores, b); err != nil && !errors.Is(err, errNoLocation) {
 		log.Error("what the deleted backup had stored could not be removed", "error", err)
 	}
 }
