@@ -12,10 +12,10 @@ const maxMessage = 2048
 // are taken out, the dumps of HTTP responses that some plugins give (Azure's, many lines) are cut down to
 // the first line and the error code, and it has a bound.
 func presentable(message string) string {
-	message = signatures().ReplaceAllString(message, "${1}=REDACTED")
+	message = signatures.ReplaceAllString(message, "${1}=REDACTED")
 	if first, rest, more := strings.Cut(message, "\n"); more {
 		message = strings.TrimSpace(first)
-		if code := errorCode().FindString(rest); code != "" && !strings.Contains(first, code) {
+		if code := errorCode.FindString(rest); code != "" && !strings.Contains(first, code) {
 			message += " (" + code + ")"
 		}
 	}
@@ -25,9 +25,8 @@ func presentable(message string) string {
 	return message
 }
 
-// signatures are the query parameters of signed URLs: Azure's and Amazon's.
-func signatures() *regexp.Regexp {
-	return regexp.MustCompile(`([?&](?:sig|se|st|sp|spr|sv|sr|sip|srt|ss|X-Amz-[A-Za-z-]+))=[^&\s<>"]+`)
-}
-
-func errorCode() *regexp.Regexp { return regexp.MustCompile(`ERROR CODE: *\w+`) }
+var (
+	// signatures are the query parameters of signed URLs: Azure's and Amazon's.
+	signatures = regexp.MustCompile(`([?&](?:sig|se|st|sp|spr|sv|sr|sip|srt|ss|X-Amz-[A-Za-z-]+))=[^&\s<>"]+`)
+	errorCode  = regexp.MustCompile(`ERROR CODE: *\w+`)
+)

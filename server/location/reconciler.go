@@ -133,6 +133,9 @@ func (r *Reconciler) validate(ctx context.Context, location *velerov1.BackupStor
 
 // report writes the outcome into status. Nothing else of the location is touched.
 func (r *Reconciler) report(ctx context.Context, location *velerov1.BackupStorageLocation, problem error) error {
+	if r.Observe != nil {
+		r.Observe(location.Name, problem == nil)
+	}
 	before := location.DeepCopy()
 	status := &location.Status
 	status.LastValidationTime = &metav1.Time{Time: r.Now().UTC().Truncate(time.Second)}
@@ -143,9 +146,6 @@ func (r *Reconciler) report(ctx context.Context, location *velerov1.BackupStorag
 	}
 	if err := r.Client.Patch(ctx, location, client.MergeFrom(before)); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("write the status of backup storage location %s: %w", location.Name, err))
-	}
-	if r.Observe != nil {
-		r.Observe(location.Name, problem == nil)
 	}
 	if before.Status.Phase == status.Phase && before.Status.Message == status.Message {
 		return nil

@@ -51,24 +51,38 @@ func (s *Store) RemovePartial(ctx context.Context, name string, uid types.UID) e
 	if uid == "" {
 		return fmt.Errorf("remove what is left of backup %q: its uid is empty, want the metadata.uid of the Backup", name)
 	}
-	switch owner, err := s.BackupUID(ctx, name); {
-	case errors.Is(err, ErrNotFound):
-	case err != nil:
+	owner, err := s.BackupUID(ctx, name)
+	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
-	case owner != uid:
-		return nil
 	}
+	owned := err == nil && owner == uid
+	return s.removeUnfinished(ctx, name, owned)
+}
+
+// removeUnfinished removes a backup that did not get whole, velero-backup.json first and the log not at all.
+// When that file is there and not owned, the directory is another backup's and nothing is touched. It
+// outlives the cancellation of ctx. A failure is ErrNotCleaned.
+func (s *Store) removeUnfinished(ctx context.Context, name string, owned bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
 	keys, err := s.list(ctx, s.layout.backupDir(name))
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrNotCleaned, err)
 	}
 	metadata, log := s.layout.metadata(name), s.layout.log(name)
 	if slices.Contains(keys, metadata) {
+		if !owned {
+			return nil
+		}
 		if err := s.delete(ctx, metadata); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrNotCleaned, err)
 		}
 	}
-	return s.deleteAll(ctx, slices.DeleteFunc(keys, func(key string) bool { return key == metadata || key == log }))
+	rest := slices.DeleteFunc(keys, func(key string) bool { return key == metadata || key == log })
+	if err := s.deleteAll(ctx, rest); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotCleaned, err)
+	}
+	return nil
 }
 
 // list lists the keys below dir, and checks that the object store answered what it was asked: they are
@@ -90,30 +104,21 @@ func (s *Store) list(ctx context.Context, dir string) ([]string, error) {
 	return keys, nil
 }
 
-// removeFound deletes those of keys that exist, in order: some object stores take the deletion of a
-// missing object for an error. It stops at the first failure, which is ErrNotCleaned.
-func (s *Store) removeFound(ctx context.Context, keys []string) error {
-	for _, key := range keys {
-		found, err := s.exists(ctx, key)
-		if err == nil && found {
-			err = s.delete(ctx, key)
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrNotCleaned, err)
-		}
-	}
-	return nil
-}
-
-// deleteAll goes on after a failure, so that as little as possible is left.
+// deleteAll goes on after a failure, so that as little as possible is left. The error is that of the first.
 func (s *Store) deleteAll(ctx context.Context, keys []string) error {
-	var errs []error
+	var first error
+	failures := 0
 	for _, key := range keys {
 		if err := s.delete(ctx, key); err != nil {
-			errs = append(errs, err)
+			if failures++; failures == 1 {
+				first = err
+			}
 		}
 	}
-	return errors.Join(errs...)
+	if failures > 1 {
+		return fmt.Errorf("%w (and %d more of %d)", first, failures-1, len(keys))
+	}
+	return first
 }
 
 func (s *Store) delete(ctx context.Context, key string) error {

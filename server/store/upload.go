@@ -188,32 +188,16 @@ func (u *Upload) stop(reason error) {
 	<-u.done
 }
 
-// removeAll removes what Commit may have stored, velero-backup.json first. The log stays: it tells what
-// happened.
+// removeAll removes what Commit may have stored. The log stays: it tells what happened.
 func (u *Upload) removeAll(ctx context.Context) error {
-	l := u.store.layout
-	keys := []string{l.metadata(u.name), l.contents(u.name)}
-	for _, artifact := range (Artifacts{}).rest(l, u.name) {
-		keys = append(keys, artifact.key)
-	}
-	ctx, cancel := cleanupContext(ctx)
-	defer cancel()
-	return u.store.removeFound(ctx, keys)
+	return u.store.removeUnfinished(ctx, u.name, true)
 }
 
-// removeArchive removes the archive of an upload that ended before Commit stored anything. An object
-// store that works has nothing there; one that keeps what it got of a broken stream has. The archive
-// beside another backup's velero-backup.json is that backup's.
+// removeArchive removes what an upload may have left that ended before Commit stored anything. An object
+// store that works has nothing there; one whose process died may have. What lies beside another backup's
+// velero-backup.json is that backup's.
 func (u *Upload) removeArchive(ctx context.Context) error {
-	ctx, cancel := cleanupContext(ctx)
-	defer cancel()
-	switch taken, err := u.store.BackupExists(ctx, u.name); {
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrNotCleaned, err)
-	case taken:
-		return nil
-	}
-	return u.store.removeFound(ctx, []string{u.store.layout.contents(u.name)})
+	return u.store.removeUnfinished(ctx, u.name, false)
 }
 
 // withCleanup is cause, in one line with what went wrong in the clean-up.
@@ -222,11 +206,6 @@ func withCleanup(cause, cleanup error) error {
 		return cause
 	}
 	return fmt.Errorf("%w; %w", cause, cleanup)
-}
-
-// cleanupContext outlives the cancellation of ctx.
-func cleanupContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 }
 
 // mustNotExist is ErrBackupExists when there is a backup of that name.

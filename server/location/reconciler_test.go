@@ -1,0 +1,111 @@
+package location_test
+
+import (
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/plugins/filestore"
+	"github.com/cleat-dev/cleat/server/location"
+)
+
+const (
+	available   = velerov1.BackupStorageLocationPhaseAvailable
+	unavailable = velerov1.BackupStorageLocationPhaseUnavailable
+)
+
+func TestStatusFollowsTheBucket(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plane.Get(t), "status-follows-the-bucket")
+	spec, bucket := files(t, filestore.Name, t.TempDir())
+	spec.ValidationFrequency = &metav1.Duration{Duration: time.Second}
+	created := w.location(t, "files", spec)
+	w.run(t, nil)
+
+	l := w.awaitLocation(t, "files", phase(available))
+	require.NotNil(t, l.Status.LastValidationTime)
+	require.Empty(t, l.Status.Message)
+	require.Equal(t, created.Spec, l.Spec, "the spec is not touched")
+
+	require.NoError(t, os.Rename(bucket, bucket+".away"))
+	l = w.awaitLocation(t, "files", phase(unavailable))
+	require.Contains(t, l.Status.Message, `BackupStorageLocation "files" is unavailable: `)
+	require.Contains(t, l.Status.Message, "there is no directory "+bucket)
+
+	require.NoError(t, os.Rename(bucket+".away", bucket))
+	l = w.awaitLocation(t, "files", phase(available))
+	require.Empty(t, l.Status.Message)
+
+	require.NoError(t, os.MkdirAll(filepath.Join(bucket, "photos"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(bucket, "photos", "x"), nil, 0o600))
+	l = w.awaitLocation(t, "files", phase(unavailable))
+	require.Contains(t, l.Status.Message, "Backup store contains invalid top-level directories: [photos]")
+}
+
+func TestChangedSpecIsValidatedAtOnceAndOthersWhenDue(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plane.Get(t), "changed-spec")
+	spec, _ := files(t, filestore.Name, t.TempDir())
+	spec.ValidationFrequency = &metav1.Duration{} // never again
+	w.location(t, "files", spec)
+	var validations atomic.Int32
+	w.run(t, func(r *location.Reconciler) {
+		r.Observe = func(string, bool) { validations.Add(1) }
+	})
+	l := w.awaitLocation(t, "files", phase(available))
+	require.EqualValues(t, 1, validations.Load())
+
+	before := l.DeepCopy()
+	l.Spec.ObjectStorage.Bucket = "elsewhere"
+	require.NoError(t, w.client.Patch(t.Context(), l, client.MergeFrom(before)))
+	l = w.awaitLocation(t, "files", phase(unavailable))
+	require.Contains(t, l.Status.Message, "elsewhere")
+	require.EqualValues(t, 2, validations.Load(), "one validation a change, none for a status")
+}
+
+func TestOneLocationIsTheDefault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plane.Get(t), "one-default")
+	root := t.TempDir()
+	spec, _ := files(t, filestore.Name, root)
+	w.location(t, "preferred", spec)
+	w.run(t, func(r *location.Reconciler) { r.DefaultLocation = "preferred" })
+	marked := func(l *velerov1.BackupStorageLocation) bool { return l.Spec.Default }
+	w.awaitLocation(t, "preferred", marked)
+
+	spec, _ = files(t, filestore.Name, root)
+	spec.Default = true
+	// Creation times have seconds, and the names decide between equal ones.
+	w.location(t, "zz-newer", spec)
+	l := w.awaitLocation(t, "preferred", func(l *velerov1.BackupStorageLocation) bool { return !l.Spec.Default })
+	require.Equal(t, root, l.Spec.Config["path"], "nothing else is changed")
+	w.awaitLocation(t, "zz-newer", func(l *velerov1.BackupStorageLocation) bool { return l.Spec.Default && l.Status.Phase == available })
+}
+
+func TestDeletedLocationIsForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plane.Get(t), "deleted-location")
+	spec := w.s3(t, w.cluster.NewBucket(t, "deleted"))
+	dir := filepath.Join(t.TempDir(), "credentials")
+	w.opener = location.NewOpener(w.client, w.host, dir)
+	l := w.location(t, "s3", spec)
+	marker := w.location(t, "next", spec)
+	w.run(t, nil)
+	w.awaitLocation(t, "s3", phase(available))
+	w.awaitLocation(t, "next", phase(available))
+	require.DirExists(t, filepath.Join(dir, w.namespace, "s3"))
+
+	require.NoError(t, w.client.Delete(t.Context(), l))
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(dir, w.namespace, "s3"))
+		return os.IsNotExist(err)
+	}, waitFor, tick)
+	require.DirExists(t, filepath.Join(dir, w.namespace, marker.Name))
+}
