@@ -18,7 +18,21 @@ func (e *engine) close(ctx context.Context) error {
 	if err := e.backUpNamespaces(ctx); err != nil {
 		return err
 	}
-	return e.backUpDefinitions(ctx)
+	if err := e.backUpDefinitions(ctx); err != nil {
+		return err
+	}
+	e.warnOfVolumes()
+	return nil
+}
+
+// warnOfVolumes says that the objects of volumes are not their data, unless the spec does without.
+func (e *engine) warnOfVolumes() {
+	if wanted := e.req.Backup.Spec.SnapshotVolumes; wanted != nil {
+		return // preflight has warned, or none is wanted
+	}
+	if n := e.record.count(volumesResource); n > 0 {
+		e.warn(fmt.Sprintf("the data of %d persistent volumes is not backed up: snapshots of volumes are not supported yet; set spec.snapshotVolumes to false to do without them", n))
+	}
 }
 
 // backUpNamespaces backs up the namespaces themselves. When all namespaces and only some labels are

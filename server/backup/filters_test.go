@@ -366,6 +366,15 @@ func TestWhatTheSpecAsksForAndDoesNotGetIsWarnedOf(t *testing.T) {
 		"spec.snapshotMoveData", "spec.resourcePolicy", "spec.orderedResources: unicorns"}, b.Results.Warnings.Velero, b.Warnings)
 }
 
+func TestDataOfVolumesIsNotLeftOutSilently(t *testing.T) {
+	t.Parallel()
+	b := newBackup(nil)
+	b.Spec.SnapshotVolumes = nil
+	result := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{Backup: b})
+	require.Len(t, result.Results.Warnings.Velero, 1)
+	require.Contains(t, result.Results.Warnings.Velero[0], "the data of 1 persistent volumes is not backed up")
+}
+
 func TestOrderedResourcesComeFirst(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))

@@ -226,10 +226,14 @@ type taken struct {
 	entries []string          // every path in the archive
 }
 
+// newBackup does without the data of volumes, unless change says otherwise.
 func newBackup(change func(*velerov1.BackupSpec)) *velerov1.Backup {
 	b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "b", UID: "u"}}
 	if change != nil {
 		change(&b.Spec)
+	}
+	if b.Spec.SnapshotVolumes == nil {
+		b.Spec.SnapshotVolumes = new(bool)
 	}
 	return b
 }

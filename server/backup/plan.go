@@ -6,11 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/filter"
 )
 
 var (
 	namespacesResource = schema.GroupResource{Resource: "namespaces"}
 	podsResource       = schema.GroupResource{Resource: "pods"}
+	volumesResource    = schema.GroupResource{Resource: "persistentvolumes"}
 	crdsResource       = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 )
 
@@ -29,7 +31,7 @@ func plan(sel *selection) []list {
 	var lists []list
 	for _, res := range wanted(sel) {
 		namespaces := []string{""}
-		if res.Namespaced && !sel.namespaces.All() {
+		if res.Namespaced && !together(sel.namespaces) {
 			namespaces = sel.namespaces.List()
 		}
 		first := true
@@ -41,6 +43,17 @@ func plan(sel *selection) []list {
 		}
 	}
 	return lists
+}
+
+// together says whether one list of all namespaces costs less than one for each included namespace. A request
+// costs about as much as some tens of objects, so it does when a good part of the namespaces is
+// included; objects of the others are left out as they are read.
+func together(namespaces filter.Namespaces) bool {
+	if namespaces.All() {
+		return true
+	}
+	included := len(namespaces.List())
+	return included > 4 && 4*included >= namespaces.Existing()
 }
 
 // wanted are the resources that the filters include, without the namespaces, and with one of those

@@ -19,8 +19,8 @@ type record struct {
 	done       int
 	total      int
 	list       map[string][]string
-	namespaces map[string]struct{}               // from which objects were collected
-	used       map[schema.GroupResource]struct{} // resources of which something is stored
+	namespaces map[string]struct{}          // from which objects were collected
+	used       map[schema.GroupResource]int // how many objects of a resource are stored
 	operations []Operation
 }
 
@@ -30,7 +30,7 @@ func newRecord(progress func(done, total int)) *record {
 	}
 	return &record{
 		progress: progress, list: map[string][]string{},
-		namespaces: map[string]struct{}{}, used: map[schema.GroupResource]struct{}{},
+		namespaces: map[string]struct{}{}, used: map[schema.GroupResource]int{},
 	}
 }
 
@@ -71,12 +71,19 @@ func (r *record) stored(gr schema.GroupResource, meta item.Meta) {
 	}
 	kind := meta.APIVersion + "/" + meta.Kind
 	r.mu.Lock()
-	r.used[gr] = struct{}{}
+	r.used[gr]++
 	r.list[kind] = append(r.list[kind], name)
 	r.done++
 	done, total := r.done, max(r.done, r.total)
 	r.mu.Unlock()
 	r.progress(done, total)
+}
+
+// count is the number of objects of a resource that are stored.
+func (r *record) count(gr schema.GroupResource) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.used[gr]
 }
 
 func (r *record) operation(op Operation) {

@@ -75,6 +75,9 @@ func (n Namespaces) Expanded() bool { return n.expanded }
 // Missing are the includes that name, without a glob, a namespace that does not exist.
 func (n Namespaces) Missing() []string { return n.missing }
 
+// Existing is the number of namespaces that exist, included or not.
+func (n Namespaces) Existing() int { return len(n.existing) }
+
 // List is every existing namespace that the filter includes, in the order in which they were given.
 func (n Namespaces) List() []string {
 	var list []string
