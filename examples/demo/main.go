@@ -62,7 +62,7 @@ func demo(ctx context.Context, cleat, plugins string) error {
 			Cleat: cleat, PluginDir: plugins, Kubeconfig: kubeconfig, S3: cluster.S3, Bucket: "demo", WorkDir: work,
 			Terminal: term.IsTerminal(int(os.Stdout.Fd())),
 		},
-		World: world.Demo("demo"), Out: os.Stdout,
+		World: world.Demo("demo"), Keep: kubeconfig == cluster.Kubeconfig, Out: os.Stdout,
 	})
 	if err != nil {
 		return err

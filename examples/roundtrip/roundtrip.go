@@ -17,6 +17,7 @@ import (
 type Options struct {
 	Site
 	World world.Spec // its names are free in the cluster
+	Keep  bool       // leave the world behind, in a cluster that is thrown away
 	Out   io.Writer  // narration, one line a step
 }
 
@@ -56,8 +57,8 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() {
-		if err != nil {
-			return // left for a look
+		if err != nil || o.Keep {
+			return // after an error left for a look
 		}
 		n.step("cleaning up")
 		err = client.Delete(ctx, objects)

@@ -31,7 +31,7 @@ func TestAcceptSpine_RoundTrip(t *testing.T) {
 			Cleat: filepath.Join(dir, "cleat"), PluginDir: filepath.Join(dir, "plugins"), Kubeconfig: cluster.Kubeconfig,
 			S3: cluster.S3, Bucket: cluster.NewBucket(t, "roundtrip"), WorkDir: work,
 		},
-		World: world.Demo("trip"), Out: logWriter{t},
+		World: world.Demo("trip"), Keep: true, Out: logWriter{t},
 	})
 	require.NoError(t, err)
 	for _, d := range report.Differences {

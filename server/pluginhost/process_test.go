@@ -274,7 +274,7 @@ func TestAnIdleProcessIsStoppedAndStartedAgain(t *testing.T) {
 	require.NotContains(t, h.log.String(), "died", "that is no failure")
 }
 
-func TestPluginLinesGoToTheServersLogAndToThoseOfTheSessions(t *testing.T) {
+func TestPluginLinesGoToTheLogsOfTheSessionsThatUseIt(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	var mine, idle lines
@@ -291,8 +291,8 @@ func TestPluginLinesGoToTheServersLogAndToThoseOfTheSessions(t *testing.T) {
 		`[DEBUG] {"@message": 7, "@level": ["odd"]}`,
 	} {
 		require.Contains(t, mine.String(), line)
-		require.Contains(t, h.log.String(), line)
 	}
+	require.NotContains(t, h.log.String(), "looking at item", "a session's log reaches the server's by itself")
 	require.NotContains(t, mine.String(), "not at this level")
 	require.Empty(t, idle.String(), "a session that has not called gets nothing")
 
@@ -302,13 +302,27 @@ func TestPluginLinesGoToTheServersLogAndToThoseOfTheSessions(t *testing.T) {
 	require.Equal(t, before, mine.String(), "nothing after Close")
 }
 
+func TestPluginLinesWithoutASessionGoToTheServersLog(t *testing.T) {
+	t.Parallel()
+	var server, mine lines
+	s := &supervisor{log: server.logger()}
+	s.line(logLine{level: hclog.Info, message: "starting"})
+	s.readers.add(&Session{}, mine.logger())
+	s.line(logLine{level: hclog.Info, message: "working"})
+	require.Contains(t, server.String(), "starting")
+	require.NotContains(t, server.String(), "working")
+	require.Contains(t, mine.String(), "working")
+	require.NotContains(t, mine.String(), "starting")
+}
+
 func TestNoOutputBlocksAPlugin(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"flood", "long line", "print"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			h := newTestHost(t, pluginDir(t, "behave"), nil)
-			session := h.Session(hclog.NewNullLogger())
+			var log lines
+			session := h.Session(log.logger())
 			defer session.Close()
 			action := actionNamed(t, session, "example.io/behave")
 			var calls sync.WaitGroup
@@ -323,8 +337,8 @@ func TestNoOutputBlocksAPlugin(t *testing.T) {
 			calls.Wait()
 			session.Close()
 			if what == "long line" {
-				require.Contains(t, h.log.String(), "lll... (139264 more bytes)")
-				require.Contains(t, h.log.String(), "after the long line")
+				require.Contains(t, log.String(), "lll... (139264 more bytes)")
+				require.Contains(t, log.String(), "after the long line")
 			}
 		})
 	}

@@ -31,8 +31,8 @@ type Session struct {
 }
 
 // Session begins the view of an operation that logs to log. From a plugin's first call on until Close, the lines of
-// its process go there too; a line that the process writes for another session at that time goes to both, because
-// a process does not say for whom it writes.
+// its process go there instead of to the host's log, which is expected to get what log gets. A line that the
+// process writes for another session at that time goes to both, because a process does not say for whom it writes.
 func (h *Host) Session(log hclog.Logger) *Session {
 	return &Session{
 		host: h, log: log,

@@ -292,13 +292,15 @@ func (s *supervisor) overdue(r *run, err *OverdueError) {
 	}()
 }
 
-// line passes on one line of the process's output.
+// line passes on one line of the process's output: to the logs of the sessions that use it, which reach the
+// server's log by themselves, or else to the server's log.
 func (s *supervisor) line(l logLine) {
-	s.log.Log(l.level, l.message, l.args...)
-	s.readers.line(l)
+	if !s.readers.line(l) {
+		s.log.Log(l.level, l.message, l.args...)
+	}
 }
 
-// attach sends the lines of the process to log as well, until detach, and keeps the process alive when idle.
+// attach sends the lines of the process to log, until detach, and keeps the process alive when idle.
 func (s *supervisor) attach(owner *Session, log hclog.Logger) {
 	s.readers.add(owner, log.With("cmd", s.launch.path, "pluginName", filepath.Base(s.launch.path)))
 	s.pin()
@@ -361,10 +363,12 @@ func (r *readers) remove(owner *Session) {
 	delete(r.logs, owner)
 }
 
-func (r *readers) line(l logLine) {
+// line says whether anybody reads it.
+func (r *readers) line(l logLine) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, log := range r.logs {
 		log.Log(l.level, l.message, l.args...)
 	}
+	return len(r.logs) > 0
 }
