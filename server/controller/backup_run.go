@@ -36,7 +36,7 @@ func (w *backupWork) do() (end func(*velerov1.Backup)) {
 	log.Info("backup started", "storageLocation", w.location.Name)
 
 	var result *backup.Result
-	progress := follow(w.op.run, w.Client, w.backup, "itemsBackedUp", log, func() { w.op.cancel(errDeleted) })
+	progress := follow(w.op.run, w.Cluster, w.backup, "itemsBackedUp", log, func() { w.op.cancel(errDeleted) })
 	err = safely(log, func() (err error) {
 		result, err = w.collect(progress, upload.Contents())
 		return err

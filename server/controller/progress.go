@@ -30,7 +30,7 @@ func (p *progress) set(done, total int) {
 
 // follow writes the progress into obj's custom resource until end, and keeps obj, which nobody
 // else may touch meanwhile, at the newest state. When the custom resource is gone, it calls gone.
-func follow(ctx context.Context, c client.Client, obj client.Object, doneKey string, log hclog.Logger, gone func()) *progress {
+func follow(ctx context.Context, c *Cluster, obj client.Object, doneKey string, log hclog.Logger, gone func()) *progress {
 	p := &progress{quit: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
@@ -53,7 +53,7 @@ func follow(ctx context.Context, c client.Client, obj client.Object, doneKey str
 			switch {
 			case err == nil:
 				written = now
-			case apierrors.IsNotFound(err), apierrors.IsConflict(err): // deleted, or replaced by another
+			case isGone(ctx, c, obj, err):
 				gone()
 				return
 			case ctx.Err() == nil:
@@ -62,6 +62,23 @@ func follow(ctx context.Context, c client.Client, obj client.Object, doneKey str
 		}
 	}()
 	return p
+}
+
+// isGone reports whether a write failed with err because obj was deleted, or replaced by another
+// object of its name: then the API server takes the uid in the write for a forbidden change.
+func isGone(ctx context.Context, c *Cluster, obj client.Object, err error) bool {
+	if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
+		there := obj.DeepCopyObject()
+		other, ok := there.(client.Object)
+		if !ok {
+			return false
+		}
+		err = c.Live.Get(ctx, client.ObjectKeyFromObject(obj), other)
+		if err == nil {
+			return other.GetUID() != obj.GetUID()
+		}
+	}
+	return apierrors.IsNotFound(err)
 }
 
 // end stops the writes; obj is the caller's again.

@@ -37,7 +37,7 @@ func (w *restoreWork) do() (end func(*velerov1.Restore)) {
 	log.Info("restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
 
 	result := new(restore.Result)
-	progress := follow(w.op.run, w.Client, w.object, "itemsRestored", log, func() { w.op.cancel(errDeleted) })
+	progress := follow(w.op.run, w.Cluster, w.object, "itemsRestored", log, func() { w.op.cancel(errDeleted) })
 	err = safely(log, func() error {
 		done, err := w.apply(objects, progress)
 		if done != nil {

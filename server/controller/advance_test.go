@@ -1,0 +1,205 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// toInProgress is a change of phase.
+func toInProgress(b *velerov1.Backup) error {
+	b.Status.Phase = velerov1.BackupPhaseInProgress
+	b.Status.StartTimestamp = stamp(noon())
+	return nil
+}
+
+// faults answers the first patches itself.
+type faults struct {
+	next   http.RoundTripper
+	faults []func(next http.RoundTripper, r *http.Request) (*http.Response, error)
+	at     atomic.Int32
+	sent   atomic.Int32
+}
+
+func (f *faults) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPatch {
+		return f.next.RoundTrip(r)
+	}
+	f.sent.Add(1)
+	if i := int(f.at.Add(1)) - 1; i < len(f.faults) {
+		return f.faults[i](f.next, r)
+	}
+	return f.next.RoundTrip(r)
+}
+
+func refused(http.RoundTripper, *http.Request) (*http.Response, error) {
+	return nil, errors.New("connection refused")
+}
+
+func answerLost(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	response, err := next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	_ = response.Body.Close()
+	return nil, errors.New("connection reset by peer")
+}
+
+func unavailableNow(_ http.RoundTripper, r *http.Request) (*http.Response, error) {
+	body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`
+	return &http.Response{
+		StatusCode: http.StatusServiceUnavailable, Request: r, Body: io.NopCloser(bytes.NewReader([]byte(body))),
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}, nil
+}
+
+func TestAPhaseIsWrittenOnceWhateverTheAPIServerDoes(t *testing.T) {
+	t.Parallel()
+	for name, faulty := range map[string][]func(http.RoundTripper, *http.Request) (*http.Response, error){
+		"nothing":              nil,
+		"refused twice":        {refused, refused},
+		"answer lost":          {answerLost},
+		"unavailable for once": {unavailableNow},
+		"all of it":            {refused, unavailableNow, answerLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var f *faults
+			c := newCluster(t, func(next http.RoundTripper) http.RoundTripper {
+				f = &faults{next: next, faults: faulty}
+				return f
+			})
+			b := newBackup("b")
+			c.create(t, b)
+			require.NoError(t, c.advanceBackup(t.Context(), b, toInProgress))
+
+			var there velerov1.Backup
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(b), &there))
+			require.Equal(t, velerov1.BackupPhaseInProgress, there.Status.Phase)
+			require.Equal(t, there.ResourceVersion, b.ResourceVersion, "the newest state is at hand")
+			require.EqualValues(t, 2, there.Generation, "it was written once")
+		})
+	}
+}
+
+func TestAnEditMeanwhileIsKept(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	b := newBackup("b")
+	c.create(t, b)
+	edited := b.DeepCopy()
+	edited.Labels = map[string]string{"edited": "yes"}
+	edited.Spec.IncludedNamespaces = []string{"other"}
+	require.NoError(t, c.Update(t.Context(), edited))
+
+	changes := 0
+	require.NoError(t, c.advanceBackup(t.Context(), b, func(b *velerov1.Backup) error {
+		changes++
+		return toInProgress(b)
+	}))
+	require.Equal(t, 2, changes, "the change is made again on what was edited")
+	require.Equal(t, "yes", b.Labels["edited"])
+	require.Equal(t, []string{"other"}, b.Spec.IncludedNamespaces)
+	require.Equal(t, velerov1.BackupPhaseInProgress, b.Status.Phase)
+}
+
+func TestAPhaseThatMovedOrAnObjectThatWentIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	moved, gone, replaced := newBackup("moved"), newBackup("gone"), newBackup("replaced")
+	c.create(t, moved, gone, replaced)
+
+	deleting := moved.DeepCopy()
+	deleting.Status.Phase = velerov1.BackupPhaseDeleting
+	require.NoError(t, c.Update(t.Context(), deleting))
+	require.ErrorIs(t, c.advanceBackup(t.Context(), moved, toInProgress), errMoved)
+
+	require.NoError(t, c.Delete(t.Context(), gone.DeepCopy()))
+	require.ErrorIs(t, c.advanceBackup(t.Context(), gone, toInProgress), errGone)
+
+	require.NoError(t, c.Delete(t.Context(), replaced.DeepCopy()))
+	c.create(t, newBackup("replaced"))
+	require.ErrorIs(t, c.advanceBackup(t.Context(), replaced, toInProgress), errGone)
+}
+
+func TestNobodyStartsWhatSomebodyElseStarted(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	b := newBackup("b")
+	c.create(t, b)
+	mine, theirs := b.DeepCopy(), b.DeepCopy()
+	require.NoError(t, c.advanceBackup(t.Context(), theirs, func(b *velerov1.Backup) error {
+		b.Status.Phase = velerov1.BackupPhaseInProgress
+		b.Status.StartTimestamp = stamp(noon().Add(-1e9))
+		return nil
+	}))
+	require.ErrorIs(t, c.advanceBackup(t.Context(), mine, toInProgress), errMoved)
+}
+
+func TestWhatIsNotInTheTableIsNotWritten(t *testing.T) {
+	t.Parallel()
+	var f *faults
+	c := newCluster(t, func(next http.RoundTripper) http.RoundTripper {
+		f = &faults{next: next}
+		return f
+	})
+	b := newBackup("b", inPhase(velerov1.BackupPhaseCompleted))
+	c.create(t, b)
+	require.ErrorContains(t, c.advanceBackup(t.Context(), b, toInProgress), "a backup does not go from Completed to InProgress")
+	require.Zero(t, f.sent.Load())
+}
+
+func TestARefusalOfTheAPIServerIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	var f *faults
+	c := newCluster(t, func(next http.RoundTripper) http.RoundTripper {
+		f = &faults{next: next}
+		return f
+	})
+	b := newBackup("b")
+	c.create(t, b)
+	err := c.advanceBackup(t.Context(), b, func(b *velerov1.Backup) error {
+		b.Labels = map[string]string{"k": strings.Repeat("x", 64)}
+		return toInProgress(b)
+	})
+	require.ErrorContains(t, err, "must be no more than 63")
+	require.EqualValues(t, 1, f.sent.Load())
+}
+
+func TestTriesEndWithTheContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c := newCluster(t, func(next http.RoundTripper) http.RoundTripper {
+		return &faults{next: next, faults: []func(http.RoundTripper, *http.Request) (*http.Response, error){
+			func(http.RoundTripper, *http.Request) (*http.Response, error) {
+				cancel(errShutdown)
+				return nil, errors.New("connection refused")
+			},
+		}}
+	})
+	b := newBackup("b")
+	c.create(t, b)
+	err := c.advanceBackup(ctx, b, toInProgress)
+	require.Error(t, err)
+	var there velerov1.Backup
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(b), &there))
+	require.Empty(t, there.Status.Phase)
+}
+
+func TestTimesAreWholeSeconds(t *testing.T) {
+	t.Parallel()
+	require.Zero(t, stamp(noon()).Nanosecond())
+	require.True(t, stamp(noon()).Equal(&metav1.Time{Time: noon().Truncate(1e9)}))
+}

@@ -1,0 +1,69 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnOperationGoesOnForTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server, stop := context.WithCancel(t.Context())
+		defer stop()
+		o := NewOperations(time.Minute)
+		op := o.begin(server, "uid")
+		defer op.end()
+		require.True(t, o.isRunning("uid"))
+
+		stop()
+		time.Sleep(time.Minute - time.Second)
+		require.NoError(t, op.run.Err())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.ErrorIs(t, context.Cause(op.run), errShutdown)
+		require.ErrorIs(t, op.reason(errors.New("read: context canceled")), errShutdown)
+
+		require.NoError(t, op.last.Err(), "there is time left for the last writes")
+		time.Sleep(FinalWrites)
+		synctest.Wait()
+		require.Error(t, op.last.Err())
+	})
+}
+
+func TestAnOperationIsStoppedByItsUID(t *testing.T) {
+	t.Parallel()
+	o := NewOperations(time.Minute)
+	mine, other := o.begin(t.Context(), "mine"), o.begin(t.Context(), "other")
+	defer other.end()
+	o.stop("mine", errDeleted)
+	o.stop("nobody", errDeleted)
+	require.ErrorIs(t, context.Cause(mine.run), errDeleted)
+	require.NoError(t, mine.last.Err())
+	require.NoError(t, other.run.Err())
+
+	mine.end()
+	require.False(t, o.isRunning("mine"))
+	require.True(t, o.isRunning("other"))
+}
+
+func TestTheReasonIsTheErrorUnlessItHadToEnd(t *testing.T) {
+	t.Parallel()
+	o := NewOperations(0)
+	op := o.begin(t.Context(), "uid")
+	defer op.end()
+	err := errors.New("disk full")
+	require.Equal(t, err, op.reason(err))
+}
+
+func TestAPanicIsAnError(t *testing.T) {
+	t.Parallel()
+	err := safely(hclog.NewNullLogger(), func() error { panic("index out of range") })
+	require.ErrorContains(t, err, "panic in the server: index out of range")
+	require.NoError(t, safely(hclog.NewNullLogger(), func() error { return nil }))
+}
