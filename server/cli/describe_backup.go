@@ -211,7 +211,7 @@ func printBackupSpec(d *description, spec *velerov1.BackupSpec) {
 			return
 		}
 		d.pairs(
-			[2]string{"Included cluster-scoped", listed(spec.IncludedClusterScopedResources, "<none>")},
+			[2]string{"Included cluster-scoped", listed(spec.IncludedClusterScopedResources, "auto")},
 			[2]string{"Excluded cluster-scoped", listed(spec.ExcludedClusterScopedResources, "<none>")},
 			[2]string{"Included namespace-scoped", listed(spec.IncludedNamespaceScopedResources, "*")},
 			[2]string{"Excluded namespace-scoped", listed(spec.ExcludedNamespaceScopedResources, "<none>")})

@@ -79,7 +79,7 @@ func parseOrdered(text string) (map[string]string, error) {
 		resource, names, ok := strings.Cut(entry, "=")
 		resource, names = strings.TrimSpace(resource), strings.TrimSpace(names)
 		if !ok || resource == "" || names == "" {
-			return nil, fmt.Errorf("--ordered-resources: %q: want RESOURCE=NAMESPACE/NAME,...;RESOURCE=...", entry)
+			return nil, fmt.Errorf("--ordered-resources: %q: want RESOURCE=NAMESPACE/NAME,NAME;RESOURCE=NAME", entry)
 		}
 		ordered[resource] = names
 	}

@@ -167,11 +167,19 @@ func (c *restoreCreate) checkSource(ctx context.Context, s *session, restore *ve
 	}
 	if c.allowPartial {
 		newest := slices.MaxFunc(usable, func(a, b velerov1.Backup) int {
-			return a.Status.StartTimestamp.Time.Compare(b.Status.StartTimestamp.Time)
+			return startOf(&a).Compare(startOf(&b))
 		})
 		restore.Spec.BackupName, restore.Spec.ScheduleName = newest.Name, ""
 	}
 	return nil
+}
+
+// startOf is when a backup was started.
+func startOf(b *velerov1.Backup) time.Time {
+	if b.Status.StartTimestamp == nil {
+		return time.Time{}
+	}
+	return b.Status.StartTimestamp.Time
 }
 
 // awaitRestore shows the restore until it has ended.

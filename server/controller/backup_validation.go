@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/archive"
 )
 
 // BackupDefaults are what the server fills into a backup's spec where the user left it open.
@@ -32,10 +33,7 @@ type BackupDefaults struct {
 }
 
 // backupVersion is the deprecated version of a backup's format.
-const (
-	backupVersion       = 1
-	backupFormatVersion = "1.1.0"
-)
+const backupVersion = 1
 
 // prepare writes the defaults into a backup that is about to start and checks its spec. What is
 // wrong with it is in status.validationErrors afterwards; an error is a failure to find out. It
@@ -61,7 +59,33 @@ func (r *Backups) prepare(ctx context.Context, b *velerov1.Backup) (*velerov1.Ba
 	if len(b.Spec.IncludedNamespaces) == 0 {
 		b.Spec.IncludedNamespaces = []string{"*"}
 	}
+	if len(b.Status.ValidationErrors) == 0 {
+		excludeSnapshots(&b.Spec)
+	}
 	return location, nil
+}
+
+// excludeSnapshots writes into the spec what no backup takes for itself, as Velero's clients know
+// it: the objects that belong to a snapshot of a volume. The engine does not count that as a filter.
+func excludeSnapshots(spec *velerov1.BackupSpec) {
+	const contents, snapshots = "volumesnapshotcontents.snapshot.storage.k8s.io", "volumesnapshots.snapshot.storage.k8s.io"
+	exclude := func(list *[]string, resource string) {
+		if !slices.Contains(*list, resource) && !slices.Contains(*list, "*") {
+			*list = append(*list, resource)
+		}
+	}
+	if usesOldFilters(spec) {
+		exclude(&spec.ExcludedResources, snapshots)
+		exclude(&spec.ExcludedResources, contents)
+		return
+	}
+	exclude(&spec.ExcludedNamespaceScopedResources, snapshots)
+	exclude(&spec.ExcludedClusterScopedResources, contents)
+}
+
+// usesOldFilters reports whether a spec uses the resource filters that do not tell scopes apart.
+func usesOldFilters(spec *velerov1.BackupSpec) bool {
+	return len(spec.IncludedResources) > 0 || len(spec.ExcludedResources) > 0 || spec.IncludeClusterResources != nil
 }
 
 // setDefaults fills in what needs nothing but the server's configuration.
@@ -71,6 +95,7 @@ func (r *Backups) setDefaults(b *velerov1.Backup) {
 	setDefault(&b.Spec.CSISnapshotTimeout.Duration, d.CSISnapshotTimeout)
 	setDefault(&b.Spec.ItemOperationTimeout.Duration, d.ItemOperationTimeout)
 	setDefault(&b.Spec.VolumeGroupSnapshotLabelKey, d.VolumeGroupSnapshotLabel)
+	//nolint:staticcheck // deprecated, and still in objects that old clients make
 	if old := b.Spec.DefaultVolumesToRestic; old != nil && *old {
 		b.Spec.DefaultVolumesToFsBackup = old
 	}
@@ -80,8 +105,8 @@ func (r *Backups) setDefaults(b *velerov1.Backup) {
 	if b.Spec.SnapshotMoveData == nil {
 		b.Spec.SnapshotMoveData = new(d.SnapshotMoveData)
 	}
-	b.Status.Version = backupVersion
-	b.Status.FormatVersion = backupFormatVersion
+	b.Status.Version = backupVersion //nolint:staticcheck // deprecated, and still read by old clients
+	b.Status.FormatVersion = archive.FormatVersion
 	b.Status.Expiration = stamp(r.Now().Add(b.Spec.TTL.Duration))
 }
 
@@ -250,10 +275,9 @@ func (r *Backups) excludeLabelledNamespaces(ctx context.Context, b *velerov1.Bac
 // checkBackupSpec are the problems of a spec that show without a look at the cluster.
 func checkBackupSpec(spec *velerov1.BackupSpec) []string {
 	var problems []string
-	oldFilters := len(spec.IncludedResources) > 0 || len(spec.ExcludedResources) > 0 || spec.IncludeClusterResources != nil
 	newFilters := len(spec.IncludedClusterScopedResources) > 0 || len(spec.ExcludedClusterScopedResources) > 0 ||
 		len(spec.IncludedNamespaceScopedResources) > 0 || len(spec.ExcludedNamespaceScopedResources) > 0
-	if oldFilters && newFilters {
+	if usesOldFilters(spec) && newFilters {
 		problems = append(problems, "includedResources, excludedResources and includeClusterResources cannot be used together with "+
 			"includedClusterScopedResources, excludedClusterScopedResources, includedNamespaceScopedResources and excludedNamespaceScopedResources; use one family of filters")
 	}

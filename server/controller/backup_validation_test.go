@@ -21,7 +21,7 @@ func TestDefaultsAreWrittenIntoTheBackup(t *testing.T) {
 
 	b := newBackup("b", func(b *velerov1.Backup) {
 		b.Namespace = c.Namespace
-		b.Spec.DefaultVolumesToRestic = new(true)
+		b.Spec.DefaultVolumesToRestic = new(true) //nolint:staticcheck // deprecated, and still in objects that old clients make
 	})
 	location, err := newBackups(c).prepare(t.Context(), b)
 	require.NoError(t, err)
@@ -45,14 +45,29 @@ func TestDefaultsAreWrittenIntoTheBackup(t *testing.T) {
 		"velero.io/source-cluster-k8s-minor-version": "36",
 		"velero.io/resource-timeout":                 "10m0s",
 	}, b.Annotations)
-	require.Equal(t, 1, b.Status.Version)
+	require.Equal(t, 1, b.Status.Version) //nolint:staticcheck // deprecated, and still read by old clients
 	require.Equal(t, "1.1.0", b.Status.FormatVersion)
 	require.Equal(t, noon().Add(720*time.Hour).Truncate(time.Second), b.Status.Expiration.UTC())
+
+	require.Equal(t, []string{"volumesnapshots.snapshot.storage.k8s.io"}, b.Spec.ExcludedNamespaceScopedResources)
+	require.Equal(t, []string{"volumesnapshotcontents.snapshot.storage.k8s.io"}, b.Spec.ExcludedClusterScopedResources)
 
 	again := b.DeepCopy()
 	_, err = newBackups(c).prepare(t.Context(), again)
 	require.NoError(t, err)
 	require.Equal(t, b, again, "nothing is added twice")
+}
+
+func TestNoBackupTakesTheObjectsOfASnapshot(t *testing.T) {
+	t.Parallel()
+	old := velerov1.BackupSpec{IncludedResources: []string{"pods"}}
+	excludeSnapshots(&old)
+	require.Equal(t, []string{"volumesnapshots.snapshot.storage.k8s.io", "volumesnapshotcontents.snapshot.storage.k8s.io"}, old.ExcludedResources)
+	require.Empty(t, old.ExcludedClusterScopedResources)
+
+	all := velerov1.BackupSpec{ExcludedClusterScopedResources: []string{"*"}}
+	excludeSnapshots(&all)
+	require.Equal(t, []string{"*"}, all.ExcludedClusterScopedResources)
 }
 
 func TestWhatIsWrongWithTheLocationsOfABackup(t *testing.T) {

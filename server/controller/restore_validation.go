@@ -16,16 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/restore"
 )
-
-// nonRestorable are the resources that no restore makes: they belong to the cluster at hand.
-func nonRestorable() []string {
-	return []string{
-		"nodes", "events", "events.events.k8s.io", "backups.velero.io", "restores.velero.io",
-		"resticrepositories.velero.io", "csinodes.storage.k8s.io", "volumeattachments.storage.k8s.io",
-		"backuprepositories.velero.io",
-	}
-}
 
 // source is what a restore restores from.
 type source struct {
@@ -35,26 +27,26 @@ type source struct {
 
 // prepare writes the defaults into a restore that is about to start and checks its spec. What is
 // wrong with it is in status.validationErrors afterwards; an error is a failure to find out.
-func (r *Restores) prepare(ctx context.Context, restore *velerov1.Restore) (source, error) {
-	setDefault(&restore.Spec.ItemOperationTimeout.Duration, r.ItemOperationTimeout)
-	problems := checkRestoreSpec(&restore.Spec)
-	for _, resource := range nonRestorable() {
-		if !slices.Contains(restore.Spec.ExcludedResources, resource) {
-			restore.Spec.ExcludedResources = append(restore.Spec.ExcludedResources, resource)
+func (r *Restores) prepare(ctx context.Context, object *velerov1.Restore) (source, error) {
+	setDefault(&object.Spec.ItemOperationTimeout.Duration, r.ItemOperationTimeout)
+	problems := checkRestoreSpec(&object.Spec)
+	for _, resource := range restore.NonRestorableResources() {
+		if !slices.Contains(object.Spec.ExcludedResources, resource) {
+			object.Spec.ExcludedResources = append(object.Spec.ExcludedResources, resource)
 		}
 	}
-	src, sourceProblems, err := r.source(ctx, restore)
+	src, sourceProblems, err := r.source(ctx, object)
 	if err != nil {
 		return source{}, err
 	}
-	if modifier := restore.Spec.ResourceModifier; modifier != nil && strings.EqualFold(modifier.Kind, "configmap") {
-		problem, err := r.checkConfigMap(ctx, restore.Namespace, modifier.Name)
+	if modifier := object.Spec.ResourceModifier; modifier != nil && strings.EqualFold(modifier.Kind, "configmap") {
+		problem, err := r.checkConfigMap(ctx, object.Namespace, modifier.Name)
 		if err != nil {
 			return source{}, err
 		}
 		sourceProblems = append(sourceProblems, problem...)
 	}
-	restore.Status.ValidationErrors = slices.Concat(problems, sourceProblems)
+	object.Status.ValidationErrors = slices.Concat(problems, sourceProblems)
 	return src, nil
 }
 
@@ -148,7 +140,7 @@ func (c *Cluster) checkConfigMap(ctx context.Context, namespace, name string) ([
 // checkRestoreSpec are the problems of a spec that show without a look at the cluster.
 func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
 	var problems []string
-	for _, resource := range nonRestorable() {
+	for _, resource := range restore.NonRestorableResources() {
 		if slices.Contains(spec.IncludedResources, resource) {
 			problems = append(problems, resource+" are non-restorable resources")
 		}

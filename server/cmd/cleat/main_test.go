@@ -175,7 +175,7 @@ func (s *site) available() {
 // kill is kill -9. It does nothing to a server that has ended.
 func (v *server) kill() {
 	_ = v.cmd.Process.Kill()
-	v.wait()
+	_ = v.wait()
 }
 
 func (v *server) wait() error {
