@@ -123,25 +123,36 @@ func (l *lines) state(s state) {
 func (l *lines) note(text string) { fmt.Fprintf(l.w, "%s: %s\n", l.what, text) }
 func (l *lines) end()             {}
 
-// bar is a progress bar.
+// bar is a spinner, and a progress bar as soon as the number of items is known.
 type bar struct {
-	w    io.Writer
-	what string
-	bar  *progressbar.ProgressBar
+	w       io.Writer
+	what    string
+	bar     *progressbar.ProgressBar
+	counted bool
 }
 
 func (b *bar) state(s state) {
-	if b.bar == nil {
-		b.bar = progressbar.NewOptions(-1,
-			progressbar.OptionSetWriter(b.w), progressbar.OptionShowCount(), progressbar.OptionSetItsString("items"),
-			progressbar.OptionShowIts(), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish(),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetPredictTime(false))
+	if b.bar == nil || s.total > 0 && !b.counted {
+		b.end()
+		b.counted = s.total > 0
+		b.bar = b.make(s.total)
 	}
 	b.bar.Describe(fmt.Sprintf("%s: %s", b.what, s.phase))
-	if s.total > 0 {
-		b.bar.ChangeMax(s.total)
+	if b.counted {
+		b.bar.ChangeMax(max(s.total, 1))
 		_ = b.bar.Set(min(s.done, s.total)) // only fails beyond the maximum
 	}
+}
+
+func (b *bar) make(total int) *progressbar.ProgressBar {
+	options := []progressbar.Option{
+		progressbar.OptionSetWriter(b.w), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100 * time.Millisecond),
+		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(true),
+	}
+	if total <= 0 {
+		return progressbar.NewOptions(-1, options...)
+	}
+	return progressbar.NewOptions(total, append(options, progressbar.OptionShowCount(), progressbar.OptionFullWidth())...)
 }
 
 func (b *bar) note(text string) {
@@ -151,7 +162,7 @@ func (b *bar) note(text string) {
 
 func (b *bar) end() {
 	if b.bar != nil {
-		_ = b.bar.Clear() // a terminal that is gone shows nothing anyway
-		b.bar = nil
+		_ = b.bar.Finish() // a terminal that is gone shows nothing anyway
+		b.bar, b.counted = nil, false
 	}
 }

@@ -47,7 +47,7 @@ func NewResources(lists ResourceLists, namespaces Namespaces, snapshot *discover
 	r = Resources{always: lists.AlwaysExcluded, scoped: lists.scoped(), includeCluster: lists.IncludeCluster}
 	resolve := func(field string, names []string, scope func(discovery.Resource) bool) []string {
 		resolved, unknown := resolveScoped(names, snapshot, scope)
-		for _, name := range unknown {
+		for _, name := range slices.DeleteFunc(unknown, r.isAlways) { // a cluster need not know those
 			unresolved = append(unresolved, field+": "+name)
 		}
 		return resolved
