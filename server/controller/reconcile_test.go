@@ -1,0 +1,219 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/store"
+)
+
+// closed is object storage that cannot be opened.
+type closed struct{}
+
+func (closed) Open(context.Context, *velerov1.BackupStorageLocation) (*store.Store, error) {
+	return nil, errors.New("the bucket is on fire")
+}
+
+func (c *Cluster) request(name string) ctrl.Request {
+	return ctrl.Request{NamespacedName: client.ObjectKey{Namespace: c.Namespace, Name: name}}
+}
+
+func (c *Cluster) backup(t *testing.T, name string) *velerov1.Backup {
+	t.Helper()
+	b := new(velerov1.Backup)
+	require.NoError(t, c.Get(t.Context(), c.request(name).NamespacedName, b))
+	return b
+}
+
+func TestWhatAFormerServerLeftIsFinishedOff(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	phases := allBackupPhases()
+	for i, phase := range phases {
+		c.create(t, newBackup("b-"+string(rune('a'+i)), inPhase(phase)))
+	}
+	c.create(t,
+		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "running"}, Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseInProgress}},
+		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "waiting"}},
+	)
+	r := Recovery{Cluster: c, Log: hclog.NewNullLogger(), Now: noon}
+	require.NoError(t, r.Run(t.Context()))
+
+	for i, phase := range phases {
+		b := c.backup(t, "b-"+string(rune('a'+i)))
+		if phase != velerov1.BackupPhaseInProgress {
+			require.Equal(t, phase, b.Status.Phase, "others are left to their controllers")
+			require.False(t, isUnclean(b))
+			continue
+		}
+		require.Equal(t, velerov1.BackupPhaseFailed, b.Status.Phase)
+		require.Equal(t, `found a backup with status "InProgress" during the server starting, mark it as "Failed"`, b.Status.FailureReason)
+		require.Equal(t, noon().Unix(), b.Status.CompletionTimestamp.Unix())
+		require.True(t, isUnclean(b), "its data is still to be removed")
+	}
+	var running, waiting velerov1.Restore
+	require.NoError(t, c.Get(t.Context(), c.request("running").NamespacedName, &running))
+	require.Equal(t, velerov1.RestorePhaseFailed, running.Status.Phase)
+	require.Equal(t, `found a restore with status "InProgress" during the server starting, mark it as "Failed"`, running.Status.FailureReason)
+	require.NoError(t, c.Get(t.Context(), c.request("waiting").NamespacedName, &waiting))
+	require.Empty(t, waiting.Status.Phase)
+}
+
+func TestABackupWhoseLocationIsGoneEndsAllTheSame(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	in := func(phase velerov1.BackupPhase) func(*velerov1.Backup) {
+		return func(b *velerov1.Backup) {
+			b.Spec.StorageLocation, b.Status.Phase = "gone", phase
+			if phase == velerov1.BackupPhaseFailed {
+				markUnclean(b)
+			}
+		}
+	}
+	c.create(t, newBackup("good", in(velerov1.BackupPhaseFinalizing)), newBackup("bad", in(velerov1.BackupPhaseFailed)))
+	r := &BackupFinalizer{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: noon}
+	for _, name := range []string{"good", "bad"} {
+		_, err := r.Reconcile(t.Context(), c.request(name))
+		require.NoError(t, err)
+	}
+	good := c.backup(t, "good")
+	require.Equal(t, velerov1.BackupPhasePartiallyFailed, good.Status.Phase)
+	require.Contains(t, good.Status.FailureReason, "finalize the backup: the backup storage location does not exist: ")
+	require.NotNil(t, good.Status.CompletionTimestamp)
+	require.False(t, isUnclean(c.backup(t, "bad")))
+}
+
+func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	c.create(t, newLocation("default"), newBackup("b", func(b *velerov1.Backup) {
+		b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseFinalizing
+	}))
+	r := &BackupFinalizer{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: noon}
+	_, err := r.Reconcile(t.Context(), c.request("b"))
+	require.ErrorContains(t, err, "the bucket is on fire")
+	require.Equal(t, velerov1.BackupPhaseFinalizing, c.backup(t, "b").Status.Phase)
+}
+
+func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	c.create(t, &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Name: "q"}})
+	now := time.Now()
+	r := &Statuses{Cluster: c, Version: "v1", Now: func() time.Time { return now }, Plugins: func() []velerov1.PluginInfo {
+		return []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}
+	}}
+	result, err := r.Reconcile(t.Context(), c.request("q"))
+	require.NoError(t, err)
+	require.Equal(t, time.Minute, result.RequeueAfter)
+	var q velerov1.ServerStatusRequest
+	require.NoError(t, c.Get(t.Context(), c.request("q").NamespacedName, &q))
+	require.Equal(t, velerov1.ServerStatusRequestPhaseProcessed, q.Status.Phase)
+	require.Equal(t, "v1", q.Status.ServerVersion)
+	require.Equal(t, []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}, q.Status.Plugins)
+
+	now = now.Add(time.Minute)
+	_, err = r.Reconcile(t.Context(), c.request("q"))
+	require.NoError(t, err)
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.request("q").NamespacedName, &q)))
+}
+
+func TestADownloadRequestThatCannotBeAnsweredIsRemovedInTheEnd(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	c.create(t, &velerov1.DownloadRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "d"},
+		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindRestoreLog, Name: "none"}},
+	})
+	now := time.Now()
+	r := &Downloads{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: func() time.Time { return now }}
+	_, err := r.Reconcile(t.Context(), c.request("d"))
+	require.ErrorContains(t, err, "make the URL of RestoreLog none: get restore none")
+	now = now.Add(11 * time.Minute)
+	_, err = r.Reconcile(t.Context(), c.request("d"))
+	require.NoError(t, err)
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.request("d").NamespacedName, &velerov1.DownloadRequest{})))
+}
+
+func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	in := func(location string, phase velerov1.BackupPhase) func(*velerov1.Backup) {
+		return func(b *velerov1.Backup) { b.Spec.StorageLocation, b.Status.Phase = location, phase }
+	}
+	c.create(t,
+		newLocation("default"),
+		newLocation("closed", func(l *velerov1.BackupStorageLocation) {
+			l.Spec.AccessMode = velerov1.BackupStorageLocationAccessModeReadOnly
+		}),
+		newLocation("broken", func(l *velerov1.BackupStorageLocation) {
+			l.Status.Phase = velerov1.BackupStorageLocationPhaseUnavailable
+		}),
+		newBackup("running", in("default", velerov1.BackupPhaseInProgress)),
+		newBackup("finalizing", in("default", velerov1.BackupPhaseFinalizing)),
+		newBackup("lost", in("gone", velerov1.BackupPhaseCompleted)),
+		newBackup("read-only", in("closed", velerov1.BackupPhaseCompleted)),
+		newBackup("unreachable", in("broken", velerov1.BackupPhaseCompleted)),
+		newBackup("burning", in("default", velerov1.BackupPhaseCompleted)),
+	)
+	for backup, tt := range map[string]struct {
+		want  string
+		phase velerov1.BackupPhase
+	}{
+		"":            {"spec.backupName is required", ""},
+		"none":        {"backup not found", ""},
+		"running":     {"backup is still in progress", velerov1.BackupPhaseInProgress},
+		"finalizing":  {"backup is still in progress", velerov1.BackupPhaseFinalizing},
+		"lost":        {"backup storage location gone not found", velerov1.BackupPhaseCompleted},
+		"read-only":   {"backup storage location closed is currently in read-only mode", velerov1.BackupPhaseCompleted},
+		"unreachable": {"BackupStorageLocation broken is in Unavailable status", velerov1.BackupPhaseCompleted},
+		"burning":     {"the bucket is on fire", velerov1.BackupPhaseDeleting},
+	} {
+		t.Run(backup, func(t *testing.T) {
+			t.Parallel()
+			request := &velerov1.DeleteBackupRequest{
+				ObjectMeta: metav1.ObjectMeta{Name: "delete-" + backup + "x"},
+				Spec:       velerov1.DeleteBackupRequestSpec{BackupName: backup},
+			}
+			c.create(t, request)
+			r := &Deletions{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
+			_, err := r.Reconcile(t.Context(), c.request(request.Name))
+			require.NoError(t, err)
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(request), request))
+			require.Equal(t, velerov1.DeleteBackupRequestPhaseProcessed, request.Status.Phase)
+			require.Len(t, request.Status.Errors, 1)
+			require.Contains(t, request.Status.Errors[0], tt.want)
+			if tt.phase != "" {
+				require.Equal(t, tt.phase, c.backup(t, backup).Status.Phase)
+			}
+
+			r.Now = func() time.Time { return time.Now().Add(25 * time.Hour) }
+			_, err = r.Reconcile(t.Context(), c.request(request.Name))
+			require.NoError(t, err)
+			require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(request), request)))
+		})
+	}
+}
+
+func TestABackupThatNeverStartedIsDeletedWithoutItsLocation(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	c.create(t, newBackup("b", func(b *velerov1.Backup) {
+		b.Spec.StorageLocation, b.Status.Phase = "gone", velerov1.BackupPhaseFailedValidation
+	}), &velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
+	r := &Deletions{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
+	_, err := r.Reconcile(t.Context(), c.request("d"))
+	require.NoError(t, err)
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.request("b").NamespacedName, &velerov1.Backup{})))
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.request("d").NamespacedName, &velerov1.DeleteBackupRequest{})))
+}
