@@ -1,6 +1,7 @@
 package s3store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
+	tmtypes "github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/hashicorp/go-hclog"
 	"gocloud.dev/blob"
@@ -23,14 +25,8 @@ import (
 // Name is the provider of a BackupStorageLocation that is kept in S3.
 const Name = "cleat.dev/s3"
 
-const (
-	// partSize allows objects of 80 GB: S3 takes 10,000 parts.
-	partSize = 8 << 20
-	// concurrency is the number of parts of one object that are on their way at the same time.
-	concurrency = 2
-	// abortGrace is the time that a cancelled upload gets to take back what it has sent.
-	abortGrace = 15 * time.Second
-)
+// contentType of all objects; what they hold is nobody's business here.
+const contentType = "application/octet-stream"
 
 // Register is the plugin's registration.
 func Register() framework.Registration { return objectstorev1.Register(Name, New) }
@@ -73,8 +69,29 @@ func (s *store) PutObject(ctx context.Context, bucket, key string, body io.Reade
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	// The SDK cannot take parts back on a context that has ended. So the end of ctx ends the body, which the
-	// SDK takes for a failure, and the upload's own context ends some time later.
+	body = &cancelledReader{ctx: ctx, r: body}
+	head, err := readHead(body)
+	if err != nil {
+		return l.failed("upload", bucket, key, err)
+	}
+	switch {
+	case len(head) < partSize:
+		err = put(ctx, dir, key, bytes.NewReader(head), l.checksum)
+	case inParts(key):
+		err = l.putParts(ctx, bucket, key, head, body)
+	default:
+		err = put(ctx, dir, key, io.MultiReader(bytes.NewReader(head), body), l.checksum)
+	}
+	if err != nil {
+		return l.failed("upload", bucket, key, err)
+	}
+	return nil
+}
+
+// put uploads an object through the Go CDK.
+func put(ctx context.Context, dir *blob.Bucket, key string, body io.Reader, checksum tmtypes.ChecksumAlgorithm) error {
+	// The SDK cannot take back what it has sent on a context that has ended. So the end of ctx ends the body, which
+	// the SDK takes for a failure, and the upload's own context ends some time later.
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
@@ -82,23 +99,17 @@ func (s *store) PutObject(ctx context.Context, bucket, key string, body io.Reade
 		context.AfterFunc(live, func() { timer.Stop() })
 	})
 	defer stop()
-	err = dir.Upload(live, key, &cancelledReader{ctx: ctx, r: body}, &blob.WriterOptions{
-		BufferSize:     partSize,
-		MaxConcurrency: concurrency,
-		ContentType:    "application/octet-stream",
+	return dir.Upload(live, key, body, &blob.WriterOptions{
+		ContentType: contentType,
 		BeforeWrite: func(as func(any) bool) error {
 			var input *transfermanager.UploadObjectInput
 			if !as(&input) {
 				return errors.New("the Go CDK did not tell the upload's input")
 			}
-			input.ChecksumAlgorithm = l.checksum
+			input.ChecksumAlgorithm = checksum
 			return nil
 		},
 	})
-	if err != nil {
-		return l.failed("upload", bucket, key, err)
-	}
-	return nil
 }
 
 // ObjectExists reports whether there is such an object. S3 does not tell a missing bucket from a missing

@@ -1,0 +1,174 @@
+package s3store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// partSize is the least that S3 allows, which keeps memory low; S3 takes 10,000 parts, so an object can
+	// have 52 GB.
+	partSize = 5 << 20
+	maxParts = 10_000
+	// partBuffers is the number of parts of one object that are in memory at the same time, being filled or on
+	// their way.
+	partBuffers = 2
+	// abortGrace is the time that a failed upload gets to take back what it has sent.
+	abortGrace = 15 * time.Second
+)
+
+// inParts says whether the key reaches S3 as it is. The Go CDK escapes a few characters; objects with such keys
+// are left to it.
+func inParts(key string) bool {
+	return !strings.Contains(key, "../") && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' })
+}
+
+// readHead reads the first part of body, or all of it when it is smaller. Most objects are far smaller, so the
+// buffer grows.
+func readHead(body io.Reader) ([]byte, error) {
+	head := make([]byte, 0, 64<<10)
+	for {
+		n, err := io.ReadFull(body, head[len(head):cap(head)])
+		head = head[:len(head)+n]
+		switch {
+		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+			return head, nil
+		case err != nil || len(head) == partSize:
+			return head, err
+		}
+		grown := make([]byte, len(head), min(4*len(head), partSize))
+		copy(grown, head)
+		head = grown
+	}
+}
+
+// putParts uploads a large object in parts, of which head is the first. The Go CDK could do that, but its buffers are five times as large.
+// The object appears when all of it is there; a failure or the end of ctx takes the parts back.
+func (l *location) putParts(ctx context.Context, bucket, key string, head []byte, body io.Reader) error {
+	algorithm := types.ChecksumAlgorithm(l.checksum)
+	create := &s3.CreateMultipartUploadInput{
+		Bucket: &bucket, Key: &key, ContentType: aws.String(contentType),
+		ChecksumAlgorithm: algorithm, ServerSideEncryption: l.encryption,
+	}
+	if l.kmsKey != "" {
+		create.SSEKMSKeyId = &l.kmsKey
+	}
+	created, err := l.calls.CreateMultipartUpload(ctx, create)
+	if err != nil {
+		return err
+	}
+	upload := &upload{calls: l.calls, bucket: &bucket, key: &key, id: created.UploadId, algorithm: algorithm}
+	if err := upload.send(ctx, head, body); err != nil {
+		return errors.Join(err, upload.takeBack(ctx))
+	}
+	_, err = l.calls.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+		Bucket: &bucket, Key: &key, UploadId: created.UploadId,
+		MultipartUpload: &types.CompletedMultipartUpload{Parts: upload.parts},
+	})
+	if err != nil {
+		return errors.Join(err, upload.takeBack(ctx))
+	}
+	return nil
+}
+
+// upload is one upload in parts.
+type upload struct {
+	calls     *s3.Client
+	bucket    *string
+	key       *string
+	id        *string
+	algorithm types.ChecksumAlgorithm
+	parts     []types.CompletedPart // by number, from 1
+}
+
+// send uploads head and then body. While one part is on its way the next one is read.
+func (u *upload) send(ctx context.Context, head []byte, body io.Reader) error {
+	free := make(chan []byte, partBuffers)
+	free <- head
+	for range partBuffers - 1 {
+		free <- make([]byte, partSize)
+	}
+	numbers := make(chan types.CompletedPart, maxParts)
+	group, gctx := errgroup.WithContext(ctx)
+	err := func() error {
+		for number := int32(1); ; number++ {
+			var buffer []byte
+			select {
+			case buffer = <-free:
+			case <-gctx.Done():
+				return context.Cause(gctx)
+			}
+			n, err := partSize, error(nil)
+			if number > 1 { // the first is head
+				n, err = io.ReadFull(body, buffer)
+			}
+			last := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+			switch {
+			case err != nil && !last:
+				return err
+			case n == 0:
+				return nil
+			case number > maxParts:
+				return fmt.Errorf("the object is larger than the %d GB that fit into %d parts", int64(partSize)*maxParts>>30, maxParts)
+			}
+			group.Go(func() error {
+				part, err := u.part(gctx, number, buffer[:n])
+				if err != nil {
+					return fmt.Errorf("part %d: %w", number, err)
+				}
+				numbers <- part
+				free <- buffer
+				return nil
+			})
+			if last {
+				return nil
+			}
+		}
+	}()
+	if sent := group.Wait(); err == nil || sent != nil && ctx.Err() == nil {
+		err = sent // a part that failed is the cause, unless ctx is
+	}
+	if err != nil {
+		return err
+	}
+	close(numbers)
+	u.parts = make([]types.CompletedPart, len(numbers))
+	for part := range numbers {
+		u.parts[*part.PartNumber-1] = part
+	}
+	return nil
+}
+
+func (u *upload) part(ctx context.Context, number int32, content []byte) (types.CompletedPart, error) {
+	sent, err := u.calls.UploadPart(ctx, &s3.UploadPartInput{
+		Bucket: u.bucket, Key: u.key, UploadId: u.id, PartNumber: &number,
+		ChecksumAlgorithm: u.algorithm, Body: bytes.NewReader(content),
+	})
+	if err != nil {
+		return types.CompletedPart{}, err
+	}
+	return types.CompletedPart{
+		PartNumber: &number, ETag: sent.ETag, ChecksumCRC32: sent.ChecksumCRC32, ChecksumCRC32C: sent.ChecksumCRC32C,
+		ChecksumCRC64NVME: sent.ChecksumCRC64NVME, ChecksumSHA1: sent.ChecksumSHA1, ChecksumSHA256: sent.ChecksumSHA256,
+	}, nil
+}
+
+// takeBack removes the parts that were sent, even when ctx has ended.
+func (u *upload) takeBack(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortGrace)
+	defer cancel()
+	if _, err := u.calls.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: u.bucket, Key: u.key, UploadId: u.id}); err != nil {
+		return fmt.Errorf("take back the parts that were sent (upload %s): %w", *u.id, err)
+	}
+	return nil
+}
