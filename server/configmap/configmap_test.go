@@ -1,0 +1,55 @@
+package configmap
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestAConfigMapHoldsOneDocument(t *testing.T) {
+	t.Parallel()
+	document, err := Document(&corev1.ConfigMap{Data: map[string]string{"any.name": "a: b"}})
+	require.NoError(t, err)
+	require.Equal(t, "a: b", string(document))
+
+	for want, cm := range map[string]*corev1.ConfigMap{
+		"no key in data":        {},
+		"is in binaryData":      {BinaryData: map[string][]byte{"a": nil}},
+		"2 keys in data (a, b)": {Data: map[string]string{"b": "", "a": ""}},
+	} {
+		_, err := Document(cm)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestDocumentsAreReadStrictly(t *testing.T) {
+	t.Parallel()
+	type shape struct {
+		Text  string   `json:"text"`
+		Items []string `json:"items"`
+	}
+	got, err := Decode[shape]([]byte("text: true\nitems: [1, two]"))
+	require.NoError(t, err)
+	require.Equal(t, shape{"true", []string{"1", "two"}}, got, "scalars are text where text is wanted")
+
+	for want, document := range map[string]string{
+		`json: unknown field "texts"`: "texts: a",
+		`key "text" already set`:      "text: a\ntext: b",
+		"yaml: line 2":                "text: a\n\tb",
+		"cannot unmarshal":            "items: {}",
+	} {
+		_, err := Decode[shape]([]byte(document))
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "error unmarshaling JSON")
+	}
+}
+
+func TestErrorsAreOneLine(t *testing.T) {
+	t.Parallel()
+	_, err := JSON([]byte("a: b\na: c"))
+	require.EqualError(t, err, `yaml: unmarshal errors: line 2: key "a" already set in map`)
+	out, err := JSON([]byte("a: [b, 1]"))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"a":["b",1]}`, string(out))
+}
