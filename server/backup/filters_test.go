@@ -12,6 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
+	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -354,16 +355,15 @@ func TestSpecsThatCannotBeUnderstoodFailTheBackup(t *testing.T) {
 func TestWhatTheSpecAsksForAndDoesNotGetIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
-	b := take(t.Context(), t, deps, backup.Request{Backup: newBackup(func(s *spec) {
+	b := take(t.Context(), t, deps, backup.Request{Policy: &policy.Policy{VolumePolicies: 1}, Backup: newBackup(func(s *spec) {
 		s.IncludedNamespaces = []string{"empty"}
 		s.Hooks.Resources = []velerov1.BackupResourceHookSpec{{Name: "h"}}
 		s.SnapshotVolumes, s.DefaultVolumesToFsBackup, s.SnapshotMoveData = yes(), yes(), yes()
 		s.VolumeSnapshotLocations = []string{"x"}
-		s.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "p"}
 		s.OrderedResources = map[string]string{"unicorns": "a/b"}
 	})})
 	requireMessages(t, []string{"spec.hooks", "spec.snapshotVolumes", "spec.volumeSnapshotLocations", "spec.defaultVolumesToFsBackup",
-		"spec.snapshotMoveData", "spec.resourcePolicy", "spec.orderedResources: unicorns"}, b.Results.Warnings.Velero, b.Warnings)
+		"spec.snapshotMoveData", "spec.resourcePolicy: volumePolicies", "spec.orderedResources: unicorns"}, b.Results.Warnings.Velero, b.Warnings)
 }
 
 func TestDataOfVolumesIsNotLeftOutSilently(t *testing.T) {

@@ -20,7 +20,7 @@ func (e *engine) preflight() {
 		{len(spec.VolumeSnapshotLocations) > 0, "spec.volumeSnapshotLocations: snapshots of volumes are not supported yet, none is taken"},
 		{yes(spec.DefaultVolumesToFsBackup), "spec.defaultVolumesToFsBackup: file system backups of volumes are not supported yet, the data of volumes is not backed up"},
 		{yes(spec.SnapshotMoveData), "spec.snapshotMoveData: data movement is not supported yet, the data of volumes is not backed up"},
-		{spec.ResourcePolicy != nil, "spec.resourcePolicy: resource policies are not supported yet, the policy has no effect"},
+		{e.req.Policy != nil && e.req.Policy.VolumePolicies > 0, "spec.resourcePolicy: volumePolicies are not supported yet, those of the policy have no effect"},
 	} {
 		if ask.asked {
 			e.warn(ask.text)

@@ -46,12 +46,16 @@ func (e *engine) newSelection(ctx context.Context, snapshot *discovery.Snapshot)
 	if sel.namespaces, err = e.namespaceFilter(ctx, snapshot); err != nil {
 		return nil, err
 	}
+	var fromPolicy filter.ScopedLists
+	if policy := e.req.Policy; policy != nil && policy.Resources != nil {
+		fromPolicy = *policy.Resources
+	}
 	var unresolved []string
 	sel.resources, unresolved, err = filter.NewResources(filter.ResourceLists{
 		Included: spec.IncludedResources, Excluded: spec.ExcludedResources, IncludeCluster: spec.IncludeClusterResources,
 		IncludedClusterScoped: spec.IncludedClusterScopedResources, ExcludedClusterScoped: spec.ExcludedClusterScopedResources,
 		IncludedNamespaced: spec.IncludedNamespaceScopedResources, ExcludedNamespaced: spec.ExcludedNamespaceScopedResources,
-		AlwaysExcluded: alwaysExcluded(),
+		Policy: fromPolicy, AlwaysExcluded: alwaysExcluded(),
 	}, sel.namespaces, snapshot)
 	if err != nil {
 		return nil, fmt.Errorf("resource filters of the spec: %w", err)

@@ -19,6 +19,7 @@ type ResourceLists struct {
 	ExcludedClusterScoped []string
 	IncludedNamespaced    []string
 	ExcludedNamespaced    []string
+	Policy                ScopedLists            // what the scoped lists leave open; not with the other family
 	AlwaysExcluded        []schema.GroupResource // left out without counting as a filter
 }
 
@@ -61,7 +62,7 @@ func NewResources(lists ResourceLists, namespaces Namespaces, snapshot *discover
 	cluster := func(res discovery.Resource) bool { return !res.Namespaced }
 
 	if !r.scoped {
-		if len(lists.IncludedClusterScoped)+len(lists.ExcludedClusterScoped)+len(lists.IncludedNamespaced)+len(lists.ExcludedNamespaced) > 0 {
+		if len(lists.IncludedClusterScoped)+len(lists.ExcludedClusterScoped)+len(lists.IncludedNamespaced)+len(lists.ExcludedNamespaced) > 0 || !lists.Policy.empty() {
 			return Resources{}, nil, fmt.Errorf("includedResources, excludedResources and includeClusterResources " +
 				"cannot be used together with the lists for cluster-scoped and namespace-scoped resources; use one family")
 		}
@@ -80,6 +81,19 @@ func NewResources(lists ResourceLists, namespaces Namespaces, snapshot *discover
 	}
 	r.cluster, err = NewNames(resolve("includedClusterScopedResources", lists.IncludedClusterScoped, cluster),
 		others(resolve("excludedClusterScopedResources", lists.ExcludedClusterScoped, cluster)))
+	if err != nil {
+		return Resources{}, nil, err
+	}
+	const policy = "resourcePolicy.includeExcludePolicy."
+	r.namespaced, err = under(r.namespaced,
+		resolve(policy+"includedNamespaceScopedResources", lists.Policy.IncludedNamespaced, namespaced),
+		others(resolve(policy+"excludedNamespaceScopedResources", lists.Policy.ExcludedNamespaced, namespaced)))
+	if err != nil {
+		return Resources{}, nil, err
+	}
+	r.cluster, err = under(r.cluster,
+		resolve(policy+"includedClusterScopedResources", lists.Policy.IncludedClusterScoped, cluster),
+		others(resolve(policy+"excludedClusterScopedResources", lists.Policy.ExcludedClusterScoped, cluster)))
 	if err != nil {
 		return Resources{}, nil, err
 	}

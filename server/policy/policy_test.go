@@ -1,0 +1,99 @@
+package policy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cleat-dev/cleat/server/filter"
+)
+
+func holding(document string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "policy"}, Data: map[string]string{"p": document}}
+}
+
+func TestAPolicyIsReadWhole(t *testing.T) {
+	t.Parallel()
+	got, err := Parse(holding(`
+version: v1
+includeExcludePolicy:
+  includedClusterScopedResources: [crd, pv]
+  excludedClusterScopedResources: []
+  includedNamespaceScopedResources: [pod, "*.apps"]
+  excludedNamespaceScopedResources: [secret]
+volumePolicies:
+- conditions: {capacity: "10,100Gi", csi: {driver: ebs.csi.aws.com, volumeAttributes: {a: b}}, storageClass: [gp2], pvcPhase: [Pending], pvcLabels: {a: true}}
+  action: {type: skip, parameters: {any: [thing]}}
+- conditions: {capacity: "10Gi,", nfs: {server: 192.168.200.90, path: /x}}
+  action: {type: fs-backup}
+- conditions: {csi: {}, nfs: {}, volumeTypes: [emptyDir]}
+  action: {type: snapshot}
+- action: {type: custom}
+`))
+	require.NoError(t, err)
+	require.Equal(t, &Policy{VolumePolicies: 4, Resources: &filter.ScopedLists{
+		IncludedClusterScoped: []string{"crd", "pv"}, ExcludedClusterScoped: []string{},
+		IncludedNamespaced: []string{"pod", "*.apps"}, ExcludedNamespaced: []string{"secret"},
+	}}, got)
+
+	got, err = Parse(holding("version: v1"))
+	require.NoError(t, err)
+	require.Equal(t, &Policy{}, got)
+}
+
+func TestWhatIsWrongWithAPolicy(t *testing.T) {
+	t.Parallel()
+	lists := func(text string) string { return "version: v1\nincludeExcludePolicy: " + text }
+	volumes := func(text string) string {
+		return "version: v1\nvolumePolicies: [{action: {type: skip}}, " + text + "]"
+	}
+	for want, document := range map[string]string{
+		`version: "" is not supported, want v1`:   "",
+		`version: "V1" is not supported, want v1`: "version: V1",
+		`json: unknown field "policies"`:          "version: v1\npolicies: []",
+		`key "version" already set`:               "version: v1\nversion: v1",
+		`unknown field "includedResources"`:       lists("{includedResources: [pods]}"),
+		"includeExcludePolicy.includedNamespaceScopedResources: * is not allowed in a policy, want names":                  lists("{includedNamespaceScopedResources: [pods, '*']}"),
+		"includeExcludePolicy.excludedClusterScopedResources: * is not allowed":                                            lists("{excludedClusterScopedResources: ['*']}"),
+		"includeExcludePolicy.excludedClusterScopedResources: pv is in includedClusterScopedResources too, want it in one": lists("{includedClusterScopedResources: [pv], excludedClusterScopedResources: [crd, pv]}"),
+		`includeExcludePolicy.includedClusterScopedResources: pattern "[a"`:                                                lists("{includedClusterScopedResources: ['[a']}"),
+		`volumePolicies[1].action.type: "" is not supported, want one of skip, snapshot, fs-backup, custom`:                volumes("{}"),
+		`volumePolicies[1].action.type: "Skip"`:                                                                            volumes("{action: {type: Skip}}"),
+		`unknown field "size"`:                                                                                             volumes("{action: {type: skip}, conditions: {size: 1}}"),
+		`volumePolicies[1].conditions.capacity: "1Gi" is no range, want two`:                                               volumes("{action: {type: skip}, conditions: {capacity: 1Gi}}"),
+		`volumePolicies[1].conditions.capacity: "1,2,3" is no range`:                                                       volumes(`{action: {type: skip}, conditions: {capacity: "1,2,3"}}`),
+		`volumePolicies[1].conditions.capacity: "lots": `:                                                                  volumes(`{action: {type: skip}, conditions: {capacity: "1, lots"}}`),
+		`volumePolicies[1].conditions.capacity: "2Gi,1Gi" has its larger`:                                                  volumes(`{action: {type: skip}, conditions: {capacity: "2Gi,1Gi"}}`),
+		"volumePolicies[1].conditions.csi.driver: it is missing, want it beside":                                           volumes("{action: {type: skip}, conditions: {csi: {volumeAttributes: {a: b}}}}"),
+		"cannot unmarshal array into Go struct field volumeConditions.volumePolicies":                                      volumes("{action: {type: skip}, conditions: {pvcLabels: [a]}}"),
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			_, err := Parse(holding(document))
+			require.ErrorContains(t, err, want)
+			require.ErrorContains(t, err, "resource policy in config map velero/policy: ")
+		})
+	}
+}
+
+// FuzzParse proves that no document brings the server down, and that what passes can be used.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"", "version: v1", "version: v1\nincludeExcludePolicy: {includedClusterScopedResources: [a, 'b*'], excludedClusterScopedResources: [c]}",
+		"version: v1\nvolumePolicies: [{conditions: {capacity: '1,2Gi', csi: {}}, action: {type: skip}}]",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, document string) {
+		got, err := Parse(holding(document))
+		if err != nil || got.Resources == nil {
+			return
+		}
+		_, err = filter.NewNames(got.Resources.IncludedClusterScoped, got.Resources.ExcludedClusterScoped)
+		require.NoError(t, err)
+		_, err = filter.NewNames(got.Resources.IncludedNamespaced, got.Resources.ExcludedNamespaced)
+		require.NoError(t, err)
+	})
+}
