@@ -16,7 +16,7 @@ import (
 type backupWork struct {
 	*Backups
 	op       *operation
-	backup   *velerov1.Backup // its status.progress is kept up to date meanwhile
+	backup   *velerov1.Backup
 	location *velerov1.BackupStorageLocation
 	log      *oplog.Log
 }
@@ -38,10 +38,10 @@ func (w *backupWork) do() (end func(*velerov1.Backup)) {
 	var result *backup.Result
 	progress := follow(w.op.run, w.Cluster, w.backup, "itemsBackedUp", log, func() { w.op.cancel(errDeleted) })
 	err = safely(log, func() (err error) {
-		result, err = w.collect(progress, upload.Contents())
+		result, err = w.collect(progress.set, upload.Contents())
 		return err
 	})
-	progress.end()
+	*w.backup = *progress.end()
 	if err != nil {
 		return w.abort(upload, w.op.reason(err))
 	}
@@ -54,14 +54,14 @@ func (w *backupWork) do() (end func(*velerov1.Backup)) {
 }
 
 // collect runs the engine.
-func (w *backupWork) collect(progress *progress, archive io.Writer) (*backup.Result, error) {
+func (w *backupWork) collect(show func(done, total int), archive io.Writer) (*backup.Result, error) {
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
 	return w.Engine(w.op.run, backup.Request{
 		Backup:   w.backup.DeepCopy(),
 		Actions:  session.BackupItemActions(),
 		Log:      w.log.Logger(),
-		Progress: progress.set,
+		Progress: show,
 	}, archive)
 }
 

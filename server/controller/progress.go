@@ -16,22 +16,24 @@ import (
 const progressPeriod = time.Second
 
 // progress shows how far an operation is in status.progress of its custom resource.
-type progress struct {
+type progress[T any] struct {
 	done, total atomic.Int64
 	quit        chan struct{}
 	ended       chan struct{}
+	newest      *T // as the last write left it
 }
 
 // set says how far the operation is. It is safe for concurrent use and never waits.
-func (p *progress) set(done, total int) {
+func (p *progress[T]) set(done, total int) {
 	p.done.Store(int64(done))
 	p.total.Store(int64(total))
 }
 
-// follow writes the progress into obj's custom resource until end, and keeps obj, which nobody
-// else may touch meanwhile, at the newest state. When the custom resource is gone, it calls gone.
-func follow(ctx context.Context, c *Cluster, obj client.Object, doneKey string, log hclog.Logger, gone func()) *progress {
-	p := &progress{quit: make(chan struct{}), ended: make(chan struct{})}
+// follow writes the progress into the custom resource that object is a state of, until end. When
+// it is gone, follow calls gone.
+func follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, gone func()) *progress[T] {
+	p := &progress[T]{quit: make(chan struct{}), ended: make(chan struct{}), newest: object.DeepCopy()}
+	obj := P(p.newest) // the goroutine's until it has ended
 	go func() {
 		defer close(p.ended)
 		ticker := time.NewTicker(progressPeriod)
@@ -81,10 +83,11 @@ func isGone(ctx context.Context, c *Cluster, obj client.Object, err error) bool 
 	return apierrors.IsNotFound(err)
 }
 
-// end stops the writes; obj is the caller's again.
-func (p *progress) end() {
+// end stops the writes and returns the newest state, so that the next write meets no conflict.
+func (p *progress[T]) end() *T {
 	close(p.quit)
 	<-p.ended
+	return p.newest
 }
 
 // progressPatch is a merge patch that changes nothing but the progress, of that very object.

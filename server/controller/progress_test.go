@@ -21,10 +21,10 @@ func TestProgressIsShownAndKeptUpToDate(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return c.Get(t.Context(), client.ObjectKeyFromObject(b), &there) == nil && there.Status.Progress != nil
 	}, 30e9, 50e6)
-	p.end()
+	newest := p.end()
 	require.Equal(t, velerov1.BackupProgress{TotalItems: 10, ItemsBackedUp: 3}, *there.Status.Progress)
 	require.Equal(t, velerov1.BackupPhaseInProgress, there.Status.Phase)
-	require.Equal(t, there.ResourceVersion, b.ResourceVersion, "so that the next write of the phase meets no conflict")
+	require.Equal(t, there.ResourceVersion, newest.ResourceVersion, "so that the next write of the phase meets no conflict")
 }
 
 func TestProgressNoticesThatItsObjectIsGone(t *testing.T) {

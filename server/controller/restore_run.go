@@ -20,7 +20,7 @@ import (
 type restoreWork struct {
 	*Restores
 	op     *operation
-	object *velerov1.Restore // its status.progress is kept up to date meanwhile
+	object *velerov1.Restore
 	source source
 	log    *oplog.Log
 	server hclog.Logger
@@ -39,13 +39,13 @@ func (w *restoreWork) do() (end func(*velerov1.Restore)) {
 	result := new(restore.Result)
 	progress := follow(w.op.run, w.Cluster, w.object, "itemsRestored", log, func() { w.op.cancel(errDeleted) })
 	err = safely(log, func() error {
-		done, err := w.apply(objects, progress)
+		done, err := w.apply(objects, progress.set)
 		if done != nil {
 			result = done
 		}
 		return err
 	})
-	progress.end()
+	*w.object = *progress.end()
 	if err != nil {
 		reason := w.op.reason(err)
 		log.Error("restore failed", "error", reason)
@@ -65,7 +65,7 @@ func (w *restoreWork) do() (end func(*velerov1.Restore)) {
 }
 
 // apply unpacks the archive and runs the engine.
-func (w *restoreWork) apply(objects *store.Store, progress *progress) (*restore.Result, error) {
+func (w *restoreWork) apply(objects *store.Store, show func(done, total int)) (*restore.Result, error) {
 	contents, err := w.open(objects)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (w *restoreWork) apply(objects *store.Store, progress *progress) (*restore.
 		Archive:  contents,
 		Actions:  session.RestoreItemActions(),
 		Log:      w.log.Logger(),
-		Progress: progress.set,
+		Progress: show,
 	})
 }
 
