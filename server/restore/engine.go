@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/item"
+	"github.com/cleat-dev/cleat/server/modifiers"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
@@ -72,6 +73,8 @@ type Request struct {
 	Archive *archive.Archive
 	// Actions in the order in which they are run.
 	Actions []restoreitemaction.Action
+	// Modifiers are the rules that spec.resourceModifier refers to; nil if it refers to none.
+	Modifiers *modifiers.Rules
 	// Log of the restore.
 	Log hclog.Logger
 	// Progress is told the number of items dealt with and of those known so far, after every item and from
@@ -104,6 +107,7 @@ type engine struct {
 	archive      *archive.Archive
 	selection    *selection
 	actions      []*action
+	modifiers    *modifiers.Rules
 	snapshot     atomic.Pointer[discovery.Snapshot]
 	tracker      *tracker
 	namespaces   namespaces
@@ -132,6 +136,7 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 		backupLabel:  velerov1.ValidLabelValue(req.Restore.Spec.BackupName),
 		restoreLabel: velerov1.ValidLabelValue(req.Restore.Name),
 		archive:      req.Archive,
+		modifiers:    req.Modifiers,
 		tracker:      newTracker(),
 		progress:     req.Progress,
 		fresh:        map[schema.GroupResource]bool{},

@@ -210,6 +210,9 @@ func (r *itemRun) restore(ctx context.Context) error {
 			return r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
 		}
 	}
+	if err := r.modify(); err != nil {
+		return err
+	}
 	to, err := r.place()
 	if err != nil {
 		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
@@ -236,7 +239,7 @@ func (r *itemRun) leaveOut() (leave bool, err error) {
 	return false, nil
 }
 
-// place says where the object is written to, after actions may have changed its type, and marks it with
+// place says where the object is written to, after actions or modifiers may have changed its type, and marks it with
 // namespace and labels.
 func (r *itemRun) place() (target, error) {
 	if r.namespace != "" {
@@ -250,7 +253,7 @@ func (r *itemRun) place() (target, error) {
 	if r.obj.listKey() != r.claim.key.listKey && kindOf(r.claim.key.listKey) != r.obj.Kind {
 		known, ok := r.engine.snapshot.Load().ByKind(schema.GroupKind{Group: gv.Group, Kind: r.obj.Kind})
 		if !ok {
-			return target{}, fmt.Errorf("an action made a %s of it, which the cluster does not serve", r.obj.listKey())
+			return target{}, fmt.Errorf("an action or a resource modifier made a %s of it, which the cluster does not serve", r.obj.listKey())
 		}
 		to.gvr.Resource = known.Name
 	}

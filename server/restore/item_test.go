@@ -120,11 +120,10 @@ func TestUnsupportedWishesAreWarnings(t *testing.T) {
 	result := c.mustRestore(pack(t, namespaceThing(ns, nil), in("serviceaccounts", "v1", "ServiceAccount", ns, "runner", nil), pod), newRestore("r", func(s *velerov1.RestoreSpec) {
 		s.RestorePVs = &yes
 		s.Hooks.Resources = []velerov1.RestoreResourceHookSpec{{Name: "a"}, {Name: "b"}}
-		s.ResourceModifier = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "m"}
 		s.UploaderConfig = &velerov1.UploaderConfigForRestore{}
 	}))
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
-	require.Len(t, result.Results.Warnings.Velero, 4)
+	require.Len(t, result.Results.Warnings.Velero, 3)
 	require.Len(t, result.Results.Warnings.Namespaces[ns], 1)
 	require.Contains(t, result.Results.Warnings.Namespaces[ns][0], "pods/"+ns+"/p")
 }

@@ -29,7 +29,6 @@ func unsupported(spec *velerov1.RestoreSpec) []string {
 		}
 	}
 	warn(len(spec.Hooks.Resources) > 0, "restore hooks are not supported yet: the %d of spec.hooks are not run", len(spec.Hooks.Resources))
-	warn(spec.ResourceModifier != nil, "resource modifiers are not supported yet: objects are restored without the changes of spec.resourceModifier")
 	warn(spec.RestorePVs != nil && *spec.RestorePVs, "the data of volumes is not restored yet: spec.restorePVs has no effect")
 	warn(spec.UploaderConfig != nil, "the data of volumes is not restored yet: spec.uploaderConfig has no effect")
 	return warnings
