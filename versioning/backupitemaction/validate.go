@@ -4,8 +4,29 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/cleat-dev/cleat/proto/velero/shared"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
+
+// checkResult checks what an action answered when it was asked about sent, in every version that can start
+// operations.
+func checkResult(sent, item []byte, additional []*shared.ResourceIdentifier, operationID string, after []*shared.ResourceIdentifier) (*Result, error) {
+	if err := validateItem(sent, item); err != nil {
+		return nil, err
+	}
+	if err := reply.OperationID(operationID); err != nil {
+		return nil, err
+	}
+	result := &Result{Item: item, OperationID: operationID}
+	var err error
+	if result.AdditionalItems, err = reply.Identifiers("additionalItems", additional); err != nil {
+		return nil, err
+	}
+	if result.PostOperationItems, err = reply.Identifiers("postOperationItems", after); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
 
 // validateItem checks the item that an action answered when it was asked about sent. The same bytes are
 // right without a look. Otherwise it must still be the object asked about; only the version of its API may

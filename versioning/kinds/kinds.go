@@ -15,6 +15,7 @@ func BackupItemAction() versioning.Kind[backupitemaction.Action] {
 		Name: "BackupItemAction",
 		Versions: []versioning.Version[backupitemaction.Action]{
 			{Wire: "BackupItemAction", Number: 1, Bind: backupitemaction.NewV1},
+			{Wire: "BackupItemActionV2", Number: 2, Bind: backupitemaction.NewV2},
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/versioning/kinds"
@@ -33,10 +34,12 @@ func TestEveryVersionHasOnePlace(t *testing.T) {
 
 func TestTheServerKnowsEveryKindThatAuthorsCanRegister(t *testing.T) {
 	t.Parallel()
-	for _, wire := range []string{biav1.Kind().Wire, riav1.Kind().Wire, osv1.Kind().Wire} {
+	for wire, version := range map[string]int{
+		biav1.Kind().Wire: 1, biav2.Kind().Wire: 2, riav1.Kind().Wire: 1, osv1.Kind().Wire: 1,
+	} {
 		known, ok := kinds.Lookup(wire)
 		require.True(t, ok, wire)
-		require.Equal(t, 1, known.Number)
+		require.Equal(t, version, known.Number, wire)
 	}
 }
 

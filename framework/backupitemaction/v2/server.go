@@ -1,0 +1,99 @@
+package v2
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
+)
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[BackupItemAction]) {
+	backupitemactionv2.RegisterBackupItemActionServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the actions of a process on the wire.
+type server struct {
+	backupitemactionv2.UnimplementedBackupItemActionServer
+	handlers *framework.Handlers[BackupItemAction]
+	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
+}
+
+func (s *server) AppliesTo(ctx context.Context, req *backupitemactionv2.BackupItemActionAppliesToRequest) (*backupitemactionv2.BackupItemActionAppliesToResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	selector, err := action.AppliesTo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &backupitemactionv2.BackupItemActionAppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
+}
+
+func (s *server) Execute(ctx context.Context, req *backupitemactionv2.ExecuteRequest) (*backupitemactionv2.ExecuteResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	item, err := wire.DecodeItem("item", req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	backup, err := s.backups.Get("backup", req.GetBackup())
+	if err != nil {
+		return nil, err
+	}
+	output, err := action.Execute(ctx, &ExecuteInput{Item: item, Backup: backup})
+	if err != nil {
+		return nil, err
+	}
+	if output == nil {
+		output = &ExecuteOutput{}
+	}
+	updated, err := wire.EncodeUpdated(output.UpdatedItem, req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	return &backupitemactionv2.ExecuteResponse{
+		Item:               updated,
+		AdditionalItems:    wire.Identifiers(output.AdditionalItems),
+		OperationID:        output.OperationID,
+		PostOperationItems: wire.Identifiers(output.PostOperationItems),
+	}, nil
+}
+
+func (s *server) Progress(ctx context.Context, req *backupitemactionv2.BackupItemActionProgressRequest) (*backupitemactionv2.BackupItemActionProgressResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	backup, err := s.backups.Get("backup", req.GetBackup())
+	if err != nil {
+		return nil, err
+	}
+	progress, err := action.Progress(ctx, req.GetOperationID(), backup)
+	if err != nil {
+		return nil, err
+	}
+	return &backupitemactionv2.BackupItemActionProgressResponse{Progress: wire.Progress(progress)}, nil
+}
+
+func (s *server) Cancel(ctx context.Context, req *backupitemactionv2.BackupItemActionCancelRequest) (*emptypb.Empty, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	backup, err := s.backups.Get("backup", req.GetBackup())
+	if err != nil {
+		return nil, err
+	}
+	if err := action.Cancel(ctx, req.GetOperationID(), backup); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, nil
+}

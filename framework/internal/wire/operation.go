@@ -1,0 +1,32 @@
+package wire
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+// Progress is progress as it is sent.
+func Progress(progress framework.OperationProgress) *shared.OperationProgress {
+	return &shared.OperationProgress{
+		Completed:      progress.Completed,
+		Err:            progress.Err,
+		NCompleted:     progress.NCompleted,
+		NTotal:         progress.NTotal,
+		OperationUnits: progress.Units,
+		Description:    progress.Description,
+		Started:        instant(progress.Started),
+		Updated:        instant(progress.Updated),
+	}
+}
+
+// instant is at as it is sent; a time that is not known is left out.
+func instant(at time.Time) *timestamppb.Timestamp {
+	if at.IsZero() {
+		return nil
+	}
+	return timestamppb.New(at)
+}

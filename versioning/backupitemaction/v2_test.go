@@ -1,0 +1,201 @@
+package backupitemaction_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/internal/plugintest"
+)
+
+// mover is an author's action that starts operations.
+type mover struct {
+	execute   func(*biav2.ExecuteInput) (*biav2.ExecuteOutput, error)
+	progress  framework.OperationProgress
+	cancelled chan<- string
+}
+
+func (mover) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}}, nil
+}
+
+func (m mover) Execute(_ context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+	return m.execute(input)
+}
+
+func (m mover) Progress(_ context.Context, operationID string, backup *velerov1.Backup) (framework.OperationProgress, error) {
+	if operationID == "" {
+		return framework.OperationProgress{}, errors.New("asked after nothing")
+	}
+	progress := m.progress
+	progress.Description += " " + operationID + " of " + backup.Name
+	return progress, nil
+}
+
+func (m mover) Cancel(_ context.Context, operationID string, backup *velerov1.Backup) error {
+	if m.cancelled == nil {
+		return errors.New("cannot stop " + operationID)
+	}
+	m.cancelled <- operationID + " of " + backup.Name
+	return nil
+}
+
+// authorV2 is the hub over what an author wrote.
+func authorV2(t *testing.T, written mover) backupitemaction.Action {
+	t.Helper()
+	return backupitemaction.NewV2(plugintest.Serve(t, biav2.Register(name, func(hclog.Logger) (biav2.BackupItemAction, error) {
+		return written, nil
+	})), name)
+}
+
+// rawV2 is a plugin that answers what no framework would.
+type rawV2 struct {
+	backupitemactionv2.UnimplementedBackupItemActionServer
+	appliesTo *backupitemactionv2.BackupItemActionAppliesToResponse
+	execute   *backupitemactionv2.ExecuteResponse
+	progress  *backupitemactionv2.BackupItemActionProgressResponse
+}
+
+func (r rawV2) AppliesTo(context.Context, *backupitemactionv2.BackupItemActionAppliesToRequest) (*backupitemactionv2.BackupItemActionAppliesToResponse, error) {
+	return r.appliesTo, nil
+}
+
+func (r rawV2) Execute(context.Context, *backupitemactionv2.ExecuteRequest) (*backupitemactionv2.ExecuteResponse, error) {
+	return r.execute, nil
+}
+
+func (r rawV2) Progress(context.Context, *backupitemactionv2.BackupItemActionProgressRequest) (*backupitemactionv2.BackupItemActionProgressResponse, error) {
+	return r.progress, nil
+}
+
+func (rawV2) Cancel(context.Context, *backupitemactionv2.BackupItemActionCancelRequest) (*emptypb.Empty, error) {
+	return &emptypb.Empty{}, nil
+}
+
+func (r rawV2) hub(t *testing.T) backupitemaction.Action {
+	t.Helper()
+	return backupitemaction.NewV2(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+		backupitemactionv2.RegisterBackupItemActionServer(server, r)
+	}), name)
+}
+
+func TestAnActionStartsAnOperationThatIsFollowedAndCancelled(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	cancelled := make(chan string, 1)
+	action := authorV2(t, mover{
+		execute: func(input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+			input.Item.SetLabels(map[string]string{"by": input.Backup.Name})
+			return biav2.NewExecuteOutput(input.Item).
+				WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "shop", Name: "key"}).
+				WithOperation("copy-1", framework.ResourceIdentifier{Resource: "configmaps", Namespace: "shop", Name: "result"}), nil
+		},
+		progress: framework.OperationProgress{
+			Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying",
+			Started: at, Updated: at.Add(time.Second),
+		},
+		cancelled: cancelled,
+	})
+	require.Equal(t, name, action.Name())
+	selector, err := action.AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"persistentvolumeclaims"}, selector.IncludedResources)
+
+	result, err := action.Execute(t.Context(), []byte(item), []byte(backup))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web","labels":{"by":"nightly"}},"extra":12345678901234567}`, string(result.Item))
+	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "shop", Name: "key"}}, result.AdditionalItems)
+	require.Equal(t, "copy-1", result.OperationID)
+	require.Equal(t, []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: "shop", Name: "result"}}, result.PostOperationItems)
+
+	progress, err := action.Progress(t.Context(), "copy-1", []byte(backup))
+	require.NoError(t, err)
+	require.Equal(t, backupitemaction.Progress{
+		Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying copy-1 of nightly",
+		Started: at, Updated: at.Add(time.Second),
+	}, progress)
+
+	require.NoError(t, action.Cancel(t.Context(), "copy-1", []byte(backup)))
+	require.Equal(t, "copy-1 of nightly", <-cancelled)
+}
+
+func TestAnActionOfVersion2ThatDoesNothingAnswersTheSameBytes(t *testing.T) {
+	t.Parallel()
+	for _, output := range []*biav2.ExecuteOutput{nil, {}} {
+		action := authorV2(t, mover{execute: func(*biav2.ExecuteInput) (*biav2.ExecuteOutput, error) { return output, nil }})
+		result, err := action.Execute(t.Context(), []byte(item), []byte(backup))
+		require.NoError(t, err)
+		require.Equal(t, &backupitemaction.Result{Item: []byte(item)}, result)
+	}
+}
+
+func TestProgressThatIsNotKnownYetHasNoTimes(t *testing.T) {
+	t.Parallel()
+	progress, err := authorV2(t, mover{}).Progress(t.Context(), "copy-1", []byte(backup))
+	require.NoError(t, err)
+	require.Equal(t, backupitemaction.Progress{Description: " copy-1 of nightly"}, progress)
+}
+
+func TestErrorsOfVersion2ArePrefixedOnceWithTheKind(t *testing.T) {
+	t.Parallel()
+	action := authorV2(t, mover{execute: func(*biav2.ExecuteInput) (*biav2.ExecuteOutput, error) { return nil, errors.New("disk full") }})
+	_, err := action.Execute(t.Context(), []byte(item), []byte(backup))
+	require.EqualError(t, err, "BackupItemAction(example.io/stamp): disk full")
+	_, err = action.Progress(t.Context(), "", []byte(backup))
+	require.EqualError(t, err, "BackupItemAction(example.io/stamp): asked after nothing")
+	require.EqualError(t, action.Cancel(t.Context(), "copy-1", []byte(backup)), "BackupItemAction(example.io/stamp): cannot stop copy-1")
+	_, err = action.Progress(t.Context(), "copy-1", []byte("garbage"))
+	require.ErrorContains(t, err, "decode backup of the request: ")
+}
+
+func TestRepliesOfVersion2ThatBreakTheContractAreRefused(t *testing.T) {
+	t.Parallel()
+	nameless := []*shared.ResourceIdentifier{{Resource: "pods"}}
+	for name, test := range map[string]struct {
+		answer *backupitemactionv2.ExecuteResponse
+		want   string
+	}{
+		"nothing":                               {&backupitemactionv2.ExecuteResponse{}, "item is empty"},
+		"another name":                          {&backupitemactionv2.ExecuteResponse{Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`)}, `item has name "db", want "web"`},
+		"an additional item without a name":     {&backupitemactionv2.ExecuteResponse{Item: []byte(item), AdditionalItems: nameless}, "additionalItems[0]"},
+		"a post-operation item without a name":  {&backupitemactionv2.ExecuteResponse{Item: []byte(item), OperationID: "copy-1", PostOperationItems: nameless}, "postOperationItems[0]"},
+		"an operation id that cannot be shown":  {&backupitemactionv2.ExecuteResponse{Item: []byte(item), OperationID: "a\nb"}, "operation id"},
+		"an operation id that cannot be stored": {&backupitemactionv2.ExecuteResponse{Item: []byte(item), OperationID: strings.Repeat("x", 2000)}, "operation id has 2000 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result, err := rawV2{execute: test.answer}.hub(t).Execute(t.Context(), []byte(item), []byte(backup))
+			require.Nil(t, result)
+			require.ErrorIs(t, err, versioning.ErrInvalidReply)
+			require.ErrorContains(t, err, "BackupItemAction(example.io/stamp): invalid reply: ")
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+	for name, answer := range map[string]*backupitemactionv2.BackupItemActionProgressResponse{
+		"no progress":       {},
+		"negative progress": {Progress: &shared.OperationProgress{NCompleted: -1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			progress, err := rawV2{progress: answer}.hub(t).Progress(t.Context(), "copy-1", nil)
+			require.Zero(t, progress)
+			require.ErrorIs(t, err, versioning.ErrInvalidReply)
+		})
+	}
+	_, err := rawV2{appliesTo: &backupitemactionv2.BackupItemActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}.hub(t).AppliesTo(t.Context())
+	require.ErrorIs(t, err, versioning.ErrInvalidReply)
+}

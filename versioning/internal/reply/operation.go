@@ -1,0 +1,87 @@
+package reply
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+// maxOperationID is how long the id of an operation may be, in bytes: it is kept in files and shown to people.
+const maxOperationID = 1024
+
+// OperationID checks what a plugin answered as the id of an operation that it started; empty is that it started
+// none.
+func OperationID(received string) error {
+	switch {
+	case len(received) > maxOperationID:
+		return fmt.Errorf("operation id has %d bytes, want at most %d", len(received), maxOperationID)
+	case strings.ContainsFunc(received, unicode.IsControl):
+		return fmt.Errorf("operation id %q has control characters", received)
+	case received != "" && strings.TrimSpace(received) == "":
+		return fmt.Errorf("operation id %q is blank; a plugin that started nothing answers none at all", received)
+	}
+	return nil
+}
+
+// Progress checks how far a plugin says that an operation is. More done than there is to do is let through: totals
+// are estimates.
+func Progress(received *shared.OperationProgress) (framework.OperationProgress, error) {
+	if received == nil {
+		return framework.OperationProgress{}, errors.New("there is no progress in it")
+	}
+	if received.GetNCompleted() < 0 || received.GetNTotal() < 0 {
+		return framework.OperationProgress{}, fmt.Errorf("progress is %d of %d, want no negative numbers",
+			received.GetNCompleted(), received.GetNTotal())
+	}
+	started, err := instant("started", received.GetStarted())
+	if err != nil {
+		return framework.OperationProgress{}, err
+	}
+	updated, err := instant("updated", received.GetUpdated())
+	if err != nil {
+		return framework.OperationProgress{}, err
+	}
+	return framework.OperationProgress{
+		Completed:   received.GetCompleted(),
+		Err:         received.GetErr(),
+		NCompleted:  received.GetNCompleted(),
+		NTotal:      received.GetNTotal(),
+		Units:       received.GetOperationUnits(),
+		Description: received.GetDescription(),
+		Started:     started,
+		Updated:     updated,
+	}, nil
+}
+
+// instant checks a time; one that is not there is the zero time, which is also what plugins of Velero's send for it.
+func instant(field string, received *timestamppb.Timestamp) (time.Time, error) {
+	if received == nil {
+		return time.Time{}, nil
+	}
+	if err := received.CheckValid(); err != nil {
+		return time.Time{}, fmt.Errorf("%s is no time: %w", field, err)
+	}
+	return received.AsTime(), nil
+}
+
+// Timeout checks how long a plugin wants something to be waited for; none, or zero, leaves that to the host.
+func Timeout(field string, received *durationpb.Duration) (time.Duration, error) {
+	if received == nil {
+		return 0, nil
+	}
+	if err := received.CheckValid(); err != nil {
+		return 0, fmt.Errorf("%s is no duration: %w", field, err)
+	}
+	if timeout := received.AsDuration(); timeout >= 0 {
+		return timeout, nil
+	}
+	return 0, fmt.Errorf("%s is %s, want none that is negative", field, received.AsDuration())
+}

@@ -1,0 +1,126 @@
+package reply_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+func TestOperationIDMustBeOneThatCanBeKeptAndShown(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{
+		"":                         "",
+		"du-5e1c.0a9f":             "",
+		"any text, мир":            "",
+		strings.Repeat("x", 1024):  "",
+		strings.Repeat("x", 1025):  "has 1025 bytes, want at most 1024",
+		"two\nlines":               "has control characters",
+		"zero\x00":                 "has control characters",
+		"  ":                       "is blank",
+		"\u0085":                   "has control characters",
+		strings.Repeat("é", 512):   "",
+		strings.Repeat("é", 512+1): "has 1026 bytes",
+	} {
+		err := reply.OperationID(id)
+		if want == "" {
+			require.NoError(t, err, "%q", id)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
+
+func TestProgressMustMakeSense(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 5, 1, 12, 0, 0, 5, time.UTC)
+	for name, test := range map[string]struct {
+		received *shared.OperationProgress
+		want     framework.OperationProgress
+		refused  string
+	}{
+		"all of it": {
+			&shared.OperationProgress{
+				Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, OperationUnits: "bytes", Description: "copying",
+				Started: timestamppb.New(at), Updated: timestamppb.New(at.Add(time.Second)),
+			},
+			framework.OperationProgress{
+				Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying",
+				Started: at, Updated: at.Add(time.Second),
+			}, "",
+		},
+		"nothing yet":          {&shared.OperationProgress{}, framework.OperationProgress{}, ""},
+		"more than estimated":  {&shared.OperationProgress{NCompleted: 9, NTotal: 7}, framework.OperationProgress{NCompleted: 9, NTotal: 7}, ""},
+		"zero times of Go":     {&shared.OperationProgress{Started: timestamppb.New(time.Time{})}, framework.OperationProgress{}, ""},
+		"absent":               {nil, framework.OperationProgress{}, "there is no progress in it"},
+		"less than nothing":    {&shared.OperationProgress{NCompleted: -1}, framework.OperationProgress{}, "progress is -1 of 0"},
+		"of less than nothing": {&shared.OperationProgress{NTotal: math.MinInt64}, framework.OperationProgress{}, "want no negative numbers"},
+		"started never":        {&shared.OperationProgress{Started: &timestamppb.Timestamp{Seconds: math.MaxInt64}}, framework.OperationProgress{}, "started is no time"},
+		"updated never":        {&shared.OperationProgress{Updated: &timestamppb.Timestamp{Nanos: -1}}, framework.OperationProgress{}, "updated is no time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := reply.Progress(test.received)
+			require.Equal(t, test.want, got)
+			if test.refused == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, test.refused)
+			}
+		})
+	}
+}
+
+func TestTimeoutMustBeOneThatCanBeWaited(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		received *durationpb.Duration
+		want     time.Duration
+		refused  string
+	}{
+		"absent":   {nil, 0, ""},
+		"zero":     {durationpb.New(0), 0, ""},
+		"some":     {durationpb.New(90 * time.Second), 90 * time.Second, ""},
+		"negative": {durationpb.New(-time.Second), 0, "retry is -1s, want none that is negative"},
+		"none":     {&durationpb.Duration{Seconds: 1, Nanos: -1}, 0, "retry is no duration"},
+		"too long": {&durationpb.Duration{Seconds: math.MaxInt64}, 0, "retry is no duration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := reply.Timeout("retry", test.received)
+			require.Equal(t, test.want, got)
+			if test.refused == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, test.refused)
+			}
+		})
+	}
+}
+
+// FuzzProgress proves that what gets through can be counted and put on a calendar.
+func FuzzProgress(f *testing.F) {
+	f.Add(int64(1), int64(2), int64(1700000000), int32(5))
+	f.Add(int64(-1), int64(0), int64(math.MinInt64), int32(-1))
+	f.Fuzz(func(t *testing.T, done, total, seconds int64, nanos int32) {
+		got, err := reply.Progress(&shared.OperationProgress{
+			NCompleted: done, NTotal: total, Started: &timestamppb.Timestamp{Seconds: seconds, Nanos: nanos},
+		})
+		if err != nil {
+			require.Zero(t, got)
+			return
+		}
+		require.GreaterOrEqual(t, got.NCompleted, int64(0))
+		require.GreaterOrEqual(t, got.NTotal, int64(0))
+		_, err = got.Started.MarshalJSON()
+		require.NoError(t, err)
+	})
+}
