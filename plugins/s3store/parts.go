@@ -12,7 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
-	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -20,9 +19,6 @@ const (
 	// have 52 GB.
 	partSize = 5 << 20
 	maxParts = 10_000
-	// partBuffers is the number of parts of one object that are in memory at the same time, being filled or on
-	// their way.
-	partBuffers = 2
 	// abortGrace is the time that a failed upload gets to take back what it has sent.
 	abortGrace = 15 * time.Second
 )
@@ -91,60 +87,23 @@ type upload struct {
 	parts     []types.CompletedPart // by number, from 1
 }
 
-// send uploads head and then body. While one part is on its way the next one is read.
+// send uploads head and then body, one part after the other from one buffer. That is faster than an API server
+// lists what is in the archive, and takes the least memory that S3 allows.
 func (u *upload) send(ctx context.Context, head []byte, body io.Reader) error {
-	free := make(chan []byte, partBuffers)
-	free <- head
-	for range partBuffers - 1 {
-		free <- make([]byte, partSize)
-	}
-	numbers := make(chan types.CompletedPart, maxParts)
-	group, gctx := errgroup.WithContext(ctx)
-	err := func() error {
-		for number := int32(1); ; number++ {
-			var buffer []byte
-			select {
-			case buffer = <-free:
-			case <-gctx.Done():
-				return context.Cause(gctx)
-			}
-			n, err := partSize, error(nil)
-			if number > 1 { // the first is head
-				n, err = io.ReadFull(body, buffer)
-			}
-			last := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
-			switch {
-			case err != nil && !last:
-				return err
-			case n == 0:
-				return nil
-			case number > maxParts:
-				return fmt.Errorf("the object is larger than the %d GB that fit into %d parts", int64(partSize)*maxParts>>30, maxParts)
-			}
-			group.Go(func() error {
-				part, err := u.part(gctx, number, buffer[:n])
-				if err != nil {
-					return fmt.Errorf("part %d: %w", number, err)
-				}
-				numbers <- part
-				free <- buffer
-				return nil
-			})
-			if last {
-				return nil
-			}
+	buffer, n := head, len(head)
+	for number := int32(1); n > 0; number++ {
+		if number > maxParts {
+			return fmt.Errorf("the object is larger than the %d GB that fit into %d parts", int64(partSize)*maxParts>>30, maxParts)
 		}
-	}()
-	if sent := group.Wait(); err == nil || sent != nil && ctx.Err() == nil {
-		err = sent // a part that failed is the cause, unless ctx is
-	}
-	if err != nil {
-		return err
-	}
-	close(numbers)
-	u.parts = make([]types.CompletedPart, len(numbers))
-	for part := range numbers {
-		u.parts[*part.PartNumber-1] = part
+		part, err := u.part(ctx, number, buffer[:n])
+		if err != nil {
+			return fmt.Errorf("part %d: %w", number, err)
+		}
+		u.parts = append(u.parts, part)
+		n, err = io.ReadFull(body, buffer)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
 	}
 	return nil
 }
