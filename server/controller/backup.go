@@ -13,6 +13,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/oplog"
+	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -58,7 +59,7 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	op := r.Operations.begin(ctx, b.UID)
 	defer op.end()
 
-	location, err := r.start(ctx, &b)
+	location, rules, err := r.start(ctx, &b)
 	switch {
 	case errors.Is(err, errGone), errors.Is(err, errMoved):
 		log.Debug("not started", "reason", err)
@@ -71,14 +72,17 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, nil
 	}
 	r.Metrics.backupStarted(&b)
-	r.run(op, &b, location, log)
+	r.run(op, &b, location, rules, log)
 	return ctrl.Result{}, nil
 }
 
 // start writes the phase with which the work begins, or FailedValidation.
-func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, err error) {
+func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, rules *policy.Policy, err error) {
 	err = r.advanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
 		if location, err = r.prepare(ctx, b); err != nil {
+			return err
+		}
+		if rules, err = r.policy(ctx, b); err != nil {
 			return err
 		}
 		b.Status.QueuePosition = 0
@@ -90,11 +94,11 @@ func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *vele
 		b.Status.StartTimestamp = stamp(r.Now())
 		return nil
 	})
-	return location, err
+	return location, rules, err
 }
 
 // run does the work of an InProgress backup and writes the phase that comes after it.
-func (r *Backups) run(op *operation, b *velerov1.Backup, location *velerov1.BackupStorageLocation, server hclog.Logger) {
+func (r *Backups) run(op *operation, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *policy.Policy, server hclog.Logger) {
 	log, err := oplog.New(oplog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"backup", client.ObjectKeyFromObject(b).String())
 	if err != nil {
@@ -106,7 +110,7 @@ func (r *Backups) run(op *operation, b *velerov1.Backup, location *velerov1.Back
 			server.Warn("the temporary file of the log could not be removed", "error", err)
 		}
 	}()
-	work := backupWork{Backups: r, op: op, backup: b, location: location, log: log}
+	work := backupWork{Backups: r, op: op, backup: b, location: location, policy: rules, log: log}
 	r.finish(op, b, work.do(), server)
 }
 

@@ -8,6 +8,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/oplog"
+	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/store"
 )
@@ -18,6 +19,7 @@ type backupWork struct {
 	op       *operation
 	backup   *velerov1.Backup
 	location *velerov1.BackupStorageLocation
+	policy   *policy.Policy // nil if there is none
 	log      *oplog.Log
 }
 
@@ -60,6 +62,7 @@ func (w *backupWork) collect(show func(done, total int), archive io.Writer) (*ba
 	return w.Engine(w.op.run, backup.Request{
 		Backup:   w.backup.DeepCopy(),
 		Actions:  session.BackupItemActions(),
+		Policy:   w.policy,
 		Log:      w.log.Logger(),
 		Progress: show,
 	}, archive)

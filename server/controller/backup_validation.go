@@ -17,6 +17,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/policy"
 )
 
 // BackupDefaults are what the server fills into a backup's spec where the user left it open.
@@ -270,6 +271,21 @@ func (r *Backups) excludeLabelledNamespaces(ctx context.Context, b *velerov1.Bac
 		}
 	}
 	return nil
+}
+
+// policy reads the resource policy that the spec refers to; nil if it refers to none. What is wrong
+// with it is added to status.validationErrors. It is for the engine only: the spec does not change.
+func (r *Backups) policy(ctx context.Context, b *velerov1.Backup) (*policy.Policy, error) {
+	rules, problems, err := readReferred(ctx, r.Cluster, b.Namespace, "spec.resourcePolicy", b.Spec.ResourcePolicy, policy.Parse)
+	if err != nil {
+		return nil, err
+	}
+	if rules != nil && rules.Resources != nil && usesOldFilters(&b.Spec) {
+		problems = append(problems, fmt.Sprintf("the includeExcludePolicy in config map %s/%s cannot be used together with "+
+			"includedResources, excludedResources and includeClusterResources; use the lists for cluster-scoped and namespace-scoped resources", b.Namespace, b.Spec.ResourcePolicy.Name))
+	}
+	b.Status.ValidationErrors = append(b.Status.ValidationErrors, problems...)
+	return rules, nil
 }
 
 // checkBackupSpec are the problems of a spec that show without a look at the cluster.

@@ -78,11 +78,12 @@ func (w *restoreWork) apply(objects *store.Store, show func(done, total int)) (*
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
 	return w.Engine(w.op.run, restore.Request{
-		Restore:  w.object.DeepCopy(),
-		Archive:  contents,
-		Actions:  session.RestoreItemActions(),
-		Log:      w.log.Logger(),
-		Progress: show,
+		Restore:   w.object.DeepCopy(),
+		Archive:   contents,
+		Actions:   session.RestoreItemActions(),
+		Modifiers: w.source.modifiers,
+		Log:       w.log.Logger(),
+		Progress:  show,
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,13 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/configmap"
+	"github.com/cleat-dev/cleat/server/modifiers"
 	"github.com/cleat-dev/cleat/server/restore"
 )
 
-// source is what a restore restores from.
+// source is what a restore restores from, and with what changes.
 type source struct {
-	backup   *velerov1.Backup
-	location *velerov1.BackupStorageLocation
+	backup    *velerov1.Backup
+	location  *velerov1.BackupStorageLocation
+	modifiers *modifiers.Rules // nil if there are none
 }
 
 // prepare writes the defaults into a restore that is about to start and checks its spec. What is
@@ -39,14 +41,12 @@ func (r *Restores) prepare(ctx context.Context, object *velerov1.Restore) (sourc
 	if err != nil {
 		return source{}, err
 	}
-	if modifier := object.Spec.ResourceModifier; modifier != nil && strings.EqualFold(modifier.Kind, "configmap") {
-		problem, err := r.checkConfigMap(ctx, object.Namespace, modifier.Name)
-		if err != nil {
-			return source{}, err
-		}
-		sourceProblems = append(sourceProblems, problem...)
+	var modifierProblems []string
+	src.modifiers, modifierProblems, err = readReferred(ctx, r.Cluster, object.Namespace, "spec.resourceModifier", object.Spec.ResourceModifier, modifiers.Parse)
+	if err != nil {
+		return source{}, err
 	}
-	object.Status.ValidationErrors = slices.Concat(problems, sourceProblems)
+	object.Status.ValidationErrors = slices.Concat(problems, sourceProblems, modifierProblems)
 	return src, nil
 }
 
@@ -124,19 +124,6 @@ func started(b *velerov1.Backup) time.Time {
 	return b.Status.StartTimestamp.Time
 }
 
-// checkConfigMap says whether a ConfigMap that a spec refers to is there.
-func (c *Cluster) checkConfigMap(ctx context.Context, namespace, name string) ([]string, error) {
-	configMap := metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})
-	err := c.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, configMap)
-	if apierrors.IsNotFound(err) {
-		return []string{fmt.Sprintf("failed to get resource modifiers configmap %s/%s: it does not exist", namespace, name)}, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get config map %s/%s: %w", namespace, name, err)
-	}
-	return nil, nil
-}
-
 // checkRestoreSpec are the problems of a spec that show without a look at the cluster.
 func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
 	var problems []string
@@ -159,6 +146,9 @@ func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
 	case "", velerov1.PolicyTypeNone, velerov1.PolicyTypeUpdate:
 	default:
 		problems = append(problems, fmt.Sprintf("Invalid ExistingResourcePolicy: %s; want none or update", spec.ExistingResourcePolicy))
+	}
+	if modifier := spec.ResourceModifier; modifier != nil && !configmap.IsKind(modifier.Kind) {
+		problems = append(problems, fmt.Sprintf("resource modifier of kind %q is not supported, want %s", modifier.Kind, configmap.Kind))
 	}
 	return append(problems, checkInitContainers(spec.Hooks.Resources)...)
 }

@@ -1,0 +1,36 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/configmap"
+)
+
+// readReferred reads with parse the document that a field of a spec refers to. There is none without a
+// reference, or with one to another kind, which the check of the spec reports. What is wrong
+// with the document is a problem; an error is a failure to find out.
+func readReferred[T any](ctx context.Context, c *Cluster, namespace, field string, ref *velerov1.TypedLocalObjectReference,
+	parse func(*corev1.ConfigMap) (*T, error),
+) (document *T, problems []string, err error) {
+	if ref == nil || !configmap.IsKind(ref.Kind) {
+		return nil, nil, nil
+	}
+	cm := new(corev1.ConfigMap)
+	err = c.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, cm)
+	if apierrors.IsNotFound(err) {
+		return nil, []string{fmt.Sprintf("%s: config map %s/%s does not exist; create it, or name another", field, namespace, ref.Name)}, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("get config map %s/%s: %w", namespace, ref.Name, err)
+	}
+	if document, err = parse(cm); err != nil {
+		return nil, []string{fmt.Sprintf("%s: %v", field, err)}, nil
+	}
+	return document, nil, nil
+}
