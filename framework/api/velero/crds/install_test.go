@@ -76,6 +76,7 @@ func TestRealServerKeepsEveryField(t *testing.T) {
 		"a phase that does not exist": `{"apiVersion":"velero.io/v1","kind":"Backup","status":{"phase":"Paused"}}`,
 		"a hook without a command":    `{"apiVersion":"velero.io/v1","kind":"Backup","spec":{"hooks":{"resources":[{"name":"h","pre":[{"exec":{"command":[]}}]}]}}}`,
 		"a hook without a name":       `{"apiVersion":"velero.io/v1","kind":"Backup","spec":{"hooks":{"resources":[{}]}}}`,
+		"a duration in days":          `{"apiVersion":"velero.io/v1","kind":"Backup","spec":{"ttl":"30d"}}`,
 		"a number as a duration":      `{"apiVersion":"velero.io/v1","kind":"Backup","spec":{"ttl":3600}}`,
 	} {
 		t.Run("the server refuses "+name, func(t *testing.T) {

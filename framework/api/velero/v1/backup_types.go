@@ -117,6 +117,8 @@ type BackupSpec struct {
 	// TTL is how long the backup is kept after its start, as a duration such as 720h0m0s. Zero
 	// means the server's default, which is 30 days unless configured.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	TTL metav1.Duration `json:"ttl,omitempty"`
 
 	// VolumeGroupSnapshotLabelKey is the label of volume claims by which they are grouped into one
@@ -168,11 +170,15 @@ type BackupSpec struct {
 	// CSISnapshotTimeout is how long to wait for a CSI snapshot to get a handle. Zero means the
 	// server's default of 10 minutes.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	CSISnapshotTimeout metav1.Duration `json:"csiSnapshotTimeout,omitempty"`
 
 	// ItemOperationTimeout is how long an asynchronous operation of a plugin may take. Zero means
 	// the server's default of 4 hours.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	ItemOperationTimeout metav1.Duration `json:"itemOperationTimeout,omitempty"`
 
 	// ResourcePolicy refers to the ConfigMap, in the namespace of the backup, that holds resource
@@ -274,6 +280,8 @@ type ExecHook struct {
 
 	// Timeout is how long the command may run before it counts as failed. Zero means 30 seconds.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 }
 

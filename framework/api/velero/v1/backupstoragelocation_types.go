@@ -71,12 +71,16 @@ type BackupStorageLocationSpec struct {
 	// means never; absent means the server's default of one minute.
 	// +optional
 	// +nullable
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	BackupSyncPeriod *metav1.Duration `json:"backupSyncPeriod,omitempty"`
 
 	// ValidationFrequency is how often the location is validated. Zero means never; absent means
 	// the server's default of one minute.
 	// +optional
 	// +nullable
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	ValidationFrequency *metav1.Duration `json:"validationFrequency,omitempty"`
 }
 

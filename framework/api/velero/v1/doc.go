@@ -7,6 +7,9 @@
 // either side are read by the other without loss. None of these resources has a status
 // subresource: clients write status with plain updates and patches.
 //
+// The definitions are as strict as Velero's, except that they refuse a duration that Go cannot read, such as
+// 30d: one object with such a value keeps every client from reading the whole list.
+//
 // The package is linked into every plugin binary. It may import k8s.io/apimachinery and the
 // standard library, nothing else; the few types that Velero takes from k8s.io/api are declared in
 // references.go.

@@ -123,6 +123,8 @@ type RestoreSpec struct {
 	// ItemOperationTimeout is how long an asynchronous operation of a plugin may take. Zero means
 	// the server's default of 4 hours.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	ItemOperationTimeout metav1.Duration `json:"itemOperationTimeout,omitempty"`
 
 	// ResourceModifier refers to the ConfigMap, in the namespace of the restore, with the rules by
@@ -245,11 +247,15 @@ type ExecRestoreHook struct {
 	// ExecTimeout is how long the command may run before it counts as failed. Zero means 30
 	// seconds.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	ExecTimeout metav1.Duration `json:"execTimeout,omitempty"`
 
 	// WaitTimeout is how long to wait for the container to run before the command is started.
 	// Zero means for as long as it takes.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	WaitTimeout metav1.Duration `json:"waitTimeout,omitempty"`
 
 	// WaitForReady says whether to wait until the container is ready, not only running. Absent
@@ -269,6 +275,8 @@ type InitRestoreHook struct {
 
 	// Timeout is how long the init containers may take before they count as failed.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 }
 
