@@ -26,6 +26,7 @@ func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 		Name: "RestoreItemAction",
 		Versions: []versioning.Version[restoreitemaction.Action]{
 			{Wire: "RestoreItemAction", Number: 1, Bind: restoreitemaction.NewV1},
+			{Wire: "RestoreItemActionV2", Number: 2, Bind: restoreitemaction.NewV2},
 		},
 	}
 }

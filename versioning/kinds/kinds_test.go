@@ -9,6 +9,7 @@ import (
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
@@ -35,7 +36,7 @@ func TestEveryVersionHasOnePlace(t *testing.T) {
 func TestTheServerKnowsEveryKindThatAuthorsCanRegister(t *testing.T) {
 	t.Parallel()
 	for wire, version := range map[string]int{
-		biav1.Kind().Wire: 1, biav2.Kind().Wire: 2, riav1.Kind().Wire: 1, osv1.Kind().Wire: 1,
+		biav1.Kind().Wire: 1, biav2.Kind().Wire: 2, riav1.Kind().Wire: 1, riav2.Kind().Wire: 2, osv1.Kind().Wire: 1,
 	} {
 		known, ok := kinds.Lookup(wire)
 		require.True(t, ok, wire)

@@ -35,7 +35,9 @@ type Result struct {
 	Item            []byte // valid JSON with apiVersion, kind and name; nil with SkipRestore only
 	AdditionalItems []framework.ResourceIdentifier
 	SkipRestore     bool // the item is not restored; Item and AdditionalItems are nil then
-	OperationID     string
+	// OperationID is empty when no asynchronous operation was started. An action may start one for an item that
+	// it has skipped.
+	OperationID string
 	// WaitForAdditionalItems makes the host ask AreAdditionalItemsReady before it goes on.
 	WaitForAdditionalItems bool
 	// AdditionalItemsReadyTimeout overrides the server's timeout when it is not zero.

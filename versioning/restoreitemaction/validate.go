@@ -5,8 +5,28 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cleat-dev/cleat/proto/velero/shared"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
+
+// checkResult checks what an action answered when it was asked about sent, in every version that can start
+// operations. Of an item that is skipped nothing else is looked at.
+func checkResult(sent, item []byte, additional []*shared.ResourceIdentifier, skip bool, operationID string) (*Result, error) {
+	if err := reply.OperationID(operationID); err != nil {
+		return nil, err
+	}
+	if skip {
+		return &Result{SkipRestore: true, OperationID: operationID}, nil
+	}
+	if err := validateItem(sent, item); err != nil {
+		return nil, err
+	}
+	before, err := reply.Identifiers("additionalItems", additional)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{Item: item, AdditionalItems: before, OperationID: operationID}, nil
+}
 
 // validateItem checks the item that an action answered when it was asked about sent. The same bytes are
 // right without a look. Otherwise it must be some object: an action may turn an item into another kind, or

@@ -3,6 +3,7 @@ package wire
 import (
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -29,4 +30,12 @@ func instant(at time.Time) *timestamppb.Timestamp {
 		return nil
 	}
 	return timestamppb.New(at)
+}
+
+// Timeout is timeout as it is sent; none is left out.
+func Timeout(timeout time.Duration) *durationpb.Duration {
+	if timeout == 0 {
+		return nil
+	}
+	return durationpb.New(timeout)
 }

@@ -19,6 +19,17 @@ func Identifiers(ids []framework.ResourceIdentifier) []*shared.ResourceIdentifie
 	return sent
 }
 
+// Received is ids as they were sent.
+func Received(ids []*shared.ResourceIdentifier) []framework.ResourceIdentifier {
+	received := make([]framework.ResourceIdentifier, 0, len(ids))
+	for _, id := range ids {
+		received = append(received, framework.ResourceIdentifier{
+			Group: id.GetGroup(), Resource: id.GetResource(), Namespace: id.GetNamespace(), Name: id.GetName(),
+		})
+	}
+	return received
+}
+
 // Selector is selector as it is sent.
 func Selector(selector framework.ResourceSelector) *shared.ResourceSelector {
 	return &shared.ResourceSelector{

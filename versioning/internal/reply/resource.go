@@ -31,6 +31,17 @@ func Identifiers(field string, received []*shared.ResourceIdentifier) ([]framewo
 	return ids, nil
 }
 
+// Sent is ids as a request holds them.
+func Sent(ids []framework.ResourceIdentifier) []*shared.ResourceIdentifier {
+	sent := make([]*shared.ResourceIdentifier, 0, len(ids))
+	for _, id := range ids {
+		sent = append(sent, &shared.ResourceIdentifier{
+			Group: id.Group, Resource: id.Resource, Namespace: id.Namespace, Name: id.Name,
+		})
+	}
+	return sent
+}
+
 // Selector checks a selector; none at all is the empty one.
 func Selector(received *shared.ResourceSelector) (framework.ResourceSelector, error) {
 	if _, err := labels.Parse(received.GetSelector()); err != nil {

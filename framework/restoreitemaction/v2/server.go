@@ -1,0 +1,129 @@
+package v2
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+	restoreitemactionv2 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v2"
+)
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[RestoreItemAction]) {
+	restoreitemactionv2.RegisterRestoreItemActionServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the actions of a process on the wire.
+type server struct {
+	restoreitemactionv2.UnimplementedRestoreItemActionServer
+	handlers *framework.Handlers[RestoreItemAction]
+	restores wire.Decoded[velerov1.Restore, *velerov1.Restore]
+}
+
+func (s *server) AppliesTo(ctx context.Context, req *restoreitemactionv2.RestoreItemActionAppliesToRequest) (*restoreitemactionv2.RestoreItemActionAppliesToResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	selector, err := action.AppliesTo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &restoreitemactionv2.RestoreItemActionAppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
+}
+
+func (s *server) Execute(ctx context.Context, req *restoreitemactionv2.RestoreItemActionExecuteRequest) (*restoreitemactionv2.RestoreItemActionExecuteResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	input, err := s.input(req)
+	if err != nil {
+		return nil, err
+	}
+	output, err := action.Execute(ctx, input)
+	if err != nil {
+		return nil, err
+	}
+	if output == nil {
+		output = &ExecuteOutput{}
+	}
+	updated, err := wire.EncodeUpdated(output.UpdatedItem, req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	return &restoreitemactionv2.RestoreItemActionExecuteResponse{
+		Item:                        updated,
+		AdditionalItems:             wire.Identifiers(output.AdditionalItems),
+		SkipRestore:                 output.SkipRestore,
+		OperationID:                 output.OperationID,
+		WaitForAdditionalItems:      output.WaitForAdditionalItems,
+		AdditionalItemsReadyTimeout: wire.Timeout(output.AdditionalItemsReadyTimeout),
+	}, nil
+}
+
+func (s *server) input(req *restoreitemactionv2.RestoreItemActionExecuteRequest) (*ExecuteInput, error) {
+	item, err := wire.DecodeItem("item", req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	fromBackup, err := wire.DecodeItem("itemFromBackup", req.GetItemFromBackup())
+	if err != nil {
+		return nil, err
+	}
+	restore, err := s.restores.Get("restore", req.GetRestore())
+	if err != nil {
+		return nil, err
+	}
+	return &ExecuteInput{Item: item, ItemFromBackup: fromBackup, Restore: restore}, nil
+}
+
+func (s *server) Progress(ctx context.Context, req *restoreitemactionv2.RestoreItemActionProgressRequest) (*restoreitemactionv2.RestoreItemActionProgressResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	restore, err := s.restores.Get("restore", req.GetRestore())
+	if err != nil {
+		return nil, err
+	}
+	progress, err := action.Progress(ctx, req.GetOperationID(), restore)
+	if err != nil {
+		return nil, err
+	}
+	return &restoreitemactionv2.RestoreItemActionProgressResponse{Progress: wire.Progress(progress)}, nil
+}
+
+func (s *server) Cancel(ctx context.Context, req *restoreitemactionv2.RestoreItemActionCancelRequest) (*emptypb.Empty, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	restore, err := s.restores.Get("restore", req.GetRestore())
+	if err != nil {
+		return nil, err
+	}
+	if err := action.Cancel(ctx, req.GetOperationID(), restore); err != nil {
+		return nil, err
+	}
+	return &emptypb.Empty{}, nil
+}
+
+func (s *server) AreAdditionalItemsReady(ctx context.Context, req *restoreitemactionv2.RestoreItemActionItemsReadyRequest) (*restoreitemactionv2.RestoreItemActionItemsReadyResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	restore, err := s.restores.Get("restore", req.GetRestore())
+	if err != nil {
+		return nil, err
+	}
+	ready, err := action.AreAdditionalItemsReady(ctx, wire.Received(req.GetAdditionalItems()), restore)
+	if err != nil {
+		return nil, err
+	}
+	return &restoreitemactionv2.RestoreItemActionItemsReadyResponse{Ready: ready}, nil
+}

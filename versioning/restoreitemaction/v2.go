@@ -1,0 +1,87 @@
+package restoreitemaction
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	restoreitemactionv2 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v2"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// NewV2 is the action listed as name in the plugin that conn reaches, at version 2 of the kind.
+func NewV2(conn grpc.ClientConnInterface, name string) Action {
+	return v2{
+		Plugin: versioning.NewPlugin("RestoreItemAction", name),
+		client: restoreitemactionv2.NewRestoreItemActionClient(conn),
+	}
+}
+
+type v2 struct {
+	versioning.Plugin
+	client restoreitemactionv2.RestoreItemActionClient
+}
+
+func (a v2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: a.Name()})
+	if err != nil {
+		return framework.ResourceSelector{}, a.Wrap(err)
+	}
+	selector, err := reply.Selector(answer.GetResourceSelector())
+	if err != nil {
+		return framework.ResourceSelector{}, a.Reject(err)
+	}
+	return selector, nil
+}
+
+func (a v2) Execute(ctx context.Context, input Input) (*Result, error) {
+	answer, err := a.client.Execute(ctx, &restoreitemactionv2.RestoreItemActionExecuteRequest{
+		Plugin: a.Name(), Item: input.Item, Restore: input.Restore, ItemFromBackup: input.ItemFromBackup,
+	})
+	if err != nil {
+		return nil, a.Wrap(err)
+	}
+	result, err := checkResult(input.Item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetSkipRestore(), answer.GetOperationID())
+	if err != nil {
+		return nil, a.Reject(err)
+	}
+	if result.SkipRestore {
+		return result, nil
+	}
+	result.WaitForAdditionalItems = answer.GetWaitForAdditionalItems()
+	result.AdditionalItemsReadyTimeout, err = reply.Timeout("additionalItemsReadyTimeout", answer.GetAdditionalItemsReadyTimeout())
+	if err != nil {
+		return nil, a.Reject(err)
+	}
+	return result, nil
+}
+
+func (a v2) Progress(ctx context.Context, operationID string, restore []byte) (Progress, error) {
+	answer, err := a.client.Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{
+		Plugin: a.Name(), OperationID: operationID, Restore: restore,
+	})
+	if err != nil {
+		return Progress{}, a.Wrap(err)
+	}
+	progress, err := reply.Progress(answer.GetProgress())
+	if err != nil {
+		return Progress{}, a.Reject(err)
+	}
+	return Progress(progress), nil
+}
+
+func (a v2) Cancel(ctx context.Context, operationID string, restore []byte) error {
+	_, err := a.client.Cancel(ctx, &restoreitemactionv2.RestoreItemActionCancelRequest{
+		Plugin: a.Name(), OperationID: operationID, Restore: restore,
+	})
+	return a.Wrap(err)
+}
+
+func (a v2) AreAdditionalItemsReady(ctx context.Context, items []framework.ResourceIdentifier, restore []byte) (bool, error) {
+	answer, err := a.client.AreAdditionalItemsReady(ctx, &restoreitemactionv2.RestoreItemActionItemsReadyRequest{
+		Plugin: a.Name(), Restore: restore, AdditionalItems: reply.Sent(items),
+	})
+	return answer.GetReady(), a.Wrap(err)
+}
