@@ -1,0 +1,44 @@
+package deleteitemaction
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	deleteitemactionv1 "github.com/cleat-dev/cleat/proto/velero/deleteitemaction/v1"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// NewV1 is the action listed as name in the plugin that conn reaches, at version 1 of the kind.
+func NewV1(conn grpc.ClientConnInterface, name string) Action {
+	return v1{
+		Plugin: versioning.NewPlugin("DeleteItemAction", name),
+		client: deleteitemactionv1.NewDeleteItemActionClient(conn),
+	}
+}
+
+type v1 struct {
+	versioning.Plugin
+	client deleteitemactionv1.DeleteItemActionClient
+}
+
+func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: a.Name()})
+	if err != nil {
+		return framework.ResourceSelector{}, a.Wrap(err)
+	}
+	selector, err := reply.Selector(answer.GetResourceSelector())
+	if err != nil {
+		return framework.ResourceSelector{}, a.Reject(err)
+	}
+	return selector, nil
+}
+
+func (a v1) Execute(ctx context.Context, item, backup []byte) error {
+	_, err := a.client.Execute(ctx, &deleteitemactionv1.DeleteItemActionExecuteRequest{
+		Plugin: a.Name(), Item: item, Backup: backup,
+	})
+	return a.Wrap(err)
+}

@@ -1,0 +1,102 @@
+package deleteitemaction_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
+	deleteitemactionv1 "github.com/cleat-dev/cleat/proto/velero/deleteitemaction/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/deleteitemaction"
+	"github.com/cleat-dev/cleat/versioning/internal/plugintest"
+)
+
+const (
+	name   = "example.io/forget"
+	item   = `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}`
+	backup = `{"metadata":{"name":"nightly"}}`
+)
+
+// forget is an author's action by its Execute.
+type forget func(*diav1.ExecuteInput) error
+
+func (forget) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"pods"}, LabelSelector: "app=web"}, nil
+}
+
+func (f forget) Execute(_ context.Context, input *diav1.ExecuteInput) error { return f(input) }
+
+// author is the hub over what an author wrote.
+func author(t *testing.T, written forget) deleteitemaction.Action {
+	t.Helper()
+	return deleteitemaction.NewV1(plugintest.Serve(t, diav1.Register(name, func(hclog.Logger) (diav1.DeleteItemAction, error) {
+		return written, nil
+	})), name)
+}
+
+// raw is a plugin that answers what no framework would.
+type raw struct {
+	deleteitemactionv1.UnimplementedDeleteItemActionServer
+	appliesTo *deleteitemactionv1.DeleteItemActionAppliesToResponse
+}
+
+func (r raw) AppliesTo(context.Context, *deleteitemactionv1.DeleteItemActionAppliesToRequest) (*deleteitemactionv1.DeleteItemActionAppliesToResponse, error) {
+	return r.appliesTo, nil
+}
+
+func (r raw) hub(t *testing.T) deleteitemaction.Action {
+	t.Helper()
+	return deleteitemaction.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+		deleteitemactionv1.RegisterDeleteItemActionServer(server, r)
+	}), name)
+}
+
+func TestAnActionSeesTheItemAndTheBackup(t *testing.T) {
+	t.Parallel()
+	seen := make(chan string, 1)
+	action := author(t, func(input *diav1.ExecuteInput) error {
+		seen <- input.Item.GetNamespace() + "/" + input.Item.GetName() + " of " + input.Backup.Name
+		return nil
+	})
+	require.Equal(t, name, action.Name())
+	selector, err := action.AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"pods"}, LabelSelector: "app=web"}, selector)
+	require.NoError(t, action.Execute(t.Context(), []byte(item), []byte(backup)))
+	require.Equal(t, "shop/web of nightly", <-seen)
+}
+
+func TestAnActionsErrorIsPrefixedOnceAndLocated(t *testing.T) {
+	t.Parallel()
+	action := author(t, func(*diav1.ExecuteInput) error { return framework.Errorf("disk locked") })
+	err := action.Execute(t.Context(), []byte(item), []byte(backup))
+	require.EqualError(t, err, "DeleteItemAction(example.io/forget): disk locked")
+	var failed *versioning.Error
+	require.ErrorAs(t, err, &failed)
+	require.Contains(t, failed.File(), "v1_test.go")
+}
+
+func TestWhatTheFrameworkCannotDecodeIsAnErrorThatNamesTheField(t *testing.T) {
+	t.Parallel()
+	action := author(t, func(*diav1.ExecuteInput) error { return errors.New("never called") })
+	require.ErrorContains(t, action.Execute(t.Context(), []byte(`{"apiVersion":"v1"}`), []byte(backup)), "decode item of the request: ")
+	require.ErrorContains(t, action.Execute(t.Context(), []byte(item), []byte("garbage")), "decode backup of the request: ")
+}
+
+func TestASelectorThatDoesNotParseIsRefusedAndNoneIsEverything(t *testing.T) {
+	t.Parallel()
+	bad := raw{appliesTo: &deleteitemactionv1.DeleteItemActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}
+	_, err := bad.hub(t).AppliesTo(t.Context())
+	require.ErrorIs(t, err, versioning.ErrInvalidReply)
+	require.ErrorContains(t, err, "DeleteItemAction(example.io/forget): invalid reply: ")
+	selector, err := raw{appliesTo: &deleteitemactionv1.DeleteItemActionAppliesToResponse{}}.hub(t).AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, framework.ResourceSelector{}, selector)
+}
