@@ -83,7 +83,7 @@ func TestEntriesShowWhatABinaryOffersAndWhatIsNotUsed(t *testing.T) {
 			Quarantined: h.Entries()[3].Quarantined,
 		},
 		{Kind: "FromTheFuture", Name: "example.io/fine", Command: nonsense, Note: `this server does not know the kind "FromTheFuture"`},
-		{Kind: "DeleteItemAction", Name: "example.io/fine", Command: nonsense, Note: `this server does not know the kind "DeleteItemAction"`},
+		{Kind: "DeleteItemAction", Name: "example.io/fine", Version: 1, Command: nonsense},
 		{Command: nothing, Note: "it lists no plugins"},
 	}, h.Entries())
 	require.Contains(t, h.Entries()[3].Quarantined, `must start with a DNS subdomain`)

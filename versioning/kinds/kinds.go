@@ -5,6 +5,8 @@ import (
 
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/deleteitemaction"
+	"github.com/cleat-dev/cleat/versioning/itemblockaction"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
@@ -31,6 +33,26 @@ func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	}
 }
 
+// DeleteItemAction is told of the items of backups that are deleted.
+func DeleteItemAction() versioning.Kind[deleteitemaction.Action] {
+	return versioning.Kind[deleteitemaction.Action]{
+		Name: "DeleteItemAction",
+		Versions: []versioning.Version[deleteitemaction.Action]{
+			{Wire: "DeleteItemAction", Number: 1, Bind: deleteitemaction.NewV1},
+		},
+	}
+}
+
+// ItemBlockAction says which items are backed up together.
+func ItemBlockAction() versioning.Kind[itemblockaction.Action] {
+	return versioning.Kind[itemblockaction.Action]{
+		Name: "ItemBlockAction",
+		Versions: []versioning.Version[itemblockaction.Action]{
+			{Wire: "ItemBlockAction", Number: 1, Bind: itemblockaction.NewV1},
+		},
+	}
+}
+
 // ObjectStore keeps the files of backups and restores.
 func ObjectStore() versioning.Kind[objectstore.Store] {
 	return versioning.Kind[objectstore.Store]{
@@ -46,6 +68,8 @@ func All() []versioning.WireKind {
 	return slices.Concat(
 		BackupItemAction().WireKinds(),
 		RestoreItemAction().WireKinds(),
+		DeleteItemAction().WireKinds(),
+		ItemBlockAction().WireKinds(),
 		ObjectStore().WireKinds(),
 	)
 }

@@ -7,6 +7,8 @@ import (
 
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
+	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
@@ -37,6 +39,7 @@ func TestTheServerKnowsEveryKindThatAuthorsCanRegister(t *testing.T) {
 	t.Parallel()
 	for wire, version := range map[string]int{
 		biav1.Kind().Wire: 1, biav2.Kind().Wire: 2, riav1.Kind().Wire: 1, riav2.Kind().Wire: 2, osv1.Kind().Wire: 1,
+		diav1.Kind().Wire: 1, ibav1.Kind().Wire: 1,
 	} {
 		known, ok := kinds.Lookup(wire)
 		require.True(t, ok, wire)
@@ -50,6 +53,12 @@ func TestAFacadeSpeaksForTheNameItIsBoundTo(t *testing.T) {
 		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
 	}
 	for _, version := range kinds.RestoreItemAction().Versions {
+		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
+	}
+	for _, version := range kinds.DeleteItemAction().Versions {
+		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
+	}
+	for _, version := range kinds.ItemBlockAction().Versions {
 		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
 	}
 	for _, version := range kinds.ObjectStore().Versions {

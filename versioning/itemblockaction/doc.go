@@ -1,0 +1,7 @@
+// Package itemblockaction is the kind ItemBlockAction as the server sees it:
+//
+//   - hub.go: the hub, in the newest shape of the kind
+//   - v1.go: lifts version 1 of the wire to it
+//
+// It imports the protos, framework and versioning, never the server. Start reading at hub.go.
+package itemblockaction

@@ -1,0 +1,18 @@
+package itemblockaction
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/framework"
+)
+
+// Action is the hub of the kind ItemBlockAction, in its newest shape. See backupitemaction.Action for what
+// holds for every hub: JSON bytes in, safe for concurrent use, errors prefixed once with
+// "ItemBlockAction(name): ".
+type Action interface {
+	Name() string
+	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
+	// GetRelatedItems asks which items stand in one block with item, as far as this action is concerned. They
+	// are identifiers that are well formed; whether they exist is not known.
+	GetRelatedItems(ctx context.Context, item, backup []byte) ([]framework.ResourceIdentifier, error)
+}

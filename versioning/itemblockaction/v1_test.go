@@ -1,0 +1,120 @@
+package itemblockaction_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
+	itemblockactionv1 "github.com/cleat-dev/cleat/proto/velero/itemblockaction/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/plugintest"
+	"github.com/cleat-dev/cleat/versioning/itemblockaction"
+)
+
+const (
+	name   = "example.io/shards"
+	item   = `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"}}`
+	backup = `{"metadata":{"name":"nightly"}}`
+)
+
+// shards is an author's action by its GetRelatedItems.
+type shards func(*ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error)
+
+func (shards) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"pods"}}, nil
+}
+
+func (s shards) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {
+	return s(input)
+}
+
+// author is the hub over what an author wrote.
+func author(t *testing.T, written shards) itemblockaction.Action {
+	t.Helper()
+	return itemblockaction.NewV1(plugintest.Serve(t, ibav1.Register(name, func(hclog.Logger) (ibav1.ItemBlockAction, error) {
+		return written, nil
+	})), name)
+}
+
+// raw is a plugin that answers what no framework would.
+type raw struct {
+	itemblockactionv1.UnimplementedItemBlockActionServer
+	appliesTo *itemblockactionv1.ItemBlockActionAppliesToResponse
+	related   *itemblockactionv1.ItemBlockActionGetRelatedItemsResponse
+}
+
+func (r raw) AppliesTo(context.Context, *itemblockactionv1.ItemBlockActionAppliesToRequest) (*itemblockactionv1.ItemBlockActionAppliesToResponse, error) {
+	return r.appliesTo, nil
+}
+
+func (r raw) GetRelatedItems(context.Context, *itemblockactionv1.ItemBlockActionGetRelatedItemsRequest) (*itemblockactionv1.ItemBlockActionGetRelatedItemsResponse, error) {
+	return r.related, nil
+}
+
+func (r raw) hub(t *testing.T) itemblockaction.Action {
+	t.Helper()
+	return itemblockaction.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+		itemblockactionv1.RegisterItemBlockActionServer(server, r)
+	}), name)
+}
+
+func TestAnActionRelatesItems(t *testing.T) {
+	t.Parallel()
+	action := author(t, func(input *ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {
+		return []framework.ResourceIdentifier{
+			{Resource: "persistentvolumeclaims", Namespace: input.Item.GetNamespace(), Name: input.Item.GetName() + "-data"},
+			{Group: "example.io", Resource: "clusters", Name: input.Backup.Name},
+		}, nil
+	})
+	require.Equal(t, name, action.Name())
+	selector, err := action.AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"pods"}}, selector)
+	related, err := action.GetRelatedItems(t.Context(), []byte(item), []byte(backup))
+	require.NoError(t, err)
+	require.Equal(t, []framework.ResourceIdentifier{
+		{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "web-data"}, {Group: "example.io", Resource: "clusters", Name: "nightly"},
+	}, related)
+}
+
+func TestAnItemMayStandAlone(t *testing.T) {
+	t.Parallel()
+	related, err := author(t, func(*ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) { return nil, nil }).
+		GetRelatedItems(t.Context(), []byte(item), []byte(backup))
+	require.NoError(t, err)
+	require.Empty(t, related)
+}
+
+func TestAnActionsErrorIsPrefixedOnce(t *testing.T) {
+	t.Parallel()
+	action := author(t, func(*ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {
+		return nil, errors.New("no such cluster")
+	})
+	_, err := action.GetRelatedItems(t.Context(), []byte(item), []byte(backup))
+	require.EqualError(t, err, "ItemBlockAction(example.io/shards): no such cluster")
+	_, err = action.GetRelatedItems(t.Context(), []byte("garbage"), []byte(backup))
+	require.ErrorContains(t, err, "decode item of the request: ")
+	_, err = action.GetRelatedItems(t.Context(), []byte(item), []byte("garbage"))
+	require.ErrorContains(t, err, "decode backup of the request: ")
+}
+
+func TestRepliesThatBreakTheContractAreRefused(t *testing.T) {
+	t.Parallel()
+	plugin := raw{
+		appliesTo: &itemblockactionv1.ItemBlockActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}},
+		related:   &itemblockactionv1.ItemBlockActionGetRelatedItemsResponse{RelatedItems: []*shared.ResourceIdentifier{{Resource: "pods", Name: "../a"}}},
+	}
+	_, err := plugin.hub(t).AppliesTo(t.Context())
+	require.ErrorIs(t, err, versioning.ErrInvalidReply)
+	related, err := plugin.hub(t).GetRelatedItems(t.Context(), []byte(item), []byte(backup))
+	require.ErrorIs(t, err, versioning.ErrInvalidReply)
+	require.ErrorContains(t, err, "ItemBlockAction(example.io/shards): invalid reply: relatedItems[0]: ")
+	require.Nil(t, related)
+}
