@@ -229,7 +229,7 @@ func TestAcceptSpine_Filters(t *testing.T) {
 		"what Velero's server always adds to the lists is no filter": {
 			spec: spec{ExcludedClusterScopedResources: []string{"volumesnapshotcontents.snapshot.storage.k8s.io"},
 				ExcludedNamespaceScopedResources: []string{"volumesnapshots.snapshot.storage.k8s.io"}},
-			want: all, warnings: []string{"volumesnapshotcontents", "volumesnapshots"},
+			want: all,
 		},
 		"a name of the wrong scope matches nothing": {
 			spec: spec{IncludedNamespaceScopedResources: []string{"persistentvolumes"}}, want: all.namespaces(),
