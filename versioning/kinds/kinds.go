@@ -9,6 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/itemblockaction"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
 // BackupItemAction sees and changes items while they are backed up.
@@ -63,6 +64,16 @@ func ObjectStore() versioning.Kind[objectstore.Store] {
 	}
 }
 
+// VolumeSnapshotter takes snapshots of volumes.
+func VolumeSnapshotter() versioning.Kind[volumesnapshotter.Snapshotter] {
+	return versioning.Kind[volumesnapshotter.Snapshotter]{
+		Name: "VolumeSnapshotter",
+		Versions: []versioning.Version[volumesnapshotter.Snapshotter]{
+			{Wire: "VolumeSnapshotter", Number: 1, Bind: volumesnapshotter.NewV1},
+		},
+	}
+}
+
 // All is every version of every kind, without the hubs.
 func All() []versioning.WireKind {
 	return slices.Concat(
@@ -71,6 +82,7 @@ func All() []versioning.WireKind {
 		DeleteItemAction().WireKinds(),
 		ItemBlockAction().WireKinds(),
 		ObjectStore().WireKinds(),
+		VolumeSnapshotter().WireKinds(),
 	)
 }
 

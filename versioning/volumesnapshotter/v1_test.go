@@ -1,0 +1,185 @@
+package volumesnapshotter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	vsv1 "github.com/cleat-dev/cleat/framework/volumesnapshotter/v1"
+	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/plugintest"
+	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
+)
+
+const (
+	name   = "example.io/san"
+	volume = `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"},"spec":{"csi":{"volumeHandle":"vol-1"}}}`
+)
+
+// san is an author's snapshotter.
+type san struct{ config chan<- map[string]string }
+
+func (s san) Init(_ context.Context, config map[string]string) error {
+	s.config <- config
+	return nil
+}
+
+func (san) CreateVolumeFromSnapshot(_ context.Context, snapshotID, volumeType, volumeAZ string, iops *int64) (string, error) {
+	if iops == nil {
+		return fmt.Sprintf("%s as %s in %s", snapshotID, volumeType, volumeAZ), nil
+	}
+	return fmt.Sprintf("%s as %s in %s at %d", snapshotID, volumeType, volumeAZ, *iops), nil
+}
+
+func (san) GetVolumeInfo(_ context.Context, volumeID, volumeAZ string) (string, *int64, error) {
+	if volumeAZ == "" {
+		return "plain", nil, nil
+	}
+	iops := int64(len(volumeID))
+	return "fast", &iops, nil
+}
+
+func (san) CreateSnapshot(_ context.Context, volumeID, volumeAZ string, tags map[string]string) (string, error) {
+	return "snap of " + volumeID + " in " + volumeAZ + " for " + tags["backup"], nil
+}
+
+func (san) DeleteSnapshot(_ context.Context, snapshotID string) error {
+	return errors.New("cannot delete " + snapshotID)
+}
+
+func (san) GetVolumeID(_ context.Context, persistentVolume *unstructured.Unstructured) (string, error) {
+	handle, _, err := unstructured.NestedString(persistentVolume.Object, "spec", "csi", "volumeHandle")
+	return handle, err
+}
+
+func (san) SetVolumeID(_ context.Context, persistentVolume *unstructured.Unstructured, volumeID string) (*unstructured.Unstructured, error) {
+	if volumeID == "" {
+		return nil, nil //nolint:nilnil // what the interface says a volume as it came is
+	}
+	return persistentVolume, unstructured.SetNestedField(persistentVolume.Object, volumeID, "spec", "csi", "volumeHandle")
+}
+
+// author is the hub over what an author wrote.
+func author(t *testing.T, written san) volumesnapshotter.Snapshotter {
+	t.Helper()
+	return volumesnapshotter.NewV1(plugintest.Serve(t, vsv1.Register(name, func(hclog.Logger) (vsv1.VolumeSnapshotter, error) {
+		return written, nil
+	})), name)
+}
+
+// raw is a plugin that answers what no framework would.
+type raw struct {
+	volumesnapshotterv1.UnimplementedVolumeSnapshotterServer
+}
+
+func (raw) CreateVolumeFromSnapshot(context.Context, *volumesnapshotterv1.CreateVolumeRequest) (*volumesnapshotterv1.CreateVolumeResponse, error) {
+	return &volumesnapshotterv1.CreateVolumeResponse{}, nil
+}
+
+func (raw) GetVolumeInfo(context.Context, *volumesnapshotterv1.GetVolumeInfoRequest) (*volumesnapshotterv1.GetVolumeInfoResponse, error) {
+	return &volumesnapshotterv1.GetVolumeInfoResponse{VolumeType: "fast", Iops: -1}, nil
+}
+
+func (raw) CreateSnapshot(context.Context, *volumesnapshotterv1.CreateSnapshotRequest) (*volumesnapshotterv1.CreateSnapshotResponse, error) {
+	return &volumesnapshotterv1.CreateSnapshotResponse{}, nil
+}
+
+func (raw) SetVolumeID(context.Context, *volumesnapshotterv1.SetVolumeIDRequest) (*volumesnapshotterv1.SetVolumeIDResponse, error) {
+	return &volumesnapshotterv1.SetVolumeIDResponse{PersistentVolume: []byte("null")}, nil
+}
+
+func TestEveryCallReachesTheSnapshotter(t *testing.T) {
+	t.Parallel()
+	config := make(chan map[string]string, 1)
+	snapshotter := author(t, san{config: config})
+	require.Equal(t, name, snapshotter.Name())
+	require.NoError(t, snapshotter.Init(t.Context(), map[string]string{"region": "north"}))
+	require.Equal(t, map[string]string{"region": "north"}, <-config)
+
+	for want, like := range map[string]volumesnapshotter.Volume{
+		"snap-1 as fast in zone-1 at 300": {Type: "fast", Zone: "zone-1", IOPS: 300},
+		"snap-1 as plain in ":             {Type: "plain"},
+	} {
+		volumeID, err := snapshotter.CreateVolumeFromSnapshot(t.Context(), "snap-1", like)
+		require.NoError(t, err)
+		require.Equal(t, want, volumeID)
+	}
+	for zone, want := range map[string]volumesnapshotter.Volume{
+		"zone-1": {Type: "fast", Zone: "zone-1", IOPS: 5},
+		"":       {Type: "plain"},
+	} {
+		info, err := snapshotter.GetVolumeInfo(t.Context(), "vol-1", zone)
+		require.NoError(t, err)
+		require.Equal(t, want, info)
+	}
+	snapshotID, err := snapshotter.CreateSnapshot(t.Context(), "vol-1", "zone-1", map[string]string{"backup": "nightly"})
+	require.NoError(t, err)
+	require.Equal(t, "snap of vol-1 in zone-1 for nightly", snapshotID)
+	require.EqualError(t, snapshotter.DeleteSnapshot(t.Context(), "snap-1"), "VolumeSnapshotter(example.io/san): cannot delete snap-1")
+
+	volumeID, err := snapshotter.GetVolumeID(t.Context(), []byte(volume))
+	require.NoError(t, err)
+	require.Equal(t, "vol-1", volumeID)
+	changed, err := snapshotter.SetVolumeID(t.Context(), []byte(volume), "vol-2")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"},"spec":{"csi":{"volumeHandle":"vol-2"}}}`, string(changed))
+}
+
+func TestAVolumeOfAnotherStorageSystemHasNoID(t *testing.T) {
+	t.Parallel()
+	volumeID, err := author(t, san{}).GetVolumeID(t.Context(), []byte(`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`))
+	require.NoError(t, err)
+	require.Empty(t, volumeID)
+}
+
+func TestAVolumeThatIsNotChangedComesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	odd := " " + volume + " "
+	changed, err := author(t, san{}).SetVolumeID(t.Context(), []byte(odd), "")
+	require.NoError(t, err)
+	require.Equal(t, odd, string(changed))
+}
+
+func TestWhatTheFrameworkCannotDecodeIsAnErrorThatNamesTheField(t *testing.T) {
+	t.Parallel()
+	_, err := author(t, san{}).GetVolumeID(t.Context(), []byte("garbage"))
+	require.ErrorContains(t, err, "VolumeSnapshotter(example.io/san): decode persistentVolume of the request: ")
+	_, err = author(t, san{}).SetVolumeID(t.Context(), nil, "vol-2")
+	require.ErrorContains(t, err, "decode persistentVolume of the request: ")
+}
+
+func TestRepliesThatBreakTheContractAreRefused(t *testing.T) {
+	t.Parallel()
+	snapshotter := volumesnapshotter.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+		volumesnapshotterv1.RegisterVolumeSnapshotterServer(server, raw{})
+	}), name)
+	for want, call := range map[string]func() error{
+		"the new volume has no id": func() error {
+			_, err := snapshotter.CreateVolumeFromSnapshot(t.Context(), "snap-1", volumesnapshotter.Volume{})
+			return err
+		},
+		"a volume cannot have -1 operations a second": func() error {
+			_, err := snapshotter.GetVolumeInfo(t.Context(), "vol-1", "")
+			return err
+		},
+		"the new snapshot has no id": func() error {
+			_, err := snapshotter.CreateSnapshot(t.Context(), "vol-1", "", nil)
+			return err
+		},
+		"persistentVolume is no JSON object": func() error {
+			_, err := snapshotter.SetVolumeID(t.Context(), []byte(volume), "vol-2")
+			return err
+		},
+	} {
+		err := call()
+		require.ErrorIs(t, err, versioning.ErrInvalidReply)
+		require.ErrorContains(t, err, "VolumeSnapshotter(example.io/san): invalid reply: "+want)
+	}
+}

@@ -1,0 +1,44 @@
+package volumesnapshotter
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// validateID checks the id of something that a snapshotter says it has made: without one nobody finds it again.
+func validateID(of, id string) error {
+	if id == "" {
+		return fmt.Errorf("the new %s has no id", of)
+	}
+	return nil
+}
+
+// validateIOPS checks how many operations a volume is said to have.
+func validateIOPS(iops int64) error {
+	if iops < 0 {
+		return fmt.Errorf("a volume cannot have %d operations a second; one without has 0", iops)
+	}
+	return nil
+}
+
+// validatePersistentVolume checks what was answered for the PersistentVolume sent: it must still be that one.
+func validatePersistentVolume(sent, answered []byte) error {
+	if bytes.Equal(sent, answered) {
+		return nil
+	}
+	got, err := reply.ScanObject(answered)
+	if err != nil {
+		return fmt.Errorf("persistentVolume %w", err)
+	}
+	want, err := reply.ScanObject(sent)
+	if err != nil {
+		return fmt.Errorf("the persistentVolume that the snapshotter was asked about %w", err)
+	}
+	if got != want {
+		return fmt.Errorf("persistentVolume is %s %s %q, want %s %s %q",
+			got.APIVersion, got.Kind, got.Name, want.APIVersion, want.Kind, want.Name)
+	}
+	return nil
+}
