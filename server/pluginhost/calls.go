@@ -2,6 +2,7 @@ package pluginhost
 
 import (
 	"path"
+	"strings"
 	"time"
 )
 
@@ -46,6 +47,7 @@ type call struct {
 	name       string // e.g. "Execute"
 	idempotent bool   // may be asked again of a restarted process
 	work       bool   // an answer proves that the plugin does its job
+	alone      bool   // the process is not asked the like at the same time
 	limit      time.Duration
 }
 
@@ -67,6 +69,8 @@ func (d Deadlines) classify(method string) call {
 		c.limit = d.Store
 	default:
 		c.work, c.limit = true, d.Execute
+		// Velero restores one item after the other, and plugins made for it may count on that.
+		c.alone = c.name == "Execute" && strings.Contains(method, "RestoreItemAction/")
 	}
 	return c
 }

@@ -34,6 +34,14 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 }
 
 func (c *conn) once(ctx context.Context, call call, method string, args, reply any, opts []grpc.CallOption) error {
+	if call.alone {
+		select {
+		case c.supervisor.turn <- struct{}{}:
+			defer func() { <-c.supervisor.turn }()
+		case <-ctx.Done():
+			return interrupted(call, context.Cause(ctx))
+		}
+	}
 	r, err := c.acquire(ctx, call)
 	if err != nil {
 		return err

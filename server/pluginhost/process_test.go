@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
 func TestOneProcessServesAllSessions(t *testing.T) {
@@ -272,6 +273,28 @@ func TestAnIdleProcessIsStoppedAndStartedAgain(t *testing.T) {
 	requireGone(t, first)
 	require.NotEqual(t, first, processOf(t, h.behave(t)))
 	require.NotContains(t, h.log.String(), "died", "that is no failure")
+}
+
+func TestAProcessRestoresOneItemAtATime(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), nil)
+	restore := []byte(`{"apiVersion":"velero.io/v1","kind":"Restore","metadata":{"name":"r","namespace":"velero"}}`)
+	var calls sync.WaitGroup
+	for range 2 { // two sessions share the process
+		session := h.Session(hclog.NewNullLogger())
+		defer session.Close()
+		actions := session.RestoreItemActions()
+		require.Len(t, actions, 1)
+		for range 8 {
+			calls.Go(func() {
+				_, err := actions[0].Execute(t.Context(), restoreitemaction.Input{Item: itemDoing(""), ItemFromBackup: itemDoing(""), Restore: restore})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	calls.Wait()
 }
 
 func TestPluginLinesGoToTheLogsOfTheSessionsThatUseIt(t *testing.T) {

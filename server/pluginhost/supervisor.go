@@ -26,8 +26,9 @@ type supervisor struct {
 	// onStart prepares every new process before it gets its first call. nil when there is nothing to do.
 	onStart func(ctx context.Context, conn grpc.ClientConnInterface) error
 
-	serves  string  // the one plugin that is called here; empty when there are several
-	readers readers // whose logs get the lines of the process
+	turn    chan struct{} // holds the call that is to be alone
+	serves  string        // the one plugin that is called here; empty when there are several
+	readers readers       // whose logs get the lines of the process
 
 	mu       sync.Mutex
 	breaker  breaker
@@ -61,6 +62,7 @@ func newSupervisor(l launch, log hclog.Logger, h *Host) *supervisor {
 		running: h.running,
 		idle:    h.idle,
 		breaker: breaker{policy: h.restart},
+		turn:    make(chan struct{}, 1),
 	}
 	l.onLine = s.line
 	s.launch = l

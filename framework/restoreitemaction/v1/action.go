@@ -12,8 +12,8 @@ import (
 
 // RestoreItemAction is the interface that an author implements.
 //
-// One value serves all calls of a process, concurrently: several items of one restore, and several restores.
-// Nothing may be assumed about which process or value gets which item. ctx ends when the restore is
+// One value serves all calls of a process. A process is asked about one item at a time, as in Velero, but the next
+// one may be of another restore. Nothing may be assumed about which process or value gets which item. ctx ends when the restore is
 // cancelled, when the server goes away, or at the server's deadline for the call; an action that waits for
 // something else must wait for ctx too. No call is repeated for the action's sake after it failed; what
 // has to be tried again is tried again inside the call.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -103,12 +104,18 @@ func (a *action) Execute(ctx context.Context, input *backupitemaction.ExecuteInp
 // inheritedStderr is the pipe to the host. go-plugin replaces os.Stderr by one that goes through the connection.
 var inheritedStderr = os.Stderr
 
-type restoreAction struct{}
+// restoreAction counts on being asked about one item at a time, like actions made for Velero.
+type restoreAction struct{ busy *atomic.Bool }
 
 func (restoreAction) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{}, nil
 }
 
-func (restoreAction) Execute(_ context.Context, input *restoreitemaction.ExecuteInput) (*restoreitemaction.ExecuteOutput, error) {
+func (a restoreAction) Execute(_ context.Context, input *restoreitemaction.ExecuteInput) (*restoreitemaction.ExecuteOutput, error) {
+	if !a.busy.CompareAndSwap(false, true) {
+		return nil, errors.New("asked about two items at the same time")
+	}
+	defer a.busy.Store(false)
+	time.Sleep(time.Millisecond) // so that a second call would meet the first
 	return restoreitemaction.NewExecuteOutput(input.Item), nil
 }

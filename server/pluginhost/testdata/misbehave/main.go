@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -26,7 +27,7 @@ func main() {
 			return &action{log: log}, nil
 		}),
 		restoreitemaction.Register("example.io/behave", func(log hclog.Logger) (restoreitemaction.RestoreItemAction, error) {
-			return &restoreAction{}, nil
+			return restoreAction{busy: new(atomic.Bool)}, nil
 		}),
 		objectstore.Register("example.io/store", func(log hclog.Logger) (objectstore.ObjectStore, error) {
 			return &store{}, nil
