@@ -1,6 +1,7 @@
 package versioning_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,11 +12,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // veleroMessages is Velero's wire, written down by hand and not taken from our .proto files: per message its
 // fields in the order of their numbers, which have no gaps. "[]" is repeated, "map" is map<string, string>, a
-// type in capitals is a message.
+// type in capitals is a message. A message that is not of the package "generated" has its package before its name.
 const veleroMessages = `
 Empty
 Stack                               frames:[]StackFrame
@@ -64,26 +68,133 @@ const veleroMethods = `
 /generated.ObjectStore/CreateSignedURL     CreateSignedURLRequest             CreateSignedURLResponse
 `
 
-// velero encodes and decodes the messages of veleroMessages.
-type velero struct{ file protoreflect.FileDescriptor }
+// veleroKindMessages goes on with the kinds and versions that are not of the spine.
+const veleroKindMessages = `
+OperationProgress                        completed:bool err:string nCompleted:int64 nTotal:int64 operationUnits:string description:string started:Timestamp updated:Timestamp
+DeleteItemActionAppliesToRequest         plugin:string
+DeleteItemActionAppliesToResponse        ResourceSelector:ResourceSelector
+DeleteItemActionExecuteRequest           plugin:string item:bytes backup:bytes
+VolumeSnapshotterInitRequest             plugin:string config:map
+CreateVolumeRequest                      plugin:string snapshotID:string volumeType:string volumeAZ:string iops:int64
+CreateVolumeResponse                     volumeID:string
+GetVolumeInfoRequest                     plugin:string volumeID:string volumeAZ:string
+GetVolumeInfoResponse                    volumeType:string iops:int64
+CreateSnapshotRequest                    plugin:string volumeID:string volumeAZ:string tags:map
+CreateSnapshotResponse                   snapshotID:string
+DeleteSnapshotRequest                    plugin:string snapshotID:string
+GetVolumeIDRequest                       plugin:string persistentVolume:bytes
+GetVolumeIDResponse                      volumeID:string
+SetVolumeIDRequest                       plugin:string persistentVolume:bytes volumeID:string
+SetVolumeIDResponse                      persistentVolume:bytes
+v1.ItemBlockActionAppliesToRequest           plugin:string
+v1.ItemBlockActionAppliesToResponse          ResourceSelector:ResourceSelector
+v1.ItemBlockActionGetRelatedItemsRequest     plugin:string item:bytes backup:bytes
+v1.ItemBlockActionGetRelatedItemsResponse    relatedItems:[]ResourceIdentifier
+v2.BackupItemActionAppliesToRequest      plugin:string
+v2.BackupItemActionAppliesToResponse     ResourceSelector:ResourceSelector
+v2.ExecuteRequest                        plugin:string item:bytes backup:bytes
+v2.ExecuteResponse                       item:bytes additionalItems:[]ResourceIdentifier operationID:string postOperationItems:[]ResourceIdentifier
+v2.BackupItemActionProgressRequest       plugin:string operationID:string backup:bytes
+v2.BackupItemActionProgressResponse      progress:OperationProgress
+v2.BackupItemActionCancelRequest         plugin:string operationID:string backup:bytes
+v2.RestoreItemActionAppliesToRequest     plugin:string
+v2.RestoreItemActionAppliesToResponse    ResourceSelector:ResourceSelector
+v2.RestoreItemActionExecuteRequest       plugin:string item:bytes restore:bytes itemFromBackup:bytes
+v2.RestoreItemActionExecuteResponse      item:bytes additionalItems:[]ResourceIdentifier skipRestore:bool operationID:string waitForAdditionalItems:bool additionalItemsReadyTimeout:Duration
+v2.RestoreItemActionProgressRequest      plugin:string operationID:string restore:bytes
+v2.RestoreItemActionProgressResponse     progress:OperationProgress
+v2.RestoreItemActionCancelRequest        plugin:string operationID:string restore:bytes
+v2.RestoreItemActionItemsReadyRequest    plugin:string restore:bytes additionalItems:[]ResourceIdentifier
+v2.RestoreItemActionItemsReadyResponse   ready:bool
+`
 
-func newVelero(t *testing.T) velero {
+// veleroKindMethods goes on likewise.
+const veleroKindMethods = `
+/generated.DeleteItemAction/AppliesTo                  DeleteItemActionAppliesToRequest          DeleteItemActionAppliesToResponse
+/generated.DeleteItemAction/Execute                    DeleteItemActionExecuteRequest            Empty
+/generated.VolumeSnapshotter/Init                      VolumeSnapshotterInitRequest              Empty
+/generated.VolumeSnapshotter/CreateVolumeFromSnapshot  CreateVolumeRequest                       CreateVolumeResponse
+/generated.VolumeSnapshotter/GetVolumeInfo             GetVolumeInfoRequest                      GetVolumeInfoResponse
+/generated.VolumeSnapshotter/CreateSnapshot            CreateSnapshotRequest                     CreateSnapshotResponse
+/generated.VolumeSnapshotter/DeleteSnapshot            DeleteSnapshotRequest                     Empty
+/generated.VolumeSnapshotter/GetVolumeID               GetVolumeIDRequest                        GetVolumeIDResponse
+/generated.VolumeSnapshotter/SetVolumeID               SetVolumeIDRequest                        SetVolumeIDResponse
+/v1.ItemBlockAction/AppliesTo                          v1.ItemBlockActionAppliesToRequest        v1.ItemBlockActionAppliesToResponse
+/v1.ItemBlockAction/GetRelatedItems                    v1.ItemBlockActionGetRelatedItemsRequest  v1.ItemBlockActionGetRelatedItemsResponse
+/v2.BackupItemAction/AppliesTo                         v2.BackupItemActionAppliesToRequest       v2.BackupItemActionAppliesToResponse
+/v2.BackupItemAction/Execute                           v2.ExecuteRequest                         v2.ExecuteResponse
+/v2.BackupItemAction/Progress                          v2.BackupItemActionProgressRequest        v2.BackupItemActionProgressResponse
+/v2.BackupItemAction/Cancel                            v2.BackupItemActionCancelRequest          google.protobuf.Empty
+/v2.RestoreItemAction/AppliesTo                        v2.RestoreItemActionAppliesToRequest      v2.RestoreItemActionAppliesToResponse
+/v2.RestoreItemAction/Execute                          v2.RestoreItemActionExecuteRequest        v2.RestoreItemActionExecuteResponse
+/v2.RestoreItemAction/Progress                         v2.RestoreItemActionProgressRequest       v2.RestoreItemActionProgressResponse
+/v2.RestoreItemAction/Cancel                           v2.RestoreItemActionCancelRequest         google.protobuf.Empty
+/v2.RestoreItemAction/AreAdditionalItemsReady          v2.RestoreItemActionItemsReadyRequest     v2.RestoreItemActionItemsReadyResponse
+`
+
+// velero encodes and decodes messages that are written down by hand, and knows the calls that they belong to.
+type velero struct {
+	files    *protoregistry.Files
+	messages []protoreflect.MessageDescriptor // those written down, without the ones that only belong to a map
+	methods  string
+}
+
+func newVelero(t *testing.T, messages, methods string) velero {
 	t.Helper()
-	file := &descriptorpb.FileDescriptorProto{
-		Name: proto.String("velero-by-hand.proto"), Package: proto.String("generated"), Syntax: proto.String("proto3"),
-	}
-	for line := range strings.Lines(strings.TrimSpace(veleroMessages)) {
-		file.MessageType = append(file.MessageType, messageByHand(t, strings.Fields(line)))
-	}
 	// A registry of its own: the names are those of our generated messages.
-	descriptor, err := protodesc.NewFile(file, new(protoregistry.Files))
-	require.NoError(t, err)
-	return velero{file: descriptor}
+	v := velero{files: new(protoregistry.Files), methods: methods}
+	dependencies := []string{}
+	for _, known := range []protoreflect.FileDescriptor{
+		emptypb.File_google_protobuf_empty_proto, durationpb.File_google_protobuf_duration_proto,
+		timestamppb.File_google_protobuf_timestamp_proto,
+	} {
+		require.NoError(t, v.files.RegisterFile(known))
+		dependencies = append(dependencies, known.Path())
+	}
+	for _, pkg := range []string{"generated", "v1", "v2"} {
+		file := &descriptorpb.FileDescriptorProto{
+			Name: proto.String("velero-by-hand-" + pkg + ".proto"), Package: proto.String(pkg), Syntax: proto.String("proto3"),
+			Dependency: slices.Clone(dependencies),
+		}
+		for _, written := range rows(messages) {
+			if strings.HasPrefix(full(written[0]), pkg+".") {
+				file.MessageType = append(file.MessageType, messageByHand(t, written))
+			}
+		}
+		descriptor, err := protodesc.NewFile(file, v.files)
+		require.NoError(t, err)
+		require.NoError(t, v.files.RegisterFile(descriptor))
+		dependencies = append(dependencies, descriptor.Path())
+		for i := range descriptor.Messages().Len() {
+			v.messages = append(v.messages, descriptor.Messages().Get(i))
+		}
+	}
+	return v
+}
+
+// rows are the words of each line that has any.
+func rows(text string) [][]string {
+	var found [][]string
+	for line := range strings.Lines(text) {
+		if words := strings.Fields(line); len(words) > 0 {
+			found = append(found, words)
+		}
+	}
+	return found
+}
+
+// full is the full name of a message: one that is written without a package is of Velero's first.
+func full(name string) string {
+	if strings.Contains(name, ".") {
+		return name
+	}
+	return "generated." + name
 }
 
 func messageByHand(t *testing.T, line []string) *descriptorpb.DescriptorProto {
 	t.Helper()
-	message := &descriptorpb.DescriptorProto{Name: proto.String(line[0])}
+	name := full(line[0])
+	message := &descriptorpb.DescriptorProto{Name: proto.String(name[strings.LastIndex(name, ".")+1:])}
 	for i, written := range line[1:] {
 		name, kind, found := strings.Cut(written, ":")
 		require.True(t, found, written)
@@ -112,7 +223,10 @@ func messageByHand(t *testing.T, line []string) *descriptorpb.DescriptorProto {
 			message.NestedType = append(message.NestedType, entry)
 			field.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
 			field.Type = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()
-			field.TypeName = proto.String(".generated." + line[0] + "." + entry.GetName())
+			field.TypeName = proto.String("." + full(line[0]) + "." + entry.GetName())
+		case "Timestamp", "Duration":
+			field.Type = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()
+			field.TypeName = proto.String(".google.protobuf." + kind)
 		default:
 			field.Type = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()
 			field.TypeName = proto.String(".generated." + kind)
@@ -125,7 +239,9 @@ func messageByHand(t *testing.T, line []string) *descriptorpb.DescriptorProto {
 // message is an empty message by its name.
 func (v velero) message(t *testing.T, name string) *dynamicpb.Message {
 	t.Helper()
-	descriptor := v.file.Messages().ByName(protoreflect.Name(name))
-	require.NotNil(t, descriptor, name)
+	found, err := v.files.FindDescriptorByName(protoreflect.FullName(full(name)))
+	require.NoError(t, err)
+	descriptor, ok := found.(protoreflect.MessageDescriptor)
+	require.True(t, ok, name)
 	return dynamicpb.NewMessage(descriptor)
 }

@@ -43,7 +43,7 @@ import (
 // of Velero's hears it. All messages of the peer are bytes; none of our generated code makes or reads them.
 func TestAcceptSpine_WireGolden(t *testing.T) {
 	t.Parallel()
-	v := newVelero(t)
+	v := newVelero(t, veleroMessages, veleroMethods)
 	t.Run("messages and services", func(t *testing.T) { t.Parallel(); requireSameDescriptors(t, v) })
 	t.Run("literal bytes", func(t *testing.T) { t.Parallel(); requireLiteralBytes(t) })
 	t.Run("unknown fields", func(t *testing.T) { t.Parallel(); requireUnknownFieldsSurvive(t, v) })
@@ -53,8 +53,7 @@ func TestAcceptSpine_WireGolden(t *testing.T) {
 
 func requireSameDescriptors(t *testing.T, v velero) {
 	t.Helper()
-	for i := range v.file.Messages().Len() {
-		want := v.file.Messages().Get(i)
+	for _, want := range v.messages {
 		found, err := protoregistry.GlobalFiles.FindDescriptorByName(want.FullName())
 		require.NoError(t, err)
 		got, ok := found.(protoreflect.MessageDescriptor)
@@ -74,8 +73,7 @@ func requireSameDescriptors(t *testing.T, v velero) {
 		}
 	}
 	calls := map[protoreflect.FullName]int{}
-	for line := range strings.Lines(strings.TrimSpace(veleroMethods)) {
-		words := strings.Fields(line)
+	for _, words := range rows(v.methods) {
 		service, name, _ := strings.Cut(strings.TrimPrefix(words[0], "/"), "/")
 		found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + name))
 		require.NoError(t, err)
@@ -83,8 +81,8 @@ func requireSameDescriptors(t *testing.T, v velero) {
 		require.True(t, ok)
 		sent, clientStreams := strings.CutPrefix(words[1], "stream:")
 		answered, serverStreams := strings.CutPrefix(words[2], "stream:")
-		require.Equal(t, "generated."+sent, string(method.Input().FullName()))
-		require.Equal(t, "generated."+answered, string(method.Output().FullName()))
+		require.Equal(t, full(sent), string(method.Input().FullName()))
+		require.Equal(t, full(answered), string(method.Output().FullName()))
 		require.Equal(t, clientStreams, method.IsStreamingClient(), words[0])
 		require.Equal(t, serverStreams, method.IsStreamingServer(), words[0])
 		calls[method.Parent().FullName()]++
@@ -122,8 +120,8 @@ func requireLiteralBytes(t *testing.T) {
 func requireUnknownFieldsSurvive(t *testing.T, v velero) {
 	t.Helper()
 	unknown := protowire.AppendString(protowire.AppendTag(nil, 1000, protowire.BytesType), "from the future")
-	for i := range v.file.Messages().Len() {
-		name := v.file.Messages().Get(i).FullName()
+	for _, written := range v.messages {
+		name := written.FullName()
 		kind, err := protoregistry.GlobalTypes.FindMessageByName(name)
 		require.NoError(t, err)
 		message := kind.New().Interface()
@@ -177,11 +175,11 @@ func (v velero) requireBytes(t *testing.T, name, text string, raw []byte) {
 	}
 }
 
-// paths is the types of a call of veleroMethods.
-func paths(t *testing.T, path string) (sent, answered string) {
+// types are those of a call, by its path.
+func (v velero) types(t *testing.T, path string) (sent, answered string) {
 	t.Helper()
-	for line := range strings.Lines(veleroMethods) {
-		if words := strings.Fields(line); len(words) == 3 && words[0] == path {
+	for _, words := range rows(v.methods) {
+		if words[0] == path {
 			return strings.TrimPrefix(words[1], "stream:"), strings.TrimPrefix(words[2], "stream:")
 		}
 	}
@@ -244,13 +242,13 @@ func conversation(command string) []exchange {
 	}
 }
 
-func requirePluginSpeaksVelero(t *testing.T, v velero) {
+// converse says to the plugin that conn reaches what Velero's host says, and wants to hear what Velero's plugin answers.
+func converse(t *testing.T, v velero, conn *grpc.ClientConn, conversation []exchange) {
 	t.Helper()
-	command, conn := startPlugin(t)
 	// As every message of Velero's next version may have: a field that is not known yet.
 	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
-	for _, said := range conversation(command) {
-		sent, answered := paths(t, said.path)
+	for _, said := range conversation {
+		sent, answered := v.types(t, said.path)
 		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, said.path, grpc.ForceCodec(bytesCodec{}))
 		require.NoError(t, err)
 		for _, text := range said.sent {
@@ -265,6 +263,12 @@ func requirePluginSpeaksVelero(t *testing.T, v velero) {
 		}
 		require.Equal(t, io.EOF, stream.RecvMsg(new([]byte)), said.path)
 	}
+}
+
+func requirePluginSpeaksVelero(t *testing.T, v velero) {
+	t.Helper()
+	command, conn := startPlugin(t, "plugin")
+	converse(t, v, conn, conversation(command))
 
 	for name, want := range map[string]struct {
 		code           codes.Code
@@ -297,11 +301,12 @@ func (hostSide) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.C
 	return conn, nil
 }
 
-// startPlugin starts a plugin process as Velero's host does, with its handshake spelled out.
-func startPlugin(t *testing.T) (command string, conn *grpc.ClientConn) {
+// startPlugin starts a plugin process as Velero's host does, with its handshake spelled out. The program is one below
+// framework/testdata.
+func startPlugin(t *testing.T, program string) (command string, conn *grpc.ClientConn) {
 	t.Helper()
-	command = filepath.Join(t.TempDir(), "plugin")
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", command, "../framework/testdata/plugin").CombinedOutput()
+	command = filepath.Join(t.TempDir(), program)
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", command, "../framework/testdata/"+program).CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	client := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  plugin.HandshakeConfig{ProtocolVersion: 2, MagicCookieKey: "VELERO_PLUGIN", MagicCookieValue: "hello"},
@@ -342,7 +347,7 @@ func scripted(t *testing.T, v velero, script []exchange) grpc.ClientConnInterfac
 			if e.path != path || len(e.sent) != len(received) {
 				return false
 			}
-			sent, _ := paths(t, path)
+			sent, _ := v.types(t, path)
 			for i, text := range e.sent {
 				if !bytes.Equal(v.encode(t, sent, text), received[i]) {
 					return false
@@ -353,7 +358,7 @@ func scripted(t *testing.T, v velero, script []exchange) grpc.ClientConnInterfac
 		if at < 0 {
 			return status.Errorf(codes.InvalidArgument, "no such call in the script: %s %x", path, received)
 		}
-		_, answered := paths(t, path)
+		_, answered := v.types(t, path)
 		for _, text := range script[at].answered {
 			raw := append(v.encode(t, answered, text), unknown...)
 			if err := stream.SendMsg(&raw); err != nil {
@@ -367,9 +372,11 @@ func scripted(t *testing.T, v velero, script []exchange) grpc.ClientConnInterfac
 	}, func(*grpc.Server) {})
 }
 
+// unquoted is JSON as it stands in protobuf's text format, without that format's quoting.
+func unquoted(text string) []byte { return []byte(strings.ReplaceAll(text, `\"`, `"`)) }
+
 func requireHostSpeaksVelero(t *testing.T, v velero) {
 	t.Helper()
-	unquoted := func(text string) []byte { return []byte(strings.ReplaceAll(text, `\"`, `"`)) }
 	piece := strings.Repeat("x", 16384)
 	script := conversation("/plugins/any")
 	script = slices.DeleteFunc(script, func(e exchange) bool { // before the upload, the object was not there
