@@ -14,6 +14,8 @@ import (
 var (
 	// ErrNoOperations is what a version without asynchronous operations answers when asked after one.
 	ErrNoOperations = errors.New("this version of the plugin does not support asynchronous operations")
+	// ErrNotCancelled is what Cancel answers for an operation that the plugin cannot stop.
+	ErrNotCancelled = errors.New("the plugin cannot stop this operation")
 	// ErrInvalidReply is wrapped by the error of a call that a plugin answered in a way that breaks the
 	// contract of its kind.
 	ErrInvalidReply = errors.New("invalid reply")

@@ -1,7 +1,9 @@
-// Package backupitemaction is the kind BackupItemAction as the server sees it:
+// Package backupitemaction is the kinds BackupItemAction and AsyncBackupItemAction as the server sees them, through one
+// hub:
 //
 //   - hub.go: the hub, in the newest shape of the kind
-//   - v1.go, v2.go: lift each version of the wire to it
+//   - v1.go, v2.go: lift each version of BackupItemAction to it
+//   - async_v1.go: lifts version 1 of AsyncBackupItemAction to it
 //   - validate.go: the rules that a reply must keep
 //
 // It imports the protos, framework and versioning, never the server. Start reading at hub.go.

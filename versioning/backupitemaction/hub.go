@@ -7,11 +7,12 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// Action is the hub of the kind BackupItemAction: the newest shape of it, and all that the server
-// knows. Every wire version is lifted to it by one facade. Items and backups travel as the JSON that
+// Action is the hub of the kinds BackupItemAction and AsyncBackupItemAction: the newest shape of them, and all
+// that the server knows. Every wire version is lifted to it by one facade. Items and backups travel as the JSON that
 // the API server or the archive holds; a facade never decodes them except to validate.
 //
-// An Action is safe for concurrent use. Errors are prefixed once with "BackupItemAction(name): ".
+// An Action is safe for concurrent use. Errors are prefixed once with the kind and the name,
+// "BackupItemAction(example.io/stamp): ".
 type Action interface {
 	// Name is the plugin's name, "domain/name".
 	Name() string
@@ -22,7 +23,8 @@ type Action interface {
 	// Progress asks after an operation that Execute started. Idempotent.
 	// Versions without operations answer versioning.ErrNoOperations.
 	Progress(ctx context.Context, operationID string, backup []byte) (Progress, error)
-	// Cancel asks the plugin to stop an operation. Versions without operations answer nil.
+	// Cancel asks the plugin to stop an operation. Versions without operations answer nil. One that the plugin
+	// cannot stop is versioning.ErrNotCancelled.
 	Cancel(ctx context.Context, operationID string, backup []byte) error
 }
 

@@ -23,6 +23,16 @@ func BackupItemAction() versioning.Kind[backupitemaction.Action] {
 	}
 }
 
+// AsyncBackupItemAction starts work on items that are backed up; to the server it is a BackupItemAction.
+func AsyncBackupItemAction() versioning.Kind[backupitemaction.Action] {
+	return versioning.Kind[backupitemaction.Action]{
+		Name: "AsyncBackupItemAction",
+		Versions: []versioning.Version[backupitemaction.Action]{
+			{Wire: "AsyncBackupItemAction", Number: 1, Bind: backupitemaction.NewAsyncV1},
+		},
+	}
+}
+
 // RestoreItemAction sees, changes and skips items before they are restored.
 func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	return versioning.Kind[restoreitemaction.Action]{
@@ -78,6 +88,7 @@ func VolumeSnapshotter() versioning.Kind[volumesnapshotter.Snapshotter] {
 func All() []versioning.WireKind {
 	return slices.Concat(
 		BackupItemAction().WireKinds(),
+		AsyncBackupItemAction().WireKinds(),
 		RestoreItemAction().WireKinds(),
 		DeleteItemAction().WireKinds(),
 		ItemBlockAction().WireKinds(),

@@ -13,6 +13,7 @@ type Object struct {
 	Kind       string
 	Namespace  string // empty for a cluster-scoped object
 	Name       string
+	UID        string // of the cluster; often empty
 }
 
 // Group is the API group, empty for core.
@@ -34,7 +35,7 @@ func ScanObject(raw []byte) (Object, error) {
 		return Object{}, fmt.Errorf("is no JSON: %w", json.Unmarshal(raw, new(json.RawMessage)))
 	}
 	var object Object
-	var apiVersion, kind, metadata, namespace, name []byte // of members of the same name the last one counts
+	var apiVersion, kind, metadata, namespace, name, uid []byte // of members of the same name the last one counts
 	if err := eachMember(raw, func(key string, value []byte) {
 		switch key {
 		case "apiVersion":
@@ -54,6 +55,8 @@ func ScanObject(raw []byte) (Object, error) {
 				namespace = value
 			case "name":
 				name = value
+			case "uid":
+				uid = value
 			}
 		}); err != nil {
 			return Object{}, fmt.Errorf("metadata %w", err)
@@ -68,6 +71,7 @@ func ScanObject(raw []byte) (Object, error) {
 		{"kind", kind, &object.Kind},
 		{"metadata.namespace", namespace, &object.Namespace},
 		{"metadata.name", name, &object.Name},
+		{"metadata.uid", uid, &object.UID},
 	} {
 		if err := text(field.name, field.value, field.text); err != nil {
 			return Object{}, err

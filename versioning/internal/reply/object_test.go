@@ -23,6 +23,7 @@ func TestScanObjectFindsTheIdentity(t *testing.T) {
 		`{"kind":5,"metadata":5,"metadata":{"name":{},"name":"a"},"kind":"Pod"}`:                                          {Kind: "Pod", Name: "a"},
 		`{"kind":"Secret","kind":"Pod"}`:                                                                                  {Kind: "Pod"},
 		`{"metadata":{"name":"a","namespace":"n"},"metadata":{"name":"b"}}`:                                               {Name: "b"},
+		`{"uid":"x","metadata":{"name":"a","uid":"u-1"}}`:                                                                 {Name: "a", UID: "u-1"},
 		`{"kind":null,"metadata":{"namespace":null}}`:                                                                     {},
 		`{"kind":"Под","metadata":{"name":"a\\"}}`:                                                                        {Kind: "Под", Name: `a\`},
 	} {
@@ -48,6 +49,7 @@ func TestScanObjectSaysWhatIsWrong(t *testing.T) {
 		`{"metadata":"a"}`:                "metadata is no JSON object",
 		`{"metadata":[]}`:                 "metadata is no JSON object",
 		`{"metadata":{"name":{}}}`:        "metadata.name is {}, want a string",
+		`{"metadata":{"uid":7}}`:          "metadata.uid is 7, want a string",
 		`{"metadata":{"namespace":true}}`: "metadata.namespace is true, want a string",
 		`{"kind":[` + strings.Repeat("1,", 99) + `1]}`: "1,1,1...",
 	} {
@@ -99,7 +101,7 @@ func decode(raw []byte) (object reply.Object, ok bool) {
 	}
 	object = reply.Object{
 		APIVersion: text(members["apiVersion"]), Kind: text(members["kind"]),
-		Namespace: text(metadata["namespace"]), Name: text(metadata["name"]),
+		Namespace: text(metadata["namespace"]), Name: text(metadata["name"]), UID: text(metadata["uid"]),
 	}
 	return object, ok
 }

@@ -1,0 +1,99 @@
+package v1
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
+)
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[AsyncBackupItemAction]) {
+	asyncbackupitemactionv1.RegisterAsyncBackupItemActionServiceServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the actions of a process on the wire.
+type server struct {
+	asyncbackupitemactionv1.UnimplementedAsyncBackupItemActionServiceServer
+	handlers *framework.Handlers[AsyncBackupItemAction]
+	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
+}
+
+func (s *server) AppliesTo(ctx context.Context, req *asyncbackupitemactionv1.AppliesToRequest) (*asyncbackupitemactionv1.AppliesToResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	selector, err := action.AppliesTo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &asyncbackupitemactionv1.AppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
+}
+
+func (s *server) Start(ctx context.Context, req *asyncbackupitemactionv1.StartRequest) (*asyncbackupitemactionv1.StartResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	item, err := wire.DecodeItem("item", req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	backup, err := s.backups.Get("backup", req.GetBackup())
+	if err != nil {
+		return nil, err
+	}
+	output, err := action.Start(ctx, &StartInput{Item: item, Backup: backup, Key: req.GetKey()})
+	if err != nil {
+		return nil, err
+	}
+	if output == nil {
+		output = &StartOutput{}
+	}
+	updated, err := wire.EncodeUpdated(output.UpdatedItem, req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	return &asyncbackupitemactionv1.StartResponse{
+		Item:               updated,
+		OperationId:        output.OperationID,
+		AdditionalItems:    wire.Identifiers(output.AdditionalItems),
+		PostOperationItems: wire.Identifiers(output.PostOperationItems),
+	}, nil
+}
+
+func (s *server) Progress(ctx context.Context, req *asyncbackupitemactionv1.ProgressRequest) (*asyncbackupitemactionv1.ProgressResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	backup, err := s.backups.Get("backup", req.GetBackup())
+	if err != nil {
+		return nil, err
+	}
+	progress, err := action.Progress(ctx, req.GetOperationId(), backup)
+	if err != nil {
+		return nil, err
+	}
+	return &asyncbackupitemactionv1.ProgressResponse{Progress: wire.Progress(progress)}, nil
+}
+
+func (s *server) Cancel(ctx context.Context, req *asyncbackupitemactionv1.CancelRequest) (*asyncbackupitemactionv1.CancelResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	backup, err := s.backups.Get("backup", req.GetBackup())
+	if err != nil {
+		return nil, err
+	}
+	ack, err := action.Cancel(ctx, req.GetOperationId(), backup)
+	if err != nil {
+		return nil, err
+	}
+	return &asyncbackupitemactionv1.CancelResponse{Ack: ack}, nil
+}

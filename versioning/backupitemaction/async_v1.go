@@ -1,0 +1,80 @@
+package backupitemaction
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// NewAsyncV1 is the action announced as name in the plugin that conn reaches, of the kind AsyncBackupItemAction at its
+// version 1. To Execute it is to start it; where there was nothing to start, the result has no operation.
+func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
+	return asyncV1{
+		Plugin: versioning.NewPlugin("AsyncBackupItemAction", name),
+		client: asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(conn),
+	}
+}
+
+type asyncV1 struct {
+	versioning.Plugin
+	client asyncbackupitemactionv1.AsyncBackupItemActionServiceClient
+}
+
+func (a asyncV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &asyncbackupitemactionv1.AppliesToRequest{Plugin: a.Name()})
+	if err != nil {
+		return framework.ResourceSelector{}, a.Wrap(err)
+	}
+	selector, err := reply.Selector(answer.GetResourceSelector())
+	if err != nil {
+		return framework.ResourceSelector{}, a.Reject(err)
+	}
+	return selector, nil
+}
+
+func (a asyncV1) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
+	key, err := reply.StartKey(backup, item)
+	if err != nil {
+		return nil, a.Wrap(err)
+	}
+	answer, err := a.client.Start(ctx, &asyncbackupitemactionv1.StartRequest{
+		Plugin: a.Name(), Item: item, Backup: backup, Key: key,
+	})
+	if err != nil {
+		return nil, a.Wrap(err)
+	}
+	result, err := checkResult(item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetOperationId(), answer.GetPostOperationItems())
+	if err != nil {
+		return nil, a.Reject(err)
+	}
+	return result, nil
+}
+
+func (a asyncV1) Progress(ctx context.Context, operationID string, backup []byte) (Progress, error) {
+	answer, err := a.client.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{
+		Plugin: a.Name(), OperationId: operationID, Backup: backup,
+	})
+	if err != nil {
+		return Progress{}, a.Wrap(err)
+	}
+	progress, err := reply.Progress(answer.GetProgress())
+	if err != nil {
+		return Progress{}, a.Reject(err)
+	}
+	return Progress(progress), nil
+}
+
+func (a asyncV1) Cancel(ctx context.Context, operationID string, backup []byte) error {
+	answer, err := a.client.Cancel(ctx, &asyncbackupitemactionv1.CancelRequest{
+		Plugin: a.Name(), OperationId: operationID, Backup: backup,
+	})
+	if err == nil && !answer.GetAck() {
+		err = versioning.ErrNotCancelled
+	}
+	return a.Wrap(err)
+}
