@@ -44,6 +44,16 @@ func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	}
 }
 
+// AsyncRestoreItemAction starts work on items that are restored; to the server it is a RestoreItemAction.
+func AsyncRestoreItemAction() versioning.Kind[restoreitemaction.Action] {
+	return versioning.Kind[restoreitemaction.Action]{
+		Name: "AsyncRestoreItemAction",
+		Versions: []versioning.Version[restoreitemaction.Action]{
+			{Wire: "AsyncRestoreItemAction", Number: 1, Bind: restoreitemaction.NewAsyncV1},
+		},
+	}
+}
+
 // DeleteItemAction is told of the items of backups that are deleted.
 func DeleteItemAction() versioning.Kind[deleteitemaction.Action] {
 	return versioning.Kind[deleteitemaction.Action]{
@@ -90,6 +100,7 @@ func All() []versioning.WireKind {
 		BackupItemAction().WireKinds(),
 		AsyncBackupItemAction().WireKinds(),
 		RestoreItemAction().WireKinds(),
+		AsyncRestoreItemAction().WireKinds(),
 		DeleteItemAction().WireKinds(),
 		ItemBlockAction().WireKinds(),
 		ObjectStore().WireKinds(),

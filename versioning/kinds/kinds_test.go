@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
@@ -42,7 +43,7 @@ func TestTheServerKnowsEveryKindThatAuthorsCanRegister(t *testing.T) {
 	for wire, version := range map[string]int{
 		biav1.Kind().Wire: 1, biav2.Kind().Wire: 2, riav1.Kind().Wire: 1, riav2.Kind().Wire: 2, osv1.Kind().Wire: 1,
 		diav1.Kind().Wire: 1, ibav1.Kind().Wire: 1, vsv1.Kind().Wire: 1,
-		abiav1.Kind().Wire: 1,
+		abiav1.Kind().Wire: 1, ariav1.Kind().Wire: 1,
 	} {
 		known, ok := kinds.Lookup(wire)
 		require.True(t, ok, wire)
@@ -59,6 +60,9 @@ func TestAFacadeSpeaksForTheNameItIsBoundTo(t *testing.T) {
 		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
 	}
 	for _, version := range kinds.RestoreItemAction().Versions {
+		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
+	}
+	for _, version := range kinds.AsyncRestoreItemAction().Versions {
 		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
 	}
 	for _, version := range kinds.DeleteItemAction().Versions {

@@ -7,9 +7,9 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// Action is the hub of the kind RestoreItemAction, in its newest shape. See backupitemaction.Action for
-// what holds for every hub: JSON bytes in and out, safe for concurrent use, errors prefixed once with
-// "RestoreItemAction(name): ".
+// Action is the hub of the kinds RestoreItemAction and AsyncRestoreItemAction, in their newest shape. See
+// backupitemaction.Action for what holds for every hub: JSON bytes in and out, safe for concurrent use, errors
+// prefixed once with the kind and the name, "RestoreItemAction(example.io/unstamp): ".
 type Action interface {
 	Name() string
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)

@@ -1,0 +1,111 @@
+package v1
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+	asyncrestoreitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1"
+)
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[AsyncRestoreItemAction]) {
+	asyncrestoreitemactionv1.RegisterAsyncRestoreItemActionServiceServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the actions of a process on the wire.
+type server struct {
+	asyncrestoreitemactionv1.UnimplementedAsyncRestoreItemActionServiceServer
+	handlers *framework.Handlers[AsyncRestoreItemAction]
+	restores wire.Decoded[velerov1.Restore, *velerov1.Restore]
+}
+
+func (s *server) AppliesTo(ctx context.Context, req *asyncrestoreitemactionv1.AppliesToRequest) (*asyncrestoreitemactionv1.AppliesToResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	selector, err := action.AppliesTo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &asyncrestoreitemactionv1.AppliesToResponse{ResourceSelector: wire.Selector(selector)}, nil
+}
+
+func (s *server) Start(ctx context.Context, req *asyncrestoreitemactionv1.StartRequest) (*asyncrestoreitemactionv1.StartResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	input, err := s.input(req)
+	if err != nil {
+		return nil, err
+	}
+	output, err := action.Start(ctx, input)
+	if err != nil {
+		return nil, err
+	}
+	if output == nil {
+		output = &StartOutput{}
+	}
+	updated, err := wire.EncodeUpdated(output.UpdatedItem, req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	return &asyncrestoreitemactionv1.StartResponse{
+		Item:            updated,
+		OperationId:     output.OperationID,
+		SkipRestore:     output.SkipRestore,
+		AdditionalItems: wire.Identifiers(output.AdditionalItems),
+	}, nil
+}
+
+func (s *server) input(req *asyncrestoreitemactionv1.StartRequest) (*StartInput, error) {
+	item, err := wire.DecodeItem("item", req.GetItem())
+	if err != nil {
+		return nil, err
+	}
+	fromBackup, err := wire.DecodeItem("item_from_backup", req.GetItemFromBackup())
+	if err != nil {
+		return nil, err
+	}
+	restore, err := s.restores.Get("restore", req.GetRestore())
+	if err != nil {
+		return nil, err
+	}
+	return &StartInput{Item: item, ItemFromBackup: fromBackup, Restore: restore, Key: req.GetKey()}, nil
+}
+
+func (s *server) Progress(ctx context.Context, req *asyncrestoreitemactionv1.ProgressRequest) (*asyncrestoreitemactionv1.ProgressResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	restore, err := s.restores.Get("restore", req.GetRestore())
+	if err != nil {
+		return nil, err
+	}
+	progress, err := action.Progress(ctx, req.GetOperationId(), restore)
+	if err != nil {
+		return nil, err
+	}
+	return &asyncrestoreitemactionv1.ProgressResponse{Progress: wire.Progress(progress)}, nil
+}
+
+func (s *server) Cancel(ctx context.Context, req *asyncrestoreitemactionv1.CancelRequest) (*asyncrestoreitemactionv1.CancelResponse, error) {
+	action, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	restore, err := s.restores.Get("restore", req.GetRestore())
+	if err != nil {
+		return nil, err
+	}
+	ack, err := action.Cancel(ctx, req.GetOperationId(), restore)
+	if err != nil {
+		return nil, err
+	}
+	return &asyncrestoreitemactionv1.CancelResponse{Ack: ack}, nil
+}

@@ -1,0 +1,85 @@
+package restoreitemaction
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	asyncrestoreitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// NewAsyncV1 is the action announced as name in the plugin that conn reaches, of the kind AsyncRestoreItemAction at its
+// version 1. To Execute it is to start it; where there was nothing to start, the result has no operation. It does
+// not wait for additional items.
+func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
+	return asyncV1{
+		Plugin: versioning.NewPlugin("AsyncRestoreItemAction", name),
+		client: asyncrestoreitemactionv1.NewAsyncRestoreItemActionServiceClient(conn),
+	}
+}
+
+type asyncV1 struct {
+	versioning.Plugin
+	client asyncrestoreitemactionv1.AsyncRestoreItemActionServiceClient
+}
+
+func (a asyncV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &asyncrestoreitemactionv1.AppliesToRequest{Plugin: a.Name()})
+	if err != nil {
+		return framework.ResourceSelector{}, a.Wrap(err)
+	}
+	selector, err := reply.Selector(answer.GetResourceSelector())
+	if err != nil {
+		return framework.ResourceSelector{}, a.Reject(err)
+	}
+	return selector, nil
+}
+
+func (a asyncV1) Execute(ctx context.Context, input Input) (*Result, error) {
+	key, err := reply.StartKey(input.Restore, input.ItemFromBackup) // earlier actions may have renamed the other
+	if err != nil {
+		return nil, a.Wrap(err)
+	}
+	answer, err := a.client.Start(ctx, &asyncrestoreitemactionv1.StartRequest{
+		Plugin: a.Name(), Item: input.Item, Restore: input.Restore, ItemFromBackup: input.ItemFromBackup, Key: key,
+	})
+	if err != nil {
+		return nil, a.Wrap(err)
+	}
+	result, err := checkResult(input.Item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetSkipRestore(), answer.GetOperationId())
+	if err != nil {
+		return nil, a.Reject(err)
+	}
+	return result, nil
+}
+
+func (a asyncV1) Progress(ctx context.Context, operationID string, restore []byte) (Progress, error) {
+	answer, err := a.client.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{
+		Plugin: a.Name(), OperationId: operationID, Restore: restore,
+	})
+	if err != nil {
+		return Progress{}, a.Wrap(err)
+	}
+	progress, err := reply.Progress(answer.GetProgress())
+	if err != nil {
+		return Progress{}, a.Reject(err)
+	}
+	return Progress(progress), nil
+}
+
+func (a asyncV1) Cancel(ctx context.Context, operationID string, restore []byte) error {
+	answer, err := a.client.Cancel(ctx, &asyncrestoreitemactionv1.CancelRequest{
+		Plugin: a.Name(), OperationId: operationID, Restore: restore,
+	})
+	if err == nil && !answer.GetAck() {
+		err = versioning.ErrNotCancelled
+	}
+	return a.Wrap(err)
+}
+
+func (a asyncV1) AreAdditionalItemsReady(context.Context, []framework.ResourceIdentifier, []byte) (bool, error) {
+	return true, nil
+}

@@ -1,0 +1,197 @@
+package restoreitemaction_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
+	asyncrestoreitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/plugintest"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+// copier is an author's asynchronous action.
+type copier struct {
+	start    func(*ariav1.StartInput) (*ariav1.StartOutput, error)
+	progress framework.OperationProgress
+	cancel   func(operationID, restore string) (bool, error)
+}
+
+func (copier) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedNamespaces: []string{"new"}}, nil
+}
+
+func (c copier) Start(_ context.Context, input *ariav1.StartInput) (*ariav1.StartOutput, error) {
+	return c.start(input)
+}
+
+func (c copier) Progress(_ context.Context, operationID string, restore *velerov1.Restore) (framework.OperationProgress, error) {
+	if operationID == "" {
+		return framework.OperationProgress{}, errors.New("asked after nothing")
+	}
+	progress := c.progress
+	progress.Description += " " + operationID + " of " + restore.Name
+	return progress, nil
+}
+
+func (c copier) Cancel(_ context.Context, operationID string, restore *velerov1.Restore) (bool, error) {
+	return c.cancel(operationID, restore.Name)
+}
+
+// authorAsync is the hub over what an author wrote.
+func authorAsync(t *testing.T, written copier) restoreitemaction.Action {
+	t.Helper()
+	return restoreitemaction.NewAsyncV1(plugintest.Serve(t, ariav1.Register(name, func(hclog.Logger) (ariav1.AsyncRestoreItemAction, error) {
+		return written, nil
+	})), name)
+}
+
+// rawAsync is a plugin that answers what no framework would.
+type rawAsync struct {
+	asyncrestoreitemactionv1.UnimplementedAsyncRestoreItemActionServiceServer
+	appliesTo *asyncrestoreitemactionv1.AppliesToResponse
+	start     *asyncrestoreitemactionv1.StartResponse
+	progress  *asyncrestoreitemactionv1.ProgressResponse
+}
+
+func (r rawAsync) AppliesTo(context.Context, *asyncrestoreitemactionv1.AppliesToRequest) (*asyncrestoreitemactionv1.AppliesToResponse, error) {
+	return r.appliesTo, nil
+}
+
+func (r rawAsync) Start(context.Context, *asyncrestoreitemactionv1.StartRequest) (*asyncrestoreitemactionv1.StartResponse, error) {
+	return r.start, nil
+}
+
+func (r rawAsync) Progress(context.Context, *asyncrestoreitemactionv1.ProgressRequest) (*asyncrestoreitemactionv1.ProgressResponse, error) {
+	return r.progress, nil
+}
+
+func (r rawAsync) hub(t *testing.T) restoreitemaction.Action {
+	t.Helper()
+	return restoreitemaction.NewAsyncV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+		asyncrestoreitemactionv1.RegisterAsyncRestoreItemActionServiceServer(server, r)
+	}), name)
+}
+
+func TestAnAsynchronousActionIsExecutedByStartingIt(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	action := authorAsync(t, copier{
+		start: func(input *ariav1.StartInput) (*ariav1.StartOutput, error) {
+			input.Item.SetLabels(map[string]string{"from": input.ItemFromBackup.GetNamespace(), "by": input.Restore.Name})
+			return ariav1.Started(input.Key).WithItem(input.Item).
+				WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "old", Name: "key"}), nil
+		},
+		progress: framework.OperationProgress{
+			Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying",
+			Started: at, Updated: at.Add(time.Second),
+		},
+		cancel: func(operationID, restore string) (bool, error) {
+			if operationID != "copy-1" || restore != "monday" {
+				return false, errors.New("cancelled " + operationID + " of " + restore)
+			}
+			return true, nil
+		},
+	})
+	require.Equal(t, name, action.Name())
+	selector, err := action.AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"new"}, selector.IncludedNamespaces)
+
+	result, err := action.Execute(t.Context(), input())
+	require.NoError(t, err)
+	require.JSONEq(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"new","name":"web","labels":{"from":"old","by":"monday"}}}`, string(result.Item))
+	require.Equal(t, "/monday/Pod/old/web", result.OperationID, "the key arrives, and the operation's id comes back")
+	require.Equal(t, []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "old", Name: "key"}}, result.AdditionalItems)
+	require.False(t, result.WaitForAdditionalItems)
+
+	progress, err := action.Progress(t.Context(), "copy-1", input().Restore)
+	require.NoError(t, err)
+	require.Equal(t, restoreitemaction.Progress{
+		Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying copy-1 of monday",
+		Started: at, Updated: at.Add(time.Second),
+	}, progress)
+	require.NoError(t, action.Cancel(t.Context(), "copy-1", input().Restore))
+	ready, err := action.AreAdditionalItemsReady(t.Context(), result.AdditionalItems, input().Restore)
+	require.NoError(t, err)
+	require.True(t, ready)
+}
+
+func TestAnAsynchronousActionMayHaveNothingToStart(t *testing.T) {
+	t.Parallel()
+	for _, output := range []*ariav1.StartOutput{nil, {}, ariav1.Started("")} {
+		action := authorAsync(t, copier{start: func(*ariav1.StartInput) (*ariav1.StartOutput, error) { return output, nil }})
+		result, err := action.Execute(t.Context(), input())
+		require.NoError(t, err)
+		require.Equal(t, &restoreitemaction.Result{Item: input().Item}, result)
+	}
+}
+
+func TestAnAsynchronousActionMayCreateTheItemItself(t *testing.T) {
+	t.Parallel()
+	result, err := authorAsync(t, copier{start: func(*ariav1.StartInput) (*ariav1.StartOutput, error) {
+		return ariav1.Started("copy-1").WithoutRestore(), nil
+	}}).Execute(t.Context(), input())
+	require.NoError(t, err)
+	require.Equal(t, &restoreitemaction.Result{SkipRestore: true, OperationID: "copy-1"}, result)
+}
+
+func TestAnOperationThatCannotBeStoppedIsToldApart(t *testing.T) {
+	t.Parallel()
+	action := authorAsync(t, copier{cancel: func(string, string) (bool, error) { return false, nil }})
+	err := action.Cancel(t.Context(), "copy-1", input().Restore)
+	require.ErrorIs(t, err, versioning.ErrNotCancelled)
+	require.EqualError(t, err, "AsyncRestoreItemAction(example.io/unstamp): the plugin cannot stop this operation")
+}
+
+func TestErrorsOfAsynchronousActionsArePrefixedOnceWithTheKind(t *testing.T) {
+	t.Parallel()
+	action := authorAsync(t, copier{start: func(*ariav1.StartInput) (*ariav1.StartOutput, error) { return nil, errors.New("disk full") }})
+	_, err := action.Execute(t.Context(), input())
+	require.EqualError(t, err, "AsyncRestoreItemAction(example.io/unstamp): disk full")
+	_, err = action.Progress(t.Context(), "", input().Restore)
+	require.EqualError(t, err, "AsyncRestoreItemAction(example.io/unstamp): asked after nothing")
+	broken := input()
+	broken.ItemFromBackup = nil
+	_, err = action.Execute(t.Context(), broken)
+	require.ErrorContains(t, err, "AsyncRestoreItemAction(example.io/unstamp): the item that the action is asked about is empty")
+	broken = input()
+	broken.Item = []byte("garbage")
+	_, err = action.Execute(t.Context(), broken)
+	require.ErrorContains(t, err, "decode item of the request: ")
+}
+
+func TestRepliesOfAsynchronousActionsThatBreakTheContractAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		answer *asyncrestoreitemactionv1.StartResponse
+		want   string
+	}{
+		"nothing":                           {&asyncrestoreitemactionv1.StartResponse{}, "item is empty"},
+		"an additional item without a name": {&asyncrestoreitemactionv1.StartResponse{Item: input().Item, AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}}, "additionalItems[0]"},
+		"an operation id nobody can show":   {&asyncrestoreitemactionv1.StartResponse{SkipRestore: true, OperationId: "a\nb"}, "operation id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result, err := rawAsync{start: test.answer}.hub(t).Execute(t.Context(), input())
+			require.Nil(t, result)
+			require.ErrorIs(t, err, versioning.ErrInvalidReply)
+			require.ErrorContains(t, err, "AsyncRestoreItemAction(example.io/unstamp): invalid reply: ")
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+	_, err := rawAsync{progress: &asyncrestoreitemactionv1.ProgressResponse{}}.hub(t).Progress(t.Context(), "copy-1", nil)
+	require.ErrorIs(t, err, versioning.ErrInvalidReply)
+	_, err = rawAsync{appliesTo: &asyncrestoreitemactionv1.AppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}.hub(t).AppliesTo(t.Context())
+	require.ErrorIs(t, err, versioning.ErrInvalidReply)
+}
