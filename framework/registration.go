@@ -22,14 +22,19 @@ type Registration interface {
 // and not before the first call for name; what it returns serves all later calls of the process, which come
 // concurrently. When it fails, the call that needed it fails with its error, and the next call tries again:
 // what was missing may have appeared by then.
-func Register[H any](kind Kind[H], name string, newHandler func(hclog.Logger) (H, error)) Registration {
-	return registration[H]{kind: kind, name: name, newHandler: newHandler}
+func Register[H any](kind Kind[H], name string, newHandler func(hclog.Logger) (H, error), options ...Option) Registration {
+	r := registration[H]{kind: kind, name: name, newHandler: newHandler}
+	for _, option := range options {
+		option(&r.details)
+	}
+	return r
 }
 
 type registration[H any] struct {
 	kind       Kind[H]
 	name       string
 	newHandler func(hclog.Logger) (H, error)
+	details    details
 }
 
 func (r registration[H]) Kind() string { return r.kind.Wire }
@@ -41,6 +46,9 @@ func (r registration[H]) addTo(catalog *catalog) error {
 	}
 	if r.newHandler == nil {
 		return errors.New("the function that makes the handler is nil")
+	}
+	if err := r.details.check(); err != nil {
+		return err
 	}
 	known, ok := catalog.services[r.kind.Wire]
 	if !ok {

@@ -8,6 +8,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/deleteitemaction"
 	"github.com/cleat-dev/cleat/versioning/itemblockaction"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
+	"github.com/cleat-dev/cleat/versioning/queueadmission"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
@@ -94,6 +95,16 @@ func VolumeSnapshotter() versioning.Kind[volumesnapshotter.Snapshotter] {
 	}
 }
 
+// QueueAdmission decides which queued backups may start.
+func QueueAdmission() versioning.Kind[queueadmission.Policy] {
+	return versioning.Kind[queueadmission.Policy]{
+		Name: "QueueAdmission",
+		Versions: []versioning.Version[queueadmission.Policy]{
+			{Wire: "QueueAdmission", Number: 1, Bind: queueadmission.NewV1},
+		},
+	}
+}
+
 // All is every version of every kind, without the hubs.
 func All() []versioning.WireKind {
 	return slices.Concat(
@@ -105,6 +116,7 @@ func All() []versioning.WireKind {
 		ItemBlockAction().WireKinds(),
 		ObjectStore().WireKinds(),
 		VolumeSnapshotter().WireKinds(),
+		QueueAdmission().WireKinds(),
 	)
 }
 

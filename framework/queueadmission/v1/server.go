@@ -1,0 +1,94 @@
+package v1
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
+)
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[QueueAdmission]) {
+	queueadmissionv1.RegisterQueueAdmissionServiceServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the policies of a process on the wire.
+type server struct {
+	queueadmissionv1.UnimplementedQueueAdmissionServiceServer
+	handlers *framework.Handlers[QueueAdmission]
+}
+
+func (s *server) Decide(ctx context.Context, req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideResponse, error) {
+	policy, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	decision, err := policy.Decide(ctx, &Snapshot{
+		Config:  req.GetConfig(),
+		Now:     instant(req.GetNow()),
+		Limit:   int(req.GetLimit()),
+		Running: backups(req.GetRunning()),
+		Ready:   backups(req.GetReady()),
+		Queued:  backups(req.GetQueued()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if decision == nil {
+		return nil, errors.New("the policy returned neither a decision nor an error")
+	}
+	answer := &queueadmissionv1.DecideResponse{
+		Admit:        decision.Admit,
+		Order:        decision.Order,
+		RecheckAfter: wire.Timeout(decision.RecheckAfter),
+	}
+	for _, wait := range decision.Waits {
+		answer.Waits = append(answer.Waits, &queueadmissionv1.Wait{
+			Name: wait.Name, Reason: wait.Reason, Message: wait.Message, Blockers: wait.Blockers, Namespaces: wait.Namespaces,
+		})
+	}
+	return answer, nil
+}
+
+func backups(received []*queueadmissionv1.Backup) []Backup {
+	known := make([]Backup, 0, len(received))
+	for _, b := range received {
+		known = append(known, Backup{
+			Name:          b.GetName(),
+			Namespaces:    b.GetNamespaces(),
+			AllNamespaces: b.GetAllNamespaces(),
+			ClusterScope:  clusterScope(b.GetClusterScope()),
+			Labels:        b.GetLabels(),
+			Annotations:   b.GetAnnotations(),
+			Created:       instant(b.GetCreated()),
+			Started:       instant(b.GetStarted()),
+			Spec:          b.GetSpec(),
+		})
+	}
+	return known
+}
+
+// clusterScope is what was sent. What is not known here is taken for all, which is the safe side of an overlap.
+func clusterScope(received queueadmissionv1.ClusterScope) ClusterScope {
+	switch received {
+	case queueadmissionv1.ClusterScope_CLUSTER_SCOPE_NONE:
+		return ClusterScopeNone
+	case queueadmissionv1.ClusterScope_CLUSTER_SCOPE_RELATED:
+		return ClusterScopeRelated
+	default:
+		return ClusterScopeAll
+	}
+}
+
+// instant is a time as it was sent; one that is not there is the zero time.
+func instant(received *timestamppb.Timestamp) time.Time {
+	if received == nil {
+		return time.Time{}
+	}
+	return received.AsTime()
+}

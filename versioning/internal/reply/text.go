@@ -1,0 +1,34 @@
+package reply
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// maxLine is how long a text for people may be, in bytes: it stands in a status, an event and a table.
+const maxLine = 1024
+
+// Line checks a text for people in field of a reply: one line that says something.
+func Line(field, received string) error {
+	switch {
+	case strings.TrimSpace(received) == "":
+		return fmt.Errorf("%s is empty", field)
+	case len(received) > maxLine:
+		return fmt.Errorf("%s has %d bytes, want at most %d", field, len(received), maxLine)
+	case strings.ContainsFunc(received, unicode.IsControl):
+		return fmt.Errorf("%s %q has control characters, want one line", field, Clip(received))
+	}
+	return nil
+}
+
+// Clip is received, shortened for an error message.
+func Clip(received string) string { return clip([]byte(received)) }
+
+// Config is the configuration of a policy as a request holds it: an empty object when there is none.
+func Config(config []byte) []byte {
+	if len(config) == 0 {
+		return []byte("{}")
+	}
+	return config
+}

@@ -1,0 +1,102 @@
+package queueadmission
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// NewV1 is the policy announced as name in the plugin that conn reaches, at version 1 of the kind.
+func NewV1(conn grpc.ClientConnInterface, name string) Policy {
+	return v1{
+		Plugin: versioning.NewPlugin("QueueAdmission", name),
+		client: queueadmissionv1.NewQueueAdmissionServiceClient(conn),
+	}
+}
+
+type v1 struct {
+	versioning.Plugin
+	client queueadmissionv1.QueueAdmissionServiceClient
+}
+
+func (p v1) Decide(ctx context.Context, snapshot *Snapshot) (*Decision, error) {
+	answer, err := p.client.Decide(ctx, &queueadmissionv1.DecideRequest{
+		Plugin:  p.Name(),
+		Config:  reply.Config(snapshot.Config),
+		Now:     timestamppb.New(snapshot.Now),
+		Limit:   int32(min(snapshot.Limit, math.MaxInt32)), //nolint:gosec // bounded
+		Running: sentBackups(snapshot.Running),
+		Ready:   sentBackups(snapshot.Ready),
+		Queued:  sentBackups(snapshot.Queued),
+	})
+	if err != nil {
+		return nil, p.Wrap(err)
+	}
+	decision, err := checkDecision(snapshot, answered(answer))
+	if err != nil {
+		return nil, p.Reject(err)
+	}
+	decision.RecheckAfter, err = reply.Timeout("recheck_after", answer.GetRecheckAfter())
+	if err == nil {
+		err = validateRecheck(decision.RecheckAfter)
+	}
+	if err != nil {
+		return nil, p.Reject(err)
+	}
+	return decision, nil
+}
+
+// answered is the answer as it came, in the words of the hub.
+func answered(answer *queueadmissionv1.DecideResponse) unchecked {
+	received := unchecked{admit: answer.GetAdmit(), order: answer.GetOrder()}
+	for _, wait := range answer.GetWaits() {
+		received.waits = append(received.waits, Waiting{
+			Name: wait.GetName(), Reason: wait.GetReason(), Message: wait.GetMessage(),
+			Blockers: wait.GetBlockers(), Namespaces: wait.GetNamespaces(),
+		})
+	}
+	return received
+}
+
+func sentBackups(backups []Backup) []*queueadmissionv1.Backup {
+	sent := make([]*queueadmissionv1.Backup, 0, len(backups))
+	for _, b := range backups {
+		sent = append(sent, &queueadmissionv1.Backup{
+			Name:          b.Name,
+			Namespaces:    b.Namespaces,
+			AllNamespaces: b.AllNamespaces,
+			ClusterScope:  sentScope(b.ClusterScope),
+			Labels:        b.Labels,
+			Annotations:   b.Annotations,
+			Created:       timestamppb.New(b.Created),
+			Started:       sentInstant(b.Started),
+			Spec:          b.Spec,
+		})
+	}
+	return sent
+}
+
+func sentScope(scope ClusterScope) queueadmissionv1.ClusterScope {
+	switch scope {
+	case ClusterScopeNone:
+		return queueadmissionv1.ClusterScope_CLUSTER_SCOPE_NONE
+	case ClusterScopeRelated:
+		return queueadmissionv1.ClusterScope_CLUSTER_SCOPE_RELATED
+	default:
+		return queueadmissionv1.ClusterScope_CLUSTER_SCOPE_ALL
+	}
+}
+
+func sentInstant(at time.Time) *timestamppb.Timestamp {
+	if at.IsZero() {
+		return nil
+	}
+	return timestamppb.New(at)
+}

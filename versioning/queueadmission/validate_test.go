@@ -1,0 +1,155 @@
+package queueadmission
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fourQueued has one place free: a runs, and b to e are queued.
+func fourQueued() *Snapshot {
+	return &Snapshot{
+		Limit:   2,
+		Running: []Backup{{Name: "a", Namespaces: []string{"n1"}}},
+		Queued: []Backup{
+			{Name: "b", Namespaces: []string{"n1", "n2"}}, {Name: "c", Namespaces: []string{"n3"}},
+			{Name: "d", AllNamespaces: true}, {Name: "e"},
+		},
+	}
+}
+
+// waits are reasons that nothing is wrong with.
+func waits(names ...string) []Waiting {
+	var all []Waiting
+	for _, name := range names {
+		all = append(all, Waiting{Name: name, Reason: "Limit", Message: "no place is free"})
+	}
+	return all
+}
+
+func TestADecisionMustBeAboutTheQueue(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		decided unchecked
+		want    []string // who waits, in order; nil when refused
+		refused string
+	}{
+		"admit one":                  {unchecked{admit: []string{"c"}, waits: waits("b", "d", "e")}, []string{"b", "d", "e"}, ""},
+		"admit none":                 {unchecked{waits: waits("e", "d", "c", "b")}, []string{"b", "c", "d", "e"}, ""},
+		"a new order":                {unchecked{admit: []string{"e"}, order: []string{"d", "b", "c"}, waits: waits("b", "c", "d")}, []string{"d", "b", "c"}, ""},
+		"more than are free":         {unchecked{admit: []string{"b", "c"}, waits: waits("d", "e")}, nil, "admits 2 backups, and 1 of 2 places are free"},
+		"a stranger":                 {unchecked{admit: []string{"z"}, waits: waits("b", "c", "d", "e")}, nil, `admits "z", which is not queued or was admitted already`},
+		"one that runs":              {unchecked{admit: []string{"a"}, waits: waits("b", "c", "d", "e")}, nil, `admits "a"`},
+		"no name":                    {unchecked{admit: []string{""}, waits: waits("b", "c", "d", "e")}, nil, `admits ""`},
+		"an order with a hole":       {unchecked{admit: []string{"b"}, order: []string{"c", "d"}, waits: waits("c", "d", "e")}, nil, `leaves 1 backups out of the order, "e" among them`},
+		"an order with one twice":    {unchecked{admit: []string{"b"}, order: []string{"c", "c", "d"}, waits: waits("c", "d", "e")}, nil, `orders "c", which does not wait in the queue or has its place already`},
+		"an order with the admitted": {unchecked{admit: []string{"b"}, order: []string{"b", "c", "d", "e"}, waits: waits("c", "d", "e")}, nil, `orders "b"`},
+		"an order with a stranger":   {unchecked{order: []string{"z", "b", "c", "d", "e"}, waits: waits("b", "c", "d", "e")}, nil, `orders "z"`},
+		"no reason":                  {unchecked{admit: []string{"b"}, waits: waits("c", "d")}, nil, `does not say why "e" waits`},
+		"a reason for the admitted":  {unchecked{admit: []string{"b"}, waits: waits("b", "c", "d", "e")}, nil, `says why "b" waits, which does not`},
+		"two reasons":                {unchecked{admit: []string{"b"}, waits: waits("c", "c", "d", "e")}, nil, `says twice why "c" waits`},
+		"nothing":                    {unchecked{}, nil, `does not say why "b" waits`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			decision, err := checkDecision(fourQueued(), test.decided)
+			if test.refused != "" {
+				require.Nil(t, decision)
+				require.ErrorContains(t, err, test.refused)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, test.decided.admit, decision.Admit)
+			var got []string
+			for _, wait := range decision.Waiting {
+				got = append(got, wait.Name)
+				require.Equal(t, "no place is free", wait.Message)
+			}
+			require.Equal(t, test.want, got)
+		})
+	}
+}
+
+func TestNobodyIsAdmittedWhereThereIsNoPlace(t *testing.T) {
+	t.Parallel()
+	full := fourQueued()
+	full.Ready = []Backup{{Name: "r1"}, {Name: "r2"}, {Name: "r3"}} // the limit was lowered
+	require.Zero(t, full.Free())
+	_, err := checkDecision(full, unchecked{admit: []string{"b"}, waits: waits("c", "d", "e")})
+	require.ErrorContains(t, err, "admits 1 backups, and 0 of 2 places are free")
+	_, err = checkDecision(full, unchecked{waits: waits("b", "c", "d", "e")})
+	require.NoError(t, err)
+}
+
+func TestAReasonMustBeOneThatCanBeShown(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		wait Waiting
+		want string
+	}{
+		"all of it":                         {Waiting{Name: "b", Reason: "NamespaceOverlap", Message: "waits for a", Blockers: []string{"a", "c"}, Namespaces: []string{"n1", "n2"}}, ""},
+		"a namespace to come":               {Waiting{Name: "d", Reason: "Overlap2", Message: "waits for a", Blockers: []string{"a"}, Namespaces: []string{"later"}}, ""},
+		"no word":                           {Waiting{Name: "b", Message: "m"}, `reason "" must be one word`},
+		"two words":                         {Waiting{Name: "b", Reason: "Name Space", Message: "m"}, "must be one word"},
+		"a small word":                      {Waiting{Name: "b", Reason: "limit", Message: "m"}, "must be one word"},
+		"a long word":                       {Waiting{Name: "b", Reason: "L" + strings.Repeat("i", 64), Message: "m"}, "of at most 64 letters"},
+		"no message":                        {Waiting{Name: "b", Reason: "Limit"}, "message is empty"},
+		"a message of two lines":            {Waiting{Name: "b", Reason: "Limit", Message: "a\nb"}, "want one line"},
+		"a stranger in its way":             {Waiting{Name: "b", Reason: "Limit", Message: "m", Blockers: []string{"z"}}, `blocker "z" is no other backup of the snapshot`},
+		"itself in its way":                 {Waiting{Name: "b", Reason: "Limit", Message: "m", Blockers: []string{"b"}}, `blocker "b" is no other`},
+		"a namespace that it does not take": {Waiting{Name: "b", Reason: "Limit", Message: "m", Namespaces: []string{"n3"}}, `namespace "n3" is none of the backup's`},
+		"no namespace":                      {Waiting{Name: "d", Reason: "Limit", Message: "m", Namespaces: []string{""}}, `namespace "" is none`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			others := slices.DeleteFunc(waits("b", "c", "d", "e"), func(w Waiting) bool { return w.Name == test.wait.Name })
+			decision, err := checkDecision(fourQueued(), unchecked{waits: append(others, test.wait)})
+			if test.want != "" {
+				require.ErrorContains(t, err, `why "`+test.wait.Name+`" waits: `)
+				require.ErrorContains(t, err, test.want)
+				return
+			}
+			require.NoError(t, err)
+			require.Contains(t, decision.Waiting, test.wait)
+		})
+	}
+}
+
+func TestARecheckComesNotTooSoon(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, validateRecheck(0))
+	require.NoError(t, validateRecheck(time.Second))
+	require.ErrorContains(t, validateRecheck(time.Millisecond), "recheck_after is 1ms, want at least 1s")
+}
+
+// FuzzCheckDecision proves that every decision that gets through says of every queued backup, once, whether it starts.
+func FuzzCheckDecision(f *testing.F) {
+	f.Add("c", "b,d,e", "b,d,e")
+	f.Add("", "", "b,c,d,e")
+	f.Add("b,b", "c,c", "z")
+	f.Fuzz(func(t *testing.T, admit, order, reasons string) {
+		split := func(list string) []string {
+			if list == "" {
+				return nil
+			}
+			return strings.Split(list, ",")
+		}
+		snapshot := fourQueued()
+		decision, err := checkDecision(snapshot, unchecked{admit: split(admit), order: split(order), waits: waits(split(reasons)...)})
+		if err != nil {
+			require.Nil(t, decision)
+			return
+		}
+		require.LessOrEqual(t, len(decision.Admit), snapshot.Free())
+		decided := slices.Clone(decision.Admit)
+		for _, wait := range decision.Waiting {
+			require.NotEmpty(t, wait.Reason)
+			decided = append(decided, wait.Name)
+		}
+		slices.Sort(decided)
+		require.Equal(t, []string{"b", "c", "d", "e"}, decided)
+	})
+}
