@@ -7,6 +7,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/deleteitemaction"
 	"github.com/cleat-dev/cleat/versioning/itemblockaction"
+	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
@@ -105,6 +106,16 @@ func QueueAdmission() versioning.Kind[queueadmission.Policy] {
 	}
 }
 
+// LoadSoothing decides when a load may begin to prepare.
+func LoadSoothing() versioning.Kind[loadsoothing.Policy] {
+	return versioning.Kind[loadsoothing.Policy]{
+		Name: "LoadSoothing",
+		Versions: []versioning.Version[loadsoothing.Policy]{
+			{Wire: "LoadSoothing", Number: 1, Bind: loadsoothing.NewV1},
+		},
+	}
+}
+
 // All is every version of every kind, without the hubs.
 func All() []versioning.WireKind {
 	return slices.Concat(
@@ -117,6 +128,7 @@ func All() []versioning.WireKind {
 		ObjectStore().WireKinds(),
 		VolumeSnapshotter().WireKinds(),
 		QueueAdmission().WireKinds(),
+		LoadSoothing().WireKinds(),
 	)
 }
 

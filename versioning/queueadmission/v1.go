@@ -2,7 +2,6 @@ package queueadmission
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,7 +30,7 @@ func (p v1) Decide(ctx context.Context, snapshot *Snapshot) (*Decision, error) {
 		Plugin:  p.Name(),
 		Config:  reply.Config(snapshot.Config),
 		Now:     timestamppb.New(snapshot.Now),
-		Limit:   int32(min(snapshot.Limit, math.MaxInt32)), //nolint:gosec // bounded
+		Limit:   reply.Int32(snapshot.Limit),
 		Running: sentBackups(snapshot.Running),
 		Ready:   sentBackups(snapshot.Ready),
 		Queued:  sentBackups(snapshot.Queued),

@@ -19,13 +19,13 @@ func Progress(progress framework.OperationProgress) *shared.OperationProgress {
 		NTotal:         progress.NTotal,
 		OperationUnits: progress.Units,
 		Description:    progress.Description,
-		Started:        instant(progress.Started),
-		Updated:        instant(progress.Updated),
+		Started:        sentInstant(progress.Started),
+		Updated:        sentInstant(progress.Updated),
 	}
 }
 
-// instant is at as it is sent; a time that is not known is left out.
-func instant(at time.Time) *timestamppb.Timestamp {
+// sentInstant is at as it is sent; a time that is not known is left out.
+func sentInstant(at time.Time) *timestamppb.Timestamp {
 	if at.IsZero() {
 		return nil
 	}
@@ -38,4 +38,12 @@ func Timeout(timeout time.Duration) *durationpb.Duration {
 		return nil
 	}
 	return durationpb.New(timeout)
+}
+
+// Instant is a time as it was sent; one that was left out is the zero time.
+func Instant(received *timestamppb.Timestamp) time.Time {
+	if received == nil {
+		return time.Time{}
+	}
+	return received.AsTime()
 }

@@ -3,10 +3,8 @@ package v1
 import (
 	"context"
 	"errors"
-	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
@@ -30,7 +28,7 @@ func (s *server) Decide(ctx context.Context, req *queueadmissionv1.DecideRequest
 	}
 	decision, err := policy.Decide(ctx, &Snapshot{
 		Config:  req.GetConfig(),
-		Now:     instant(req.GetNow()),
+		Now:     wire.Instant(req.GetNow()),
 		Limit:   int(req.GetLimit()),
 		Running: backups(req.GetRunning()),
 		Ready:   backups(req.GetReady()),
@@ -65,8 +63,8 @@ func backups(received []*queueadmissionv1.Backup) []Backup {
 			ClusterScope:  clusterScope(b.GetClusterScope()),
 			Labels:        b.GetLabels(),
 			Annotations:   b.GetAnnotations(),
-			Created:       instant(b.GetCreated()),
-			Started:       instant(b.GetStarted()),
+			Created:       wire.Instant(b.GetCreated()),
+			Started:       wire.Instant(b.GetStarted()),
 			Spec:          b.GetSpec(),
 		})
 	}
@@ -83,12 +81,4 @@ func clusterScope(received queueadmissionv1.ClusterScope) ClusterScope {
 	default:
 		return ClusterScopeAll
 	}
-}
-
-// instant is a time as it was sent; one that is not there is the zero time.
-func instant(received *timestamppb.Timestamp) time.Time {
-	if received == nil {
-		return time.Time{}
-	}
-	return received.AsTime()
 }

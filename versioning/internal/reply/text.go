@@ -2,6 +2,7 @@ package reply
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"unicode"
 )
@@ -31,4 +32,9 @@ func Config(config []byte) []byte {
 		return []byte("{}")
 	}
 	return config
+}
+
+// Int32 is a count as a request holds it. What does not fit is as much as fits.
+func Int32(count int) int32 {
+	return int32(max(math.MinInt32, min(count, math.MaxInt32)))
 }

@@ -1,0 +1,63 @@
+package v1
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
+)
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[LoadSoothing]) {
+	loadsoothingv1.RegisterLoadSoothingServiceServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the policies of a process on the wire.
+type server struct {
+	loadsoothingv1.UnimplementedLoadSoothingServiceServer
+	handlers *framework.Handlers[LoadSoothing]
+}
+
+func (s *server) Admit(ctx context.Context, req *loadsoothingv1.AdmitRequest) (*loadsoothingv1.AdmitResponse, error) {
+	policy, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	decision, err := policy.Admit(ctx, request(req))
+	if err != nil {
+		return nil, err
+	}
+	if decision == nil {
+		return nil, errors.New("the policy returned neither a decision nor an error")
+	}
+	return &loadsoothingv1.AdmitResponse{
+		Admitted:   decision.Admitted,
+		Reason:     decision.Reason,
+		RetryAfter: wire.Timeout(decision.RetryAfter),
+	}, nil
+}
+
+func request(req *loadsoothingv1.AdmitRequest) *Request {
+	received := &Request{
+		Config: req.GetConfig(),
+		Now:    wire.Instant(req.GetNow()),
+		Limit:  int(req.GetLimit()),
+		Load: Load{
+			Kind:    req.GetLoad().GetKind(),
+			Name:    req.GetLoad().GetName(),
+			Node:    req.GetLoad().GetNode(),
+			Created: wire.Instant(req.GetLoad().GetCreated()),
+			Ahead:   int(req.GetLoad().GetAhead()),
+		},
+	}
+	for _, count := range req.GetCounts() {
+		received.Counts = append(received.Counts, Count{
+			Kind: count.GetKind(), Node: count.GetNode(),
+			Accepted: int(count.GetAccepted()), Prepared: int(count.GetPrepared()),
+		})
+	}
+	return received
+}

@@ -1,0 +1,53 @@
+package loadsoothing
+
+import (
+	"context"
+	"time"
+)
+
+// Policy is the hub of the kind LoadSoothing, in its newest shape. It is safe for concurrent use. Errors are prefixed
+// once with "LoadSoothing(name): ".
+type Policy interface {
+	Name() string
+	// Admit says whether one New load may become Accepted. It is a pure function of the request, so the host may
+	// retry it.
+	Admit(ctx context.Context, request *Request) (*Decision, error)
+}
+
+// Request is one load, and how many others are on their way.
+type Request struct {
+	Config []byte // JSON of an object, as configured for the policy; nil when nothing is
+	Now    time.Time
+	Limit  int // prepareQueueLength; 0 when it is not configured
+	Load   Load
+	Counts []Count
+}
+
+// Load is a load that asks to be accepted.
+type Load struct {
+	Kind    string // of its custom resource, "DataUpload"
+	Name    string
+	Node    string // empty when not known yet
+	Created time.Time
+	Ahead   int // New loads that are older
+}
+
+// Count is how many loads of one kind are on their way on one node.
+type Count struct {
+	Kind     string
+	Node     string // empty for those whose node is not known yet
+	Accepted int
+	Prepared int
+}
+
+// Decision is what a policy has decided about a load.
+type Decision struct {
+	Admitted bool
+	// Reason is why it was not admitted, one line for people; empty when it was.
+	Reason string
+	// RetryAfter is when to ask again when it was not admitted, at most MaxRetryAfter; zero leaves that to the host.
+	RetryAfter time.Duration
+}
+
+// MaxRetryAfter is the longest that a load may be told to wait before it asks again.
+const MaxRetryAfter = time.Hour

@@ -1,0 +1,62 @@
+package loadsoothing
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// NewV1 is the policy announced as name in the plugin that conn reaches, at version 1 of the kind.
+func NewV1(conn grpc.ClientConnInterface, name string) Policy {
+	return v1{
+		Plugin: versioning.NewPlugin("LoadSoothing", name),
+		client: loadsoothingv1.NewLoadSoothingServiceClient(conn),
+	}
+}
+
+type v1 struct {
+	versioning.Plugin
+	client loadsoothingv1.LoadSoothingServiceClient
+}
+
+func (p v1) Admit(ctx context.Context, request *Request) (*Decision, error) {
+	sent := &loadsoothingv1.AdmitRequest{
+		Plugin: p.Name(),
+		Config: reply.Config(request.Config),
+		Now:    timestamppb.New(request.Now),
+		Limit:  reply.Int32(request.Limit),
+		Load: &loadsoothingv1.Load{
+			Kind:    request.Load.Kind,
+			Name:    request.Load.Name,
+			Node:    request.Load.Node,
+			Created: timestamppb.New(request.Load.Created),
+			Ahead:   reply.Int32(request.Load.Ahead),
+		},
+	}
+	for _, count := range request.Counts {
+		sent.Counts = append(sent.Counts, &loadsoothingv1.Count{
+			Kind: count.Kind, Node: count.Node,
+			Accepted: reply.Int32(count.Accepted), Prepared: reply.Int32(count.Prepared),
+		})
+	}
+	answer, err := p.client.Admit(ctx, sent)
+	if err != nil {
+		return nil, p.Wrap(err)
+	}
+	if answer.GetAdmitted() {
+		return &Decision{Admitted: true}, nil
+	}
+	retryAfter, err := reply.Timeout("retry_after", answer.GetRetryAfter())
+	if err != nil {
+		return nil, p.Reject(err)
+	}
+	if err := validateRefusal(answer.GetReason(), retryAfter); err != nil {
+		return nil, p.Reject(err)
+	}
+	return &Decision{Reason: answer.GetReason(), RetryAfter: retryAfter}, nil
+}
