@@ -8,6 +8,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/deleteitemaction"
 	"github.com/cleat-dev/cleat/versioning/itemblockaction"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
+	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
@@ -116,6 +117,16 @@ func LoadSoothing() versioning.Kind[loadsoothing.Policy] {
 	}
 }
 
+// ManifestWriter describes backups in files that are kept beside them.
+func ManifestWriter() versioning.Kind[manifestwriter.Writer] {
+	return versioning.Kind[manifestwriter.Writer]{
+		Name: "ManifestWriter",
+		Versions: []versioning.Version[manifestwriter.Writer]{
+			{Wire: "ManifestWriter", Number: 1, Bind: manifestwriter.NewV1},
+		},
+	}
+}
+
 // All is every version of every kind, without the hubs.
 func All() []versioning.WireKind {
 	return slices.Concat(
@@ -129,6 +140,7 @@ func All() []versioning.WireKind {
 		VolumeSnapshotter().WireKinds(),
 		QueueAdmission().WireKinds(),
 		LoadSoothing().WireKinds(),
+		ManifestWriter().WireKinds(),
 	)
 }
 

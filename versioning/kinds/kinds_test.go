@@ -12,6 +12,7 @@ import (
 	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
 	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
 	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
+	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
@@ -45,7 +46,7 @@ func TestTheServerKnowsEveryKindThatAuthorsCanRegister(t *testing.T) {
 	for wire, version := range map[string]int{
 		biav1.Kind().Wire: 1, biav2.Kind().Wire: 2, riav1.Kind().Wire: 1, riav2.Kind().Wire: 2, osv1.Kind().Wire: 1,
 		diav1.Kind().Wire: 1, ibav1.Kind().Wire: 1, vsv1.Kind().Wire: 1,
-		abiav1.Kind().Wire: 1, ariav1.Kind().Wire: 1, lsv1.Kind().Wire: 1, qav1.Kind().Wire: 1,
+		abiav1.Kind().Wire: 1, ariav1.Kind().Wire: 1, mwv1.Kind().Wire: 1, lsv1.Kind().Wire: 1, qav1.Kind().Wire: 1,
 	} {
 		known, ok := kinds.Lookup(wire)
 		require.True(t, ok, wire)
@@ -80,6 +81,9 @@ func TestAFacadeSpeaksForTheNameItIsBoundTo(t *testing.T) {
 		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
 	}
 	for _, version := range kinds.LoadSoothing().Versions {
+		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
+	}
+	for _, version := range kinds.ManifestWriter().Versions {
 		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
 	}
 	for _, version := range kinds.ObjectStore().Versions {

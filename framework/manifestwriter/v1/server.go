@@ -1,0 +1,123 @@
+package v1
+
+import (
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
+)
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[ManifestWriter]) {
+	manifestwriterv1.RegisterManifestWriterServiceServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the writers of a process on the wire.
+type server struct {
+	manifestwriterv1.UnimplementedManifestWriterServiceServer
+	handlers *framework.Handlers[ManifestWriter]
+	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
+}
+
+func (s *server) Write(stream grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]) error {
+	first, err := stream.Recv()
+	if err != nil && err != io.EOF {
+		return err
+	}
+	begin := first.GetBegin()
+	if begin == nil {
+		return errors.New("the first message must say which backup begins")
+	}
+	writer, err := s.handlers.Get(begin.GetPlugin())
+	if err != nil {
+		return err
+	}
+	backup, err := s.backups.Get("backup", begin.GetBackup())
+	if err != nil {
+		return err
+	}
+	items := &received{receive: stream.Recv}
+	out := &output{send: stream.Send}
+	if err := writer.Write(stream.Context(), &Input{Config: begin.GetConfig(), Backup: backup, Items: items.all}, out); err != nil {
+		return err
+	}
+	if err := items.atEnd(); err != nil {
+		return err
+	}
+	return out.complete()
+}
+
+// errStoppedEarly is what a writer gets for calling a backup described that it has not seen to its end.
+var errStoppedEarly = errors.New("Write returned without an error before it had seen all items") //nolint:staticcheck // the method's name
+
+// received are the items of one call.
+type received struct {
+	receive func() (*manifestwriterv1.WriteRequest, error)
+	err     error // how they ended
+}
+
+// all yields the items that are still to come.
+func (r *received) all(yield func(*Item, error) bool) {
+	for {
+		item, err := r.next()
+		if err == io.EOF {
+			return
+		}
+		if !yield(item, err) || err != nil {
+			return
+		}
+	}
+}
+
+func (r *received) next() (*Item, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	message, err := r.receive()
+	if err == nil && message.GetItem() == nil {
+		err = errors.New("a message after the first must be an item")
+	}
+	if err != nil {
+		r.err = err
+		return nil, err
+	}
+	return item(message.GetItem()), nil
+}
+
+// atEnd says whether the items were seen to their end. A writer may have stopped after the last one.
+func (r *received) atEnd() error {
+	switch _, err := r.next(); err {
+	case nil:
+		return errStoppedEarly
+	case io.EOF:
+		return nil
+	default:
+		return err
+	}
+}
+
+func item(sent *manifestwriterv1.Item) *Item {
+	received := &Item{
+		Group:       sent.GetGroup(),
+		Version:     sent.GetVersion(),
+		Resource:    sent.GetResource(),
+		Kind:        sent.GetKind(),
+		Namespace:   sent.GetNamespace(),
+		Name:        sent.GetName(),
+		UID:         sent.GetUid(),
+		Labels:      sent.GetLabels(),
+		Annotations: sent.GetAnnotations(),
+		Related:     wire.Received(sent.GetRelated()),
+	}
+	for _, owner := range sent.GetOwners() {
+		received.Owners = append(received.Owners, Owner{
+			APIVersion: owner.GetApiVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUid(),
+			Controller: owner.GetController(),
+		})
+	}
+	return received
+}

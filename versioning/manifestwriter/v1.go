@@ -1,0 +1,124 @@
+package manifestwriter
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+
+	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// NewV1 is the writer announced as name in the plugin that conn reaches, at version 1 of the kind.
+func NewV1(conn grpc.ClientConnInterface, name string) Writer {
+	return v1{
+		Plugin: versioning.NewPlugin("ManifestWriter", name),
+		client: manifestwriterv1.NewManifestWriterServiceClient(conn),
+	}
+}
+
+type v1 struct {
+	versioning.Plugin
+	client manifestwriterv1.ManifestWriterServiceClient
+}
+
+func (w v1) Begin(ctx context.Context, input Input, keep Keep) (Manifest, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := w.client.Write(ctx)
+	if err != nil {
+		cancel()
+		return nil, w.Wrap(err)
+	}
+	m := &manifestV1{Plugin: w.Plugin, stream: stream, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(m.ended)
+		defer cancel()
+		m.err = m.receive(keep)
+	}()
+	if err := m.send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{Begin: &manifestwriterv1.Begin{
+		Plugin: w.Name(), Config: reply.Config(input.Config), Backup: input.Backup,
+	}}}); err != nil {
+		m.Abort()
+		return nil, err
+	}
+	return m, nil
+}
+
+type manifestV1 struct {
+	versioning.Plugin
+	stream grpc.BidiStreamingClient[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]
+	cancel context.CancelFunc
+
+	complete atomic.Bool   // the plugin has been told of all items
+	ended    chan struct{} // closed when the plugin's answer has ended, and keep has
+	err      error         // how; read after ended
+}
+
+var errEarlyEnd = errors.New("the plugin said that it is done before it had all items")
+
+// receive keeps the artifacts until the answer ends.
+func (m *manifestV1) receive(keep Keep) error {
+	incoming := &artifacts{receive: m.stream.Recv}
+	if err := incoming.each(keep); err != nil {
+		var broken *brokenRule
+		if errors.As(err, &broken) {
+			return m.Reject(err)
+		}
+		return m.Wrap(err)
+	}
+	if !m.complete.Load() {
+		return m.Reject(errEarlyEnd)
+	}
+	return nil
+}
+
+// send sends a message. One that the plugin does not take any more has its reason in the end of the answer.
+func (m *manifestV1) send(message *manifestwriterv1.WriteRequest) error {
+	err := m.stream.Send(message)
+	if err == io.EOF {
+		<-m.ended
+		return m.err
+	}
+	return m.Wrap(err)
+}
+
+func (m *manifestV1) Add(item *Item) error {
+	sent := &manifestwriterv1.Item{
+		Group:       item.Group,
+		Version:     item.Version,
+		Resource:    item.Resource,
+		Kind:        item.Kind,
+		Namespace:   item.Namespace,
+		Name:        item.Name,
+		Uid:         item.UID,
+		Labels:      item.Labels,
+		Annotations: item.Annotations,
+		Related:     reply.Sent(item.Related),
+	}
+	for _, owner := range item.Owners {
+		sent.Owners = append(sent.Owners, &manifestwriterv1.Owner{
+			ApiVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, Uid: owner.UID, Controller: owner.Controller,
+		})
+	}
+	return m.send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Item{Item: sent}})
+}
+
+func (m *manifestV1) Finish() error {
+	m.complete.Store(true)
+	if err := m.stream.CloseSend(); err != nil {
+		m.cancel()
+		<-m.ended
+		return m.Wrap(err)
+	}
+	<-m.ended
+	return m.err
+}
+
+func (m *manifestV1) Abort() {
+	m.cancel()
+	<-m.ended
+}

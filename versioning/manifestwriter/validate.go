@@ -1,0 +1,28 @@
+package manifestwriter
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+var artifactName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,127}$`)
+
+// names are those of the artifacts of one answer.
+type names map[string]bool
+
+// take checks the name of the next artifact: one that can be a file's in every storage, and no other's.
+func (n *names) take(name string) error {
+	if !artifactName.MatchString(name) {
+		return fmt.Errorf(`artifact name %q must be lower-case letters, digits, "-", "_" and ".", begin with a letter or digit, and have at most 128 bytes`, reply.Clip(name))
+	}
+	if (*n)[name] {
+		return fmt.Errorf("artifact %q comes twice", name)
+	}
+	if *n == nil {
+		*n = names{}
+	}
+	(*n)[name] = true
+	return nil
+}
