@@ -14,9 +14,11 @@
 //   - registration.go: what a Registration is, kind.go: how a kind looks up its implementations
 //   - register.go: RegisterAll puts them on any gRPC registrar; serve.go: Serve makes them a process
 //   - guard.go: panics and errors become gRPC statuses there, once for all kinds
-//   - stack.go, log.go, flags.go, lister.go: error locations, log lines, command line, the plugin's list
+//   - stack.go, log.go, flags.go: error locations, log lines, command line
+//   - lister.go, info.go: what a plugin tells of itself, in Velero's way and in ours
+//   - option.go, config.go: what an implementation says of its config, and gets of it
 //
-// A plugin built on this package runs in this project's server and in stock Velero.
+// A plugin built on this package runs in this project's server, and in stock Velero as far as Velero knows its kinds.
 //
 // The package and those below it import the protos, go-plugin, gRPC and apimachinery: neither client-go
 // nor k8s.io/api, neither controller-runtime nor the server. Start reading at registration.go.

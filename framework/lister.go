@@ -9,7 +9,7 @@ import (
 )
 
 // listedKinds are the kinds that a plugin's list may hold, in the list's order. Stock Velero does not start
-// when it meets another, so kinds that are not Velero's are served but not listed.
+// when it meets another, so kinds that are not Velero's are served but not listed: PluginInfo tells of them.
 func listedKinds() []string {
 	return []string{
 		"BackupItemAction", "BackupItemActionV2", "VolumeSnapshotter", "ObjectStore",

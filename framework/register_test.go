@@ -21,7 +21,10 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
@@ -37,6 +40,8 @@ func (action) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 func (a action) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
 	return biav1.NewExecuteOutput(input.Item), a(ctx)
 }
+
+func newPolicy(hclog.Logger) (qav1.QueueAdmission, error) { return nil, errors.New("never made") }
 
 func newAction(hclog.Logger) (biav1.BackupItemAction, error) {
 	return action(func(context.Context) error { return nil }), nil
@@ -114,6 +119,21 @@ func TestRegisterAllRefusesWhatAnAuthorGotWrong(t *testing.T) {
 				framework.Register(framework.Kind[int]{Wire: "BackupItemAction"}, "a.b/d", func(hclog.Logger) (int, error) { return 0, nil }),
 			}, "two different Go interfaces",
 		},
+		"a version alone": {[]framework.Registration{framework.WithVersion("v1")}, "nothing is registered"},
+		"two versions": {
+			[]framework.Registration{framework.WithVersion("v1"), biav1.Register("a.b/c", newAction), framework.WithVersion("v2")},
+			`the plugin's version is set twice, to "v1" and to "v2"`,
+		},
+		"a schema that is none": {
+			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfigSchema("object"))},
+			`register QueueAdmission "a.b/c": the schema of its config is no JSON object`,
+		},
+		"a schema that is null": {
+			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfigSchema("null"))}, "is null, want a JSON object",
+		},
+		"a schema that is a list": {
+			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfigSchema("[]"))}, "is no JSON object",
+		},
 		"all mistakes at once": {
 			[]framework.Registration{biav1.Register("x", newAction), biav1.Register("y", newAction)}, `"y"`,
 		},
@@ -130,10 +150,9 @@ func TestRegisterAllRefusesWhatAnAuthorGotWrong(t *testing.T) {
 func TestListPluginsHoldsVelerosKindsInItsOrderAndNamesSorted(t *testing.T) {
 	t.Parallel()
 	newRestore := func(hclog.Logger) (riav1.RestoreItemAction, error) { return nil, errors.New("never made") }
-	ours := framework.Kind[int]{Wire: "QueueAdmission", Bind: func(grpc.ServiceRegistrar, *framework.Handlers[int]) {}}
 	conn := serve(t,
 		riav1.Register("example.io/b", newRestore),
-		framework.Register(ours, "example.io/a", func(hclog.Logger) (int, error) { return 1, nil }),
+		qav1.Register("example.io/a", newPolicy),
 		biav1.Register("example.io/z", newAction),
 		riav1.Register("example.io/a", newRestore),
 		biav1.Register("example.io/b", newAction),
@@ -149,6 +168,29 @@ func TestListPluginsHoldsVelerosKindsInItsOrderAndNamesSorted(t *testing.T) {
 		"BackupItemAction example.io/b", "BackupItemAction example.io/z",
 		"RestoreItemAction example.io/a", "RestoreItemAction example.io/b",
 	}, listed)
+}
+
+func TestPluginInfoHoldsAllKindsWithVersionsAndSchemas(t *testing.T) {
+	t.Parallel()
+	const schema = `{"type":"object","properties":{"freeze":{"type":"string"}}}`
+	conn := serve(t,
+		framework.WithVersion("1.2 (blue)"),
+		qav1.Register("example.io/b", newPolicy, framework.WithConfigSchema(schema)),
+		qav1.Register("example.io/a", newPolicy),
+		biav2.Register("example.io/z", func(hclog.Logger) (biav2.BackupItemAction, error) { return nil, errors.New("never made") }),
+		biav1.Register("example.io/z", newAction),
+	)
+	answer, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(t.Context(), &plugininfov1.GetPluginInfoRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "1.2 (blue)", answer.GetPluginVersion())
+	var told []string
+	for _, plugin := range answer.GetPlugins() {
+		told = append(told, fmt.Sprintf("%s %d %s %s", plugin.GetKind(), plugin.GetVersion(), plugin.GetName(), plugin.GetConfigSchema()))
+	}
+	require.Equal(t, []string{
+		"BackupItemAction 1 example.io/z ", "BackupItemAction 2 example.io/z ",
+		"QueueAdmission 1 example.io/a ", "QueueAdmission 1 example.io/b " + schema,
+	}, told)
 }
 
 func TestAHandlerIsMadeOnceAtTheFirstCallForItsName(t *testing.T) {

@@ -2,7 +2,7 @@
 // version, the .proto beside the Go generated from it. The comments in the .proto files are the contract.
 //
 //   - velero/ holds the kinds that Velero defines. Names and numbers are fixed by its wire.
-//   - cleat/ will hold the kinds that are ours.
+//   - cleat/ holds the kinds that are ours.
 //
 // `make generate` runs buf in this folder. Start reading at velero/backupitemaction/v1.
 //

@@ -1,26 +1,38 @@
-// Command kinds serves one implementation of every kind and version of Velero's wire that command plugin leaves out. One
-// name stands under two versions, as in a plugin that has to run in older servers too.
+// Command kinds serves one implementation of every kind and version that command plugin leaves out, of Velero's wire and
+// of ours. One name stands under two versions, as in a plugin that has to run in older servers too.
 package main
 
 import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/cleat-dev/cleat/framework"
+	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
 	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
+	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
+	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 	vsv1 "github.com/cleat-dev/cleat/framework/volumesnapshotter/v1"
 )
 
 func main() {
 	framework.Serve(
+		framework.WithVersion("1.2.3"),
 		biav1.Register("example.io/mover", func(hclog.Logger) (biav1.BackupItemAction, error) { return oldMover{}, nil }),
 		biav2.Register("example.io/mover", func(hclog.Logger) (biav2.BackupItemAction, error) { return mover{}, nil }),
 		riav2.Register("example.io/fetcher", func(hclog.Logger) (riav2.RestoreItemAction, error) { return fetcher{}, nil }),
 		diav1.Register("example.io/forget", func(hclog.Logger) (diav1.DeleteItemAction, error) { return forget{}, nil }),
 		ibav1.Register("example.io/shards", func(hclog.Logger) (ibav1.ItemBlockAction, error) { return shards{}, nil }),
 		vsv1.Register("example.io/san", func(hclog.Logger) (vsv1.VolumeSnapshotter, error) { return san{}, nil }),
+		abiav1.Register("example.io/copier", func(hclog.Logger) (abiav1.AsyncBackupItemAction, error) { return copier{}, nil }),
+		ariav1.Register("example.io/copier", func(hclog.Logger) (ariav1.AsyncRestoreItemAction, error) { return recopier{}, nil }),
+		qav1.Register("example.io/first-come", func(hclog.Logger) (qav1.QueueAdmission, error) { return firstCome{}, nil },
+			framework.WithConfigSchema(`{"type":"object","properties":{"closed":{"type":"boolean"}},"additionalProperties":false}`)),
+		lsv1.Register("example.io/limit", func(hclog.Logger) (lsv1.LoadSoothing, error) { return limit{}, nil }),
+		mwv1.Register("example.io/inventory", func(hclog.Logger) (mwv1.ManifestWriter, error) { return inventory{}, nil }),
 	)
 }

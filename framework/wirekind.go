@@ -1,0 +1,29 @@
+package framework
+
+import (
+	"strconv"
+	"strings"
+)
+
+// WireKind is how a version of a kind is called where both are one word, as in a plugin's list: the kind alone for
+// version 1, and the kind, "V" and the number for the others, "BackupItemActionV2" (Velero's wire).
+func WireKind(kind string, version int) string {
+	if version == 1 {
+		return kind
+	}
+	return kind + "V" + strconv.Itoa(version)
+}
+
+// SplitWireKind is the kind and the version that go by wire. It does not know which kinds there are: every word has a
+// kind and a version.
+func SplitWireKind(wire string) (kind string, version int) {
+	at := strings.LastIndexByte(wire, 'V')
+	if at <= 0 {
+		return wire, 1
+	}
+	version, err := strconv.Atoi(wire[at+1:])
+	if err != nil || version < 2 || WireKind(wire[:at], version) != wire {
+		return wire, 1
+	}
+	return wire[:at], version
+}

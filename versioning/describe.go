@@ -1,0 +1,128 @@
+package versioning
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/cleat-dev/cleat/framework"
+	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// Description is all that a plugin process says of itself.
+type Description struct {
+	// PluginVersion is the plugin's, in its author's own style; empty when it does not tell.
+	PluginVersion string
+	// FrameworkVersion is that of the framework that the plugin is built on; empty when it does not tell.
+	FrameworkVersion string
+	// Informed tells that the process has PluginInfo. One that has not is built for stock Velero, or on no framework.
+	Informed bool
+	// Plugins are all implementations: those of its list, in its order, and then those that PluginInfo alone tells of.
+	Plugins []Described
+}
+
+// Described is one implementation that the process serves.
+type Described struct {
+	Listed
+	// ConfigSchema is the JSON Schema of the config that it takes, a JSON object; nil when it tells of none.
+	ConfigSchema []byte
+}
+
+// Listed are the implementations as lines of a list.
+func (d Description) Listed() []Listed {
+	listed := make([]Listed, 0, len(d.Plugins))
+	for _, plugin := range d.Plugins {
+		listed = append(listed, plugin.Listed)
+	}
+	return listed
+}
+
+// Describe asks the process that conn reaches what it serves, in Velero's way (PluginLister) and in ours (PluginInfo),
+// and puts both together. A process without PluginInfo is known by its list. Kinds and versions may be unknown here,
+// and names are as the plugin wrote them: neither is checked.
+func Describe(ctx context.Context, conn grpc.ClientConnInterface) (Description, error) {
+	listed, err := List(ctx, conn)
+	if err != nil {
+		return Description{}, err
+	}
+	var description Description
+	for _, line := range listed {
+		description.Plugins = append(description.Plugins, Described{Listed: line})
+	}
+	info, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(ctx, &plugininfov1.GetPluginInfoRequest{})
+	if status.Code(err) == codes.Unimplemented {
+		return description, nil
+	}
+	if err != nil {
+		return Description{}, fmt.Errorf("ask for plugin info: %w", err)
+	}
+	if err := description.merge(info); err != nil {
+		return Description{}, fmt.Errorf("plugin info: %w: %w", ErrInvalidReply, err)
+	}
+	return description, nil
+}
+
+// merge adds what PluginInfo tells to what the list does.
+func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
+	for field, version := range map[string]string{
+		"plugin_version": info.GetPluginVersion(), "framework_version": info.GetFrameworkVersion(),
+	} {
+		if version == "" {
+			continue
+		}
+		if err := reply.Line(field, version); err != nil {
+			return err
+		}
+	}
+	d.Informed, d.PluginVersion, d.FrameworkVersion = true, info.GetPluginVersion(), info.GetFrameworkVersion()
+
+	places := map[Listed]int{}
+	for i, plugin := range d.Plugins {
+		places[plugin.Listed] = i
+	}
+	told := map[Listed]bool{}
+	for i, plugin := range info.GetPlugins() {
+		line, err := validatePlugin(plugin)
+		if err != nil {
+			return fmt.Errorf("plugins[%d]: %w", i, err)
+		}
+		if told[line] {
+			return fmt.Errorf("plugins[%d]: %s %s comes twice", i, line.Kind, line.Name)
+		}
+		told[line] = true
+		at, listed := places[line]
+		if !listed {
+			at = len(d.Plugins)
+			d.Plugins = append(d.Plugins, Described{Listed: line})
+		}
+		d.Plugins[at].ConfigSchema = plugin.GetConfigSchema()
+	}
+	return nil
+}
+
+// validatePlugin checks what PluginInfo tells of one implementation, and makes it a line of a list.
+func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
+	kind, version := plugin.GetKind(), int(plugin.GetVersion())
+	if kind == "" {
+		return Listed{}, fmt.Errorf("%q has no kind", plugin.GetName())
+	}
+	if version < 1 {
+		return Listed{}, fmt.Errorf("%s %s has version %d, want 1 or more", kind, plugin.GetName(), version)
+	}
+	wire := framework.WireKind(kind, version)
+	if named, _ := framework.SplitWireKind(wire); named != kind {
+		return Listed{}, fmt.Errorf("kind %q of %s must be without its version", kind, plugin.GetName())
+	}
+	if len(plugin.GetConfigSchema()) > 0 {
+		var schema map[string]json.RawMessage
+		if err := json.Unmarshal(plugin.GetConfigSchema(), &schema); err != nil || schema == nil {
+			return Listed{}, fmt.Errorf("config schema of %s %s is no JSON object", wire, plugin.GetName())
+		}
+	}
+	return Listed{Kind: wire, Name: plugin.GetName()}, nil
+}

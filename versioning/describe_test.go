@@ -1,0 +1,166 @@
+package versioning_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
+	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/internal/plugintest"
+	"github.com/cleat-dev/cleat/versioning/kinds"
+)
+
+// teller is a plugin that tells of itself what a test wants.
+type teller struct {
+	pluginlisterv1.UnimplementedPluginListerServer
+	plugininfov1.UnimplementedPluginInfoServiceServer
+	listed []*pluginlisterv1.PluginIdentifier
+	info   *plugininfov1.GetPluginInfoResponse
+	err    error
+}
+
+func (p teller) ListPlugins(context.Context, *shared.Empty) (*pluginlisterv1.ListPluginsResponse, error) {
+	return &pluginlisterv1.ListPluginsResponse{Plugins: p.listed}, nil
+}
+
+func (p teller) GetPluginInfo(context.Context, *plugininfov1.GetPluginInfoRequest) (*plugininfov1.GetPluginInfoResponse, error) {
+	return p.info, p.err
+}
+
+func (p teller) describe(t *testing.T) (versioning.Description, error) {
+	t.Helper()
+	return versioning.Describe(t.Context(), plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
+		pluginlisterv1.RegisterPluginListerServer(server, p)
+		if p.info != nil || p.err != nil {
+			plugininfov1.RegisterPluginInfoServiceServer(server, p)
+		}
+	}))
+}
+
+func TestAPluginIsKnownByItsListAndByPluginInfo(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		plugin teller
+		want   versioning.Description
+	}{
+		"stock Velero's": {
+			teller{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"}, {Kind: "FromTheFuture", Name: "a.b/c"}}},
+			versioning.Description{Plugins: []versioning.Described{
+				{Listed: versioning.Listed{Kind: "ObjectStore", Name: "velero.io/aws"}}, {Listed: versioning.Listed{Kind: "FromTheFuture", Name: "a.b/c"}},
+			}},
+		},
+		"with a PluginInfo that is not served": {
+			teller{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"}}, err: status.Error(codes.Unimplemented, "not yet")},
+			versioning.Description{Plugins: []versioning.Described{{Listed: versioning.Listed{Kind: "ObjectStore", Name: "velero.io/aws"}}}},
+		},
+		"with an empty PluginInfo": {
+			teller{info: &plugininfov1.GetPluginInfoResponse{}},
+			versioning.Description{Informed: true},
+		},
+		"with both": {
+			teller{
+				listed: []*pluginlisterv1.PluginIdentifier{
+					{Kind: "BackupItemActionV2", Name: "a.b/z"}, {Kind: "BackupItemAction", Name: "a.b/z"}, {Kind: "ObjectStore", Name: "a.b/y"},
+				},
+				info: &plugininfov1.GetPluginInfoResponse{
+					PluginVersion: "1.2 (blue)", FrameworkVersion: "v9.0.0",
+					Plugins: []*plugininfov1.Plugin{
+						{Kind: "BackupItemAction", Version: 1, Name: "a.b/z"},
+						{Kind: "BackupItemAction", Version: 2, Name: "a.b/z", ConfigSchema: []byte(`{"type":"object"}`)},
+						{Kind: "QueueAdmission", Version: 1, Name: "a.b/x"},
+						{Kind: "QueueAdmission", Version: 7, Name: "a.b/x"},
+					},
+				},
+			},
+			versioning.Description{
+				Informed: true, PluginVersion: "1.2 (blue)", FrameworkVersion: "v9.0.0",
+				Plugins: []versioning.Described{
+					{Listed: versioning.Listed{Kind: "BackupItemActionV2", Name: "a.b/z"}, ConfigSchema: []byte(`{"type":"object"}`)},
+					{Listed: versioning.Listed{Kind: "BackupItemAction", Name: "a.b/z"}},
+					{Listed: versioning.Listed{Kind: "ObjectStore", Name: "a.b/y"}},
+					{Listed: versioning.Listed{Kind: "QueueAdmission", Name: "a.b/x"}},
+					{Listed: versioning.Listed{Kind: "QueueAdmissionV7", Name: "a.b/x"}},
+				},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := test.plugin.describe(t)
+			require.NoError(t, err)
+			require.Equal(t, test.want, got)
+			require.Len(t, got.Listed(), len(test.want.Plugins))
+			for i, line := range got.Listed() {
+				require.Equal(t, test.want.Plugins[i].Listed, line)
+			}
+		})
+	}
+}
+
+func TestAPluginInfoThatBreaksTheContractIsRefused(t *testing.T) {
+	t.Parallel()
+	plugins := func(plugins ...*plugininfov1.Plugin) *plugininfov1.GetPluginInfoResponse {
+		return &plugininfov1.GetPluginInfoResponse{Plugins: plugins}
+	}
+	fine := &plugininfov1.Plugin{Kind: "QueueAdmission", Version: 1, Name: "a.b/c"}
+	for want, info := range map[string]*plugininfov1.GetPluginInfoResponse{
+		`plugins[1]: "a.b/c" has no kind`:                                plugins(fine, &plugininfov1.Plugin{Version: 1, Name: "a.b/c"}),
+		"plugins[0]: QueueAdmission a.b/c has version 0, want 1 or more": plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Name: "a.b/c"}),
+		"has version -3, want 1 or more":                                 plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: -3, Name: "a.b/c"}),
+		`kind "QueueAdmissionV2" of a.b/c must be without its version`:   plugins(&plugininfov1.Plugin{Kind: "QueueAdmissionV2", Version: 1, Name: "a.b/c"}),
+		"plugins[1]: QueueAdmission a.b/c comes twice":                   plugins(fine, fine),
+		"config schema of QueueAdmission a.b/c is no JSON object":        plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: 1, Name: "a.b/c", ConfigSchema: []byte("null")}),
+		"config schema of QueueAdmissionV2 a.b/c is no JSON object":      plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: 2, Name: "a.b/c", ConfigSchema: []byte("{")}),
+		`plugin_version "1\n2" has control characters, want one line`:    {PluginVersion: "1\n2"},
+		"framework_version is empty":                                     {FrameworkVersion: " "},
+	} {
+		_, err := teller{info: info}.describe(t)
+		require.ErrorIs(t, err, versioning.ErrInvalidReply)
+		require.ErrorContains(t, err, "plugin info: invalid reply: ")
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestAPluginInfoThatFailsIsNotTakenForNone(t *testing.T) {
+	t.Parallel()
+	_, err := teller{err: status.Error(codes.Unavailable, "the process is gone")}.describe(t)
+	require.ErrorContains(t, err, "ask for plugin info: ")
+	require.ErrorContains(t, err, "the process is gone")
+	_, err = versioning.Describe(t.Context(), plugintest.ServeRaw(t, nil, func(*grpc.Server) {}))
+	require.ErrorContains(t, err, "list plugins: ")
+}
+
+func TestARealProcessTellsOfAllItsKinds(t *testing.T) {
+	t.Parallel()
+	_, conn := startPlugin(t, "kinds")
+	description, err := versioning.Describe(t.Context(), conn)
+	require.NoError(t, err)
+	require.True(t, description.Informed)
+	require.Equal(t, "1.2.3", description.PluginVersion)
+	require.Equal(t, []versioning.Listed{
+		{Kind: "BackupItemAction", Name: "example.io/mover"}, {Kind: "BackupItemActionV2", Name: "example.io/mover"},
+		{Kind: "VolumeSnapshotter", Name: "example.io/san"}, {Kind: "RestoreItemActionV2", Name: "example.io/fetcher"},
+		{Kind: "DeleteItemAction", Name: "example.io/forget"}, {Kind: "ItemBlockAction", Name: "example.io/shards"},
+		{Kind: "AsyncBackupItemAction", Name: "example.io/copier"}, {Kind: "AsyncRestoreItemAction", Name: "example.io/copier"},
+		{Kind: "LoadSoothing", Name: "example.io/limit"}, {Kind: "ManifestWriter", Name: "example.io/inventory"},
+		{Kind: "QueueAdmission", Name: "example.io/first-come"},
+	}, description.Listed())
+	for _, plugin := range description.Plugins {
+		_, known := kinds.Lookup(plugin.Kind)
+		require.True(t, known, plugin.Kind)
+		require.Equal(t, plugin.Kind == "QueueAdmission", plugin.ConfigSchema != nil)
+	}
+
+	copier := kinds.AsyncBackupItemAction().Choose(description.Listed())
+	require.Len(t, copier, 1)
+	result, err := copier[0].Version.Bind(conn, copier[0].Name).Execute(t.Context(), unquoted(pod), []byte(`{"metadata":{"uid":"u-1"}}`))
+	require.NoError(t, err)
+	require.Equal(t, "u-1/Pod/in-1/a", result.OperationID)
+}
