@@ -80,3 +80,13 @@ func (k Kind[H]) WireKinds() []WireKind {
 	}
 	return wireKinds
 }
+
+// Lookup finds in known the version that goes by wire in a plugin's list, false when it is not there.
+func Lookup(known []WireKind, wire string) (WireKind, bool) {
+	for _, version := range known {
+		if version.Wire == wire {
+			return version, true
+		}
+	}
+	return WireKind{}, false
+}

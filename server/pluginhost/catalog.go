@@ -10,7 +10,6 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/versioning"
-	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // Entry is a plugin as it is shown: one name of one kind of one binary, or a file that has none.
@@ -81,6 +80,7 @@ func (h *Host) builtInServices(log hclog.Logger) (*inProcess, error) {
 
 // catalog is what all sources offer, in order. It does not change once New has filled it.
 type catalog struct {
+	known   []versioning.WireKind
 	entries []Entry
 	usable  []versioning.Listed // the usable entries
 	sources []*source           // of usable, index by index
@@ -101,7 +101,7 @@ func (c *catalog) add(from *source, l list) {
 	}
 	for _, listed := range l.plugins {
 		entry := Entry{Name: listed.Name, Kind: listed.Kind, Command: from.command, BuiltIn: from.builtIn}
-		known, ok := kinds.Lookup(listed.Kind)
+		known, ok := versioning.Lookup(c.known, listed.Kind)
 		first, duplicate := c.taken[listed]
 		switch err := framework.ValidateName(listed.Name); {
 		case err != nil:

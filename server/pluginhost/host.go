@@ -14,6 +14,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // Config is what a Host needs to know. Only Log is required.
@@ -24,6 +26,8 @@ type Config struct {
 	Args []string
 	// BuiltIns are the plugins that are part of the server; they come first in every order.
 	BuiltIns []framework.Registration
+	// Kinds are the versions of kinds that the server knows; nil is kinds.All().
+	Kinds []versioning.WireKind
 	// Isolate runs the built-ins in a process of their own: Self, "run-plugins", Args.
 	Isolate bool
 	Self    string // path of the server's binary
@@ -81,7 +85,11 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		idle:      orDefault(cfg.IdleAfter, 5*time.Minute),
 		running:   newRegistry(ctx),
 		builtIns:  cfg.BuiltIns,
+		catalog:   catalog{known: cfg.Kinds},
 		locations: map[string]*location{},
+	}
+	if h.catalog.known == nil {
+		h.catalog.known = kinds.All()
 	}
 	if h.clock == nil {
 		h.clock = clock.RealClock{}

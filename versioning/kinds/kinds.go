@@ -145,11 +145,4 @@ func All() []versioning.WireKind {
 }
 
 // Lookup finds the version that goes by wire in a plugin's list, false when the server does not know it.
-func Lookup(wire string) (versioning.WireKind, bool) {
-	for _, known := range All() {
-		if known.Wire == wire {
-			return known, true
-		}
-	}
-	return versioning.WireKind{}, false
-}
+func Lookup(wire string) (versioning.WireKind, bool) { return versioning.Lookup(All(), wire) }
