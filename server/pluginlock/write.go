@@ -1,0 +1,91 @@
+package pluginlock
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const head = `# The plugin binaries that a server may run. "cleat plugin lock" writes this file, "cleat plugin verify" checks it.
+`
+
+// mode is that of the file: its content is no secret, and others must not change it.
+const mode = 0o644
+
+// MarshalYAML keeps it in one line.
+func (p Provided) MarshalYAML() (any, error) {
+	type plain Provided
+	var node yaml.Node
+	if err := node.Encode(plain(p)); err != nil {
+		return nil, err
+	}
+	node.Style = yaml.FlowStyle
+	return &node, nil
+}
+
+// Marshal is the lock as a file, the same for the same lock whatever the order that it was put together in.
+func (l *Lock) Marshal() ([]byte, error) {
+	file := struct {
+		APIVersion string   `yaml:"apiVersion"`
+		Plugins    []Plugin `yaml:"plugins"`
+	}{apiVersion, make([]Plugin, 0, len(l.Plugins))}
+	for _, plugin := range l.Plugins {
+		plugin.Provides = slices.SortedFunc(slices.Values(plugin.Provides), Provided.compare)
+		file.Plugins = append(file.Plugins, plugin)
+	}
+	slices.SortFunc(file.Plugins, func(a, b Plugin) int { return strings.Compare(a.Path, b.Path) })
+	data := bytes.NewBufferString(head)
+	encoder := yaml.NewEncoder(data)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(file); err != nil {
+		return nil, fmt.Errorf("write the lock as YAML: %w", err)
+	}
+	return data.Bytes(), nil
+}
+
+// Write writes the lock to path: a reader sees the file that was there or the new one whole, also after a crash.
+func (l *Lock) Write(path string) error {
+	data, err := l.Marshal()
+	if err != nil {
+		return err
+	}
+	if _, err := Parse(path, data); err != nil {
+		return fmt.Errorf("nobody could read this lock: %w", err)
+	}
+	if err := replace(path, data); err != nil {
+		return fmt.Errorf("write the lock %s: %w", path, err)
+	}
+	return nil
+}
+
+// replace puts a file with data in the place of path.
+func replace(path string, data []byte) (err error) {
+	temporary, err := os.CreateTemp(filepath.Dir(path), "."+FileName+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(temporary.Name())
+		}
+	}()
+	defer temporary.Close()
+	if _, err := temporary.Write(data); err != nil {
+		return err
+	}
+	if err := temporary.Chmod(mode); err != nil {
+		return err
+	}
+	if err := temporary.Sync(); err != nil {
+		return err
+	}
+	if err := temporary.Close(); err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), path)
+}
