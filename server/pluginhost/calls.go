@@ -1,19 +1,18 @@
 package pluginhost
 
 import (
-	"path"
 	"strings"
 	"time"
 )
 
-// Deadlines bounds how long a plugin may take, by class of call. Zero takes the default, negative means no
+// Deadlines bounds how long a plugin may take, by class of call and by kind. Zero takes the default, negative means no
 // limit. The caller's own context bounds every call as well.
 type Deadlines struct {
 	// Start is the time from starting a process until it can be called, Init included. Default 60 s, which is
 	// go-plugin's.
 	Start time.Duration
-	// Query bounds questions that need no work: AppliesTo, ListPlugins, Progress, Cancel, readiness, policy
-	// decisions. Default 60 s.
+	// Query bounds questions that need no work (AppliesTo, ListPlugins, Progress, Cancel, readiness), and the
+	// decisions of policies. Default 60 s.
 	Query time.Duration
 	// Execute bounds calls that work on an item. Plugins block in them for as long as a snapshot takes, and
 	// Velero sets no limit at all, so this one only has to catch a plugin that hangs. Default 4 h.
@@ -29,6 +28,11 @@ type Deadlines struct {
 	// Probe bounds the question whether a process is alive at all, asked after an overdue or broken call.
 	// Default 5 s.
 	Probe time.Duration
+	// Kinds has another bound for the work of some kinds, by the kind's name whatever its version, e.g.
+	// "BackupItemAction". It takes the place of Query, Execute and Store for the calls that do the kind's work
+	// (Execute, Start, GetRelatedItems, Decide, Admit, all calls of stores but Init), and of Idle for its
+	// streams. Questions keep Query, because every plugin answers them at once.
+	Kinds map[string]time.Duration
 }
 
 func (d Deadlines) withDefaults() Deadlines {
@@ -44,22 +48,30 @@ func (d Deadlines) withDefaults() Deadlines {
 
 // call is what the host knows about a method before it calls it.
 type call struct {
+	kind       string // whatever the version, e.g. "BackupItemAction"
 	name       string // e.g. "Execute"
+	constant   bool   // the answer holds for the life of the process
 	idempotent bool   // may be asked again of a restarted process
 	work       bool   // an answer proves that the plugin does its job
 	alone      bool   // the process is not asked the like at the same time
 	limit      time.Duration
+	idle       time.Duration // between two messages, when it is a stream
 }
 
 // classify is the one list of what the methods of all kinds promise. Idempotent is only what is documented as
 // such; an unknown method gets the longest deadline and is never repeated.
 func (d Deadlines) classify(method string) call {
-	c := call{name: path.Base(method)}
+	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	c := call{kind: kindOf(service), name: name, idle: d.Idle}
 	switch c.name {
-	case "AppliesTo", "ListPlugins", "Progress", "AreAdditionalItemsReady", "Decide", "Admit":
+	case "AppliesTo":
+		c.constant, c.idempotent, c.limit = true, true, d.Query
+	case "ListPlugins", "GetPluginInfo", "Progress", "AreAdditionalItemsReady":
 		c.idempotent, c.limit = true, d.Query
-	case "Cancel", "GetInfo":
+	case "Cancel":
 		c.limit = d.Query
+	case "Decide", "Admit":
+		c.idempotent, c.work, c.limit = true, true, d.Query
 	case "ObjectExists", "ListObjects", "ListCommonPrefixes", "CreateSignedURL",
 		"GetVolumeInfo", "GetVolumeID":
 		c.idempotent, c.work, c.limit = true, true, d.Store
@@ -67,10 +79,21 @@ func (d Deadlines) classify(method string) call {
 		c.work, c.limit = true, d.Store
 	case "Init":
 		c.limit = d.Store
+	case "Start": // its key makes a second one the same as the first
+		c.idempotent, c.work, c.limit = true, true, d.Execute
 	default:
 		c.work, c.limit = true, d.Execute
 		// Velero restores one item after the other, and plugins made for it may count on that.
-		c.alone = c.name == "Execute" && strings.Contains(method, "RestoreItemAction/")
+		c.alone = c.name == "Execute" && c.kind == "RestoreItemAction"
+	}
+	if limit := d.Kinds[c.kind]; limit != 0 && c.work {
+		c.limit, c.idle = limit, limit
 	}
 	return c
+}
+
+// kindOf is the kind that a gRPC service belongs to: "generated.BackupItemAction" is a BackupItemAction, and so is any
+// other version of it; "cleat.queueadmission.v1.QueueAdmissionService" is a QueueAdmission.
+func kindOf(service string) string {
+	return strings.TrimSuffix(service[strings.LastIndexByte(service, '.')+1:], "Service")
 }

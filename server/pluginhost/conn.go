@@ -48,21 +48,24 @@ func (c *conn) once(ctx context.Context, call call, method string, args, reply a
 	}
 	ctx, cancel := withLimit(ctx, c.plugin, r.path, call)
 	defer cancel()
-	err = r.conn.Invoke(ctx, method, args, reply, opts...)
+	if call.constant {
+		err = r.known.get(ctx, method, c.plugin, reply, func() error { return r.conn.Invoke(ctx, method, args, reply, opts...) })
+	} else {
+		err = r.conn.Invoke(ctx, method, args, reply, opts...)
+	}
 	return c.finish(ctx, r, call, err)
 }
 
 // NewStream implements grpc.ClientConnInterface. A stream is never repeated.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	limits := c.supervisor.launch.deadlines
-	call := limits.classify(method)
+	call := c.supervisor.launch.deadlines.classify(method)
 	r, err := c.acquire(ctx, call)
 	if err != nil {
 		return nil, err
 	}
 	return openStream(ctx, r.conn, desc, method, opts, streamWatch{
-		idle:    limits.Idle,
-		overdue: &OverdueError{Plugin: c.plugin, Command: r.path, During: call.name, Limit: limits.Idle},
+		idle:    call.idle,
+		overdue: &OverdueError{Plugin: c.plugin, Command: r.path, During: call.name, Limit: call.idle},
 		finish:  func(ctx context.Context, err error) error { return c.finish(ctx, r, call, err) },
 	})
 }

@@ -57,6 +57,7 @@ type Host struct {
 	builtIns []framework.Registration
 	sources  []*source
 	catalog  catalog
+	known    answers // of built-ins in process
 
 	mu        sync.Mutex
 	locations map[string]*location

@@ -173,28 +173,40 @@ type valueless struct{ context.Context }
 
 func (valueless) Value(any) any { return nil }
 
+// inServer stands where the path of a binary would.
+const inServer = "built-in"
+
 // bounded sets the deadlines of calls on a connection that has no supervisor to do so.
 type bounded struct {
 	inner     grpc.ClientConnInterface
 	plugin    string
-	command   string
 	deadlines Deadlines
+	known     *answers // what holds for as long as the server runs
+}
+
+// bound is what facades call when a built-in is in process.
+func (h *Host) bound(builtIns grpc.ClientConnInterface, plugin string) *bounded {
+	return &bounded{inner: builtIns, plugin: plugin, deadlines: h.deadlines, known: &h.known}
 }
 
 // Invoke implements grpc.ClientConnInterface.
 func (b *bounded) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	call := b.deadlines.classify(method)
-	ctx, cancel := withLimit(ctx, b.plugin, b.command, call)
+	ctx, cancel := withLimit(ctx, b.plugin, inServer, call)
 	defer cancel()
-	return b.word(ctx, call, b.inner.Invoke(ctx, method, args, reply, opts...))
+	ask := func() error { return b.inner.Invoke(ctx, method, args, reply, opts...) }
+	if call.constant {
+		return b.word(ctx, call, b.known.get(ctx, method, b.plugin, reply, ask))
+	}
+	return b.word(ctx, call, ask())
 }
 
 // NewStream implements grpc.ClientConnInterface.
 func (b *bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	call := b.deadlines.classify(method)
 	return openStream(ctx, b.inner, desc, method, opts, streamWatch{
-		idle:    b.deadlines.Idle,
-		overdue: &OverdueError{Plugin: b.plugin, Command: b.command, During: call.name, Limit: b.deadlines.Idle},
+		idle:    call.idle,
+		overdue: &OverdueError{Plugin: b.plugin, Command: inServer, During: call.name, Limit: call.idle},
 		finish:  func(ctx context.Context, err error) error { return b.word(ctx, call, err) },
 	})
 }

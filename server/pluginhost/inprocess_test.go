@@ -250,7 +250,7 @@ func TestBuiltInsHaveDeadlinesAndPanicsAreAnswers(t *testing.T) {
 		}},
 	}}, nil)
 	client := objectstorev1.NewObjectStoreClient(&bounded{
-		inner: services, plugin: "cleat.dev/file", command: "built-in", deadlines: Deadlines{Store: 50 * time.Millisecond}.withDefaults(),
+		inner: services, plugin: "cleat.dev/file", deadlines: Deadlines{Store: 50 * time.Millisecond}.withDefaults(),
 	})
 	_, err := client.ListObjects(t.Context(), &objectstorev1.ListObjectsRequest{})
 	require.EqualError(t, err, "plugin cleat.dev/file (built-in) did not answer ListObjects within 50ms")

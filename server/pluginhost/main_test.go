@@ -104,6 +104,9 @@ func newTestHost(t *testing.T, dir string, change func(*Config)) *testHost {
 	return h
 }
 
+// supervisor is that of the first binary.
+func (h *testHost) supervisor() *supervisor { return h.sources[0].supervisor }
+
 // journalLines is what the plugin has written to its journal.
 func (h *testHost) journalLines() []string {
 	data, err := os.ReadFile(h.journal)

@@ -16,6 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -26,7 +27,7 @@ func TestOneProcessServesAllSessions(t *testing.T) {
 	require.Equal(t, 1, h.journalCount("start"), "started once: for the list and for the calls")
 }
 
-func TestAppliesToIsAskedOncePerSession(t *testing.T) {
+func TestAppliesToIsAskedOncePerProcessStart(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	action := h.behave(t)
@@ -35,10 +36,26 @@ func TestAppliesToIsAskedOncePerSession(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"configmaps"}, selector.IncludedResources)
 	}
-	require.Equal(t, 1, h.journalCount("AppliesTo"))
-	_, err := h.behave(t).AppliesTo(t.Context())
+	var sessions sync.WaitGroup
+	for range 8 {
+		other := h.behave(t)
+		sessions.Go(func() {
+			if _, err := other.AppliesTo(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	sessions.Wait()
+	require.Equal(t, 1, h.journalCount("AppliesTo"), "other sessions have the same answer")
+
+	_, err := execute(t.Context(), action, "exit")
+	require.ErrorAs(t, err, new(*DiedError))
+	_, err = action.AppliesTo(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 2, h.journalCount("AppliesTo"), "another session asks again")
+	require.Equal(t, 1, h.journalCount("AppliesTo"), "a session keeps the answer that it had")
+	_, err = h.behave(t).AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, h.journalCount("AppliesTo"), "another process may answer something else")
 }
 
 func TestIdempotentCallsAreRepeatedOnceWhenThePluginDies(t *testing.T) {
@@ -58,6 +75,13 @@ func TestIdempotentCallsAreRepeatedOnceWhenThePluginDies(t *testing.T) {
 	_, err = store.ObjectExists(t.Context(), "b", "die once")
 	require.NoError(t, err)
 	require.Equal(t, 2, h.journalCount("ObjectExists die once"))
+
+	async := backupitemaction.NewAsyncV1(&conn{supervisor: h.supervisor(), plugin: "example.io/async"}, "example.io/async")
+	require.NoError(t, os.WriteFile(marker, nil, 0o600))
+	result, err := async.Execute(t.Context(), itemDoing("nothing"), backupJSON)
+	require.NoError(t, err)
+	require.Equal(t, "operation-1", result.OperationID)
+	require.Equal(t, 2, h.journalCount("Start velero/b/ConfigMap/shop/settings"), "with the same key")
 
 	_, err = store.ObjectExists(t.Context(), "b", "exit")
 	require.ErrorAs(t, err, new(*DiedError))
@@ -145,6 +169,24 @@ func TestAPluginThatHangsIsReplaced(t *testing.T) {
 	}
 }
 
+func TestAKindsDeadlineTakesThePlaceOfTheClasses(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
+		c.Deadlines = Deadlines{
+			Stop:  100 * time.Millisecond,
+			Kinds: map[string]time.Duration{"BackupItemAction": time.Second, "ObjectStore": 2 * time.Second},
+		}
+	})
+	_, err := execute(t.Context(), h.behave(t), "hang")
+	require.EqualError(t, err, "BackupItemAction(example.io/behave): plugin example.io/behave ("+h.dir+"/behave) did not answer Execute within 1s")
+	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", nil)
+	require.NoError(t, err)
+	_, err = store.ObjectExists(t.Context(), "b", "hang")
+	require.ErrorContains(t, err, "did not answer ObjectExists within 2s")
+	err = store.PutObject(t.Context(), "b", "hang", strings.NewReader(strings.Repeat("c", 1<<20)))
+	require.ErrorContains(t, err, "did not answer PutObject within 2s", "between the messages of a stream")
+}
+
 func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
@@ -158,7 +200,7 @@ func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
 		hanging <- err
 	}()
 	h.requireInJournal(t, "hanging")
-	other := h.sources[0].supervisor
+	other := h.supervisor()
 	r, err := other.acquire(t.Context(), "example.io/behave", call{name: "Progress"}) // a long call of somebody else
 	require.NoError(t, err)
 	require.ErrorAs(t, <-hanging, new(*OverdueError))

@@ -2,14 +2,12 @@ package pluginhost
 
 import (
 	"context"
-	"path"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
@@ -27,7 +25,7 @@ type Session struct {
 	closed   bool
 	builtIns grpc.ClientConnInterface // in process, logging to log; made when needed
 	attached map[*supervisor]struct{}
-	answers  map[string]proto.Message // of AppliesTo, by method and plugin
+	answers  answers // of AppliesTo
 }
 
 // Session begins the view of an operation that logs to log. From a plugin's first call on until Close, the lines of
@@ -37,7 +35,6 @@ func (h *Host) Session(log hclog.Logger) *Session {
 	return &Session{
 		host: h, log: log,
 		attached: map[*supervisor]struct{}{},
-		answers:  map[string]proto.Message{},
 	}
 }
 
@@ -76,7 +73,7 @@ func (s *Session) connTo(from *source, plugin string) grpc.ClientConnInterface {
 	if from.supervisor != nil {
 		return &conn{supervisor: from.supervisor, plugin: plugin, onCall: func() { s.attach(from.supervisor) }}
 	}
-	return &bounded{inner: s.builtInServices(), plugin: plugin, command: "built-in", deadlines: s.host.deadlines}
+	return s.host.bound(s.builtInServices(), plugin)
 }
 
 // attach makes the lines of a process go to the session's log, once.
@@ -105,7 +102,8 @@ func (s *Session) builtInServices() grpc.ClientConnInterface {
 	return s.builtIns
 }
 
-// sessionConn remembers what AppliesTo answered: an action's selector holds for a whole operation.
+// sessionConn remembers what AppliesTo answered: an action's selector holds for a whole operation, also when its
+// process is another in the end than in the beginning.
 type sessionConn struct {
 	session *Session
 	plugin  string
@@ -114,27 +112,11 @@ type sessionConn struct {
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *sessionConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	if path.Base(method) != "AppliesTo" {
-		return c.inner.Invoke(ctx, method, args, reply, opts...)
+	ask := func() error { return c.inner.Invoke(ctx, method, args, reply, opts...) }
+	if !c.session.host.deadlines.classify(method).constant {
+		return ask()
 	}
-	key := method + " " + c.plugin
-	c.session.mu.Lock()
-	answer, known := c.session.answers[key]
-	c.session.mu.Unlock()
-	if known {
-		return copyMessage(reply, answer)
-	}
-	if err := c.inner.Invoke(ctx, method, args, reply, opts...); err != nil {
-		return err
-	}
-	answer, err := cloned(reply)
-	if err != nil {
-		return err
-	}
-	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
-	c.session.answers[key] = answer
-	return nil
+	return c.session.answers.get(ctx, method, c.plugin, reply, ask)
 }
 
 // NewStream implements grpc.ClientConnInterface.

@@ -100,7 +100,7 @@ func (h *Host) open(ctx context.Context, l *location, chosen offer[objectstore.S
 		if err != nil {
 			return err
 		}
-		store := chosen.Version.Bind(&bounded{inner: services, plugin: name, command: "built-in", deadlines: h.deadlines}, name)
+		store := chosen.Version.Bind(h.bound(services, name), name)
 		if err := store.Init(ctx, config); err != nil {
 			return err
 		}

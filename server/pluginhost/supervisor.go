@@ -40,6 +40,7 @@ type supervisor struct {
 // run is a process with what the supervisor knows of it.
 type run struct {
 	*process
+	known     answers // what holds for as long as it runs
 	since     time.Time
 	users     int // calls that hold it
 	plugin    string

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/cleat-dev/cleat/framework"
+	asyncbackupitemaction "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	backupitemaction "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	objectstore "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	restoreitemaction "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
@@ -28,6 +29,9 @@ func main() {
 		}),
 		restoreitemaction.Register("example.io/behave", func(log hclog.Logger) (restoreitemaction.RestoreItemAction, error) {
 			return restoreAction{busy: new(atomic.Bool)}, nil
+		}),
+		asyncbackupitemaction.Register("example.io/async", func(hclog.Logger) (asyncbackupitemaction.AsyncBackupItemAction, error) {
+			return asyncAction{}, nil
 		}),
 		objectstore.Register("example.io/store", func(log hclog.Logger) (objectstore.ObjectStore, error) {
 			return &store{}, nil
