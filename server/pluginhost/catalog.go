@@ -56,6 +56,9 @@ func (h *Host) listAll(ctx context.Context) []list {
 }
 
 func (h *Host) listOf(ctx context.Context, from *source) ([]versioning.Listed, error) {
+	if from.broken != nil {
+		return nil, from.broken
+	}
 	if from.supervisor == nil {
 		services, err := h.builtInServices(h.log)
 		if err != nil {

@@ -26,7 +26,8 @@ const maxHandshake = 16 << 10
 // process leads a group that ends with it, its stderr survives any content, its end is told with its exit
 // status even when a grandchild still holds the pipes, and what it writes to stdout after the handshake is read.
 type child struct {
-	cmd     *exec.Cmd
+	binary  *binary
+	cmd     *exec.Cmd         // set by prepare
 	onLine  func(line []byte) // stderr, and stdout after the handshake
 	exited  chan struct{}     // closed when it has ended
 	done    chan struct{}     // closed when its output is read as well
@@ -46,12 +47,22 @@ type child struct {
 	fromStdout, fromStderr *io.PipeReader
 }
 
-func newChild(path string, args []string, onLine func([]byte)) *child {
-	c := &child{cmd: exec.Command(path, args...), onLine: onLine, exited: make(chan struct{}), done: make(chan struct{})}
-	c.cmd.SysProcAttr = processAttributes()
+func newChild(b *binary, onLine func([]byte)) *child {
+	c := &child{binary: b, onLine: onLine, exited: make(chan struct{}), done: make(chan struct{})}
 	c.fromStdout, c.toStdout = io.Pipe()
 	c.fromStderr, c.toStderr = io.Pipe()
 	return c
+}
+
+// prepare says how to run the binary. dir is a private directory that is there until the process has ended.
+func (c *child) prepare(dir string, args, env []string) error {
+	cmd, err := c.binary.command(dir, args)
+	if err != nil {
+		return err
+	}
+	cmd.Env, cmd.SysProcAttr = env, processAttributes()
+	c.cmd = cmd
+	return nil
 }
 
 // Start runs the binary and returns as soon as it runs.
@@ -108,7 +119,7 @@ func (c *child) fork() error {
 		return errors.New("stopped before it started")
 	}
 	if err := c.cmd.Start(); err != nil {
-		return err
+		return c.binary.runError(err)
 	}
 	c.leader, c.pid = c.cmd.Process, c.cmd.Process.Pid
 	return nil
@@ -195,7 +206,7 @@ func (c *child) Stdout() io.ReadCloser { return c.fromStdout }
 func (c *child) Stderr() io.ReadCloser { return c.fromStderr }
 
 // Name is the path of the binary.
-func (c *child) Name() string { return c.cmd.Path }
+func (c *child) Name() string { return c.binary.path }
 
 // Diagnose has nothing to add: the exit status and the last lines are in our own errors.
 func (c *child) Diagnose(context.Context) string { return "" }

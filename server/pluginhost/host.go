@@ -68,6 +68,7 @@ type source struct {
 	command    string
 	builtIn    bool
 	launch     launch
+	broken     error       // why the binary cannot be used at all
 	supervisor *supervisor // of the process that all sessions share; nil for built-ins in process
 }
 
@@ -123,7 +124,11 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 }
 
 func (h *Host) binary(path string, args, environment []string, builtIn bool) *source {
-	l := launch{path: path, args: args, env: environment, handshake: framework.Handshake(), deadlines: h.deadlines}
+	b, err := openBinary(path)
+	if err != nil {
+		return &source{command: path, builtIn: builtIn, broken: fmt.Errorf("start plugin %s: %w", path, err)}
+	}
+	l := launch{binary: b, args: args, env: environment, handshake: framework.Handshake(), deadlines: h.deadlines}
 	return &source{command: path, builtIn: builtIn, launch: l, supervisor: newSupervisor(l, h.log, h)}
 }
 
@@ -131,7 +136,14 @@ func (h *Host) binary(path string, args, environment []string, builtIn bool) *so
 func (h *Host) Entries() []Entry { return slices.Clone(h.catalog.entries) }
 
 // Close stops all processes and returns when they are gone. Calls in flight fail.
-func (h *Host) Close() { h.running.close() }
+func (h *Host) Close() {
+	h.running.close()
+	for _, from := range h.sources {
+		if from.launch.binary != nil {
+			_ = from.launch.binary.Close()
+		}
+	}
+}
 
 // canonical completes a plugin's name as Velero does: "aws" is "velero.io/aws".
 func canonical(name string) string {

@@ -40,9 +40,9 @@ func TestABadPluginIsQuarantinedAndTheOthersServe(t *testing.T) {
 			dir := pluginDir(t, "zz/behave")
 			switch name {
 			case "text":
-				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("just text\n"), 0o755))
+				writeExecutable(t, filepath.Join(dir, name), "just text\n")
 			case "script":
-				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/no/such/interpreter\n"), 0o755))
+				writeExecutable(t, filepath.Join(dir, name), "#!/no/such/interpreter\n")
 			default:
 				binary, err := buildMisbehave()
 				require.NoError(t, err)

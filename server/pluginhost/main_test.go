@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,6 +54,15 @@ func pluginDir(t *testing.T, names ...string) string {
 		require.NoError(t, os.Link(binary, filepath.Join(dir, name)))
 	}
 	return dir
+}
+
+// writeExecutable writes a file that can be started at once: no process that is forked meanwhile inherits the
+// descriptor through which it was written.
+func writeExecutable(t *testing.T, path, content string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o755))
 }
 
 // lines is a log that can be read while it is written.

@@ -35,7 +35,7 @@ const (
 
 // launch says what to run and how to talk to it.
 type launch struct {
-	path      string
+	*binary
 	args      []string
 	env       []string
 	handshake plugin.HandshakeConfig
@@ -63,7 +63,7 @@ type process struct {
 func startProcess(ctx context.Context, l launch) (*process, error) {
 	p := &process{path: l.path, limits: l.deadlines}
 	onLine := func(line []byte) { l.onLine(p.tail.add(line)) }
-	p.child = newChild(l.path, l.args, onLine)
+	p.child = newChild(l.binary, onLine)
 	output := &lineWriter{handle: onLine}
 	p.client = plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  l.handshake,
@@ -79,9 +79,8 @@ func startProcess(ctx context.Context, l launch) (*process, error) {
 			grpc.WithIdleTimeout(0), // a connection that is closed is a sign
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		},
-		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (runner.Runner, error) {
-			p.child.cmd.Env = slices.Concat(l.env, cmd.Env)
-			return p.child, nil
+		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
+			return p.child, p.child.prepare(dir, l.args, slices.Concat(l.env, cmd.Env))
 		},
 	})
 

@@ -1,0 +1,52 @@
+package pluginhost
+
+import (
+	"fmt"
+	"os"
+)
+
+// binary is the file of a plugin, opened when it was found. What was opened is what is looked at and what runs, at
+// every start: another file that takes its path, or a link on the way that leads elsewhere by now, is another
+// binary. Where the operating system cannot run an open file (other than Linux) the path is run.
+type binary struct {
+	path string // absolute; argv[0] of its processes, and what is shown
+	file *os.File
+	was  identity
+}
+
+// identity tells one content of one file from every other. It is comparable. A change of mode, name or number of
+// links also makes it another one; who cares finds out by comparing contents.
+type identity struct {
+	device, inode     uint64
+	size              int64
+	modified, changed int64 // in ns since 1970; changed is set by the kernel alone
+}
+
+// openBinary opens the file that path leads to now.
+func openBinary(path string) (*binary, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	b := &binary{path: path, file: file}
+	if b.was, err = b.now(); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// identity is what the file was when it was opened.
+func (b *binary) identity() identity { return b.was }
+
+// now is what the file is by now; it differs from identity when somebody has written into it.
+func (b *binary) now() (identity, error) {
+	info, err := b.file.Stat()
+	if err != nil {
+		return identity{}, fmt.Errorf("look at plugin %s: %w", b.path, err)
+	}
+	return identityOf(info), nil
+}
+
+// Close ends it: processes that run go on, but no other can be started.
+func (b *binary) Close() error { return b.file.Close() }
