@@ -1,6 +1,13 @@
 package versioning
 
-import "google.golang.org/grpc"
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
 
 // Kind is one kind of plugin with all its versions on the wire. H is its hub.
 type Kind[H any] struct {
@@ -19,6 +26,9 @@ type Version[H any] struct {
 	// Bind is the facade: the hub over the plugin that conn reaches and that is listed as name. It makes
 	// no call.
 	Bind func(conn grpc.ClientConnInterface, name string) H
+	// Probe is a unary or streaming method of the version, "/generated.BackupItemAction/AppliesTo", that may be called
+	// with an empty request to see whether the version is served at all. Empty when there is none.
+	Probe string
 	// Deprecated says what to do instead when the version is going to be removed; empty when it is not.
 	Deprecated string
 }
@@ -31,24 +41,25 @@ type Choice[H any] struct {
 	Version Version[H]
 }
 
-// Choose picks from listed what is of this kind: each name once, at the newest version that both sides
-// know. The choices are in the order in which the names come up first. Lines of other kinds, and of versions
-// that are not known here, are passed over.
+// Choose picks from listed what is of this kind, as Negotiate does. The choices are in the order in which the names
+// come up first. Lines of other kinds, and of versions that are not known here, are passed over.
 func (k Kind[H]) Choose(listed []Listed) []Choice[H] {
 	var choices []Choice[H]
 	position := map[string]int{}
-	for index, line := range listed {
-		version, ok := k.Version(line.Kind)
+	for index, outcome := range Negotiate(k.WireKinds(), listed) {
+		name := listed[index].Name
+		version, ok := k.Version(listed[index].Kind)
 		if !ok {
 			continue
 		}
-		choice := Choice[H]{Name: line.Name, Index: index, Version: version}
-		at, seen := position[line.Name]
+		at, seen := position[name]
 		if !seen {
-			position[line.Name] = len(choices)
-			choices = append(choices, choice)
-		} else if version.Number > choices[at].Version.Number {
-			choices[at] = choice
+			at = len(choices)
+			position[name] = at
+			choices = append(choices, Choice[H]{})
+		}
+		if outcome.Used {
+			choices[at] = Choice[H]{Name: name, Index: index, Version: version}
 		}
 	}
 	return choices
@@ -69,6 +80,7 @@ type WireKind struct {
 	Kind       string // whatever the version
 	Wire       string // in a plugin's list
 	Number     int
+	Probe      string // see Version
 	Deprecated string
 }
 
@@ -76,7 +88,7 @@ type WireKind struct {
 func (k Kind[H]) WireKinds() []WireKind {
 	wireKinds := make([]WireKind, 0, len(k.Versions))
 	for _, v := range k.Versions {
-		wireKinds = append(wireKinds, WireKind{Kind: k.Name, Wire: v.Wire, Number: v.Number, Deprecated: v.Deprecated})
+		wireKinds = append(wireKinds, WireKind{Kind: k.Name, Wire: v.Wire, Number: v.Number, Probe: v.Probe, Deprecated: v.Deprecated})
 	}
 	return wireKinds
 }
@@ -89,4 +101,14 @@ func Lookup(known []WireKind, wire string) (WireKind, bool) {
 		}
 	}
 	return WireKind{}, false
+}
+
+// Served asks the process that conn reaches whether it serves the version at all; a list can say more than is true.
+// Any answer counts as yes, a failure too, but not that the method is unknown.
+func (w WireKind) Served(ctx context.Context, conn grpc.ClientConnInterface) bool {
+	if w.Probe == "" {
+		return true
+	}
+	err := conn.Invoke(ctx, w.Probe, &emptypb.Empty{}, &emptypb.Empty{})
+	return status.Code(err) != codes.Unimplemented
 }

@@ -1,157 +1,201 @@
 package pluginhost
 
 import (
-	"context"
+	"cmp"
 	"fmt"
-	"runtime"
-	"sync"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// Entry is a plugin as it is shown: one name of one kind of one binary, or a file that has none.
-type Entry struct {
-	// Name is "domain/name"; empty for a file that could not be asked.
-	Name string
-	// Kind is the kind's name on the wire, version included: "BackupItemActionV2".
-	Kind string
-	// Version of the kind; 0 when the server does not know the kind.
-	Version int
-	// Command is the path of the binary.
-	Command string
-	// BuiltIn tells that the plugin is part of the server.
-	BuiltIn bool
-	// Quarantined is the reason why the entry is not used; empty when nothing is wrong with it.
-	Quarantined string
-	// Note says what else is worth knowing, e.g. that the server does not know the kind; usually empty.
-	Note string
-}
-
-// Usable tells whether the server can call the plugin.
-func (e Entry) Usable() bool { return e.Quarantined == "" && e.Version > 0 }
-
-// list is what a source answered when it was asked for its plugins.
-type list struct {
-	plugins []versioning.Listed
-	err     error
-}
-
-// listAll asks all sources at once, a few at a time; one that hangs does not hold up the others.
-func (h *Host) listAll(ctx context.Context) []list {
-	lists := make([]list, len(h.sources))
-	places := make(chan struct{}, 2+2*runtime.GOMAXPROCS(0))
-	var asked sync.WaitGroup
-	for i, from := range h.sources {
-		places <- struct{}{}
-		asked.Go(func() {
-			defer func() { <-places }()
-			lists[i].plugins, lists[i].err = h.listOf(ctx, from)
-		})
-	}
-	asked.Wait()
-	return lists
-}
-
-func (h *Host) listOf(ctx context.Context, from *source) ([]versioning.Listed, error) {
-	if from.broken != nil {
-		return nil, from.broken
-	}
-	if from.supervisor == nil {
-		services, err := h.builtInServices(h.log)
-		if err != nil {
-			return nil, err
-		}
-		return versioning.List(ctx, services)
-	}
-	if err := from.supervisor.ready(ctx, ""); err != nil {
-		return nil, err
-	}
-	return versioning.List(ctx, &conn{supervisor: from.supervisor})
-}
-
-// builtInServices makes the built-ins callable in process; they log to log.
-func (h *Host) builtInServices(log hclog.Logger) (*inProcess, error) {
-	services := newInProcess()
-	if err := framework.RegisterAll(services, log, h.builtIns...); err != nil {
-		return nil, err
-	}
-	return services, nil
-}
-
-// catalog is what all sources offer, in order. It does not change once New has filled it.
+// catalog is what sources offer, in the order in which it runs. It does not change.
 type catalog struct {
-	known   []versioning.WireKind
-	entries []Entry
-	usable  []versioning.Listed // the usable entries
-	sources []*source           // of usable, index by index
-	taken   map[versioning.Listed]string
+	known []versioning.WireKind
+	rows  []row
 }
 
-// add takes the list of a source. Of two binaries that offer the same name of the same kind the first keeps it.
-func (c *catalog) add(from *source, l list) {
-	if c.taken == nil {
-		c.taken = map[versioning.Listed]string{}
+// row is an entry with where it comes from.
+type row struct {
+	Entry
+	kind   string // whatever the version
+	source *source
+}
+
+// newCatalog puts together what the sources, which have been asked, offer. Of two that offer the same name of the same
+// kind at the same version the first keeps it.
+func newCatalog(known []versioning.WireKind, o order, sources []*source) *catalog {
+	c := &catalog{known: known}
+	taken := map[versioning.Listed]string{}
+	for _, from := range sources {
+		c.add(from, taken)
 	}
-	if l.err != nil {
-		c.entries = append(c.entries, Entry{Command: from.command, BuiltIn: from.builtIn, Quarantined: l.err.Error()})
+	places := c.negotiate()
+	order := make([]int, len(c.rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return c.compare(o, places, a, b) })
+	sorted := make([]row, len(c.rows))
+	for to, from := range order {
+		sorted[to] = c.rows[from]
+	}
+	c.rows = sorted
+	return c
+}
+
+// add takes what one source offers.
+func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
+	common := Entry{
+		Command: from.command, BuiltIn: from.builtIn,
+		PluginVersion: from.offer.PluginVersion, FrameworkVersion: from.offer.FrameworkVersion,
+	}
+	switch {
+	case from.err != nil:
+		common.Quarantined = from.err.Error()
+		c.rows = append(c.rows, row{Entry: common, source: from})
+		return
+	case len(from.offer.Plugins) == 0:
+		common.Note = "it lists no plugins"
+		c.rows = append(c.rows, row{Entry: common, source: from})
 		return
 	}
-	if len(l.plugins) == 0 {
-		c.entries = append(c.entries, Entry{Command: from.command, BuiltIn: from.builtIn, Note: "it lists no plugins"})
-	}
-	for _, listed := range l.plugins {
-		entry := Entry{Name: listed.Name, Kind: listed.Kind, Command: from.command, BuiltIn: from.builtIn}
-		known, ok := versioning.Lookup(c.known, listed.Kind)
-		first, duplicate := c.taken[listed]
-		switch err := framework.ValidateName(listed.Name); {
+	for _, offered := range from.offer.Plugins {
+		r := row{Entry: common, source: from}
+		r.Name, r.Kind, r.ConfigSchema = offered.Name, offered.Kind, offered.ConfigSchema
+		r.kind, _ = framework.SplitWireKind(offered.Kind)
+		first, duplicate := taken[offered.Listed]
+		switch err := framework.ValidateName(offered.Name); {
 		case err != nil:
-			entry.Quarantined = err.Error()
+			r.Quarantined = err.Error()
+		case slices.Contains(from.unserved, offered.Kind):
+			r.Quarantined = fmt.Sprintf("%s is announced but not served", offered.Kind)
 		case duplicate:
-			entry.Quarantined = fmt.Sprintf("%s %s is offered twice: by %s, which is used, and by %s", listed.Kind, listed.Name, first, from.command)
-		case !ok:
-			entry.Note = fmt.Sprintf("this server does not know the kind %q", listed.Kind)
-		case known.Deprecated != "":
-			entry.Note = known.Deprecated
+			r.Quarantined = fmt.Sprintf("%s %s is offered twice: by %s, which is used, and by %s", offered.Kind, offered.Name, first, from.command)
+		default:
+			taken[offered.Listed] = from.command
 		}
-		if ok && entry.Quarantined == "" {
-			entry.Version = known.Number
-			c.taken[listed] = from.command
-			c.usable = append(c.usable, listed)
-			c.sources = append(c.sources, from)
-		}
-		c.entries = append(c.entries, entry)
+		c.rows = append(c.rows, r)
 	}
 }
 
-// log tells the operator what was found.
-func (c *catalog) log(log hclog.Logger) {
-	for _, e := range c.entries {
-		log := log.With("cmd", e.Command, "kind", e.Kind, "plugin", e.Name)
-		switch {
-		case e.Quarantined != "":
-			log.Error("plugin is quarantined", "reason", e.Quarantined)
-		case e.Note != "":
-			log.Warn("plugin found", "note", e.Note)
-		default:
-			log.Info("plugin found", "version", e.Version)
+// negotiate decides which rows are used. It gives each row's place in the order of registration: that of a name is
+// where the name came up first, whatever the version.
+func (c *catalog) negotiate() []int {
+	var listed []versioning.Listed
+	var at []int
+	places := make([]int, len(c.rows))
+	first := map[versioning.Listed]int{}
+	left := map[versioning.Listed][]string{} // what is not used because something is wrong with it
+	for i, r := range c.rows {
+		places[i] = i
+		name := versioning.Listed{Kind: r.kind, Name: r.Name}
+		if r.Quarantined != "" {
+			left[name] = append(left[name], r.Kind)
+			continue
 		}
+		if r.Name == "" {
+			continue
+		}
+		if _, seen := first[name]; !seen {
+			first[name] = i
+		}
+		places[i] = first[name]
+		listed = append(listed, versioning.Listed{Kind: r.Kind, Name: r.Name})
+		at = append(at, i)
+	}
+	for i, outcome := range versioning.Negotiate(c.known, listed) {
+		r := &c.rows[at[i]]
+		r.Version, r.Used, r.Choice = outcome.Version.Number, outcome.Used, outcome.Choice
+		if !r.Used {
+			continue
+		}
+		notes := []string{}
+		if outcome.Version.Deprecated != "" {
+			notes = append(notes, outcome.Version.Deprecated)
+		}
+		for _, wire := range left[versioning.Listed{Kind: r.kind, Name: r.Name}] {
+			if wire != r.Kind {
+				notes = append(notes, wire+" of the same name is quarantined")
+			}
+		}
+		r.Note = strings.Join(notes, "; ")
+	}
+	return places
+}
+
+// compare orders two rows: the kinds that run after the others last and those by name, and in that as configured, then
+// as registered.
+func (c *catalog) compare(o order, places []int, a, b int) int {
+	x, y := c.rows[a], c.rows[b]
+	xLate, yLate := runsLate(x.kind), runsLate(y.kind)
+	switch {
+	case xLate != yLate && xLate:
+		return 1
+	case xLate != yLate:
+		return -1
+	}
+	byOrder := cmp.Compare(o.of(x.Name), o.of(y.Name))
+	if byOrder == 0 && xLate {
+		byOrder = strings.Compare(x.Name, y.Name)
+	}
+	return cmp.Or(byOrder, cmp.Compare(places[a], places[b]))
+}
+
+// runsLate tells the kinds whose actions run after all others of the same item, in name order (requirement document 4).
+func runsLate(kind string) bool {
+	return kind == kinds.AsyncBackupItemAction().Name || kind == kinds.AsyncRestoreItemAction().Name
+}
+
+// entries are the rows as they are shown.
+func (c *catalog) entries() []Entry {
+	entries := make([]Entry, 0, len(c.rows))
+	for _, r := range c.rows {
+		r.Process = r.source.process()
+		entries = append(entries, r.Entry)
+	}
+	return entries
+}
+
+// logTo tells the operator what was found.
+func (r row) logTo(log hclog.Logger) {
+	log = log.With("cmd", r.Command, "kind", r.Kind, "plugin", r.Name)
+	if r.PluginVersion != "" {
+		log = log.With("pluginVersion", r.PluginVersion)
+	}
+	switch {
+	case r.Quarantined != "":
+		log.Error("plugin is quarantined", "reason", r.Quarantined)
+	case r.Version == 0:
+		log.Warn("plugin is left out", "reason", strings.TrimPrefix(r.Choice+r.Note, " "))
+	case !r.Used:
+		log.Info("plugin found", "version", r.Version, "used", false, "choice", r.Choice)
+	default:
+		log.Info("plugin found", "version", r.Version, "used", true, "choice", r.Choice)
 	}
 }
 
 // offer is a name of a kind, bound to where it comes from.
 type offer[H any] struct {
-	versioning.Choice[H]
-	source *source
+	name    string
+	version versioning.Version[H]
+	source  *source
 }
 
-// offers are the names of a kind, each once and at its newest version, in the order of registration.
+// offers are the names of a kind, each once and at the version that negotiation picked, in the order in which they run.
 func offers[H any](c *catalog, kind versioning.Kind[H]) []offer[H] {
 	var all []offer[H]
-	for _, choice := range kind.Choose(c.usable) {
-		all = append(all, offer[H]{Choice: choice, source: c.sources[choice.Index]})
+	for _, r := range c.rows {
+		if !r.Used {
+			continue
+		}
+		if version, ok := kind.Version(r.Kind); ok {
+			all = append(all, offer[H]{name: r.Name, version: version, source: r.source})
+		}
 	}
 	return all
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +25,9 @@ type Config struct {
 	Args []string
 	// BuiltIns are the plugins that are part of the server; they come first in every order.
 	BuiltIns []framework.Registration
+	// Order names plugins in the order in which they run, whatever their kinds. "*" stands for all that it does not name;
+	// without it they come last. These run as they are found: built-ins, then binaries in the order of the directory.
+	Order []string
 	// Kinds are the versions of kinds that the server knows; nil is kinds.All().
 	Kinds []versioning.WireKind
 	// Isolate runs the built-ins in a process of their own: Self, "run-plugins", Args.
@@ -55,8 +57,11 @@ type Host struct {
 	running   *registry
 
 	builtIns []framework.Registration
+	services *inProcess // the built-ins, logging to log
+	kinds    []versioning.WireKind
+	order    order
 	sources  []*source
-	catalog  catalog
+	catalog  *catalog
 	known    answers // of built-ins in process
 
 	mu        sync.Mutex
@@ -68,9 +73,16 @@ type source struct {
 	command    string
 	builtIn    bool
 	launch     launch
-	broken     error       // why the binary cannot be used at all
 	supervisor *supervisor // of the process that all sessions share; nil for built-ins in process
+
+	// What it answered when it was asked, before anybody else saw it.
+	offer    versioning.Description
+	unserved []string // kinds as on the wire that it names but does not serve
+	err      error    // why it offers nothing; set from the start when the binary cannot be run at all
 }
+
+// process tells of the process that sessions share, if it runs.
+func (s *source) process() Process { return Process{} }
 
 // New finds the plugins in cfg.Dir, starts each binary once and asks what it offers. A binary that cannot be used
 // is quarantined: Entries has the reason, the others work. An error means that the built-ins are wrong in
@@ -87,53 +99,68 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		idle:      orDefault(cfg.IdleAfter, 5*time.Minute),
 		running:   newRegistry(ctx),
 		builtIns:  cfg.BuiltIns,
-		catalog:   catalog{known: cfg.Kinds},
+		kinds:     cfg.Kinds,
 		locations: map[string]*location{},
 	}
-	if h.catalog.known == nil {
-		h.catalog.known = kinds.All()
+	var err error
+	if h.order, err = newOrder(cfg.Order); err != nil {
+		return nil, err
+	}
+	if h.kinds == nil {
+		h.kinds = kinds.All()
 	}
 	if h.clock == nil {
 		h.clock = clock.RealClock{}
 	}
 	environment := pluginEnvironment(os.Environ(), cfg.Environment)
+	var sources []*source
 	if len(cfg.BuiltIns) > 0 {
-		if err := framework.RegisterAll(newInProcess(), h.log, h.builtIns...); err != nil {
+		if h.services, err = h.builtInServices(h.log); err != nil {
 			return nil, fmt.Errorf("built-in plugins: %w", err)
 		}
 		if cfg.Isolate {
 			args := append([]string{"run-plugins"}, cfg.Args...)
-			h.sources = append(h.sources, h.binary(cfg.Self, args, environment, true))
+			sources = append(sources, h.binary(cfg.Self, args, environment, true))
 		} else {
-			h.sources = append(h.sources, &source{command: cfg.Self, builtIn: true})
+			sources = append(sources, &source{command: cfg.Self, builtIn: true})
 		}
 	}
 	for _, path := range findBinaries(cfg.Dir, h.log) {
-		h.sources = append(h.sources, h.binary(path, cfg.Args, environment, false))
+		sources = append(sources, h.binary(path, cfg.Args, environment, false))
 	}
-	lists := h.listAll(ctx)
+	h.askAll(ctx, sources)
 	if ctx.Err() != nil {
 		h.Close()
 		return nil, fmt.Errorf("find plugins: %w", context.Cause(ctx))
 	}
-	for i, from := range h.sources {
-		h.catalog.add(from, lists[i])
+	h.sources = sources
+	h.catalog = newCatalog(h.kinds, h.order, sources)
+	for _, r := range h.catalog.rows {
+		r.logTo(h.log)
 	}
-	h.catalog.log(h.log)
 	return h, nil
+}
+
+// builtInServices makes the built-ins callable in process; they log to log.
+func (h *Host) builtInServices(log hclog.Logger) (*inProcess, error) {
+	services := newInProcess()
+	if err := framework.RegisterAll(services, log, h.builtIns...); err != nil {
+		return nil, err
+	}
+	return services, nil
 }
 
 func (h *Host) binary(path string, args, environment []string, builtIn bool) *source {
 	b, err := openBinary(path)
 	if err != nil {
-		return &source{command: path, builtIn: builtIn, broken: fmt.Errorf("start plugin %s: %w", path, err)}
+		return &source{command: path, builtIn: builtIn, err: fmt.Errorf("start plugin %s: %w", path, err)}
 	}
 	l := launch{binary: b, args: args, env: environment, handshake: framework.Handshake(), deadlines: h.deadlines}
 	return &source{command: path, builtIn: builtIn, launch: l, supervisor: newSupervisor(l, h.log, h)}
 }
 
 // Entries are all plugins found, in the order in which they run, and the files that could not be used.
-func (h *Host) Entries() []Entry { return slices.Clone(h.catalog.entries) }
+func (h *Host) Entries() []Entry { return h.catalog.entries() }
 
 // Close stops all processes and returns when they are gone. Calls in flight fail.
 func (h *Host) Close() {

@@ -11,15 +11,19 @@ import (
 
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/deleteitemaction"
+	"github.com/cleat-dev/cleat/versioning/itemblockaction"
 	"github.com/cleat-dev/cleat/versioning/kinds"
+	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
 // Session is the view that one running operation has of the plugins. The processes are shared with other sessions;
 // the session decides which log their lines go to, and remembers what AppliesTo answered.
 type Session struct {
-	host *Host
-	log  hclog.Logger
+	host    *Host
+	log     hclog.Logger
+	catalog *catalog
 
 	mu       sync.Mutex
 	closed   bool
@@ -33,28 +37,53 @@ type Session struct {
 // process writes for another session at that time goes to both, because a process does not say for whom it writes.
 func (h *Host) Session(log hclog.Logger) *Session {
 	return &Session{
-		host: h, log: log,
+		host: h, log: log, catalog: h.catalog,
 		attached: map[*supervisor]struct{}{},
 	}
 }
 
-// BackupItemActions are the actions for backups in the order in which they run: built-ins first, then binaries in
-// the order of the directory, in each as it lists them.
+// BackupItemActions are the actions for backups in the order in which they run: as Config.Order says, and otherwise
+// built-ins first, then binaries in the order of the directory, in each as it lists them. The asynchronous ones come
+// after all others, in the order of their names.
 func (s *Session) BackupItemActions() []backupitemaction.Action {
-	return bindAll(s, kinds.BackupItemAction())
+	return append(bindAll(s, kinds.BackupItemAction()), bindAll(s, kinds.AsyncBackupItemAction())...)
 }
 
 // RestoreItemActions are the actions for restores, in the order of BackupItemActions.
 func (s *Session) RestoreItemActions() []restoreitemaction.Action {
-	return bindAll(s, kinds.RestoreItemAction())
+	return append(bindAll(s, kinds.RestoreItemAction()), bindAll(s, kinds.AsyncRestoreItemAction())...)
+}
+
+// DeleteItemActions are the actions for the items of backups that are deleted, in the order of BackupItemActions.
+func (s *Session) DeleteItemActions() []deleteitemaction.Action {
+	return bindAll(s, kinds.DeleteItemAction())
+}
+
+// ItemBlockActions say which items are backed up together; they come in the order of BackupItemActions.
+func (s *Session) ItemBlockActions() []itemblockaction.Action {
+	return bindAll(s, kinds.ItemBlockAction())
+}
+
+// ManifestWriter is the writer of that name. The error is that of Host.Find.
+func (s *Session) ManifestWriter(name string) (manifestwriter.Writer, error) {
+	kind := kinds.ManifestWriter()
+	o, err := findOffer(s.catalog, kind, kind.Name, name)
+	if err != nil {
+		return nil, err
+	}
+	return bind(s, o), nil
 }
 
 func bindAll[H any](s *Session, kind versioning.Kind[H]) []H {
 	var bound []H
-	for _, o := range offers(&s.host.catalog, kind) {
-		bound = append(bound, o.Version.Bind(&sessionConn{session: s, plugin: o.Name, inner: s.connTo(o.source, o.Name)}, o.Name))
+	for _, o := range offers(s.catalog, kind) {
+		bound = append(bound, bind(s, o))
 	}
 	return bound
+}
+
+func bind[H any](s *Session, o offer[H]) H {
+	return o.version.Bind(&sessionConn{session: s, plugin: o.name, inner: s.connTo(o.source, o.name)}, o.name)
 }
 
 // Close ends the session's part in the plugins' logs, after the lines that they have written so far. Calls

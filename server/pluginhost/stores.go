@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 
 	"google.golang.org/grpc"
 
@@ -32,7 +31,7 @@ type location struct {
 // The error of an unknown provider lists the known ones; that of Init is the plugin's own.
 func (h *Host) ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error) {
 	provider = canonical(provider)
-	chosen, err := h.objectStorePlugin(provider)
+	chosen, err := findOffer(h.catalog, kinds.ObjectStore(), "object store provider", provider)
 	if err != nil {
 		return nil, err
 	}
@@ -94,13 +93,13 @@ func (l *location) release() {
 // open makes the store of a location. The caller holds busy.
 func (h *Host) open(ctx context.Context, l *location, chosen offer[objectstore.Store]) error {
 	config := maps.Clone(l.config)
-	name := chosen.Name
+	name := chosen.name
 	if chosen.source.supervisor == nil {
 		services, err := h.builtInServices(h.log)
 		if err != nil {
 			return err
 		}
-		store := chosen.Version.Bind(h.bound(services, name), name)
+		store := chosen.version.Bind(h.bound(services, name), name)
 		if err := store.Init(ctx, config); err != nil {
 			return err
 		}
@@ -110,33 +109,12 @@ func (h *Host) open(ctx context.Context, l *location, chosen offer[objectstore.S
 	supervised := newSupervisor(chosen.source.launch, h.log.With("plugin", name), h)
 	supervised.serves = name
 	supervised.onStart = func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		return chosen.Version.Bind(conn, name).Init(ctx, config)
+		return chosen.version.Bind(conn, name).Init(ctx, config)
 	}
 	supervised.pin()
 	l.supervisor = supervised
-	l.store = initialised{chosen.Version.Bind(&conn{supervisor: supervised, plugin: name}, name)}
+	l.store = initialised{chosen.version.Bind(&conn{supervisor: supervised, plugin: name}, name)}
 	return nil
-}
-
-// objectStorePlugin finds the plugin of a provider.
-func (h *Host) objectStorePlugin(provider string) (offer[objectstore.Store], error) {
-	var known []string
-	for _, o := range offers(&h.catalog, kinds.ObjectStore()) {
-		if o.Name == provider {
-			return o, nil
-		}
-		known = append(known, o.Name)
-	}
-	message := fmt.Sprintf("unknown object store provider %q; known are: %s", provider, strings.Join(known, ", "))
-	if len(known) == 0 {
-		message = fmt.Sprintf("unknown object store provider %q; no object store plugin was found", provider)
-	}
-	for _, e := range h.catalog.entries {
-		if e.Quarantined != "" && (e.Name == provider || e.Name == "") {
-			message += fmt.Sprintf("; quarantined: %s (%s)", e.Command, e.Quarantined)
-		}
-	}
-	return offer[objectstore.Store]{}, errors.New(message)
 }
 
 // initialised is a store whose Init the host has called.

@@ -20,8 +20,11 @@ func BackupItemAction() versioning.Kind[backupitemaction.Action] {
 	return versioning.Kind[backupitemaction.Action]{
 		Name: "BackupItemAction",
 		Versions: []versioning.Version[backupitemaction.Action]{
-			{Wire: "BackupItemAction", Number: 1, Bind: backupitemaction.NewV1},
-			{Wire: "BackupItemActionV2", Number: 2, Bind: backupitemaction.NewV2},
+			{
+				Wire: "BackupItemAction", Number: 1, Probe: "/generated.BackupItemAction/AppliesTo",
+				Bind: backupitemaction.NewV1,
+			},
+			{Wire: "BackupItemActionV2", Number: 2, Probe: "/v2.BackupItemAction/AppliesTo", Bind: backupitemaction.NewV2},
 		},
 	}
 }
@@ -31,7 +34,10 @@ func AsyncBackupItemAction() versioning.Kind[backupitemaction.Action] {
 	return versioning.Kind[backupitemaction.Action]{
 		Name: "AsyncBackupItemAction",
 		Versions: []versioning.Version[backupitemaction.Action]{
-			{Wire: "AsyncBackupItemAction", Number: 1, Bind: backupitemaction.NewAsyncV1},
+			{
+				Wire: "AsyncBackupItemAction", Number: 1, Probe: "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/AppliesTo",
+				Bind: backupitemaction.NewAsyncV1,
+			},
 		},
 	}
 }
@@ -41,8 +47,14 @@ func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	return versioning.Kind[restoreitemaction.Action]{
 		Name: "RestoreItemAction",
 		Versions: []versioning.Version[restoreitemaction.Action]{
-			{Wire: "RestoreItemAction", Number: 1, Bind: restoreitemaction.NewV1},
-			{Wire: "RestoreItemActionV2", Number: 2, Bind: restoreitemaction.NewV2},
+			{
+				Wire: "RestoreItemAction", Number: 1, Probe: "/generated.RestoreItemAction/AppliesTo",
+				Bind: restoreitemaction.NewV1,
+			},
+			{
+				Wire: "RestoreItemActionV2", Number: 2, Probe: "/v2.RestoreItemAction/AppliesTo",
+				Bind: restoreitemaction.NewV2,
+			},
 		},
 	}
 }
@@ -52,7 +64,10 @@ func AsyncRestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	return versioning.Kind[restoreitemaction.Action]{
 		Name: "AsyncRestoreItemAction",
 		Versions: []versioning.Version[restoreitemaction.Action]{
-			{Wire: "AsyncRestoreItemAction", Number: 1, Bind: restoreitemaction.NewAsyncV1},
+			{
+				Wire: "AsyncRestoreItemAction", Number: 1, Probe: "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/AppliesTo",
+				Bind: restoreitemaction.NewAsyncV1,
+			},
 		},
 	}
 }
@@ -62,7 +77,10 @@ func DeleteItemAction() versioning.Kind[deleteitemaction.Action] {
 	return versioning.Kind[deleteitemaction.Action]{
 		Name: "DeleteItemAction",
 		Versions: []versioning.Version[deleteitemaction.Action]{
-			{Wire: "DeleteItemAction", Number: 1, Bind: deleteitemaction.NewV1},
+			{
+				Wire: "DeleteItemAction", Number: 1, Probe: "/generated.DeleteItemAction/AppliesTo",
+				Bind: deleteitemaction.NewV1,
+			},
 		},
 	}
 }
@@ -72,7 +90,7 @@ func ItemBlockAction() versioning.Kind[itemblockaction.Action] {
 	return versioning.Kind[itemblockaction.Action]{
 		Name: "ItemBlockAction",
 		Versions: []versioning.Version[itemblockaction.Action]{
-			{Wire: "ItemBlockAction", Number: 1, Bind: itemblockaction.NewV1},
+			{Wire: "ItemBlockAction", Number: 1, Probe: "/v1.ItemBlockAction/AppliesTo", Bind: itemblockaction.NewV1},
 		},
 	}
 }
@@ -82,7 +100,7 @@ func ObjectStore() versioning.Kind[objectstore.Store] {
 	return versioning.Kind[objectstore.Store]{
 		Name: "ObjectStore",
 		Versions: []versioning.Version[objectstore.Store]{
-			{Wire: "ObjectStore", Number: 1, Bind: objectstore.NewV1},
+			{Wire: "ObjectStore", Number: 1, Probe: "/generated.ObjectStore/ObjectExists", Bind: objectstore.NewV1},
 		},
 	}
 }
@@ -92,7 +110,10 @@ func VolumeSnapshotter() versioning.Kind[volumesnapshotter.Snapshotter] {
 	return versioning.Kind[volumesnapshotter.Snapshotter]{
 		Name: "VolumeSnapshotter",
 		Versions: []versioning.Version[volumesnapshotter.Snapshotter]{
-			{Wire: "VolumeSnapshotter", Number: 1, Bind: volumesnapshotter.NewV1},
+			{
+				Wire: "VolumeSnapshotter", Number: 1, Probe: "/generated.VolumeSnapshotter/GetVolumeInfo",
+				Bind: volumesnapshotter.NewV1,
+			},
 		},
 	}
 }
@@ -102,7 +123,10 @@ func QueueAdmission() versioning.Kind[queueadmission.Policy] {
 	return versioning.Kind[queueadmission.Policy]{
 		Name: "QueueAdmission",
 		Versions: []versioning.Version[queueadmission.Policy]{
-			{Wire: "QueueAdmission", Number: 1, Bind: queueadmission.NewV1},
+			{
+				Wire: "QueueAdmission", Number: 1, Probe: "/cleat.queueadmission.v1.QueueAdmissionService/Decide",
+				Bind: queueadmission.NewV1,
+			},
 		},
 	}
 }
@@ -112,7 +136,10 @@ func LoadSoothing() versioning.Kind[loadsoothing.Policy] {
 	return versioning.Kind[loadsoothing.Policy]{
 		Name: "LoadSoothing",
 		Versions: []versioning.Version[loadsoothing.Policy]{
-			{Wire: "LoadSoothing", Number: 1, Bind: loadsoothing.NewV1},
+			{
+				Wire: "LoadSoothing", Number: 1, Probe: "/cleat.loadsoothing.v1.LoadSoothingService/Admit",
+				Bind: loadsoothing.NewV1,
+			},
 		},
 	}
 }
@@ -122,7 +149,10 @@ func ManifestWriter() versioning.Kind[manifestwriter.Writer] {
 	return versioning.Kind[manifestwriter.Writer]{
 		Name: "ManifestWriter",
 		Versions: []versioning.Version[manifestwriter.Writer]{
-			{Wire: "ManifestWriter", Number: 1, Bind: manifestwriter.NewV1},
+			{
+				Wire: "ManifestWriter", Number: 1, Probe: "/cleat.manifestwriter.v1.ManifestWriterService/Write",
+				Bind: manifestwriter.NewV1,
+			},
 		},
 	}
 }

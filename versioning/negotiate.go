@@ -1,0 +1,89 @@
+package versioning
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cleat-dev/cleat/framework"
+)
+
+// Outcome is what negotiation has made of one line of a list.
+type Outcome struct {
+	// Version is the version of the kind that the line offers; zero when it is not known here.
+	Version WireKind
+	// Used tells that the name is used at this version.
+	Used bool
+	// Choice says why it is used or not, in words for people.
+	Choice string
+}
+
+// Negotiate picks, for each name of each kind, the newest version that both sides know: listed is what plugins
+// offer, known what the server does. A name is used once, and of two equal lines the first. There is an outcome for each
+// line.
+func Negotiate(known []WireKind, listed []Listed) []Outcome {
+	outcomes := make([]Outcome, len(listed))
+	newest := map[Listed]int{} // by name and kind whatever the version: the line that is used
+	for i, line := range listed {
+		version, ok := Lookup(known, line.Kind)
+		if !ok {
+			outcomes[i].Choice = unknown(known, line.Kind)
+			continue
+		}
+		outcomes[i].Version = version
+		name := Listed{Kind: version.Kind, Name: line.Name}
+		if best, seen := newest[name]; !seen || version.Number > outcomes[best].Version.Number {
+			newest[name] = i
+		}
+	}
+	for i, line := range listed {
+		o := &outcomes[i]
+		if o.Version == (WireKind{}) {
+			continue
+		}
+		best := newest[Listed{Kind: o.Version.Kind, Name: line.Name}]
+		switch {
+		case best == i:
+			o.Used, o.Choice = true, "newest version that both know"
+		case outcomes[best].Version.Number == o.Version.Number:
+			o.Choice = "the same name and version come earlier"
+		default:
+			o.Choice = fmt.Sprintf("version %d of the same name is used", outcomes[best].Version.Number)
+		}
+	}
+	return outcomes
+}
+
+// unknown says what the server knows instead of wire.
+func unknown(known []WireKind, wire string) string {
+	kind, number := framework.SplitWireKind(wire)
+	var numbers []int
+	for _, version := range known {
+		if version.Kind == kind {
+			numbers = append(numbers, version.Number)
+		}
+	}
+	if len(numbers) == 0 {
+		return fmt.Sprintf("this server does not know the kind %q", kind)
+	}
+	slices.Sort(numbers)
+	not := "not"
+	if number < numbers[0] {
+		not = "no longer"
+	}
+	return fmt.Sprintf("this server knows %s of %s, %s %d", versions(numbers), kind, not, number)
+}
+
+// versions is "version 1", "versions 1 and 2" or "versions 1, 2 and 3".
+func versions(numbers []int) string {
+	words := make([]string, 0, len(numbers))
+	for _, number := range numbers {
+		words = append(words, strconv.Itoa(number))
+	}
+	last := len(words) - 1
+	if last == 0 {
+		return "version " + words[0]
+	}
+	return "versions " + strings.Join(words[:last], ", ") + " and " + words[last]
+}
