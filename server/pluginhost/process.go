@@ -46,6 +46,7 @@ type launch struct {
 // process is one run of a plugin binary, with its connection.
 type process struct {
 	child   *child
+	config  *plugin.ClientConfig // client's
 	client  *plugin.Client
 	conn    *grpc.ClientConn
 	address net.Addr // from the handshake
@@ -65,11 +66,12 @@ func startProcess(ctx context.Context, l launch) (*process, error) {
 	onLine := func(line []byte) { l.onLine(p.tail.add(line)) }
 	p.child = newChild(l.binary, onLine)
 	output := &lineWriter{handle: onLine}
-	p.client = plugin.NewClient(&plugin.ClientConfig{
+	p.config = &plugin.ClientConfig{
 		HandshakeConfig:  l.handshake,
 		Plugins:          plugin.PluginSet{}, // kinds are bound to the raw connection
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Logger:           hclog.NewNullLogger(),
+		AutoMTLS:         true,
 		SkipHostEnv:      true,
 		StartTimeout:     max(l.deadlines.Start, time.Hour), // ours is in startContext
 		SyncStdout:       output,
@@ -82,7 +84,8 @@ func startProcess(ctx context.Context, l launch) (*process, error) {
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
 			return p.child, p.child.prepare(dir, l.args, slices.Concat(l.env, cmd.Env))
 		},
-	})
+	}
+	p.client = plugin.NewClient(p.config)
 
 	ctx, cancel := p.limits.startContext(ctx)
 	defer cancel()
@@ -119,6 +122,9 @@ func (p *process) connect() error {
 		return err
 	}
 	p.address = address
+	if !p.encrypted() {
+		p.config.TLSConfig = nil
+	}
 	protocol, err := p.client.Client()
 	if err != nil {
 		return err
@@ -129,6 +135,13 @@ func (p *process) connect() error {
 	}
 	p.conn = client.Conn
 	return nil
+}
+
+// encrypted tells whether host and plugin have shown each other certificates, so that nobody else can take part. Every
+// plugin is offered that. One that takes the offer, as go-plugin does since 2019, has its certificate in the handshake
+// line; with another the connection is plain.
+func (p *process) encrypted() bool {
+	return p.config.TLSConfig != nil && p.config.TLSConfig.RootCAs != nil
 }
 
 // dial opens the transport of the connection.
