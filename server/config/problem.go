@@ -1,0 +1,61 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Problem is one thing that is wrong in a file.
+type Problem struct {
+	File    string
+	Line    int    // 0 when it is about the file as a whole
+	Key     string // path, "backups.manifestWriters[0].plugin"; empty when it is about the file as a whole
+	Message string
+}
+
+// Error is "file:line: key: what is wrong".
+func (p *Problem) Error() string {
+	text := p.File
+	if p.Line > 0 {
+		text += fmt.Sprintf(":%d", p.Line)
+	}
+	if p.Key != "" {
+		text += ": " + p.Key
+	}
+	return text + ": " + p.Message
+}
+
+// place is where in a file something stands.
+type place struct {
+	file string
+	line int
+	key  string
+}
+
+// problems gathers what is wrong.
+type problems []*Problem
+
+func (p *problems) add(at place, format string, args ...any) {
+	*p = append(*p, &Problem{File: at.file, Line: at.line, Key: at.key, Message: fmt.Sprintf(format, args...)})
+}
+
+// err is all of them in the order of the lines; nil when there are none.
+func (p problems) err() error {
+	slices.SortStableFunc(p, func(a, b *Problem) int { return cmp.Compare(a.Line, b.Line) })
+	errs := make([]error, 0, len(p))
+	for _, problem := range p {
+		errs = append(errs, problem)
+	}
+	return errors.Join(errs...)
+}
+
+// texts are all of them as they read, in the order in which they were found.
+func (p problems) texts() []string {
+	var texts []string
+	for _, problem := range p {
+		texts = append(texts, problem.Error())
+	}
+	return texts
+}
