@@ -9,10 +9,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// newLogger writes the log lines of a plugin process: one JSON object each, with @message, @level,
+// NewLogger is the logger that Serve makes for a plugin process: it writes lines of one JSON object each, with @message, @level,
 // logSource (file:line) and @logSourceSetBy, as go-plugin and Velero's host understand them. There is no
 // time in them, the host sets it.
-func newLogger(output io.Writer, level hclog.Level) hclog.Logger {
+func NewLogger(output io.Writer, level hclog.Level) hclog.Logger {
 	return sourceLogger{hclog.New(&hclog.LoggerOptions{
 		Output:      output,
 		Level:       level,

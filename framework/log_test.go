@@ -30,7 +30,7 @@ func TestALogLineIsOneJSONObjectAsGoPluginReadsIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var output bytes.Buffer
-			test.write(newLogger(&output, hclog.Info))
+			test.write(NewLogger(&output, hclog.Info))
 			if test.want == nil {
 				require.Empty(t, output.String())
 				return

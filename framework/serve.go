@@ -29,7 +29,7 @@ func Serve(regs ...Registration) {
 
 // serveConfig prepares all that can go wrong before the handshake.
 func serveConfig(args []string, stderr io.Writer, regs []Registration) (*plugin.ServeConfig, error) {
-	log := newLogger(stderr, ParseFlags(args).LogLevel)
+	log := NewLogger(stderr, ParseFlags(args).LogLevel)
 	c, err := newCatalog(log, regs)
 	if err != nil {
 		return nil, err

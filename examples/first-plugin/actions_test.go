@@ -1,25 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	"github.com/cleat-dev/cleat/framework/plugintest"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
 type fields = map[string]any
-
-func nightly() *velerov1.Backup {
-	return &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "nightly"}}
-}
 
 func object(kind string, annotations any) *unstructured.Unstructured {
 	metadata := fields{"namespace": "shop", "name": "web"}
@@ -31,15 +24,19 @@ func object(kind string, annotations any) *unstructured.Unstructured {
 	}}
 }
 
-func newActions(t *testing.T) (biav1.BackupItemAction, riav1.RestoreItemAction, *bytes.Buffer) {
+// run runs both actions in the test's own process, behind the real wire.
+func run(t *testing.T) (biav1.BackupItemAction, riav1.RestoreItemAction, *plugintest.Plugin) {
 	t.Helper()
-	var lines bytes.Buffer
-	log := hclog.New(&hclog.LoggerOptions{Output: &lines})
-	m, err := newMark(log)
-	require.NoError(t, err)
-	u, err := newUnmark(log)
-	require.NoError(t, err)
-	return m, u, &lines
+	plugin := plugintest.Run(t, biav1.Register("example.io/mark", newMark), riav1.Register("example.io/unmark", newUnmark))
+	return plugin.BackupItemActionV1("example.io/mark"), plugin.RestoreItemActionV1("example.io/unmark"), plugin
+}
+
+func backedUp(item *unstructured.Unstructured) *biav1.ExecuteInput {
+	return &biav1.ExecuteInput{Item: item, Backup: plugintest.Backup("nightly")}
+}
+
+func restored(item *unstructured.Unstructured) *riav1.ExecuteInput {
+	return &riav1.ExecuteInput{Item: item, ItemFromBackup: item, Restore: plugintest.Restore("back", "nightly")}
 }
 
 func TestMarkWritesTheBackupsNameAndLogsTheItem(t *testing.T) {
@@ -64,25 +61,27 @@ func TestMarkWritesTheBackupsNameAndLogsTheItem(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m, _, lines := newActions(t)
+			m, _, plugin := run(t)
 			var annotations any
 			if test.before != nil {
 				annotations = test.before
 			}
-			output, err := m.Execute(t.Context(), &biav1.ExecuteInput{Item: object(test.kind, annotations), Backup: nightly()})
+			output, err := m.Execute(t.Context(), backedUp(object(test.kind, annotations)))
 			require.NoError(t, err)
 			require.Equal(t, object(test.kind, test.after).Object, output.UpdatedItem.Object)
 			require.Equal(t, test.additional, output.AdditionalItems)
-			require.Contains(t, lines.String(), "marked for backup: kind="+test.kind+" namespace=shop name=web")
+			line := plugin.AwaitLog("marked for backup")
+			require.Equal(t, test.kind, line.Fields["kind"])
+			require.Equal(t, "shop", line.Fields["namespace"])
+			require.Equal(t, "web", line.Fields["name"])
 		})
 	}
 }
 
 func TestUnmarkRemovesOnlyTheMark(t *testing.T) {
 	t.Parallel()
-	_, u, _ := newActions(t)
-	input := &riav1.ExecuteInput{Item: object("ConfigMap", fields{"team": "core", markedBy: "nightly"})}
-	output, err := u.Execute(t.Context(), input)
+	_, u, _ := run(t)
+	output, err := u.Execute(t.Context(), restored(object("ConfigMap", fields{"team": "core", markedBy: "nightly"})))
 	require.NoError(t, err)
 	require.Equal(t, object("ConfigMap", fields{"team": "core"}).Object, output.UpdatedItem.Object)
 	require.Empty(t, output.AdditionalItems)
@@ -90,35 +89,35 @@ func TestUnmarkRemovesOnlyTheMark(t *testing.T) {
 
 func TestUnmarkLeavesWhatHasNoMark(t *testing.T) {
 	t.Parallel()
-	_, u, _ := newActions(t)
+	_, u, _ := run(t)
 	for _, annotations := range []any{nil, fields{"team": "core"}} {
-		output, err := u.Execute(t.Context(), &riav1.ExecuteInput{Item: object("ConfigMap", annotations)})
+		output, err := u.Execute(t.Context(), restored(object("ConfigMap", annotations)))
 		require.NoError(t, err)
-		require.Nil(t, output)
+		require.Equal(t, object("ConfigMap", annotations), output.UpdatedItem)
 	}
 }
 
 func TestARoundTripLeavesNoTrace(t *testing.T) {
 	t.Parallel()
-	m, u, _ := newActions(t)
+	m, u, _ := run(t)
 	for _, annotations := range []any{nil, fields{"team": "core"}} {
-		backedUp, err := m.Execute(t.Context(), &biav1.ExecuteInput{Item: object("ConfigMap", annotations), Backup: nightly()})
+		marked, err := m.Execute(t.Context(), backedUp(object("ConfigMap", annotations)))
 		require.NoError(t, err)
-		restored, err := u.Execute(t.Context(), &riav1.ExecuteInput{Item: backedUp.UpdatedItem})
+		output, err := u.Execute(t.Context(), restored(marked.UpdatedItem))
 		require.NoError(t, err)
-		require.Equal(t, object("ConfigMap", annotations).Object, restored.UpdatedItem.Object)
+		require.Equal(t, object("ConfigMap", annotations), output.UpdatedItem)
 	}
 }
 
 func TestForeignShapesAreErrorsThatNameTheField(t *testing.T) {
 	t.Parallel()
-	m, u, _ := newActions(t)
+	m, u, _ := run(t)
 	for name, annotations := range map[string]any{
 		"a list": []any{"x"}, "a number as value": fields{"x": int64(1)}, "null as value": fields{"x": nil},
 	} {
-		_, err := m.Execute(t.Context(), &biav1.ExecuteInput{Item: object("ConfigMap", annotations), Backup: nightly()})
+		_, err := m.Execute(t.Context(), backedUp(object("ConfigMap", annotations)))
 		require.ErrorContains(t, err, ".metadata.annotations", name)
-		_, err = u.Execute(t.Context(), &riav1.ExecuteInput{Item: object("ConfigMap", annotations)})
+		_, err = u.Execute(t.Context(), restored(object("ConfigMap", annotations)))
 		require.ErrorContains(t, err, ".metadata.annotations", name)
 	}
 }

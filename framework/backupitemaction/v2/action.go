@@ -2,6 +2,7 @@ package v2
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,6 +63,17 @@ type ExecuteOutput struct {
 	// then. They need an OperationID. Resource and Name must be set.
 	PostOperationItems []framework.ResourceIdentifier
 }
+
+// ExecuteOnly is embedded by an action that starts no operations: it has the methods that are never called then.
+type ExecuteOnly struct{}
+
+// Progress implements BackupItemAction.
+func (ExecuteOnly) Progress(_ context.Context, operationID string, _ *velerov1.Backup) (framework.OperationProgress, error) {
+	return framework.OperationProgress{}, fmt.Errorf("the action starts no operations, so there is none with the id %q", operationID)
+}
+
+// Cancel implements BackupItemAction.
+func (ExecuteOnly) Cancel(context.Context, string, *velerov1.Backup) error { return nil }
 
 // NewExecuteOutput is the answer that stores item.
 func NewExecuteOutput(item *unstructured.Unstructured) *ExecuteOutput {

@@ -2,6 +2,7 @@ package v2
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -73,6 +74,23 @@ type ExecuteOutput struct {
 	// AdditionalItemsReadyTimeout is how long it is held back at most; zero is the server's own timeout (10
 	// minutes when it is not configured). It must not be negative.
 	AdditionalItemsReadyTimeout time.Duration
+}
+
+// ExecuteOnly is embedded by an action that starts no operations and waits for nothing: it has the methods that are never
+// called then.
+type ExecuteOnly struct{}
+
+// Progress implements RestoreItemAction.
+func (ExecuteOnly) Progress(_ context.Context, operationID string, _ *velerov1.Restore) (framework.OperationProgress, error) {
+	return framework.OperationProgress{}, fmt.Errorf("the action starts no operations, so there is none with the id %q", operationID)
+}
+
+// Cancel implements RestoreItemAction.
+func (ExecuteOnly) Cancel(context.Context, string, *velerov1.Restore) error { return nil }
+
+// AreAdditionalItemsReady implements RestoreItemAction.
+func (ExecuteOnly) AreAdditionalItemsReady(context.Context, []framework.ResourceIdentifier, *velerov1.Restore) (bool, error) {
+	return true, nil
 }
 
 // NewExecuteOutput is the answer that creates item.

@@ -1,0 +1,39 @@
+package plugintest
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/framework"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
+)
+
+// BackupItemActionV1 is the action that is registered as name.
+func (p *Plugin) BackupItemActionV1(name string) biav1.BackupItemAction {
+	p.t.Helper()
+	return backupItemActionV1{p.target(biav1.Kind().Wire, name), backupitemactionv1.NewBackupItemActionClient(p.conn)}
+}
+
+type backupItemActionV1 struct {
+	target
+	client backupitemactionv1.BackupItemActionClient
+}
+
+func (a backupItemActionV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &backupitemactionv1.BackupItemActionAppliesToRequest{Plugin: a.name})
+	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+}
+
+func (a backupItemActionV1) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+	answer, err := a.client.Execute(ctx, &backupitemactionv1.ExecuteRequest{
+		Plugin: a.name, Item: encodeItem(input.Item), Backup: encode(input.Backup),
+	})
+	if err != nil {
+		return nil, a.wrap(err)
+	}
+	item, err := decodeItem(answer.GetItem())
+	if err != nil {
+		return nil, a.wrap(err)
+	}
+	return &biav1.ExecuteOutput{UpdatedItem: item, AdditionalItems: receivedItems(answer.GetAdditionalItems())}, nil
+}

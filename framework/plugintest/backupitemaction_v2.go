@@ -1,0 +1,59 @@
+package plugintest
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
+)
+
+// BackupItemActionV2 is the action that is registered as name.
+func (p *Plugin) BackupItemActionV2(name string) biav2.BackupItemAction {
+	p.t.Helper()
+	return backupItemActionV2{p.target(biav2.Kind().Wire, name), backupitemactionv2.NewBackupItemActionClient(p.conn)}
+}
+
+type backupItemActionV2 struct {
+	target
+	client backupitemactionv2.BackupItemActionClient
+}
+
+func (a backupItemActionV2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: a.name})
+	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+}
+
+func (a backupItemActionV2) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+	answer, err := a.client.Execute(ctx, &backupitemactionv2.ExecuteRequest{
+		Plugin: a.name, Item: encodeItem(input.Item), Backup: encode(input.Backup),
+	})
+	if err != nil {
+		return nil, a.wrap(err)
+	}
+	item, err := decodeItem(answer.GetItem())
+	if err != nil {
+		return nil, a.wrap(err)
+	}
+	return &biav2.ExecuteOutput{
+		UpdatedItem:        item,
+		AdditionalItems:    receivedItems(answer.GetAdditionalItems()),
+		OperationID:        answer.GetOperationID(),
+		PostOperationItems: receivedItems(answer.GetPostOperationItems()),
+	}, nil
+}
+
+func (a backupItemActionV2) Progress(ctx context.Context, operationID string, backup *velerov1.Backup) (framework.OperationProgress, error) {
+	answer, err := a.client.Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{
+		Plugin: a.name, OperationID: operationID, Backup: encode(backup),
+	})
+	return receivedProgress(answer.GetProgress()), a.wrap(err)
+}
+
+func (a backupItemActionV2) Cancel(ctx context.Context, operationID string, backup *velerov1.Backup) error {
+	_, err := a.client.Cancel(ctx, &backupitemactionv2.BackupItemActionCancelRequest{
+		Plugin: a.name, OperationID: operationID, Backup: encode(backup),
+	})
+	return a.wrap(err)
+}

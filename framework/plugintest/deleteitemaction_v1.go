@@ -1,0 +1,32 @@
+package plugintest
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/framework"
+	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
+	deleteitemactionv1 "github.com/cleat-dev/cleat/proto/velero/deleteitemaction/v1"
+)
+
+// DeleteItemActionV1 is the action that is registered as name.
+func (p *Plugin) DeleteItemActionV1(name string) diav1.DeleteItemAction {
+	p.t.Helper()
+	return deleteItemActionV1{p.target(diav1.Kind().Wire, name), deleteitemactionv1.NewDeleteItemActionClient(p.conn)}
+}
+
+type deleteItemActionV1 struct {
+	target
+	client deleteitemactionv1.DeleteItemActionClient
+}
+
+func (a deleteItemActionV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: a.name})
+	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+}
+
+func (a deleteItemActionV1) Execute(ctx context.Context, input *diav1.ExecuteInput) error {
+	_, err := a.client.Execute(ctx, &deleteitemactionv1.DeleteItemActionExecuteRequest{
+		Plugin: a.name, Item: encodeItem(input.Item), Backup: encode(input.Backup),
+	})
+	return a.wrap(err)
+}

@@ -1,0 +1,76 @@
+package plugintest
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+// Error is a call that ended with an error, as a host has it. errors.Is finds context.Canceled and
+// context.DeadlineExceeded in it when the call ended by them. Written with %+v it has the frames too.
+type Error struct {
+	Kind    string // whatever the version: "BackupItemAction"
+	Plugin  string // "example.io/stamp"
+	Message string // what the plugin said
+	// Code is codes.Unknown for an error that is no gRPC status, codes.Aborted for a panic, and
+	// codes.Unavailable for a plugin that has ended.
+	Code codes.Code
+	// Frames is where the error was made, innermost first; empty unless framework.Errorf or framework.WithStack made
+	// it, or a panic.
+	Frames []Frame
+}
+
+// Frame is a place in the plugin's source.
+type Frame struct {
+	File     string
+	Line     int
+	Function string
+}
+
+// Error is what users read: "Kind(plugin): what happened".
+func (e *Error) Error() string { return fmt.Sprintf("%s(%s): %s", e.Kind, e.Plugin, e.Message) }
+
+// Format implements fmt.Formatter.
+func (e *Error) Format(state fmt.State, verb rune) {
+	if verb == 'q' {
+		fmt.Fprintf(state, "%q", e.Error())
+		return
+	}
+	_, _ = io.WriteString(state, e.Error())
+	if verb == 'v' && state.Flag('+') {
+		for _, frame := range e.Frames {
+			fmt.Fprintf(state, "\n%s\n\t%s:%d", frame.Function, frame.File, frame.Line)
+		}
+	}
+}
+
+// Is implements errors.Is for the errors of contexts.
+func (e *Error) Is(target error) bool {
+	return target == context.Canceled && e.Code == codes.Canceled || //nolint:errorlint // this is what errors.Is calls
+		target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded //nolint:errorlint // as above
+}
+
+// wrap makes the *Error of what a call returned; nil stays nil.
+func (t target) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	answered := status.Convert(err)
+	wrapped := &Error{Kind: t.kind, Plugin: t.name, Message: answered.Message(), Code: answered.Code()}
+	for _, detail := range answered.Details() {
+		stack, ok := detail.(*shared.Stack)
+		if !ok {
+			continue
+		}
+		for _, frame := range stack.GetFrames() {
+			wrapped.Frames = append(wrapped.Frames, Frame{File: frame.GetFile(), Line: int(frame.GetLine()), Function: frame.GetFunction()})
+		}
+		break
+	}
+	return wrapped
+}

@@ -1,0 +1,32 @@
+package plugintest
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/framework"
+	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
+	itemblockactionv1 "github.com/cleat-dev/cleat/proto/velero/itemblockaction/v1"
+)
+
+// ItemBlockActionV1 is the action that is registered as name.
+func (p *Plugin) ItemBlockActionV1(name string) ibav1.ItemBlockAction {
+	p.t.Helper()
+	return itemBlockActionV1{p.target(ibav1.Kind().Wire, name), itemblockactionv1.NewItemBlockActionClient(p.conn)}
+}
+
+type itemBlockActionV1 struct {
+	target
+	client itemblockactionv1.ItemBlockActionClient
+}
+
+func (a itemBlockActionV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: a.name})
+	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+}
+
+func (a itemBlockActionV1) GetRelatedItems(ctx context.Context, input *ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {
+	answer, err := a.client.GetRelatedItems(ctx, &itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{
+		Plugin: a.name, Item: encodeItem(input.Item), Backup: encode(input.Backup),
+	})
+	return receivedItems(answer.GetRelatedItems()), a.wrap(err)
+}

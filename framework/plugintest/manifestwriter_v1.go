@@ -1,0 +1,163 @@
+package plugintest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
+	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
+)
+
+// ManifestWriterV1 is the writer that is registered as name.
+func (p *Plugin) ManifestWriterV1(name string) mwv1.ManifestWriter {
+	p.t.Helper()
+	return manifestWriterV1{p.target(mwv1.Kind().Wire, name), manifestwriterv1.NewManifestWriterServiceClient(p.conn)}
+}
+
+// Items are items for a ManifestWriter.
+func Items(items ...*mwv1.Item) iter.Seq2[*mwv1.Item, error] {
+	return func(yield func(*mwv1.Item, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Artifacts are what a ManifestWriter has written, by name. It is an mwv1.Output; make one with Artifacts{}.
+type Artifacts map[string]*bytes.Buffer
+
+// Create implements mwv1.Output.
+func (a Artifacts) Create(name string) (io.Writer, error) {
+	if a[name] != nil {
+		return nil, fmt.Errorf("artifact %s is there twice", name)
+	}
+	a[name] = &bytes.Buffer{}
+	return a[name], nil
+}
+
+type manifestWriterV1 struct {
+	target
+	client manifestwriterv1.ManifestWriterServiceClient
+}
+
+// Write sends the items and then writes the artifacts that came to output. An error of the items cancels the call, as a host
+// does that gives a backup up.
+func (w manifestWriterV1) Write(ctx context.Context, input *mwv1.Input, output mwv1.Output) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := w.client.Write(ctx)
+	if err != nil {
+		return w.wrap(err)
+	}
+	received := make(chan answered, 1)
+	go func() { received <- receiveArtifacts(stream) }()
+	sendErr := w.send(stream, input)
+	if sendErr != nil && sendErr != io.EOF {
+		cancel()
+		<-received
+		return sendErr
+	}
+	answer := <-received
+	if answer.err != nil {
+		return w.wrap(answer.err)
+	}
+	if sendErr == io.EOF {
+		return w.wrap(fmt.Errorf("the plugin said that it is done before it had all items"))
+	}
+	for _, artifact := range answer.artifacts {
+		writer, err := output.Create(artifact.name)
+		if err != nil {
+			return err
+		}
+		if _, err := writer.Write(slices.Concat(artifact.pieces...)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type manifestStream = grpc.BidiStreamingClient[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]
+
+// send sends the backup and its items. The error is io.EOF when the plugin has ended the call, which says why.
+func (w manifestWriterV1) send(stream manifestStream, input *mwv1.Input) error {
+	if err := stream.Send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{Begin: &manifestwriterv1.Begin{
+		Plugin: w.name, Config: input.Config, Backup: encode(input.Backup),
+	}}}); err != nil {
+		return err
+	}
+	if input.Items != nil {
+		for item, err := range input.Items {
+			if err != nil {
+				return err
+			}
+			if err := stream.Send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Item{Item: sentItem(item)}}); err != nil {
+				return err
+			}
+		}
+	}
+	return stream.CloseSend()
+}
+
+func sentItem(item *mwv1.Item) *manifestwriterv1.Item {
+	sent := &manifestwriterv1.Item{
+		Group:       item.Group,
+		Version:     item.Version,
+		Resource:    item.Resource,
+		Kind:        item.Kind,
+		Namespace:   item.Namespace,
+		Name:        item.Name,
+		Uid:         item.UID,
+		Labels:      item.Labels,
+		Annotations: item.Annotations,
+		Related:     wire.Identifiers(item.Related),
+	}
+	for _, owner := range item.Owners {
+		sent.Owners = append(sent.Owners, &manifestwriterv1.Owner{
+			ApiVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, Uid: owner.UID, Controller: owner.Controller,
+		})
+	}
+	return sent
+}
+
+// answered is all that a writer has answered, and how it ended.
+type answered struct {
+	artifacts []artifact
+	err       error
+}
+
+type artifact struct {
+	name   string
+	pieces [][]byte
+}
+
+func receiveArtifacts(stream manifestStream) (all answered) {
+	for {
+		message, err := stream.Recv()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			all.err = err
+			return all
+		}
+		if begun := message.GetArtifact(); begun != nil {
+			all.artifacts = append(all.artifacts, artifact{name: begun.GetName()})
+			continue
+		}
+		if len(all.artifacts) == 0 {
+			all.err = fmt.Errorf("there is content before the first artifact")
+			return all
+		}
+		last := &all.artifacts[len(all.artifacts)-1]
+		last.pieces = append(last.pieces, message.GetContent())
+	}
+}

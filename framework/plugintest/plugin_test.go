@@ -1,0 +1,197 @@
+package plugintest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	"github.com/cleat-dev/cleat/framework"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	"github.com/cleat-dev/cleat/framework/plugintest"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+)
+
+const secret = `{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: tls}}`
+
+// action is a BackupItemAction by its Execute.
+type action struct {
+	biav2.ExecuteOnly
+	log     hclog.Logger
+	execute func(ctx context.Context, log hclog.Logger, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error)
+}
+
+func (a action) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"secrets"}, LabelSelector: "a=b"}, nil
+}
+
+func (a action) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+	return a.execute(ctx, a.log, input)
+}
+
+func register(name string, execute func(context.Context, hclog.Logger, *biav2.ExecuteInput) (*biav2.ExecuteOutput, error)) framework.Registration {
+	return biav2.Register(name, func(log hclog.Logger) (biav2.BackupItemAction, error) {
+		return action{log: log, execute: execute}, nil
+	})
+}
+
+func stamp(_ context.Context, log hclog.Logger, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+	log.Info("stamped", "name", input.Item.GetName())
+	input.Item.SetAnnotations(map[string]string{"example.io/stamp": input.Backup.Name})
+	return biav2.NewExecuteOutput(input.Item), nil
+}
+
+func fail(context.Context, hclog.Logger, *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+	return nil, fmt.Errorf("stamp: %w", framework.Errorf("no ink"))
+}
+
+func input(t *testing.T) *biav2.ExecuteInput {
+	t.Helper()
+	return &biav2.ExecuteInput{Item: plugintest.Object(t, secret), Backup: plugintest.Backup("nightly")}
+}
+
+func TestAnActionIsCalledThroughItsOwnInterface(t *testing.T) {
+	t.Parallel()
+	plugin := plugintest.Run(t, register("example.io/stamp", stamp))
+	stamp := plugin.BackupItemActionV2("example.io/stamp")
+
+	selector, err := stamp.AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"secrets"}, LabelSelector: "a=b"}, selector)
+
+	sent := input(t)
+	output, err := stamp.Execute(t.Context(), sent)
+	require.NoError(t, err)
+	require.Equal(t, "nightly", output.UpdatedItem.GetAnnotations()["example.io/stamp"])
+	require.Empty(t, sent.Item.GetAnnotations(), "the action has its own copy")
+
+	_, err = stamp.Progress(t.Context(), "x", sent.Backup)
+	require.EqualError(t, err, `BackupItemAction(example.io/stamp): the action starts no operations, so there is none with the id "x"`)
+	require.NoError(t, stamp.Cancel(t.Context(), "x", sent.Backup))
+}
+
+func TestAnErrorComesAsAHostHasIt(t *testing.T) {
+	t.Parallel()
+	plugin := plugintest.Run(t,
+		register("example.io/fail", fail),
+		register("example.io/panic", func(context.Context, hclog.Logger, *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+			panic("out of luck")
+		}),
+		register("example.io/wait", func(ctx context.Context, _ hclog.Logger, _ *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}),
+	)
+	_, err := plugin.BackupItemActionV2("example.io/fail").Execute(t.Context(), input(t))
+	require.EqualError(t, err, "BackupItemAction(example.io/fail): stamp: no ink")
+	var failed *plugintest.Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, codes.Unknown, failed.Code)
+	require.Contains(t, failed.Frames[0].Function, "plugintest_test.fail")
+	require.Regexp(t, `(?s)^BackupItemAction\(example.io/fail\): stamp: no ink\n.*plugintest_test\.fail\n\t.*plugin_test\.go:\d+`, fmt.Sprintf("%+v", err))
+	require.Equal(t, err.Error(), fmt.Sprintf("%s", err))
+	require.Equal(t, `"`+err.Error()+`"`, fmt.Sprintf("%q", err))
+
+	_, err = plugin.BackupItemActionV2("example.io/panic").Execute(t.Context(), input(t))
+	require.ErrorContains(t, err, "plugin panicked: out of luck")
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, codes.Aborted, failed.Code)
+	require.Equal(t, hclog.Error, plugin.AwaitLog("plugin panicked").Level)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = plugin.BackupItemActionV2("example.io/wait").Execute(ctx, input(t))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
+
+	_, err = plugin.BackupItemActionV2("example.io/fail").Execute(t.Context(), &biav2.ExecuteInput{})
+	require.ErrorContains(t, err, "decode item of the request")
+
+	plugin.Kill()
+	plugin.Kill()
+	_, err = plugin.BackupItemActionV2("example.io/fail").Execute(t.Context(), input(t))
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, codes.Unavailable, failed.Code)
+}
+
+func TestLogLinesAreKept(t *testing.T) {
+	t.Parallel()
+	plugin := plugintest.Run(t, register("example.io/stamp", stamp))
+	_, err := plugin.BackupItemActionV2("example.io/stamp").Execute(t.Context(), input(t))
+	require.NoError(t, err)
+	lines := plugin.Logs()
+	require.Len(t, lines, 1)
+	require.Equal(t, hclog.Info, lines[0].Level)
+	require.Equal(t, "stamped", lines[0].Message)
+	require.Equal(t, "tls", lines[0].Fields["name"])
+	require.Equal(t, "example.io/stamp", lines[0].Fields["plugin"])
+	require.Regexp(t, `^plugintest/plugin_test\.go:\d+$`, lines[0].Fields["logSource"])
+	require.Equal(t, lines[0], plugin.AwaitLog("stamped"))
+}
+
+func TestAPluginSaysWhatItHas(t *testing.T) {
+	t.Parallel()
+	const schema = `{"type":"object"}`
+	plugin := plugintest.Run(t,
+		register("example.io/stamp", stamp),
+		qav1.Register("example.io/turns", func(hclog.Logger) (qav1.QueueAdmission, error) { return nil, errors.New("never made") },
+			framework.WithConfigSchema(schema)))
+	require.Equal(t, []plugintest.Registered{
+		{Kind: "BackupItemAction", Version: 2, Name: "example.io/stamp"},
+		{Kind: "QueueAdmission", Version: 1, Name: "example.io/turns", ConfigSchema: schema},
+	}, plugin.Registered())
+}
+
+// mistake is a test that ends by Fatal, as it says.
+type mistake struct {
+	testing.TB
+	said string
+}
+
+func (m *mistake) Helper() {}
+func (m *mistake) Fatalf(format string, args ...any) {
+	m.said = fmt.Sprintf(format, args...)
+	panic(m)
+}
+
+func (m *mistake) Fatal(args ...any) {
+	m.said = fmt.Sprint(args...)
+	panic(m)
+}
+
+func TestAMistakeOfTheTestEndsItWithItsReason(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		run  func(t testing.TB)
+		want string
+	}{
+		"a bad name": {
+			func(t testing.TB) { plugintest.Run(t, register("stamp", stamp)) }, `plugin name "stamp" must be "domain/name"`,
+		},
+		"an unknown name": {
+			func(t testing.TB) { plugintest.Run(t, register("example.io/stamp", stamp)).BackupItemActionV2("example.io/stmp") },
+			"the plugin has no BackupItemAction v2 example.io/stmp; it has: BackupItemAction v2 example.io/stamp",
+		},
+		"another version": {
+			func(t testing.TB) { plugintest.Run(t, register("example.io/stamp", stamp)).BackupItemActionV1("example.io/stamp") },
+			"the plugin has no BackupItemAction v1 example.io/stamp",
+		},
+		"no YAML":         {func(t testing.TB) { plugintest.Object(t, "{") }, "object is no YAML"},
+		"no kind":         {func(t testing.TB) { plugintest.Object(t, "{apiVersion: v1}") }, "object is none of Kubernetes"},
+		"no name":         {func(t testing.TB) { plugintest.Object(t, "{apiVersion: v1, kind: Pod}") }, "object needs apiVersion and metadata.name"},
+		"no such program": {func(t testing.TB) { plugintest.Start(t, "/nowhere") }, "start the plugin /nowhere"},
+		"no such package": {func(t testing.TB) { plugintest.Build(t, "./nowhere") }, "go build ./nowhere"},
+		"no plugin":       {func(t testing.TB) { plugintest.Start(t, "/bin/sh", "-c", "echo what is this >&2") }, "what is this"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &mistake{TB: t}
+			require.PanicsWithValue(t, m, func() { test.run(m) })
+			require.Contains(t, m.said, test.want)
+		})
+	}
+}

@@ -1,0 +1,293 @@
+package plugintest_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	"github.com/cleat-dev/cleat/framework"
+	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
+	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
+	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
+	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
+	"github.com/cleat-dev/cleat/framework/plugintest"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
+)
+
+// programs is a folder with the framework's plugins for tests, built when the first test asks for one.
+var programs struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func program(t *testing.T, name string) string {
+	t.Helper()
+	programs.once.Do(func() {
+		if programs.dir, programs.err = os.MkdirTemp("", "plugintest-test-"); programs.err != nil {
+			return
+		}
+		output, err := exec.Command("go", "build", "-o", programs.dir, "../testdata/kinds", "../testdata/plugin").CombinedOutput()
+		if err != nil {
+			programs.err = fmt.Errorf("%w: %s", err, output)
+		}
+	})
+	require.NoError(t, programs.err)
+	return filepath.Join(programs.dir, name)
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if programs.dir != "" {
+		_ = os.RemoveAll(programs.dir)
+	}
+	os.Exit(code)
+}
+
+func TestAProcessLogsPrintsAndDies(t *testing.T) {
+	t.Parallel()
+	plugin := plugintest.Start(t, program(t, "plugin"), "--log-level=debug")
+	pod := &biav1.ExecuteInput{Item: plugintest.Object(t, secret), Backup: plugintest.Backup("nightly")}
+	_, err := plugin.BackupItemActionV1("example.io/log").Execute(t.Context(), pod)
+	require.NoError(t, err)
+	line := plugin.AwaitLog("an info line")
+	require.Equal(t, hclog.Info, line.Level)
+	require.EqualValues(t, 3, line.Fields["count"])
+	for _, line := range plugin.Logs() {
+		require.NotEqual(t, "a trace", line.Message, "--log-level=debug has no traces")
+	}
+
+	_, err = plugin.BackupItemActionV1("example.io/print").Execute(t.Context(), pod)
+	require.NoError(t, err)
+	require.Equal(t, hclog.NoLevel, plugin.AwaitLog("1|2|unix|/nowhere|grpc|").Level)
+
+	_, err = plugin.BackupItemActionV1("example.io/panic").Execute(t.Context(), pod)
+	var failed *plugintest.Error
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, codes.Aborted, failed.Code)
+	require.Equal(t, "main.nilDereference", failed.Frames[0].Function)
+
+	plugin.Kill()
+	_, err = plugin.BackupItemActionV1("example.io/log").Execute(t.Context(), pod)
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, codes.Unavailable, failed.Code)
+}
+
+func TestBuildBuildsThePackageOfTheTest(t *testing.T) {
+	t.Parallel()
+	plugin := plugintest.Start(t, plugintest.Build(t, "../testdata/hello"))
+	require.NotEmpty(t, plugin.Registered())
+}
+
+func TestEveryKindIsReachedOverTheWire(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	plugin, kinds := plugintest.Start(t, program(t, "plugin")), plugintest.Start(t, program(t, "kinds"))
+	nightly, monday := plugintest.Backup("nightly"), plugintest.Restore("monday", "nightly")
+	item := plugintest.Object(t, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: in-1, name: data}}`)
+	began := time.Unix(1_700_000_000, 5).UTC()
+	progress := func(description string) framework.OperationProgress {
+		return framework.OperationProgress{
+			NCompleted: 3, NTotal: 7, Units: "bytes", Description: description, Started: began, Updated: began.Add(time.Second),
+		}
+	}
+
+	t.Run("BackupItemAction v1", func(t *testing.T) {
+		action := plugin.BackupItemActionV1("example.io/stamp")
+		selector, err := action.AppliesTo(ctx)
+		require.NoError(t, err)
+		require.Equal(t, framework.ResourceSelector{
+			IncludedNamespaces: []string{"in-*"}, ExcludedNamespaces: []string{"in-2"},
+			IncludedResources: []string{"pods", "deployments.apps"}, ExcludedResources: []string{"secrets"},
+			LabelSelector: "app=db",
+		}, selector)
+		output, err := action.Execute(ctx, &biav1.ExecuteInput{Item: item, Backup: nightly})
+		require.NoError(t, err)
+		require.Equal(t, "nightly", output.UpdatedItem.GetAnnotations()["example.io/stamp"])
+		require.Equal(t, []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "in-1", Name: "web"}}, output.AdditionalItems)
+	})
+	t.Run("BackupItemAction v2", func(t *testing.T) {
+		action := kinds.BackupItemActionV2("example.io/mover")
+		output, err := action.Execute(ctx, &biav2.ExecuteInput{Item: item, Backup: nightly})
+		require.NoError(t, err)
+		settings := []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: "in-1", Name: "nightly"}}
+		require.Equal(t, &biav2.ExecuteOutput{
+			UpdatedItem: item, AdditionalItems: settings, OperationID: "move-data", PostOperationItems: settings,
+		}, output)
+		done, err := action.Progress(ctx, "move-data", nightly)
+		require.NoError(t, err)
+		require.Equal(t, progress("move-data of nightly"), done)
+		require.NoError(t, action.Cancel(ctx, "move-data", nightly))
+		require.ErrorContains(t, action.Cancel(ctx, "", nightly), "no operation is named")
+	})
+	t.Run("AsyncBackupItemAction v1", func(t *testing.T) {
+		action := kinds.AsyncBackupItemActionV1("example.io/copier")
+		selector, err := action.AppliesTo(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []string{"persistentvolumeclaims"}, selector.IncludedResources)
+		output, err := action.Start(ctx, &abiav1.StartInput{Item: item, Backup: nightly, Key: "k"})
+		require.NoError(t, err)
+		require.Equal(t, abiav1.Started("k").WithItem(item), output)
+		done, err := action.Progress(ctx, "k", nightly)
+		require.NoError(t, err)
+		require.Equal(t, progress("k of nightly"), done)
+		stopping, err := action.Cancel(ctx, "k", nightly)
+		require.NoError(t, err)
+		require.True(t, stopping)
+	})
+	t.Run("RestoreItemAction v1", func(t *testing.T) {
+		input := &riav1.ExecuteInput{Item: item, ItemFromBackup: item, Restore: monday}
+		output, err := plugin.RestoreItemActionV1("example.io/compare").Execute(ctx, input)
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"was": "in-1/data", "restore": "monday"}, output.UpdatedItem.GetAnnotations())
+		require.Len(t, output.AdditionalItems, 1)
+		output, err = plugin.RestoreItemActionV1("example.io/skip").Execute(ctx, input)
+		require.NoError(t, err)
+		require.True(t, output.SkipRestore)
+	})
+	t.Run("RestoreItemAction v2", func(t *testing.T) {
+		action := kinds.RestoreItemActionV2("example.io/fetcher")
+		output, err := action.Execute(ctx, &riav2.ExecuteInput{Item: item, ItemFromBackup: item, Restore: monday})
+		require.NoError(t, err)
+		require.Equal(t, riav2.NewExecuteOutput(item).WithOperation("fetch-data").WithItemsWaitFor(90*time.Second).
+			WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "in-1", Name: "key"}), output)
+		ready, err := action.AreAdditionalItemsReady(ctx, output.AdditionalItems, monday)
+		require.NoError(t, err)
+		require.True(t, ready)
+		done, err := action.Progress(ctx, "fetch-data", monday)
+		require.NoError(t, err)
+		require.True(t, done.Completed)
+		require.Equal(t, "disk full", done.Err)
+		require.NoError(t, action.Cancel(ctx, "fetch-data", monday))
+	})
+	t.Run("AsyncRestoreItemAction v1", func(t *testing.T) {
+		action := kinds.AsyncRestoreItemActionV1("example.io/copier")
+		output, err := action.Start(ctx, &ariav1.StartInput{Item: item, ItemFromBackup: item, Restore: monday, Key: "k"})
+		require.NoError(t, err)
+		require.Equal(t, ariav1.Started("k").WithItem(item).WithoutRestore(), output)
+		done, err := action.Progress(ctx, "k", monday)
+		require.NoError(t, err)
+		require.Equal(t, progress("k of monday"), done)
+		stopping, err := action.Cancel(ctx, "k", monday)
+		require.NoError(t, err)
+		require.False(t, stopping)
+	})
+	t.Run("DeleteItemAction v1", func(t *testing.T) {
+		action := kinds.DeleteItemActionV1("example.io/forget")
+		selector, err := action.AppliesTo(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "app=db", selector.LabelSelector)
+		require.NoError(t, action.Execute(ctx, &diav1.ExecuteInput{Item: item, Backup: nightly}))
+		require.EqualError(t, action.Execute(ctx, &diav1.ExecuteInput{Item: item}), "DeleteItemAction(example.io/forget): not a backup of ours")
+	})
+	t.Run("ItemBlockAction v1", func(t *testing.T) {
+		related, err := kinds.ItemBlockActionV1("example.io/shards").GetRelatedItems(ctx, &ibav1.GetRelatedItemsInput{Item: item, Backup: nightly})
+		require.NoError(t, err)
+		require.Equal(t, []framework.ResourceIdentifier{
+			{Resource: "pods", Namespace: "in-1", Name: "data-2"}, {Group: "example.io", Resource: "rings", Name: "nightly"},
+		}, related)
+	})
+	t.Run("VolumeSnapshotter v1", func(t *testing.T) {
+		san := kinds.VolumeSnapshotterV1("example.io/san")
+		require.ErrorContains(t, san.Init(ctx, nil), "config has no region")
+		require.NoError(t, san.Init(ctx, map[string]string{"region": "eu"}))
+		kind, iops, err := san.GetVolumeInfo(ctx, "v", "a")
+		require.NoError(t, err)
+		require.Equal(t, "fast", kind)
+		require.EqualValues(t, 300, *iops)
+		id, err := san.CreateVolumeFromSnapshot(ctx, "s", "fast", "a", iops)
+		require.NoError(t, err)
+		require.Equal(t, "s/fast/a/300", id)
+		_, iops, err = san.GetVolumeInfo(ctx, "v", "")
+		require.NoError(t, err)
+		require.Nil(t, iops)
+		id, err = san.CreateSnapshot(ctx, "v", "a", map[string]string{"backup": "nightly"})
+		require.NoError(t, err)
+		require.Equal(t, "v/a/nightly", id)
+		require.NoError(t, san.DeleteSnapshot(ctx, id))
+		volume, err := san.SetVolumeID(ctx, item, "v-2")
+		require.NoError(t, err)
+		id, err = san.GetVolumeID(ctx, volume)
+		require.NoError(t, err)
+		require.Equal(t, "v-2", id)
+	})
+	t.Run("ObjectStore v1", func(t *testing.T) {
+		store := plugin.ObjectStoreV1("example.io/memory")
+		require.NoError(t, store.Init(ctx, map[string]string{"scheme": "mem"}))
+		content := bytes.Repeat([]byte("0123456789"), 10_000)
+		require.NoError(t, store.PutObject(ctx, "b", "a/large", bytes.NewReader(content)))
+		require.NoError(t, store.PutObject(ctx, "b", "a/empty", bytes.NewReader(nil)))
+		require.ErrorContains(t, store.PutObject(ctx, "b", "a/broken", iotest.ErrReader(errors.New("cable cut"))), "cable cut")
+		keys, err := store.ListObjects(ctx, "b", "a/")
+		require.NoError(t, err)
+		require.Equal(t, []string{"a/empty", "a/large"}, keys)
+		folders, err := store.ListCommonPrefixes(ctx, "b", "", "/")
+		require.NoError(t, err)
+		require.Equal(t, []string{"a/"}, folders)
+		reader, err := store.GetObject(ctx, "b", "a/large")
+		require.NoError(t, err)
+		got, err := io.ReadAll(reader)
+		require.NoError(t, err)
+		require.Equal(t, content, got)
+		require.NoError(t, reader.Close())
+		reader, err = store.GetObject(ctx, "b", "nothing")
+		require.NoError(t, err)
+		_, err = io.ReadAll(reader)
+		require.EqualError(t, err, "ObjectStore(example.io/memory): no object nothing in bucket b")
+		require.NoError(t, reader.Close())
+		url, err := store.CreateSignedURL(ctx, "b", "a/large", time.Second)
+		require.NoError(t, err)
+		require.Equal(t, "mem://b/a/large?ttl=1000000000", url)
+		require.NoError(t, store.DeleteObject(ctx, "b", "a/large"))
+		exists, err := store.ObjectExists(ctx, "b", "a/large")
+		require.NoError(t, err)
+		require.False(t, exists)
+	})
+	t.Run("QueueAdmission v1", func(t *testing.T) {
+		snapshot := &qav1.Snapshot{Now: began, Limit: 2, Running: []qav1.Backup{{Name: "a", Started: began}}, Queued: []qav1.Backup{{Name: "b"}, {Name: "c"}}}
+		decision, err := kinds.QueueAdmissionV1("example.io/first-come").Decide(ctx, snapshot)
+		require.NoError(t, err)
+		require.Equal(t, &qav1.Decision{
+			Admit: []string{"b"}, Waits: []qav1.Wait{{Name: "c", Reason: "Limit", Message: "2 backups run or are about to"}},
+		}, decision)
+		snapshot.Config = []byte(`{"opne":true}`)
+		_, err = kinds.QueueAdmissionV1("example.io/first-come").Decide(ctx, snapshot)
+		require.ErrorContains(t, err, "opne")
+	})
+	t.Run("LoadSoothing v1", func(t *testing.T) {
+		request := &lsv1.Request{Now: began, Limit: 3, Load: lsv1.Load{Kind: "DataUpload", Name: "u"}, Counts: []lsv1.Count{{Kind: "DataUpload", Accepted: 1, Prepared: 2}}}
+		decision, err := kinds.LoadSoothingV1("example.io/limit").Admit(ctx, request)
+		require.NoError(t, err)
+		require.Equal(t, &lsv1.Decision{Reason: "3 loads are being prepared"}, decision)
+	})
+	t.Run("ManifestWriter v1", func(t *testing.T) {
+		writer, artifacts := kinds.ManifestWriterV1("example.io/inventory"), plugintest.Artifacts{}
+		require.NoError(t, writer.Write(ctx, &mwv1.Input{Backup: nightly, Items: plugintest.Items(
+			&mwv1.Item{Resource: "pods", Namespace: "shop", Name: "a"}, &mwv1.Item{Resource: "pods", Namespace: "shop", Name: "b"},
+		)}, artifacts))
+		require.Len(t, artifacts, 1)
+		require.Equal(t, "pods shop/a\npods shop/b\n", artifacts["inventory.txt"].String())
+		givenUp := errors.New("given up")
+		require.ErrorIs(t, writer.Write(ctx, &mwv1.Input{Backup: nightly, Items: func(yield func(*mwv1.Item, error) bool) {
+			yield(nil, givenUp)
+		}}, artifacts), givenUp)
+	})
+}

@@ -1,0 +1,76 @@
+package plugintest
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
+)
+
+// QueueAdmissionV1 is the policy that is registered as name.
+func (p *Plugin) QueueAdmissionV1(name string) qav1.QueueAdmission {
+	p.t.Helper()
+	return queueAdmissionV1{p.target(qav1.Kind().Wire, name), queueadmissionv1.NewQueueAdmissionServiceClient(p.conn)}
+}
+
+type queueAdmissionV1 struct {
+	target
+	client queueadmissionv1.QueueAdmissionServiceClient
+}
+
+func (q queueAdmissionV1) Decide(ctx context.Context, snapshot *qav1.Snapshot) (*qav1.Decision, error) {
+	answer, err := q.client.Decide(ctx, &queueadmissionv1.DecideRequest{
+		Plugin:  q.name,
+		Config:  snapshot.Config,
+		Now:     sentInstant(snapshot.Now),
+		Limit:   int32(snapshot.Limit),
+		Running: sentBackups(snapshot.Running),
+		Ready:   sentBackups(snapshot.Ready),
+		Queued:  sentBackups(snapshot.Queued),
+	})
+	if err != nil {
+		return nil, q.wrap(err)
+	}
+	decision := &qav1.Decision{Admit: answer.GetAdmit(), Order: answer.GetOrder(), RecheckAfter: answer.GetRecheckAfter().AsDuration()}
+	for _, wait := range answer.GetWaits() {
+		decision.Waits = append(decision.Waits, qav1.Wait{
+			Name: wait.GetName(), Reason: wait.GetReason(), Message: wait.GetMessage(),
+			Blockers: wait.GetBlockers(), Namespaces: wait.GetNamespaces(),
+		})
+	}
+	return decision, nil
+}
+
+func sentBackups(backups []qav1.Backup) []*queueadmissionv1.Backup {
+	scopes := map[qav1.ClusterScope]queueadmissionv1.ClusterScope{
+		qav1.ClusterScopeNone:    queueadmissionv1.ClusterScope_CLUSTER_SCOPE_NONE,
+		qav1.ClusterScopeRelated: queueadmissionv1.ClusterScope_CLUSTER_SCOPE_RELATED,
+		qav1.ClusterScopeAll:     queueadmissionv1.ClusterScope_CLUSTER_SCOPE_ALL,
+	}
+	var sent []*queueadmissionv1.Backup
+	for _, b := range backups {
+		sent = append(sent, &queueadmissionv1.Backup{
+			Name:          b.Name,
+			Namespaces:    b.Namespaces,
+			AllNamespaces: b.AllNamespaces,
+			ClusterScope:  scopes[b.ClusterScope],
+			Labels:        b.Labels,
+			Annotations:   b.Annotations,
+			Created:       sentInstant(b.Created),
+			Started:       sentInstant(b.Started),
+			Spec:          b.Spec,
+		})
+	}
+	return sent
+}
+
+// sentInstant is at as it is sent; a time that is not known is left out.
+func sentInstant(at time.Time) *timestamppb.Timestamp {
+	if at.IsZero() {
+		return nil
+	}
+	return timestamppb.New(at)
+}

@@ -1,0 +1,43 @@
+package plugintest
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/framework"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	restoreitemactionv1 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v1"
+)
+
+// RestoreItemActionV1 is the action that is registered as name.
+func (p *Plugin) RestoreItemActionV1(name string) riav1.RestoreItemAction {
+	p.t.Helper()
+	return restoreItemActionV1{p.target(riav1.Kind().Wire, name), restoreitemactionv1.NewRestoreItemActionClient(p.conn)}
+}
+
+type restoreItemActionV1 struct {
+	target
+	client restoreitemactionv1.RestoreItemActionClient
+}
+
+func (a restoreItemActionV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: a.name})
+	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+}
+
+func (a restoreItemActionV1) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+	answer, err := a.client.Execute(ctx, &restoreitemactionv1.RestoreItemActionExecuteRequest{
+		Plugin: a.name, Item: encodeItem(input.Item), ItemFromBackup: encodeItem(input.ItemFromBackup), Restore: encode(input.Restore),
+	})
+	if err != nil {
+		return nil, a.wrap(err)
+	}
+	item, err := decodeItem(answer.GetItem())
+	if err != nil {
+		return nil, a.wrap(err)
+	}
+	return &riav1.ExecuteOutput{
+		UpdatedItem:     item,
+		AdditionalItems: receivedItems(answer.GetAdditionalItems()),
+		SkipRestore:     answer.GetSkipRestore(),
+	}, nil
+}

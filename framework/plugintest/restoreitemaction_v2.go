@@ -1,0 +1,69 @@
+package plugintest
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
+	restoreitemactionv2 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v2"
+)
+
+// RestoreItemActionV2 is the action that is registered as name.
+func (p *Plugin) RestoreItemActionV2(name string) riav2.RestoreItemAction {
+	p.t.Helper()
+	return restoreItemActionV2{p.target(riav2.Kind().Wire, name), restoreitemactionv2.NewRestoreItemActionClient(p.conn)}
+}
+
+type restoreItemActionV2 struct {
+	target
+	client restoreitemactionv2.RestoreItemActionClient
+}
+
+func (a restoreItemActionV2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
+	answer, err := a.client.AppliesTo(ctx, &restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: a.name})
+	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+}
+
+func (a restoreItemActionV2) Execute(ctx context.Context, input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
+	answer, err := a.client.Execute(ctx, &restoreitemactionv2.RestoreItemActionExecuteRequest{
+		Plugin: a.name, Item: encodeItem(input.Item), ItemFromBackup: encodeItem(input.ItemFromBackup), Restore: encode(input.Restore),
+	})
+	if err != nil {
+		return nil, a.wrap(err)
+	}
+	item, err := decodeItem(answer.GetItem())
+	if err != nil {
+		return nil, a.wrap(err)
+	}
+	return &riav2.ExecuteOutput{
+		UpdatedItem:                 item,
+		AdditionalItems:             receivedItems(answer.GetAdditionalItems()),
+		SkipRestore:                 answer.GetSkipRestore(),
+		OperationID:                 answer.GetOperationID(),
+		WaitForAdditionalItems:      answer.GetWaitForAdditionalItems(),
+		AdditionalItemsReadyTimeout: answer.GetAdditionalItemsReadyTimeout().AsDuration(),
+	}, nil
+}
+
+func (a restoreItemActionV2) Progress(ctx context.Context, operationID string, restore *velerov1.Restore) (framework.OperationProgress, error) {
+	answer, err := a.client.Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{
+		Plugin: a.name, OperationID: operationID, Restore: encode(restore),
+	})
+	return receivedProgress(answer.GetProgress()), a.wrap(err)
+}
+
+func (a restoreItemActionV2) Cancel(ctx context.Context, operationID string, restore *velerov1.Restore) error {
+	_, err := a.client.Cancel(ctx, &restoreitemactionv2.RestoreItemActionCancelRequest{
+		Plugin: a.name, OperationID: operationID, Restore: encode(restore),
+	})
+	return a.wrap(err)
+}
+
+func (a restoreItemActionV2) AreAdditionalItemsReady(ctx context.Context, items []framework.ResourceIdentifier, restore *velerov1.Restore) (bool, error) {
+	answer, err := a.client.AreAdditionalItemsReady(ctx, &restoreitemactionv2.RestoreItemActionItemsReadyRequest{
+		Plugin: a.name, AdditionalItems: wire.Identifiers(items), Restore: encode(restore),
+	})
+	return answer.GetReady(), a.wrap(err)
+}
