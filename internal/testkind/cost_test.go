@@ -1,0 +1,64 @@
+package testkind_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	waitTime = time.Minute
+	pollTime = time.Millisecond
+
+	// listFile is where each version of the kind is one line.
+	listFile = "kinds/kinds.go"
+)
+
+// versionFiles are the patterns of the files that a version has for itself, its tests and generated code included.
+func versionFiles(version int) []string {
+	return []string{
+		fmt.Sprintf("proto/itemweigher/v%d/*", version),
+		fmt.Sprintf("framework/itemweigher/v%d/*", version),
+		fmt.Sprintf("versioning/itemweigher/v%d*.go", version),
+	}
+}
+
+// lineOfVersion is what stands in the list's line of a version, and in no other.
+func lineOfVersion(version int) string { return fmt.Sprintf("Number: %d,", version) }
+
+// TestWhatAKindAndAVersionCost counts the lines that somebody writes by hand, comments and empty lines included.
+func TestWhatAKindAndAVersionCost(t *testing.T) {
+	t.Parallel()
+	for _, version := range []int{2, 3} {
+		files, lines := handWritten(t, versionFiles(version)...)
+		t.Logf("version %d costs %d lines in %d files, and a line in %s", version, lines, len(files), listFile)
+		require.LessOrEqual(t, lines+1, 250, "%v", files)
+	}
+	files, lines := handWritten(t, append(versionFiles(1), "versioning/itemweigher/hub.go", listFile)...)
+	lines -= 2 // those of versions 2 and 3 in the list
+	t.Logf("the kind with its first version costs %d lines in %d files: %v", lines, len(files), files)
+	require.LessOrEqual(t, lines, 450)
+	require.LessOrEqual(t, len(files), 5)
+}
+
+// handWritten are the files of the patterns that are neither generated nor tests, and their lines.
+func handWritten(t *testing.T, patterns ...string) (files []string, lines int) {
+	t.Helper()
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, found, pattern)
+		for _, file := range found {
+			if strings.HasSuffix(file, ".pb.go") || strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			files = append(files, file)
+			lines += strings.Count(read(t, file), "\n")
+		}
+	}
+	return files, lines
+}
