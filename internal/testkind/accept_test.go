@@ -41,9 +41,10 @@ func TestAcceptKinds_TestKind(t *testing.T) {
 		for range 3 {
 			h.requireServes(t, "v1", 1)
 		}
-		require.Equal(t, 1, h.log.count("ItemWeigher version 1 goes away, use version 3", "plugin=example.io/v1 "), h.log.String())
+		require.Equal(t, 1, h.log.count("[WARN]", "ItemWeigher version 1 goes away, use version 3"), h.log.String())
+		require.Equal(t, 1, h.log.count("[WARN]", "plugin=example.io/v1 "), "only the one whose version 1 is used")
 	})
-	t.Run("a reply that breaks a rule is refused at every version", testRules(h))
+	t.Run("a reply that breaks a rule is refused at every version", testRules(dir))
 	t.Run("version 1 goes by deletion", func(t *testing.T) {
 		t.Parallel()
 		runWithoutVersion1(t, dir)
@@ -65,7 +66,7 @@ func TestWithoutVersion1(t *testing.T) {
 		})
 	}
 	require.Zero(t, h.log.count("goes away", "use version 3"), "what is gone is not deprecated any more")
-	t.Run("rules", testRules(h))
+	t.Run("rules", testRules(dir))
 }
 
 // pluginsAndVersions says, for plugins that announce some versions, which of them is used; 0 is none.
@@ -136,6 +137,15 @@ func (h host) requireServes(t *testing.T, announced string, used int) {
 	t.Helper()
 	weigher, log, ok := h.weigher(t, announced)
 	require.Equal(t, used != 0, ok)
+	for _, entry := range h.Entries() {
+		if entry.Name != "example.io/"+announced {
+			continue
+		}
+		require.Equal(t, used != 0 && entry.Version == used, entry.Used, "%+v", entry)
+		if used == 0 {
+			require.Equal(t, "this server knows versions 2 and 3 of ItemWeigher, no longer 1", entry.Choice)
+		}
+	}
 	if !ok {
 		return
 	}
@@ -156,9 +166,10 @@ func (h host) requireServes(t *testing.T, announced string, used int) {
 	require.Equal(t, calls, log.count("weighed", ""), log.String())
 }
 
-func testRules(h host) func(t *testing.T) {
+func testRules(dir string) func(t *testing.T) {
 	return func(t *testing.T) {
 		t.Parallel()
+		h := newHost(t, dir)
 		for _, test := range []struct {
 			announced, want string
 			item            []byte

@@ -2,6 +2,7 @@ package testkind_test
 
 import (
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -61,4 +62,18 @@ func handWritten(t *testing.T, patterns ...string) (files []string, lines int) {
 		}
 	}
 	return files, lines
+}
+
+func TestTheServerKnowsNothingOfTheKind(t *testing.T) {
+	t.Parallel()
+	looked := 0
+	require.NoError(t, filepath.WalkDir("../../server", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		looked++
+		require.NotContains(t, strings.ToLower(read(t, path)), "itemweigher", path)
+		return nil
+	}))
+	require.Greater(t, looked, 100)
 }

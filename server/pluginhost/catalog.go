@@ -174,6 +174,8 @@ func (r row) logTo(log hclog.Logger) {
 		log.Warn("plugin is left out", "reason", strings.TrimPrefix(r.Choice+r.Note, " "))
 	case !r.Used:
 		log.Info("plugin found", "version", r.Version, "used", false, "choice", r.Choice)
+	case r.Note != "":
+		log.Warn("plugin found", "version", r.Version, "used", true, "choice", r.Choice, "note", r.Note)
 	default:
 		log.Info("plugin found", "version", r.Version, "used", true, "choice", r.Choice)
 	}
