@@ -3,14 +3,29 @@
 package plugins
 
 import (
+	"slices"
+
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/plugins/filestore"
 	"github.com/cleat-dev/cleat/plugins/itemactions"
+	"github.com/cleat-dev/cleat/plugins/loadsoothing/limit"
+	"github.com/cleat-dev/cleat/plugins/manifestwriter/itemlist"
+	"github.com/cleat-dev/cleat/plugins/queueadmission/fifo"
 	"github.com/cleat-dev/cleat/plugins/s3store"
 )
 
 // All are the built-in plugins, in the order in which the server uses them. The options say which cluster
 // the item actions ask.
 func All(actions ...itemactions.Option) []framework.Registration {
-	return append(itemactions.Register(actions...), filestore.Register(), s3store.Register())
+	return slices.Concat(
+		itemactions.Register(actions...),
+		[]framework.Registration{filestore.Register(), s3store.Register()},
+		Policies(),
+	)
+}
+
+// Policies are the built-in plugins that decide and describe: those that the server uses where its configuration
+// names no others.
+func Policies() []framework.Registration {
+	return []framework.Registration{fifo.Register(), limit.Register(), itemlist.Register()}
 }

@@ -1,0 +1,87 @@
+package itemlist
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
+	manifestwriter "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
+)
+
+const (
+	// Name is the writer's.
+	Name = "cleat.dev/item-list"
+	// Artifact is the name of the file that it writes.
+	Artifact = "items.jsonl"
+)
+
+const schema = `{
+	"$schema": "https://json-schema.org/draft/2020-12/schema",
+	"type": "object",
+	"additionalProperties": false,
+	"properties": {
+		"labels": {
+			"description": "Whether a line has the labels of the item.",
+			"type": "boolean"
+		}
+	}
+}`
+
+type config struct {
+	Labels bool `json:"labels"`
+}
+
+// line is an item as it stands in the file.
+type line struct {
+	Group     string            `json:"group,omitempty"` // of the API; left out for core
+	Version   string            `json:"version"`
+	Resource  string            `json:"resource"` // plural
+	Kind      string            `json:"kind"`
+	Namespace string            `json:"namespace,omitempty"` // left out for a cluster-scoped object
+	Name      string            `json:"name"`
+	UID       string            `json:"uid,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+}
+
+// Register registers the writer.
+func Register() framework.Registration {
+	return manifestwriter.Register(Name, func(hclog.Logger) (manifestwriter.ManifestWriter, error) {
+		return writer{}, nil
+	}, framework.WithConfigSchema(schema))
+}
+
+type writer struct{}
+
+var _ manifestwriter.ManifestWriter = writer{}
+
+// Write implements manifestwriter.ManifestWriter.
+func (writer) Write(_ context.Context, input *manifestwriter.Input, output manifestwriter.Output) error {
+	configured, err := framework.DecodeConfig[config](input.Config)
+	if err != nil {
+		return err
+	}
+	file, err := output.Create(Artifact)
+	if err != nil {
+		return err
+	}
+	lines := json.NewEncoder(file)
+	lines.SetEscapeHTML(false)
+	for item, err := range input.Items {
+		if err != nil {
+			return err
+		}
+		l := line{
+			Group: item.Group, Version: item.Version, Resource: item.Resource, Kind: item.Kind,
+			Namespace: item.Namespace, Name: item.Name, UID: item.UID,
+		}
+		if configured.Labels {
+			l.Labels = item.Labels
+		}
+		if err := lines.Encode(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package fifo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
+	queueadmission "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+)
+
+// Name is the policy's.
+const Name = "cleat.dev/fifo"
+
+const schema = `{
+	"$schema": "https://json-schema.org/draft/2020-12/schema",
+	"description": "cleat.dev/fifo takes no configuration.",
+	"type": "object",
+	"additionalProperties": false
+}`
+
+// Register registers the policy.
+func Register() framework.Registration {
+	return queueadmission.Register(Name, func(hclog.Logger) (queueadmission.QueueAdmission, error) {
+		return policy{}, nil
+	}, framework.WithConfigSchema(schema))
+}
+
+type policy struct{}
+
+var _ queueadmission.QueueAdmission = policy{}
+
+// Decide implements queueadmission.QueueAdmission.
+func (policy) Decide(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+	admitted := min(snapshot.Free(), len(snapshot.Queued))
+	decision := &queueadmission.Decision{}
+	var inTheWay []string
+	for _, started := range [][]queueadmission.Backup{snapshot.Running, snapshot.Ready, snapshot.Queued[:admitted]} {
+		for i := range started {
+			inTheWay = append(inTheWay, started[i].Name)
+		}
+	}
+	for i := range snapshot.Queued[:admitted] {
+		decision.Admit = append(decision.Admit, snapshot.Queued[i].Name)
+	}
+	for i := range snapshot.Queued[admitted:] {
+		decision.Waits = append(decision.Waits, queueadmission.Wait{
+			Name:     snapshot.Queued[admitted+i].Name,
+			Reason:   "Limit",
+			Message:  message(len(inTheWay), snapshot.Limit, i),
+			Blockers: inTheWay,
+		})
+	}
+	return decision, nil
+}
+
+// message says why a backup waits that has so many others before it in the queue.
+func message(started, limit, ahead int) string {
+	text := fmt.Sprintf("%s been started, and no more than %d may be at once; ", count(started, "backup has", "backups have"), limit)
+	if ahead == 0 {
+		return text + "it is the next"
+	}
+	return text + count(ahead, "more is", "more are") + " before it in the queue"
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
