@@ -2,6 +2,7 @@ package pluginhost
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -27,7 +28,7 @@ func (a *answers) get(ctx context.Context, method, plugin string, reply any, ask
 	case known.asking <- struct{}{}:
 		defer func() { <-known.asking }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("wait for an answer that %s was asked for: %w", plugin, context.Cause(ctx))
 	}
 	if known.message != nil {
 		return copyMessage(reply, known.message)

@@ -46,14 +46,23 @@ func (c *conn) once(ctx context.Context, call call, method string, args, reply a
 	if err != nil {
 		return err
 	}
+	if call.constant {
+		err = r.known.get(ctx, method, c.plugin, reply, func() error { return c.invoke(ctx, r, call, method, args, reply, opts) })
+	} else {
+		err = c.invoke(ctx, r, call, method, args, reply, opts)
+	}
+	c.release(ctx, r, call, err)
+	return err
+}
+
+// invoke makes one call to a process and finds out what its error means.
+func (c *conn) invoke(ctx context.Context, r *run, call call, method string, args, reply any, opts []grpc.CallOption) error {
+	ctx, seen := c.supervisor.observer.begin(ctx, c.plugin, r.path, call)
 	ctx, cancel := withLimit(ctx, c.plugin, r.path, call)
 	defer cancel()
-	if call.constant {
-		err = r.known.get(ctx, method, c.plugin, reply, func() error { return r.conn.Invoke(ctx, method, args, reply, opts...) })
-	} else {
-		err = r.conn.Invoke(ctx, method, args, reply, opts...)
-	}
-	return c.finish(ctx, r, call, err)
+	err := r.judge(ctx, c.plugin, call, r.conn.Invoke(ctx, method, args, reply, opts...))
+	seen.end(err)
+	return err
 }
 
 // NewStream implements grpc.ClientConnInterface. A stream is never repeated.
@@ -63,27 +72,37 @@ func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 	if err != nil {
 		return nil, err
 	}
+	ctx, seen := c.supervisor.observer.begin(ctx, c.plugin, r.path, call)
 	return openStream(ctx, r.conn, desc, method, opts, streamWatch{
 		idle:    call.idle,
 		overdue: &OverdueError{Plugin: c.plugin, Command: r.path, During: call.name, Limit: call.idle},
-		finish:  func(ctx context.Context, err error) error { return c.finish(ctx, r, call, err) },
+		finish: func(ctx context.Context, err error) error {
+			err = r.judge(ctx, c.plugin, call, err)
+			seen.end(err)
+			c.release(ctx, r, call, err)
+			return err
+		},
 	})
 }
 
+// acquire gets a process to call.
 func (c *conn) acquire(ctx context.Context, call call) (*run, error) {
 	if c.onCall != nil {
 		c.onCall()
 	}
 	r, err := c.supervisor.acquire(ctx, c.plugin, call)
-	if err != nil && context.Cause(ctx) != nil {
-		err = interrupted(call, context.Cause(ctx))
+	if err == nil {
+		return r, nil
 	}
-	return r, err
+	if cause := context.Cause(ctx); cause != nil {
+		err = interrupted(call, cause)
+	}
+	c.supervisor.observer.unavailable(ctx, c.plugin, c.supervisor.launch.path, call, err)
+	return nil, err
 }
 
-// finish gives the process back and turns err into what the caller should know.
-func (c *conn) finish(ctx context.Context, r *run, call call, err error) error {
-	err = r.judge(ctx, c.plugin, call, err)
+// release gives the process back after a call that ended with err.
+func (c *conn) release(ctx context.Context, r *run, call call, err error) {
 	var overdue *OverdueError
 	var died *DiedError
 	switch {
@@ -98,7 +117,6 @@ func (c *conn) finish(ctx context.Context, r *run, call call, err error) error {
 	default:
 		c.supervisor.release(r, call.work)
 	}
-	return err
 }
 
 // withLimit bounds a call by the deadline of its class.
@@ -162,18 +180,20 @@ func endOf(ctx context.Context, err error) error {
 
 // startConn is the connection for what belongs to a start, on a process that nobody else has yet.
 type startConn struct {
-	process *process
-	plugin  string
+	process  *process
+	plugin   string
+	observer observer
 }
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *startConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	call := c.process.limits.classify(method)
-	err := c.process.conn.Invoke(ctx, method, args, reply, opts...)
-	err = c.process.judge(ctx, c.plugin, call, err)
+	ctx, seen := c.observer.begin(ctx, c.plugin, c.process.path, call)
+	err := c.process.judge(ctx, c.plugin, call, c.process.conn.Invoke(ctx, method, args, reply, opts...))
 	if errors.Is(err, errStartTimeout) {
 		err = &OverdueError{Plugin: c.plugin, Command: c.process.path, During: call.name, Limit: c.process.limits.Start}
 	}
+	seen.end(err)
 	return err
 }
 

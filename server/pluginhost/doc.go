@@ -5,6 +5,7 @@
 //
 //	Host, Session      host.go, session.go, stores.go   which plugins there are, in which order
 //	conn               conn.go, calls.go                one call: deadline, retry, whose fault an error is
+//	observer           observer.go, metrics.go, spans.go  what a call is measured by, and its span
 //	supervisor         supervisor.go, breaker.go        one process that is started again when it has died
 //	process            process.go, child.go, binary.go  one run of a binary, its end and its last words
 //	lines              lines.go, logline.go             what it writes to stderr

@@ -31,10 +31,3 @@ type Entry struct {
 
 // Usable tells whether the server could call the plugin at this version. It does so if it is Used.
 func (e Entry) Usable() bool { return e.Quarantined == "" && e.Version > 0 }
-
-// Process is a running plugin process; zero when none runs.
-type Process struct {
-	PID           int
-	Restarts      int // since the server started
-	ResidentBytes int64
-}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/utils/clock"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -42,6 +44,10 @@ type Config struct {
 	// IdleAfter is the time without use after which a process is stopped; the next call starts it again.
 	// Zero is 5 minutes, negative never.
 	IdleAfter time.Duration
+	// Metrics gets the metrics of calls and processes, their names begin with "cleat_plugin_"; nil: none.
+	Metrics prometheus.Registerer
+	// Tracer gets a span for every call; nil: none.
+	Tracer trace.TracerProvider
 	// Clock is for back-off and idle time; nil is the real one.
 	Clock clock.WithDelayedExecution
 }
@@ -55,6 +61,7 @@ type Host struct {
 	restart   Restart
 	idle      time.Duration
 	running   *registry
+	observer  observer
 
 	builtIns []framework.Registration
 	services *inProcess // the built-ins, logging to log
@@ -82,7 +89,12 @@ type source struct {
 }
 
 // process tells of the process that sessions share, if it runs.
-func (s *source) process() Process { return Process{} }
+func (s *source) process() Process {
+	if s.supervisor == nil {
+		return Process{}
+	}
+	return s.supervisor.state()
+}
 
 // New finds the plugins in cfg.Dir, starts each binary once and asks what it offers. A binary that cannot be used
 // is quarantined: Entries has the reason, the others work. An error means that the built-ins are wrong in
@@ -112,10 +124,16 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if h.clock == nil {
 		h.clock = clock.RealClock{}
 	}
+	metrics, err := newMetrics(cfg.Metrics, h.running)
+	if err != nil {
+		return nil, err
+	}
+	h.observer = observer{metrics: metrics, tracer: newTracer(cfg.Tracer)}
 	environment := pluginEnvironment(os.Environ(), cfg.Environment)
 	var sources []*source
 	if len(cfg.BuiltIns) > 0 {
 		if h.services, err = h.builtInServices(h.log); err != nil {
+			h.Close()
 			return nil, fmt.Errorf("built-in plugins: %w", err)
 		}
 		if cfg.Isolate {
@@ -170,6 +188,7 @@ func (h *Host) Close() {
 			_ = from.launch.binary.Close()
 		}
 	}
+	h.observer.metrics.unregister()
 }
 
 // canonical completes a plugin's name as Velero does: "aws" is "velero.io/aws".

@@ -68,6 +68,11 @@ func TestEntriesShowWhatABinaryOffersAndWhatIsNotUsed(t *testing.T) {
 	dir := pluginDir(t, "lists-nonsense", "lists-nothing")
 	h := newTestHost(t, dir, nil)
 	nonsense, nothing := filepath.Join(dir, "lists-nonsense"), filepath.Join(dir, "lists-nothing")
+	entries := h.Entries()
+	for i := range entries {
+		require.NotZero(t, entries[i].Process.PID)
+		entries[i].Process = Process{}
+	}
 	require.Equal(t, []Entry{
 		{
 			Kind: "BackupItemAction", Name: "example.io/fine", Version: 1, Command: nonsense,
@@ -91,7 +96,7 @@ func TestEntriesShowWhatABinaryOffersAndWhatIsNotUsed(t *testing.T) {
 			Quarantined: "DeleteItemAction is announced but not served",
 		},
 		{Command: nothing, Note: "it lists no plugins"},
-	}, h.Entries())
+	}, entries)
 	require.Contains(t, h.Entries()[3].Quarantined, `must start with a DNS subdomain`)
 	session := h.Session(hclog.NewNullLogger())
 	defer session.Close()

@@ -2,6 +2,8 @@ package pluginhost
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -53,6 +55,13 @@ func (g *registry) remove(p *process) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.processes, p)
+}
+
+// all are the processes that can be called now.
+func (g *registry) all() []*process {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.processes))
 }
 
 // close stops everything and returns when it has ended.

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -30,6 +31,7 @@ type Session struct {
 	builtIns grpc.ClientConnInterface // in process, logging to log; made when needed
 	attached map[*supervisor]struct{}
 	answers  answers // of AppliesTo
+	spans    []trace.Span
 }
 
 // Session begins the view of an operation that logs to log. From a plugin's first call on until Close, the lines of
@@ -90,9 +92,12 @@ func bind[H any](s *Session, o offer[H]) H {
 // after Close work but are not logged here.
 func (s *Session) Close() {
 	s.mu.Lock()
-	attached := s.attached
+	attached, spans := s.attached, s.spans
 	s.closed, s.attached = true, nil
 	s.mu.Unlock()
+	for _, span := range spans {
+		span.End()
+	}
 	for supervised := range attached {
 		supervised.detach(s)
 	}

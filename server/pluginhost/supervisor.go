@@ -18,11 +18,12 @@ var errClosed = errors.New("the plugin host is closed")
 // and stops it when nobody has needed it for a while. It is the only place that knows about restarts.
 // Calls share the process; each holds it between acquire and release.
 type supervisor struct {
-	launch  launch
-	log     hclog.Logger
-	clock   clock.WithDelayedExecution
-	running *registry
-	idle    time.Duration // unused for so long, the process is stopped; negative means never
+	launch   launch
+	log      hclog.Logger
+	clock    clock.WithDelayedExecution
+	running  *registry
+	observer observer
+	idle     time.Duration // unused for so long, the process is stopped; negative means never
 	// onStart prepares every new process before it gets its first call. nil when there is nothing to do.
 	onStart func(ctx context.Context, conn grpc.ClientConnInterface) error
 
@@ -35,6 +36,8 @@ type supervisor struct {
 	current  *run   // nil when a call has to start one
 	starting *start // nil when none is under way
 	pins     int    // sessions that keep the process from being idle
+	restarts int    // starts in the place of a process that had failed
+	failed   bool   // the last process, or the last try to start one
 }
 
 // run is a process with what the supervisor knows of it.
@@ -58,12 +61,13 @@ type start struct {
 
 func newSupervisor(l launch, log hclog.Logger, h *Host) *supervisor {
 	s := &supervisor{
-		log:     log.With("cmd", l.path, "pluginName", filepath.Base(l.path)),
-		clock:   h.clock,
-		running: h.running,
-		idle:    h.idle,
-		breaker: breaker{policy: h.restart},
-		turn:    make(chan struct{}, 1),
+		log:      log.With("cmd", l.path, "pluginName", filepath.Base(l.path)),
+		clock:    h.clock,
+		running:  h.running,
+		observer: h.observer,
+		idle:     h.idle,
+		breaker:  breaker{policy: h.restart},
+		turn:     make(chan struct{}, 1),
 	}
 	l.onLine = s.line
 	s.launch = l
@@ -184,11 +188,16 @@ func (s *supervisor) bringUp(attempt *start, wait time.Duration) {
 		attempt.err = err
 		s.log.Error("cannot start plugin process", "error", err)
 		if !errors.As(err, new(*refusedError)) {
-			s.breaker.failed(s.clock.Now(), 0, err)
+			s.fail(failureStart, 0, err)
 		}
 		return
 	}
 	s.log.Debug("plugin process started", "pid", p.child.ID())
+	if s.failed {
+		s.failed = false
+		s.restarts++
+		s.observer.metrics.restarted(s.launch.path)
+	}
 	r := &run{process: p, since: s.clock.Now()}
 	s.current = r
 	go s.watch(r)
@@ -212,7 +221,7 @@ func (s *supervisor) startAfter(wait time.Duration) (*process, error) {
 		return nil, err
 	}
 	if s.onStart != nil {
-		err = s.onStart(ctx, &startConn{process: p, plugin: s.serves})
+		err = s.onStart(ctx, &startConn{process: p, plugin: s.serves, observer: s.observer})
 		if err != nil && !errors.As(err, new(*DiedError)) && !errors.As(err, new(*OverdueError)) {
 			err = &refusedError{err}
 		}
@@ -270,8 +279,15 @@ func (s *supervisor) noteEnd(r *run) {
 		name, during = "", ""
 	}
 	died := r.died(name, during)
-	s.breaker.failed(s.clock.Now(), s.clock.Since(r.since), died)
+	s.fail(failureDied, s.clock.Since(r.since), died)
 	s.log.Error("plugin process died", "error", died)
+}
+
+// fail counts a failure of the binary. The caller holds mu.
+func (s *supervisor) fail(reason string, uptime time.Duration, err error) {
+	s.failed = true
+	s.breaker.failed(s.clock.Now(), uptime, err)
+	s.observer.metrics.failed(s.launch.path, reason, s.breaker.open())
 }
 
 // overdue takes a process out of service that did not answer in time. Calls that others have in it may end, if it
@@ -284,7 +300,7 @@ func (s *supervisor) overdue(r *run, err *OverdueError) {
 	r.retired = true
 	if !r.noted {
 		r.noted = true
-		s.breaker.failed(s.clock.Now(), s.clock.Since(r.since), err)
+		s.fail(failureHung, s.clock.Since(r.since), err)
 		s.log.Error("plugin process hangs, it gets no further calls", "pid", r.child.ID(), "error", err)
 	}
 	s.mu.Unlock()

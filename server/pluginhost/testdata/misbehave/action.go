@@ -81,6 +81,8 @@ func (a *action) Execute(ctx context.Context, input *backupitemaction.ExecuteInp
 			return nil, err
 		}
 		set("child", strconv.Itoa(child.Process.Pid))
+	case "trace":
+		set("traceparent", traceparent(ctx))
 	case "log":
 		a.log.Info("looking at item", "item", item.GetName(), "size", 12)
 		a.log.Debug("not at this level")

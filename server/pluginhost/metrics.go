@@ -1,0 +1,90 @@
+package pluginhost
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are what the host tells Prometheus. Methods of a nil *metrics do nothing.
+type metrics struct {
+	registerer   prometheus.Registerer
+	collectors   []prometheus.Collector
+	calls        *prometheus.HistogramVec
+	failures     *prometheus.CounterVec
+	restarts     *prometheus.CounterVec
+	outOfService *prometheus.CounterVec
+}
+
+// Why a process failed, as metrics tell it.
+const (
+	failureStart = "start" // it could not be started, or its Init failed badly
+	failureDied  = "died"  // it ended when it should not have
+	failureHung  = "hung"  // it did not answer in time
+)
+
+// newMetrics registers the metrics of a host whose processes running knows; nil without a registerer.
+func newMetrics(registerer prometheus.Registerer, running *registry) (*metrics, error) {
+	if registerer == nil {
+		return nil, nil //nolint:nilnil // nil metrics are usable
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cleat", Subsystem: "plugin", Name: name, Help: help}, labels)
+	}
+	m := &metrics{
+		registerer: registerer,
+		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "cleat", Subsystem: "plugin", Name: "call_duration_seconds",
+			Help: "Time that a plugin took for a call; that of a stream is from its beginning to its end.",
+			// from half a millisecond, in steps of four, to half an hour
+			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 12),
+		}, []string{"plugin", "kind", "call", "outcome"}),
+		failures:     counter("failures_total", "Failures of plugin processes: that could not be started, died, or hung.", "command", "reason"),
+		restarts:     counter("restarts_total", "Plugin processes that were started in the place of one that had failed.", "command"),
+		outOfService: counter("out_of_service_total", "How often a plugin binary was left alone for a while, after too many failures in a row.", "command"),
+	}
+	m.collectors = []prometheus.Collector{m.calls, m.failures, m.restarts, m.outOfService, newProcessCollector(running)}
+	for i, collector := range m.collectors {
+		if err := registerer.Register(collector); err != nil {
+			m.collectors = m.collectors[:i]
+			m.unregister()
+			return nil, fmt.Errorf("register the metrics of plugins: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// unregister makes room for the metrics of another host.
+func (m *metrics) unregister() {
+	if m == nil {
+		return
+	}
+	for _, collector := range m.collectors {
+		m.registerer.Unregister(collector)
+	}
+}
+
+// called tells of a call that has ended.
+func (m *metrics) called(plugin string, c call, outcome string, took time.Duration) {
+	if m != nil {
+		m.calls.WithLabelValues(plugin, c.kind, c.name, outcome).Observe(took.Seconds())
+	}
+}
+
+// failed tells of a process that failed, and whether its binary is left alone for a while because of that.
+func (m *metrics) failed(command, reason string, leftAlone bool) {
+	if m == nil {
+		return
+	}
+	m.failures.WithLabelValues(command, reason).Inc()
+	if leftAlone {
+		m.outOfService.WithLabelValues(command).Inc()
+	}
+}
+
+func (m *metrics) restarted(command string) {
+	if m != nil {
+		m.restarts.WithLabelValues(command).Inc()
+	}
+}

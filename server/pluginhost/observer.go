@@ -1,0 +1,92 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// How a call ended, as metrics and spans tell it.
+const (
+	outcomeOK          = "ok"
+	outcomeError       = "error"       // the plugin answered an error
+	outcomeCancelled   = "cancelled"   // the caller gave up
+	outcomeOverdue     = "overdue"     // the plugin did not answer in time
+	outcomeDied        = "died"        // its process ended
+	outcomeUnavailable = "unavailable" // there was no process to call
+)
+
+// observer sees every call that goes to a plugin, in a process or in the server's own, and tells metrics and traces.
+// What it was not given costs nothing.
+type observer struct {
+	metrics *metrics     // nil: none
+	tracer  trace.Tracer // nil: none
+}
+
+// observation is a call under way.
+type observation struct {
+	observer observer
+	caller   context.Context
+	plugin   string
+	call     call
+	began    time.Time
+	span     trace.Span // nil: none
+}
+
+// begin is called right before a call; the context that it answers is the call's. What a process is asked before
+// it is known which plugins it has is not observed.
+func (o observer) begin(ctx context.Context, plugin, command string, c call) (context.Context, observation) {
+	if o.metrics == nil && o.tracer == nil || plugin == "" {
+		return ctx, observation{}
+	}
+	seen := observation{observer: o, caller: ctx, plugin: plugin, call: c, began: time.Now()}
+	if o.tracer != nil {
+		ctx, seen.span = startSpan(ctx, o.tracer, plugin, command, c)
+	}
+	return ctx, seen
+}
+
+// end is called once, with what the caller is told.
+func (o observation) end(err error) {
+	if o.observer.metrics == nil && o.observer.tracer == nil {
+		return
+	}
+	outcome := o.outcome(err)
+	o.observer.metrics.called(o.plugin, o.call, outcome, time.Since(o.began))
+	if o.span != nil {
+		endSpan(o.span, outcome, err)
+	}
+}
+
+// unavailable tells of a call that found no process.
+func (o observer) unavailable(ctx context.Context, plugin, command string, c call, err error) {
+	_, seen := o.begin(ctx, plugin, command, c)
+	seen.end(&unavailableError{err})
+}
+
+type unavailableError struct{ error }
+
+func (e *unavailableError) Unwrap() error { return e.error }
+
+func (o observation) outcome(err error) string {
+	if err == nil {
+		return outcomeOK
+	}
+	var overdue *OverdueError
+	var unavailable *unavailableError
+	var died *DiedError
+	switch {
+	case o.caller.Err() != nil && !errors.As(err, &overdue):
+		return outcomeCancelled
+	case errors.As(err, &unavailable):
+		return outcomeUnavailable
+	case errors.As(err, &overdue):
+		return outcomeOverdue
+	case errors.As(err, &died):
+		return outcomeDied
+	default:
+		return outcomeError
+	}
+}

@@ -1,0 +1,84 @@
+package pluginhost
+
+import (
+	"context"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/metadata"
+)
+
+// tracerName is what the host's spans are attributed to.
+const tracerName = "github.com/cleat-dev/cleat/server/pluginhost"
+
+// newTracer is nil without a provider.
+func newTracer(provider trace.TracerProvider) trace.Tracer {
+	if provider == nil {
+		return nil
+	}
+	return provider.Tracer(tracerName)
+}
+
+// operationKey is that of the attribute that says for which Backup or Restore a call is made.
+type operationKey struct{}
+
+// Trace begins the span of the operation that the session is for, e.g. "Backup" and "velero/nightly". It lasts until
+// Close. Calls that are made with the context it answers are parts of it and say so. Without a
+// tracer the context is ctx.
+func (s *Session) Trace(ctx context.Context, kind, name string) context.Context {
+	tracer := s.host.observer.tracer
+	if tracer == nil {
+		return ctx
+	}
+	what := attribute.String("cleat."+strings.ToLower(kind), name)
+	ctx, span := tracer.Start(ctx, kind, trace.WithAttributes(what))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		span.End()
+	}
+	s.spans = append(s.spans, span)
+	return context.WithValue(ctx, operationKey{}, what)
+}
+
+// startSpan begins the span of one call. The plugin gets its identity in the call's metadata, as the W3C's
+// trace context.
+func startSpan(ctx context.Context, tracer trace.Tracer, plugin, command string, c call) (context.Context, trace.Span) {
+	attributes := []attribute.KeyValue{
+		attribute.String("cleat.plugin", plugin),
+		attribute.String("cleat.kind", c.kind),
+		attribute.String("cleat.call", c.name),
+		attribute.String("cleat.command", command),
+	}
+	if what, ok := ctx.Value(operationKey{}).(attribute.KeyValue); ok {
+		attributes = append(attributes, what)
+	}
+	ctx, span := tracer.Start(ctx, c.kind+"/"+c.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	sent := outgoing{}
+	propagation.TraceContext{}.Inject(ctx, &sent)
+	return metadata.AppendToOutgoingContext(ctx, sent...), span
+}
+
+// endSpan ends the span of a call.
+func endSpan(span trace.Span, outcome string, err error) {
+	span.SetAttributes(attribute.String("cleat.outcome", outcome))
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}
+
+// outgoing collects metadata as alternating keys and values.
+type outgoing []string
+
+// Set implements propagation.TextMapCarrier.
+func (o *outgoing) Set(key, value string) { *o = append(*o, key, value) }
+
+// Get implements propagation.TextMapCarrier.
+func (o *outgoing) Get(string) string { return "" }
+
+// Keys implements propagation.TextMapCarrier.
+func (o *outgoing) Keys() []string { return nil }
