@@ -35,17 +35,25 @@ func newCatalog(known []versioning.WireKind, o order, sources []*source) *catalo
 		c.add(from, taken)
 	}
 	places := c.negotiate()
-	order := make([]int, len(c.rows))
-	for i := range order {
-		order[i] = i
+	for to, from := range c.sorted(order{}, places) {
+		c.rows[from].Stock = to + 1
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return c.compare(o, places, a, b) })
-	sorted := make([]row, len(c.rows))
-	for to, from := range order {
-		sorted[to] = c.rows[from]
+	rows := make([]row, len(c.rows))
+	for to, from := range c.sorted(o, places) {
+		rows[to] = c.rows[from]
 	}
-	c.rows = sorted
+	c.rows = rows
 	return c
+}
+
+// sorted are the indices of the rows in the order in which they run.
+func (c *catalog) sorted(o order, places []int) []int {
+	indices := make([]int, len(c.rows))
+	for i := range indices {
+		indices[i] = i
+	}
+	slices.SortStableFunc(indices, func(a, b int) int { return c.compare(o, places, a, b) })
+	return indices
 }
 
 // add takes what one source offers.

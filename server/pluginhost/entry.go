@@ -16,6 +16,8 @@ type Entry struct {
 	Used bool
 	// Choice says why the entry is used or not: "newest version that both know". Empty when it is quarantined.
 	Choice string
+	// Stock is the entry's place, from 1, if Config.Order were empty.
+	Stock int
 	// Quarantined is the reason why the entry is not used; empty when nothing is wrong with it.
 	Quarantined string
 	// Note says what else is worth knowing, e.g. that the version is going to be removed; usually empty.

@@ -72,6 +72,8 @@ func TestEntriesShowWhatABinaryOffersAndWhatIsNotUsed(t *testing.T) {
 	for i := range entries {
 		require.NotZero(t, entries[i].Process.PID)
 		entries[i].Process = Process{}
+		require.Equal(t, i+1, entries[i].Stock, "no order is configured")
+		entries[i].Stock = 0
 	}
 	require.Equal(t, []Entry{
 		{
