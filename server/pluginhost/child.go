@@ -13,29 +13,32 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/go-plugin"
 )
 
 // drainTime is how long the output of a process is still read after its end. Only something that it forked and
-// that escaped its process group can make this last.
+// that escaped with its pipes can make this last.
 const drainTime = 500 * time.Millisecond
 
 // maxHandshake is the longest handshake line, in bytes; with a certificate in it, it has about 1 KiB.
 const maxHandshake = 16 << 10
 
-// child is an operating system process with its pipes: go-plugin's runner. It is our own for four reasons: the
-// process leads a group that ends with it, its stderr survives any content, its end is told with its exit
+// child is an operating system process with its pipes: go-plugin's runner. It is our own for four reasons: what
+// the process starts ends with it, its stderr survives any content, its end is told with its exit
 // status even when a grandchild still holds the pipes, and what it writes to stdout after the handshake is read.
 type child struct {
 	binary  *binary
-	cmd     *exec.Cmd         // set by prepare
-	onLine  func(line []byte) // stderr, and stdout after the handshake
-	exited  chan struct{}     // closed when it has ended
-	done    chan struct{}     // closed when its output is read as well
-	exit    error             // of Wait; valid after exited
-	stderr  *os.File          // our end of the pipe
-	spoke   atomic.Bool       // it wrote a first line to stdout
-	read    atomic.Int64      // bytes read from stderr
-	handled atomic.Int64      // bytes of stderr that onLine has seen
+	cmd     *exec.Cmd     // set by prepare, as mark is
+	mark    string        // the variable in its environment that no other process has
+	output  *output       // of stderr, and of stdout after the handshake
+	exited  chan struct{} // closed when it has ended
+	done    chan struct{} // closed when its output is read as well
+	exit    error         // of Wait; valid after exited
+	stderr  *os.File      // our end of the pipe
+	spoke   atomic.Bool   // it wrote a first line to stdout
+	read    atomic.Int64  // bytes read from stderr
+	handled atomic.Int64  // bytes of stderr that output has seen
 
 	mu     sync.Mutex
 	killed bool        // it must not run, or not any longer
@@ -47,8 +50,8 @@ type child struct {
 	fromStdout, fromStderr *io.PipeReader
 }
 
-func newChild(b *binary, onLine func([]byte)) *child {
-	c := &child{binary: b, onLine: onLine, exited: make(chan struct{}), done: make(chan struct{})}
+func newChild(b *binary, o *output) *child {
+	c := &child{binary: b, output: o, exited: make(chan struct{}), done: make(chan struct{})}
 	c.fromStdout, c.toStdout = io.Pipe()
 	c.fromStderr, c.toStderr = io.Pipe()
 	return c
@@ -61,6 +64,7 @@ func (c *child) prepare(dir string, args, env []string) error {
 		return err
 	}
 	cmd.Env, cmd.SysProcAttr = env, processAttributes()
+	c.mark = plugin.EnvUnixSocketDir + "=" + dir
 	c.cmd = cmd
 	return nil
 }
@@ -96,15 +100,15 @@ func (c *child) Start(context.Context) error {
 		}
 		var readers sync.WaitGroup
 		readers.Go(func() { c.readStdout(stdout) })
-		readers.Go(func() { eachLine(&countingReader{stderr, &c.read}, &c.handled, c.onLine) })
+		readers.Go(func() { eachLine(&countingReader{stderr, &c.read}, &c.handled, c.output.line) })
 		started <- nil
 
-		c.exit = c.cmd.Wait() // for the process only: the pipes are files
+		c.exit = waitAndSweep(c.cmd, c.mark, c.disown) // for processes only: the pipes are files
 		close(c.exited)
-		c.disown() // what it forked does not outlive it
 		deadline := time.Now().Add(drainTime)
 		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
 		readers.Wait()
+		c.output.flush()
 		_, _ = stdout.Close(), stderr.Close()
 		c.abandon()
 	}()
@@ -125,7 +129,7 @@ func (c *child) fork() error {
 	return nil
 }
 
-// kill ends the process and everything it started that did not leave its group, now or as soon as it starts.
+// kill ends the process and its group, now or as soon as it starts.
 func (c *child) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +139,7 @@ func (c *child) kill() {
 	}
 }
 
-// disown kills what is left of the group, whose number may belong to somebody else from then on.
+// disown kills what is left of the group, whose number may belong to somebody else soon.
 func (c *child) disown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +159,7 @@ func (c *child) readStdout(stdout io.Reader) {
 	first := true
 	eachLine(stdout, nil, func(line []byte) {
 		if !first {
-			c.onLine(line)
+			c.output.line(line)
 			return
 		}
 		first = false
@@ -202,7 +206,7 @@ func (c *child) endsWithin(d time.Duration) bool {
 // Stdout gives the handshake line.
 func (c *child) Stdout() io.ReadCloser { return c.fromStdout }
 
-// Stderr gives nothing: the lines go to onLine.
+// Stderr gives nothing: the lines go to output.
 func (c *child) Stderr() io.ReadCloser { return c.fromStderr }
 
 // Name is the path of the binary.

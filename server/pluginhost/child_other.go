@@ -5,10 +5,16 @@ package pluginhost
 import (
 	"net"
 	"os"
+	"os/exec"
 	"syscall"
 )
 
 func processAttributes() *syscall.SysProcAttr { return nil }
+
+func waitAndSweep(cmd *exec.Cmd, _ string, disown func()) error {
+	defer disown()
+	return cmd.Wait()
+}
 
 func killProcessGroup(process *os.Process) { _ = process.Kill() }
 

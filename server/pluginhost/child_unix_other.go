@@ -2,9 +2,18 @@
 
 package pluginhost
 
-import "syscall"
+import (
+	"os/exec"
+	"syscall"
+)
 
 // processAttributes puts a plugin into a group of its own, which ends with it.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
+}
+
+// waitAndSweep waits for the end of a process; disown then kills its group.
+func waitAndSweep(cmd *exec.Cmd, _ string, disown func()) error {
+	defer disown()
+	return cmd.Wait()
 }

@@ -138,6 +138,8 @@ func (p *process) judge(ctx context.Context, plugin string, call call, err error
 		return interrupted(call, cause)
 	}
 	switch status.Code(err) {
+	case codes.ResourceExhausted:
+		return p.sizes.sizeError(err)
 	case codes.Unavailable:
 		if !p.ended() && !p.stopped.Load() && p.answers(ctx) {
 			return err // the plugin says so itself

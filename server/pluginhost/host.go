@@ -41,6 +41,7 @@ type Config struct {
 	Log         hclog.Logger
 	Deadlines   Deadlines
 	Restart     Restart
+	Limits      Limits
 	// IdleAfter is the time without use after which a process is stopped; the next call starts it again.
 	// Zero is 5 minutes, negative never.
 	IdleAfter time.Duration
@@ -59,6 +60,7 @@ type Host struct {
 	clock     clock.WithDelayedExecution
 	deadlines Deadlines
 	restart   Restart
+	limits    Limits
 	idle      time.Duration
 	running   *registry
 	observer  observer
@@ -108,6 +110,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		clock:     cfg.Clock,
 		deadlines: cfg.Deadlines.withDefaults(),
 		restart:   cfg.Restart.withDefaults(),
+		limits:    cfg.Limits.withDefaults(),
 		idle:      orDefault(cfg.IdleAfter, 5*time.Minute),
 		running:   newRegistry(ctx),
 		builtIns:  cfg.BuiltIns,
@@ -173,7 +176,10 @@ func (h *Host) binary(path string, args, environment []string, builtIn bool) *so
 	if err != nil {
 		return &source{command: path, builtIn: builtIn, err: fmt.Errorf("start plugin %s: %w", path, err)}
 	}
-	l := launch{binary: b, args: args, env: environment, handshake: framework.Handshake(), deadlines: h.deadlines}
+	l := launch{
+		binary: b, args: args, env: environment, handshake: framework.Handshake(),
+		deadlines: h.deadlines, sizes: h.limits, clock: h.clock,
+	}
 	return &source{command: path, builtIn: builtIn, launch: l, supervisor: newSupervisor(l, h.log, h)}
 }
 

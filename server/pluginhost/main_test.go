@@ -24,6 +24,9 @@ import (
 var testBinaries string
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv("CLEAT_TEST_SERVE"); dir != "" {
+		serveUntilKilled(dir)
+	}
 	dir, err := os.MkdirTemp("", "pluginhost")
 	if err != nil {
 		panic(err)
@@ -154,9 +157,15 @@ func (h *testHost) golden(err error) string {
 // behave is the action of the misbehaving plugin, in a session that lasts for the test.
 func (h *testHost) behave(t *testing.T) backupitemaction.Action {
 	t.Helper()
+	return h.action(t, "example.io/behave")
+}
+
+// action is the action with this name, in a session that lasts for the test.
+func (h *testHost) action(t *testing.T, name string) backupitemaction.Action {
+	t.Helper()
 	session := h.Session(hclog.NewNullLogger())
 	t.Cleanup(session.Close)
-	return actionNamed(t, session, "example.io/behave")
+	return actionNamed(t, session, name)
 }
 
 func actionNamed(t *testing.T, session *Session, name string) backupitemaction.Action {

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -40,7 +41,9 @@ type launch struct {
 	env       []string
 	handshake plugin.HandshakeConfig
 	deadlines Deadlines
-	onLine    func(logLine) // every line the process writes
+	sizes     Limits
+	clock     clock.PassiveClock // for sizes.LinesPerSecond
+	onLine    func(logLine)      // the lines that the process writes
 }
 
 // process is one run of a plugin binary, with its connection.
@@ -52,7 +55,8 @@ type process struct {
 	address net.Addr // from the handshake
 	path    string
 	limits  Deadlines
-	tail    tail
+	sizes   Limits
+	output  *output
 	stopped atomic.Bool              // we ended it, so its end is no failure
 	reason  atomic.Pointer[string]   // why we killed it, if we did
 	wire    atomic.Pointer[net.Conn] // the transport of conn
@@ -62,10 +66,10 @@ type process struct {
 // nothing of the process is left. Errors say what is wrong with the binary; a process that ends by itself
 // is a DiedError.
 func startProcess(ctx context.Context, l launch) (*process, error) {
-	p := &process{path: l.path, limits: l.deadlines}
-	onLine := func(line []byte) { l.onLine(p.tail.add(line)) }
-	p.child = newChild(l.binary, onLine)
-	output := &lineWriter{handle: onLine}
+	p := &process{path: l.path, limits: l.deadlines, sizes: l.sizes}
+	p.output = &output{pass: l.onLine, perSecond: l.sizes.LinesPerSecond, clock: l.clock}
+	p.child = newChild(l.binary, p.output)
+	written := &lineWriter{handle: p.output.line}
 	p.config = &plugin.ClientConfig{
 		HandshakeConfig:  l.handshake,
 		Plugins:          plugin.PluginSet{}, // kinds are bound to the raw connection
@@ -74,10 +78,11 @@ func startProcess(ctx context.Context, l launch) (*process, error) {
 		AutoMTLS:         true,
 		SkipHostEnv:      true,
 		StartTimeout:     max(l.deadlines.Start, time.Hour), // ours is in startContext
-		SyncStdout:       output,
-		SyncStderr:       output,
+		SyncStdout:       written,
+		SyncStderr:       written,
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(p.dial),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(l.sizes.MessageSize)),
 			grpc.WithIdleTimeout(0), // a connection that is closed is a sign
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		},
@@ -190,7 +195,7 @@ func (p *process) died(name, during string) *DiedError {
 	case p.stopped.Load():
 		exit += ", stopped by the server"
 	}
-	return &DiedError{Plugin: name, Command: p.path, During: during, ExitStatus: exit, Stderr: p.tail.last()}
+	return &DiedError{Plugin: name, Command: p.path, During: during, ExitStatus: exit, Stderr: p.output.tail.last()}
 }
 
 // ended tells whether the process has ended.
@@ -241,6 +246,7 @@ func (p *process) drain() {
 		}
 		time.Sleep(drainPause)
 	}
+	p.output.flush()
 }
 
 // stop lets the process finish and kills it when it takes too long. It returns when the process is gone.

@@ -26,9 +26,9 @@ func TestThePluginsThatCanSpeakToNobodyButTheHost(t *testing.T) {
 			t.Parallel()
 			h := newTestHost(t, pluginDir(t, name), nil)
 			require.Empty(t, h.Entries()[0].Quarantined)
-			r, err := h.sources[0].supervisor.acquire(t.Context(), "", call{})
+			r, err := h.supervisor().acquire(t.Context(), "", call{})
 			require.NoError(t, err)
-			defer h.sources[0].supervisor.release(r, false)
+			defer h.supervisor().release(r, false)
 			require.Equal(t, test.encrypted, r.encrypted())
 			require.True(t, r.answers(t.Context()))
 

@@ -99,6 +99,10 @@ func (a *action) Execute(ctx context.Context, input *backupitemaction.ExecuteInp
 		for range 5000 {
 			fmt.Println(strings.Repeat("o", 999))
 		}
+	default:
+		if err := fault(what, set); err != nil {
+			return nil, err
+		}
 	}
 	return backupitemaction.NewExecuteOutput(item), nil
 }

@@ -20,7 +20,14 @@ import (
 func main() {
 	journal("start")
 	journal("args " + strings.Join(os.Args[1:], " "))
-	if misbehaveAtStart(filepath.Base(os.Args[0])) {
+	name := filepath.Base(os.Args[0])
+	if misbehaveAtStart(name) {
+		return
+	}
+	if strings.HasPrefix(name, "named-") { // one of many
+		framework.Serve(backupitemaction.Register("example.io/"+name, func(log hclog.Logger) (backupitemaction.BackupItemAction, error) {
+			return &action{log: log}, nil
+		}))
 		return
 	}
 	framework.Serve(

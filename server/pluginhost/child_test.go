@@ -1,0 +1,119 @@
+package pluginhost
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestWhatAPluginForksAwayDiesWithIt(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells the environment of other processes")
+	}
+	ends := map[string]func(t *testing.T, h *testHost, pid int){
+		"it dies":       func(t *testing.T, _ *testHost, pid int) { require.NoError(t, syscall.Kill(pid, syscall.SIGKILL)) },
+		"it is stopped": func(_ *testing.T, h *testHost, _ int) { h.Close() },
+		"it ends by exit": func(t *testing.T, h *testHost, _ int) {
+			_, err := execute(t.Context(), h.behave(t), "exit")
+			require.Error(t, err)
+		},
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newTestHost(t, pluginDir(t, "behave", "named-bystander"), nil)
+			action, bystander := h.behave(t), h.action(t, "example.io/named-bystander")
+			var children []int
+			for range 3 {
+				annotations, err := execute(t.Context(), action, "fork away")
+				require.NoError(t, err)
+				child, err := strconv.Atoi(annotations["child"])
+				require.NoError(t, err)
+				require.False(t, dead(child))
+				children = append(children, child)
+			}
+			annotations, err := execute(t.Context(), bystander, "fork away")
+			require.NoError(t, err)
+			other, err := strconv.Atoi(annotations["child"])
+			require.NoError(t, err)
+
+			pid := processOf(t, action)
+			end(t, h, pid)
+			requireGone(t, pid)
+			for _, child := range children {
+				require.Eventually(t, func() bool { return dead(child) }, time.Minute, time.Millisecond)
+			}
+			if name != "it is stopped" {
+				require.False(t, dead(other), "that of another plugin stays")
+			}
+		})
+	}
+}
+
+// TestAServerThatIsTheFirstProcessBuriesOrphans has the kernel treat the test as the first process of a container.
+func TestAServerThatIsTheFirstProcessBuriesOrphans(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("servers run in containers on Linux")
+	}
+	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+	h := newTestHost(t, pluginDir(t, "behave"), nil)
+	action := h.behave(t)
+	annotations, err := execute(t.Context(), action, "fork away")
+	require.NoError(t, err)
+	pid := processOf(t, action)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	requireGone(t, pid)
+	require.Eventually(t, func() bool {
+		_, err := os.Stat("/proc/" + annotations["child"])
+		return os.IsNotExist(err)
+	}, time.Minute, time.Millisecond, "not even a zombie is left")
+}
+
+func TestPluginsDieWithAServerThatIsKilled(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux ends a process with its parent")
+	}
+	server := exec.Command(os.Args[0])
+	server.Env = append(os.Environ(), "CLEAT_TEST_SERVE="+pluginDir(t, "behave"))
+	output, err := server.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	line, err := bufio.NewReader(output).ReadString('\n')
+	require.NoError(t, err)
+	plugin, err := strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err)
+	require.False(t, dead(plugin))
+
+	require.NoError(t, server.Process.Kill())
+	require.Error(t, server.Wait())
+	require.Eventually(t, func() bool { return dead(plugin) }, time.Minute, time.Millisecond)
+}
+
+// serveUntilKilled is a server with the plugins in dir. It prints the id of the first one's process.
+func serveUntilKilled(dir string) {
+	host, err := New(context.Background(), Config{Dir: dir, Log: hclog.NewNullLogger()})
+	if err != nil {
+		panic(err)
+	}
+	r, err := host.catalog.rows[0].source.supervisor.acquire(context.Background(), "", call{})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.child.ID())
+	select {}
+}

@@ -1,0 +1,47 @@
+package pluginhost
+
+import (
+	"fmt"
+	"math"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Limits bounds what a plugin may take of the server beside time (Deadlines) and starts (Restart). Zero takes the
+// default, negative means no limit.
+type Limits struct {
+	// MessageSize is the largest message that a plugin may send, in bytes: a reply, or one message of a stream.
+	// Default 256 MiB.
+	MessageSize int
+	// LinesPerSecond is how many lines a process may write to the logs in a second. Those over it are left out, and
+	// one line says how many. Default 1000.
+	LinesPerSecond int
+}
+
+func (l Limits) withDefaults() Limits {
+	l.MessageSize = orDefault(l.MessageSize, 256<<20)
+	l.LinesPerSecond = orDefault(l.LinesPerSecond, 1000)
+	if l.MessageSize < 0 || l.MessageSize > math.MaxInt32 {
+		l.MessageSize = math.MaxInt32 // gRPC's own
+	}
+	return l
+}
+
+// sizeError says in the operator's words that a message was too large; other errors are left as they are. gRPC words
+// both directions the same, so the limit tells whose it was: unless it is ours, the plugin could not take the request.
+func (l Limits) sizeError(err error) error {
+	answered := status.Convert(err)
+	var size, limit int
+	_, notThat := fmt.Sscanf(answered.Message(), "grpc: received message larger than max (%d vs. %d)", &size, &limit)
+	switch {
+	case answered.Code() != codes.ResourceExhausted || notThat != nil:
+		return err
+	case limit == l.MessageSize:
+		return status.Errorf(codes.ResourceExhausted, "its reply of %d bytes is larger than the limit of %d; "+
+			"if that is right, raise plugins.limits.messageSize", size, limit)
+	default:
+		return status.Errorf(codes.ResourceExhausted, "the request of %d bytes is larger than the %d that the plugin takes; "+
+			"a plugin that is built with cleat's framework takes more", size, limit)
+	}
+}

@@ -1,0 +1,72 @@
+package pluginhost
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/utils/clock"
+)
+
+// output takes the lines of a process: it understands them, remembers the last ones, and passes on as many as the
+// process may write. It is safe for concurrent use.
+type output struct {
+	pass      func(logLine)
+	tail      tail
+	perSecond int // negative means no limit
+	clock     clock.PassiveClock
+
+	mu      sync.Mutex
+	second  time.Time // when the current second began
+	passed  int       // lines in it
+	leftOut int       // not told yet
+}
+
+// line takes one line. It is the caller's again when line returns.
+func (o *output) line(line []byte) {
+	parsed := o.tail.add(line)
+	passes, untold := o.count()
+	o.tell(untold)
+	if passes {
+		o.pass(parsed)
+	}
+}
+
+// count counts a line in. It gives the number of lines left out in the seconds before, once.
+func (o *output) count() (passes bool, untold int) {
+	if o.perSecond < 0 {
+		return true, 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now := o.clock.Now(); now.Sub(o.second) >= time.Second {
+		o.second, o.passed = now, 0
+		untold, o.leftOut = o.leftOut, 0
+	}
+	if o.passed >= o.perSecond {
+		o.leftOut++
+		return false, untold
+	}
+	o.passed++
+	return true, untold
+}
+
+// flush tells now of the lines that were left out.
+func (o *output) flush() {
+	o.mu.Lock()
+	untold := o.leftOut
+	o.leftOut = 0
+	o.mu.Unlock()
+	o.tell(untold)
+}
+
+func (o *output) tell(leftOut int) {
+	if leftOut == 0 {
+		return
+	}
+	o.pass(logLine{
+		level:   hclog.Warn,
+		message: "lines of this plugin are left out, it writes more than plugins.limits.linesPerSecond",
+		args:    []any{"leftOut", leftOut, "linesPerSecond", o.perSecond}, structured: true,
+	})
+}

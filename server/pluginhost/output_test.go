@@ -1,0 +1,48 @@
+package pluginhost
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+func TestLinesOverTheLimitAreLeftOutAndCounted(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
+	var passed []string
+	o := &output{perSecond: 2, clock: clock, pass: func(l logLine) { passed = append(passed, l.String()) }}
+	write := func(from, to int) {
+		for i := from; i <= to; i++ {
+			o.line(fmt.Appendf(nil, "line %d", i))
+		}
+	}
+	notice := func(n int) string {
+		return fmt.Sprintf("[WARN] lines of this plugin are left out, it writes more than plugins.limits.linesPerSecond leftOut=%d linesPerSecond=2", n)
+	}
+
+	write(1, 5)
+	require.Equal(t, []string{"line 1", "line 2"}, passed)
+	require.Equal(t, []string{"line 1", "line 2", "line 3", "line 4", "line 5"}, o.tail.last(), "its last words are kept all the same")
+
+	passed = nil
+	clock.SetTime(clock.Now().Add(999 * time.Millisecond))
+	write(6, 6)
+	require.Empty(t, passed)
+	clock.SetTime(clock.Now().Add(time.Millisecond))
+	write(7, 8)
+	require.Equal(t, []string{notice(4), "line 7", "line 8"}, passed)
+
+	passed = nil
+	write(9, 9)
+	o.flush()
+	o.flush()
+	require.Equal(t, []string{notice(1)}, passed, "each is told once")
+
+	passed = nil
+	o.perSecond = -1
+	write(1, 100)
+	require.Len(t, passed, 100)
+}

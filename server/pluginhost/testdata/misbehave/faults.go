@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+)
+
+// fault does more of what actions should not do; set puts an annotation on the item that is answered.
+func fault(what string, set func(key, value string)) error {
+	switch what {
+	case "fork away":
+		// The shell leads a session of its own and ends; what it leaves has neither our group nor a parent of ours.
+		shell := exec.Command("sh", "-c", "sleep 3600 >/dev/null 2>&1 & echo $!")
+		shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		pid, err := shell.Output()
+		if err != nil {
+			return err
+		}
+		set("child", strings.TrimSpace(string(pid)))
+	case "eat memory":
+		// As much as the process has, and a little more.
+		limit := syscall.Rlimit{Cur: 64 << 20, Max: 64 << 20}
+		if err := syscall.Setrlimit(syscall.RLIMIT_AS, &limit); err != nil {
+			return err
+		}
+		var eaten [][]byte
+		for {
+			eaten = append(eaten, make([]byte, 1<<20))
+		}
+	case "log a lot":
+		for i := range 3000 {
+			fmt.Fprintf(inheritedStderr, "{\"@level\":\"info\",\"@message\":\"line\",\"n\":%d}\n", i)
+		}
+	case "lines of 64 KiB and 10 MiB":
+		for _, size := range []int{64 << 10, 10 << 20} {
+			_, _ = inheritedStderr.WriteString(strings.Repeat("l", size) + "\n")
+			fmt.Fprintln(inheritedStderr, "after a line of", size)
+		}
+	case "noise on stdout":
+		// go-plugin has replaced os.Stdout; this is the pipe on which the handshake line was.
+		_, _ = os.NewFile(1, "stdout").WriteString("1|2|tcp|127.0.0.1:1|grpc|\n\x00\xff\nnoise\n")
+	}
+	return nil
+}
