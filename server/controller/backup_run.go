@@ -59,7 +59,8 @@ func (w *backupWork) do() (end func(*velerov1.Backup)) {
 func (w *backupWork) collect(show func(done, total int), archive io.Writer) (*backup.Result, error) {
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
-	return w.Engine(w.op.run, backup.Request{
+	ctx := session.Trace(w.op.run, "Backup", w.backup.Namespace+"/"+w.backup.Name)
+	return w.Engine(ctx, backup.Request{
 		Backup:   w.backup.DeepCopy(),
 		Actions:  session.BackupItemActions(),
 		Policy:   w.policy,

@@ -77,7 +77,8 @@ func (w *restoreWork) apply(objects *store.Store, show func(done, total int)) (*
 	}()
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
-	return w.Engine(w.op.run, restore.Request{
+	ctx := session.Trace(w.op.run, "Restore", w.object.GetNamespace()+"/"+w.object.GetName())
+	return w.Engine(ctx, restore.Request{
 		Restore:   w.object.DeepCopy(),
 		Archive:   contents,
 		Actions:   session.RestoreItemActions(),
