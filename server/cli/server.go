@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -20,7 +21,7 @@ import (
 )
 
 func (a *App) serverCommand() *cobra.Command {
-	options := config.Defaults()
+	s := serverFlags{options: config.Defaults()}
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run the server",
@@ -28,35 +29,85 @@ func (a *App) serverCommand() *cobra.Command {
 			"with the built-in plugins and those in --plugin-dir.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := options.Complete(); err != nil {
-				return err
+			if s.check {
+				return a.checkServer(cmd, &s)
 			}
-			log := newLog(a, options)
-			for _, warning := range config.Warnings(cmd.Flags()) {
-				log.Warn(warning)
-			}
-			rest, err := a.cluster.restConfig()
-			if err != nil {
-				return err
-			}
-			rest.QPS, rest.Burst = options.ClientQPS, options.ClientBurst
-			namespace, err := a.cluster.namespaceOrDefault()
-			if err != nil {
-				return err
-			}
-			self, err := os.Executable()
-			if err != nil {
-				return fmt.Errorf("find the path of this binary: %w", err)
-			}
-			limitGarbage()
-			return controller.Serve(cmd.Context(), controller.ServerConfig{
-				REST: rest, Namespace: namespace, Options: options, Version: a.Version,
-				BuiltIns: a.builtIns(), Self: self, PluginArgs: a.pluginArgs(), Log: log,
-			})
+			return a.runServer(cmd, &s)
 		},
 	}
-	options.AddFlags(cmd.Flags())
+	s.options.AddFlags(cmd.Flags())
+	cmd.Flags().StringVar(&s.file, "config", "", "file with the policies, and how plugins are run; see examples/config/cleat.yaml")
+	cmd.Flags().BoolVar(&s.check, "check", false, "check the settings and the plugins that they name, without a cluster, and end")
 	return cmd
+}
+
+// serverFlags are the flags of the server.
+type serverFlags struct {
+	options config.Options
+	file    string
+	check   bool
+}
+
+// serverConfig is what the flags and the file that they name say, without the cluster.
+func (a *App) serverConfig(cmd *cobra.Command, flags *serverFlags) (controller.ServerConfig, error) {
+	file := &config.File{}
+	if cmd.Flags().Changed("config") {
+		read, err := config.ReadFile(flags.file)
+		if err != nil {
+			return controller.ServerConfig{}, err
+		}
+		file = read
+	}
+	if err := errors.Join(file.Apply(cmd.Flags()), flags.options.Complete()); err != nil {
+		return controller.ServerConfig{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return controller.ServerConfig{}, fmt.Errorf("find the path of this binary: %w", err)
+	}
+	return controller.ServerConfig{
+		Options: flags.options, File: file, Version: a.Version,
+		BuiltIns: a.builtIns(), Self: self, PluginArgs: a.pluginArgs(), Log: newLog(a, flags.options),
+	}, nil
+}
+
+func (a *App) runServer(cmd *cobra.Command, flags *serverFlags) error {
+	server, err := a.serverConfig(cmd, flags)
+	if err != nil {
+		return err
+	}
+	for _, warning := range config.Warnings(cmd.Flags()) {
+		server.Log.Warn(warning)
+	}
+	if server.REST, err = a.cluster.restConfig(); err != nil {
+		return err
+	}
+	server.REST.QPS, server.REST.Burst = server.Options.ClientQPS, server.Options.ClientBurst
+	if server.Namespace, err = a.cluster.namespaceOrDefault(); err != nil {
+		return err
+	}
+	ctrl.SetLogger(controller.NewLogr(server.Log.Named("controller-runtime")))
+	klog.SetLogger(controller.NewLogr(server.Log.Named("client-go")))
+	limitGarbage()
+	return controller.Serve(cmd.Context(), server)
+}
+
+// checkServer makes sure that a server with these flags would find the plugins that it is told to use.
+func (a *App) checkServer(cmd *cobra.Command, flags *serverFlags) error {
+	server, err := a.serverConfig(cmd, flags)
+	if err != nil {
+		return err
+	}
+	host, err := controller.NewHost(cmd.Context(), server)
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	for _, named := range server.File.Named() {
+		fmt.Fprintf(a.Out, "%s: %s\n", named.Key, named.Policy.Plugin)
+	}
+	fmt.Fprintln(a.Out, "The settings are right.")
+	return nil
 }
 
 // limitGarbage trades a little time for memory that stays low, unless GOGC says what to do: most of what a backup
@@ -82,7 +133,7 @@ func (a *App) pluginArgs() []string {
 	return args
 }
 
-// newLog is the server's log. The libraries below write to it as well.
+// newLog is the server's log.
 func newLog(a *App, options config.Options) hclog.Logger {
 	level := hclog.LevelFromString(options.LogLevel)
 	switch strings.ToLower(options.LogLevel) {
@@ -91,8 +142,5 @@ func newLog(a *App, options config.Options) hclog.Logger {
 	case "fatal", "panic":
 		level = hclog.Error
 	}
-	log := hclog.New(&hclog.LoggerOptions{Level: level, Output: a.Err, JSONFormat: options.LogFormat == "json"})
-	ctrl.SetLogger(controller.NewLogr(log.Named("controller-runtime")))
-	klog.SetLogger(controller.NewLogr(log.Named("client-go")))
-	return log
+	return hclog.New(&hclog.LoggerOptions{Level: level, Output: a.Err, JSONFormat: options.LogFormat == "json"})
 }

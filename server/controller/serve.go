@@ -41,6 +41,7 @@ type ServerConfig struct {
 	REST      *rest.Config
 	Namespace string
 	Options   config.Options // complete
+	File      *config.File   // what --config names; its zero value when there is none
 	Version   string
 	BuiltIns  []framework.Registration
 	// Self is the path of the server's binary and PluginArgs what it was given: plugins get the same.
@@ -73,12 +74,9 @@ func Serve(ctx context.Context, c ServerConfig) error {
 	if err := checkDefinitions(ctx, discoverer); err != nil {
 		return err
 	}
-	host, err := pluginhost.New(ctx, pluginhost.Config{
-		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns,
-		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"),
-	})
+	host, err := NewHost(ctx, c)
 	if err != nil {
-		return fmt.Errorf("start the plugin host: %w", err)
+		return err
 	}
 	defer host.Close()
 
@@ -268,19 +266,4 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		Log:               c.Log,
 		Now:               time.Now,
 	})
-}
-
-// listPlugins are the plugins as a ServerStatusRequest names them, sorted by kind and name. Files
-// that could not be asked are not among them.
-func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
-	var list []velerov1.PluginInfo
-	for _, entry := range entries {
-		if entry.Name != "" && entry.Kind != "" {
-			list = append(list, velerov1.PluginInfo{Name: entry.Name, Kind: entry.Kind})
-		}
-	}
-	slices.SortFunc(list, func(a, b velerov1.PluginInfo) int {
-		return strings.Compare(a.Kind+"\x00"+a.Name, b.Kind+"\x00"+b.Name)
-	})
-	return slices.Compact(list)
 }

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// check runs "cleat server --check" with a config file that has text.
+func check(t *testing.T, text string, args ...string) (out string, err error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "cleat.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	var stdout, stderr bytes.Buffer
+	args = append([]string{"server", "--check", "--config", file, "--kubeconfig", "/nowhere"}, args...)
+	err = New(Streams{Out: &stdout, Err: &stderr}, "test", args).ExecuteContext(t.Context())
+	return strings.ReplaceAll(stdout.String()+stderr.String(), filepath.Dir(file)+"/", ""), err
+}
+
+func TestTheExampleConfigIsRightForTheBuiltIns(t *testing.T) {
+	t.Parallel()
+	example, err := os.ReadFile("../../examples/config/cleat.yaml")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "plugins.lock"), []byte("apiVersion: cleat.dev/v1\nplugins: []\n"), 0o600))
+	out, err := check(t, strings.Replace(string(example), "directory: /plugins", "directory: "+dir, 1))
+	require.NoError(t, err, out)
+	require.Contains(t, out, "backups.admission: cleat.dev/fifo\nbackups.manifestWriters[0]: cleat.dev/item-list\n"+
+		"nodeAgent.soothing: cleat.dev/limit\nThe settings are right.\n")
+}
+
+func TestTheServerDoesNotStartWithAConfigThatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text string
+		args []string
+		want []string
+	}{
+		"a key":          {"backup: {}\n", nil, []string{"cleat.yaml:2: backup: unknown key; known are apiVersion, backups"}},
+		"flag and file":  {"plugins: {directory: /x}\n", []string{"--plugin-dir", "/y"}, []string{"cleat.yaml:2: plugins.directory: is set by the flag --plugin-dir as well"}},
+		"flag and value": {"plugins: {directory: /x}\n", []string{"--plugin-dir", "/y", "--log-format=xml"}, []string{"plugins.directory: is set by", `--log-format "xml"`}},
+		"an unknown plugin": {"backups: {admission: {plugin: a.io/none}}\n", nil, []string{
+			`cleat.yaml:2: backups.admission.plugin: unknown QueueAdmission "a.io/none"; known are: cleat.dev/fifo`,
+		}},
+		"another kind": {"backups: {admission: {plugin: cleat.dev/limit}}\n", nil, []string{
+			`cleat.yaml:2: backups.admission.plugin: "cleat.dev/limit" is no QueueAdmission but a plugin of the kind LoadSoothing`,
+		}},
+		"config for it": {"nodeAgent:\n  soothing:\n    plugin: cleat.dev/limit\n    config:\n      load: 5\n", nil, []string{
+			"cleat.yaml:6: nodeAgent.soothing.config.load: unknown key; known are loads",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := check(t, "apiVersion: cleat.dev/v1\n"+test.text, test.args...)
+			for _, want := range test.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}

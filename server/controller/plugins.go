@@ -1,0 +1,75 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+)
+
+// NewHost finds the plugins, as the configuration says, and makes sure that those that it names as policies are there
+// and take what it has for them. Of c it needs no cluster.
+func NewHost(ctx context.Context, c ServerConfig) (*pluginhost.Host, error) {
+	host, err := pluginhost.New(ctx, hostConfig(c))
+	if err != nil {
+		return nil, fmt.Errorf("start the plugin host: %w", err)
+	}
+	warnings, err := c.File.Check(func(kind, name string) ([]byte, error) {
+		entry, err := host.Find(kind, name)
+		return entry.ConfigSchema, err
+	})
+	for _, warning := range warnings {
+		c.Log.Warn(warning)
+	}
+	if err != nil {
+		host.Close()
+		return nil, err
+	}
+	return host, nil
+}
+
+// hostConfig is how plugins are found and run.
+func hostConfig(c ServerConfig) pluginhost.Config {
+	p := c.File.Plugins
+	return pluginhost.Config{
+		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns,
+		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"),
+		Order: p.Order, Environment: environment(p.Environment),
+		Deadlines: pluginhost.Deadlines{
+			Start: p.Deadlines.Start, Query: p.Deadlines.Query, Execute: p.Deadlines.Execute, Store: p.Deadlines.Store,
+			Idle: p.Deadlines.Idle, Stop: p.Deadlines.Stop, Probe: p.Deadlines.Probe, Kinds: p.Deadlines.Kinds,
+		},
+		Restart: pluginhost.Restart{
+			Base: p.Restart.Base, Max: p.Restart.Max, Threshold: p.Restart.Threshold,
+			CoolDown: p.Restart.CoolDown, MaxCoolDown: p.Restart.MaxCoolDown, HealthyAfter: p.Restart.HealthyAfter,
+		},
+	}
+}
+
+// environment is a table of variables as processes take it, "NAME=value".
+func environment(table map[string]string) []string {
+	var variables []string
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		variables = append(variables, name+"="+table[name])
+	}
+	return variables
+}
+
+// listPlugins are the plugins as a ServerStatusRequest names them, sorted by kind and name. Files
+// that could not be asked are not among them.
+func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
+	var list []velerov1.PluginInfo
+	for _, entry := range entries {
+		if entry.Name != "" && entry.Kind != "" {
+			list = append(list, velerov1.PluginInfo{Name: entry.Name, Kind: entry.Kind})
+		}
+	}
+	slices.SortFunc(list, func(a, b velerov1.PluginInfo) int {
+		return strings.Compare(a.Kind+"\x00"+a.Name, b.Kind+"\x00"+b.Name)
+	})
+	return slices.Compact(list)
+}
