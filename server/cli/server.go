@@ -98,7 +98,7 @@ func (a *App) checkServer(cmd *cobra.Command, flags *serverFlags) error {
 	if err != nil {
 		return err
 	}
-	host, err := controller.NewHost(cmd.Context(), server)
+	host, err := controller.NewHost(cmd.Context(), server, nil)
 	if err != nil {
 		return err
 	}

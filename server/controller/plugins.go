@@ -7,14 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 )
 
 // NewHost finds the plugins, as the configuration says, and makes sure that those that it names as policies are there
-// and take what it has for them. Of c it needs no cluster.
-func NewHost(ctx context.Context, c ServerConfig) (*pluginhost.Host, error) {
-	host, err := pluginhost.New(ctx, hostConfig(c))
+// and take what it has for them. Of c it needs no cluster. metrics may be nil.
+func NewHost(ctx context.Context, c ServerConfig, metrics prometheus.Registerer) (*pluginhost.Host, error) {
+	host, err := pluginhost.New(ctx, hostConfig(c, metrics))
 	if err != nil {
 		return nil, fmt.Errorf("start the plugin host: %w", err)
 	}
@@ -33,12 +35,12 @@ func NewHost(ctx context.Context, c ServerConfig) (*pluginhost.Host, error) {
 }
 
 // hostConfig is how plugins are found and run.
-func hostConfig(c ServerConfig) pluginhost.Config {
+func hostConfig(c ServerConfig, metrics prometheus.Registerer) pluginhost.Config {
 	p := c.File.Plugins
 	return pluginhost.Config{
 		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns,
 		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"),
-		Order: p.Order, Environment: environment(p.Environment),
+		Order: p.Order, Environment: environment(p.Environment), Metrics: metrics,
 		Deadlines: pluginhost.Deadlines{
 			Start: p.Deadlines.Start, Query: p.Deadlines.Query, Execute: p.Deadlines.Execute, Store: p.Deadlines.Store,
 			Idle: p.Deadlines.Idle, Stop: p.Deadlines.Stop, Probe: p.Deadlines.Probe, Kinds: p.Deadlines.Kinds,

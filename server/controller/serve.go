@@ -74,7 +74,8 @@ func Serve(ctx context.Context, c ServerConfig) error {
 	if err := checkDefinitions(ctx, discoverer); err != nil {
 		return err
 	}
-	host, err := NewHost(ctx, c)
+	metrics := prometheus.NewRegistry()
+	host, err := NewHost(ctx, c, metrics)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,6 @@ func Serve(ctx context.Context, c ServerConfig) error {
 		}
 	}()
 
-	metrics := prometheus.NewRegistry()
 	if err := registerAll(mgr, c, parts{host: host, opener: opener, discoverer: discoverer, scratch: scratch, metrics: metrics}); err != nil {
 		return err
 	}
