@@ -1,0 +1,696 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+func actionRules() []Rule {
+	every := kindsWhere(func(actionKind) bool { return true })
+	answering := kindsWhere(func(k actionKind) bool { return k.answers })
+	return []Rule{
+		{
+			ID: "action-applies-to", Kinds: every, Severity: Must, check: checkAppliesTo,
+			Text: "AppliesTo answers, without a cluster, and the same each time: it is asked once per process and the answer is kept.",
+		},
+		{
+			ID: "action-selector", Kinds: every, Severity: Must, check: checkSelector,
+			Text: "The label selector that AppliesTo answers parses. One that does not fails every operation.",
+		},
+		{
+			ID: "action-item", Kinds: every, Severity: Must, check: checkItem,
+			Text: "An item that AppliesTo selects gets an answer or an error that says what is wrong. It is no reason to panic, to hang, or to end.",
+		},
+		{
+			ID: "action-reply-item", Kinds: answering, Severity: Must, check: checkReplyItem,
+			Text: "The item in the answer is the JSON of an object with apiVersion, kind and name. In a backup it is still the object asked about, " +
+				"by group, kind, namespace and name. An action that changes nothing answers the request's own bytes.",
+		},
+		{
+			ID: "action-reply-identifiers", Kinds: every, Severity: Must, check: checkIdentifiers,
+			Text: "Each additional, related or post-operation item names a resource and an object, and none of its parts could be taken for a path.",
+		},
+		{
+			ID: "action-same-answer", Severity: Should, check: checkSameAnswer,
+			Kinds: []string{"BackupItemAction", "BackupItemActionV2", "RestoreItemAction", "RestoreItemActionV2", "ItemBlockAction"},
+			Text:  "The same item gets the same answer when it is asked about again, but for operations that are started.",
+		},
+		{
+			ID: "action-owner-bare", Kinds: every, Severity: Must, check: checkBareOwner,
+			Text: "apiVersion and kind may be missing in the Backup or Restore.",
+		},
+		{
+			ID: "action-json-unknown", Kinds: every, Severity: Must, check: checkUnknownJSON,
+			Text: "Fields that the plugin does not know, in the item and in the Backup or Restore, are no error.",
+		},
+		{
+			ID: "action-json-kept", Kinds: answering, Severity: Should, check: checkJSONKept,
+			Text: "What the plugin does not know of an item stays in it, and whole numbers stay what they are up to 64 bits: what is lost here is lost in the backup.",
+		},
+		{
+			ID: "action-wire-unknown", Kinds: every, Severity: Must, check: checkUnknownWire,
+			Text: "A request may have fields that the plugin does not know.",
+		},
+		{
+			ID: "action-request-empty", Kinds: every, Severity: Must, check: checkEmptyRequest,
+			Text: "A request without an item, or without a Backup or Restore, or with an empty one, gets an error or leaves things as they are. It does not end the process.",
+		},
+		{
+			ID: "action-request-garbage", Kinds: every, Severity: Must, check: checkGarbage,
+			Text: "An item that is no JSON of an object gets an error or is left as it is. It does not end the process and does not become something else.",
+		},
+		{
+			ID: "action-large-item", Kinds: every, Severity: Must, check: checkLargeItem,
+			Text: "An item of 2 MiB is answered as a small one is.",
+		},
+		{
+			ID: "action-large-request", Kinds: every, Severity: Must, check: checkLargeRequest,
+			Text: "A request of more than 4 MiB is answered by a plugin that has PluginInfo: item and Backup travel in one message. (Plugins built for stock Velero need not.)",
+		},
+		{
+			ID: "action-concurrent", Kinds: every, Severity: Must, check: checkConcurrent,
+			Text: "32 calls at once, of different items and operations, are answered as one after the other, and none gets what is another's.",
+		},
+		{
+			ID: "action-cancelled", Kinds: every, Severity: Must, check: checkCancelled,
+			Text: "Calls that the host gives up do no harm: the next call is answered.",
+		},
+	}
+}
+
+// kindOf is how the action is asked.
+func (s *subject) action() actionKind { return actionKinds()[s.kind] }
+
+// owner is the Backup or Restore that the action is asked for.
+func (s *subject) owner(name string) map[string]any {
+	if s.action().restore {
+		return restore(name)
+	}
+	return backup(name)
+}
+
+// usualOwner is the name of it where no other is needed.
+const usualOwner = "nightly"
+
+// question asks about one item, for the usual owner.
+func (s *subject) question(item sample) question {
+	q := question{plugin: s.name, owner: encode(s.owner(usualOwner)), key: usualOwner + "/" + item.String()}
+	if s.action().restore {
+		q.item, q.fromBackup = item.created(), item.stored()
+	} else {
+		q.item = item.stored()
+	}
+	return q
+}
+
+// execute asks one question.
+func (s *subject) execute(ctx context.Context, q question) (*answer, error) {
+	conn, err := s.conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	got, err := s.action().execute(ctx, conn, q)
+	if err != nil {
+		return nil, err
+	}
+	return got, nil
+}
+
+// selected is what AppliesTo answers.
+type selected struct {
+	selector *shared.ResourceSelector
+	err      error
+}
+
+func (s *subject) selection(ctx context.Context) selected {
+	return remembered(s, "selection", func() selected {
+		if err := s.needsService(ctx); err != nil {
+			return selected{err: err}
+		}
+		conn, err := s.conn(ctx)
+		if err != nil {
+			return selected{err: err}
+		}
+		ctx, cancel := s.call(ctx)
+		defer cancel()
+		selector, err := s.action().appliesTo(ctx, conn, s.name)
+		return selected{selector, err}
+	})
+}
+
+func checkAppliesTo(ctx context.Context, s *subject) error {
+	first := s.selection(ctx)
+	if first.err != nil {
+		return first.err
+	}
+	conn, err := s.conn(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	again, err := s.action().appliesTo(ctx, conn, s.name)
+	if err != nil {
+		return err
+	}
+	// Absent is the same as empty.
+	if !proto.Equal(orEmpty(first.selector), orEmpty(again)) {
+		return fmt.Errorf("the first time it answered %v, the second time %v", first.selector, again)
+	}
+	return nil
+}
+
+func orEmpty(selector *shared.ResourceSelector) *shared.ResourceSelector {
+	if selector == nil {
+		return &shared.ResourceSelector{}
+	}
+	return selector
+}
+
+func checkSelector(ctx context.Context, s *subject) error {
+	answered := s.selection(ctx)
+	if answered.err != nil {
+		return skip("AppliesTo does not answer")
+	}
+	if _, err := labels.Parse(answered.selector.GetSelector()); err != nil {
+		return fmt.Errorf("the selector is %q: %w", answered.selector.GetSelector(), err)
+	}
+	return nil
+}
+
+// exchange is a question and what was said to it.
+type exchange struct {
+	sample   sample
+	question question
+	answer   *answer
+	err      error
+}
+
+// exchanges are the questions about each sample that the action wants to see.
+func (s *subject) exchanges(ctx context.Context) ([]exchange, error) {
+	answered := s.selection(ctx)
+	if answered.err != nil {
+		return nil, skip("AppliesTo does not answer")
+	}
+	all := remembered(s, "exchanges", func() []exchange {
+		var all []exchange
+		for _, item := range s.items {
+			fitting, ok := item.fit(answered.selector)
+			if !ok {
+				continue
+			}
+			one := exchange{sample: fitting, question: s.question(fitting)}
+			one.answer, one.err = s.execute(ctx, one.question)
+			all = append(all, one)
+			if hung(one.err) {
+				break // the others would as well
+			}
+		}
+		return all
+	})
+	if len(all) == 0 {
+		return nil, skip("AppliesTo selects none of the sample items (%v); give one that it does", answered.selector)
+	}
+	return all, nil
+}
+
+func hung(err error) bool {
+	code := status.Code(err)
+	return code == codes.DeadlineExceeded || code == codes.Unavailable
+}
+
+func checkItem(ctx context.Context, s *subject) error {
+	all, err := s.exchanges(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		switch {
+		case panicked(one.err):
+			return fmt.Errorf("asked about %s: %w", one.sample, one.err)
+		case status.Code(one.err) == codes.DeadlineExceeded:
+			return fmt.Errorf("asked about %s: no answer within %s", one.sample, s.timeout)
+		case hung(one.err):
+			return fmt.Errorf("asked about %s: %w", one.sample, one.err)
+		case one.err != nil && strings.TrimSpace(status.Convert(one.err).Message()) == "":
+			return fmt.Errorf("asked about %s: an error without a message, of the code %s", one.sample, status.Code(one.err))
+		}
+	}
+	return nil
+}
+
+// panicked says whether err is that of a handler that panicked (Velero's wire).
+func panicked(err error) bool {
+	return status.Code(err) == codes.Aborted && strings.HasPrefix(status.Convert(err).Message(), "plugin panicked")
+}
+
+// answered are the exchanges that ended well.
+func (s *subject) answered(ctx context.Context) ([]exchange, error) {
+	all, err := s.exchanges(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var well []exchange
+	for _, one := range all {
+		if one.err == nil {
+			well = append(well, one)
+		}
+	}
+	if len(well) == 0 {
+		return nil, skip("every sample item got an error, %s: %v", all[0].sample, all[0].err)
+	}
+	return well, nil
+}
+
+func checkReplyItem(ctx context.Context, s *subject) error {
+	all, err := s.answered(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if err := s.checkItemOf(one.question, one.answer); err != nil {
+			return fmt.Errorf("asked about %s: %w", one.sample, err)
+		}
+	}
+	return nil
+}
+
+// checkItemOf checks the item of one answer.
+func (s *subject) checkItemOf(q question, a *answer) error {
+	if a.skip || bytes.Equal(q.item, a.item) {
+		return nil
+	}
+	got, err := identityOf(a.item)
+	if err != nil {
+		return err
+	}
+	switch {
+	case got.apiVersion == "":
+		return fmt.Errorf("the item has no apiVersion: %s", brief(a.item))
+	case got.kind == "":
+		return fmt.Errorf("the item has no kind: %s", brief(a.item))
+	case got.name == "":
+		return fmt.Errorf("the item has no metadata.name: %s", brief(a.item))
+	}
+	if !s.action().sameItem {
+		return nil
+	}
+	want, err := identityOf(q.item)
+	if err != nil {
+		return err
+	}
+	if got.group() != want.group() || got.kind != want.kind || got.namespace != want.namespace || got.name != want.name {
+		return fmt.Errorf("the item is %s %s %s/%s, want %s %s %s/%s",
+			got.apiVersion, got.kind, got.namespace, got.name, want.apiVersion, want.kind, want.namespace, want.name)
+	}
+	return nil
+}
+
+func checkIdentifiers(ctx context.Context, s *subject) error {
+	if s.kind == "DeleteItemAction" {
+		return skip("a DeleteItemAction answers no items")
+	}
+	all, err := s.answered(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if one.answer.skip {
+			continue
+		}
+		for _, list := range [][]*shared.ResourceIdentifier{one.answer.additional, one.answer.after} {
+			for i, id := range list {
+				if id.GetResource() == "" || id.GetName() == "" {
+					return fmt.Errorf("asked about %s: item %d of %d names no resource or no object: %v", one.sample, i+1, len(list), id)
+				}
+				for _, part := range []string{id.GetGroup(), id.GetResource(), id.GetNamespace(), id.GetName()} {
+					if part == "." || part == ".." || strings.ContainsAny(part, "/\x00") {
+						return fmt.Errorf("asked about %s: item %d of %d has %q in it", one.sample, i+1, len(list), part)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// sound is an exchange that ended well, with an answer that says nothing wrong. What else is asked is compared with it.
+func (s *subject) sound(ctx context.Context) (exchange, error) {
+	all, err := s.answered(ctx)
+	if err != nil {
+		return exchange{}, err
+	}
+	for _, one := range all {
+		if !s.action().answers || s.checkItemOf(one.question, one.answer) == nil {
+			return one, nil
+		}
+	}
+	return exchange{}, skip("its answers have no right item")
+}
+
+func checkSameAnswer(ctx context.Context, s *subject) error {
+	one, err := s.sound(ctx)
+	if err != nil {
+		return err
+	}
+	again, err := s.execute(ctx, one.question)
+	if err != nil {
+		return fmt.Errorf("asked about %s for the second time: %w", one.sample, err)
+	}
+	switch {
+	case one.answer.skip != again.skip:
+		return fmt.Errorf("asked about %s, it once skips the restore and once does not", one.sample)
+	case !sameJSON(one.answer.item, again.item):
+		return fmt.Errorf("asked about %s, it first answers the item %s, and then %s", one.sample, brief(one.answer.item), brief(again.item))
+	case fmt.Sprint(one.answer.additional) != fmt.Sprint(again.additional):
+		return fmt.Errorf("asked about %s, it first answers the items %v, and then %v", one.sample, one.answer.additional, again.additional)
+	}
+	return nil
+}
+
+func sameJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	return decodeNumbers(a, &x) == nil && decodeNumbers(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// decodeNumbers decodes JSON whose numbers stay as they are written.
+func decodeNumbers(raw []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	return decoder.Decode(into)
+}
+
+// changed asks the question of a sound exchange once more, changed in a way that makes no difference to the plugin.
+func (s *subject) changed(ctx context.Context, change func(*question, sample)) (exchange, *answer, error) {
+	one, err := s.sound(ctx)
+	if err != nil {
+		return one, nil, err
+	}
+	q := one.question
+	change(&q, one.sample)
+	got, err := s.execute(ctx, q)
+	if err != nil {
+		return one, nil, fmt.Errorf("asked about %s: %w", one.sample, err)
+	}
+	if s.action().answers {
+		if err := s.checkItemOf(q, got); err != nil {
+			return one, nil, fmt.Errorf("asked about %s: %w", one.sample, err)
+		}
+	}
+	return one, got, nil
+}
+
+func checkBareOwner(ctx context.Context, s *subject) error {
+	_, _, err := s.changed(ctx, func(q *question, _ sample) {
+		owner := s.owner(usualOwner)
+		delete(owner, "apiVersion")
+		delete(owner, "kind")
+		q.owner = encode(owner)
+	})
+	return err
+}
+
+// unknown is what no plugin knows. Its number is more than a float64 can tell from its neighbours.
+func unknown() map[string]any {
+	return map[string]any{"list": []any{int64(1), 2.5, nil, "text", true}, "number": json.Number("9007199254740993"), "object": map[string]any{"empty": map[string]any{}}}
+}
+
+const unknownKey = "conformanceUnknown"
+
+func (s *subject) withUnknownJSON(q *question, item sample) {
+	odd := item.with(func(item *unstructured.Unstructured) { item.Object[unknownKey] = nil })
+	odd.object[unknownKey] = unknown()
+	encoded := encode(odd.object)
+	q.item = encoded
+	if s.action().restore {
+		q.fromBackup = encoded
+	}
+	owner := s.owner(usualOwner)
+	owner[unknownKey] = unknown()
+	if spec, ok := owner["spec"].(map[string]any); ok {
+		spec[unknownKey] = unknown()
+	}
+	q.owner = encode(owner)
+}
+
+func checkUnknownJSON(ctx context.Context, s *subject) error {
+	_, _, err := s.changed(ctx, s.withUnknownJSON)
+	return err
+}
+
+func checkJSONKept(ctx context.Context, s *subject) error {
+	one, got, err := s.changed(ctx, s.withUnknownJSON)
+	if err != nil {
+		return skip("the item with unknown fields is not answered")
+	}
+	if got.skip {
+		return skip("the item is skipped")
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(got.item, &object); err != nil {
+		return err
+	}
+	if !sameJSON(object[unknownKey], encode(unknown())) {
+		return fmt.Errorf("asked about %s with the field %q: %s, it answers with %s",
+			one.sample, unknownKey, encode(unknown()), brief(object[unknownKey]))
+	}
+	return nil
+}
+
+func checkUnknownWire(ctx context.Context, s *subject) error {
+	_, _, err := s.changed(ctx, func(q *question, _ sample) { q.newer = true })
+	return err
+}
+
+// odd are requests that no host sends. The answer to them may be an error; when it is none, the item is left alone.
+func (s *subject) odd(ctx context.Context, questions map[string]question) error {
+	if err := s.survives(ctx); err != nil {
+		return err
+	}
+	for what, q := range questions {
+		got, err := s.execute(ctx, q)
+		if err := notHung(err); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		if err == nil && s.action().answers && !got.skip && !bytes.Equal(got.item, q.item) {
+			if _, err := identityOf(q.item); err == nil && len(q.owner) == 0 && s.checkItemOf(q, got) == nil {
+				continue // the item was right
+			}
+			return fmt.Errorf("%s: the answer is the item %s", what, brief(got.item))
+		}
+		if conn, err := s.conn(ctx); err != nil {
+			return err
+		} else if _, err := s.appliesTo(ctx, conn); hung(err) {
+			return fmt.Errorf("%s: after that nothing is answered: %w", what, err)
+		}
+	}
+	return nil
+}
+
+// survives skips what cannot be asked of an action that does not even survive right items.
+func (s *subject) survives(ctx context.Context) error {
+	if s.selection(ctx).err != nil {
+		return skip("AppliesTo does not answer")
+	}
+	if all, err := s.exchanges(ctx); err == nil && hung(all[len(all)-1].err) {
+		return skip("it does not answer when it is asked about a right item")
+	}
+	return nil
+}
+
+func (s *subject) appliesTo(ctx context.Context, conn *grpc.ClientConn) (*shared.ResourceSelector, error) {
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	return s.action().appliesTo(ctx, conn, s.name)
+}
+
+// anyItem is an item that the action is likely to look at.
+func (s *subject) anyItem(ctx context.Context) sample {
+	if all, err := s.exchanges(ctx); err == nil {
+		return all[0].sample
+	}
+	return s.items[0]
+}
+
+func checkEmptyRequest(ctx context.Context, s *subject) error {
+	full := s.question(s.anyItem(ctx))
+	noOwner, noItem, emptyItem, emptyOwner := full, full, full, full
+	noOwner.owner = nil
+	noItem.item = nil
+	emptyItem.item = []byte("{}")
+	if s.action().restore {
+		noItem.fromBackup, emptyItem.fromBackup = nil, []byte("{}")
+	}
+	emptyOwner.owner = []byte("{}")
+	questions := map[string]question{
+		"a request with nothing but the plugin's name": {plugin: s.name},
+		"a request without an item":                    noItem,
+		"the item {}":                                  emptyItem,
+	}
+	if err := s.odd(ctx, questions); err != nil {
+		return err
+	}
+	// The item is right in these, so an answer may be anything that is right for it.
+	for what, q := range map[string]question{"a request without a Backup or Restore": noOwner, "the Backup or Restore {}": emptyOwner} {
+		if _, err := s.execute(ctx, q); notHung(err) != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	return nil
+}
+
+func checkGarbage(ctx context.Context, s *subject) error {
+	full := s.question(s.anyItem(ctx))
+	questions := map[string]question{}
+	for _, item := range []string{
+		"\x00\xff\xfe", `{"apiVersion":"v1","kind":"Pod","meta`, `null`, `[]`, `"text"`, `{"kind":1,"metadata":[]}`, strings.Repeat("[", 5000),
+	} {
+		q := full
+		q.item = []byte(item)
+		if s.action().restore {
+			q.fromBackup = q.item
+		}
+		questions[fmt.Sprintf("the item %.30q", item)] = q
+	}
+	owner := full
+	owner.owner = []byte(`{"metadata":[1,2`)
+	if err := s.odd(ctx, questions); err != nil {
+		return err
+	}
+	if _, err := s.execute(ctx, owner); notHung(err) != nil {
+		return fmt.Errorf("a Backup or Restore that is no JSON: %w", err)
+	}
+	return nil
+}
+
+const mebibyte = 1 << 20
+
+func checkLargeItem(ctx context.Context, s *subject) error {
+	_, _, err := s.changed(ctx, func(q *question, item sample) {
+		large := s.question(item.padded(2 * mebibyte))
+		q.item = large.item
+	})
+	return err
+}
+
+func checkLargeRequest(ctx context.Context, s *subject) error {
+	if s.info == nil {
+		return skip("the process has no PluginInfo, and may keep gRPC's limit of 4 MiB")
+	}
+	_, _, err := s.changed(ctx, func(q *question, item sample) {
+		large := s.question(item.padded(5 * mebibyte))
+		q.item = large.item
+	})
+	return err
+}
+
+// callers is how many calls are made at once.
+const callers = 32
+
+// caller is what stands in everything that one of the concurrent calls asks with.
+func caller(i int) string { return fmt.Sprintf("caller%02d", i) }
+
+func checkConcurrent(ctx context.Context, s *subject) error {
+	one, err := s.sound(ctx)
+	if err != nil {
+		return err
+	}
+	if one.sample.fixed {
+		return skip("the item is the caller's, and there is no other like it")
+	}
+	questions := make([]question, callers)
+	for i := range questions {
+		item := one.sample.with(func(item *unstructured.Unstructured) {
+			item.SetName(caller(i))
+			annotate(item, "conformance.invalid/caller", caller(i))
+		})
+		questions[i] = s.question(item)
+		questions[i].owner, questions[i].key = encode(s.owner(caller(i))), caller(i)
+	}
+	if _, err := s.execute(ctx, questions[0]); err != nil { // it may depend on the owner's name
+		for i := range questions {
+			questions[i].owner = one.question.owner
+		}
+		if _, err := s.execute(ctx, questions[0]); err != nil {
+			return skip("asked about another item of the kind, it answers an error: %v", err)
+		}
+	}
+	problems := make([]error, callers)
+	var asking sync.WaitGroup
+	begin := make(chan struct{})
+	for i, q := range questions {
+		asking.Go(func() {
+			<-begin
+			for range 4 {
+				if problems[i] = s.asCaller(ctx, i, q); problems[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	close(begin)
+	asking.Wait()
+	return errors.Join(problems...)
+}
+
+// asCaller asks as one of the concurrent callers, and looks for what is another's in the answer.
+func (s *subject) asCaller(ctx context.Context, i int, q question) error {
+	got, err := s.execute(ctx, q)
+	if err != nil {
+		return fmt.Errorf("%s: %w", caller(i), err)
+	}
+	raw, err := proto.Marshal(got.raw)
+	if err != nil {
+		return err
+	}
+	for other := range callers {
+		if other != i && bytes.Contains(raw, []byte(caller(other))) {
+			return fmt.Errorf("the answer to %s has %s in it: %s", caller(i), caller(other), brief(got.item))
+		}
+	}
+	return nil
+}
+
+func checkCancelled(ctx context.Context, s *subject) error {
+	one, err := s.sound(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := s.conn(ctx); err != nil {
+		return err
+	}
+	var asking sync.WaitGroup
+	for i := range 2 * callers {
+		asking.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, time.Duration(i)*300*time.Microsecond)
+			defer cancel()
+			_, _ = s.execute(ctx, one.question)
+		})
+	}
+	asking.Wait()
+	if _, err := s.execute(ctx, one.question); err != nil {
+		return fmt.Errorf("after %d calls were given up, the next about %s: %w", 2*callers, one.sample, err)
+	}
+	return nil
+}

@@ -1,0 +1,358 @@
+package conformance
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/cleat-dev/cleat/framework"
+	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
+	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+func announceRules() []Rule {
+	process := []string{Process}
+	return []Rule{
+		{
+			ID: "list-answers", Kinds: process, Severity: Must, check: checkList,
+			Text: "PluginLister answers, and the same each time: what a process serves is constant.",
+		},
+		{
+			ID: "list-not-empty", Kinds: process, Severity: Must, check: checkListNotEmpty,
+			Text: "The process announces at least one plugin, in PluginLister or in PluginInfo.",
+		},
+		{
+			ID: "list-kinds", Kinds: process, Severity: Must, check: checkListKinds,
+			Text: "PluginLister lists kinds of Velero only. Velero does not start when it meets another; those are announced by PluginInfo.",
+		},
+		{
+			ID: "list-order", Kinds: process, Severity: Must, check: checkListOrder,
+			Text: "PluginLister lists the kinds in the order " + strings.Join(veleroKinds(), ", ") +
+				", and the names of a kind sorted: actions run in the order of the list.",
+		},
+		{
+			ID: "list-once", Kinds: process, Severity: Must, check: checkListOnce,
+			Text: "Each kind and name stands in the list once. A host refuses a plugin that it meets twice.",
+		},
+		{
+			ID: "list-names", Kinds: process, Severity: Must, check: checkNames,
+			Text: `Each name is "domain/name": two parts that are not empty, the first one a DNS-1123 subdomain.`,
+		},
+		{
+			ID: "list-command", Kinds: process, Severity: Should, check: checkListCommand,
+			Text: "command in the list is the path by which the process was started: Velero starts it by that again.",
+		},
+		{
+			ID: "info-answers", Kinds: process, Severity: Must, check: checkInfo,
+			Text: "PluginInfo, when there is one, answers, and the same each time. Versions are one line.",
+		},
+		{
+			ID: "info-consistent", Kinds: process, Severity: Must, check: checkInfoConsistent,
+			Text: "PluginInfo tells of each kind, version and name once, of all that PluginLister lists, and of no other plugin of Velero's kinds. " +
+				`The kind stands there without its version ("BackupItemAction"), the version is 1 or more.`,
+		},
+		{
+			ID: "info-schema", Kinds: process, Severity: Must, check: checkSchemas,
+			Text: "A config schema in PluginInfo is a JSON Schema of an object: the host checks by it what users write.",
+		},
+		{
+			ID: "served", Kinds: []string{AnyKind}, Severity: Must, check: checkServed,
+			Text: "What is announced is served: the service of the kind and version is there.",
+		},
+		{
+			ID: "unknown-name", Kinds: []string{AnyKind}, Severity: Must, check: checkUnknownName,
+			Text: "A request for a plugin that the process does not serve is an error.",
+		},
+	}
+}
+
+func checkList(ctx context.Context, s *subject) error {
+	if s.listErr != nil {
+		return s.listErr
+	}
+	conn, err := s.conn(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	again, err := pluginlisterv1.NewPluginListerClient(conn).ListPlugins(ctx, &shared.Empty{})
+	if err != nil {
+		return err
+	}
+	if !proto.Equal(again, &pluginlisterv1.ListPluginsResponse{Plugins: s.listed}) {
+		return fmt.Errorf("the first time it listed %d plugins %v, the second time %d %v",
+			len(s.listed), s.listed, len(again.GetPlugins()), again.GetPlugins())
+	}
+	return nil
+}
+
+func checkListNotEmpty(_ context.Context, s *subject) error {
+	if s.listErr != nil {
+		return skip("the list does not answer")
+	}
+	if len(s.served()) == 0 {
+		return fmt.Errorf("it announces nothing")
+	}
+	return nil
+}
+
+func checkListKinds(_ context.Context, s *subject) error {
+	for _, plugin := range s.listed {
+		if !slices.Contains(veleroKinds(), plugin.GetKind()) {
+			return fmt.Errorf("it lists the kind %q", plugin.GetKind())
+		}
+	}
+	return nil
+}
+
+func checkListOrder(_ context.Context, s *subject) error {
+	var known []*pluginlisterv1.PluginIdentifier
+	for _, plugin := range s.listed {
+		if slices.Contains(veleroKinds(), plugin.GetKind()) {
+			known = append(known, plugin)
+		}
+	}
+	for i := 1; i < len(known); i++ {
+		before, after := known[i-1], known[i]
+		if cmp.Or(
+			cmp.Compare(slices.Index(veleroKinds(), before.GetKind()), slices.Index(veleroKinds(), after.GetKind())),
+			cmp.Compare(before.GetName(), after.GetName()),
+		) > 0 {
+			return fmt.Errorf("%s %s stands after %s %s", after.GetKind(), after.GetName(), before.GetKind(), before.GetName())
+		}
+	}
+	return nil
+}
+
+func checkListOnce(_ context.Context, s *subject) error {
+	seen := map[[2]string]bool{}
+	for _, plugin := range s.listed {
+		key := [2]string{plugin.GetKind(), plugin.GetName()}
+		if seen[key] {
+			return fmt.Errorf("%s %s stands there twice", plugin.GetKind(), plugin.GetName())
+		}
+		seen[key] = true
+	}
+	return nil
+}
+
+func checkNames(_ context.Context, s *subject) error {
+	for _, plugin := range s.served() {
+		if err := framework.ValidateName(plugin.name); err != nil {
+			return fmt.Errorf("%s: %w", plugin.kind, err)
+		}
+	}
+	return nil
+}
+
+func checkListCommand(ctx context.Context, s *subject) error {
+	process, err := s.needsProcess(ctx)
+	if err != nil {
+		return err
+	}
+	for _, plugin := range s.listed {
+		if plugin.GetCommand() != process.cmd.Path {
+			return fmt.Errorf("command is %q, and the process was started as %q", plugin.GetCommand(), process.cmd.Path)
+		}
+	}
+	return nil
+}
+
+// needsInfo skips what PluginInfo is needed for.
+func (s *subject) needsInfo() error {
+	switch {
+	case s.infoErr != nil:
+		return skip("PluginInfo does not answer")
+	case s.info == nil:
+		return skip("the process has no PluginInfo")
+	}
+	return nil
+}
+
+func checkInfo(ctx context.Context, s *subject) error {
+	if s.infoErr != nil {
+		return s.infoErr
+	}
+	if err := s.needsInfo(); err != nil {
+		return err
+	}
+	conn, err := s.conn(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	again, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(ctx, &plugininfov1.GetPluginInfoRequest{})
+	if err != nil {
+		return err
+	}
+	if !proto.Equal(again, s.info) {
+		return fmt.Errorf("the first time it answered %v, the second time %v", s.info, again)
+	}
+	for field, version := range map[string]string{
+		"plugin_version": s.info.GetPluginVersion(), "framework_version": s.info.GetFrameworkVersion(),
+	} {
+		if version == "" {
+			continue
+		}
+		if err := checkLine(field, version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkInfoConsistent(_ context.Context, s *subject) error {
+	if err := s.needsInfo(); err != nil {
+		return err
+	}
+	told := map[[2]string]bool{}
+	for _, plugin := range s.info.GetPlugins() {
+		wire := framework.WireKind(plugin.GetKind(), int(plugin.GetVersion()))
+		key := [2]string{wire, plugin.GetName()}
+		named, _ := framework.SplitWireKind(wire)
+		switch {
+		case plugin.GetKind() == "":
+			return fmt.Errorf("%q has no kind", plugin.GetName())
+		case plugin.GetVersion() < 1:
+			return fmt.Errorf("%s %s has the version %d", plugin.GetKind(), plugin.GetName(), plugin.GetVersion())
+		case named != plugin.GetKind():
+			return fmt.Errorf("the kind of %s is %q, with its version", plugin.GetName(), plugin.GetKind())
+		case told[key]:
+			return fmt.Errorf("%s %s stands there twice", wire, plugin.GetName())
+		}
+		told[key] = true
+	}
+	listed := map[[2]string]bool{}
+	for _, plugin := range s.listed {
+		key := [2]string{plugin.GetKind(), plugin.GetName()}
+		listed[key] = true
+		if !told[key] {
+			return fmt.Errorf("PluginInfo does not tell of %s %s, which PluginLister lists", plugin.GetKind(), plugin.GetName())
+		}
+	}
+	for key := range told {
+		if slices.Contains(veleroKinds(), key[0]) && !listed[key] {
+			return fmt.Errorf("PluginLister does not list %s %s, which PluginInfo tells of", key[0], key[1])
+		}
+	}
+	return nil
+}
+
+func checkSchemas(_ context.Context, s *subject) error {
+	if err := s.needsInfo(); err != nil {
+		return err
+	}
+	for _, plugin := range s.info.GetPlugins() {
+		if len(plugin.GetConfigSchema()) == 0 {
+			continue
+		}
+		if _, err := compileSchema(plugin.GetConfigSchema()); err != nil {
+			return fmt.Errorf("config schema of %s %s: %w", plugin.GetKind(), plugin.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// compileSchema reads a config schema.
+func compileSchema(raw []byte) (*jsonschema.Schema, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return nil, fmt.Errorf("it is no JSON object: %w", err)
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	const place = "config.json"
+	if err := compiler.AddResource(place, document); err != nil {
+		return nil, err
+	}
+	return compiler.Compile(place)
+}
+
+// fitsSchema checks a config against the schema that a plugin announces; every config fits none.
+func fitsSchema(raw, config []byte) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	schema, err := compileSchema(raw)
+	if err != nil {
+		return err
+	}
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(config))
+	if err != nil {
+		return err
+	}
+	return schema.Validate(document)
+}
+
+// unserved is why nothing else can be checked of a plugin.
+func (s *subject) unserved(ctx context.Context) error {
+	return remembered(s, "unserved", func() error {
+		known, ok := probes()[s.kind]
+		if !ok {
+			return skip("this suite does not know the kind")
+		}
+		conn, err := s.conn(ctx)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := s.call(ctx)
+		defer cancel()
+		if err := known.call(ctx, conn, s.name); status.Code(err) == codes.Unimplemented {
+			return fmt.Errorf("%s: %w", known.method, err)
+		}
+		return nil
+	})
+}
+
+func checkServed(ctx context.Context, s *subject) error { return s.unserved(ctx) }
+
+// needsService skips what cannot be checked of a plugin that is not served.
+func (s *subject) needsService(ctx context.Context) error {
+	if s.unserved(ctx) != nil {
+		return skip("it is not served")
+	}
+	return nil
+}
+
+func checkUnknownName(ctx context.Context, s *subject) error {
+	if err := s.needsService(ctx); err != nil {
+		return err
+	}
+	conn, err := s.conn(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	known := probes()[s.kind]
+	err = known.call(ctx, conn, "conformance.invalid/nobody")
+	if err == nil {
+		return fmt.Errorf("%s of a plugin that does not exist is answered with the status OK", known.method)
+	}
+	return notHung(err)
+}
+
+// notHung is err when it says that no answer came, or that the process is gone; any other answer will do.
+func notHung(err error) error {
+	switch status.Code(err) {
+	case codes.DeadlineExceeded, codes.Unavailable:
+		return err
+	}
+	return nil
+}

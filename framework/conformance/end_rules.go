@@ -1,0 +1,311 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+func endRules() []Rule {
+	process := []string{Process}
+	holding := []string{Process, "ObjectStore", "VolumeSnapshotter"}
+	return []Rule{
+		{
+			ID: "leak-memory", Kinds: holding, Severity: Must, check: checkMemory, last: true,
+			Text: "The memory of the process does not grow with every call.",
+		},
+		{
+			ID: "leak-files", Kinds: holding, Severity: Must, check: checkFiles, last: true,
+			Text: "The open files of the process do not grow with every call.",
+		},
+		{
+			ID: "leak-children", Kinds: holding, Severity: Must, check: checkChildren, last: true,
+			Text: "The processes that the process has started do not grow with every call.",
+		},
+		{
+			ID: "process-shutdown", Kinds: process, Severity: Must, check: checkShutdown, last: true,
+			Text: fmt.Sprintf("Asked to by go-plugin's service for it, the process ends within %s.", endTime),
+		},
+		{
+			ID: "process-sigterm", Kinds: process, Severity: Must, check: checkSigterm, last: true,
+			Text: fmt.Sprintf("The process ends within %s of a SIGTERM.", endTime),
+		},
+		{
+			ID: "process-children", Kinds: process, Severity: Must, check: checkOrphans, last: true,
+			Text: "What the process has started ends with it.",
+		},
+		{
+			ID: "stdout-quiet", Kinds: process, Severity: Should, check: checkStdout, last: true,
+			Text: "After the handshake nothing is written to stdout: log lines belong on stderr.",
+		},
+		{
+			ID: "stderr-json", Kinds: process, Severity: Should, check: checkStderr, last: true,
+			Text: `Each line on stderr is a JSON object with "@message" and "@level", so that the host knows the level of it and whose it is.`,
+		},
+	}
+}
+
+// usage is what a process holds.
+type usage struct {
+	memory   int64 // bytes that are resident
+	files    int64 // that are open
+	children int64 // processes
+}
+
+// measurement is what a process held after each round of calls.
+type measurement struct {
+	rounds []usage
+	calls  int // of one round
+	err    error
+}
+
+const (
+	leakRounds = 5
+	// A process is said to leak when its memory has grown in each round, and by so much in all of them.
+	leakBytes = 8 * mebibyte
+	// Roundings of the allocator and of the kernel are less than this in a round.
+	leakStep = mebibyte / 2
+	// leakPatience is how often the rounds are repeated when a process seems to leak: one that collects its garbage late
+	// stops growing at some time.
+	leakPatience = 3
+)
+
+// measure makes rounds of calls and looks at the process after each.
+func (s *subject) measure(ctx context.Context) measurement {
+	return remembered(s, "measurement", func() measurement {
+		if s.leakCalls == 0 {
+			return measurement{err: skip("it is not looked for")}
+		}
+		work := s.work(ctx)
+		if len(work) == 0 {
+			return measurement{err: skip("there is no call that could be made again and again")}
+		}
+		if _, err := s.needsProcess(ctx); err != nil {
+			return measurement{err: err}
+		}
+		m := measurement{calls: max(s.leakCalls, 20*len(work))}
+		if m.err = s.round(ctx, work, m.calls); m.err != nil { // what is made once is made now
+			return m
+		}
+		for range leakPatience {
+			m.rounds = nil
+			for range leakRounds {
+				if m.err = s.round(ctx, work, m.calls); m.err != nil {
+					return m
+				}
+				p := s.host.process()
+				if p == nil {
+					m.err = skip("the process has ended")
+					return m
+				}
+				used, err := usageOf(p.cmd.Process.Pid)
+				if err != nil {
+					m.err = err
+					return m
+				}
+				m.rounds = append(m.rounds, used)
+			}
+			if m.growing(func(u usage) int64 { return u.memory }, leakStep) < leakBytes {
+				break
+			}
+		}
+		return m
+	})
+}
+
+// round makes so many calls.
+func (s *subject) round(ctx context.Context, work []func(context.Context) error, calls int) error {
+	for i := range calls {
+		if err := work[i%len(work)](ctx); hung(err) {
+			return skip("a call ended with %v", err)
+		}
+	}
+	return nil
+}
+
+// work are the calls that are made to look for leaks.
+func (s *subject) work(ctx context.Context) []func(context.Context) error {
+	if s.kind != Process {
+		return s.workOf(ctx)
+	}
+	var work []func(context.Context) error
+	for _, plugin := range s.plugins {
+		if plugin.host == s.host {
+			work = append(work, plugin.workOf(ctx)...)
+		}
+	}
+	return work
+}
+
+// workOf are those of one plugin; nil when there is none that ends well.
+func (s *subject) workOf(ctx context.Context) []func(context.Context) error {
+	if s.unserved(ctx) != nil {
+		return nil
+	}
+	if _, ok := actionKinds()[s.kind]; ok {
+		one, err := s.sound(ctx)
+		if err != nil {
+			return nil
+		}
+		const size = 16 << 10
+		item := one.sample
+		if !item.fixed {
+			item = item.padded(size)
+		}
+		q := s.question(item)
+		return []func(context.Context) error{func(ctx context.Context) error {
+			_, err := s.execute(ctx, q)
+			return err
+		}}
+	}
+	return nil
+}
+
+// growing is by how much something grew over the rounds, when it did in each of them by step at least; else 0.
+func (m measurement) growing(of func(usage) int64, step int64) int64 {
+	for i := 1; i < len(m.rounds); i++ {
+		if of(m.rounds[i])-of(m.rounds[i-1]) < step {
+			return 0
+		}
+	}
+	if len(m.rounds) == 0 {
+		return 0
+	}
+	return of(m.rounds[len(m.rounds)-1]) - of(m.rounds[0])
+}
+
+func checkMemory(ctx context.Context, s *subject) error {
+	m := s.measure(ctx)
+	if m.err != nil {
+		return m.err
+	}
+	if grown := m.growing(func(u usage) int64 { return u.memory }, leakStep); grown >= leakBytes {
+		return fmt.Errorf("it grew by %.1f MiB in %d calls, and in each %d of them, to %.1f MiB",
+			float64(grown)/mebibyte, m.calls*(leakRounds-1), m.calls, float64(m.rounds[leakRounds-1].memory)/mebibyte)
+	}
+	return nil
+}
+
+func checkFiles(ctx context.Context, s *subject) error {
+	m := s.measure(ctx)
+	if m.err != nil {
+		return m.err
+	}
+	if grown := m.growing(func(u usage) int64 { return u.files }, 4); grown > 0 {
+		return fmt.Errorf("there are %d more after %d calls, %d in all", grown, m.calls*(leakRounds-1), m.rounds[leakRounds-1].files)
+	}
+	return nil
+}
+
+func checkChildren(ctx context.Context, s *subject) error {
+	m := s.measure(ctx)
+	if m.err != nil {
+		return m.err
+	}
+	if grown := m.growing(func(u usage) int64 { return u.children }, 4); grown > 0 {
+		return fmt.Errorf("there are %d more after %d calls, %d in all", grown, m.calls*(leakRounds-1), m.rounds[leakRounds-1].children)
+	}
+	return nil
+}
+
+// worked is a run of its own, in which each plugin has had a call.
+func (s *subject) worked(ctx context.Context) (*running, error) {
+	if _, err := s.needsProcess(ctx); err != nil {
+		return nil, err
+	}
+	s.host.stop() // the next call starts another, which is then ours
+	for _, work := range s.work(ctx) {
+		_ = work(ctx)
+	}
+	if _, err := s.needsProcess(ctx); err != nil {
+		return nil, err
+	}
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	run := s.host.current
+	s.host.current = nil
+	return run, nil
+}
+
+func checkShutdown(ctx context.Context, s *subject) error {
+	run, err := s.worked(ctx)
+	if err != nil {
+		return err
+	}
+	defer run.stop()
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	// The connection may end before the answer comes.
+	if err := run.process.shutdown(ctx); status.Code(err) == codes.Unimplemented {
+		return skip("it does not have the service plugin.GRPCController; hosts end it by a signal")
+	}
+	if !run.process.endsWithin(endTime) {
+		return errors.New("it runs on")
+	}
+	return nil
+}
+
+func checkSigterm(ctx context.Context, s *subject) error {
+	run, err := s.worked(ctx)
+	if err != nil {
+		return err
+	}
+	defer run.stop()
+	if err := terminate(run.process.cmd.Process); err != nil {
+		return err
+	}
+	if !run.process.endsWithin(endTime) {
+		return errors.New("it runs on")
+	}
+	return nil
+}
+
+func checkOrphans(ctx context.Context, s *subject) error {
+	run, err := s.worked(ctx)
+	if err != nil {
+		return err
+	}
+	defer run.stop()
+	leader := run.process.cmd.Process
+	if terminate(leader) != nil || !run.process.endsWithin(endTime) {
+		return skip("the process does not end")
+	}
+	for deadline := time.Now().Add(time.Second); groupLives(leader); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return errors.New("a process of its group runs on")
+		}
+	}
+	return nil
+}
+
+func checkStdout(ctx context.Context, s *subject) error {
+	if _, err := s.needsProcess(ctx); err != nil {
+		return err
+	}
+	s.output.mu.Lock()
+	defer s.output.mu.Unlock()
+	if s.output.onStdout != "" {
+		return fmt.Errorf("it wrote %.300q", s.output.onStdout)
+	}
+	return nil
+}
+
+func checkStderr(ctx context.Context, s *subject) error {
+	if _, err := s.needsProcess(ctx); err != nil {
+		return err
+	}
+	s.output.mu.Lock()
+	defer s.output.mu.Unlock()
+	if s.output.lines == 0 {
+		return skip("it wrote nothing to stderr")
+	}
+	if s.output.odd != "" {
+		return fmt.Errorf("it wrote %.300q", strings.TrimSpace(s.output.odd))
+	}
+	return nil
+}

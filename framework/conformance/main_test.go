@@ -1,0 +1,46 @@
+package conformance_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// programs is a folder with the plugins that are tested, built when the first test asks for one.
+var programs struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func buildPrograms() {
+	if programs.dir, programs.err = os.MkdirTemp("", "conformance-test-"); programs.err != nil {
+		return
+	}
+	output, err := exec.Command("go", "build", "-o", programs.dir,
+		"../testdata/plugin", "../testdata/kinds", "../../examples/first-plugin").CombinedOutput()
+	if err != nil {
+		programs.err = fmt.Errorf("%w: %s", err, output)
+	}
+}
+
+// program is the path of a plugin.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	programs.once.Do(buildPrograms)
+	require.NoError(t, programs.err)
+	return filepath.Join(programs.dir, name)
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if programs.dir != "" {
+		_ = os.RemoveAll(programs.dir)
+	}
+	os.Exit(code)
+}

@@ -1,0 +1,429 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+func operationRules() []Rule {
+	starting := kindsWhere(func(k actionKind) bool { return k.progress != nil })
+	keyed := kindsWhere(func(k actionKind) bool { return k.keyed })
+	waiting := kindsWhere(func(k actionKind) bool { return k.ready != nil })
+	return []Rule{
+		{
+			ID: "operation-id", Kinds: starting, Severity: Must, check: checkOperationID,
+			Text: "An operation's id has at most 1024 bytes, no control characters and is not blank; none at all says that nothing was started.",
+		},
+		{
+			ID: "operation-items", Severity: Should, check: checkOperationItems,
+			Kinds: []string{"BackupItemActionV2", "AsyncBackupItemAction"},
+			Text:  "Post-operation items come with an operation: without one there is no end after which they could be backed up.",
+		},
+		{
+			ID: "operation-progress", Kinds: starting, Severity: Must, check: checkProgress,
+			Text: "Progress of an operation that was started answers a progress: not absent, counts that are not negative, times that are times.",
+		},
+		{
+			ID: "operation-progress-sane", Kinds: starting, Severity: Should, check: checkProgressSane,
+			Text: "A progress makes sense: no more is done than there is to do, an error stands there together with completed, and the operation began before it was updated.",
+		},
+		{
+			ID: "operation-completed-stays", Kinds: starting, Severity: Must, check: checkCompletedStays,
+			Text: "An operation that has completed stays completed.",
+		},
+		{
+			ID: "operation-cancel", Kinds: starting, Severity: Must, check: checkCancel,
+			Text: "Cancel of an operation is no error, neither the first nor the second time, nor when it has ended. Progress still answers then.",
+		},
+		{
+			ID: "operation-unknown", Kinds: starting, Severity: Should, check: checkUnknownProgress,
+			Text: "Progress of an operation that was never started is an error: a host that gets a progress goes on waiting.",
+		},
+		{
+			ID: "operation-unknown-harmless", Kinds: starting, Severity: Must, check: checkUnknownHarmless,
+			Text: "Progress and Cancel of an operation that was never started, or of none, are answered, with an error or without. They do not panic and do not end the process.",
+		},
+		{
+			ID: "operation-restart", Kinds: starting, Severity: Must, check: checkOperationRestart,
+			Text: "An operation outlives the process: after a kill -9 the next process answers Progress of it.",
+		},
+		{
+			ID: "start-again", Kinds: keyed, Severity: Must, check: checkStartAgain,
+			Text: "A second Start with the same key answers the operation of the first one, and starts no other.",
+		},
+		{
+			ID: "start-again-restart", Kinds: keyed, Severity: Must, check: checkStartAgainRestart,
+			Text: "A second Start with the same key answers the operation of the first one also when the process was killed in between.",
+		},
+		{
+			ID: "start-other", Kinds: keyed, Severity: Should, check: checkStartOther,
+			Text: "Another key, for another item, starts another operation.",
+		},
+		{
+			ID: "delete-again", Kinds: []string{"DeleteItemAction"}, Severity: Must, check: checkDeleteAgain,
+			Text: "What is gone already is no error: a deletion that was interrupted is done again from the start.",
+		},
+		{
+			ID: "ready-timeout", Kinds: waiting, Severity: Must, check: checkReadyTimeout,
+			Text: "additionalItemsReadyTimeout is absent, or a duration that is not negative.",
+		},
+		{
+			ID: "ready-answers", Kinds: waiting, Severity: Must, check: checkReady,
+			Text: "AreAdditionalItemsReady is answered, about the items that were asked for and about none, with an error or without. It does not panic and does not end the process.",
+		},
+	}
+}
+
+// operation is an exchange that has started one.
+func (s *subject) operation(ctx context.Context) (exchange, error) {
+	all, err := s.answered(ctx)
+	if err != nil {
+		return exchange{}, err
+	}
+	for _, one := range all {
+		if one.answer.operation != "" {
+			return one, nil
+		}
+	}
+	return exchange{}, skip("it starts no operation for the sample items")
+}
+
+func checkOperationID(ctx context.Context, s *subject) error {
+	all, err := s.answered(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		switch id := one.answer.operation; {
+		case len(id) > 1024:
+			return fmt.Errorf("asked about %s: the id has %d bytes", one.sample, len(id))
+		case strings.ContainsFunc(id, unicode.IsControl):
+			return fmt.Errorf("asked about %s: the id %q has control characters", one.sample, id)
+		case id != "" && strings.TrimSpace(id) == "":
+			return fmt.Errorf("asked about %s: the id %q is blank", one.sample, id)
+		}
+	}
+	return nil
+}
+
+func checkOperationItems(ctx context.Context, s *subject) error {
+	all, err := s.answered(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if len(one.answer.after) > 0 && one.answer.operation == "" {
+			return fmt.Errorf("asked about %s: post-operation items %v and no operation", one.sample, one.answer.after)
+		}
+	}
+	return nil
+}
+
+// progressOf asks how far an operation is.
+func (s *subject) progressOf(ctx context.Context, id string, owner []byte) (*shared.OperationProgress, error) {
+	conn, err := s.conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	return s.action().progress(ctx, conn, s.name, id, owner)
+}
+
+func (s *subject) cancel(ctx context.Context, id string, owner []byte) error {
+	conn, err := s.conn(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	return s.action().cancel(ctx, conn, s.name, id, owner)
+}
+
+// following is what Progress said, again and again.
+type following struct {
+	progress []*shared.OperationProgress
+	err      error
+}
+
+// followed are the answers of Progress to an operation until it has completed, and some more, or until the time is over.
+func (s *subject) followed(ctx context.Context) (exchange, following, error) {
+	one, err := s.operation(ctx)
+	if err != nil {
+		return one, following{}, err
+	}
+	all := remembered(s, "followed", func() following {
+		var all following
+		for deadline, after := time.Now().Add(s.operationWait), 0; after < 3 && (time.Now().Before(deadline) || len(all.progress) < 3 || after > 0); {
+			progress, err := s.progressOf(ctx, one.answer.operation, one.question.owner)
+			if err != nil {
+				all.err = fmt.Errorf("progress of the operation %q on %s: %w", one.answer.operation, one.sample, err)
+				break
+			}
+			all.progress = append(all.progress, progress)
+			if after > 0 || progress.GetCompleted() {
+				after++
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				all.err = ctx.Err()
+				return all
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+		return all
+	})
+	return one, all, nil
+}
+
+func checkProgress(ctx context.Context, s *subject) error {
+	_, all, err := s.followed(ctx)
+	if err != nil {
+		return err
+	}
+	if all.err != nil {
+		return all.err
+	}
+	for _, progress := range all.progress {
+		if progress == nil {
+			return errors.New("there is no progress in the answer")
+		}
+		if progress.GetNCompleted() < 0 || progress.GetNTotal() < 0 {
+			return fmt.Errorf("%d of %d are done", progress.GetNCompleted(), progress.GetNTotal())
+		}
+		for field, at := range map[string]*timestamppb.Timestamp{"started": progress.GetStarted(), "updated": progress.GetUpdated()} {
+			if err := at.CheckValid(); at != nil && err != nil {
+				return fmt.Errorf("%s is no time: %w", field, err)
+			}
+		}
+	}
+	return nil
+}
+
+func checkProgressSane(ctx context.Context, s *subject) error {
+	_, all, err := s.followed(ctx)
+	if err != nil {
+		return err
+	}
+	if all.err != nil || len(all.progress) == 0 {
+		return skip("Progress does not answer")
+	}
+	for _, progress := range all.progress {
+		switch started, updated := progress.GetStarted(), progress.GetUpdated(); {
+		case progress.GetNTotal() > 0 && progress.GetNCompleted() > progress.GetNTotal():
+			return fmt.Errorf("%d of %d are done", progress.GetNCompleted(), progress.GetNTotal())
+		case progress.GetErr() != "" && !progress.GetCompleted():
+			return fmt.Errorf("the error is %q, and it is not completed", progress.GetErr())
+		case started.IsValid() && updated.IsValid() && updated.AsTime().Before(started.AsTime()):
+			return fmt.Errorf("it was updated at %s and began at %s", updated.AsTime(), started.AsTime())
+		}
+	}
+	return nil
+}
+
+func checkCompletedStays(ctx context.Context, s *subject) error {
+	_, all, err := s.followed(ctx)
+	if err != nil {
+		return err
+	}
+	if all.err != nil {
+		return skip("Progress does not answer")
+	}
+	completed := 0
+	for _, progress := range all.progress {
+		switch {
+		case progress.GetCompleted():
+			completed++
+		case completed > 0:
+			return errors.New("it is not completed any more, after it was")
+		}
+	}
+	if completed == 0 {
+		return skip("the operation did not complete within %s", s.operationWait)
+	}
+	return nil
+}
+
+func checkCancel(ctx context.Context, s *subject) error {
+	one, _, err := s.followed(ctx)
+	if err != nil {
+		return err
+	}
+	for _, which := range []string{"first", "second"} {
+		if err := s.cancel(ctx, one.answer.operation, one.question.owner); err != nil {
+			return fmt.Errorf("the %s Cancel of the operation %q: %w", which, one.answer.operation, err)
+		}
+	}
+	if _, err := s.progressOf(ctx, one.answer.operation, one.question.owner); err != nil {
+		return fmt.Errorf("Progress after Cancel: %w", err) //nolint:staticcheck // the name of the call
+	}
+	return nil
+}
+
+// neverStarted is the id of no operation.
+const neverStarted = "conformance-never-started-5d5b6c7e"
+
+func checkUnknownProgress(ctx context.Context, s *subject) error {
+	if err := s.needsService(ctx); err != nil {
+		return err
+	}
+	if _, err := s.operation(ctx); err != nil {
+		return err
+	}
+	if progress, err := s.progressOf(ctx, neverStarted, encode(s.owner(usualOwner))); err == nil {
+		return fmt.Errorf("the progress of the operation %q is %v", neverStarted, progress)
+	}
+	return nil
+}
+
+func checkUnknownHarmless(ctx context.Context, s *subject) error {
+	if err := s.needsService(ctx); err != nil {
+		return err
+	}
+	for _, id := range []string{neverStarted, "", "../../etc/passwd", strings.Repeat("x", 100_000)} {
+		_, progressErr := s.progressOf(ctx, id, encode(s.owner(usualOwner)))
+		cancelErr := s.cancel(ctx, id, encode(s.owner(usualOwner)))
+		for call, err := range map[string]error{"Progress": progressErr, "Cancel": cancelErr} {
+			if hung(err) || panicked(err) {
+				return fmt.Errorf("%s of %.40q: %w", call, id, err)
+			}
+		}
+	}
+	return nil
+}
+
+func checkOperationRestart(ctx context.Context, s *subject) error {
+	one, _, err := s.followed(ctx)
+	if err != nil {
+		return err
+	}
+	s.host.stop()
+	if _, err := s.progressOf(ctx, one.answer.operation, one.question.owner); err != nil {
+		return fmt.Errorf("progress of the operation %q, which the process before has started: %w", one.answer.operation, err)
+	}
+	return nil
+}
+
+func checkStartAgain(ctx context.Context, s *subject) error {
+	one, err := s.operation(ctx)
+	if err != nil {
+		return err
+	}
+	return s.startsAgain(ctx, one)
+}
+
+func (s *subject) startsAgain(ctx context.Context, one exchange) error {
+	again, err := s.execute(ctx, one.question)
+	if err != nil {
+		return fmt.Errorf("the second Start of %s: %w", one.sample, err)
+	}
+	if again.operation != one.answer.operation {
+		return fmt.Errorf("the first Start of %s with the key %q answered the operation %q, the second one %q",
+			one.sample, one.question.key, one.answer.operation, again.operation)
+	}
+	return nil
+}
+
+func checkStartAgainRestart(ctx context.Context, s *subject) error {
+	one, err := s.operation(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.startsAgain(ctx, one); err != nil {
+		return skip("it does not keep keys at all")
+	}
+	s.host.stop()
+	return s.startsAgain(ctx, one)
+}
+
+func checkStartOther(ctx context.Context, s *subject) error {
+	one, err := s.operation(ctx)
+	if err != nil {
+		return err
+	}
+	if one.sample.fixed {
+		return skip("the item is the caller's, and there is no other like it")
+	}
+	q := s.question(one.sample.with(func(item *unstructured.Unstructured) { item.SetName("other") }))
+	other, err := s.execute(ctx, q)
+	if err != nil {
+		return skip("another item of the kind gets an error: %v", err)
+	}
+	if other.operation == one.answer.operation {
+		return fmt.Errorf("the keys %q and %q have the same operation %q", one.question.key, q.key, other.operation)
+	}
+	return nil
+}
+
+func checkDeleteAgain(ctx context.Context, s *subject) error {
+	all, err := s.answered(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if _, err := s.execute(ctx, one.question); err != nil {
+			return fmt.Errorf("the second Execute of %s: %w", one.sample, err)
+		}
+	}
+	return nil
+}
+
+func checkReadyTimeout(ctx context.Context, s *subject) error {
+	all, err := s.answered(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		timeout := one.answer.timeout
+		if timeout == nil {
+			continue
+		}
+		if err := timeout.CheckValid(); err != nil {
+			return fmt.Errorf("asked about %s: %w", one.sample, err)
+		}
+		if timeout.AsDuration() < 0 {
+			return fmt.Errorf("asked about %s: it is %s", one.sample, timeout.AsDuration())
+		}
+	}
+	return nil
+}
+
+func checkReady(ctx context.Context, s *subject) error {
+	if err := s.needsService(ctx); err != nil {
+		return err
+	}
+	asked := []*shared.ResourceIdentifier{{Resource: "configmaps", Namespace: "conformance", Name: "sample"}}
+	if all, err := s.answered(ctx); err == nil && len(all[0].answer.additional) > 0 {
+		asked = all[0].answer.additional
+	}
+	for _, items := range [][]*shared.ResourceIdentifier{asked, nil} {
+		conn, err := s.conn(ctx)
+		if err != nil {
+			return err
+		}
+		err = s.isReady(ctx, conn, items)
+		if hung(err) || panicked(err) || status.Code(err) == codes.Unimplemented {
+			return fmt.Errorf("asked about %d items: %w", len(items), err)
+		}
+	}
+	return nil
+}
+
+func (s *subject) isReady(ctx context.Context, conn *grpc.ClientConn, items []*shared.ResourceIdentifier) error {
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	return s.action().ready(ctx, conn, s.name, items, encode(s.owner(usualOwner)))
+}

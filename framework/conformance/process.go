@@ -1,0 +1,354 @@
+package conformance
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/cleat-dev/cleat/framework"
+)
+
+const (
+	// endTime is how long a process may take to end when it is asked to. Hosts wait for a few seconds and kill it then.
+	endTime = 5 * time.Second
+	// maxLine is the longest line that is read, in bytes.
+	maxLine = 64 << 10
+)
+
+// process is one run of a plugin's binary.
+type process struct {
+	cmd       *exec.Cmd
+	handshake string
+	conn      *grpc.ClientConn
+	exited    chan struct{} // closed when it has ended
+	readers   sync.WaitGroup
+	tail      tail
+	sockets   string // folder of its sockets
+	cancel    context.CancelFunc
+}
+
+// startProcess runs a binary as a host does, until it can be called. An error says what it did instead.
+func startProcess(ctx context.Context, path string, args []string, log *output) (*process, error) {
+	sockets, err := os.MkdirTemp("", "conformance-")
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{}), sockets: sockets, cancel: func() {}}
+	cookie := framework.Handshake()
+	p.cmd.Env = append(os.Environ(),
+		cookie.MagicCookieKey+"="+cookie.MagicCookieValue,
+		fmt.Sprintf("PLUGIN_PROTOCOL_VERSIONS=%d", cookie.ProtocolVersion),
+		"PLUGIN_MIN_PORT=10000", "PLUGIN_MAX_PORT=25000",
+		"PLUGIN_UNIX_SOCKET_DIR="+sockets)
+	p.cmd.SysProcAttr = ownGroup()
+	lines, err := p.run(log)
+	if err != nil {
+		_ = os.RemoveAll(sockets)
+		return nil, err
+	}
+	select {
+	case p.handshake = <-lines:
+	case <-p.exited:
+		p.readers.Wait()
+		select {
+		case p.handshake = <-lines:
+		default:
+			p.stop()
+			return nil, fmt.Errorf("it ended without a handshake line: %s", p.last())
+		}
+	case <-ctx.Done():
+		p.stop()
+		return nil, fmt.Errorf("it wrote no handshake line to stdout in time")
+	}
+	if err := p.connect(ctx, log); err != nil {
+		p.stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// run starts the process and reads what it writes; the first line of stdout comes through the channel.
+func (p *process) run(log *output) (<-chan string, error) {
+	stdout, stdoutEnd, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	stderr, stderrEnd, err := os.Pipe()
+	if err != nil {
+		_, _ = stdout.Close(), stdoutEnd.Close()
+		return nil, err
+	}
+	p.cmd.Stdout, p.cmd.Stderr = stdoutEnd, stderrEnd
+	err = p.cmd.Start()
+	_, _ = stdoutEnd.Close(), stderrEnd.Close()
+	if err != nil {
+		_, _ = stdout.Close(), stderr.Close()
+		return nil, err
+	}
+	first := make(chan string, 1)
+	p.readers.Go(func() {
+		handshake := true
+		eachLine(stdout, func(line string) {
+			if handshake {
+				handshake = false
+				first <- line
+				return
+			}
+			log.printed(line)
+		})
+	})
+	p.readers.Go(func() {
+		eachLine(stderr, func(line string) {
+			p.wrote(line, log)
+		})
+	})
+	go func() {
+		_ = p.cmd.Wait()
+		// A child that it left behind may hold the pipes.
+		deadline := time.Now().Add(time.Second)
+		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
+		close(p.exited)
+		p.readers.Wait()
+		_, _ = stdout.Close(), stderr.Close()
+	}()
+	return first, nil
+}
+
+// connect opens the connection that the handshake line tells of.
+func (p *process) connect(ctx context.Context, log *output) error {
+	network, address, err := parseHandshake(p.handshake)
+	if err != nil {
+		return err
+	}
+	p.conn, err = dial(func(ctx context.Context) (net.Conn, error) {
+		var dialer net.Dialer
+		return dialer.DialContext(ctx, network, address)
+	})
+	if err != nil {
+		return err
+	}
+	ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx)) // it lasts as long as the process
+	go p.readStdio(ctx, log)
+	return nil
+}
+
+// parseHandshake checks the line by which a plugin tells where it listens.
+func parseHandshake(line string) (network, address string, err error) {
+	fields := strings.Split(line, "|")
+	const want = `want "1|2|unix or tcp|ADDRESS|grpc|"`
+	switch {
+	case len(fields) < 5:
+		return "", "", fmt.Errorf("the first line on stdout is %.200q, %s", line, want)
+	case fields[0] != "1":
+		return "", "", fmt.Errorf("the handshake has the core protocol %q: %.200q, %s", fields[0], line, want)
+	case fields[1] != "2":
+		return "", "", fmt.Errorf("the handshake has the protocol version %q: %.200q, %s", fields[1], line, want)
+	case fields[2] != "unix" && fields[2] != "tcp":
+		return "", "", fmt.Errorf("the handshake has the network %q: %.200q, %s", fields[2], line, want)
+	case fields[4] != "grpc":
+		return "", "", fmt.Errorf("the handshake has the protocol %q: %.200q, %s", fields[4], line, want)
+	}
+	return fields[2], fields[3], nil
+}
+
+// readStdio takes what the process prints by go-plugin's service for it, if it has that. Nobody may leave it unread: a
+// process that prints would wait.
+func (p *process) readStdio(ctx context.Context, log *output) {
+	stream, err := p.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio")
+	if err != nil || stream.SendMsg(&emptypb.Empty{}) != nil || stream.CloseSend() != nil {
+		return
+	}
+	for {
+		var message emptypb.Empty // whose fields are not known here
+		if stream.RecvMsg(&message) != nil {
+			return
+		}
+		channel, data := stdioData(message.ProtoReflect().GetUnknown())
+		for line := range strings.SplitSeq(strings.TrimRight(string(data), "\n"), "\n") {
+			if channel == 1 {
+				log.printed(line)
+			} else {
+				p.wrote(line, log)
+			}
+		}
+	}
+}
+
+// stdioData reads go-plugin's message StdioData.
+func stdioData(raw []byte) (channel uint64, data []byte) {
+	for len(raw) > 0 {
+		number, kind, n := protowire.ConsumeTag(raw)
+		if n < 0 {
+			return channel, data
+		}
+		raw = raw[n:]
+		switch {
+		case number == 1 && kind == protowire.VarintType:
+			channel, n = protowire.ConsumeVarint(raw)
+		case number == 2 && kind == protowire.BytesType:
+			data, n = protowire.ConsumeBytes(raw)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, raw)
+		}
+		if n < 0 {
+			return channel, data
+		}
+		raw = raw[n:]
+	}
+	return channel, data
+}
+
+// wrote takes a line of stderr. What a Go program says when it crashes is no log line, and no rule about those.
+func (p *process) wrote(line string, log *output) {
+	if crashed := p.tail.add(line); !crashed {
+		log.logged(line)
+	}
+}
+
+// ended says whether the process has ended.
+func (p *process) ended() bool { return p.endsWithin(0) }
+
+func (p *process) endsWithin(d time.Duration) bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// last is how it ended and what it said last.
+func (p *process) last() string {
+	said := "it ended with " + p.cmd.ProcessState.String()
+	if lines := p.tail.last(); len(lines) > 0 {
+		said += "; the last lines on stderr:\n" + strings.Join(lines, "\n")
+	}
+	return said
+}
+
+// kill ends the process at once, and whatever it has started.
+func (p *process) kill() {
+	killGroup(p.cmd.Process)
+	<-p.exited
+}
+
+// stop ends the process and cleans up after it.
+func (p *process) stop() {
+	p.cancel()
+	p.kill()
+	if p.conn != nil {
+		_ = p.conn.Close()
+	}
+	p.readers.Wait()
+	_ = os.RemoveAll(p.sockets)
+}
+
+// shutdown asks the process to end as go-plugin does.
+func (p *process) shutdown(ctx context.Context) error {
+	return p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
+}
+
+// eachLine calls handle for each line of r that says something. Long ones are cut.
+func eachLine(r io.Reader, handle func(string)) {
+	reader := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, more, err := reader.ReadLine()
+		if text := strings.TrimRight(string(line), "\r"); text != "" {
+			handle(text)
+		}
+		for more && err == nil {
+			_, more, err = reader.ReadLine()
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// tail keeps the last lines, or of a crash of a Go program the first ones, which say most.
+type tail struct {
+	mu      sync.Mutex
+	lines   []string
+	crashed bool
+}
+
+// add keeps a line, and says whether it is part of a crash.
+func (t *tail) add(line string) (crashed bool) {
+	const enough = 12
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.crashed && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")) {
+		t.crashed, t.lines = true, nil
+	}
+	if len(t.lines) == enough {
+		if t.crashed {
+			return true
+		}
+		t.lines = t.lines[1:]
+	}
+	t.lines = append(t.lines, fmt.Sprintf("%.300s", line))
+	return t.crashed
+}
+
+func (t *tail) last() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.lines)
+}
+
+// output is what all processes of a target have printed.
+type output struct {
+	mu       sync.Mutex
+	onStdout string // the first line after a handshake
+	lines    int    // on stderr
+	odd      string // the first of them that is no log line
+}
+
+func (o *output) printed(line string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.onStdout == "" {
+		o.onStdout = line
+	}
+}
+
+func (o *output) logged(line string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lines++
+	if o.odd == "" && !isLogLine(line) {
+		o.odd = line
+	}
+}
+
+// isLogLine says whether a host understands a line: a JSON object with a message and a level.
+func isLogLine(line string) bool {
+	var fields struct {
+		Message *string `json:"@message"`
+		Plain   *string `json:"msg"`
+		Level   *string `json:"@level"`
+		Other   *string `json:"level"`
+	}
+	err := json.Unmarshal([]byte(line), &fields)
+	return err == nil && (fields.Message != nil || fields.Plain != nil) && (fields.Level != nil || fields.Other != nil)
+}

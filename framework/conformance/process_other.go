@@ -1,0 +1,16 @@
+//go:build !unix
+
+package conformance
+
+import (
+	"os"
+	"syscall"
+)
+
+func ownGroup() *syscall.SysProcAttr { return nil }
+
+func killGroup(leader *os.Process) { _ = leader.Kill() }
+
+func groupLives(*os.Process) bool { return false }
+
+func terminate(*os.Process) error { return skip("this system has no SIGTERM") }

@@ -1,0 +1,21 @@
+//go:build unix
+
+package conformance
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// ownGroup has a process lead a group, which everything belongs to that it starts.
+func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func killGroup(leader *os.Process) { _ = syscall.Kill(-leader.Pid, syscall.SIGKILL) }
+
+// groupLives says whether there are processes left in the group of leader.
+func groupLives(leader *os.Process) bool {
+	return !errors.Is(syscall.Kill(-leader.Pid, 0), syscall.ESRCH)
+}
+
+func terminate(leader *os.Process) error { return leader.Signal(syscall.SIGTERM) }

@@ -1,0 +1,282 @@
+package conformance
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+//go:embed samples.yaml
+var samplesYAML []byte
+
+// sample is an object that actions are tried on.
+type sample struct {
+	object map[string]any
+	names  []string // by which a selector may ask for its resource
+	fixed  bool     // it is the caller's, and stays as it is
+}
+
+// samples are those that are built in and the caller's.
+func (o *options) samples() ([]sample, error) {
+	var builtIn []struct {
+		Plural, Short string
+		Object        map[string]any
+	}
+	if err := yaml.UnmarshalStrict(samplesYAML, &builtIn); err != nil {
+		return nil, fmt.Errorf("the samples: %w", err)
+	}
+	var all []sample
+	for _, one := range builtIn {
+		all = append(all, sample{object: one.Object, names: resourceNames(one.Object, one.Plural, one.Short)})
+	}
+	for i, raw := range o.items {
+		var object map[string]any
+		if err := yaml.Unmarshal(raw, &object); err != nil {
+			return nil, fmt.Errorf("item %d: %w", i+1, err)
+		}
+		item := unstructured.Unstructured{Object: object}
+		if item.GetAPIVersion() == "" || item.GetKind() == "" || item.GetName() == "" {
+			return nil, fmt.Errorf("item %d: it has no apiVersion, kind or metadata.name", i+1)
+		}
+		one := sample{object: object, names: resourceNames(object, plural(item.GetKind())), fixed: true}
+		all = append([]sample{one}, all...)
+	}
+	return all, nil
+}
+
+// resourceNames are the names by which one may ask for the resource of object, each with and without its group.
+func resourceNames(object map[string]any, known ...string) []string {
+	item := unstructured.Unstructured{Object: object}
+	var names []string
+	for _, name := range append(known, strings.ToLower(item.GetKind())) {
+		if name == "" {
+			continue
+		}
+		names = append(names, name)
+		if group := item.GroupVersionKind().Group; group != "" {
+			names = append(names, name+"."+group)
+		}
+	}
+	return names
+}
+
+// plural is how a resource is likely to be called whose kind is known.
+func plural(kind string) string {
+	kind = strings.ToLower(kind)
+	switch {
+	case strings.HasSuffix(kind, "s"), strings.HasSuffix(kind, "x"), strings.HasSuffix(kind, "ch"):
+		return kind + "es"
+	case strings.HasSuffix(kind, "y") && !strings.HasSuffix(kind, "ey"):
+		return strings.TrimSuffix(kind, "y") + "ies"
+	}
+	return kind + "s"
+}
+
+// fit makes s one that selector selects, or says that there is none.
+func (s sample) fit(selector *shared.ResourceSelector) (sample, bool) {
+	if !selects(selector.GetIncludedResources(), selector.GetExcludedResources(), s.names...) {
+		return sample{}, false
+	}
+	item := &unstructured.Unstructured{Object: clone(s.object)}
+	wanted, err := labels.Parse(selector.GetSelector())
+	if err != nil {
+		return sample{}, false
+	}
+	if !s.fixed {
+		if item.GetNamespace() != "" {
+			item.SetNamespace(namespaceFor(selector.GetIncludedNamespaces()))
+		}
+		item.SetLabels(labelsFor(wanted, item.GetLabels()))
+	}
+	included, excluded := selector.GetIncludedNamespaces(), selector.GetExcludedNamespaces()
+	switch {
+	case !wanted.Matches(labels.Set(item.GetLabels())):
+		return sample{}, false
+	case item.GetNamespace() != "":
+		if !selects(included, excluded, item.GetNamespace()) {
+			return sample{}, false
+		}
+	case len(included) > 0 && !slices.Contains(included, "*"), len(excluded) > 0:
+		return sample{}, false
+	}
+	return sample{object: item.Object, names: s.names, fixed: s.fixed}, true
+}
+
+// selects says whether one of names is among those included and none among those excluded.
+func selects(included, excluded []string, names ...string) bool {
+	matches := func(patterns []string) bool {
+		return slices.ContainsFunc(patterns, func(pattern string) bool {
+			return slices.ContainsFunc(names, func(name string) bool {
+				matched, err := path.Match(pattern, name)
+				return err == nil && matched
+			})
+		})
+	}
+	without := slices.DeleteFunc(slices.Clone(excluded), func(pattern string) bool { return pattern == "*" })
+	return (len(included) == 0 || matches(included)) && !matches(without)
+}
+
+// namespaceFor is a namespace that is included.
+func namespaceFor(included []string) string {
+	if len(included) == 0 || included[0] == "*" {
+		return "conformance"
+	}
+	return strings.NewReplacer("*", "conformance", "?", "x").Replace(included[0])
+}
+
+// labelsFor are labels that a selector wants, beside those that are there.
+func labelsFor(wanted labels.Selector, there map[string]string) map[string]string {
+	got := maps.Clone(there)
+	if got == nil {
+		got = map[string]string{}
+	}
+	requirements, _ := wanted.Requirements()
+	for _, requirement := range requirements {
+		switch requirement.Operator() {
+		case selection.Equals, selection.DoubleEquals, selection.In:
+			got[requirement.Key()] = requirement.Values().List()[0]
+		case selection.Exists:
+			if _, ok := got[requirement.Key()]; !ok {
+				got[requirement.Key()] = "sample"
+			}
+		case selection.DoesNotExist, selection.NotIn, selection.NotEquals:
+			delete(got, requirement.Key())
+		case selection.GreaterThan, selection.LessThan:
+		}
+	}
+	return got
+}
+
+// String names the object.
+func (s sample) String() string {
+	item := unstructured.Unstructured{Object: s.object}
+	if item.GetNamespace() == "" {
+		return item.GetKind() + " " + item.GetName()
+	}
+	return item.GetKind() + " " + item.GetNamespace() + "/" + item.GetName()
+}
+
+// with is s changed by change.
+func (s sample) with(change func(item *unstructured.Unstructured)) sample {
+	item := &unstructured.Unstructured{Object: clone(s.object)}
+	change(item)
+	return sample{object: item.Object, names: s.names, fixed: s.fixed}
+}
+
+// padded is s with so many bytes more. A ConfigMap has them in its data, all else in an annotation.
+func (s sample) padded(size int) sample {
+	padding := strings.Repeat("0123456789abcdef", size/16)
+	return s.with(func(item *unstructured.Unstructured) {
+		if item.GetKind() == "ConfigMap" {
+			_ = unstructured.SetNestedField(item.Object, padding, "data", "padding")
+			return
+		}
+		annotate(item, "conformance.invalid/padding", padding)
+	})
+}
+
+func annotate(item *unstructured.Unstructured, key, value string) {
+	annotations := item.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	item.SetAnnotations(annotations)
+}
+
+// stored is the object as it stands in a cluster or a backup: with what a restore takes off.
+func (s sample) stored() []byte {
+	return encode(s.with(func(item *unstructured.Unstructured) {
+		item.SetUID("5d5b6c7e-0000-4000-8000-000000000000")
+		item.SetResourceVersion("4711")
+		_ = unstructured.SetNestedField(item.Object, "2026-01-02T03:04:05Z", "metadata", "creationTimestamp")
+	}).object)
+}
+
+// created is the object as a restore is about to create it.
+func (s sample) created() []byte {
+	return encode(s.with(func(item *unstructured.Unstructured) { delete(item.Object, "status") }).object)
+}
+
+// backup and restore are the JSON of what the items are part of.
+func backup(name string) map[string]any {
+	return map[string]any{
+		"apiVersion": "velero.io/v1", "kind": "Backup",
+		"metadata": map[string]any{
+			"name": name, "namespace": "velero", "uid": "5d5b6c7e-0000-4000-8000-00000000000b",
+			"labels": map[string]any{"velero.io/storage-location": "default"},
+		},
+		"spec": map[string]any{
+			"storageLocation": "default", "ttl": "720h0m0s", "includedNamespaces": []any{"*"}, "metadata": map[string]any{},
+			"hooks": map[string]any{}, "csiSnapshotTimeout": "10m0s", "itemOperationTimeout": "4h0m0s",
+		},
+		"status": map[string]any{"phase": "InProgress", "version": int64(1), "formatVersion": "1.1.0", "startTimestamp": "2026-01-02T03:04:05Z"},
+	}
+}
+
+func restore(name string) map[string]any {
+	return map[string]any{
+		"apiVersion": "velero.io/v1", "kind": "Restore",
+		"metadata": map[string]any{"name": name, "namespace": "velero", "uid": "5d5b6c7e-0000-4000-8000-00000000000c"},
+		"spec": map[string]any{
+			"backupName": "nightly", "includedNamespaces": []any{"*"}, "excludedResources": []any{"nodes", "events"},
+			"hooks": map[string]any{}, "itemOperationTimeout": "4h0m0s",
+		},
+		"status": map[string]any{"phase": "InProgress", "startTimestamp": "2026-01-02T03:04:05Z"},
+	}
+}
+
+func clone(object map[string]any) map[string]any {
+	var copied map[string]any
+	if err := json.Unmarshal(encode(object), &copied); err != nil {
+		panic(err) // it was encoded a moment ago
+	}
+	return copied
+}
+
+// encode is the JSON of what was made here, or read from JSON or YAML.
+func encode(value any) []byte {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return encoded
+}
+
+// identity is what makes an object that object.
+type identity struct{ apiVersion, kind, namespace, name string }
+
+func (i identity) group() string {
+	group, _, found := strings.Cut(i.apiVersion, "/")
+	if !found {
+		return ""
+	}
+	return group
+}
+
+// identityOf reads the identity of an object from its JSON.
+func identityOf(raw []byte) (identity, error) {
+	if len(raw) == 0 {
+		return identity{}, errors.New("there is no item in the answer")
+	}
+	var object struct {
+		APIVersion, Kind string
+		Metadata         struct{ Namespace, Name string }
+	}
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return identity{}, fmt.Errorf("the item is not the JSON of an object: %w: %s", err, brief(raw))
+	}
+	return identity{object.APIVersion, object.Kind, object.Metadata.Namespace, object.Metadata.Name}, nil
+}

@@ -1,0 +1,3 @@
+package conformance
+
+func soothingRules() []Rule { return nil }

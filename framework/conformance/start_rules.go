@@ -1,0 +1,125 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// startRule is the rule without which there is nothing to test.
+const startRule = "process-handshake"
+
+func startRules() []Rule {
+	process := []string{Process}
+	return []Rule{
+		{
+			ID: startRule, Kinds: process, Severity: Must, check: checkHandshake,
+			Text: `Started with the magic cookie in its environment, the process writes one handshake line to stdout and nothing before it: ` +
+				`"1|2|unix or tcp|ADDRESS|grpc|". It then serves gRPC at that address.`,
+		},
+		{
+			ID: "process-flags", Kinds: process, Severity: Must, check: checkFlags,
+			Text: "The process starts whatever flags it is given: hosts pass on their own, and they differ from version to version.",
+		},
+		{
+			ID: "process-cookie", Kinds: process, Severity: Should, check: checkCookie,
+			Text: "Started by hand, without the magic cookie, the process ends with an exit status other than 0 and says on stderr that it is a plugin.",
+		},
+		{
+			ID: "process-health", Kinds: process, Severity: Must, check: checkHealth,
+			Text: `The gRPC health service answers SERVING for the service "plugin".`,
+		},
+		{
+			ID: "process-unknown-method", Kinds: process, Severity: Must, check: checkUnknownMethod,
+			Text: "A method or a service that the process does not know is answered with the status Unimplemented: that is how a host finds out what a plugin has.",
+		},
+	}
+}
+
+// needsProcess skips what cannot be seen of a plugin that runs in this process.
+func (s *subject) needsProcess(ctx context.Context) (*process, error) {
+	if _, err := s.conn(ctx); err != nil {
+		return nil, err
+	}
+	if p := s.host.process(); p != nil {
+		return p, nil
+	}
+	return nil, skip("the plugin runs in the process of the test")
+}
+
+// checkHandshake has nothing left to do: the handshake was right, else there was no start.
+func checkHandshake(ctx context.Context, s *subject) error {
+	_, err := s.needsProcess(ctx)
+	return err
+}
+
+func checkFlags(ctx context.Context, s *subject) error {
+	if _, err := s.needsProcess(ctx); err != nil {
+		return err
+	}
+	run, err := s.start(ctx, "--log-level=info", "--log-format", "json", "--features=EnableCSI", "--uploader-type=kopia",
+		"--default-volumes-to-fs-backup=true", "--invented-later", "value", "--")
+	if err != nil {
+		return err
+	}
+	run.stop()
+	return nil
+}
+
+func checkCookie(ctx context.Context, s *subject) error {
+	if _, err := s.needsProcess(ctx); err != nil {
+		return err
+	}
+	target, ok := s.target.(*binary)
+	if !ok {
+		return skip("it is no binary")
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	return target.byHand(ctx)
+}
+
+func checkHealth(ctx context.Context, s *subject) error {
+	conn, err := s.conn(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
+	if err != nil {
+		return err
+	}
+	if answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		return fmt.Errorf("it answers %s", answer.GetStatus())
+	}
+	return nil
+}
+
+func checkUnknownMethod(ctx context.Context, s *subject) error {
+	conn, err := s.conn(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	for _, method := range []string{"/generated.PluginLister/InventedLater", "/conformance.InventedLater/Ask"} {
+		if err := conn.Invoke(ctx, method, &emptypb.Empty{}, &emptypb.Empty{}); status.Code(err) != codes.Unimplemented {
+			return fmt.Errorf("%s is answered with %w", method, orOK(err))
+		}
+	}
+	return nil
+}
+
+// orOK is err, or the status of a call that went well.
+func orOK(err error) error {
+	if err == nil {
+		return fmt.Errorf("the status OK")
+	}
+	return err
+}

@@ -1,0 +1,130 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/cleat-dev/cleat/framework"
+)
+
+// Target is a plugin to be tested, see Binary and InProcess.
+type Target interface {
+	// String says what it is.
+	String() string
+	// start runs it. args are added to its own; log takes what it prints.
+	start(ctx context.Context, log *output, args ...string) (*running, error)
+}
+
+// running is one run of a target.
+type running struct {
+	conn    *grpc.ClientConn
+	process *process // nil when it runs in this process
+	stop    func()   // ends it, well or badly, and leaves nothing behind
+}
+
+// Binary is the executable at path, started with args. It is started many times, killed, and started again.
+func Binary(path string, args ...string) Target {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return &binary{path: path, args: args}
+}
+
+type binary struct {
+	path string
+	args []string
+}
+
+func (b *binary) String() string { return strings.Join(append([]string{b.path}, b.args...), " ") }
+
+func (b *binary) start(ctx context.Context, log *output, args ...string) (*running, error) {
+	p, err := startProcess(ctx, b.path, append(b.args[:len(b.args):len(b.args)], args...), log)
+	if err != nil {
+		return nil, err
+	}
+	return &running{conn: p.conn, process: p, stop: p.stop}, nil
+}
+
+// InProcess is what an author registers, served in the process of the test. What is about the process itself is
+// skipped. A panic that leaves a goroutine of the plugin ends the test.
+func InProcess(regs ...framework.Registration) Target { return &inProcess{regs: regs} }
+
+type inProcess struct{ regs []framework.Registration }
+
+func (i *inProcess) String() string { return "in process" }
+
+func (i *inProcess) start(context.Context, *output, ...string) (*running, error) {
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32))
+	if err := framework.RegisterAll(server, hclog.NewNullLogger(), i.regs...); err != nil {
+		return nil, err
+	}
+	healthy := health.NewServer()
+	healthy.SetServingStatus(plugin.GRPCServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
+	grpc_health_v1.RegisterHealthServer(server, healthy)
+	listener := bufconn.Listen(1 << 20)
+	conn, err := dial(func(ctx context.Context) (net.Conn, error) { return listener.DialContext(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	return &running{conn: conn, stop: func() {
+		_ = conn.Close()
+		server.Stop()
+		<-served
+	}}, nil
+}
+
+// dial opens the connection to a plugin, whose messages may be of any size.
+func dial(connect func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///plugin",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return connect(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the plugin: %w", err)
+	}
+	return conn, nil
+}
+
+func asSkipped(err error, target **skipped) bool { return errors.As(err, target) }
+
+// byHand runs the binary as someone does who takes it for a command.
+func (b *binary) byHand(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, b.path, b.args...)
+	cookie := framework.Handshake()
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, cookie.MagicCookieKey+"=") })
+	cmd.WaitDelay = time.Second
+	cmd.SysProcAttr = ownGroup()
+	cmd.Cancel = func() error { killGroup(cmd.Process); return nil }
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("it goes on running")
+	case err == nil:
+		return errors.New("it ends with the exit status 0")
+	case said.Len() == 0:
+		return fmt.Errorf("it ends with %w and says nothing on stderr", err)
+	}
+	return nil
+}

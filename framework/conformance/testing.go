@@ -1,0 +1,48 @@
+package conformance
+
+import "testing"
+
+// Test checks all rules that make sense for a target as subtests of t: one for the process and one for each of its
+// plugins, and below them one for each rule. A rule that must be kept and is not fails its test; one that should be kept
+// and is not is logged.
+//
+//	func TestConformance(t *testing.T) {
+//		conformance.Test(t, conformance.Binary("./my-plugin"), conformance.WithConfig("", map[string]string{"bucket": "b"}))
+//	}
+func Test(t *testing.T, target Target, opts ...Option) {
+	t.Helper()
+	s, err := open(t.Context(), target, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	for checks := s.checks(); len(checks) > 0; {
+		of := checks[0].subject
+		name := of.kind
+		if of.name != "" {
+			name += "/" + of.name
+		}
+		t.Run(name, func(t *testing.T) {
+			for ; len(checks) > 0 && checks[0].subject == of; checks = checks[1:] {
+				t.Run(checks[0].rule.ID, func(t *testing.T) { s.run(t.Context(), checks[0]).tell(t) })
+			}
+		})
+		for len(checks) > 0 && checks[0].subject == of { // what -run has left out
+			checks = checks[1:]
+		}
+	}
+}
+
+// tell makes the result that of a test.
+func (r Result) tell(t *testing.T) {
+	t.Helper()
+	switch r.Outcome {
+	case Failed:
+		t.Errorf("%s\nSeen: %s", r.Text, r.Seen)
+	case Warned:
+		t.Logf("warning: %s\nSeen: %s", r.Text, r.Seen)
+	case Skipped:
+		t.Skip(r.Seen)
+	case Passed:
+	}
+}
