@@ -54,7 +54,7 @@ func TestAProcessHasTheNameOfItsFileAndNoDescriptorOfAnother(t *testing.T) {
 	writeExecutable(t, filepath.Join(dir, "b/script"), script)
 	h := newTestHost(t, dir, nil)
 
-	for _, from := range h.sources {
+	for _, from := range h.now().sources {
 		r, err := from.supervisor.acquire(t.Context(), "", call{})
 		require.NoError(t, err)
 		defer from.supervisor.release(r, false)

@@ -183,7 +183,7 @@ func (r row) logTo(log hclog.Logger) {
 	case !r.Used:
 		log.Info("plugin found", "version", r.Version, "used", false, "choice", r.Choice)
 	case r.Note != "":
-		log.Warn("plugin found", "version", r.Version, "used", true, "choice", r.Choice, "note", r.Note)
+		log.Info("plugin found", "version", r.Version, "used", true, "choice", r.Choice, "note", r.Note)
 	default:
 		log.Info("plugin found", "version", r.Version, "used", true, "choice", r.Choice)
 	}

@@ -110,7 +110,7 @@ func serveUntilKilled(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	r, err := host.catalog.rows[0].source.supervisor.acquire(context.Background(), "", call{})
+	r, err := host.now().catalog.rows[0].source.supervisor.acquire(context.Background(), "", call{})
 	if err != nil {
 		panic(err)
 	}

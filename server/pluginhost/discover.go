@@ -4,44 +4,56 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-
-	"github.com/hashicorp/go-hclog"
 )
 
-// findBinaries gives the absolute paths of the executable files below dir, in the order of a directory walk with the
-// names sorted in each folder; that is Velero's order, and plugins run in it. A file counts when it has an
-// execute bit or its name ends in ".exe". Symbolic links are followed, every file and folder is visited
-// once. What is left out is logged with the reason; a missing dir is no error.
-func findBinaries(dir string, log hclog.Logger) []string {
-	if dir == "" {
-		return nil
-	}
+// found is what one look at the plugin directory has found.
+type found struct {
+	binaries []located
+	omitted  map[string]string // why what is there is no plugin, by path
+	folders  []string          // real paths of the folders in which something can change, sorted
+	missing  bool              // there is no directory
+}
+
+// located is an executable file.
+type located struct {
+	path     string // absolute
+	identity identity
+}
+
+// findBinaries finds the executable files below dir, in the order of a directory walk with the names sorted in each
+// folder; that is Velero's order, and plugins run in it. A file counts when it has an execute bit or its name ends
+// in ".exe". Symbolic links are followed, every file and folder is visited once. Names that begin with "." and
+// those that programs give to files that they have not finished are passed over. A missing dir is no error.
+func findBinaries(dir string) (found, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
-		log.Error("cannot find plugins", "dir", dir, "error", err)
-		return nil
+		return found{}, fmt.Errorf("find plugins in %q: %w", dir, err)
 	}
+	w := walker{seen: map[string]string{}, folders: map[string]struct{}{}, found: found{omitted: map[string]string{}}}
 	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
-		log.Info("there is no plugin directory, so there are built-in plugins only", "dir", root)
-		return nil
+		w.found.missing = true
+		w.folders[filepath.Dir(root)] = struct{}{} // it may come into being there
+	} else {
+		w.visit(root)
 	}
-	w := walker{log: log, seen: map[string]string{}}
-	w.visit(root)
-	return w.found
+	w.found.folders = slices.Sorted(maps.Keys(w.folders))
+	return w.found, nil
 }
 
 type walker struct {
-	log   hclog.Logger
-	seen  map[string]string // real path to the path under which it was met
-	found []string
+	seen    map[string]string // real path to the path under which it was met
+	folders map[string]struct{}
+	found   found
 }
 
 func (w *walker) visit(path string) {
 	if err := w.take(path); err != nil {
-		w.log.Warn("not a plugin, left out", "path", path, "reason", err)
+		w.found.omitted[path] = err.Error()
 	}
 }
 
@@ -62,9 +74,12 @@ func (w *walker) take(path string) error {
 	}
 	switch {
 	case info.IsDir():
+		w.folders[resolved] = struct{}{}
 		entries, err := os.ReadDir(path) // sorted by name
 		for _, entry := range entries {
-			w.visit(filepath.Join(path, entry.Name()))
+			if !passedOver(entry.Name()) {
+				w.visit(filepath.Join(path, entry.Name()))
+			}
 		}
 		return err
 	case !info.Mode().IsRegular():
@@ -72,6 +87,20 @@ func (w *walker) take(path string) error {
 	case info.Mode()&0o111 == 0 && !strings.HasSuffix(path, ".exe"):
 		return fmt.Errorf("it is not executable, its mode is %s", info.Mode())
 	}
-	w.found = append(w.found, path)
+	w.folders[filepath.Dir(resolved)] = struct{}{}
+	w.found.binaries = append(w.found.binaries, located{path: path, identity: identityOf(info)})
 	return nil
+}
+
+// passedOver tells the names of files that are hidden, or that are not finished yet.
+func passedOver(name string) bool {
+	if strings.HasPrefix(name, ".") {
+		return true
+	}
+	for _, end := range []string{".tmp", ".part", ".swp", "~"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
 }

@@ -21,8 +21,11 @@ import (
 
 // Config is what a Host needs to know. Only Log is required.
 type Config struct {
-	// Dir is the plugin directory. It may be missing, which is logged.
+	// Dir is the plugin directory. It may be missing, which is logged. What is added, replaced or removed in it later is
+	// found by itself.
 	Dir string
+	// Rescan is the time after which Dir is looked at even when nothing has told of a change. Zero is 30 s, negative never.
+	Rescan time.Duration
 	// Args are given to each plugin after its command, as Velero gives them the server's flags.
 	Args []string
 	// BuiltIns are the plugins that are part of the server; they come first in every order.
@@ -53,8 +56,7 @@ type Config struct {
 	Clock clock.WithDelayedExecution
 }
 
-// Host runs plugins. It knows them from New on: what is put into the directory later is found by the next server.
-// It is safe for concurrent use.
+// Host runs plugins. It is safe for concurrent use.
 type Host struct {
 	log       hclog.Logger
 	clock     clock.WithDelayedExecution
@@ -65,37 +67,22 @@ type Host struct {
 	running   *registry
 	observer  observer
 
-	builtIns []framework.Registration
-	services *inProcess // the built-ins, logging to log
-	kinds    []versioning.WireKind
-	order    order
-	sources  []*source
-	catalog  *catalog
-	known    answers // of built-ins in process
+	builtIns    []framework.Registration
+	services    *inProcess // the built-ins, logging to log
+	known       answers    // of built-ins in process
+	dir         string
+	args        []string
+	environment []string
+	kinds       []versioning.WireKind
+	order       order
+
+	builtInSources int // how many of the sources of every generation are the server's own
+	scan           scanner
+	warned         map[versioning.Listed]bool // plugins of which it was said that they use a deprecated version
 
 	mu        sync.Mutex
+	current   *generation
 	locations map[string]*location
-}
-
-// source is where plugins come from: a binary or, without a supervisor, the server itself.
-type source struct {
-	command    string
-	builtIn    bool
-	launch     launch
-	supervisor *supervisor // of the process that all sessions share; nil for built-ins in process
-
-	// What it answered when it was asked, before anybody else saw it.
-	offer    versioning.Description
-	unserved []string // kinds as on the wire that it names but does not serve
-	err      error    // why it offers nothing; set from the start when the binary cannot be run at all
-}
-
-// process tells of the process that sessions share, if it runs.
-func (s *source) process() Process {
-	if s.supervisor == nil {
-		return Process{}
-	}
-	return s.supervisor.state()
 }
 
 // New finds the plugins in cfg.Dir, starts each binary once and asks what it offers. A binary that cannot be used
@@ -114,9 +101,14 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		idle:      orDefault(cfg.IdleAfter, 5*time.Minute),
 		running:   newRegistry(ctx),
 		builtIns:  cfg.BuiltIns,
+		dir:       cfg.Dir,
+		args:      cfg.Args,
 		kinds:     cfg.Kinds,
+		scan:      newScanner(),
+		warned:    map[versioning.Listed]bool{},
 		locations: map[string]*location{},
 	}
+	h.environment = pluginEnvironment(os.Environ(), cfg.Environment)
 	var err error
 	if h.order, err = newOrder(cfg.Order); err != nil {
 		return nil, err
@@ -132,34 +124,47 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h.observer = observer{metrics: metrics, tracer: newTracer(cfg.Tracer)}
-	environment := pluginEnvironment(os.Environ(), cfg.Environment)
-	var sources []*source
-	if len(cfg.BuiltIns) > 0 {
-		if h.services, err = h.builtInServices(h.log); err != nil {
-			h.Close()
-			return nil, fmt.Errorf("built-in plugins: %w", err)
-		}
-		if cfg.Isolate {
-			args := append([]string{"run-plugins"}, cfg.Args...)
-			sources = append(sources, h.binary(cfg.Self, args, environment, true))
-		} else {
-			sources = append(sources, &source{command: cfg.Self, builtIn: true})
-		}
-	}
-	for _, path := range findBinaries(cfg.Dir, h.log) {
-		sources = append(sources, h.binary(path, cfg.Args, environment, false))
-	}
-	h.askAll(ctx, sources)
-	if ctx.Err() != nil {
+	own, err := h.ownSources(cfg)
+	if err != nil {
 		h.Close()
-		return nil, fmt.Errorf("find plugins: %w", context.Cause(ctx))
+		return nil, err
 	}
-	h.sources = sources
-	h.catalog = newCatalog(h.kinds, h.order, sources)
-	for _, r := range h.catalog.rows {
-		r.logTo(h.log)
+	if err := h.begin(ctx, own); err != nil {
+		h.Close()
+		return nil, fmt.Errorf("find plugins: %w", err)
+	}
+	if h.dir != "" && h.running.begin() {
+		go h.watch(orDefault(cfg.Rescan, 30*time.Second))
 	}
 	return h, nil
+}
+
+// begin makes the first generation. Files that are not finished then are left to watch.
+func (h *Host) begin(ctx context.Context, own []*source) error {
+	h.builtInSources = len(own)
+	h.askAll(ctx, own)
+	h.publish(own)
+	unfinished, err := h.lookAgain(ctx)
+	if err == nil && unfinished {
+		time.Sleep(settleTime)
+		_, err = h.lookAgain(ctx)
+	}
+	return err
+}
+
+// ownSources are those of the plugins that are part of the server.
+func (h *Host) ownSources(cfg Config) ([]*source, error) {
+	if len(cfg.BuiltIns) == 0 {
+		return nil, nil
+	}
+	var err error
+	if h.services, err = h.builtInServices(h.log); err != nil {
+		return nil, fmt.Errorf("built-in plugins: %w", err)
+	}
+	if !cfg.Isolate {
+		return []*source{{command: cfg.Self, builtIn: true}}, nil
+	}
+	return []*source{h.binary(cfg.Self, append([]string{"run-plugins"}, cfg.Args...), true, identity{})}, nil
 }
 
 // builtInServices makes the built-ins callable in process; they log to log.
@@ -171,30 +176,22 @@ func (h *Host) builtInServices(log hclog.Logger) (*inProcess, error) {
 	return services, nil
 }
 
-func (h *Host) binary(path string, args, environment []string, builtIn bool) *source {
-	b, err := openBinary(path)
-	if err != nil {
-		return &source{command: path, builtIn: builtIn, err: fmt.Errorf("start plugin %s: %w", path, err)}
-	}
-	l := launch{
-		binary: b, args: args, env: environment, handshake: framework.Handshake(),
-		deadlines: h.deadlines, sizes: h.limits, clock: h.clock,
-	}
-	return &source{command: path, builtIn: builtIn, launch: l, supervisor: newSupervisor(l, h.log, h)}
-}
-
 // Entries are all plugins found, in the order in which they run, and the files that could not be used.
-func (h *Host) Entries() []Entry { return h.catalog.entries() }
+func (h *Host) Entries() []Entry { return h.now().catalog.entries() }
 
 // Close stops all processes and returns when they are gone. Calls in flight fail.
 func (h *Host) Close() {
 	h.running.close()
-	for _, from := range h.sources {
+	h.observer.metrics.unregister()
+	last := h.now()
+	if last == nil {
+		return
+	}
+	for _, from := range last.sources {
 		if from.launch.binary != nil {
 			_ = from.launch.binary.Close()
 		}
 	}
-	h.observer.metrics.unregister()
 }
 
 // canonical completes a plugin's name as Velero does: "aws" is "velero.io/aws".

@@ -163,18 +163,27 @@ func TestFindBinariesWalksInOrderAndSaysWhatItLeavesOut(t *testing.T) {
 	} {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, from)))
 	}
-	var log lines
-	found := findBinaries(dir, log.logger())
-	for i, path := range found {
-		found[i] = strings.TrimPrefix(path, dir+"/")
+	for _, name := range []string{".hidden", "plugin.tmp", "plugin.part", ".plugin.swp", "plugin~", ".cache/plugin"} {
+		write(filepath.Join(dir, name), 0o755)
 	}
-	require.Equal(t, []string{"a/b/c", "a/z", "b", "folder/deep", "link", "windows.exe"}, found)
-	for _, reason := range []string{"is not executable, its mode is -rw-r--r--", "it is the same file as " + dir, "follow the link"} {
-		require.Contains(t, log.String(), reason)
+	seen, err := findBinaries(dir)
+	require.NoError(t, err)
+	var paths []string
+	for _, file := range seen.binaries {
+		paths = append(paths, strings.TrimPrefix(file.path, dir+"/"))
 	}
+	require.Equal(t, []string{"a/b/c", "a/z", "b", "folder/deep", "link", "windows.exe"}, paths)
+	require.Equal(t, map[string]string{
+		filepath.Join(dir, "a.txt"):  "it is not executable, its mode is -rw-r--r--",
+		filepath.Join(dir, "again"):  "it is the same file as " + filepath.Join(dir, "a", "z"),
+		filepath.Join(dir, "round"):  "it is the same file as " + dir,
+		filepath.Join(dir, "broken"): "follow the link: lstat " + filepath.Join(dir, "nowhere") + ": no such file or directory",
+	}, seen.omitted)
+	require.ElementsMatch(t, []string{dir, filepath.Join(dir, "a"), filepath.Join(dir, "a", "b"), outside, filepath.Join(outside, "folder")}, seen.folders)
 
-	require.Empty(t, findBinaries(filepath.Join(dir, "missing"), log.logger()))
-	require.Contains(t, log.String(), "there is no plugin directory")
+	seen, err = findBinaries(filepath.Join(dir, "missing"))
+	require.NoError(t, err)
+	require.Equal(t, found{missing: true, omitted: map[string]string{}, folders: []string{dir}}, seen)
 }
 
 // builtIn is an action that tells by whom it was called.

@@ -118,7 +118,7 @@ func newTestHost(t *testing.T, dir string, change func(*Config)) *testHost {
 }
 
 // supervisor is that of the first binary.
-func (h *testHost) supervisor() *supervisor { return h.catalog.rows[0].source.supervisor }
+func (h *testHost) supervisor() *supervisor { return h.now().catalog.rows[0].source.supervisor }
 
 // journalLines is what the plugin has written to its journal.
 func (h *testHost) journalLines() []string {

@@ -21,7 +21,7 @@ func (h *Host) LoadSoothing(name string) (loadsoothing.Policy, error) {
 }
 
 func policy[H any](h *Host, kind versioning.Kind[H], name string) (H, error) {
-	o, err := findOffer(h.catalog, kind, kind.Name, name)
+	o, err := findOffer(h.now().catalog, kind, kind.Name, name)
 	if err != nil {
 		var none H
 		return none, err

@@ -19,12 +19,13 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// Session is the view that one running operation has of the plugins. The processes are shared with other sessions;
+// Session is the view that one running operation has of the plugins: those that there were when it began, also when their
+// files are replaced while it lasts. The processes are shared with other sessions;
 // the session decides which log their lines go to, and remembers what AppliesTo answered.
 type Session struct {
 	host    *Host
 	log     hclog.Logger
-	catalog *catalog
+	plugins *generation
 
 	mu       sync.Mutex
 	closed   bool
@@ -39,7 +40,7 @@ type Session struct {
 // process writes for another session at that time goes to both, because a process does not say for whom it writes.
 func (h *Host) Session(log hclog.Logger) *Session {
 	return &Session{
-		host: h, log: log, catalog: h.catalog,
+		host: h, log: log, plugins: h.hold(),
 		attached: map[*supervisor]struct{}{},
 	}
 }
@@ -69,7 +70,7 @@ func (s *Session) ItemBlockActions() []itemblockaction.Action {
 // ManifestWriter is the writer of that name. The error is that of Host.Find.
 func (s *Session) ManifestWriter(name string) (manifestwriter.Writer, error) {
 	kind := kinds.ManifestWriter()
-	o, err := findOffer(s.catalog, kind, kind.Name, name)
+	o, err := findOffer(s.plugins.catalog, kind, kind.Name, name)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func (s *Session) ManifestWriter(name string) (manifestwriter.Writer, error) {
 
 func bindAll[H any](s *Session, kind versioning.Kind[H]) []H {
 	var bound []H
-	for _, o := range offers(s.catalog, kind) {
+	for _, o := range offers(s.plugins.catalog, kind) {
 		bound = append(bound, bind(s, o))
 	}
 	return bound
@@ -88,11 +89,11 @@ func bind[H any](s *Session, o offer[H]) H {
 	return o.version.Bind(&sessionConn{session: s, plugin: o.name, inner: s.connTo(o.source, o.name)}, o.name)
 }
 
-// Close ends the session's part in the plugins' logs, after the lines that they have written so far. Calls
-// after Close work but are not logged here.
+// Close ends the session's part in the plugins' logs, after the lines that they have written so far, and lets the
+// processes end whose files have been replaced. Calls after Close work but are not logged here.
 func (s *Session) Close() {
 	s.mu.Lock()
-	attached, spans := s.attached, s.spans
+	attached, spans, again := s.attached, s.spans, s.closed
 	s.closed, s.attached = true, nil
 	s.mu.Unlock()
 	for _, span := range spans {
@@ -100,6 +101,9 @@ func (s *Session) Close() {
 	}
 	for supervised := range attached {
 		supervised.detach(s)
+	}
+	if !again {
+		s.host.leave(s.plugins)
 	}
 }
 

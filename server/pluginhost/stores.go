@@ -19,22 +19,19 @@ type location struct {
 
 	provider   string
 	config     map[string]string
+	source     *source           // of the plugin that the store is of
 	store      objectstore.Store // nil until it was opened
 	supervisor *supervisor       // nil for a built-in in process
 }
 
 // ObjectStore is the store of a backup storage location, initialised with config: bucket, prefix and what the
 // provider wants beside them. location is any key that is the same for the same location. While provider and
-// config stay the same, so does the store. When they change, there is a new process; the old store stays usable
+// config stay the same, so does the store. When they change, or the plugin's file, there is a new process; the old store stays usable
 // for those who have it, and its process ends when they no longer use it.
 //
 // The error of an unknown provider lists the known ones; that of Init is the plugin's own.
 func (h *Host) ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error) {
 	provider = canonical(provider)
-	chosen, err := findOffer(h.catalog, kinds.ObjectStore(), "object store provider", provider)
-	if err != nil {
-		return nil, err
-	}
 	l := h.location(location)
 	select {
 	case l.busy <- struct{}{}:
@@ -42,9 +39,14 @@ func (h *Host) ObjectStore(ctx context.Context, location, provider string, confi
 	case <-ctx.Done():
 		return nil, fmt.Errorf("open object store of %s: %w", location, context.Cause(ctx))
 	}
-	if l.store == nil || l.provider != provider || !maps.Equal(l.config, config) {
+	chosen, err := findOffer(h.now().catalog, kinds.ObjectStore(), "object store provider", provider)
+	if err != nil {
 		l.release()
-		l.provider, l.config = provider, maps.Clone(config)
+		return nil, err
+	}
+	if l.store == nil || l.provider != provider || l.source != chosen.source || !maps.Equal(l.config, config) {
+		l.release()
+		l.provider, l.config, l.source = provider, maps.Clone(config), chosen.source
 		if err := h.open(ctx, l, chosen); err != nil {
 			return nil, err
 		}
@@ -87,7 +89,7 @@ func (l *location) release() {
 	if l.supervisor != nil {
 		l.supervisor.unpin()
 	}
-	l.store, l.supervisor = nil, nil
+	l.store, l.supervisor, l.source = nil, nil, nil
 }
 
 // open makes the store of a location. The caller holds busy.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -23,7 +24,6 @@ type supervisor struct {
 	clock    clock.WithDelayedExecution
 	running  *registry
 	observer observer
-	idle     time.Duration // unused for so long, the process is stopped; negative means never
 	// onStart prepares every new process before it gets its first call. nil when there is nothing to do.
 	onStart func(ctx context.Context, conn grpc.ClientConnInterface) error
 
@@ -32,6 +32,7 @@ type supervisor struct {
 	readers readers       // whose logs get the lines of the process
 
 	mu       sync.Mutex
+	idle     time.Duration // unused for so long, the process is stopped; negative means never
 	breaker  breaker
 	current  *run   // nil when a call has to start one
 	starting *start // nil when none is under way
@@ -154,6 +155,21 @@ func (s *supervisor) release(r *run, worked bool) {
 	s.rest(r)
 }
 
+// retire stops the process now or as soon as nobody uses it. Those who still call get it again, for a moment.
+func (s *supervisor) retire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = retiredIdle
+	if r := s.current; r != nil && r.idleTimer != nil {
+		r.idleTimer.Stop()
+		r.idleTimer = nil
+	}
+	s.rest(s.current)
+}
+
+// retiredIdle is the idle time of a process whose file was replaced.
+const retiredIdle = 100 * time.Millisecond
+
 // rest begins to count idle time if nobody needs the process. The caller holds mu.
 func (s *supervisor) rest(r *run) {
 	if r == nil || s.current != r || r.users > 0 || s.pins > 0 || s.idle < 0 || r.idleTimer != nil {
@@ -186,7 +202,11 @@ func (s *supervisor) bringUp(attempt *start, wait time.Duration) {
 	if err != nil {
 		s.running.end()
 		attempt.err = err
-		s.log.Error("cannot start plugin process", "error", err)
+		level := hclog.Error
+		if errors.Is(err, syscall.ETXTBSY) { // somebody still writes the file, the host looks at it again
+			level = hclog.Debug
+		}
+		s.log.Log(level, "cannot start plugin process", "error", err)
 		if !errors.As(err, new(*refusedError)) {
 			s.fail(failureStart, 0, err)
 		}

@@ -1,0 +1,184 @@
+package pluginhost
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// settleTime is how long a file must have been the same before it is taken for finished.
+	settleTime = 50 * time.Millisecond
+	// lookPause is the longest pause between two looks at a file that is not finished.
+	lookPause = 2 * time.Second
+)
+
+// scanner is what is remembered from one look at the plugin directory to the next. Whoever uses it holds its turn.
+type scanner struct {
+	turn    chan struct{}
+	looks   map[string]look      // at files that were not finished, by path
+	gone    map[string]time.Time // since when files of the current generation are not there
+	omitted map[string]string    // as found last
+	missing bool
+	folders []string
+}
+
+// look is what a file was, and since when.
+type look struct {
+	identity identity
+	since    time.Time
+}
+
+func newScanner() scanner {
+	return scanner{turn: make(chan struct{}, 1), looks: map[string]look{}, gone: map[string]time.Time{}}
+}
+
+// Rescan looks at the plugin directory, takes what was added, replaced or removed into use for sessions that begin from
+// then on, and returns when that is done. Files that somebody still writes are waited for, as long as ctx allows. The
+// host does the same by itself when it is told of a change, so this is for those who do not want to wait for that.
+func (h *Host) Rescan(ctx context.Context) error {
+	select {
+	case h.scan.turn <- struct{}{}:
+		defer func() { <-h.scan.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("look for plugins: %w", context.Cause(ctx))
+	}
+	for pause := settleTime; ; pause = min(2*pause, lookPause) {
+		unfinished, err := h.lookAgain(ctx)
+		if err != nil || !unfinished {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("look for plugins: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// lookAgain takes one look. It tells whether there is something that is not finished.
+func (h *Host) lookAgain(ctx context.Context) (unfinished bool, err error) {
+	if h.dir == "" {
+		return false, nil
+	}
+	seen, err := findBinaries(h.dir)
+	if err != nil {
+		return false, err
+	}
+	h.logOmitted(seen)
+	h.scan.folders = seen.folders
+
+	last := map[string]*source{} // of the current generation, by path
+	current := h.now()
+	for _, from := range current.sources[h.builtInSources:] {
+		last[from.command] = from
+	}
+	sources := slices.Clone(current.sources[:h.builtInSources])
+	var added []*source
+	now := time.Now()
+	for _, file := range h.withVanished(seen.binaries, current.sources[h.builtInSources:], now) {
+		old := last[file.path]
+		switch {
+		case old != nil && old.identity.sameContent(file.identity):
+			delete(h.scan.looks, file.path)
+			sources = append(sources, old)
+		case h.scan.settled(file, now):
+			delete(h.scan.looks, file.path)
+			from := h.binary(file.path, h.args, false, file.identity)
+			added, sources = append(added, from), append(sources, from)
+		case old != nil:
+			unfinished = true
+			sources = append(sources, old)
+		default:
+			unfinished = true
+		}
+	}
+	unfinished = unfinished || len(h.scan.gone) > 0
+	h.askAll(ctx, added)
+	if ctx.Err() != nil {
+		for _, from := range added {
+			from.retire()
+		}
+		return false, fmt.Errorf("look for plugins: %w", context.Cause(ctx))
+	}
+	kept := sources[:0]
+	for _, from := range sources {
+		if from.unfinished() {
+			unfinished = true
+			from = last[from.command]
+		}
+		if from != nil {
+			kept = append(kept, from)
+		}
+	}
+	if !slices.Equal(kept, current.sources) {
+		h.publish(kept)
+	}
+	return unfinished, nil
+}
+
+// withVanished adds to files those of the current generation that are not there since a moment only: who replaces a file
+// may remove it first.
+func (h *Host) withVanished(files []located, current []*source, now time.Time) []located {
+	there := map[string]bool{}
+	for _, file := range files {
+		there[file.path] = true
+		delete(h.scan.gone, file.path)
+	}
+	all := slices.Clone(files)
+	for i, from := range current {
+		if there[from.command] {
+			continue
+		}
+		since, known := h.scan.gone[from.command]
+		if !known {
+			since = now
+			h.scan.gone[from.command] = since
+		}
+		if now.Sub(since) >= settleTime {
+			delete(h.scan.gone, from.command)
+			continue
+		}
+		// Behind the one that it came after.
+		at := 0
+		if i > 0 {
+			at = slices.IndexFunc(all, func(f located) bool { return f.path == current[i-1].command }) + 1
+		}
+		all = slices.Insert(all, at, located{path: from.command, identity: from.identity})
+	}
+	return all
+}
+
+// settled tells whether a file is finished, as far as its times and a second look can tell.
+func (s *scanner) settled(file located, now time.Time) bool {
+	if now.Sub(time.Unix(0, file.identity.modified)) >= settleTime {
+		return true
+	}
+	last, known := s.looks[file.path]
+	if !known || !last.identity.sameContent(file.identity) {
+		s.looks[file.path] = look{identity: file.identity, since: now}
+		return false
+	}
+	return now.Sub(last.since) >= settleTime
+}
+
+// logOmitted tells the operator what is left out, when it is not the same as at the last look.
+func (h *Host) logOmitted(seen found) {
+	if seen.missing && !h.scan.missing {
+		h.log.Info("there is no plugin directory, so there are built-in plugins only", "dir", h.dir)
+	}
+	for path, reason := range seen.omitted {
+		if h.scan.omitted[path] != reason {
+			h.log.Warn("not a plugin, left out", "path", path, "reason", reason)
+		}
+	}
+	h.scan.missing, h.scan.omitted = seen.missing, seen.omitted
+}
+
+// sameContent tells whether a file is as it was. What it is called, who may run it and how many links it has make no
+// other content.
+func (i identity) sameContent(other identity) bool {
+	i.changed, other.changed = 0, 0
+	return i == other
+}

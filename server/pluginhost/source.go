@@ -1,0 +1,64 @@
+package pluginhost
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/versioning"
+)
+
+// source is where plugins come from: one content of a binary or, without a supervisor, the server itself. Once it has been
+// asked what it offers, it does not change.
+type source struct {
+	command    string
+	builtIn    bool
+	launch     launch
+	identity   identity    // of the binary
+	supervisor *supervisor // of the process that all sessions share; nil for built-ins in process
+
+	offer    versioning.Description
+	unserved []string // kinds as on the wire that it names but does not serve
+	err      error    // why it offers nothing; set from the start when the binary cannot be run at all
+
+	holders int // generations that have it and are in use; guarded by the host's mu
+}
+
+// binary is the source of the file that path leads to now. seen is what the file was when it was found; a file that was
+// replaced since is found out at the next look.
+func (h *Host) binary(path string, args []string, builtIn bool, seen identity) *source {
+	from := &source{command: path, builtIn: builtIn, identity: seen}
+	b, err := openBinary(path)
+	if err != nil {
+		from.err = fmt.Errorf("start plugin %s: %w", path, err)
+		return from
+	}
+	from.identity = b.identity()
+	from.launch = launch{
+		binary: b, args: args, env: h.environment, handshake: framework.Handshake(),
+		deadlines: h.deadlines, sizes: h.limits, clock: h.clock,
+	}
+	from.supervisor = newSupervisor(from.launch, h.log, h)
+	return from
+}
+
+// process tells of the process that sessions share, if it runs.
+func (s *source) process() Process {
+	if s.supervisor == nil {
+		return Process{}
+	}
+	return s.supervisor.state()
+}
+
+// unfinished tells that the file is still open for writing.
+func (s *source) unfinished() bool { return errors.Is(s.err, syscall.ETXTBSY) }
+
+// retire stops the process unless somebody calls it. Somebody who has kept a hub may call it even later; then the same
+// file is started once more, for that call. That is why the file is not closed here but by the garbage collector, when
+// nobody can start it any more.
+func (s *source) retire() {
+	if s.supervisor != nil {
+		s.supervisor.retire()
+	}
+}
