@@ -25,13 +25,13 @@ const AnyKind = "any"
 // Rule is one promise of a plugin that can be checked from outside.
 type Rule struct {
 	// ID names the rule; it stays the same from release to release.
-	ID string
+	ID string `json:"id"`
 	// Kinds are those that the rule is for, as words of the wire ("BackupItemActionV2"), AnyKind or Process.
-	Kinds []string
+	Kinds []string `json:"kinds"`
 	// Severity says how much it matters.
-	Severity Severity
+	Severity Severity `json:"severity"`
 	// Text is the rule in words.
-	Text string
+	Text string `json:"text"`
 
 	check func(context.Context, *subject) error
 	last  bool // checked after the rules of all plugins
