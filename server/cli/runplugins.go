@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"os/signal"
+	"syscall"
+
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -17,6 +20,7 @@ func (a *App) runPluginsCommand() *cobra.Command {
 			if err := a.cluster.parse(args); err != nil {
 				return err
 			}
+			signal.Reset(syscall.SIGTERM) // which the command line takes for the end of a command; Serve does not hear of it
 			framework.Serve(a.builtIns()...)
 			return nil
 		},

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// brokenPlugin builds a plugin one of whose actions panics.
+func brokenPlugin(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "plugin")
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../framework/testdata/plugin").CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	return path
+}
+
+func TestAPluginIsTestedAndTheExitStatusTells(t *testing.T) {
+	t.Parallel()
+	binary := brokenPlugin(t)
+	run := func(args ...string) (string, error) {
+		return execute(t, append([]string{"plugin", "test", binary}, args...)...)
+	}
+
+	out, err := run("--plugin", "example.io/keep")
+	require.NoError(t, err)
+	require.Contains(t, out, "example.io/keep")
+	require.NotContains(t, out, "example.io/panic")
+	require.Contains(t, out, "0 failed, 0 warnings")
+
+	out, err = run("--plugin", "example.io/panic")
+	require.ErrorIs(t, err, errQuiet)
+	require.Contains(t, out, "failed: BackupItemAction example.io/panic: action-item\n")
+	require.Contains(t, out, "Seen: asked about Pod in-conformance/sample: rpc error: code = Aborted desc = plugin panicked: runtime error")
+	require.Contains(t, out, "skipped: BackupItemAction example.io/panic: action-reply-item")
+
+	out, err = run("--plugin", "example.io/panic", "-o", "json")
+	require.ErrorIs(t, err, errQuiet)
+	var report struct {
+		Plugins []struct {
+			Kind, Name string
+			Results    []struct{ Rule, Outcome string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Equal(t, "BackupItemAction", report.Plugins[1].Kind)
+	require.Contains(t, report.Plugins[1].Results, struct{ Rule, Outcome string }{"action-item", "failed"})
+
+	out, err = run("--plugin", "example.io/panic", "-o", "junit")
+	require.ErrorIs(t, err, errQuiet)
+	var suites struct {
+		Failures int `xml:"failures,attr"`
+		Suites   []struct {
+			Name  string `xml:"name,attr"`
+			Cases []struct {
+				Name    string  `xml:"name,attr"`
+				Failure *string `xml:"failure"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	require.NoError(t, xml.Unmarshal([]byte(out), &suites))
+	require.Equal(t, 1, suites.Failures)
+	require.Equal(t, "BackupItemAction example.io/panic", suites.Suites[1].Name)
+
+	_, err = run("--plugin", "example.io/nobody")
+	require.ErrorContains(t, err, "serves no plugin named [example.io/nobody]")
+}
+
+func TestMistakesOfATestAreTold(t *testing.T) {
+	t.Parallel()
+	item := filepath.Join(t.TempDir(), "item.yaml")
+	require.NoError(t, os.WriteFile(item, []byte("kind: Widget"), 0o600))
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no binary":     {nil, "requires at least 1 arg"},
+		"unknown form":  {[]string{"x", "-o", "xml"}, `--output "xml": want table, json or junit`},
+		"no value":      {[]string{"x", "--config", "bucket"}, `config "bucket" must be KEY=VALUE`},
+		"no such item":  {[]string{"x", "--item", "/nowhere.yaml"}, "--item: open /nowhere.yaml"},
+		"a broken item": {[]string{"x", "--item", item}, "item 1: it has no apiVersion, kind or metadata.name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := execute(t, append([]string{"plugin", "test"}, test.args...)...)
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+	out, err := execute(t, "plugin", "test", "/nowhere/plugin")
+	require.ErrorIs(t, err, errQuiet, "what does not start is not conformant")
+	require.Contains(t, out, "failed: Process: process-handshake")
+}
+
+func TestTheRulesAreListed(t *testing.T) {
+	t.Parallel()
+	out, err := execute(t, "plugin", "test", "--rules")
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(out, "RULE"))
+	require.Contains(t, out, "\naction-item ")
+	out, err = execute(t, "plugin", "test", "--rules", "-o", "json")
+	require.NoError(t, err)
+	var rules []struct{ ID, Severity, Text string }
+	require.NoError(t, json.Unmarshal([]byte(out), &rules))
+	require.Equal(t, "process-handshake", rules[0].ID)
+}
