@@ -1,6 +1,7 @@
 package pluginhost
 
 import (
+	"context"
 	"strings"
 	"time"
 )
@@ -87,6 +88,24 @@ func (d Deadlines) classify(method string) call {
 		c.alone = c.name == "Execute" && c.kind == "RestoreItemAction"
 	}
 	if limit := d.Kinds[c.kind]; limit != 0 && c.work {
+		c.limit, c.idle = limit, limit
+	}
+	return c
+}
+
+// deadlineKey is the key of what WithDeadline sets.
+type deadlineKey struct{}
+
+// WithDeadline bounds what is called with ctx by limit, instead of by what Deadlines have for it: a call as a whole, a stream
+// in the time for which the plugin neither takes nor gives the next message. Negative means no limit. It is for
+// plugins that have a deadline of their own.
+func WithDeadline(ctx context.Context, limit time.Duration) context.Context {
+	return context.WithValue(ctx, deadlineKey{}, limit)
+}
+
+// within is the call with the limit that ctx sets for it.
+func (c call) within(ctx context.Context) call {
+	if limit, ok := ctx.Value(deadlineKey{}).(time.Duration); ok {
 		c.limit, c.idle = limit, limit
 	}
 	return c

@@ -70,3 +70,13 @@ func TestAKindsDeadlineBoundsItsWorkAndNothingElse(t *testing.T) {
 	require.Equal(t, 4*time.Second, d.classify(manifestwriterv1.ManifestWriterService_Write_FullMethodName).idle)
 	require.Equal(t, 10*time.Minute, d.classify("/from.the.Future/Stream").idle)
 }
+
+func TestACallerCanHaveADeadlineOfItsOwn(t *testing.T) {
+	t.Parallel()
+	const method = "/cleat.queueadmission.v1.QueueAdmissionService/Decide"
+	d := Deadlines{Kinds: map[string]time.Duration{"QueueAdmission": time.Hour}}.withDefaults()
+	require.Equal(t, time.Hour, d.classify(method).within(t.Context()).limit)
+	own := d.classify(method).within(WithDeadline(t.Context(), time.Second))
+	require.Equal(t, time.Second, own.limit)
+	require.Equal(t, time.Second, own.idle)
+}

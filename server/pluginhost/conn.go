@@ -24,7 +24,7 @@ var _ grpc.ClientConnInterface = (*conn)(nil)
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	call := c.supervisor.launch.deadlines.classify(method)
+	call := c.supervisor.launch.deadlines.classify(method).within(ctx)
 	err := c.once(ctx, call, method, args, reply, opts)
 	var died *DiedError
 	if call.idempotent && errors.As(err, &died) && died.During == call.name && ctx.Err() == nil {
@@ -67,7 +67,7 @@ func (c *conn) invoke(ctx context.Context, r *run, call call, method string, arg
 
 // NewStream implements grpc.ClientConnInterface. A stream is never repeated.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	call := c.supervisor.launch.deadlines.classify(method)
+	call := c.supervisor.launch.deadlines.classify(method).within(ctx)
 	r, err := c.acquire(ctx, call)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,12 @@ func (h *Host) Find(kind, name string) (Entry, error) {
 	return r.Entry, nil
 }
 
+// Find is that of the host as it was when the session began.
+func (s *Session) Find(kind, name string) (Entry, error) {
+	r, err := s.catalog.find(kind, kind, name)
+	return r.Entry, err
+}
+
 // findOffer is Find for those who call the plugin.
 func findOffer[H any](c *catalog, kind versioning.Kind[H], what, name string) (offer[H], error) {
 	r, err := c.find(kind.Name, what, name)

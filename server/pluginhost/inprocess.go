@@ -192,7 +192,7 @@ func (h *Host) bound(builtIns grpc.ClientConnInterface, plugin string) *bounded 
 
 // Invoke implements grpc.ClientConnInterface.
 func (b *bounded) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	call := b.deadlines.classify(method)
+	call := b.deadlines.classify(method).within(ctx)
 	if !call.constant {
 		return b.invoke(ctx, call, method, args, reply, opts)
 	}
@@ -210,7 +210,7 @@ func (b *bounded) invoke(ctx context.Context, call call, method string, args, re
 
 // NewStream implements grpc.ClientConnInterface.
 func (b *bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	call := b.deadlines.classify(method)
+	call := b.deadlines.classify(method).within(ctx)
 	ctx, seen := b.observer.begin(ctx, b.plugin, inServer, call)
 	return openStream(ctx, b.inner, desc, method, opts, streamWatch{
 		idle:    call.idle,
