@@ -21,7 +21,7 @@ func (h *Host) Find(kind, name string) (Entry, error) {
 
 // Find is that of the host as it was when the session began.
 func (s *Session) Find(kind, name string) (Entry, error) {
-	r, err := s.catalog.find(kind, kind, name)
+	r, err := s.plugins.catalog.find(kind, kind, name)
 	return r.Entry, err
 }
 
