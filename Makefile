@@ -22,7 +22,7 @@ install = test -x $(call tool,$(1),$(2)) || { echo "building $(1) ($(lastword $(
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build the cleat binary and the example plugin into bin/
@@ -39,8 +39,13 @@ cluster: ## build the control plane of tests and demo (the first time takes some
 demo: cluster build ## back up, delete, restore and compare some 3,000 objects, on a cluster of its own
 	@go run ./examples/demo -cleat $(BIN)/cleat -plugins $(BIN)/plugins
 
+.PHONY: node-plugin
+node-plugin: ## build and test the plugin in JavaScript, where there is npm
+	@if command -v npm >/dev/null; then cd examples/node-plugin && npm ci --ignore-scripts --loglevel=error && \
+		npm run --silent build && npm test --silent; else echo "npm is not installed, leaving out examples/node-plugin"; fi
+
 .PHONY: test
-test: cluster ## run all tests, with a real API server, a real S3 server and real plugin processes
+test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
 	@echo "building and running the tests"
 	@go test -race -timeout 30m ./...
 	@cd examples/localcluster && go test -timeout 10m ./...

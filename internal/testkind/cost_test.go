@@ -67,7 +67,7 @@ func handWritten(t *testing.T, patterns ...string) (files []string, lines int) {
 func TestTheServerKnowsNothingOfTheKind(t *testing.T) {
 	t.Parallel()
 	looked := 0
-	require.NoError(t, filepath.WalkDir("../../server", func(path string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir("../../server", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") {
 			return err
 		}

@@ -1,0 +1,61 @@
+// A plugin of two actions: labelled ConfigMaps are copied into a directory while they are backed up, and held against that
+// copy when they are restored. copies.mjs does the work, serve.mjs has what every plugin needs.
+import { createHash } from 'node:crypto';
+import * as copies from './copies.mjs';
+import { decode, encode } from './json.mjs';
+import { log, serve } from './serve.mjs';
+
+const COPY = 'example.cleat.dev/copy'; // the label of what is copied, and the annotation of what was
+const NEEDS = 'example.cleat.dev/needs-secret'; // the annotation of what is restored after that Secret
+
+const labelled = (...includedResources) => ({ includedResources, selector: `${COPY}=true` });
+const contentOf = ({ data = {}, binaryData = {} }) => encode({ data, binaryData });
+const ownerOf = ({ metadata }) => metadata.uid ?? `${metadata.namespace}/${metadata.name}`;
+
+const copy = {
+  AppliesTo: () => ({ resource_selector: labelled('configmaps') }),
+  Start({ item: sent, key }) {
+    const item = decode('item', sent);
+    if (!item.data && !item.binaryData) return { item: sent };
+    const id = createHash('sha256').update(key).digest('hex'); // the same start is the same operation, whoever is asked
+    copies.start(id, contentOf(item));
+    log('info', 'copying', { plugin: COPY, namespace: item.metadata.namespace, name: item.metadata.name, operation: id });
+    item.metadata.annotations = { ...item.metadata.annotations, [COPY]: id };
+    return { item: encode(item), operation_id: id };
+  },
+  Progress: ({ operation_id: id }) => ({ progress: copies.progress(id) }),
+  Cancel({ operation_id: id }) {
+    copies.cancel(id);
+    return { ack: true };
+  },
+};
+
+const check = {
+  AppliesTo: () => ({ ResourceSelector: labelled('configmaps', 'secrets') }),
+  Execute({ item: sent, itemFromBackup, restore }) {
+    const [item, was] = [decode('item', sent), decode('itemFromBackup', itemFromBackup)];
+    const { namespace, name } = was.metadata;
+    if (item.kind === 'Secret') copies.mark(ownerOf(decode('restore', restore)), namespace, name);
+    const { [COPY]: id, [NEEDS]: secret, ...annotations } = item.metadata.annotations ?? {};
+    if (!id && !secret) return { item: sent };
+    if (id && copies.content(id)?.equals(contentOf(was)) === false) throw new Error(`${name} is not what was copied as ${id}`);
+    item.metadata.annotations = annotations;
+    return {
+      item: encode(item),
+      additionalItems: secret ? [{ resource: 'secrets', namespace, name: secret }] : [],
+      waitForAdditionalItems: Boolean(secret),
+      additionalItemsReadyTimeout: { seconds: 60 },
+    };
+  },
+  AreAdditionalItemsReady({ restore, additionalItems }) { // a Secret is ready when this action has seen it go by
+    const owner = ownerOf(decode('restore', restore));
+    return { ready: additionalItems.every(({ namespace, name }) => copies.marked(owner, namespace, name)) };
+  },
+  Progress({ operationID }) { throw new Error(`no operation ${operationID}: this action starts none`); },
+  Cancel: () => ({}),
+};
+
+serve('0.1.0', [
+  { kind: 'AsyncBackupItemAction', version: 1, service: 'cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService', name: COPY, methods: copy },
+  { kind: 'RestoreItemAction', version: 2, service: 'v2.RestoreItemAction', name: 'example.cleat.dev/check', methods: check },
+]);

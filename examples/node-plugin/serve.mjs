@@ -1,0 +1,57 @@
+// What a plugin needs beside its implementations: handshake, health, lists, log, shutdown.
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import grpc from '@grpc/grpc-js';
+import { fromJSON } from '@grpc/proto-loader';
+import protos from './dist/protos.json'; // build.mjs makes it of the .proto files
+
+const wire = grpc.loadPackageDefinition(fromJSON(protos, { keepCase: true, defaults: true, longs: Number }));
+const debug = /--?log-level[= ](debug|trace)/.test(process.argv.join(' ')); // other flags are the host's own
+
+// log writes a line that the host puts into the log of what runs.
+export function log(level, message, fields = {}) {
+  if (level !== 'debug' || debug) fs.writeSync(2, `${JSON.stringify({ '@level': level, '@message': message, ...fields })}\n`);
+}
+
+// serve runs until the host ends it. The methods of an implementation get requests for its name only.
+export function serve(version, implementations) {
+  if (process.env.VELERO_PLUGIN !== 'hello') {
+    process.stderr.write('this is a plugin: put it into the plugin directory of a server, which starts it\n');
+    process.exit(1);
+  }
+  const server = new grpc.Server({ 'grpc.max_receive_message_length': -1 });
+  const add = (service, methods) => {
+    const handlers = Object.entries(methods).map(([name, method]) => [name, (call, answer) => {
+      try {
+        answer(null, method(call.request));
+      } catch (err) { // the host reads what is thrown
+        answer({ code: grpc.status.UNKNOWN, details: err.message });
+      }
+    }]);
+    server.addService(service.split('.').reduce((at, part) => at[part], wire).service, Object.fromEntries(handlers));
+  };
+  for (const { service, name, methods } of implementations) {
+    add(service, Object.fromEntries(Object.entries(methods).map(([key, method]) => [key, (request) => {
+      if (request.plugin !== name) throw new Error(`no ${service} ${JSON.stringify(request.plugin)} here; there is: ${name}`);
+      return method(request);
+    }])));
+  }
+  const veleros = implementations.filter(({ service }) => !service.startsWith('cleat.')); // Velero must hear of no other
+  const word = ({ kind, version: number }) => (number > 1 ? `${kind}V${number}` : kind);
+  const command = process.argv[1];
+  add('generated.PluginLister', { ListPlugins: () => ({ plugins: veleros.map((i) => ({ command, kind: word(i), name: i.name })) }) });
+  add('cleat.plugininfo.v1.PluginInfoService', { GetPluginInfo: () => ({ plugin_version: version, plugins: implementations }) });
+  add('grpc.health.v1.Health', { Check: () => ({ status: 'SERVING' }) });
+  const stop = () => server.tryShutdown(() => process.exit(0));
+  add('plugin.GRPCController', { Shutdown: () => { setImmediate(stop); return {}; } });
+
+  process.on('SIGINT', () => {}); // Ctrl-C is the host's to handle
+  process.on('SIGTERM', stop);
+  const dir = fs.mkdtempSync(path.join(process.env.PLUGIN_UNIX_SOCKET_DIR || os.tmpdir(), 'plugin'));
+  process.on('exit', () => fs.rmSync(dir, { recursive: true, force: true }));
+  server.bindAsync(`unix:${dir}/socket`, grpc.ServerCredentials.createInsecure(), (err) => {
+    if (err) throw err;
+    fs.writeSync(1, `1|2|unix|${dir}/socket|grpc|\n`); // nothing else may go to stdout
+  });
+}

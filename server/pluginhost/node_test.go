@@ -1,0 +1,219 @@
+package pluginhost
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	nodeplugin "github.com/cleat-dev/cleat/examples/node-plugin"
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+// buildNodePlugin builds the plugin in JavaScript, once for all tests.
+func buildNodePlugin(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("npm"); err != nil && os.Getenv("CI") == "" {
+		t.Skip("npm is not installed")
+	}
+	path, err := builtNodePlugin()
+	require.NoError(t, err)
+	return path
+}
+
+var builtNodePlugin = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp(testBinaries, "node")
+	if err != nil {
+		return "", err
+	}
+	return nodeplugin.Build(context.Background(), dir)
+})
+
+// nodeHost is a host with the plugin in JavaScript, which keeps its copies in a folder of the test.
+func nodeHost(t *testing.T, environment ...string) *testHost {
+	t.Helper()
+	binary := buildNodePlugin(t)
+	dir, err := os.MkdirTemp(testBinaries, "plugins")
+	require.NoError(t, err)
+	require.NoError(t, os.Link(binary, filepath.Join(dir, "node-plugin")))
+	return newTestHost(t, dir, func(c *Config) {
+		c.Args = []string{"--log-level=debug", "--features=EnableCSI", "--uploader-type", "kopia"}
+		c.Environment = append(c.Environment, environment...)
+	})
+}
+
+func (h *testHost) nodeActions(t *testing.T) (backupitemaction.Action, restoreitemaction.Action, *lines) {
+	t.Helper()
+	log := &lines{}
+	session := h.Session(log.logger())
+	t.Cleanup(session.Close)
+	copies, checks := session.BackupItemActions(), session.RestoreItemActions()
+	require.Len(t, copies, 1, "%+v", h.Entries())
+	require.Len(t, checks, 1, "%+v", h.Entries())
+	return copies[0], checks[0], log
+}
+
+const (
+	labelledConfigMap = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"settings",` +
+		`"annotations":{"example.cleat.dev/needs-secret":"key"},"generation":12345678901234567},"data":{"a":"` + "\u00fc" + `1","n":"5"}}`
+	nightly  = `{"metadata":{"namespace":"velero","name":"nightly","uid":"u-1"},"status":{"n":1.0}}`
+	tomorrow = `{"metadata":{"namespace":"velero","name":"nightly","uid":"u-2"}}`
+)
+
+func TestAPluginInJavaScriptIsFoundLikeAnyOther(t *testing.T) {
+	t.Parallel()
+	h := nodeHost(t, "CLEAT_COPY_DIR="+t.TempDir())
+	command := filepath.Join(h.dir, "node-plugin")
+	for i, entry := range h.Entries() {
+		require.Empty(t, entry.Quarantined)
+		require.True(t, entry.Used)
+		require.Equal(t, "0.1.0", entry.PluginVersion)
+		require.Equal(t, command, entry.Command)
+		require.Equal(t, []string{"RestoreItemActionV2 example.cleat.dev/check", "AsyncBackupItemAction example.cleat.dev/copy"}[i], entry.Kind+" "+entry.Name)
+	}
+	require.Len(t, h.Entries(), 2)
+	copies, checks, _ := h.nodeActions(t)
+	selector, err := copies.AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"configmaps"}, LabelSelector: "example.cleat.dev/copy=true"}, selector)
+	selector, err = checks.AppliesTo(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"configmaps", "secrets"}, LabelSelector: "example.cleat.dev/copy=true"}, selector)
+}
+
+func TestAPluginInJavaScriptCopiesAndChecks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := nodeHost(t, "CLEAT_COPY_DIR="+dir)
+	copies, checks, log := h.nodeActions(t)
+
+	started, err := copies.Execute(t.Context(), []byte(labelledConfigMap), []byte(nightly))
+	require.NoError(t, err)
+	require.NotEmpty(t, started.OperationID)
+	require.Contains(t, string(started.Item), `"generation":12345678901234567`, "numbers stay what they are")
+	require.Contains(t, string(started.Item), `"example.cleat.dev/copy":"`+started.OperationID+`"`)
+	require.Contains(t, log.String(), "[INFO]  copying: ")
+	require.Contains(t, log.String(), "plugin=example.cleat.dev/copy")
+	again, err := copies.Execute(t.Context(), []byte(labelledConfigMap), []byte(nightly))
+	require.NoError(t, err)
+	require.Equal(t, started, again, "the same start has the same answer")
+	other, err := copies.Execute(t.Context(), []byte(labelledConfigMap), []byte(tomorrow))
+	require.NoError(t, err)
+	require.NotEqual(t, started.OperationID, other.OperationID)
+
+	const content = `{"data":{"a":"ü1","n":"5"},"binaryData":{}}`
+	var progress backupitemaction.Progress
+	require.Eventually(t, func() bool {
+		progress, err = copies.Progress(t.Context(), started.OperationID, []byte(nightly))
+		return err != nil || progress.Completed
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, err)
+	require.Empty(t, progress.Err)
+	require.EqualValues(t, len(content), progress.NCompleted)
+	require.EqualValues(t, len(content), progress.NTotal)
+	require.Equal(t, "bytes", progress.Units)
+	require.False(t, progress.Started.IsZero() || progress.Updated.Before(progress.Started))
+	copied, err := os.ReadFile(filepath.Join(dir, started.OperationID, "copy"))
+	require.NoError(t, err)
+	require.Equal(t, content, string(copied))
+	require.NoError(t, copies.Cancel(t.Context(), started.OperationID, []byte(nightly)), "what has ended is cancelled without harm")
+
+	checked, err := checks.Execute(t.Context(), restoreitemaction.Input{Item: started.Item, ItemFromBackup: started.Item, Restore: []byte(nightly)})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"settings","annotations":{},"generation":12345678901234567},"data":{"a":"ü1","n":"5"}}`, string(checked.Item))
+	key := []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "shop", Name: "key"}}
+	require.Equal(t, key, checked.AdditionalItems)
+	require.True(t, checked.WaitForAdditionalItems)
+	require.Equal(t, time.Minute, checked.AdditionalItemsReadyTimeout)
+	ready, err := checks.AreAdditionalItemsReady(t.Context(), key, []byte(nightly))
+	require.NoError(t, err)
+	require.False(t, ready)
+	secret := []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"key"}}`)
+	seen, err := checks.Execute(t.Context(), restoreitemaction.Input{Item: secret, ItemFromBackup: secret, Restore: []byte(nightly)})
+	require.NoError(t, err)
+	require.Equal(t, secret, seen.Item)
+	ready, err = checks.AreAdditionalItemsReady(t.Context(), key, []byte(nightly))
+	require.NoError(t, err)
+	require.True(t, ready)
+	ready, err = checks.AreAdditionalItemsReady(t.Context(), key, []byte(tomorrow))
+	require.NoError(t, err)
+	require.False(t, ready, "another restore waits for its own")
+
+	changed := bytes.Replace(started.Item, []byte(`"n":"5"`), []byte(`"n":"6"`), 1)
+	_, err = checks.Execute(t.Context(), restoreitemaction.Input{Item: changed, ItemFromBackup: changed, Restore: []byte(nightly)})
+	require.EqualError(t, err, "RestoreItemAction(example.cleat.dev/check): settings is not what was copied as "+started.OperationID)
+}
+
+func TestAPluginInJavaScriptGoesOnAfterItWasKilled(t *testing.T) {
+	t.Parallel()
+	h := nodeHost(t, "CLEAT_COPY_DIR="+t.TempDir(), "CLEAT_COPY_BYTES_PER_SECOND=20") // one byte at a time
+	copies, _, _ := h.nodeActions(t)
+	slow, err := copies.Execute(t.Context(), []byte(labelledConfigMap), []byte(nightly))
+	require.NoError(t, err)
+	endless := strings.Replace(labelledConfigMap, `"5"`, `"`+strings.Repeat("x", 100_000)+`"`, 1)
+	cancelled, err := copies.Execute(t.Context(), []byte(endless), []byte(tomorrow))
+	require.NoError(t, err)
+
+	started := regexp.MustCompile(`plugin process started: .* pid=(\d+)`).FindStringSubmatch(h.log.String())
+	require.NotNil(t, started, h.log.String())
+	first, err := strconv.Atoi(started[1])
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(h.dir, "node-plugin")), "the host has the file open")
+	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+	requireGone(t, first)
+	progress, err := copies.Progress(t.Context(), cancelled.OperationID, []byte(tomorrow))
+	require.NoError(t, err)
+	require.False(t, progress.Completed)
+	require.NoError(t, copies.Cancel(t.Context(), cancelled.OperationID, []byte(tomorrow)))
+	require.NoError(t, copies.Cancel(t.Context(), cancelled.OperationID, []byte(tomorrow)))
+	progress, err = copies.Progress(t.Context(), cancelled.OperationID, []byte(tomorrow))
+	require.NoError(t, err)
+	require.True(t, progress.Completed)
+	require.Equal(t, "cancelled", progress.Err)
+
+	require.Eventually(t, func() bool {
+		progress, err = copies.Progress(t.Context(), slow.OperationID, []byte(nightly))
+		return err != nil || progress.Completed
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, err)
+	require.Empty(t, progress.Err)
+	require.Equal(t, progress.NTotal, progress.NCompleted)
+}
+
+func TestAPluginInJavaScriptSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	h := nodeHost(t, "CLEAT_COPY_DIR="+t.TempDir())
+	copies, checks, _ := h.nodeActions(t)
+	unknown := strings.Repeat("0", 64)
+	_, err := copies.Progress(t.Context(), unknown, []byte(nightly))
+	require.ErrorContains(t, err, "AsyncBackupItemAction(example.cleat.dev/copy): no operation "+unknown+" in ")
+	_, err = copies.Progress(t.Context(), "../../etc", []byte(nightly))
+	require.EqualError(t, err, `AsyncBackupItemAction(example.cleat.dev/copy): operation id "../../etc" is none of mine`)
+	require.ErrorContains(t, copies.Cancel(t.Context(), unknown, []byte(nightly)), "no operation")
+	_, err = checks.Progress(t.Context(), "x", []byte(nightly))
+	require.EqualError(t, err, "RestoreItemAction(example.cleat.dev/check): no operation x: this action starts none")
+	_, err = checks.Execute(t.Context(), restoreitemaction.Input{Item: []byte(`{"kind":`), ItemFromBackup: []byte(`{}`), Restore: []byte(nightly)})
+	require.ErrorContains(t, err, "decode item of the request: ")
+
+	bare := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"empty"}}`)
+	nothing, err := copies.Execute(t.Context(), bare, []byte(nightly))
+	require.NoError(t, err)
+	require.Equal(t, &backupitemaction.Result{Item: bare}, nothing, "there was nothing to copy")
+
+	huge := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"shop","name":"huge"},"data":{"a":%q}}`, strings.Repeat("x", 8<<20))
+	_, err = copies.Execute(t.Context(), huge, []byte(nightly))
+	require.NoError(t, err, "more than gRPC lets through by default")
+}
