@@ -41,8 +41,8 @@ demo: cluster build ## back up, delete, restore and compare some 3,000 objects, 
 
 .PHONY: node-plugin
 node-plugin: ## build and test the plugin in JavaScript, where there is npm
-	@if command -v npm >/dev/null; then cd examples/node-plugin && npm ci --ignore-scripts --loglevel=error && \
-		npm run --silent build && npm test --silent; else echo "npm is not installed, leaving out examples/node-plugin"; fi
+	@if command -v npm >/dev/null; then cd examples/node-plugin && npm ci --ignore-scripts --loglevel=error >/dev/null && \
+		npm run --silent build && npm test --silent -- --test-reporter=dot; else echo "npm is not installed, leaving out examples/node-plugin"; fi
 
 .PHONY: test
 test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
