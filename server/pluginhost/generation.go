@@ -59,9 +59,6 @@ func (h *Host) publish(sources []*source) {
 		from.holders++
 	}
 	h.mu.Unlock()
-	if last == nil {
-		last = &generation{users: 1, catalog: &catalog{}}
-	}
 	next.catalog.logChanges(h.log, last.catalog)
 	h.warnOfDeprecated(next.catalog)
 	h.leave(last)

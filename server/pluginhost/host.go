@@ -106,6 +106,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		kinds:     cfg.Kinds,
 		scan:      newScanner(),
 		warned:    map[versioning.Listed]bool{},
+		current:   &generation{users: 1, catalog: &catalog{}},
 		locations: map[string]*location{},
 	}
 	h.environment = pluginEnvironment(os.Environ(), cfg.Environment)
@@ -119,7 +120,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if h.clock == nil {
 		h.clock = clock.RealClock{}
 	}
-	metrics, err := newMetrics(cfg.Metrics, h.running)
+	metrics, err := newMetrics(cfg.Metrics, h.running, newInventory(h.Entries))
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +133,9 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if err := h.begin(ctx, own); err != nil {
 		h.Close()
 		return nil, fmt.Errorf("find plugins: %w", err)
+	}
+	if absent := h.order.absent(h.now().catalog); len(absent) > 0 {
+		h.log.Warn("the order of plugins names some that are not there", "names", absent)
 	}
 	if h.dir != "" && h.running.begin() {
 		go h.watch(orDefault(cfg.Rescan, 30*time.Second))
@@ -183,11 +187,7 @@ func (h *Host) Entries() []Entry { return h.now().catalog.entries() }
 func (h *Host) Close() {
 	h.running.close()
 	h.observer.metrics.unregister()
-	last := h.now()
-	if last == nil {
-		return
-	}
-	for _, from := range last.sources {
+	for _, from := range h.now().sources {
 		if from.launch.binary != nil {
 			_ = from.launch.binary.Close()
 		}

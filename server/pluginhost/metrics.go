@@ -24,8 +24,8 @@ const (
 	failureHung  = "hung"  // it did not answer in time
 )
 
-// newMetrics registers the metrics of a host whose processes running knows; nil without a registerer.
-func newMetrics(registerer prometheus.Registerer, running *registry) (*metrics, error) {
+// newMetrics registers the metrics of a host whose processes running knows and that has these plugins; nil without a registerer.
+func newMetrics(registerer prometheus.Registerer, running *registry, plugins inventory) (*metrics, error) {
 	if registerer == nil {
 		return nil, nil //nolint:nilnil // nil metrics are usable
 	}
@@ -44,7 +44,7 @@ func newMetrics(registerer prometheus.Registerer, running *registry) (*metrics, 
 		restarts:     counter("restarts_total", "Plugin processes that were started in the place of one that had failed.", "command"),
 		outOfService: counter("out_of_service_total", "How often a plugin binary was left alone for a while, after too many failures in a row.", "command"),
 	}
-	m.collectors = []prometheus.Collector{m.calls, m.failures, m.restarts, m.outOfService, newProcessCollector(running)}
+	m.collectors = []prometheus.Collector{m.calls, m.failures, m.restarts, m.outOfService, newProcessCollector(running), plugins}
 	for i, collector := range m.collectors {
 		if err := registerer.Register(collector); err != nil {
 			m.collectors = m.collectors[:i]

@@ -1,6 +1,10 @@
 package pluginhost
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // everyOther stands in an order for all names that are not in it.
 const everyOther = "*"
@@ -38,4 +42,13 @@ func (o order) of(name string) int {
 		return rank
 	}
 	return o.others
+}
+
+// absent are the names of the order that no plugin has, sorted.
+func (o order) absent(c *catalog) []string {
+	left := maps.Clone(o.rank)
+	for _, r := range c.rows {
+		delete(left, r.Name)
+	}
+	return slices.Sorted(maps.Keys(left))
 }

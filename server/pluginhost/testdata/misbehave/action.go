@@ -74,6 +74,8 @@ func (a *action) Execute(ctx context.Context, input *backupitemaction.ExecuteInp
 		item.SetName("another")
 	case "pid":
 		set("pid", strconv.Itoa(os.Getpid()))
+	case "version":
+		set("version", os.Getenv("CLEAT_TEST_VERSION"))
 	case "fork":
 		child := exec.Command("sleep", "3600")
 		child.Stdout, child.Stderr = os.Stdout, inheritedStderr // it keeps the pipes open

@@ -21,7 +21,7 @@ func main() {
 	journal("start")
 	journal("args " + strings.Join(os.Args[1:], " "))
 	name := filepath.Base(os.Args[0])
-	if misbehaveAtStart(name) {
+	if misbehaveAtStart(name) || announce() {
 		return
 	}
 	if strings.HasPrefix(name, "named-") { // one of many
