@@ -1,0 +1,211 @@
+package walk
+
+import (
+	"cmp"
+	"path"
+	"slices"
+
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+)
+
+// Rule says more about an overlap than that there is a namespace in common. The zero Rule says that this is enough.
+type Rule struct {
+	// Key is the same for backups between which Shares does not tell a difference.
+	Key func(*qav1.Backup) string
+	// Shares says whether two backups of one namespace may have an object in common. It is symmetric.
+	Shares func(a, b *qav1.Backup) bool
+}
+
+func (r Rule) key(backup *qav1.Backup) string {
+	if r.Key == nil {
+		return ""
+	}
+	return r.Key(backup)
+}
+
+func (r Rule) shares(a, b *qav1.Backup) bool { return r.Shares == nil || r.Shares(a, b) }
+
+// holder is a backup that those after it must not overlap.
+type holder struct {
+	backup   *qav1.Backup
+	place    int      // in the walk
+	state    string   // in words, after "which"
+	excluded []string // patterns; only of a backup of all namespaces
+}
+
+func newHolder(backup *qav1.Backup, place int, state string) *holder {
+	h := &holder{backup: backup, place: place, state: state}
+	if backup.AllNamespaces {
+		// A spec that cannot be read excludes nothing: the safe side.
+		if spec, err := backup.DecodeSpec(); err == nil {
+			h.excluded = spec.ExcludedNamespaces
+		}
+	}
+	return h
+}
+
+// excludes tells whether a backup of all namespaces leaves out this one.
+func (h *holder) excludes(namespace string) bool {
+	return slices.ContainsFunc(h.excluded, func(pattern string) bool {
+		matched, err := path.Match(pattern, namespace)
+		return matched || err != nil && pattern == namespace
+	})
+}
+
+// group are holders with one key, the first few of them: they stand for all others.
+type group struct {
+	key     string
+	holders []*holder
+}
+
+// groups are in the order in which they came up.
+type groups struct {
+	list []*group
+	at   map[string]*group
+}
+
+func (g *groups) add(key string, added *holder) {
+	known := g.at[key]
+	if known == nil {
+		if g.at == nil {
+			g.at = map[string]*group{}
+		}
+		known = &group{key: key}
+		g.at[key] = known
+		g.list = append(g.list, known)
+	}
+	if len(known.holders) < maxBlockers {
+		known.holders = append(known.holders, added)
+	}
+}
+
+// held is all that the backups met so far take.
+type held struct {
+	rule  Rule
+	count int
+
+	namespaces []string           // that somebody takes by name, in the order in which they came up
+	by         map[string]*groups // of each of them
+	all        groups             // those that take all namespaces
+	bare       groups             // those that take no namespace, but what belongs to none
+	everyone   groups
+}
+
+func newHeld(rule Rule) *held { return &held{rule: rule, by: map[string]*groups{}} }
+
+// add makes what a backup takes held.
+func (h *held) add(backup *qav1.Backup, state string) {
+	added, key := newHolder(backup, h.count, state), h.rule.key(backup)
+	h.count++
+	h.everyone.add(key, added)
+	switch {
+	case backup.AllNamespaces:
+		// Each for itself, because each excludes what it wants; but there may be thousands of the same.
+		h.all.add(key+"\x00"+string(joined(added.excluded)), added)
+		return
+	case len(backup.Namespaces) == 0:
+		h.bare.add(key, added)
+		return
+	}
+	for _, namespace := range backup.Namespaces {
+		takers := h.by[namespace]
+		if takers == nil {
+			takers = &groups{}
+			h.by[namespace] = takers
+			h.namespaces = append(h.namespaces, namespace)
+		}
+		takers.add(key, added)
+	}
+}
+
+func joined(patterns []string) []byte {
+	var all []byte
+	for _, pattern := range patterns {
+		all = append(append(all, pattern...), 0)
+	}
+	return all
+}
+
+// overlap is what backup has in common with those met so far; nil when that is nothing.
+func (h *held) overlap(backup *qav1.Backup) *overlap {
+	found := &overlap{}
+	if backup.AllNamespaces {
+		h.ofAll(backup, found)
+	} else {
+		h.ofNamed(backup, found)
+	}
+	if len(found.blockers) == 0 {
+		return nil
+	}
+	slices.SortFunc(found.blockers, func(a, b *holder) int { return cmp.Compare(a.place, b.place) })
+	slices.Sort(found.namespaces)
+	return found
+}
+
+// ofNamed is the overlap of a backup of certain namespaces, or of none.
+func (h *held) ofNamed(backup *qav1.Backup, found *overlap) {
+	for _, namespace := range backup.Namespaces {
+		if takers := h.by[namespace]; takers != nil {
+			h.take(backup, takers, namespace, found)
+		}
+	}
+	for _, same := range h.all.list {
+		first := same.holders[0]
+		if !h.rule.shares(backup, first.backup) {
+			continue
+		}
+		if len(backup.Namespaces) == 0 {
+			found.add(same.holders, "")
+			continue
+		}
+		for _, namespace := range backup.Namespaces {
+			if !first.excludes(namespace) {
+				found.add(same.holders, namespace)
+			}
+		}
+	}
+}
+
+// ofAll is the overlap of a backup of all namespaces: everybody, but for those of which it excludes all that they take.
+func (h *held) ofAll(backup *qav1.Backup, found *overlap) {
+	self := newHolder(backup, 0, "")
+	if len(self.excluded) == 0 {
+		h.take(backup, &h.everyone, "", found)
+		return
+	}
+	h.take(backup, &h.all, "", found)
+	h.take(backup, &h.bare, "", found)
+	for _, namespace := range h.namespaces {
+		if !self.excludes(namespace) {
+			h.take(backup, h.by[namespace], namespace, found)
+		}
+	}
+}
+
+// take adds the holders that share objects with backup.
+func (h *held) take(backup *qav1.Backup, takers *groups, namespace string, found *overlap) {
+	for _, same := range takers.list {
+		if found.complete() {
+			return
+		}
+		if h.rule.shares(backup, same.holders[0].backup) {
+			found.add(same.holders, namespace)
+		}
+	}
+}
+
+func (o *overlap) complete() bool {
+	return len(o.blockers) >= maxBlockers && len(o.namespaces) >= maxNamespaces
+}
+
+// add notes blockers, and a namespace that they have in common with the backup, as long as there are few.
+func (o *overlap) add(blockers []*holder, namespace string) {
+	for _, blocker := range blockers {
+		if len(o.blockers) < maxBlockers && !slices.Contains(o.blockers, blocker) {
+			o.blockers = append(o.blockers, blocker)
+		}
+	}
+	if namespace != "" && len(o.namespaces) < maxNamespaces && !slices.Contains(o.namespaces, namespace) {
+		o.namespaces = append(o.namespaces, namespace)
+	}
+}

@@ -1,0 +1,107 @@
+package walk
+
+import (
+	"fmt"
+	"strings"
+
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+)
+
+// Reasons that a backup waits for.
+const (
+	ReasonLimit   = "Limit"            // as many run or are about to as may
+	ReasonOverlap = "NamespaceOverlap" // it has namespaces in common with one ahead of it
+)
+
+// Decide admits the backups of order, which are all those that are queued, one after the other: each that finds a free
+// place and does not overlap one that runs, is ready, or stands before it in order, whether that one waits or is
+// admitted now. So nobody is overtaken by what would then stand in its way, and a wide backup does not starve.
+//
+// Two backups overlap when they have a namespace in common, and rule agrees. The work is linear in the sum of all
+// namespaces of all backups, times the number of different keys that rule gives in one namespace.
+func Decide(snapshot *qav1.Snapshot, order []*qav1.Backup, rule Rule) *qav1.Decision {
+	ahead := newHeld(rule)
+	for i := range snapshot.Running {
+		ahead.add(&snapshot.Running[i], "runs")
+	}
+	for i := range snapshot.Ready {
+		ahead.add(&snapshot.Ready[i], "is about to start")
+	}
+	decision := &qav1.Decision{}
+	for _, backup := range order {
+		overlap := ahead.overlap(backup)
+		switch {
+		case overlap != nil:
+			decision.Waits = append(decision.Waits, overlap.wait(backup))
+		case len(decision.Admit) >= snapshot.Free():
+			decision.Waits = append(decision.Waits, full(backup, snapshot.Limit))
+		default:
+			decision.Admit = append(decision.Admit, backup.Name)
+			ahead.add(backup, "is about to start")
+			continue
+		}
+		decision.Order = append(decision.Order, backup.Name)
+		ahead.add(backup, "is ahead of it in the queue")
+	}
+	return decision
+}
+
+// Queue is the queue of a snapshot in its own order.
+func Queue(snapshot *qav1.Snapshot) []*qav1.Backup {
+	order := make([]*qav1.Backup, len(snapshot.Queued))
+	for i := range snapshot.Queued {
+		order[i] = &snapshot.Queued[i]
+	}
+	return order
+}
+
+// full is why a backup waits that has only the limit in its way. It names nobody: any end of a backup will do.
+func full(backup *qav1.Backup, limit int) qav1.Wait {
+	message := fmt.Sprintf("all %d places are taken, and it starts when one gets free", limit)
+	if limit == 1 {
+		message = "one backup runs at a time, and it starts when the place gets free"
+	}
+	return qav1.Wait{Name: backup.Name, Reason: ReasonLimit, Message: message}
+}
+
+const (
+	maxBlockers   = 8 // that are named; there may be thousands
+	maxNamespaces = 8
+)
+
+// overlap is what a backup has in common with those ahead of it.
+type overlap struct {
+	blockers   []*holder // in the order of the walk
+	namespaces []string
+}
+
+// wait puts it into words: the first blocker is told of, the others are named.
+func (o *overlap) wait(backup *qav1.Backup) qav1.Wait {
+	first := o.blockers[0]
+	wait := qav1.Wait{Name: backup.Name, Reason: ReasonOverlap, Namespaces: o.namespaces}
+	for _, blocker := range o.blockers {
+		wait.Blockers = append(wait.Blockers, blocker.backup.Name)
+	}
+	switch {
+	case backup.AllNamespaces:
+		wait.Message = fmt.Sprintf("takes all namespaces, and %s %s", first.backup.Name, first.state)
+	case first.backup.AllNamespaces:
+		wait.Message = fmt.Sprintf("%s, which %s, takes all namespaces", first.backup.Name, first.state)
+	default:
+		wait.Message = fmt.Sprintf("shares %s with %s, which %s", namespaces(o.namespaces), first.backup.Name, first.state)
+	}
+	switch others := len(o.blockers) - 1; {
+	case others+1 >= maxBlockers:
+		wait.Message += fmt.Sprintf("; %d or more others are in its way too", others)
+	case others > 0:
+		wait.Message += "; in its way too: " + strings.Join(wait.Blockers[1:], ", ")
+	}
+	return wait
+}
+
+func namespaces(names []string) string {
+	if len(names) == 1 {
+		return "namespace " + names[0]
+	}
+	return "namespaces " + strings.Join(names, ", ")
+}

@@ -1,0 +1,151 @@
+package itemoverlap
+
+import (
+	"slices"
+	"strings"
+)
+
+// resources are the lists of resources of one scope.
+type resources struct {
+	include []string // empty means all
+	exclude []string
+	none    bool // it takes none, whatever the lists say
+
+	included, excluded []resource
+	all                bool
+}
+
+// resource is a resource as far as it is known by its name.
+type resource struct {
+	name  string // "deployments.apps", "pods", "*"; empty when it is not known
+	group string
+	known bool
+}
+
+// resolve reads the lists.
+func (r *resources) resolve() {
+	r.all = len(r.include) == 0 || slices.Contains(r.include, "*")
+	for _, text := range r.include {
+		r.included = append(r.included, resourceNamed(text))
+	}
+	for _, text := range r.exclude {
+		r.excluded = append(r.excluded, resourceNamed(text))
+	}
+}
+
+// apart says that surely no resource is in both.
+func (r resources) apart(other resources) bool {
+	if r.none || other.none {
+		return true
+	}
+	if r.all && other.all {
+		return slices.Contains(r.exclude, "*") || slices.Contains(other.exclude, "*")
+	}
+	if r.all {
+		return other.apart(r)
+	}
+	for _, mine := range r.included {
+		if r.excludes(mine) || other.excludes(mine) {
+			continue
+		}
+		if other.all || slices.ContainsFunc(other.included, func(theirs resource) bool {
+			return !mine.differs(theirs) && !r.excludes(theirs) && !other.excludes(theirs)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// excludes says that the lists surely exclude a resource.
+func (r resources) excludes(what resource) bool {
+	return slices.ContainsFunc(r.excluded, func(e resource) bool {
+		return e.name == "*" || what.known && e.known && e.name == what.name
+	})
+}
+
+// maySpread says that there may be items which bring others along that have other labels: pods and volume claims.
+func (r resources) maySpread() bool {
+	for _, spreading := range []string{"pods", "persistentvolumeclaims"} {
+		what := resourceNamed(spreading)
+		included := r.all || slices.ContainsFunc(r.included, func(i resource) bool { return !i.differs(what) })
+		if included && !r.none && !r.excludes(what) {
+			return true
+		}
+	}
+	return false
+}
+
+// differs says that the two are surely not the same resource. All spellings of a known one are known, so it is none of
+// the others; two that are not known may be two names of one, unless their groups tell them apart.
+func (r resource) differs(other resource) bool {
+	switch {
+	case r.name == "*" || other.name == "*":
+		return false
+	case r.known && other.known:
+		return r.name != other.name
+	case r.known || other.known:
+		return true
+	default:
+		return r.group != "" && other.group != "" && r.group != other.group
+	}
+}
+
+// resourceNamed understands what users write: plural, singular or short, with or without a group.
+func resourceNamed(text string) resource {
+	text = strings.ToLower(strings.TrimSpace(text))
+	if text == "*" {
+		return resource{name: text}
+	}
+	word, group, grouped := strings.Cut(text, ".")
+	for _, known := range builtInResources() {
+		if slices.Contains(known.words, word) && (!grouped || group == known.group) {
+			name := known.words[0]
+			if known.group != "" {
+				name += "." + known.group
+			}
+			return resource{name: name, group: known.group, known: true}
+		}
+	}
+	return resource{group: group}
+}
+
+type builtIn struct {
+	group string
+	words []string // the plural first
+}
+
+// builtInResources are those of Kubernetes that backups are usually limited to. A word without a group means the one here
+// in every cluster: the API server prefers its own resources.
+func builtInResources() []builtIn {
+	return []builtIn{
+		{"", []string{"pods", "pod", "po"}},
+		{"", []string{"configmaps", "configmap", "cm"}},
+		{"", []string{"secrets", "secret"}},
+		{"", []string{"services", "service", "svc"}},
+		{"", []string{"serviceaccounts", "serviceaccount", "sa"}},
+		{"", []string{"persistentvolumeclaims", "persistentvolumeclaim", "pvc"}},
+		{"", []string{"persistentvolumes", "persistentvolume", "pv"}},
+		{"", []string{"namespaces", "namespace", "ns"}},
+		{"", []string{"endpoints", "ep"}},
+		{"", []string{"limitranges", "limitrange", "limits"}},
+		{"", []string{"resourcequotas", "resourcequota", "quota"}},
+		{"", []string{"replicationcontrollers", "replicationcontroller", "rc"}},
+		{"apps", []string{"deployments", "deployment", "deploy"}},
+		{"apps", []string{"statefulsets", "statefulset", "sts"}},
+		{"apps", []string{"daemonsets", "daemonset", "ds"}},
+		{"apps", []string{"replicasets", "replicaset", "rs"}},
+		{"batch", []string{"jobs", "job"}},
+		{"batch", []string{"cronjobs", "cronjob", "cj"}},
+		{"autoscaling", []string{"horizontalpodautoscalers", "horizontalpodautoscaler", "hpa"}},
+		{"policy", []string{"poddisruptionbudgets", "poddisruptionbudget", "pdb"}},
+		{"networking.k8s.io", []string{"ingresses", "ingress", "ing"}},
+		{"networking.k8s.io", []string{"networkpolicies", "networkpolicy", "netpol"}},
+		{"rbac.authorization.k8s.io", []string{"roles", "role"}},
+		{"rbac.authorization.k8s.io", []string{"rolebindings", "rolebinding"}},
+		{"rbac.authorization.k8s.io", []string{"clusterroles", "clusterrole"}},
+		{"rbac.authorization.k8s.io", []string{"clusterrolebindings", "clusterrolebinding"}},
+		{"storage.k8s.io", []string{"storageclasses", "storageclass", "sc"}},
+		{"apiextensions.k8s.io", []string{"customresourcedefinitions", "customresourcedefinition", "crd", "crds"}},
+	}
+}

@@ -1,0 +1,85 @@
+package itemoverlap
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// selectorsApart says that surely no labels match one of a and one of b. None at all matches everything.
+func selectorsApart(a, b []metav1.LabelSelector) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	for i := range a {
+		for j := range b {
+			if !contradict(requirements(&a[i]), requirements(&b[j])) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// requirement is what a selector says of one label: that it is one of in, or that it is none of out. absent says that
+// there may be no such label.
+type requirement struct {
+	key    string
+	in     []string // nil is any value
+	out    []string
+	absent bool // it must not be there
+	some   bool // it must be there
+}
+
+func requirements(selector *metav1.LabelSelector) []requirement {
+	var all []requirement
+	for key, value := range selector.MatchLabels {
+		all = append(all, requirement{key: key, in: []string{value}, some: true})
+	}
+	for _, expression := range selector.MatchExpressions {
+		one := requirement{key: expression.Key}
+		switch expression.Operator {
+		case metav1.LabelSelectorOpIn:
+			one.in, one.some = expression.Values, true
+		case metav1.LabelSelectorOpNotIn:
+			one.out = expression.Values
+		case metav1.LabelSelectorOpExists:
+			one.some = true
+		case metav1.LabelSelectorOpDoesNotExist:
+			one.absent = true
+		default:
+			continue // it is not understood, so it tells nothing
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// contradict says that no labels keep to both.
+func contradict(a, b []requirement) bool {
+	for _, one := range a {
+		for _, other := range b {
+			if one.key == other.key && one.contradicts(other) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r requirement) contradicts(other requirement) bool {
+	if r.some && other.absent || r.absent && other.some {
+		return true
+	}
+	return none(r.in, other) || none(other.in, r)
+}
+
+// none says that a label which must have one of values keeps to no other requirement.
+func none(values []string, other requirement) bool {
+	if values == nil {
+		return false
+	}
+	return !slices.ContainsFunc(values, func(value string) bool {
+		return (other.in == nil || slices.Contains(other.in, value)) && !slices.Contains(other.out, value)
+	})
+}

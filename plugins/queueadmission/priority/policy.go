@@ -1,0 +1,107 @@
+package priority
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+	"github.com/cleat-dev/cleat/plugins/queueadmission/internal/walk"
+)
+
+// Name is what the policy is registered as.
+const Name = "cleat.dev/priority"
+
+// Annotation of a backup that says how important it is, a whole number from -1000 to 1000.
+const Annotation = "cleat.dev/priority"
+
+// Register registers the policy.
+func Register() framework.Registration {
+	return qav1.Register(Name, func(hclog.Logger) (qav1.QueueAdmission, error) { return policy{}, nil },
+		framework.WithConfigSchema(schema))
+}
+
+type policy struct{}
+
+var _ qav1.QueueAdmission = policy{}
+
+// Decide implements qav1.QueueAdmission.
+func (policy) Decide(_ context.Context, snapshot *qav1.Snapshot) (*qav1.Decision, error) {
+	c, age, err := decode(snapshot.Config)
+	if err != nil {
+		return nil, err
+	}
+	order := walk.Queue(snapshot)
+	rank := make(map[*qav1.Backup]importance, len(order))
+	for _, backup := range order {
+		rank[backup] = c.importance(backup, snapshot.Now, age)
+	}
+	slices.SortStableFunc(order, func(a, b *qav1.Backup) int { return cmp.Compare(rank[b].now(), rank[a].now()) })
+
+	decision := walk.Decide(snapshot, order, walk.Rule{})
+	byName := make(map[string]*qav1.Backup, len(order))
+	for _, backup := range order {
+		byName[backup.Name] = backup
+	}
+	for i := range decision.Waits {
+		wait := &decision.Waits[i]
+		wait.Message += "; " + rank[byName[wait.Name]].String()
+	}
+	decision.RecheckAfter = recheck(decision.Order, byName, snapshot.Now, age)
+	return decision, nil
+}
+
+// importance is what a backup's place in the queue depends on.
+type importance struct {
+	base   int
+	aged   int    // what waiting has added
+	ignore string // why the annotation does not count; usually empty
+}
+
+func (i importance) now() int { return i.base + i.aged }
+
+// String is part of the reason for which a backup waits.
+func (i importance) String() string {
+	text := fmt.Sprintf("its priority is %d", i.base)
+	if i.aged > 0 {
+		text += fmt.Sprintf(", and %d for waiting", i.aged)
+	}
+	return text + i.ignore
+}
+
+func (c config) importance(backup *qav1.Backup, now time.Time, age time.Duration) importance {
+	i := importance{aged: int(max(0, now.Sub(backup.Created)) / age)}
+	if text, annotated := backup.Annotations[Annotation]; annotated {
+		number, err := strconv.Atoi(text)
+		if err == nil && number >= -limit && number <= limit {
+			i.base = number
+			return i
+		}
+		i.ignore = fmt.Sprintf(" (annotation %s is %.20q, want a whole number from %d to %d)", Annotation, text, -limit, limit)
+	}
+	for _, rule := range c.Rules {
+		if rule.fits(backup) {
+			i.base = rule.Priority
+			break
+		}
+	}
+	return i
+}
+
+// recheck is when the first of those that wait becomes more important; zero when that changes nothing.
+func recheck(waiting []string, backups map[string]*qav1.Backup, now time.Time, age time.Duration) time.Duration {
+	if len(waiting) < 2 {
+		return 0
+	}
+	next := age
+	for _, name := range waiting {
+		next = min(next, age-max(0, now.Sub(backups[name].Created))%age)
+	}
+	return max(next, time.Second)
+}
