@@ -28,7 +28,7 @@ type LogOptions struct {
 	JSON bool
 }
 
-// Backups starts and runs backups: the phases from New, or ReadyToStart, to the end of InProgress.
+// Backups starts and runs backups: the phases from ReadyToStart to the end of InProgress.
 type Backups struct {
 	*Cluster
 	Operations    *Operations
@@ -43,14 +43,14 @@ type Backups struct {
 	Now           func() time.Time
 }
 
-// Reconcile starts a backup that is due and returns when its run has ended. So the number of
-// workers is the number of backups that run at once.
+// Reconcile starts a backup that is ready and returns when its run has ended. The queue admits no
+// more than there are workers.
 func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var b velerov1.Backup
 	if err := r.Get(ctx, req.NamespacedName, &b); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !backupStarts(backupPhase(&b)) || b.DeletionTimestamp != nil || ctx.Err() != nil {
+	if b.Status.Phase != velerov1.BackupPhaseReadyToStart || b.DeletionTimestamp != nil || ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}
 	log := r.Log.With("backup", req.String())
@@ -65,7 +65,7 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		log.Debug("not started", "reason", err)
 		return ctrl.Result{}, nil
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("start the backup: %w", err)
+		return ctrl.Result{}, r.notStarted(ctx, &b, fmt.Errorf("start the backup: %w", err))
 	case backupPhase(&b) == velerov1.BackupPhaseFailedValidation:
 		log.Warn("the backup failed validation", "errors", b.Status.ValidationErrors)
 		r.Metrics.backupInvalid(&b)
@@ -95,6 +95,27 @@ func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *vele
 		return nil
 	})
 	return location, rules, err
+}
+
+// notStarted ends a backup that could not be started for a reason that stays, so that it gives its
+// place back. What passes is tried again.
+func (r *Backups) notStarted(ctx context.Context, b *velerov1.Backup, reason error) error {
+	if passes(reason) || ctx.Err() != nil {
+		return reason
+	}
+	var now velerov1.Backup
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(b), &now); err != nil || now.UID != b.UID {
+		return errors.Join(reason, client.IgnoreNotFound(err))
+	}
+	err := r.advanceBackup(ctx, &now, func(b *velerov1.Backup) error {
+		failedBackup(reason, r.Now())(b)
+		return nil
+	})
+	if err == nil || errors.Is(err, errGone) || errors.Is(err, errMoved) {
+		r.Log.Error("the backup could not be started", "backup", b.Namespace+"/"+b.Name, "error", reason)
+		return nil
+	}
+	return errors.Join(reason, err)
 }
 
 // run does the work of an InProgress backup and writes the phase that comes after it.

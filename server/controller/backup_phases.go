@@ -48,13 +48,12 @@ func backupTransitions() []backupTransition {
 		deleting       = velerov1.BackupPhaseDeleting
 	)
 	return []backupTransition{
-		// Admission. Without a queue, the backup controller starts a New backup itself.
+		// Admission. A backup that is ready and cannot be started at all fails, and gives its place back.
 		{newPhase, queued, nameBackupQueue},
 		{queued, ready, nameBackupQueue},
-		{newPhase, invalid, nameBackup},
-		{newPhase, inProgress, nameBackup},
 		{ready, invalid, nameBackup},
 		{ready, inProgress, nameBackup},
+		{ready, failed, nameBackup},
 
 		// The run.
 		{inProgress, failed, nameBackup},
@@ -103,12 +102,6 @@ func checkBackupTransition(from, to velerov1.BackupPhase) error {
 		return fmt.Errorf("a backup does not go from %s to %s", from, to)
 	}
 	return nil
-}
-
-// backupStarts reports whether a backup in this phase is to be started now. With a queue in place,
-// that is ReadyToStart only.
-func backupStarts(phase velerov1.BackupPhase) bool {
-	return phase == velerov1.BackupPhaseNew || phase == velerov1.BackupPhaseReadyToStart
 }
 
 // backupBusy reports whether something works on a backup in this phase, so that it must not be

@@ -31,7 +31,11 @@ type Parts struct {
 	Namespace         string
 	Version           string // of this server
 	Defaults          BackupDefaults
-	ConcurrentBackups int
+	Admission         Admission
+	ConcurrentBackups int                       // that run or are about to; less than 1 means 1
+	QueueSweep        time.Duration             // how often to look at the queue without a reason; 0 for never
+	QueueWake         <-chan event.GenericEvent // tells of changes that no object shows; may be nil
+	QueueMetrics      *QueueMetrics
 	Grace             time.Duration // for running operations, once the server is told to stop
 	Disabled          []string      // controllers by name
 	LogOptions        LogOptions
@@ -45,7 +49,7 @@ type Parts struct {
 // Names are the names of the controllers, for --disable-controllers.
 func Names() []string {
 	return []string{
-		nameBackup, nameBackupFinalizer, nameBackupDeletion, nameRestore, nameRestoreFinalizer,
+		nameBackup, nameBackupQueue, nameBackupFinalizer, nameBackupDeletion, nameRestore, nameRestoreFinalizer,
 		nameDownloadRequest, nameServerStatus,
 	}
 }
@@ -59,6 +63,10 @@ func Register(mgr ctrl.Manager, p Parts) error {
 	backups, restores := NewOperations(p.Grace), NewOperations(p.Grace)
 	r := registrar{mgr: mgr, log: p.Log, disabled: p.Disabled}
 
+	r.addQueue(&Queue{
+		Cluster: cluster, Admission: p.Admission, Limit: max(1, p.ConcurrentBackups), Sweep: p.QueueSweep,
+		Events: mgr.GetEventRecorder("cleat"), Metrics: p.QueueMetrics, Log: p.Log.Named(nameBackupQueue), Now: p.Now,
+	}, p.QueueWake)
 	r.add(nameBackup, &velerov1.Backup{}, max(1, p.ConcurrentBackups), &Backups{
 		Cluster: cluster, Operations: backups, Stores: p.Stores, Plugins: p.Plugins, Engine: p.BackupEngine,
 		ServerVersion: p.ServerVersion, Defaults: p.Defaults, LogOptions: p.LogOptions,
@@ -102,19 +110,47 @@ func (r *registrar) add(name string, object client.Object, workers int, reconcil
 	if r.err != nil {
 		return
 	}
-	if slices.Contains(r.disabled, name) {
-		r.log.Warn("controller disabled", "controller", name)
+	if r.isDisabled(name) {
 		return
 	}
-	b := ctrl.NewControllerManagedBy(r.mgr).Named(name).For(object).WithOptions(controller.Options{
+	b := r.builder(name, workers).For(object)
+	if watch != nil {
+		b = b.Watches(object, watch)
+	}
+	r.complete(name, b, reconciler)
+}
+
+// addQueue makes the controller of the queue. Backups that nobody starts are not admitted: they would hold their
+// places for ever.
+func (r *registrar) addQueue(q *Queue, wake <-chan event.GenericEvent) {
+	if r.isDisabled(nameBackupQueue) {
+		return
+	}
+	if slices.Contains(r.disabled, nameBackup) {
+		r.log.Warn("controller disabled, because controller \"backup\" is", "controller", nameBackupQueue)
+		return
+	}
+	r.complete(nameBackupQueue, q.Setup(r.builder(nameBackupQueue, 1), wake), q)
+}
+
+func (r *registrar) isDisabled(name string) bool {
+	disabled := slices.Contains(r.disabled, name)
+	if disabled {
+		r.log.Warn("controller disabled", "controller", name)
+	}
+	return disabled
+}
+
+func (r *registrar) builder(name string, workers int) *ctrl.Builder {
+	return ctrl.NewControllerManagedBy(r.mgr).Named(name).WithOptions(controller.Options{
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, 30*time.Second),
 		SkipNameValidation:      new(true), // names are unique in a manager; there may be several in a process
 		LogConstructor:          func(*reconcile.Request) logr.Logger { return NewLogr(r.log.Named(name)) },
 	})
-	if watch != nil {
-		b = b.Watches(object, watch)
-	}
+}
+
+func (r *registrar) complete(name string, b *ctrl.Builder, reconciler reconcile.Reconciler) {
 	if err := b.Complete(reconciler); err != nil {
 		r.err = fmt.Errorf("set up controller %s: %w", name, err)
 	}

@@ -1,0 +1,227 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/versioning/queueadmission"
+)
+
+// Admission decides which queued backups may start: the policy that the configuration names, with what is to happen when
+// it does not decide. Its decision keeps the rules of the hub.
+type Admission interface {
+	Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error)
+}
+
+// again is how soon a decision follows one that could not be carried out to its end.
+const again = time.Millisecond
+
+// reasonUndecided is why backups wait while the policy does not decide.
+const reasonUndecided = "PolicyFailed"
+
+// Queue lets backups start: it takes them from New to Queued, and from there to ReadyToStart when the policy admits them.
+//
+// The Backups are its whole state. Every decision is made on one view of them all, and carried out by one write for each
+// that changes, on the condition that nobody else changed it. There is one decision at a time, and one server that
+// decides: the one that leads.
+type Queue struct {
+	*Cluster
+	Admission Admission
+	Limit     int           // of backups that are ready or run, at least 1
+	Sweep     time.Duration // when to look again though nothing has happened; 0 is never
+	Events    events.EventRecorder
+	Metrics   *QueueMetrics
+	Log       hclog.Logger
+	Now       func() time.Time
+
+	view     view
+	resolver queue.Resolver
+	woken    atomic.Uint64 // counts what happened that a decision depends on
+}
+
+// Reconcile makes one decision and carries it out. Whoever gets a place is told first. The places of the others follow
+// until something happens that calls for another decision.
+func (q *Queue) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	woken := q.woken.Load()
+	line, err := q.line(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	q.Metrics.line(line)
+	if len(line.Queued) == 0 {
+		return ctrl.Result{RequeueAfter: q.Sweep}, nil
+	}
+	namespaces, err := q.namespaces(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	started := q.Now()
+	decision, errDecide := q.Admission.Decide(ctx, q.resolver.Snapshot(line, namespaces, max(1, q.Limit), started))
+	q.Metrics.decided(q.Now().Sub(started))
+	if ctx.Err() != nil {
+		return ctrl.Result{}, ctx.Err()
+	}
+	var plan queue.Plan
+	if errDecide != nil {
+		plan = queue.Hold(line, reasonUndecided, oneLine("nothing is decided: "+errDecide.Error()), q.Now())
+	} else {
+		plan = queue.NewPlan(line, decision, q.Now())
+	}
+	done, err := q.carryOut(ctx, line, plan, woken)
+	if err = errors.Join(err, errDecide); err != nil {
+		return ctrl.Result{}, fmt.Errorf("decide about the queue: %w", err)
+	}
+	if !done {
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+	return ctrl.Result{RequeueAfter: soonest(decision.RecheckAfter, q.Sweep)}, nil
+}
+
+// soonest is the shorter of two times, where 0 is never.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// carryOut writes a plan. It stops, and says so, when somebody else has changed a backup, or the queue is woken; then
+// what is left is planned again.
+func (q *Queue) carryOut(ctx context.Context, line queue.Line, plan queue.Plan, woken uint64) (done bool, err error) {
+	last := len(line.Queued)
+	for _, b := range plan.Admit {
+		if err := q.admit(ctx, b, last); err != nil {
+			return false, q.failed(err)
+		}
+	}
+	for i, placement := range plan.Place {
+		// One at least is written each time, so that the places are right in the end however much happens.
+		if i > 0 && q.woken.Load() != woken {
+			return false, nil
+		}
+		if err := q.place(ctx, placement); err != nil {
+			return false, q.failed(err)
+		}
+	}
+	return true, nil
+}
+
+// admit gives b its place. A New one is queued first, behind all others.
+func (q *Queue) admit(ctx context.Context, b *velerov1.Backup, last int) error {
+	if backupPhase(b) == velerov1.BackupPhaseNew {
+		queued, err := q.write(ctx, b, func(b *velerov1.Backup) error {
+			b.Status.Phase, b.Status.QueuePosition = velerov1.BackupPhaseQueued, last
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		b = queued
+	}
+	if _, err := q.write(ctx, b, func(b *velerov1.Backup) error { queue.Admit(b); return nil }); err != nil {
+		return err
+	}
+	waited := max(0, q.Now().Sub(b.CreationTimestamp.Time))
+	q.Metrics.admitted(waited)
+	q.Log.Info("backup admitted", "backup", b.Namespace+"/"+b.Name, "waited", waited.Round(time.Second))
+	return nil
+}
+
+// place tells b where it waits, and why.
+func (q *Queue) place(ctx context.Context, p queue.Placement) error {
+	b, err := q.write(ctx, p.Backup, p.Apply)
+	if err != nil {
+		return err
+	}
+	if p.News {
+		q.Events.Eventf(b, nil, corev1.EventTypeNormal, "Queued", "Queue", "place %d in the queue: %s", p.Position, p.Wait.Message)
+		q.Log.Info("backup waits", "backup", b.Namespace+"/"+b.Name, "position", p.Position, "reason", p.Wait.Reason, "message", p.Wait.Message)
+	}
+	return nil
+}
+
+// write changes b by one write, on the condition that nobody else has changed it, and answers its new state.
+func (q *Queue) write(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) (*velerov1.Backup, error) {
+	wanted := b.DeepCopy()
+	if err := change(wanted); err != nil {
+		return nil, err
+	}
+	if from, to := backupPhase(b), backupPhase(wanted); from != to {
+		if err := checkBackupTransition(from, to); err != nil {
+			return nil, err
+		}
+	}
+	err := q.Patch(ctx, wanted, client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsConflict(err):
+		return nil, errMoved
+	case apierrors.IsNotFound(err):
+		return nil, errGone
+	case err != nil:
+		return nil, fmt.Errorf("write backup %s: %w", b.Name, err)
+	}
+	q.view.wrote(wanted)
+	return wanted, nil
+}
+
+// failed is what follows from a write that failed: whatever its outcome, the API server is asked next time. What
+// somebody else has changed is no error, it is decided about anew.
+func (q *Queue) failed(err error) error {
+	q.view.doubt()
+	if errors.Is(err, errMoved) || errors.Is(err, errGone) {
+		return nil
+	}
+	return err
+}
+
+// line is the queue as it is now.
+func (q *Queue) line(ctx context.Context) (queue.Line, error) {
+	backups, err := q.view.backups(ctx, q.Cluster)
+	if err != nil {
+		return queue.Line{}, fmt.Errorf("list the backups: %w", err)
+	}
+	return queue.NewLine(backups), nil
+}
+
+// namespaces are those of the cluster, by name.
+func (q *Queue) namespaces(ctx context.Context) ([]string, error) {
+	list := namespaceList()
+	if err := q.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the namespaces: %w", err)
+	}
+	names := make([]string, 0, len(list.Items))
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}
+
+func namespaceList() *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	return list
+}
+
+// oneLine is text without line ends, and not too long for a place where people look.
+func oneLine(text string) string {
+	const most = 512
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}

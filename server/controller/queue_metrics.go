@@ -1,0 +1,72 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/queue"
+)
+
+// QueueMetrics are the metrics of the queue. Methods of a nil *QueueMetrics do nothing.
+type QueueMetrics struct {
+	depth     prometheus.Gauge
+	running   prometheus.Gauge
+	blocked   *prometheus.GaugeVec // label reason
+	waited    prometheus.Histogram
+	decisions prometheus.Histogram
+}
+
+// NewQueueMetrics registers the metrics.
+func NewQueueMetrics(registry prometheus.Registerer) (*QueueMetrics, error) {
+	opts := func(name, help string) prometheus.Opts {
+		return prometheus.Opts{Namespace: "cleat", Subsystem: "queue", Name: name, Help: help}
+	}
+	m := &QueueMetrics{
+		depth:   prometheus.NewGauge(prometheus.GaugeOpts(opts("depth", "Backups that wait for their turn."))),
+		running: prometheus.NewGauge(prometheus.GaugeOpts(opts("running", "Backups that run, or are about to."))),
+		blocked: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("waiting", "Backups that wait for their turn, by the reason for which they do.")), []string{"reason"}),
+		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "cleat", Subsystem: "queue", Name: "wait_seconds", Help: "Time from the creation of a backup to its admission.",
+			Buckets: []float64{1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400},
+		}),
+		decisions: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "cleat", Subsystem: "queue", Name: "decision_seconds", Help: "Time of one decision about the queue.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9),
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.depth, m.running, m.blocked, m.waited, m.decisions} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// line shows the queue as the Backups say it is.
+func (m *QueueMetrics) line(line queue.Line) {
+	if m == nil {
+		return
+	}
+	m.depth.Set(float64(len(line.Queued)))
+	m.running.Set(float64(len(line.Ready) + len(line.Running)))
+	m.blocked.Reset()
+	for _, b := range line.Queued {
+		if wait, err := velerov1.QueueWaitOf(b); err == nil && wait != nil {
+			m.blocked.WithLabelValues(wait.Reason).Inc()
+		}
+	}
+}
+
+func (m *QueueMetrics) decided(took time.Duration) {
+	if m != nil {
+		m.decisions.Observe(took.Seconds())
+	}
+}
+
+func (m *QueueMetrics) admitted(waited time.Duration) {
+	if m != nil {
+		m.waited.Observe(waited.Seconds())
+	}
+}

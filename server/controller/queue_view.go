@@ -1,0 +1,102 @@
+package controller
+
+import (
+	"context"
+	"strconv"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// view is the Backups as the queue sees them: those of the cache, but for what the cache does not show yet. What the
+// queue has written itself is never older than it wrote it; and when it cannot know, at its start and after a write
+// that failed, it reads from the API server.
+//
+// So a decision may find a backup's end a moment late, which wakes the queue when it shows, but never a place free that
+// is taken.
+type view struct {
+	mu      sync.Mutex
+	certain bool // nothing was written that is not in known or in the cache
+	known   map[types.UID]*velerov1.Backup
+}
+
+// backups are all Backups. They are read only.
+func (v *view) backups(ctx context.Context, c *Cluster) ([]*velerov1.Backup, error) {
+	if err := v.ascertain(ctx, c); err != nil {
+		return nil, err
+	}
+	var list velerov1.BackupList
+	if err := c.List(ctx, &list, client.InNamespace(c.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	backups := make([]*velerov1.Backup, 0, len(list.Items))
+	still := make(map[types.UID]*velerov1.Backup, len(v.known))
+	for i := range list.Items {
+		b := &list.Items[i]
+		if known := v.known[b.UID]; known != nil && older(b, known) {
+			b, still[b.UID] = known, known
+		}
+		backups = append(backups, b)
+	}
+	v.known = still // the cache has caught up with the others, or they are gone
+	return backups, nil
+}
+
+// ascertain reads all Backups from the API server, unless there is no need to.
+func (v *view) ascertain(ctx context.Context, c *Cluster) error {
+	v.mu.Lock()
+	certain := v.certain
+	v.mu.Unlock()
+	if certain {
+		return nil
+	}
+	var list velerov1.BackupList
+	if err := c.Live.List(ctx, &list, client.InNamespace(c.Namespace)); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.certain, v.known = true, make(map[types.UID]*velerov1.Backup, len(list.Items))
+	for i := range list.Items {
+		v.known[list.Items[i].UID] = &list.Items[i]
+	}
+	return nil
+}
+
+// doubt has the next look ask the API server.
+func (v *view) doubt() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.certain = false
+}
+
+// wrote notes a Backup as the queue has left it.
+func (v *view) wrote(b *velerov1.Backup) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.known == nil {
+		v.known = map[types.UID]*velerov1.Backup{}
+	}
+	v.known[b.UID] = b
+}
+
+// isOwn tells whether b is just as the queue has left it.
+func (v *view) isOwn(b client.Object) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known := v.known[b.GetUID()]
+	return known != nil && known.ResourceVersion == b.GetResourceVersion()
+}
+
+// older tells whether a is an earlier state than b of the same object. Versions are numbers that grow; the API server
+// promises so.
+func older(a, b *velerov1.Backup) bool {
+	versionA, errA := strconv.ParseUint(a.ResourceVersion, 10, 64)
+	versionB, errB := strconv.ParseUint(b.ResourceVersion, 10, 64)
+	return errA == nil && errB == nil && versionA < versionB
+}

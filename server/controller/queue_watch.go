@@ -1,0 +1,105 @@
+package controller
+
+import (
+	"context"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// requests is the workqueue of a controller.
+type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// queueRequest is the only request of the queue's controller: it always decides about all.
+func queueRequest() reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Name: "queue"}}
+}
+
+// Setup adds the queue's controller to b. wake, if not nil, tells of changes that no object shows: of the configuration,
+// or of the plugins.
+func (q *Queue) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctrl.Builder {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	b = b.Watches(&velerov1.Backup{}, q.onBackup()).WatchesMetadata(namespace, q.onNamespace())
+	if wake != nil {
+		b = b.WatchesRawSource(ctrlsource.Channel(wake, handler.Funcs{
+			GenericFunc: func(_ context.Context, _ event.GenericEvent, queue requests) { q.wake(queue) },
+		}))
+	}
+	return b
+}
+
+// wake asks for a decision.
+func (q *Queue) wake(queue requests) {
+	q.woken.Add(1)
+	queue.Add(queueRequest())
+}
+
+// onBackup wakes the queue for everything about a Backup that a decision depends on, but not for what the queue wrote.
+func (q *Queue) onBackup() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue requests) {
+			if b, ok := e.Object.(*velerov1.Backup); ok && inLine(b) && !q.view.isOwn(b) {
+				q.wake(queue)
+			}
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue requests) {
+			before, ok := e.ObjectOld.(*velerov1.Backup)
+			after, also := e.ObjectNew.(*velerov1.Backup)
+			if ok && also && !q.view.isOwn(after) && matters(before, after) {
+				q.wake(queue)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue requests) {
+			if b, ok := e.Object.(*velerov1.Backup); ok && inLine(b) {
+				q.wake(queue)
+			}
+		},
+	}
+}
+
+// onNamespace wakes the queue when a namespace comes or goes: patterns may mean something else then.
+func (q *Queue) onNamespace() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, queue requests) { q.wake(queue) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, queue requests) { q.wake(queue) },
+	}
+}
+
+// inLine tells whether a Backup waits for its turn, or has a place.
+func inLine(b *velerov1.Backup) bool {
+	return waits(b) || b.Status.Phase == velerov1.BackupPhaseReadyToStart || b.Status.Phase == velerov1.BackupPhaseInProgress
+}
+
+func waits(b *velerov1.Backup) bool {
+	return backupPhase(b) == velerov1.BackupPhaseNew || b.Status.Phase == velerov1.BackupPhaseQueued
+}
+
+// matters tells whether a change of a Backup may change a decision. What a running one tells of its progress does not.
+func matters(before, after *velerov1.Backup) bool {
+	switch {
+	case before.UID != after.UID:
+		return true
+	case !inLine(before) && !inLine(after):
+		return false
+	case backupPhase(before) != backupPhase(after), (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
+		return true
+	case !waits(after):
+		return false
+	default:
+		return before.Status.QueuePosition != after.Status.QueuePosition ||
+			!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
+			!equality.Semantic.DeepEqual(&before.Spec, &after.Spec)
+	}
+}
