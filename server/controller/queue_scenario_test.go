@@ -1,0 +1,42 @@
+package controller
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// TestAcceptQueue_Scenario is the example of the requirement, step by step: five backups, limit 2.
+func TestAcceptQueue_Scenario(t *testing.T) {
+	t.Parallel()
+	s := newQueueSite(t, 2)
+	s.create(t, newBackup("backup1", of("ns1", "ns2"), inPhase(velerov1.BackupPhaseInProgress)))
+	s.create(t, newBackup("backup2", of("ns2", "ns3", "ns5")))
+	s.start()
+	s.shows("backup1 InProgress", "backup2 Queued 1")
+	s.create(t, newBackup("backup3", of("ns4", "ns3")))
+	s.shows("backup1 InProgress", "backup2 Queued 1", "backup3 Queued 2")
+	s.create(t, newBackup("backup4", of("ns5", "ns6")))
+	s.shows("backup1 InProgress", "backup2 Queued 1", "backup3 Queued 2", "backup4 Queued 3")
+	require.Equal(t, "NamespaceOverlap: shares namespace ns2 with backup1, which runs", s.says("backup2"))
+	require.Equal(t, "NamespaceOverlap: shares namespace ns3 with backup2, which is ahead of it in the queue", s.says("backup3"))
+	require.Equal(t, "NamespaceOverlap: shares namespace ns5 with backup2, which is ahead of it in the queue", s.says("backup4"))
+
+	s.create(t, newBackup("backup5", of("ns8", "ns9")))
+	s.shows("backup1 InProgress", "backup2 Queued 1", "backup3 Queued 2", "backup4 Queued 3", "backup5 ReadyToStart")
+	require.Empty(t, s.says("backup5"))
+	s.move("backup5", velerov1.BackupPhaseInProgress)
+
+	s.move("backup1", velerov1.BackupPhaseWaitingForPluginOperations)
+	s.shows("backup1 WaitingForPluginOperations", "backup2 ReadyToStart", "backup3 Queued 1", "backup4 Queued 2", "backup5 InProgress")
+	require.Equal(t, "NamespaceOverlap: shares namespace ns3 with backup2, which is about to start", s.says("backup3"))
+
+	s.move("backup2", velerov1.BackupPhaseInProgress)
+	s.move("backup5", velerov1.BackupPhaseFailed)
+	s.shows("backup1 WaitingForPluginOperations", "backup2 InProgress", "backup3 Queued 1", "backup4 Queued 2", "backup5 Failed")
+
+	s.move("backup2", velerov1.BackupPhaseFinalizing)
+	s.shows("backup1 WaitingForPluginOperations", "backup2 Finalizing", "backup3 ReadyToStart", "backup4 ReadyToStart", "backup5 Failed")
+}

@@ -1,0 +1,147 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/versioning/queueadmission"
+)
+
+// queueSite is a namespace of the real API server in which the queue's controller runs, alone: the test plays the part of
+// the controller that runs backups.
+type queueSite struct {
+	*Cluster
+	t         *testing.T
+	admission Admission
+	limit     int
+	wrap      func(*Cluster) *Cluster // of the queue's cluster; may be nil
+
+	stop func() // of the running queue
+}
+
+// newAdmission is a built-in policy behind the host, as in a server.
+func newAdmission(t *testing.T, name string, builtIns ...framework.Registration) queueadmission.Policy {
+	t.Helper()
+	host, err := pluginhost.New(t.Context(), pluginhost.Config{BuiltIns: builtIns, Log: hclog.NewNullLogger()})
+	require.NoError(t, err)
+	t.Cleanup(host.Close)
+	policy, err := host.QueueAdmission(name)
+	require.NoError(t, err)
+	return policy
+}
+
+func newQueueSite(t *testing.T, limit int) *queueSite {
+	t.Helper()
+	return &queueSite{
+		Cluster: newCluster(t, nil), t: t, limit: limit,
+		admission: newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()),
+	}
+}
+
+// start starts the queue, without a sweep: nothing happens without a reason.
+func (s *queueSite) start() {
+	s.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(s.t).Kubeconfig)
+	require.NoError(s.t, err)
+	config.QPS = -1
+	scheme, err := Scheme()
+	require.NoError(s.t, err)
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                  scheme,
+		Cache:                   cache.Options{DefaultNamespaces: map[string]cache.Config{s.Namespace: {}}},
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		Logger:                  NewLogr(hclog.NewNullLogger()),
+		GracefulShutdownTimeout: new(time.Minute),
+	})
+	require.NoError(s.t, err)
+	cluster := &Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: s.Namespace}
+	if s.wrap != nil {
+		cluster = s.wrap(cluster)
+	}
+	r := registrar{mgr: mgr, log: hclog.NewNullLogger()}
+	r.addQueue(&Queue{
+		Cluster: cluster, Admission: s.admission, Limit: s.limit, Events: mgr.GetEventRecorder("cleat"),
+		Log: hclog.NewNullLogger(), Now: time.Now,
+	}, nil)
+	require.NoError(s.t, r.err)
+	ctx, cancel := context.WithCancel(s.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	s.stop = func() {
+		cancel()
+		require.NoError(s.t, <-ended)
+		s.stop = func() {}
+	}
+	s.t.Cleanup(func() { s.stop() })
+}
+
+// backups are all Backups, by name.
+func (s *queueSite) backups() map[string]*velerov1.Backup {
+	s.t.Helper()
+	var list velerov1.BackupList
+	require.NoError(s.t, s.List(s.t.Context(), &list, client.InNamespace(s.Namespace)))
+	byName := map[string]*velerov1.Backup{}
+	for i := range list.Items {
+		byName[list.Items[i].Name] = &list.Items[i]
+	}
+	return byName
+}
+
+// move plays the controller that runs backups, or a user: it writes a phase.
+func (s *queueSite) move(name string, phase velerov1.BackupPhase) {
+	s.t.Helper()
+	b := s.backup(s.t, name)
+	before := b.DeepCopy()
+	b.Status.Phase = phase
+	require.NoError(s.t, s.Patch(s.t.Context(), b, client.MergeFrom(before)))
+}
+
+// shows waits until the Backups are as wanted, "name Phase" or "name Queued 2" each.
+func (s *queueSite) shows(want ...string) {
+	s.t.Helper()
+	slices.Sort(want)
+	var got []string
+	require.Eventually(s.t, func() bool {
+		got = nil
+		for _, b := range s.backups() {
+			line := b.Name + " " + string(backupPhase(b))
+			if b.Status.QueuePosition != 0 {
+				line += fmt.Sprintf(" %d", b.Status.QueuePosition)
+			}
+			got = append(got, line)
+		}
+		slices.Sort(got)
+		return slices.Equal(want, got)
+	}, time.Minute, 2*time.Millisecond, "want %v, got last %v", want, &got)
+}
+
+// says is why a backup waits.
+func (s *queueSite) says(name string) string {
+	s.t.Helper()
+	wait, err := velerov1.QueueWaitOf(s.backup(s.t, name))
+	require.NoError(s.t, err)
+	if wait == nil {
+		return ""
+	}
+	return wait.Reason + ": " + wait.Message
+}
+
+func of(namespaces ...string) func(*velerov1.Backup) {
+	return func(b *velerov1.Backup) { b.Spec.IncludedNamespaces = namespaces }
+}
+
