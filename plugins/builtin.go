@@ -11,6 +11,9 @@ import (
 	"github.com/cleat-dev/cleat/plugins/loadsoothing/limit"
 	"github.com/cleat-dev/cleat/plugins/manifestwriter/itemlist"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/fifo"
+	"github.com/cleat-dev/cleat/plugins/queueadmission/itemoverlap"
+	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
+	"github.com/cleat-dev/cleat/plugins/queueadmission/priority"
 	"github.com/cleat-dev/cleat/plugins/s3store"
 )
 
@@ -27,5 +30,8 @@ func All(actions ...itemactions.Option) []framework.Registration {
 // Policies are the built-in plugins that decide and describe: those that the server uses where its configuration
 // names no others.
 func Policies() []framework.Registration {
-	return []framework.Registration{fifo.Register(), limit.Register(), itemlist.Register()}
+	return []framework.Registration{
+		fifo.Register(), namespaceoverlap.Register(), priority.Register(), itemoverlap.Register(),
+		limit.Register(), itemlist.Register(),
+	}
 }

@@ -1,0 +1,124 @@
+package priority_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/plugintest"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+	"github.com/cleat-dev/cleat/plugins/queueadmission/priority"
+)
+
+var now = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+// queued is a backup of a namespace that has waited.
+func queued(name, namespace string, waited time.Duration, change ...func(*qav1.Backup)) qav1.Backup {
+	b := qav1.Backup{
+		Name: name, Namespaces: []string{namespace}, Created: now.Add(-waited), Spec: []byte("{}"),
+		Labels: map[string]string{}, Annotations: map[string]string{},
+	}
+	for _, f := range change {
+		f(&b)
+	}
+	return b
+}
+
+func annotated(value string) func(*qav1.Backup) {
+	return func(b *qav1.Backup) { b.Annotations[priority.Annotation] = value }
+}
+
+func labelled(key, value string) func(*qav1.Backup) {
+	return func(b *qav1.Backup) { b.Labels[key] = value }
+}
+
+func TestTheMostImportantBackupGoesFirst(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		config  string
+		queued  []qav1.Backup
+		admit   string
+		order   []string
+		waits   map[string]string // some
+		recheck time.Duration
+	}{
+		"nothing is said of importance": {
+			queued: []qav1.Backup{queued("a", "n1", 0), queued("b", "n2", 0)}, admit: "a", order: []string{"b"},
+			waits: map[string]string{"b": "one backup runs at a time, and it starts when the place gets free; its priority is 0"},
+		},
+		"by annotation": {
+			queued: []qav1.Backup{queued("a", "n1", 0), queued("b", "n2", 0, annotated("-3")), queued("c", "n3", 0, annotated("7"))},
+			admit:  "c", order: []string{"a", "b"}, recheck: 15 * time.Minute,
+		},
+		"by the first rule that fits": {
+			config: `{"rules":[{"schedule":"hourly","labels":{"tier":"gold"},"priority":9},{"schedule":"hourly","priority":5},{"labels":{"tier":"gold"},"priority":3}]}`,
+			queued: []qav1.Backup{
+				queued("plain", "n1", 0), queued("gold", "n2", 0, labelled("tier", "gold")),
+				queued("hourly", "n3", 0, labelled(velerov1.ScheduleNameLabel, "hourly")),
+				queued("both", "n4", 0, labelled(velerov1.ScheduleNameLabel, "hourly"), labelled("tier", "gold")),
+				queued("silver", "n5", 0, labelled("tier", "silver"), annotated("4")),
+			},
+			admit: "both", order: []string{"hourly", "silver", "gold", "plain"}, recheck: 15 * time.Minute,
+		},
+		"an annotation wins over a rule": {
+			config: `{"rules":[{"labels":{"tier":"gold"},"priority":3}]}`,
+			queued: []qav1.Backup{queued("a", "n1", 0, labelled("tier", "gold"), annotated("-1")), queued("b", "n2", 0)},
+			admit:  "b", order: []string{"a"},
+		},
+		"an annotation that is no number": {
+			queued: []qav1.Backup{queued("a", "n1", 0), queued("b", "n2", 0, annotated("high\n"))},
+			admit:  "a", order: []string{"b"},
+			waits: map[string]string{"b": "one backup runs at a time, and it starts when the place gets free; its priority is 0 " +
+				`(annotation cleat.dev/priority is "high\n", want a whole number from -1000 to 1000)`},
+		},
+		"who waits long comes first in the end": {
+			config: `{"age":"1h"}`,
+			queued: []qav1.Backup{
+				queued("new", "n1", time.Minute, annotated("5")), queued("old", "n2", 5*time.Hour+50*time.Minute), queued("older", "n3", 6*time.Hour),
+			},
+			admit: "older", order: []string{"new", "old"}, recheck: 10 * time.Minute,
+			waits: map[string]string{
+				"old": "one backup runs at a time, and it starts when the place gets free; its priority is 0, and 5 for waiting",
+				"new": "one backup runs at a time, and it starts when the place gets free; its priority is 5",
+			},
+		},
+		"an overlap in the new order": {
+			queued: []qav1.Backup{queued("a", "n1", 0), queued("b", "n1", 0, annotated("1"))}, admit: "b", order: []string{"a"},
+			waits: map[string]string{"a": "shares namespace n1 with b, which is about to start; its priority is 0"},
+		},
+		"a clock that went back": {
+			queued: []qav1.Backup{queued("a", "n1", -time.Hour), queued("b", "n2", 0)}, admit: "a", order: []string{"b"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			policy := plugintest.Run(t, priority.Register()).QueueAdmissionV1(priority.Name)
+			decision, err := policy.Decide(t.Context(), &qav1.Snapshot{Config: []byte(test.config), Now: now, Limit: 1, Queued: test.queued})
+			require.NoError(t, err)
+			require.Equal(t, []string{test.admit}, decision.Admit)
+			require.Equal(t, test.order, decision.Order)
+			require.Equal(t, test.recheck, decision.RecheckAfter)
+			for _, wait := range decision.Waits {
+				if want, ok := test.waits[wait.Name]; ok {
+					require.Equal(t, want, wait.Message)
+				}
+			}
+		})
+	}
+}
+
+func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
+	t.Parallel()
+	policy := plugintest.Run(t, priority.Register()).QueueAdmissionV1(priority.Name)
+	for config, want := range map[string]string{
+		`{"age":"0.5s"}`:   "age is 500ms, want at least 1s",
+		`{"age":"soon"}`:   `age: time: invalid duration "soon"`,
+		`{"rule":[]}`:      `unknown field "rule"`,
+		`{"rules":"many"}`: "cannot unmarshal string",
+	} {
+		_, err := policy.Decide(t.Context(), &qav1.Snapshot{Config: []byte(config), Now: now, Limit: 1, Queued: []qav1.Backup{queued("a", "n1", 0)}})
+		require.ErrorContains(t, err, want)
+	}
+}
