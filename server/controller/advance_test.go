@@ -81,7 +81,7 @@ func TestAPhaseIsWrittenOnceWhateverTheAPIServerDoes(t *testing.T) {
 				f = &faults{next: next, faults: faulty}
 				return f
 			})
-			b := newBackup("b")
+			b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
 			c.create(t, b)
 			require.NoError(t, c.advanceBackup(t.Context(), b, toInProgress))
 
@@ -97,7 +97,7 @@ func TestAPhaseIsWrittenOnceWhateverTheAPIServerDoes(t *testing.T) {
 func TestAnEditMeanwhileIsKept(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
-	b := newBackup("b")
+	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
 	c.create(t, b)
 	edited := b.DeepCopy()
 	edited.Labels = map[string]string{"edited": "yes"}
@@ -118,7 +118,8 @@ func TestAnEditMeanwhileIsKept(t *testing.T) {
 func TestAPhaseThatMovedOrAnObjectThatWentIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
-	moved, gone, replaced := newBackup("moved"), newBackup("gone"), newBackup("replaced")
+	ready := inPhase(velerov1.BackupPhaseReadyToStart)
+	moved, gone, replaced := newBackup("moved", ready), newBackup("gone", ready), newBackup("replaced", ready)
 	c.create(t, moved, gone, replaced)
 
 	deleting := moved.DeepCopy()
@@ -130,14 +131,14 @@ func TestAPhaseThatMovedOrAnObjectThatWentIsNotOverwritten(t *testing.T) {
 	require.ErrorIs(t, c.advanceBackup(t.Context(), gone, toInProgress), errGone)
 
 	require.NoError(t, c.Delete(t.Context(), replaced.DeepCopy()))
-	c.create(t, newBackup("replaced"))
+	c.create(t, newBackup("replaced", ready))
 	require.ErrorIs(t, c.advanceBackup(t.Context(), replaced, toInProgress), errGone)
 }
 
 func TestNobodyStartsWhatSomebodyElseStarted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
-	b := newBackup("b")
+	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
 	c.create(t, b)
 	mine, theirs := b.DeepCopy(), b.DeepCopy()
 	require.NoError(t, c.advanceBackup(t.Context(), theirs, func(b *velerov1.Backup) error {
@@ -168,7 +169,7 @@ func TestARefusalOfTheAPIServerIsNotTriedAgain(t *testing.T) {
 		f = &faults{next: next}
 		return f
 	})
-	b := newBackup("b")
+	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
 	c.create(t, b)
 	err := c.advanceBackup(t.Context(), b, func(b *velerov1.Backup) error {
 		b.Labels = map[string]string{"k": strings.Repeat("x", 64)}
@@ -189,13 +190,13 @@ func TestTriesEndWithTheContext(t *testing.T) {
 			},
 		}}
 	})
-	b := newBackup("b")
+	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
 	c.create(t, b)
 	err := c.advanceBackup(ctx, b, toInProgress)
 	require.Error(t, err)
 	var there velerov1.Backup
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(b), &there))
-	require.Empty(t, there.Status.Phase)
+	require.Equal(t, velerov1.BackupPhaseReadyToStart, there.Status.Phase)
 }
 
 func TestTimesAreWholeSeconds(t *testing.T) {

@@ -19,7 +19,7 @@ func TestDefaultsAreWrittenIntoTheBackup(t *testing.T) {
 	marked := newLocation("marked", func(l *velerov1.BackupStorageLocation) { l.Spec.Default = true })
 	c.create(t, hidden, vsl, marked, newLocation("default"))
 
-	b := newBackup("b", func(b *velerov1.Backup) {
+	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
 		b.Namespace = c.Namespace
 		b.Spec.DefaultVolumesToRestic = new(true) //nolint:staticcheck // deprecated, and still in objects that old clients make
 	})
@@ -111,7 +111,7 @@ func TestWhatIsWrongWithTheLocationsOfABackup(t *testing.T) {
 			t.Parallel()
 			r := newBackups(c)
 			r.Defaults.SnapshotLocations = tt.fallback
-			b := newBackup("b", func(b *velerov1.Backup) {
+			b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
 				b.Namespace, b.Spec.StorageLocation, b.Spec.VolumeSnapshotLocations = c.Namespace, tt.location, tt.snapshots
 			})
 			_, err := r.prepare(t.Context(), b)

@@ -21,7 +21,7 @@ func TestResourceModifiersAreReadBeforeARestoreStarts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
 	c.create(t, newLocation("default"),
-		newBackup("b", func(b *velerov1.Backup) {
+		newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
 			b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseCompleted
 		}),
 		configMap("good", map[string]string{"rules": "version: v1\nresourceModifierRules: [{conditions: {groupResource: pods}, mergePatches: [{patchData: '{a: b}'}]}]"}),
@@ -78,7 +78,7 @@ func TestAResourcePolicyIsReadBeforeABackupStarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBackup(name, func(b *velerov1.Backup) {
+			b := newBackup(name, inPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
 				b.Spec.IncludedResources = tt.old
 				if tt.policy != "" {
 					b.Spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: tt.policy}

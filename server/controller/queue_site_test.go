@@ -144,4 +144,3 @@ func (s *queueSite) says(name string) string {
 func of(namespaces ...string) func(*velerov1.Backup) {
 	return func(b *velerov1.Backup) { b.Spec.IncludedNamespaces = namespaces }
 }
-

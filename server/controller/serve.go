@@ -34,6 +34,7 @@ import (
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/restore"
+	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
 // ServerConfig is what a server needs to know.
@@ -55,6 +56,9 @@ const csiSnapshotTimeout = 10 * time.Minute
 
 // resync is how often all objects are looked at again without a reason: a safety net.
 const resync = 10 * time.Minute
+
+// queueSweep is how often the queue is looked at without a reason: another safety net.
+const queueSweep = time.Minute
 
 // Serve runs the server until ctx ends; running operations then get their grace period. The order
 // is: the namespace, the resource definitions, the plugins, what a former server left in progress,
@@ -217,6 +221,10 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	resources := discovery.New(p.discoverer, c.Log.Named("discovery"))
+	queueMetrics, err := NewQueueMetrics(p.metrics)
+	if err != nil {
+		return fmt.Errorf("register the metrics of the queue: %w", err)
+	}
 	csi := slices.Contains(o.Features, "EnableCSI")
 	backupDeps := backup.Deps{
 		Config: c.REST, Discovery: resources, PageSize: o.ClientPageSize, Workers: o.ItemBlockWorkerCount, CSI: csi,
@@ -257,7 +265,10 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 			SnapshotMoveData: o.DefaultSnapshotMoveData, StorageLocation: o.DefaultBackupStorageLocation,
 			SnapshotLocations: o.DefaultVolumeSnapshotLocations,
 		},
+		Admission:         admission{p.host},
 		ConcurrentBackups: o.ConcurrentBackups,
+		QueueSweep:        queueSweep,
+		QueueMetrics:      queueMetrics,
 		Grace:             o.ShutdownGracePeriod,
 		Disabled:          o.Disabled(),
 		LogOptions:        LogOptions{Dir: p.scratch, JSON: o.LogFormat == "json"},
@@ -266,4 +277,16 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		Log:               c.Log,
 		Now:               time.Now,
 	})
+}
+
+// admission has the default policy decide about the queue.
+type admission struct{ host *pluginhost.Host }
+
+// Decide implements Admission.
+func (a admission) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+	policy, err := a.host.QueueAdmission("cleat.dev/namespace-overlap")
+	if err != nil {
+		return nil, err
+	}
+	return policy.Decide(ctx, snapshot)
 }
