@@ -25,20 +25,16 @@ func NewLine(backups []*velerov1.Backup) Line {
 	var line Line
 	var entering []*velerov1.Backup
 	for _, b := range backups {
-		switch b.Status.Phase {
-		case velerov1.BackupPhaseInProgress:
+		deleted := b.DeletionTimestamp != nil
+		switch phase := b.Status.Phase; {
+		case phase == velerov1.BackupPhaseInProgress:
 			line.Running = append(line.Running, b)
-			continue
-		}
-		if b.DeletionTimestamp != nil {
-			continue
-		}
-		switch b.Status.Phase {
-		case "", velerov1.BackupPhaseNew:
+		case deleted:
+		case phase == "", phase == velerov1.BackupPhaseNew:
 			entering = append(entering, b)
-		case velerov1.BackupPhaseQueued:
+		case phase == velerov1.BackupPhaseQueued:
 			line.Queued = append(line.Queued, b)
-		case velerov1.BackupPhaseReadyToStart:
+		case phase == velerov1.BackupPhaseReadyToStart:
 			line.Ready = append(line.Ready, b)
 		}
 	}
