@@ -173,11 +173,15 @@ func TestAMistakeOfTheTestEndsItWithItsReason(t *testing.T) {
 			func(t testing.TB) { plugintest.Run(t, register("stamp", stamp)) }, `plugin name "stamp" must be "domain/name"`,
 		},
 		"an unknown name": {
-			func(t testing.TB) { plugintest.Run(t, register("example.io/stamp", stamp)).BackupItemActionV2("example.io/stmp") },
+			func(t testing.TB) {
+				plugintest.Run(t, register("example.io/stamp", stamp)).BackupItemActionV2("example.io/stmp")
+			},
 			"the plugin has no BackupItemAction v2 example.io/stmp; it has: BackupItemAction v2 example.io/stamp",
 		},
 		"another version": {
-			func(t testing.TB) { plugintest.Run(t, register("example.io/stamp", stamp)).BackupItemActionV1("example.io/stamp") },
+			func(t testing.TB) {
+				plugintest.Run(t, register("example.io/stamp", stamp)).BackupItemActionV1("example.io/stamp")
+			},
 			"the plugin has no BackupItemAction v1 example.io/stamp",
 		},
 		"no YAML":         {func(t testing.TB) { plugintest.Object(t, "{") }, "object is no YAML"},

@@ -1,0 +1,157 @@
+package main_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/module"
+	modzip "golang.org/x/mod/zip"
+)
+
+// An author who has nothing but the cleat binary and Go comes from an empty directory to a plugin whose effect is in a
+// backup. The framework comes from a module proxy, as a module that is published.
+func TestAcceptKinds_NewAuthor(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/s3")
+	release := module.Version{Path: "github.com/cleat-dev/cleat", Version: "v0.1.0"}
+	author := &author{t: t, dir: t.TempDir(), env: goEnvironment(t, publish(t, release))}
+
+	author.must(cleat(t), "plugin", "init", "example.io/stamp", "--framework", release.Version)
+	author.dir = filepath.Join(author.dir, "stamp")
+	author.must("make", "lint", "test", "build")
+	require.Contains(t, author.must("go", "list", "-m", "-f", "{{.Dir}} {{.Replace}}", release.Path), release.Path+"@"+release.Version+" <nil>",
+		"the plugin is built on the published module, not on this tree")
+
+	plugins := t.TempDir()
+	author.must("cp", "bin/stamp", plugins)
+	s.serve("--plugin-dir", plugins)
+	s.available()
+	shop := s.workload(3)
+	s.must("backup", "create", "first", "--include-namespaces", shop, "--wait")
+
+	stamped := s.archived("first", "resources/configmaps/namespaces/"+shop+"/item-a.json")
+	var item struct {
+		Metadata struct{ Annotations map[string]string }
+	}
+	require.NoError(t, json.Unmarshal(stamped, &item), "%s", stamped)
+	require.Equal(t, "first", item.Metadata.Annotations["example.io/stamp"])
+	require.Contains(t, s.must("backup", "logs", "first"), "annotated", "the plugin's lines are in the backup's log")
+}
+
+// author works in a folder.
+type author struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+// must runs one program, which succeeds, and returns what it prints.
+func (a *author) must(program string, args ...string) string {
+	a.t.Helper()
+	cmd := exec.CommandContext(a.t.Context(), program, args...)
+	cmd.Dir, cmd.Env = a.dir, a.env
+	output, err := cmd.CombinedOutput()
+	require.NoError(a.t, err, "%s %s\n%s", program, strings.Join(args, " "), output)
+	return string(output)
+}
+
+// publish puts this source tree into a module proxy, a folder, as release.
+func publish(t *testing.T, release module.Version) (proxy string) {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	require.NoError(t, err)
+	proxy = t.TempDir()
+	versions := filepath.Join(proxy, filepath.FromSlash(release.Path), "@v")
+	require.NoError(t, os.MkdirAll(versions, 0o755))
+	write := func(name string, content []byte) {
+		require.NoError(t, os.WriteFile(filepath.Join(versions, name), content, 0o644))
+	}
+	definition, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	var archive bytes.Buffer
+	require.NoError(t, modzip.Create(&archive, release, sourceFiles(t, root)))
+	write("list", []byte(release.Version+"\n"))
+	write(release.Version+".info", fmt.Appendf(nil, `{"Version":%q,"Time":%q}`, release.Version, time.Now().UTC().Format(time.RFC3339)))
+	write(release.Version+".mod", definition)
+	write(release.Version+".zip", archive.Bytes())
+	return proxy
+}
+
+// sourceFiles are the files of the module at root: what is not hidden, built, or of another module.
+func sourceFiles(t *testing.T, root string) []modzip.File {
+	t.Helper()
+	var files []modzip.File
+	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == root {
+			return err
+		}
+		if entry.IsDir() {
+			_, err := os.Stat(filepath.Join(path, "go.mod"))
+			if err == nil || strings.HasPrefix(entry.Name(), ".") || path == filepath.Join(root, "bin") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		relative, err := filepath.Rel(root, path)
+		if entry.Type().IsRegular() {
+			files = append(files, sourceFile{on: path, in: filepath.ToSlash(relative)})
+		}
+		return err
+	}))
+	return files
+}
+
+// sourceFile is a file on the disk, and its path in the module.
+type sourceFile struct{ on, in string }
+
+func (f sourceFile) Path() string                 { return f.in }
+func (f sourceFile) Lstat() (os.FileInfo, error)  { return os.Lstat(f.on) }
+func (f sourceFile) Open() (io.ReadCloser, error) { return os.Open(f.on) }
+
+// goEnvironment has the go command ask proxy first, then what this machine has downloaded before, then what it asks
+// otherwise. Its module cache is its own, so that nothing stays of the release.
+func goEnvironment(t *testing.T, proxy string) []string {
+	t.Helper()
+	output, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
+	require.NoError(t, err)
+	cache, otherwise, _ := strings.Cut(strings.TrimSpace(string(output)), "\n")
+	return append(os.Environ(),
+		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+otherwise,
+		"GOMODCACHE="+t.TempDir(),
+		"GOSUMDB=off", // which has never heard of the release
+		"GOFLAGS=-modcacherw -trimpath",
+		"GOWORK=off", "GONOPROXY=", "GOPRIVATE=", "GOTOOLCHAIN=local",
+	)
+}
+
+// archived is a file in the archive of a backup.
+func (s *site) archived(backup, name string) []byte {
+	s.t.Helper()
+	file, err := os.Open(filepath.Join(s.bucketDir, "backups", backup, backup+".tar.gz"))
+	require.NoError(s.t, err)
+	defer file.Close()
+	unpacked, err := gzip.NewReader(file)
+	require.NoError(s.t, err)
+	for archive := tar.NewReader(unpacked); ; {
+		header, err := archive.Next()
+		require.NoError(s.t, err, "no %s in the archive", name)
+		if header.Name != name {
+			continue
+		}
+		content, err := io.ReadAll(archive)
+		require.NoError(s.t, err)
+		return content
+	}
+}

@@ -1,0 +1,88 @@
+package plugininit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// kind is a kind of plugin that a project can have, at its newest version.
+type kind struct {
+	Kind    string // as plugins and users call it: "BackupItemAction"
+	Version int
+	Alias   string // by which its package is imported: "biav2"
+	Package string // below framework
+	File    string // of the implementation, without ".go"
+	Schema  string // the constant with the schema of its config; empty when it takes none
+	Does    string // what the implementation in the template does, for the README
+	Use     string // for the README: how users turn it on; empty when that needs nothing
+}
+
+// kinds are all that there are.
+func kinds() []kind {
+	return []kind{
+		{
+			Kind: "BackupItemAction", Version: 2, Alias: "biav2", Package: "backupitemaction/v2", File: "backup_item_action",
+			Does: "annotates each ConfigMap in the backup with the backup's name",
+		},
+		{
+			Kind: "RestoreItemAction", Version: 2, Alias: "riav2", Package: "restoreitemaction/v2", File: "restore_item_action",
+			Does: "takes an annotation off each ConfigMap that is restored",
+		},
+		{
+			Kind: "DeleteItemAction", Version: 1, Alias: "diav1", Package: "deleteitemaction/v1", File: "delete_item_action",
+			Does: "is told of each PersistentVolume in a backup that is deleted",
+		},
+		{
+			Kind: "ItemBlockAction", Version: 1, Alias: "ibav1", Package: "itemblockaction/v1", File: "item_block_action",
+			Does: "has pods backed up together that an annotation ties",
+		},
+		{
+			Kind: "ObjectStore", Version: 1, Alias: "osv1", Package: "objectstore/v1", File: "object_store",
+			Does: "keeps backups as files",
+			Use:  "The object store is used by a BackupStorageLocation that has its name as `provider`, and `config: {path: /a/folder}`.",
+		},
+		{
+			Kind: "VolumeSnapshotter", Version: 1, Alias: "vsv1", Package: "volumesnapshotter/v1", File: "volume_snapshotter",
+			Does: "takes snapshots of hostPath volumes",
+			Use:  "The volume snapshotter is used by a VolumeSnapshotLocation that has its name as `provider`, and `config: {path: /a/folder}`.",
+		},
+		{
+			Kind: "QueueAdmission", Version: 1, Alias: "qav1", Package: "queueadmission/v1", File: "queue_admission", Schema: "queueAdmissionSchema",
+			Does: "starts backups in their order, unless it is paused",
+			Use:  "The admission policy is used by a server whose config file names it under `backups.admission.plugin`.",
+		},
+		{
+			Kind: "LoadSoothing", Version: 1, Alias: "lsv1", Package: "loadsoothing/v1", File: "load_soothing", Schema: "loadSoothingSchema",
+			Does: "lets a few loads prepare per node",
+			Use:  "The soothing policy is used by node agents whose config file names it under `nodeAgent.soothing.plugin`.",
+		},
+		{
+			Kind: "ManifestWriter", Version: 1, Alias: "mwv1", Package: "manifestwriter/v1", File: "manifest_writer",
+			Does: "counts the items of a backup by resource",
+			Use:  "The manifest writer is used by a server whose config file names it under `backups.manifestWriters`.",
+		},
+	}
+}
+
+// Kinds are the words for all kinds, as Options takes them.
+func Kinds() []string {
+	var words []string
+	for _, kind := range kinds() {
+		words = append(words, kind.Kind)
+	}
+	return words
+}
+
+// chosen are the kinds that go by words, in the order of the list. Without words it is BackupItemAction.
+func chosen(words []string) ([]kind, error) {
+	if len(words) == 0 {
+		words = []string{"BackupItemAction"}
+	}
+	for _, word := range words {
+		if !slices.Contains(Kinds(), word) {
+			return nil, fmt.Errorf("kind %q is not known, there are: %s", word, strings.Join(Kinds(), ", "))
+		}
+	}
+	return slices.DeleteFunc(kinds(), func(k kind) bool { return !slices.Contains(words, k.Kind) }), nil
+}

@@ -1,0 +1,100 @@
+package plugininit
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
+
+	"github.com/cleat-dev/cleat/framework"
+)
+
+// frameworkModule is the module that plugins import.
+const frameworkModule = "github.com/cleat-dev/cleat"
+
+// Options say what project to write.
+type Options struct {
+	// Name of the plugin, "domain/name": "example.io/stamp". All that the project has goes by it.
+	Name string
+	// Module is the path of the Go module; the name when it is empty.
+	Module string
+	// Kinds are words of Kinds; a BackupItemAction when there are none.
+	Kinds []string
+	// Framework is what the project is built on: a version, "v1.2.3", or for development the path of a source tree. When it is
+	// empty the project names no version, and `go mod tidy` finds the latest.
+	Framework string
+}
+
+// source is where the framework comes from: a version, a path, or both empty for the latest version.
+type source struct {
+	Version string
+	Path    string
+}
+
+// developed is the version that go.mod requires when the framework is a source tree.
+const developed = "v0.0.0-00010101000000-000000000000"
+
+// baseName is what a plugin's name needs behind its slash to name a file, an image and a folder too.
+var baseName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9._]{0,61}[a-z0-9])?$`)
+
+// base is the name behind the slash of a plugin's name.
+func base(name string) (string, error) {
+	if err := framework.ValidateName(name); err != nil {
+		return "", err
+	}
+	base := path.Base(name)
+	if !baseName.MatchString(base) {
+		return "", fmt.Errorf("plugin name %q: %q must be at most 63 lower-case letters, digits, '-', '_' and '.', "+
+			"with a letter or digit at both ends, since it names the binary too", name, base)
+	}
+	return base, nil
+}
+
+// Folder is the folder that a plugin's project has by default: the name behind the slash.
+func Folder(name string) (string, error) { return base(name) }
+
+func (o Options) module() (string, error) {
+	given := cmp.Or(o.Module, o.Name)
+	if err := module.CheckPath(given); err != nil {
+		return "", fmt.Errorf("module %q is no path of a Go module, like \"example.io/stamp\": %w", given, errors.Unwrap(err))
+	}
+	if given == frameworkModule || strings.HasPrefix(given, frameworkModule+"/") {
+		return "", fmt.Errorf("module %q is taken: it belongs to the framework", given)
+	}
+	return given, nil
+}
+
+func (o Options) framework() (source, error) {
+	given := o.Framework
+	if given == "" {
+		return source{}, nil
+	}
+	if !strings.ContainsAny(given, `/\`) && given != "." && given != ".." {
+		if semver.Canonical(given) != given || semver.Build(given) != "" {
+			return source{}, fmt.Errorf("framework %q is neither a version, like \"v1.2.3\", nor the path of a source tree, like \"../cleat\"", given)
+		}
+		return source{Version: given}, nil
+	}
+	absolute, err := filepath.Abs(given)
+	if err != nil {
+		return source{}, fmt.Errorf("framework %q: %w", given, err)
+	}
+	file := filepath.Join(absolute, "go.mod")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return source{}, fmt.Errorf("framework %q is no source tree of %s: %w", given, frameworkModule, err)
+	}
+	if found := modfile.ModulePath(bytes.TrimSpace(content)); found != frameworkModule {
+		return source{}, fmt.Errorf("framework %q is no source tree of %s: its go.mod is of %q", given, frameworkModule, found)
+	}
+	return source{Version: developed, Path: modfile.AutoQuote(absolute)}, nil
+}

@@ -1,0 +1,99 @@
+package plugininit
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"fmt"
+	"go/format"
+	"slices"
+	"strings"
+	"text/template"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// goVersion is what the framework needs.
+const goVersion = "1.26.0"
+
+// File is one file of a project.
+type File struct {
+	Path    string // slash-separated, relative to the project's folder
+	Content []byte
+}
+
+// project is what the templates see.
+type project struct {
+	Name            string // of the plugin: "example.io/stamp"
+	Base            string // behind the slash: "stamp"
+	Module          string
+	Go, GoMinor     string
+	FrameworkModule string
+	Framework       source
+	Kinds           []kind
+}
+
+// KindsByWord are the kinds sorted as a plugin lists them.
+func (p project) KindsByWord() []kind {
+	return slices.SortedFunc(slices.Values(p.Kinds), func(a, b kind) int { return cmp.Compare(a.Kind, b.Kind) })
+}
+
+// InUse are the kinds that are not used until somebody says so.
+func (p project) InUse() []kind {
+	return slices.DeleteFunc(slices.Clone(p.Kinds), func(k kind) bool { return k.Use == "" })
+}
+
+// Files are the files of the project that o describes, sorted by path. The error says which of the options is wrong.
+func Files(o Options) ([]File, error) {
+	p := project{Name: o.Name, Go: goVersion, GoMinor: goVersion[:strings.LastIndexByte(goVersion, '.')], FrameworkModule: frameworkModule}
+	var err error
+	if p.Base, err = base(o.Name); err != nil {
+		return nil, err
+	}
+	if p.Module, err = o.module(); err != nil {
+		return nil, err
+	}
+	if p.Framework, err = o.framework(); err != nil {
+		return nil, err
+	}
+	if p.Kinds, err = chosen(o.Kinds); err != nil {
+		return nil, err
+	}
+	byTemplate := map[string]string{
+		"go.mod": "go.mod", "main.go": "main.go", "main_test.go": "main_test.go", "Makefile": "Makefile",
+		"Dockerfile": "Dockerfile", "README.md": "README.md", "gitignore": ".gitignore", "dockerignore": ".dockerignore",
+		"ci.yaml": ".github/workflows/ci.yaml",
+	}
+	for _, kind := range p.Kinds {
+		for _, name := range []string{kind.File + ".go", kind.File + "_test.go"} {
+			byTemplate["kinds/"+name] = name
+		}
+	}
+	var files []File
+	for template, path := range byTemplate {
+		content, err := p.render(template)
+		if err != nil {
+			return nil, fmt.Errorf("file %s: %w", path, err)
+		}
+		files = append(files, File{Path: path, Content: content})
+	}
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	return files, nil
+}
+
+// render is one file; Go as gofmt has it.
+func (p project) render(name string) ([]byte, error) {
+	parsed, err := template.ParseFS(templates, "templates/"+name+".tmpl")
+	if err != nil {
+		return nil, err
+	}
+	var content bytes.Buffer
+	if err := parsed.Execute(&content, p); err != nil {
+		return nil, err
+	}
+	if strings.HasSuffix(name, ".go") {
+		return format.Source(content.Bytes())
+	}
+	return content.Bytes(), nil
+}

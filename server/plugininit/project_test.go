@@ -1,0 +1,191 @@
+package plugininit_test
+
+import (
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/modfile"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cleat-dev/cleat/server/plugininit"
+	"github.com/cleat-dev/cleat/versioning/kinds"
+)
+
+// tree is this source tree, which the projects here are built on.
+func tree(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	return root
+}
+
+// write writes a project on this tree, with a go.sum that it needs no network for.
+func write(t *testing.T, dir string, kinds ...string) {
+	t.Helper()
+	_, err := plugininit.Write(dir, plugininit.Options{Name: "example.io/stamp", Kinds: kinds, Framework: tree(t)})
+	require.NoError(t, err)
+	sum, err := os.ReadFile(filepath.Join(tree(t), "go.sum"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o644))
+}
+
+func run(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s %s\n%s", program, strings.Join(args, " "), output)
+	return string(output)
+}
+
+func TestAProjectOfAllKindsBuildsAndItsTestsPass(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "stamp")
+	write(t, dir, plugininit.Kinds()...)
+	run(t, dir, "make", "lint", "test", "build")
+	require.FileExists(t, filepath.Join(dir, "bin", "stamp"))
+}
+
+// What a kind's file and its test say is the same in every project, so that its test passes is shown above; here each is
+// alone with the files that all have.
+func TestAProjectOfOneKindNeedsNoOther(t *testing.T) {
+	t.Parallel()
+	for _, kind := range append(plugininit.Kinds(), "") {
+		dir := filepath.Join(t.TempDir(), "stamp")
+		var chosen []string
+		if kind != "" {
+			chosen = []string{kind}
+		}
+		write(t, dir, chosen...)
+		run(t, dir, "go", "vet", "./...")
+	}
+}
+
+func TestEveryKindOfTheServerCanBeChosen(t *testing.T) {
+	t.Parallel()
+	newest := map[string]bool{}
+	for _, kind := range kinds.All() {
+		newest[kind.Kind] = true
+	}
+	for _, word := range plugininit.Kinds() {
+		require.True(t, newest[word], word)
+		delete(newest, word)
+	}
+}
+
+func TestFilesAreWellFormed(t *testing.T) {
+	t.Parallel()
+	files, err := plugininit.Files(plugininit.Options{
+		Name: "example.io/stamp", Module: "example.org/x/stamp-plugin", Kinds: plugininit.Kinds(), Framework: "v1.2.3",
+	})
+	require.NoError(t, err)
+	contents := map[string]string{}
+	for _, file := range files {
+		content := string(file.Content)
+		contents[file.Path] = content
+		require.NotContains(t, content, "<no value>", file.Path)
+		require.True(t, strings.HasSuffix(content, "\n") && !strings.HasSuffix(content, "\n\n"), "%s ends in one line end", file.Path)
+		if strings.HasSuffix(file.Path, ".go") {
+			formatted, err := format.Source(file.Content)
+			require.NoError(t, err, file.Path)
+			require.Equal(t, string(formatted), content, file.Path)
+		}
+	}
+	mod, err := modfile.Parse("go.mod", []byte(contents["go.mod"]), nil)
+	require.NoError(t, err)
+	require.Equal(t, "example.org/x/stamp-plugin", mod.Module.Mod.Path)
+	require.Equal(t, "github.com/cleat-dev/cleat v1.2.3", mod.Require[0].Mod.Path+" "+mod.Require[0].Mod.Version)
+	require.Empty(t, mod.Replace)
+	own, err := os.ReadFile("../../go.mod")
+	require.NoError(t, err)
+	ours, err := modfile.Parse("go.mod", own, nil)
+	require.NoError(t, err)
+	require.Equal(t, ours.Go.Version, mod.Go.Version, "a plugin needs the Go that the framework needs")
+
+	var workflow struct {
+		Jobs map[string]struct{ Steps []struct{ Run string } }
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(contents[".github/workflows/ci.yaml"]), &workflow))
+	for _, step := range workflow.Jobs["plugin"].Steps {
+		if step.Run == "" {
+			continue
+		}
+		target, isMake := strings.CutPrefix(step.Run, "make ")
+		require.True(t, isMake, step.Run)
+		require.Contains(t, contents["Makefile"], "\n"+target+":", "CI runs what is there")
+	}
+	require.Contains(t, contents["Dockerfile"], `cp /plugins/* /target/.`)
+	require.Contains(t, contents["README.md"], "| QueueAdmission | 1 |")
+}
+
+func TestWithoutAVersionTheLatestIsFound(t *testing.T) {
+	t.Parallel()
+	files, err := plugininit.Files(plugininit.Options{Name: "example.io/stamp"})
+	require.NoError(t, err)
+	for _, file := range files {
+		if file.Path == "go.mod" {
+			require.Equal(t, "module example.io/stamp\n\ngo 1.26.0\n", string(file.Content))
+		}
+	}
+}
+
+func TestOptionsThatAreWrongSayWhatWouldBeRight(t *testing.T) {
+	t.Parallel()
+	elsewhere := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(elsewhere, "go.mod"), []byte("module example.org/other\n"), 0o600))
+	for name, test := range map[string]struct {
+		options plugininit.Options
+		want    string
+	}{
+		"no name":              {plugininit.Options{}, `must be "domain/name", like "example.io/stamp"`},
+		"no slash":             {plugininit.Options{Name: "stamp"}, `must be "domain/name"`},
+		"three parts":          {plugininit.Options{Name: "example.io/a/b"}, `must be "domain/name"`},
+		"no domain":            {plugininit.Options{Name: "Example_io/stamp"}, "must start with a DNS subdomain"},
+		"upper case":           {plugininit.Options{Name: "example.io/Stamp"}, `"Stamp" must be at most 63 lower-case letters`},
+		"a path":               {plugininit.Options{Name: "example.io/.."}, `".." must be at most 63`},
+		"a space":              {plugininit.Options{Name: "example.io/a b"}, `"a b" must be at most 63`},
+		"too long":             {plugininit.Options{Name: "example.io/" + strings.Repeat("x", 64)}, "must be at most 63"},
+		"no module":            {plugininit.Options{Name: "example.io/stamp", Module: "Not A Module"}, `module "Not A Module" is no path of a Go module`},
+		"a domain without dot": {plugininit.Options{Name: "local/stamp"}, `module "local/stamp" is no path of a Go module`},
+		"the framework's":      {plugininit.Options{Name: "example.io/stamp", Module: "github.com/cleat-dev/cleat/x"}, "belongs to the framework"},
+		"no kind":              {plugininit.Options{Name: "example.io/stamp", Kinds: []string{"BackupAction"}}, `kind "BackupAction" is not known, there are: BackupItemAction, `},
+		"no version":           {plugininit.Options{Name: "example.io/stamp", Framework: "1.2"}, `framework "1.2" is neither a version`},
+		"no tree":              {plugininit.Options{Name: "example.io/stamp", Framework: "./nowhere"}, "is no source tree of github.com/cleat-dev/cleat"},
+		"another tree":         {plugininit.Options{Name: "example.io/stamp", Framework: elsewhere}, `its go.mod is of "example.org/other"`},
+	} {
+		_, err := plugininit.Files(test.options)
+		require.ErrorContains(t, err, test.want, name)
+	}
+}
+
+func TestNothingIsOverwritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	mine := filepath.Join(dir, "main.go")
+	require.NoError(t, os.WriteFile(mine, []byte("mine"), 0o600))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "Makefile")))
+	_, err := plugininit.Write(dir, plugininit.Options{Name: "example.io/stamp"})
+	require.ErrorContains(t, err, dir+" has Makefile, main.go already; nothing is overwritten")
+	content, err := os.ReadFile(mine)
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(content))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 2, "and nothing else is written")
+}
+
+func TestWhatCannotBeWrittenLeavesNoFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".github"), nil, 0o600), "where a folder has to be")
+	_, err := plugininit.Write(dir, plugininit.Options{Name: "example.io/stamp"})
+	require.Error(t, err)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}
