@@ -33,6 +33,11 @@ var benches = []bench{
 	{"restore_over_limit", restoreOverLimit},
 	{"calls_per_restored_item", callsPerRestoredItem},
 	{"backup_rss_growth", backupRSSGrowth},
+	{"rpc_over_bare", rpcOverBare(1)},
+	{"rpc_over_bare_8", rpcOverBare(8)},
+	{"lift_over_direct", liftOverDirect},
+	{"start_100_plugins", start100Plugins},
+	{"plugin_rss_idle", pluginRSSIdle},
 }
 
 func main() {

@@ -1,0 +1,65 @@
+// Command bareecho is what the benchmarks of plugin calls are measured against: a gRPC server in a process of its own
+// that answers every item as it came. go-plugin does the handshake and encrypts the connection, as for any plugin; nothing
+// else of ours is in it but the messages.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework"
+	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
+)
+
+func main() {
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig: framework.Handshake(),
+		Plugins:         plugin.PluginSet{"echo": &echo{}},
+		GRPCServer:      plugin.DefaultGRPCServer,
+	})
+}
+
+type echo struct {
+	plugin.NetRPCUnsupportedPlugin
+	backupitemactionv2.UnimplementedBackupItemActionServer
+}
+
+// Execute answers the item. Under the name "json" it sets a label on it first, with nothing but encoding/json.
+func (*echo) Execute(_ context.Context, req *backupitemactionv2.ExecuteRequest) (*backupitemactionv2.ExecuteResponse, error) {
+	if req.GetPlugin() != "json" {
+		return &backupitemactionv2.ExecuteResponse{Item: req.GetItem()}, nil
+	}
+	var item map[string]any
+	if err := json.Unmarshal(req.GetItem(), &item); err != nil {
+		return nil, err
+	}
+	metadata, ok := item["metadata"].(map[string]any)
+	if !ok {
+		return nil, errors.New("the item has no metadata")
+	}
+	labels, ok := metadata["labels"].(map[string]any)
+	if !ok {
+		return nil, errors.New("the item has no labels")
+	}
+	labels["bench.cleat.dev/seen"] = "true"
+	encoded, err := json.Marshal(item)
+	if err != nil {
+		return nil, err
+	}
+	return &backupitemactionv2.ExecuteResponse{Item: encoded}, nil
+}
+
+// GRPCServer implements plugin.GRPCPlugin.
+func (e *echo) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error {
+	backupitemactionv2.RegisterBackupItemActionServer(server, e)
+	return nil
+}
+
+// GRPCClient implements plugin.GRPCPlugin.
+func (*echo) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, errors.New("this is the plugin's side")
+}

@@ -1,0 +1,62 @@
+// Command labeller is the plugin of the benchmarks: it sets a label on every item, at both versions of
+// BackupItemAction. It is written as any author would write it, but for its names, which are those of its file, so that there
+// can be many of it.
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+)
+
+func main() {
+	name := "bench.cleat.dev/" + filepath.Base(os.Args[0])
+	framework.Serve(
+		biav1.Register(name+"-v1", func(hclog.Logger) (biav1.BackupItemAction, error) { return v1{}, nil }),
+		biav2.Register(name+"-v2", func(hclog.Logger) (biav2.BackupItemAction, error) { return v2{}, nil }),
+	)
+}
+
+func label(item *unstructured.Unstructured) *unstructured.Unstructured {
+	labels := item.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels["bench.cleat.dev/seen"] = "true"
+	item.SetLabels(labels)
+	return item
+}
+
+type v1 struct{}
+
+func (v1) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"configmaps"}}, nil
+}
+
+func (v1) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+	return biav1.NewExecuteOutput(label(input.Item)), nil
+}
+
+type v2 struct{}
+
+func (v2) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"configmaps"}}, nil
+}
+
+func (v2) Execute(_ context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+	return biav2.NewExecuteOutput(label(input.Item)), nil
+}
+
+func (v2) Progress(context.Context, string, *velerov1.Backup) (framework.OperationProgress, error) {
+	return framework.OperationProgress{}, framework.Errorf("there are no operations")
+}
+
+func (v2) Cancel(context.Context, string, *velerov1.Backup) error { return nil }

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cleat-dev/cleat/framework"
+	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+)
+
+// What a run of the call benchmarks consists of: rounds of small items and one large one each, in all 10,000 of 1 KiB
+// and 100 of 500 KiB. The sides take turns round by round, so that what else the machine does hits both.
+const (
+	callRounds    = 100
+	smallPerRound = 100
+	smallItem     = 1 << 10
+	largeItem     = 500 << 10
+)
+
+// benchBackup is the Backup that comes with each item.
+const benchBackup = `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z",` +
+	`"generation":1,"labels":{"velero.io/storage-location":"default"},"name":"nightly","namespace":"velero","resourceVersion":"1",` +
+	`"uid":"6ba7b810-9dad-11d1-80b4-00c04fd430c8"},"spec":{"csiSnapshotTimeout":"10m0s","includedNamespaces":["*"],` +
+	`"itemOperationTimeout":"4h0m0s","metadata":{},"snapshotMoveData":false,"storageLocation":"default","ttl":"720h0m0s"},` +
+	`"status":{"expiration":"2026-01-31T00:00:00Z","formatVersion":"1.1.0","phase":"InProgress","startTimestamp":"2026-01-01T00:00:00Z","version":1}}`
+
+// configMap is the JSON of a config map with so many bytes of data: text in lines, as files are.
+func configMap(name string, size int) []byte {
+	const keys = 4
+	line := "some.setting.of.the.shop: \"a value\" # with a comment\\n"
+	value := strings.Repeat(line, 1+size/keys/len(line))[:size/keys/len(line)*len(line)]
+	value += strings.Repeat("x", size/keys-len(value))
+	value = strings.ReplaceAll(value, `"`, `\"`)
+	var data []string
+	for key := range keys {
+		data = append(data, fmt.Sprintf(`"file-%d.yaml":"%s"`, key, value))
+	}
+	return []byte(`{"apiVersion":"v1","data":{` + strings.Join(data, ",") + `},"kind":"ConfigMap","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z",` +
+		`"labels":{"app.kubernetes.io/name":"shop"},"name":"` + name + `","namespace":"shop","resourceVersion":"4711","uid":"6ba7b811-9dad-11d1-80b4-00c04fd430c8"}}`)
+}
+
+// execute is one side of a comparison: it sends an item and gets it back.
+type execute func(ctx context.Context, item []byte) error
+
+// side is how long one side took.
+type side struct {
+	run          execute
+	small, large time.Duration
+}
+
+func (s *side) total() time.Duration { return s.small + s.large }
+
+// takeTurns runs all sides over the same items.
+func takeTurns(ctx context.Context, callers int, sides ...*side) error {
+	small, large := configMap("small", smallItem), configMap("large", largeItem)
+	for round := range callRounds {
+		for i := range sides {
+			s := sides[(i+round)%len(sides)] // none is always first
+			took, err := timed(ctx, s.run, small, smallPerRound, callers)
+			if err != nil {
+				return err
+			}
+			s.small += took
+		}
+		if round%callers != 0 {
+			continue // as many large ones at once as there are callers
+		}
+		for i := range sides {
+			s := sides[(i+round)%len(sides)]
+			took, err := timed(ctx, s.run, large, callers, callers)
+			if err != nil {
+				return err
+			}
+			s.large += took
+		}
+	}
+	return nil
+}
+
+// timed sends an item so many times from so many callers.
+func timed(ctx context.Context, run execute, item []byte, times, callers int) (time.Duration, error) {
+	began := time.Now()
+	if callers == 1 {
+		for range times {
+			if err := run(ctx, item); err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(began), nil
+	}
+	var left atomic.Int64
+	left.Store(int64(times))
+	failures := make([]error, callers)
+	var working sync.WaitGroup
+	for caller := range callers {
+		working.Go(func() {
+			for left.Add(-1) >= 0 && failures[caller] == nil {
+				failures[caller] = run(ctx, item)
+			}
+		})
+	}
+	working.Wait()
+	return time.Since(began), errors.Join(failures...)
+}
+
+// callSite is what the call benchmarks run against: a host with the labelling plugin, and the bare echo.
+type callSite struct {
+	dir     string
+	host    *pluginhost.Host
+	session *pluginhost.Session
+	echo    *plugin.Client
+	client  backupitemactionv2.BackupItemActionClient
+}
+
+func newCallSite(ctx context.Context) (_ *callSite, err error) {
+	s := &callSite{}
+	if s.dir, err = os.MkdirTemp("", "cleat-bench-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	plugins := filepath.Join(s.dir, "plugins")
+	if err := build(ctx, "labeller", filepath.Join(plugins, "label")); err != nil {
+		return nil, err
+	}
+	if err := build(ctx, "bareecho", filepath.Join(s.dir, "bareecho")); err != nil {
+		return nil, err
+	}
+	s.host, err = pluginhost.New(ctx, pluginhost.Config{Dir: plugins, Log: hclog.NewNullLogger(), Metrics: prometheus.NewRegistry()})
+	if err != nil {
+		return nil, err
+	}
+	s.session = s.host.Session(hclog.NewNullLogger())
+	s.echo = plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig: framework.Handshake(), Plugins: plugin.PluginSet{}, Cmd: exec.Command(filepath.Join(s.dir, "bareecho")),
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, AutoMTLS: true, Logger: hclog.NewNullLogger(),
+	})
+	protocol, err := s.echo.Client()
+	if err != nil {
+		return nil, err
+	}
+	bare, ok := protocol.(*plugin.GRPCClient)
+	if !ok {
+		return nil, fmt.Errorf("the echo speaks %T", protocol)
+	}
+	s.client = backupitemactionv2.NewBackupItemActionClient(bare.Conn)
+	return s, nil
+}
+
+func (s *callSite) close() {
+	if s.echo != nil {
+		s.echo.Kill()
+	}
+	if s.session != nil {
+		s.session.Close()
+	}
+	if s.host != nil {
+		s.host.Close()
+	}
+	_ = os.RemoveAll(s.dir)
+}
+
+// build builds one of the programs below server/bench.
+func build(ctx context.Context, program, path string) error {
+	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "./server/bench/"+program).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build %s: %w: %s", program, err, out)
+	}
+	return nil
+}
+
+// ours is an action of the labelling plugin as the server calls it.
+func (s *callSite) ours(name string) (execute, error) {
+	var action backupitemaction.Action
+	for _, a := range s.session.BackupItemActions() {
+		if a.Name() == name {
+			action = a
+		}
+	}
+	if action == nil {
+		return nil, fmt.Errorf("there is no action %s: %v", name, s.host.Entries())
+	}
+	backup := []byte(benchBackup)
+	return func(ctx context.Context, item []byte) error {
+		result, err := action.Execute(ctx, item, backup)
+		if err == nil && len(result.Item) <= len(item) {
+			err = errors.New("the label is missing")
+		}
+		return err
+	}, nil
+}
+
+// bare is the echo; as "json" it sets the label with encoding/json and nothing else.
+func (s *callSite) bare(name string) execute {
+	backup := []byte(benchBackup)
+	return func(ctx context.Context, item []byte) error {
+		reply, err := s.client.Execute(ctx, &backupitemactionv2.ExecuteRequest{Plugin: name, Item: item, Backup: backup})
+		if err == nil && len(reply.GetItem()) < len(item) {
+			err = errors.New("the item is missing")
+		}
+		return err
+	}
+}
+
+// rpcOverBare is an action that sets a label, over a bare gRPC echo of the same bytes on the same kind of connection.
+func rpcOverBare(callers int) func(context.Context, string, func(string, float64)) error {
+	return func(ctx context.Context, _ string, report func(string, float64)) error {
+		s, err := newCallSite(ctx)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		ours, err := s.ours("bench.cleat.dev/label-v2")
+		if err != nil {
+			return err
+		}
+		var overEcho, overJSON []float64
+		for run := range runs + 1 {
+			mine, echo, labelled := &side{run: ours}, &side{run: s.bare("")}, &side{run: s.bare("json")}
+			if err := takeTurns(ctx, callers, mine, echo, labelled); err != nil {
+				return err
+			}
+			if run == 0 {
+				continue // warm-up
+			}
+			overEcho = append(overEcho, mine.total().Seconds()/echo.total().Seconds())
+			overJSON = append(overJSON, mine.total().Seconds()/labelled.total().Seconds())
+			say("1 KiB: ours %s, echo %s, with encoding/json %s; 500 KiB: ours %s, echo %s, with encoding/json %s; over the echo %.2f",
+				each(mine.small, callRounds*smallPerRound), each(echo.small, callRounds*smallPerRound), each(labelled.small, callRounds*smallPerRound),
+				each(mine.large, callRounds), each(echo.large, callRounds), each(labelled.large, callRounds), overEcho[len(overEcho)-1])
+		}
+		suffix := ""
+		if callers > 1 {
+			suffix = fmt.Sprintf("_%d", callers)
+		}
+		report("rpc_over_bare"+suffix, median(overEcho))
+		report("rpc_over_bare_json"+suffix, median(overJSON))
+		return nil
+	}
+}
+
+// each is the time of one of n calls.
+func each(all time.Duration, n int) time.Duration {
+	return (all / time.Duration(n)).Round(100 * time.Nanosecond)
+}
+
+// liftOverDirect is a plugin of version 1 through its facade, over the same plugin at the hub's version.
+func liftOverDirect(ctx context.Context, _ string, report func(string, float64)) error {
+	s, err := newCallSite(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	lifted, err := s.ours("bench.cleat.dev/label-v1")
+	if err != nil {
+		return err
+	}
+	direct, err := s.ours("bench.cleat.dev/label-v2")
+	if err != nil {
+		return err
+	}
+	var ratios []float64
+	for run := range runs + 1 {
+		v1, v2 := &side{run: lifted}, &side{run: direct}
+		if err := takeTurns(ctx, 1, v1, v2); err != nil {
+			return err
+		}
+		if run == 0 {
+			continue // warm-up
+		}
+		ratios = append(ratios, v1.total().Seconds()/v2.total().Seconds())
+		say("version 1 %s, version 2 %s, ratio %.3f", v1.total(), v2.total(), ratios[len(ratios)-1])
+	}
+	report("lift_over_direct", median(ratios))
+	return nil
+}
