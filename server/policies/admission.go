@@ -1,0 +1,33 @@
+package policies
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/versioning/queueadmission"
+)
+
+// Admission says which queued backups may start. It is safe for concurrent use, but decisions about one queue are to be
+// asked for and carried out one after the other.
+type Admission struct{ policy *policy }
+
+// Decide asks the policy in force about a snapshot, whose Config is filled in. The decision keeps all rules of
+// queueadmission.Policy, whoever made it. Where nothing is queued, nobody is asked.
+//
+// Otherwise the error is a *HeldError, whose text can be shown to whoever waits, or that of ctx when it has ended.
+func (a *Admission) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (Outcome[*queueadmission.Decision], error) {
+	if len(snapshot.Queued) == 0 {
+		return Outcome[*queueadmission.Decision]{Decision: &queueadmission.Decision{}, By: a.policy.settings.Plugin}, nil
+	}
+	return decide(ctx, a.policy, question[queueadmission.Policy, *queueadmission.Decision]{
+		call: "Decide",
+		bind: a.policy.host.QueueAdmission,
+		ask: func(ctx context.Context, plugin queueadmission.Policy, config []byte) (*queueadmission.Decision, error) {
+			asked := *snapshot
+			asked.Config = config
+			return plugin.Decide(ctx, &asked)
+		},
+	})
+}
+
+// Status is how the policy does.
+func (a *Admission) Status() Status { return a.policy.health.now() }

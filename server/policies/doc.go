@@ -1,0 +1,12 @@
+// Package policies asks the plugins that decide, as the configuration says, and does what it says when they cannot.
+//
+//	Admission   admission.go   which queued backups may start
+//	Soothing    soothing.go    whether a load may begin to prepare
+//	Manifests   manifests.go   files that describe a backup
+//
+// Each finds its plugin anew for each call (its file may have been replaced, or removed), makes sure that the plugin still
+// takes the configuration, hands it over, and bounds the call. A failure is told once when it begins, changes and
+// ends: see health.go; every one is counted: see metrics.go.
+//
+// It may import config, pluginhost and the hubs of versioning. Start reading at policies.go.
+package policies

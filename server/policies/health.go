@@ -1,0 +1,114 @@
+package policies
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/versioning"
+)
+
+// Status is how one policy does. It has what a condition has.
+type Status struct {
+	Kind          string // "QueueAdmission"
+	Plugin        string // that is configured
+	FailurePolicy string
+	// Reason is why it failed when it was last asked, one of the Reason constants; empty when it did not.
+	Reason string
+	// Message is that failure in words.
+	Message string
+	// Since is when Reason became what it is; zero before the first call.
+	Since time.Time
+	// Failures are those since it last worked.
+	Failures int
+}
+
+// Why a policy failed.
+const (
+	ReasonUnavailable   = "PluginUnavailable" // it is not there, quarantined, or of another kind
+	ReasonConfigRefused = "ConfigRefused"     // it was replaced by one that does not take the config
+	ReasonOverdue       = "Overdue"           // it did not answer in time
+	ReasonDied          = "Died"              // its process ended
+	ReasonOutOfService  = "OutOfService"      // its process ended so often that it is left alone for a while
+	ReasonInvalidReply  = "InvalidReply"      // it answered against the rules of its kind
+	ReasonNotKept       = "NotKept"           // a file that it wrote could not be stored
+	ReasonFailed        = "Failed"            // it answered with an error
+)
+
+// Working tells that the policy did what it should when it was last asked, or was not asked yet.
+func (s Status) Working() bool { return s.Reason == "" }
+
+// reasonOf sorts a failure; empty for none.
+func reasonOf(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, new(*unavailableError)):
+		return ReasonUnavailable
+	case errors.As(err, new(*unfitError)):
+		return ReasonConfigRefused
+	case errors.As(err, new(*notKeptError)):
+		return ReasonNotKept
+	case errors.As(err, new(*pluginhost.OutOfServiceError)):
+		return ReasonOutOfService
+	case errors.As(err, new(*pluginhost.OverdueError)):
+		return ReasonOverdue
+	case errors.As(err, new(*pluginhost.DiedError)):
+		return ReasonDied
+	case errors.Is(err, versioning.ErrInvalidReply):
+		return ReasonInvalidReply
+	default:
+		return ReasonFailed
+	}
+}
+
+// health remembers how a policy does, and says so when that changes.
+type health struct {
+	log    hclog.Logger
+	counts *metrics
+	clock  func() time.Time
+
+	mu     sync.Mutex
+	status Status
+}
+
+func newHealth(status Status, log hclog.Logger, counts *metrics, clock func() time.Time) *health {
+	counts.failing(status)
+	return &health{log: log, counts: counts, clock: clock, status: status}
+}
+
+// now is the status.
+func (h *health) now() Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.status
+}
+
+// report notes how a call ended and gives the status after it. It is logged when it is another reason than before.
+func (h *health) report(err error) Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.status
+	h.status.Reason = reasonOf(err)
+	if before.Since.IsZero() || h.status.Reason != before.Reason {
+		h.status.Since = h.clock()
+	}
+	if err == nil {
+		h.status.Message, h.status.Failures = "", 0
+	} else {
+		h.status.Message = err.Error()
+		h.status.Failures++
+		h.counts.failed(h.status)
+	}
+	h.counts.failing(h.status)
+	switch {
+	case err != nil && h.status.Reason != before.Reason:
+		h.log.Error("policy fails", "failurePolicy", h.status.FailurePolicy, "reason", h.status.Reason, "error", err)
+	case err == nil && before.Reason != "":
+		h.log.Info("policy works again", "failures", before.Failures)
+	}
+	return h.status
+}

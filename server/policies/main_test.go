@@ -1,0 +1,129 @@
+package policies
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/plugins"
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+)
+
+// testBinaries is where the plugin is built, once for all tests.
+var testBinaries string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "policies")
+	if err != nil {
+		panic(err)
+	}
+	testBinaries = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+var buildPolicy = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(testBinaries, "policy")
+	if out, err := exec.Command("go", "build", "-o", path, "./testdata/policy").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// with are the lines that contain text.
+func (l *lines) with(text string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []string
+	for line := range strings.Lines(l.buf.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// site is a host over a plugin directory with the built-in policies, and those of a file in force.
+type site struct {
+	*Policies
+	host    *pluginhost.Host
+	dir     string
+	schema  string // a file with the schema that the plugin announces when it starts
+	log     *lines
+	metrics *prometheus.Registry
+}
+
+// newSite has one binary, "policy", in its plugin directory, and one that does not start.
+func newSite(t *testing.T, file string) *site {
+	t.Helper()
+	binary, err := buildPolicy()
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp(testBinaries, "plugins")
+	require.NoError(t, err)
+	s := &site{dir: dir, schema: filepath.Join(t.TempDir(), "schema"), log: &lines{}, metrics: prometheus.NewRegistry()}
+	require.NoError(t, os.Link(binary, s.binary()))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken"), []byte("#!/bin/sh\nexit 1\n"), 0o755)) //nolint:gosec // a program
+	log := hclog.New(&hclog.LoggerOptions{Output: s.log, DisableTime: true})
+	s.host, err = pluginhost.New(t.Context(), pluginhost.Config{
+		Dir: dir, BuiltIns: plugins.Policies(), Log: log.Named("plugins"), Rescan: -1,
+		Environment: []string{"CLEAT_TEST_SCHEMA=" + s.schema},
+		Restart:     pluginhost.Restart{Base: time.Millisecond, Max: time.Millisecond, Threshold: 100},
+	})
+	require.NoError(t, err)
+	t.Cleanup(s.host.Close)
+	read, err := config.Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\n"+file))
+	require.NoError(t, err)
+	s.Policies, err = New(read, Deps{Host: s.host, Log: log.Named("policies"), Metrics: s.metrics, Now: noon})
+	require.NoError(t, err)
+	return s
+}
+
+func (s *site) binary() string { return filepath.Join(s.dir, "policy") }
+
+func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
+
+// count is the value of a metric with these labels.
+func (s *site) count(t *testing.T, name string, labels ...string) float64 {
+	t.Helper()
+	families, err := s.metrics.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			var values []string
+			for _, label := range metric.GetLabel() {
+				values = append(values, label.GetValue())
+			}
+			if strings.Join(values, " ") == strings.Join(labels, " ") {
+				return metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,168 @@
+package policies
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/manifestwriter"
+)
+
+// Manifests has the configured writers describe backups. It is safe for concurrent use.
+type Manifests struct{ writers []*policy }
+
+// Keep stores what a writer wrote, where it stays only if Finish says so. The names of all writers of one backup are
+// different, but it is called for several writers at the same time. The rest is as with manifestwriter.Keep.
+type Keep func(writer, artifact string, content io.Reader) error
+
+// Begin has all writers describe one backup, which is JSON. It runs them in session, so that they log to the backup's
+// log and stay the same ones whatever happens to their files. A writer that fails is left out from then on; Finish
+// tells of it. Whoever has begun a manifest calls Finish or Abort. The end of ctx aborts it.
+func (m *Manifests) Begin(ctx context.Context, session *pluginhost.Session, backup []byte, keep Keep) *Manifest {
+	manifest := &Manifest{ctx: ctx, keep: keep, claimed: map[string]string{}}
+	for _, p := range m.writers {
+		w := &writing{policy: p, of: manifest}
+		w.manifest, w.err = w.begin(session, backup)
+		manifest.writers = append(manifest.writers, w)
+	}
+	return manifest
+}
+
+// Status is how each writer does.
+func (m *Manifests) Status() []Status {
+	var all []Status
+	for _, p := range m.writers {
+		all = append(all, p.health.now())
+	}
+	return all
+}
+
+// Manifest is the description of one backup in the making. Its methods are not called concurrently.
+type Manifest struct {
+	ctx     context.Context //nolint:containedctx // what Begin was called with ends it
+	keep    Keep
+	writers []*writing
+
+	mu      sync.Mutex
+	claimed map[string]string // writer by artifact
+}
+
+// writing is one writer's part.
+type writing struct {
+	policy    *policy
+	of        *Manifest
+	manifest  manifestwriter.Manifest // nil when it could not begin
+	artifacts []Artifact              // kept so far; only keep changes it, until the manifest has ended
+	err       error                   // why it is left out
+}
+
+func (w *writing) begin(session *pluginhost.Session, backup []byte) (manifestwriter.Manifest, error) {
+	settings := w.policy.settings
+	if _, err := w.policy.find(session.Find, settings.Plugin, settings.Config); err != nil {
+		return nil, err
+	}
+	writer, err := session.ManifestWriter(settings.Plugin)
+	if err != nil {
+		return nil, unavailable(w.policy.kind, settings.Plugin, err)
+	}
+	ctx := pluginhost.WithDeadline(w.of.ctx, settings.Deadline)
+	return writer.Begin(ctx, manifestwriter.Input{Config: settings.Config.Bytes(), Backup: backup}, w.keep)
+}
+
+// keep stores an artifact, whose name no other writer may have.
+func (w *writing) keep(name string, content io.Reader) error {
+	writer := w.policy.settings.Plugin
+	if other := w.of.claim(name, writer); other != writer {
+		return fmt.Errorf("%w: the name is taken, %s writes a file %s too", versioning.ErrInvalidReply, other, name)
+	}
+	if err := w.of.keep(writer, name, content); err != nil {
+		return &notKeptError{err}
+	}
+	w.artifacts = append(w.artifacts, Artifact{Writer: writer, Name: name})
+	return nil
+}
+
+// notKeptError is that an artifact could not be stored.
+type notKeptError struct{ error }
+
+func (e *notKeptError) Unwrap() error { return e.error }
+
+// claim gives the name of an artifact to the first writer that comes, and tells which one that was.
+func (m *Manifest) claim(artifact, writer string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if first, taken := m.claimed[artifact]; taken {
+		return first
+	}
+	m.claimed[artifact] = writer
+	return writer
+}
+
+// Add tells the writers of an item as it is written to the archive.
+func (m *Manifest) Add(item *manifestwriter.Item) {
+	for _, w := range m.writers {
+		if w.err != nil {
+			continue
+		}
+		if w.err = w.manifest.Add(item); w.err != nil {
+			w.manifest.Abort()
+		}
+	}
+}
+
+// Written is what became of the manifest of one backup.
+type Written struct {
+	// Artifacts are the files that belong to the backup: those of the writers that did well.
+	Artifacts []Artifact
+	// Discarded are files that were kept for writers that failed afterwards.
+	Discarded []Artifact
+	// Warnings and Errors are the failures, as they are to appear in the backup.
+	Warnings, Errors []error
+}
+
+// Artifact is a file that a writer wrote.
+type Artifact struct {
+	Writer string
+	Name   string
+}
+
+// Finish says that there are no more items, waits for what the writers still write, and tells how they did.
+func (m *Manifest) Finish() Written {
+	var finished sync.WaitGroup
+	for _, w := range m.writers {
+		if w.err == nil {
+			finished.Go(func() { w.err = w.manifest.Finish() })
+		}
+	}
+	finished.Wait()
+	var written Written
+	for _, w := range m.writers {
+		if w.err == nil {
+			written.Artifacts = append(written.Artifacts, w.artifacts...)
+		} else {
+			written.Discarded = append(written.Discarded, w.artifacts...)
+			if w.policy.settings.FailurePolicy == config.Fail {
+				written.Errors = append(written.Errors, w.err)
+			} else {
+				written.Warnings = append(written.Warnings, w.err)
+			}
+		}
+		if w.err == nil || m.ctx.Err() == nil { // that the backup was given up says nothing about a writer
+			w.policy.health.report(w.err)
+		}
+	}
+	return written
+}
+
+// Abort gives the manifest up, and waits until keep does not run any more. After Finish it does nothing.
+func (m *Manifest) Abort() {
+	for _, w := range m.writers {
+		if w.manifest != nil {
+			w.manifest.Abort()
+		}
+	}
+}

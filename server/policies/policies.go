@@ -1,0 +1,76 @@
+package policies
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+)
+
+// The built-in policies, which decide where the configuration names no others, and in the place of those that fail with
+// failurePolicy UseBuiltIn.
+const (
+	BuiltInAdmission = "cleat.dev/fifo"
+	BuiltInSoothing  = "cleat.dev/limit"
+)
+
+// What holds where the configuration says nothing.
+const (
+	DecisionDeadline = 10 * time.Second
+	ManifestDeadline = 10 * time.Minute // without progress
+)
+
+// Deps are what the policies need. All but Metrics is required.
+type Deps struct {
+	Host    *pluginhost.Host
+	Log     hclog.Logger
+	Metrics prometheus.Registerer // gets what begins with "cleat_policy_"; nil: none
+	Now     func() time.Time
+}
+
+// Policies are those that are in force.
+type Policies struct {
+	Admission *Admission
+	Soothing  *Soothing
+	Manifests *Manifests
+}
+
+// New puts the policies of a file in force. Whether their plugins are there is found out with each call; a server has
+// made sure before it starts, see config.File.Check.
+func New(file *config.File, deps Deps) (*Policies, error) {
+	counts, err := newMetrics(deps.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("register the metrics of policies: %w", err)
+	}
+	inForce := func(kind, builtIn string, settings config.Policy, failurePolicy string, deadline time.Duration) *policy {
+		settings.Plugin = cmp.Or(settings.Plugin, builtIn)
+		settings.FailurePolicy = cmp.Or(settings.FailurePolicy, failurePolicy)
+		settings.Deadline = cmp.Or(settings.Deadline, deadline)
+		log := deps.Log.With("kind", kind, "plugin", settings.Plugin)
+		return &policy{
+			kind: kind, settings: settings, builtIn: builtIn, host: deps.Host, log: log,
+			health: newHealth(Status{Kind: kind, Plugin: settings.Plugin, FailurePolicy: settings.FailurePolicy}, log, counts, deps.Now),
+		}
+	}
+	p := &Policies{
+		Admission: &Admission{inForce("QueueAdmission", BuiltInAdmission, file.Backups.Admission, config.Hold, DecisionDeadline)},
+		Soothing:  &Soothing{inForce("LoadSoothing", BuiltInSoothing, file.NodeAgent.Soothing, config.Hold, DecisionDeadline)},
+		Manifests: &Manifests{},
+	}
+	for _, writer := range file.Backups.ManifestWriters {
+		p.Manifests.writers = append(p.Manifests.writers,
+			inForce("ManifestWriter", "", config.Policy(writer), config.Warn, ManifestDeadline))
+	}
+	return p, nil
+}
+
+// Status is how each policy does, for whoever shows it.
+func (p *Policies) Status() []Status {
+	all := []Status{p.Admission.Status(), p.Soothing.Status()}
+	return append(all, p.Manifests.Status()...)
+}

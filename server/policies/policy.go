@@ -1,0 +1,155 @@
+package policies
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/versioning"
+)
+
+// policy is one policy in force.
+type policy struct {
+	kind     string
+	settings config.Policy // all set
+	builtIn  string        // what may decide in its place
+	host     *pluginhost.Host
+	log      hclog.Logger
+	health   *health
+
+	mu     sync.Mutex
+	schema []byte // that the config was last held against
+	unfit  error  // what came of it
+}
+
+// Outcome is a decision, and who made it.
+type Outcome[D any] struct {
+	Decision D
+	// By is the name of the plugin that decided.
+	By string
+	// Failure is why the built-in policy decided in the place of the configured one; nil when it did not.
+	Failure error
+}
+
+// ErrHeld is found by errors.Is in the error of a decision that is not made because the plugin failed and its
+// failurePolicy is Hold. What waits for the decision goes on waiting; ask again when something changes, and after
+// RetryAfter.
+var ErrHeld = errors.New("held")
+
+// RetryAfter is when to ask again after ErrHeld.
+const RetryAfter = 10 * time.Second
+
+// HeldError is ErrHeld with what to tell people.
+type HeldError struct {
+	Status Status
+	Cause  error
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("nothing is decided as long as the plugin fails (failurePolicy: %s): %v", e.Status.FailurePolicy, e.Cause)
+}
+
+// Is tells that it is ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld } //nolint:errorlint // this is what errors.Is asks
+
+// Unwrap gives the failure.
+func (e *HeldError) Unwrap() error { return e.Cause }
+
+// question is what a policy is asked. H is the hub of its kind, D the decision.
+type question[H, D any] struct {
+	call string                                                            // its name on the wire
+	bind func(name string) (H, error)                                      // finds the plugin
+	ask  func(ctx context.Context, plugin H, configured []byte) (D, error) // asks it, handing over its config
+}
+
+// decide has a policy decide. The error is a *HeldError, or that of ctx when the caller has given up, which says nothing
+// about the plugin.
+func decide[H, D any](ctx context.Context, p *policy, q question[H, D]) (Outcome[D], error) {
+	call := func(name string, configured config.Object) (D, error) {
+		var none D
+		entry, err := p.find(p.host.Find, name, configured)
+		if err != nil {
+			return none, err
+		}
+		plugin, err := q.bind(name)
+		if err != nil {
+			return none, unavailable(p.kind, name, err)
+		}
+		limit := p.settings.Deadline
+		ctx, cancel := context.WithTimeoutCause(pluginhost.WithDeadline(ctx, limit), limit,
+			&pluginhost.OverdueError{Plugin: name, Command: entry.Command, During: q.call, Limit: limit})
+		defer cancel()
+		return q.ask(ctx, plugin, configured.Bytes())
+	}
+	decision, err := call(p.settings.Plugin, p.settings.Config)
+	if err != nil && ctx.Err() != nil {
+		return Outcome[D]{}, fmt.Errorf("ask %s %s: %w", p.kind, p.settings.Plugin, context.Cause(ctx))
+	}
+	status := p.health.report(err)
+	if err == nil {
+		return Outcome[D]{Decision: decision, By: p.settings.Plugin}, nil
+	}
+	if p.settings.FailurePolicy == config.UseBuiltIn && p.settings.Plugin != p.builtIn {
+		decision, errBuiltIn := call(p.builtIn, config.Object{})
+		if errBuiltIn == nil {
+			return Outcome[D]{Decision: decision, By: p.builtIn, Failure: err}, nil
+		}
+		err = fmt.Errorf("%w; and the built-in one in its place: %w", err, errBuiltIn)
+	}
+	return Outcome[D]{}, &HeldError{Status: status, Cause: err}
+}
+
+// find makes sure that a plugin is there and takes its config. lookup is that of the host or of a session.
+func (p *policy) find(lookup func(kind, name string) (pluginhost.Entry, error), name string, configured config.Object) (pluginhost.Entry, error) {
+	entry, err := lookup(p.kind, name)
+	if err != nil {
+		return entry, unavailable(p.kind, name, err)
+	}
+	if name == p.settings.Plugin {
+		err = p.takes(entry.ConfigSchema, configured)
+	}
+	return entry, err
+}
+
+// takes tells whether the config fits a schema. As long as the schema stays the same, so does the answer.
+func (p *policy) takes(schema []byte, configured config.Object) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(schema) == 0 {
+		return nil
+	}
+	if bytes.Equal(schema, p.schema) {
+		return p.unfit
+	}
+	p.schema, p.unfit = schema, nil
+	err := configured.Check(schema)
+	var broken *config.BrokenSchemaError
+	switch {
+	case errors.As(err, &broken):
+		p.log.Warn("the config of a policy is not checked", "reason", broken)
+	case err != nil:
+		p.unfit = &unfitError{versioning.NewPlugin(p.kind, p.settings.Plugin).Wrap(fmt.Errorf("it does not take its config: %w", err))}
+	}
+	return p.unfit
+}
+
+// unavailableError is that a plugin is not there, or is left out.
+type unavailableError struct{ error }
+
+func (e *unavailableError) Unwrap() error { return e.error }
+
+func unavailable(kind, name string, err error) error {
+	return &unavailableError{versioning.NewPlugin(kind, name).Wrap(err)}
+}
+
+// unfitError is that a plugin does not take its config any more.
+type unfitError struct{ error }
+
+func (e *unfitError) Unwrap() error { return e.error }

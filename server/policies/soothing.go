@@ -1,0 +1,27 @@
+package policies
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/versioning/loadsoothing"
+)
+
+// Soothing says whether a load may begin to prepare. It is safe for concurrent use.
+type Soothing struct{ policy *policy }
+
+// Admit asks the policy in force about one load; Config of the request is filled in. The error is a *HeldError, whose
+// text can be shown with the load, or that of ctx when it has ended; the load stays New.
+func (s *Soothing) Admit(ctx context.Context, request *loadsoothing.Request) (Outcome[*loadsoothing.Decision], error) {
+	return decide(ctx, s.policy, question[loadsoothing.Policy, *loadsoothing.Decision]{
+		call: "Admit",
+		bind: s.policy.host.LoadSoothing,
+		ask: func(ctx context.Context, plugin loadsoothing.Policy, config []byte) (*loadsoothing.Decision, error) {
+			asked := *request
+			asked.Config = config
+			return plugin.Admit(ctx, &asked)
+		},
+	})
+}
+
+// Status is how the policy does.
+func (s *Soothing) Status() Status { return s.policy.health.now() }
