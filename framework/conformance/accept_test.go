@@ -1,10 +1,16 @@
 package conformance_test
 
 import (
+	"context"
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cleat-dev/cleat/framework/conformance"
 )
@@ -34,6 +40,7 @@ func keys(found map[string]string) []string {
 
 func TestAcceptKinds_Conformance(t *testing.T) {
 	t.Parallel()
+	t.Run("planted defects", plantedDefects)
 	t.Run("good plugins", func(t *testing.T) {
 		t.Parallel()
 		for name, test := range map[string]struct {
@@ -59,4 +66,60 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 			})
 		}
 	})
+}
+
+// plantedDefects proves of each rule that it catches what it is for, and nothing else: a plugin with one defect breaks the
+// rule that the defect is named after, and those that it must break along with it.
+func plantedDefects(t *testing.T) {
+	t.Parallel()
+	binary := program(t, "defects")
+	output, err := exec.CommandContext(t.Context(), binary, "--list").Output()
+	require.NoError(t, err)
+	var defects []struct {
+		Name string
+		Also []string
+	}
+	require.NoError(t, json.Unmarshal(output, &defects))
+
+	test := func(ctx context.Context, args ...string) (*conformance.Report, error) {
+		return conformance.Run(ctx, conformance.Binary(binary, args...), conformance.WithTimeout(5*time.Second),
+			conformance.WithOperationWait(100*time.Millisecond), conformance.WithLeakCalls(40))
+	}
+	reports := make([]*conformance.Report, len(defects))
+	var testing errgroup.Group
+	testing.SetLimit(6) // some wait most of the time
+	for i, defect := range defects {
+		testing.Go(func() (err error) {
+			reports[i], err = test(t.Context(), "--defect", defect.Name)
+			return err
+		})
+	}
+	require.NoError(t, testing.Wait())
+
+	caught := map[string]bool{}
+	for i, defect := range defects {
+		rule, _, _ := strings.Cut(defect.Name, "/")
+		found := map[string]bool{}
+		for _, plugin := range reports[i].Plugins {
+			for _, result := range plugin.Results {
+				if result.Outcome == conformance.Failed || result.Outcome == conformance.Warned {
+					found[result.Rule] = true
+				}
+			}
+		}
+		if !found[rule] || len(found) != 1+len(defect.Also) || slices.ContainsFunc(defect.Also, func(also string) bool { return !found[also] }) {
+			t.Errorf("defect %q broke %v, want %v along with %v", defect.Name,
+				broken(reports[i], conformance.Failed, conformance.Warned), rule, defect.Also)
+		}
+		caught[rule] = true
+	}
+	for _, rule := range conformance.Rules() {
+		if !caught[rule.ID] {
+			t.Errorf("there is no defect that shows that rule %s catches anything", rule.ID)
+		}
+	}
+
+	good, err := test(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, broken(good, conformance.Failed, conformance.Warned), "without a defect nothing is wrong")
 }

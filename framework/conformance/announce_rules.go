@@ -217,6 +217,9 @@ func checkInfoConsistent(_ context.Context, s *subject) error {
 	if err := s.needsInfo(); err != nil {
 		return err
 	}
+	if s.listErr != nil {
+		return skip("PluginLister does not answer")
+	}
 	told := map[[2]string]bool{}
 	for _, plugin := range s.info.GetPlugins() {
 		wire := framework.WireKind(plugin.GetKind(), int(plugin.GetVersion()))

@@ -88,6 +88,7 @@ func (s *subject) measure(ctx context.Context) measurement {
 		if _, err := s.needsProcess(ctx); err != nil {
 			return measurement{err: err}
 		}
+		s.host.stop() // in a new process nothing is left over that memory could be taken from
 		m := measurement{calls: max(s.leakCalls, 20*len(work))}
 		if m.err = s.round(ctx, work, m.calls); m.err != nil { // what is made once is made now
 			return m

@@ -23,7 +23,7 @@ func buildPrograms() {
 		return
 	}
 	output, err := exec.Command("go", "build", "-o", programs.dir,
-		"../testdata/plugin", "../testdata/kinds", "../../examples/first-plugin").CombinedOutput()
+		"./testdata/defects", "../testdata/plugin", "../testdata/kinds", "../../examples/first-plugin").CombinedOutput()
 	if err != nil {
 		programs.err = fmt.Errorf("%w: %s", err, output)
 	}

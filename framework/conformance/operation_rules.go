@@ -318,35 +318,36 @@ func checkOperationRestart(ctx context.Context, s *subject) error {
 }
 
 func checkStartAgain(ctx context.Context, s *subject) error {
+	return s.startsAgain(ctx, func() {})
+}
+
+// startsAgain starts an operation twice, and has something happen in between.
+func (s *subject) startsAgain(ctx context.Context, between func()) error {
 	one, err := s.operation(ctx)
 	if err != nil {
 		return err
 	}
-	return s.startsAgain(ctx, one)
-}
-
-func (s *subject) startsAgain(ctx context.Context, one exchange) error {
+	first, err := s.execute(ctx, one.question)
+	if err != nil {
+		return fmt.Errorf("the second Start of %s: %w", one.sample, err)
+	}
+	between()
 	again, err := s.execute(ctx, one.question)
 	if err != nil {
 		return fmt.Errorf("the second Start of %s: %w", one.sample, err)
 	}
-	if again.operation != one.answer.operation {
-		return fmt.Errorf("the first Start of %s with the key %q answered the operation %q, the second one %q",
-			one.sample, one.question.key, one.answer.operation, again.operation)
+	if again.operation != first.operation {
+		return fmt.Errorf("a Start of %s with the key %q answered the operation %q, the next one %q",
+			one.sample, one.question.key, first.operation, again.operation)
 	}
 	return nil
 }
 
 func checkStartAgainRestart(ctx context.Context, s *subject) error {
-	one, err := s.operation(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.startsAgain(ctx, one); err != nil {
+	if checkStartAgain(ctx, s) != nil {
 		return skip("it does not keep keys at all")
 	}
-	s.host.stop()
-	return s.startsAgain(ctx, one)
+	return s.startsAgain(ctx, s.host.stop)
 }
 
 func checkStartOther(ctx context.Context, s *subject) error {

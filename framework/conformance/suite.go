@@ -196,7 +196,11 @@ func (s *suite) run(ctx context.Context, one check) Result {
 		return one.rule.result(err, "", time.Since(began))
 	}
 	err := one.rule.check(ctx, one.subject)
-	return one.rule.result(err, one.subject.host.died(err), time.Since(began))
+	died := one.subject.host.died(err)
+	if hung(err) {
+		one.subject.host.stop() // what hangs there now would be in the way of the next rules
+	}
+	return one.rule.result(err, died, time.Since(began))
 }
 
 func (s *suite) close() {

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+// actionDefects are what can be wrong with an action, of whatever kind.
+func actionDefects() map[string]defect {
+	onReply := func(change func(request, *reply)) defect {
+		return defect{plant: func(p *program) {
+			good := p.action.execute
+			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
+				got, err := good(ctx, req)
+				if err == nil {
+					change(req, got)
+				}
+				return got, err
+			}
+		}}
+	}
+	onItem := func(change func(item map[string]any)) defect {
+		return onReply(func(_ request, got *reply) {
+			item, err := object(got.item)
+			if err != nil {
+				panic(err)
+			}
+			change(item)
+			got.item = encode(item)
+		})
+	}
+	onRequest := func(refuse func(ctx context.Context, req request) error) defect {
+		return defect{plant: func(p *program) {
+			good := p.action.execute
+			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
+				if err := refuse(ctx, req); err != nil {
+					return nil, err
+				}
+				return good(ctx, req)
+			}
+		}}
+	}
+	of := func(kind string, d defect) defect { d.kind = kind; return d }
+	var calls atomic.Int64
+	return map[string]defect{
+		"action-applies-to/error": {plant: func(p *program) {
+			p.action.appliesTo = func(context.Context) (*shared.ResourceSelector, error) { return nil, errors.New("not now") }
+		}},
+		"action-applies-to/changes": {plant: func(p *program) {
+			p.action.appliesTo = func(context.Context) (*shared.ResourceSelector, error) {
+				return &shared.ResourceSelector{ExcludedResources: []string{fmt.Sprintf("r%d", calls.Add(1))}}, nil
+			}
+		}},
+		"action-selector": {plant: func(p *program) {
+			p.action.appliesTo = func(context.Context) (*shared.ResourceSelector, error) {
+				return &shared.ResourceSelector{Selector: "app=(db"}, nil
+			}
+		}},
+		"action-item/crash":    onRequest(func(context.Context, request) error { go func() { panic("out of ideas") }(); select {} }),
+		"action-item/panicked": onRequest(func(context.Context, request) error { return status.Error(codes.Aborted, "plugin panicked: nil") }),
+		"action-item/hang":     onRequest(func(context.Context, request) error { select {} }),
+		"action-item/silent":   onRequest(func(context.Context, request) error { return status.Error(codes.Unknown, " ") }),
+		"action-item/exit":     of("ItemBlockAction", onRequest(func(context.Context, request) error { os.Exit(7); return nil })),
+
+		"action-reply-item/other":   onItem(func(item map[string]any) { item["metadata"].(map[string]any)["name"] = "somebody" }),
+		"action-reply-item/no kind": of("RestoreItemActionV2", onItem(func(item map[string]any) { delete(item, "kind") })),
+		"action-reply-item/none":    onReply(func(_ request, got *reply) { got.item = nil }),
+		"action-reply-item/garbage": onReply(func(_ request, got *reply) { got.item = []byte("done") }),
+
+		"action-reply-identifiers/no name": onReply(func(_ request, got *reply) {
+			got.additional = []*shared.ResourceIdentifier{{Resource: "pods"}}
+		}),
+		"action-reply-identifiers/path": of("ItemBlockAction", onReply(func(_ request, got *reply) {
+			got.additional = []*shared.ResourceIdentifier{{Resource: "pods", Namespace: "..", Name: "a"}}
+		})),
+		"action-same-answer": onItem(func(item map[string]any) { item["count"] = calls.Add(1) }),
+		"action-owner-bare": onRequest(func(_ context.Context, req request) error {
+			if owner, err := object(req.owner); err == nil && owner["kind"] == nil {
+				return errors.New("what is this?")
+			}
+			return nil
+		}),
+		"action-json-unknown": onRequest(func(_ context.Context, req request) error {
+			if bytes.Contains(req.owner, []byte("conformanceUnknown")) {
+				return errors.New("unknown field")
+			}
+			return nil
+		}),
+		"action-json-kept/dropped": onItem(func(item map[string]any) { delete(item, "conformanceUnknown") }),
+		"action-json-kept/rounded": onReply(func(_ request, got *reply) {
+			var item map[string]any // whose numbers are float64
+			if json.Unmarshal(got.item, &item) == nil {
+				got.item = encode(item)
+			}
+		}),
+		"action-wire-unknown": onRequest(func(_ context.Context, req request) error {
+			if req.unknown {
+				return errors.New("unknown field")
+			}
+			return nil
+		}),
+		"action-request-empty/owner": onRequest(func(_ context.Context, req request) error {
+			if len(req.owner) == 0 && len(req.item) > 0 {
+				os.Exit(1)
+			}
+			return nil
+		}),
+		"action-request-empty/item": onRequest(func(_ context.Context, req request) error {
+			if string(req.item) == "{}" {
+				os.Exit(1)
+			}
+			return nil
+		}),
+		"action-request-garbage/crash": onRequest(func(_ context.Context, req request) error {
+			if string(req.item) == "null" {
+				os.Exit(1)
+			}
+			return nil
+		}),
+		"action-request-garbage/made up": {plant: func(p *program) {
+			good := p.action.execute
+			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
+				if len(req.item) > 0 && !json.Valid(req.item) {
+					return &reply{item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"made-up"}}`)}, nil
+				}
+				return good(ctx, req)
+			}
+		}},
+		"action-large-item": onRequest(func(_ context.Context, req request) error {
+			if len(req.item) > 1<<20 && len(req.item) < 4<<20 {
+				return errors.New("too large")
+			}
+			return nil
+		}),
+		"action-large-request": {plant: func(p *program) { p.options = append(p.options, grpc.MaxRecvMsgSize(4<<20)) }},
+		"action-concurrent/mixed": {plant: func(p *program) {
+			good := p.action.execute
+			var current atomic.Pointer[request]
+			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
+				current.Store(&req)
+				time.Sleep(time.Millisecond)
+				return good(ctx, *current.Load())
+			}
+		}},
+		"action-concurrent/busy": {kind: "DeleteItemAction", plant: func(p *program) {
+			var busy sync.Mutex
+			good := p.action.execute
+			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
+				if !busy.TryLock() {
+					return nil, errors.New("busy")
+				}
+				defer busy.Unlock()
+				time.Sleep(time.Millisecond)
+				return good(ctx, req)
+			}
+		}},
+		"action-cancelled": {plant: func(p *program) {
+			var alone sync.Mutex
+			good := p.action.execute
+			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
+				alone.Lock()
+				select {
+				case <-ctx.Done():
+					return nil, ctx.Err() // and nobody unlocks
+				case <-time.After(100 * time.Microsecond):
+				}
+				defer alone.Unlock()
+				return good(ctx, req)
+			}
+		}},
+	}
+}
+
+// operationDefects are what can be wrong with an action that starts operations.
+func operationDefects() map[string]defect {
+	const async = "AsyncBackupItemAction"
+	onReply := func(kind string, change func(request, *reply)) defect {
+		return defect{kind: kind, plant: func(p *program) {
+			good := p.action.execute
+			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
+				got, err := good(ctx, req)
+				if err == nil {
+					change(req, got)
+				}
+				return got, err
+			}
+		}}
+	}
+	progresses := func(progress func(operation string) (*shared.OperationProgress, error)) defect {
+		return defect{kind: "BackupItemActionV2", plant: func(p *program) {
+			good := p.action.progress
+			p.action.progress = func(operation string) (*shared.OperationProgress, error) {
+				if _, err := good(operation); err != nil {
+					return nil, err
+				}
+				return progress(operation)
+			}
+		}}
+	}
+	constant := func(progress *shared.OperationProgress) defect {
+		return progresses(func(string) (*shared.OperationProgress, error) { return progress, nil })
+	}
+	var calls, cancels atomic.Int64
+	return map[string]defect{
+		"operation-id/lines": onReply("RestoreItemActionV2", func(_ request, got *reply) { got.operation += "\n" }),
+		"operation-id/long":  onReply("BackupItemActionV2", func(_ request, got *reply) { got.operation += strings.Repeat("x", 1024) }),
+		"operation-id/blank": {kind: async, also: []string{"start-other"}, plant: func(p *program) {
+			onReply(async, func(_ request, got *reply) { got.operation = "  " }).plant(p)
+			p.action.progress = func(operation string) (*shared.OperationProgress, error) {
+				if operation != "  " {
+					return nil, errors.New("no such operation")
+				}
+				return &shared.OperationProgress{Completed: true}, nil
+			}
+		}},
+		"operation-items": onReply("BackupItemActionV2", func(_ request, got *reply) {
+			got.operation, got.after = "", []*shared.ResourceIdentifier{{Resource: "pods", Name: "a"}}
+		}),
+		"operation-progress/absent":   constant(nil),
+		"operation-progress/negative": constant(&shared.OperationProgress{NCompleted: -1}),
+		"operation-progress/no time":  constant(&shared.OperationProgress{Started: stamp(math.MaxInt64)}),
+		"operation-progress/error": {kind: "RestoreItemActionV2", also: []string{"operation-cancel", "operation-restart"}, plant: func(p *program) {
+			p.action.progress = func(string) (*shared.OperationProgress, error) { return nil, errors.New("who knows") }
+		}},
+		"operation-progress-sane/more":    constant(&shared.OperationProgress{NCompleted: 9, NTotal: 7}),
+		"operation-progress-sane/error":   constant(&shared.OperationProgress{Err: "disk full"}),
+		"operation-progress-sane/updated": constant(&shared.OperationProgress{Started: stamp(2000), Updated: stamp(1000)}),
+		"operation-completed-stays": progresses(func(string) (*shared.OperationProgress, error) {
+			return &shared.OperationProgress{Completed: calls.Add(1)%2 == 1}, nil
+		}),
+		"operation-cancel/twice": {kind: "RestoreItemActionV2", plant: func(p *program) {
+			p.action.cancel = func(string) error {
+				if cancels.Add(1) > 1 {
+					return errors.New("it is cancelled already")
+				}
+				return nil
+			}
+		}},
+		"operation-unknown": {kind: async, plant: func(p *program) {
+			p.action.progress = func(string) (*shared.OperationProgress, error) { return &shared.OperationProgress{}, nil }
+		}},
+		"operation-unknown-harmless": {kind: "RestoreItemActionV2", plant: func(p *program) {
+			p.action.cancel = func(operation string) error {
+				if operation == "" {
+					os.Exit(1)
+				}
+				return nil
+			}
+		}},
+		"operation-restart": {kind: "BackupItemActionV2", plant: func(p *program) {
+			var started sync.Map
+			onReply("", func(_ request, got *reply) { started.Store(got.operation, true) }).plant(p)
+			p.action.progress = func(operation string) (*shared.OperationProgress, error) {
+				if _, ok := started.Load(operation); !ok {
+					return nil, errors.New("no such operation")
+				}
+				return &shared.OperationProgress{Completed: true}, nil
+			}
+		}},
+		"start-again": onReply(async, func(_ request, got *reply) { got.operation = fmt.Sprintf("op-%d", calls.Add(1)) }),
+		"start-again-restart": {kind: async, plant: func(p *program) {
+			onReply("", func(req request, got *reply) { got.operation = fmt.Sprintf("op-%d-%s", os.Getpid(), req.key) }).plant(p)
+		}},
+		"start-other": onReply(async, func(_ request, got *reply) { got.operation = "op-the-one" }),
+		"delete-again": {kind: "DeleteItemAction", plant: func(p *program) {
+			good := p.action.execute
+			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
+				if bytes.Contains(req.item, []byte(`"PersistentVolume"`)) && calls.Add(1) > 1 {
+					return nil, errors.New("it is gone")
+				}
+				return good(ctx, req)
+			}
+		}},
+		"ready-timeout": onReply("RestoreItemActionV2", func(_ request, got *reply) { got.timeout = lasting(-1) }),
+		"ready-answers": {kind: "RestoreItemActionV2", plant: func(p *program) {
+			p.action.ready = func([]*shared.ResourceIdentifier) error { os.Exit(1); return nil }
+		}},
+	}
+}

@@ -1,0 +1,59 @@
+// Command defects is a plugin that keeps all rules, in which one defect can be planted: "defects --defect RULE/VARIANT".
+// It is made of gRPC alone, because framework makes many of the defects impossible. "defects --list" lists them.
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+)
+
+// defect is one thing that is wrong.
+type defect struct {
+	kind  string // which is served for it; empty is BackupItemAction
+	also  []string
+	plant func(*program)
+}
+
+// listed is what the test gets to know of a defect.
+type listed struct {
+	Name string
+	Also []string // rules that are broken along with the one that the name begins with
+}
+
+func defects() map[string]defect {
+	all := map[string]defect{}
+	for _, some := range []map[string]defect{processDefects(), actionDefects(), operationDefects()} {
+		maps.Copy(all, some)
+	}
+	return all
+}
+
+func main() {
+	if slices.Contains(os.Args, "--list") {
+		list()
+		return
+	}
+	p := newProgram()
+	if at := slices.Index(os.Args, "--defect"); at >= 0 {
+		planted, ok := defects()[os.Args[at+1]]
+		if !ok {
+			fmt.Fprintf(os.Stderr, "no defect %q\n", os.Args[at+1])
+			os.Exit(1)
+		}
+		p.kinds = []string{cmp.Or(planted.kind, "BackupItemAction")}
+		planted.plant(p)
+	}
+	p.run()
+}
+
+func list() {
+	var all []listed
+	for _, name := range slices.Sorted(maps.Keys(defects())) {
+		all = append(all, listed{Name: name, Also: defects()[name].also})
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(all)
+}

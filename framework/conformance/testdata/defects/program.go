@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
+	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+// pluginName is the name of every plugin here.
+const pluginName = "example.io/defect"
+
+// veleroKinds are those that are listed, in order.
+func veleroKinds() []string {
+	return []string{
+		"BackupItemAction", "BackupItemActionV2", "VolumeSnapshotter", "ObjectStore",
+		"RestoreItemAction", "RestoreItemActionV2", "DeleteItemAction", "ItemBlockAction",
+	}
+}
+
+// program is a plugin process, with what can be wrong with it.
+type program struct {
+	kinds     []string // that are served
+	handshake func(address string)
+	flags     func(args []string)
+	cookie    func()
+	health    grpc_health_v1.HealthCheckResponse_ServingStatus
+	options   []grpc.ServerOption
+	list      func([]*pluginlisterv1.PluginIdentifier) ([]*pluginlisterv1.PluginIdentifier, error)
+	info      func(*plugininfov1.GetPluginInfoResponse) (*plugininfov1.GetPluginInfoResponse, error)
+	command   string
+	shutdown  func()
+	name      func(string) error // of a request
+	skip      string             // kind that is announced and not served
+	onSIGTERM func()
+	action    *action
+}
+
+func newProgram() *program {
+	return &program{
+		kinds:     allKinds(),
+		handshake: func(address string) { fmt.Printf("1|2|unix|%s|grpc|\n", address) },
+		flags:     func([]string) {},
+		cookie: func() {
+			fmt.Fprintln(os.Stderr, "This is a plugin; a host starts it.")
+			os.Exit(1)
+		},
+		health:  grpc_health_v1.HealthCheckResponse_SERVING,
+		options: []grpc.ServerOption{grpc.MaxRecvMsgSize(math.MaxInt32)},
+		list:    func(l []*pluginlisterv1.PluginIdentifier) ([]*pluginlisterv1.PluginIdentifier, error) { return l, nil },
+		info: func(i *plugininfov1.GetPluginInfoResponse) (*plugininfov1.GetPluginInfoResponse, error) {
+			return i, nil
+		},
+		command:  os.Args[0],
+		shutdown: func() { os.Exit(0) },
+		name: func(name string) error {
+			if name != pluginName {
+				return fmt.Errorf("no plugin %q here", name)
+			}
+			return nil
+		},
+		action: goodAction(),
+	}
+}
+
+func (p *program) run() {
+	if os.Getenv("VELERO_PLUGIN") != "hello" {
+		p.cookie()
+	}
+	p.flags(os.Args[1:])
+	if p.onSIGTERM != nil {
+		terminated := make(chan os.Signal, 1)
+		signal.Notify(terminated, syscall.SIGTERM)
+		go func() {
+			for range terminated {
+				p.onSIGTERM()
+			}
+		}()
+	}
+	address := filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), fmt.Sprintf("defect-%d", os.Getpid()))
+	listener, err := net.Listen("unix", address)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	server := grpc.NewServer(append(p.options, grpc.UnaryInterceptor(p.checkName))...)
+	pluginlisterv1.RegisterPluginListerServer(server, lister{p: p})
+	plugininfov1.RegisterPluginInfoServiceServer(server, info{p: p})
+	if p.health != grpc_health_v1.HealthCheckResponse_UNKNOWN {
+		healthy := health.NewServer()
+		healthy.SetServingStatus("plugin", p.health)
+		grpc_health_v1.RegisterHealthServer(server, healthy)
+	}
+	server.RegisterService(&grpc.ServiceDesc{
+		ServiceName: "plugin.GRPCController", HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: "Shutdown", Handler: func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
+			p.shutdown()
+			return &emptypb.Empty{}, nil
+		}}},
+	}, struct{}{})
+	for _, kind := range p.kinds {
+		if kind != p.skip {
+			p.register(server, kind)
+		}
+	}
+	p.handshake(address)
+	if err := server.Serve(listener); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// checkName refuses requests for plugins that are not here.
+func (p *program) checkName(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if named, ok := req.(interface{ GetPlugin() string }); ok {
+		if err := p.name(named.GetPlugin()); err != nil {
+			return nil, status.Error(codes.NotFound, err.Error())
+		}
+	}
+	return handle(ctx, req)
+}
+
+type lister struct {
+	pluginlisterv1.UnimplementedPluginListerServer
+	p *program
+}
+
+func (l lister) ListPlugins(context.Context, *shared.Empty) (*pluginlisterv1.ListPluginsResponse, error) {
+	var all []*pluginlisterv1.PluginIdentifier
+	for _, kind := range veleroKinds() {
+		if slices.Contains(l.p.kinds, kind) {
+			all = append(all, l.p.identifier(kind, pluginName))
+		}
+	}
+	all, err := l.p.list(all)
+	return &pluginlisterv1.ListPluginsResponse{Plugins: all}, err
+}
+
+func (p *program) identifier(kind, name string) *pluginlisterv1.PluginIdentifier {
+	return &pluginlisterv1.PluginIdentifier{Command: p.command, Kind: kind, Name: name}
+}
+
+type info struct {
+	plugininfov1.UnimplementedPluginInfoServiceServer
+	p *program
+}
+
+func (i info) GetPluginInfo(context.Context, *plugininfov1.GetPluginInfoRequest) (*plugininfov1.GetPluginInfoResponse, error) {
+	answer := &plugininfov1.GetPluginInfoResponse{PluginVersion: "1.2.3"}
+	for _, kind := range i.p.kinds {
+		version := int32(1)
+		if kind[len(kind)-2:] == "V2" {
+			kind, version = kind[:len(kind)-2], 2
+		}
+		answer.Plugins = append(answer.Plugins, &plugininfov1.Plugin{Kind: kind, Version: version, Name: pluginName})
+	}
+	return i.p.info(answer)
+}
