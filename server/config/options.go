@@ -33,6 +33,9 @@ type Options struct {
 	RestoreWorkers       int
 	ShutdownGracePeriod  time.Duration // for running operations
 
+	LeaderElect              bool          // work only while this is the one server of its namespace
+	LeaderElectLeaseDuration time.Duration // after which another takes the place of one that is silent
+
 	DefaultBackupStorageLocation   string
 	StoreValidationFrequency       time.Duration
 	BackupSyncPeriod               time.Duration
@@ -73,6 +76,8 @@ func Defaults() Options {
 		ItemBlockWorkerCount:         1,
 		RestoreWorkers:               8,
 		ShutdownGracePeriod:          20 * time.Second,
+		LeaderElect:                  true,
+		LeaderElectLeaseDuration:     15 * time.Second,
 		DefaultBackupStorageLocation: "default",
 		StoreValidationFrequency:     time.Minute,
 		BackupSyncPeriod:             time.Minute,
@@ -108,6 +113,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.ItemBlockWorkerCount, "item-block-worker-count", o.ItemBlockWorkerCount, "workers of one backup; less than 1 means 1")
 	flags.IntVar(&o.RestoreWorkers, "restore-workers", o.RestoreWorkers, "items of one priority that are restored at once; less than 1 means 1")
 	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod, "how long running backups and restores may go on once the server is told to stop; then they are marked as Failed")
+	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "work only while no other server of the namespace does; others stand by")
+	flags.DurationVar(&o.LeaderElectLeaseDuration, "leader-elect-lease-duration", o.LeaderElectLeaseDuration, "how long after its last sign of life the place of a server is taken by another; whole seconds")
 	flags.StringVar(&o.DefaultBackupStorageLocation, "default-backup-storage-location", o.DefaultBackupStorageLocation, "backup storage location to use when none is marked as the default")
 	flags.DurationVar(&o.StoreValidationFrequency, "store-validation-frequency", o.StoreValidationFrequency, "how often to validate a backup storage location that does not say it; 0 for never")
 	flags.DurationVar(&o.BackupSyncPeriod, "backup-sync-period", o.BackupSyncPeriod, "how often to look for new backups in a backup storage location that does not say it")
@@ -199,6 +206,9 @@ func (o *Options) Complete() error {
 	}
 	if o.ShutdownGracePeriod < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-grace-period %s: want 0 or more", o.ShutdownGracePeriod))
+	}
+	if o.LeaderElectLeaseDuration < time.Second || o.LeaderElectLeaseDuration%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration %s: want whole seconds, at least 1s", o.LeaderElectLeaseDuration))
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)

@@ -18,18 +18,39 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 )
 
-// endpoints serve /metrics, /healthz and /readyz on one address and /debug/pprof on another. The
-// server is ready once its cache has been filled.
+// endpoints serve /metrics, /healthz and /readyz on one address and /debug/pprof on another. A
+// server that stands by is ready to take over; one that works is ready once its cache has been filled.
 type endpoints struct {
 	metrics, profiler string
 	gatherer          prometheus.Gatherer
 	cache             cache.Cache
-	ready             atomic.Bool
+	works, filled     atomic.Bool
 	log               hclog.Logger
 }
 
 func newEndpoints(o config.Options, gatherer prometheus.Gatherer, cache cache.Cache, log hclog.Logger) *endpoints {
 	return &endpoints{metrics: o.MetricsAddress, profiler: o.ProfilerAddress, gatherer: gatherer, cache: cache, log: log.Named("endpoints")}
+}
+
+// working tells that this server does the work from now on.
+func (e *endpoints) working() { e.works.Store(true) }
+
+// during serves while work runs. That they cannot be served ends it.
+func (e *endpoints) during(ctx context.Context, work func(context.Context) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	serving, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	served := make(chan error, 1)
+	go func() {
+		err := e.Start(serving)
+		if err != nil {
+			stop(err)
+		}
+		served <- err
+	}()
+	err := work(ctx)
+	hangUp()
+	return errors.Join(<-served, err)
 }
 
 // Start serves until ctx ends. That the metrics cannot be served is an error; a profiler that
@@ -46,7 +67,7 @@ func (e *endpoints) Start(ctx context.Context) error {
 			}()
 		}
 	}
-	go func() { e.ready.Store(e.cache.WaitForCacheSync(ctx)) }()
+	go func() { e.filled.Store(e.cache.WaitForCacheSync(ctx)) }()
 	if e.metrics == "" || e.metrics == "0" {
 		return nil
 	}
@@ -63,7 +84,7 @@ func (e *endpoints) handler() http.Handler {
 	mux.Handle("/metrics", promhttp.HandlerFor(e.gatherer, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !e.ready.Load() {
+		if e.works.Load() && !e.filled.Load() {
 			http.Error(w, "the cache is being filled", http.StatusServiceUnavailable)
 		}
 	})

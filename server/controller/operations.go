@@ -56,6 +56,11 @@ func (o *Operations) begin(server context.Context, uid types.UID) *operation {
 	run, cancelRun := context.WithCancelCause(context.WithoutCancel(server))
 	last, cancelLast := context.WithCancelCause(context.WithoutCancel(server))
 	stop := context.AfterFunc(server, func() {
+		if cause := context.Cause(server); errors.Is(cause, errLostLead) {
+			cancelRun(cause)
+			cancelLast(cause)
+			return
+		}
 		t1 := time.AfterFunc(o.grace, func() { cancelRun(errShutdown) })
 		t2 := time.AfterFunc(o.grace+FinalWrites, func() { cancelLast(errShutdown) })
 		context.AfterFunc(last, func() { t1.Stop(); t2.Stop() })

@@ -61,8 +61,8 @@ const resync = 10 * time.Minute
 const queueSweep = time.Minute
 
 // Serve runs the server until ctx ends; running operations then get their grace period. The order
-// is: the namespace, the resource definitions, the plugins, what a former server left in progress,
-// then the controllers.
+// is: the namespace, the resource definitions, the plugins, the lead, what a former server left in
+// progress, then the controllers.
 func Serve(ctx context.Context, c ServerConfig) error {
 	mgr, err := newManager(c)
 	if err != nil {
@@ -99,20 +99,29 @@ func Serve(ctx context.Context, c ServerConfig) error {
 	if err := registerAll(mgr, c, parts{host: host, opener: opener, discoverer: discoverer, scratch: scratch, metrics: metrics}); err != nil {
 		return err
 	}
-	recovery := Recovery{
-		Cluster: &Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: c.Namespace},
-		Log:     c.Log.Named(nameRecovery), Now: time.Now,
-	}
-	if err := recovery.Run(ctx); err != nil {
-		return fmt.Errorf("finish off what a former server left in progress: %w", err)
-	}
 	endpoints := newEndpoints(c.Options, prometheus.Gatherers{metrics, ctrlmetrics.Registry}, mgr.GetCache(), c.Log)
-	if err := mgr.Add(endpoints); err != nil {
-		return fmt.Errorf("add the metrics endpoint: %w", err)
+	work := func(ctx context.Context) error {
+		recovery := Recovery{
+			Cluster: &Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: c.Namespace},
+			Log:     c.Log.Named(nameRecovery), Now: time.Now,
+		}
+		if err := recovery.Run(ctx); err != nil {
+			return fmt.Errorf("finish off what a former server left in progress: %w", err)
+		}
+		c.Log.Info("server started", "version", c.Version, "namespace", c.Namespace)
+		endpoints.working()
+		if err := mgr.Start(ctx); err != nil {
+			return fmt.Errorf("run the controllers: %w", err)
+		}
+		return nil
 	}
-	c.Log.Info("server started", "version", c.Version, "namespace", c.Namespace)
-	if err := mgr.Start(ctx); err != nil {
-		return fmt.Errorf("run the controllers: %w", err)
+	if c.Options.LeaderElect {
+		leader := leadership{rest: c.REST, namespace: c.Namespace, lease: c.Options.LeaderElectLeaseDuration, log: c.Log.Named("leader-election")}
+		controllers := work
+		work = func(ctx context.Context) error { return leader.run(ctx, controllers) }
+	}
+	if err := endpoints.during(ctx, work); err != nil {
+		return err
 	}
 	c.Log.Info("server stopped")
 	return nil

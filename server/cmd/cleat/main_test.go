@@ -148,7 +148,7 @@ func (s *site) serve(args ...string) *server {
 	v := &server{site: s, log: &logBuffer{}, done: make(chan error, 1)}
 	base := []string{"server", "--kubeconfig", cmp.Or(s.serverKubeconfig, s.kubeconfig), "--namespace", s.namespace, "--metrics-address", "0",
 		"--profiler-address", "", "--scratch-dir", s.t.TempDir(), "--plugin-dir", filepath.Join(s.t.TempDir(), "none"),
-		"--shutdown-grace-period", "1s", "--log-level", "debug"}
+		"--shutdown-grace-period", "1s", "--leader-elect-lease-duration", "1s", "--log-level", "debug"}
 	v.cmd = exec.Command(cleat(s.t), append(base, args...)...)
 	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
 	require.NoError(s.t, v.cmd.Start())
