@@ -319,6 +319,7 @@ func writeScript(t *testing.T, path, environment string) {
 	binary, err := buildMisbehave()
 	require.NoError(t, err)
 	unfinished := path + ".tmp"
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	writeExecutable(t, unfinished, fmt.Sprintf("#!/bin/sh\n%s exec %s \"$@\"\n", environment, binary))
 	require.NoError(t, os.Rename(unfinished, path))
 }

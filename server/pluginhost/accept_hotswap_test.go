@@ -1,0 +1,433 @@
+package pluginhost
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+)
+
+// TestAcceptKinds_HotSwap changes the plugin directory of a host that is in use. The same with a whole server, backups and
+// restores is in server/cmd/cleat.
+func TestAcceptKinds_HotSwap(t *testing.T) {
+	t.Parallel()
+	t.Run("under load", testSwapUnderLoad)
+	t.Run("an operation keeps what it began with", testSwapInAnOperation)
+	t.Run("a location keeps its store until it asks again", testSwapOfAStore)
+	t.Run("half a file is never started", testSwapHalfAFile)
+	t.Run("a volume of Kubernetes", testSwapAVolume)
+	t.Run("one after the other", testSwapOneAfterTheOther)
+	t.Run("nobody tells", testSwapUnnoticed)
+}
+
+// version makes path the plugin that answers a version.
+func version(t *testing.T, path string, version int) {
+	t.Helper()
+	writeScript(t, path, "CLEAT_TEST_VERSION="+strconv.Itoa(version))
+}
+
+// versionOf asks an action for its version.
+func versionOf(ctx context.Context, action backupitemaction.Action) (int, error) {
+	answer, err := execute(ctx, action, "version")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(answer["version"])
+}
+
+// seen is the version that a new operation sees, 0 when it does not see the plugin.
+func (h *testHost) seen(t *testing.T) int {
+	t.Helper()
+	session := h.Session(hclog.NewNullLogger())
+	defer session.Close()
+	for _, action := range session.BackupItemActions() {
+		if action.Name() == "example.io/behave" {
+			seen, err := versionOf(t.Context(), action)
+			require.NoError(t, err)
+			return seen
+		}
+	}
+	return 0
+}
+
+// requireSeen waits until new operations see a version; nobody tells the host to look.
+func (h *testHost) requireSeen(t *testing.T, version int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return h.seen(t) == version }, time.Minute, 5*time.Millisecond, "version %d", version)
+}
+
+// requireProcesses waits until so many processes run.
+func (h *testHost) requireProcesses(t *testing.T, want int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		h.running.mu.Lock()
+		defer h.running.mu.Unlock()
+		return len(h.running.processes) == want
+	}, time.Minute, 5*time.Millisecond, "%d processes", want)
+}
+
+// testSwapUnderLoad has many operations call while files are replaced, added and removed hundreds of times.
+func testSwapUnderLoad(t *testing.T) {
+	t.Parallel()
+	const (
+		operations = 8
+		changes    = 300
+		calls      = 5
+	)
+	dir := pluginDir(t)
+	version(t, filepath.Join(dir, "behave"), 1)
+	h := newTestHost(t, dir, nil)
+
+	var swapped atomic.Int64 // the last version that was put there
+	swapped.Store(1)
+	distinct := sync.Map{}
+	over := make(chan struct{})
+	ended := make(chan error, operations)
+	step := make(chan struct{}, 1) // an operation was whole
+	for range operations {
+		go func() {
+			for {
+				select {
+				case <-over:
+					ended <- nil
+					return
+				default:
+				}
+				first, err := h.operation(t.Context(), calls)
+				if err != nil {
+					ended <- err
+					return
+				}
+				distinct.Store(first, true)
+				if newest := int(swapped.Load()); first < 1 || first > newest {
+					ended <- fmt.Errorf("version %d, which was not there yet: the newest is %d", first, newest)
+					return
+				}
+				select {
+				case step <- struct{}{}:
+				default:
+				}
+			}
+		}()
+	}
+	extra := false
+	for i := 2; i <= changes; i++ {
+		switch other := filepath.Join(dir, "extra", "other"); {
+		case i%3 != 0:
+			swapped.Store(int64(i))
+			version(t, filepath.Join(dir, "behave"), i)
+		case extra:
+			require.NoError(t, os.RemoveAll(filepath.Dir(other)))
+			extra = false
+		default:
+			require.NoError(t, os.MkdirAll(filepath.Dir(other), 0o755))
+			announced{lists: []string{bia}}.write(t, other, "")
+			extra = true
+		}
+		if i%6 == 1 {
+			h.requireSeen(t, int(swapped.Load()))
+		}
+		select {
+		case <-step:
+		case err := <-ended:
+			require.NoError(t, err)
+		}
+	}
+	last := int(swapped.Load())
+	h.requireSeen(t, last)
+	close(over)
+	for range operations {
+		require.NoError(t, <-ended)
+	}
+	seen := 0
+	distinct.Range(func(any, any) bool { seen++; return true })
+	require.Greater(t, seen, changes/12, "operations saw different versions")
+
+	files := 1
+	if extra {
+		files++
+	}
+	require.NoError(t, h.Rescan(t.Context()))
+	h.requireProcesses(t, files)
+	require.NotContains(t, h.log.String(), "[ERROR]")
+	require.Eventually(t, func() bool { // what was replaced is not held open
+		runtime.GC()
+		return openFilesIn(t, dir) <= files
+	}, time.Minute, 20*time.Millisecond)
+	t.Logf("%d changes, %d versions were seen by operations", changes, seen)
+}
+
+// operation makes some calls in one session and gives the version that answered all of them.
+func (h *testHost) operation(ctx context.Context, calls int) (int, error) {
+	session := h.Session(hclog.NewNullLogger())
+	defer session.Close()
+	first := 0
+	for range calls {
+		for _, action := range session.BackupItemActions() {
+			if action.Name() != "example.io/behave" { // it comes and goes, but not within an operation
+				if action.Name() == "example.io/x" {
+					if _, err := execute(ctx, action, "nothing"); err != nil {
+						return 0, err
+					}
+				}
+				continue
+			}
+			version, err := versionOf(ctx, action)
+			if err != nil {
+				return 0, err
+			}
+			if first == 0 {
+				first = version
+			}
+			if version != first {
+				return 0, fmt.Errorf("an operation saw the versions %d and %d", first, version)
+			}
+		}
+	}
+	return first, nil
+}
+
+// openFilesIn counts the files below dir that this process has open, replaced ones too.
+func openFilesIn(t *testing.T, dir string) int {
+	t.Helper()
+	descriptors, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	open := 0
+	for _, descriptor := range descriptors {
+		if to, err := os.Readlink("/proc/self/fd/" + descriptor.Name()); err == nil && strings.HasPrefix(to, dir+"/") {
+			open++
+		}
+	}
+	return open
+}
+
+func testSwapInAnOperation(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t)
+	path := filepath.Join(dir, "behave")
+	version(t, path, 1)
+	h := newTestHost(t, dir, nil)
+	early, late := h.Session(hclog.NewNullLogger()), h.Session(hclog.NewNullLogger())
+	action := actionNamed(t, early, "example.io/behave")
+	first := processOf(t, action)
+	forked, err := execute(t.Context(), action, "fork")
+	require.NoError(t, err)
+	child, err := strconv.Atoi(forked["child"])
+	require.NoError(t, err)
+
+	version(t, path, 2)
+	h.requireSeen(t, 2)
+	seen, err := versionOf(t.Context(), action)
+	require.NoError(t, err)
+	require.Equal(t, 1, seen)
+	require.Equal(t, first, processOf(t, action), "the process that it began with")
+
+	_, err = execute(t.Context(), action, "exit")
+	require.ErrorAs(t, err, new(*DiedError))
+	seen, err = versionOf(t.Context(), action)
+	require.NoError(t, err)
+	require.Equal(t, 1, seen, "the file that it began with, started again")
+
+	require.NoError(t, os.Remove(path))
+	h.requireSeen(t, 0)
+	require.Contains(t, h.log.String(), "plugin is gone")
+	_, err = h.Find("BackupItemAction", "example.io/behave")
+	require.EqualError(t, err, `unknown BackupItemAction "example.io/behave"; no plugin of the kind BackupItemAction was found`)
+	seen, err = versionOf(t.Context(), actionNamed(t, late, "example.io/behave"))
+	require.NoError(t, err)
+	require.Equal(t, 1, seen, "also for an operation that has not called before")
+
+	second := processOf(t, action)
+	early.Close()
+	require.Equal(t, second, processOf(t, actionNamed(t, late, "example.io/behave")), "somebody else still uses it")
+	late.Close()
+	requireGone(t, second)
+	requireGone(t, child)
+	h.requireProcesses(t, 0)
+
+	seen, err = versionOf(t.Context(), action)
+	require.NoError(t, err, "even who goes on after the end is served")
+	require.Equal(t, 1, seen)
+	h.requireProcesses(t, 0)
+
+	version(t, path, 3)
+	h.requireSeen(t, 3)
+}
+
+func testSwapOfAStore(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t)
+	version(t, filepath.Join(dir, "behave"), 1)
+	h := newTestHost(t, dir, nil)
+	config := map[string]string{"bucket": "b"}
+	first, err := h.ObjectStore(t.Context(), "default", "example.io/store", config)
+	require.NoError(t, err)
+	old := storeProcess(t, first)
+
+	version(t, filepath.Join(dir, "behave"), 2)
+	h.requireSeen(t, 2)
+	require.Equal(t, old, storeProcess(t, first), "who has the store goes on using it")
+	second, err := h.ObjectStore(t.Context(), "default", "example.io/store", config)
+	require.NoError(t, err)
+	require.NotEqual(t, old, storeProcess(t, second))
+	again, err := h.ObjectStore(t.Context(), "default", "example.io/store", config)
+	require.NoError(t, err)
+	require.Equal(t, storeProcess(t, second), storeProcess(t, again))
+	require.Equal(t, old, storeProcess(t, first))
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "behave")))
+	require.NoError(t, h.Rescan(t.Context()))
+	_, err = h.ObjectStore(t.Context(), "default", "example.io/store", config)
+	require.EqualError(t, err, `unknown object store provider "example.io/store"; no plugin of the kind ObjectStore was found`)
+	require.Equal(t, old, storeProcess(t, first))
+}
+
+func testSwapHalfAFile(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t), nil)
+	path := filepath.Join(h.dir, "behave")
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o755)
+	require.NoError(t, err)
+	binary, err := buildMisbehave()
+	require.NoError(t, err)
+	// What is there first is a program, and not the one that is meant.
+	_, err = fmt.Fprintf(file, "#!/bin/sh\necho half >> $CLEAT_TEST_JOURNAL\n")
+	require.NoError(t, err)
+
+	// Looks that find it unchanged, for as long as it takes to look often.
+	ctx, cancel := context.WithTimeout(t.Context(), 20*settleTime)
+	defer cancel()
+	require.ErrorIs(t, h.Rescan(ctx), context.DeadlineExceeded, "it is waited for")
+	require.Empty(t, h.Entries())
+
+	_, err = fmt.Fprintf(file, "CLEAT_TEST_VERSION=1 exec %s \"$@\"\n", binary)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	h.requireSeen(t, 1)
+	require.Equal(t, h.journalCount("start"), h.journalCount("half"), "whenever it was started it was whole")
+	require.NotContains(t, h.log.String(), "[ERROR]")
+
+	for _, name := range []string{".behave", "behave.tmp", "behave.part", ".behave.swp", "behave~"} {
+		require.NoError(t, os.WriteFile(filepath.Join(h.dir, name), []byte("not finished"), 0o755))
+	}
+	require.NoError(t, h.Rescan(t.Context()))
+	require.Equal(t, 1, h.seen(t))
+	for _, e := range h.Entries() {
+		require.Equal(t, path, e.Command)
+	}
+}
+
+// testSwapAVolume swaps the links of a mounted ConfigMap or Secret as the kubelet does.
+func testSwapAVolume(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t)
+	publish := func(generation int) {
+		data := fmt.Sprintf("..2026_%d", generation)
+		require.NoError(t, os.Mkdir(filepath.Join(dir, data), 0o755))
+		version(t, filepath.Join(dir, data, "behave"), generation)
+		require.NoError(t, os.Symlink(data, filepath.Join(dir, "..data_tmp")))
+		require.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+		if generation == 1 {
+			require.NoError(t, os.Symlink("..data/behave", filepath.Join(dir, "behave")))
+			return
+		}
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, fmt.Sprintf("..2026_%d", generation-1))))
+	}
+	publish(1)
+	h := newTestHost(t, dir, nil)
+	session := h.Session(hclog.NewNullLogger())
+	defer session.Close()
+	for generation := 2; generation < 6; generation++ {
+		publish(generation)
+		h.requireSeen(t, generation)
+	}
+	action := actionNamed(t, session, "example.io/behave")
+	_, err := execute(t.Context(), action, "exit")
+	require.ErrorAs(t, err, new(*DiedError))
+	seen, err := versionOf(t.Context(), action)
+	require.NoError(t, err)
+	require.Equal(t, 1, seen, "also when the file is gone since")
+}
+
+// testSwapOneAfterTheOther holds what the operator reads when plugins come and go.
+func testSwapOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t)
+	version(t, filepath.Join(dir, "a", "behave"), 1)
+	version(t, filepath.Join(dir, "b", "behave"), 2)
+	writeExecutable(t, filepath.Join(dir, "c"), "#!/bin/sh\necho not yet >&2\nexit 3\n")
+	h := newTestHost(t, dir, nil)
+	quarantined := func() (reasons []string) {
+		for _, e := range h.Entries() {
+			if e.Quarantined != "" {
+				reasons = append(reasons, strings.TrimPrefix(e.Command, dir)+" "+e.Kind)
+			}
+		}
+		return reasons
+	}
+	names := []string{"/b/behave BackupItemAction", "/b/behave ObjectStore", "/b/behave RestoreItemAction", "/b/behave AsyncBackupItemAction"}
+	require.ElementsMatch(t, append(names, "/c "), quarantined())
+	require.Equal(t, 1, h.seen(t))
+	running := processOf(t, h.behave(t))
+
+	starts := h.journalCount("start")
+	require.NoError(t, h.Rescan(t.Context()))
+	require.Equal(t, starts, h.journalCount("start"), "a look alone starts nothing")
+
+	announced{lists: []string{bia}}.write(t, filepath.Join(dir, "c"), "")
+	require.NoError(t, h.Rescan(t.Context()))
+	require.ElementsMatch(t, names, quarantined(), "the changed file has its chance")
+	require.Equal(t, running, processOf(t, h.behave(t)), "what did not change goes on running")
+
+	require.NoError(t, os.Chmod(filepath.Join(dir, "a", "behave"), 0o700))
+	require.NoError(t, h.Rescan(t.Context()))
+	require.Equal(t, running, processOf(t, h.behave(t)), "neither does another mode change it")
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "a", "behave")))
+	require.NoError(t, h.Rescan(t.Context()))
+	require.Equal(t, 2, h.seen(t), "the second has the names now")
+	require.Empty(t, quarantined())
+	require.Contains(t, h.log.String(), "[INFO]  plugin found: cmd="+filepath.Join(dir, "b", "behave")+" kind=BackupItemAction plugin=example.io/behave version=1 used=true")
+	require.Contains(t, h.log.String(), "[INFO]  plugin is gone: cmd="+filepath.Join(dir, "a", "behave")+" kind=BackupItemAction plugin=example.io/behave")
+
+	writeExecutable(t, filepath.Join(dir, "b", "new.tmp"), "#!/bin/sh\nexit 4\n")
+	require.NoError(t, os.Rename(filepath.Join(dir, "b", "new.tmp"), filepath.Join(dir, "b", "behave")))
+	require.NoError(t, h.Rescan(t.Context()))
+	require.Equal(t, []string{"/b/behave "}, quarantined(), "a replacement that is broken")
+	require.Zero(t, h.seen(t))
+}
+
+// testSwapUnnoticed replaces a file in a way of which the operating system does not tell.
+func testSwapUnnoticed(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
+	dir, elsewhere := pluginDir(t), pluginDir(t)
+	for i := 1; i <= 2; i++ {
+		version(t, filepath.Join(elsewhere, strconv.Itoa(i), "behave"), i)
+	}
+	current := filepath.Join(elsewhere, "current")
+	require.NoError(t, os.Symlink("1", current))
+	require.NoError(t, os.Symlink(filepath.Join(current, "behave"), filepath.Join(dir, "behave")))
+	h := newTestHost(t, dir, func(c *Config) { c.Clock, c.Rescan = clock, time.Minute })
+	require.Equal(t, 1, h.seen(t))
+
+	require.NoError(t, os.Symlink("2", current+".new"))
+	require.NoError(t, os.Rename(current+".new", current))
+	require.Eventually(t, func() bool {
+		clock.Step(time.Minute)
+		return h.seen(t) == 2
+	}, time.Minute, 10*time.Millisecond)
+}
