@@ -1,0 +1,216 @@
+package main_test
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// TestAcceptKinds_HotSwap replaces, removes and adds a plugin binary of a running server while backups and restores are
+// in the middle of it: each of them ends well and has seen one version. The same at close range is in server/pluginhost.
+func TestAcceptKinds_HotSwap(t *testing.T) {
+	t.Parallel()
+	p := newStampPlugin(t)
+	p.put(1)
+	s := newSite(t, "cleat.dev/s3")
+	s.shop = s.workload(10)
+	server := s.serve("--plugin-dir", p.pluginDir, "--concurrent-backups", "10")
+	s.available()
+
+	// Backups that all stand still in the plugin, at the version that was there when they began.
+	version := map[string]string{}
+	begin := func(wants string, names ...string) {
+		for _, name := range names {
+			version[name] = wants
+			s.beginBackup(name)
+		}
+		for _, name := range names {
+			p.awaitSeen(s, name, wants)
+		}
+	}
+	begin("1", "a1", "a2", "a3")
+	p.put(2)
+	server.awaitLog(`pluginVersion=2 version=2 used=true`)
+	begin("2", "b1", "b2")
+	p.put(3)
+	server.awaitLog(`pluginVersion=3 version=2 used=true`)
+	begin("3", "c1")
+	p.remove()
+	server.awaitLog(`plugin is gone`)
+	s.beginBackup("without")
+	s.awaitBackup("without", velerov1.BackupPhaseCompleted)
+	p.put(4)
+	server.awaitLog(`pluginVersion=4 version=2 used=true`)
+	begin("4", "d1")
+	p.open()
+	for name, version := range version {
+		s.awaitBackup(name, velerov1.BackupPhaseCompleted)
+		require.Equal(t, map[string]int{version: 10}, s.stamps(name), "backup %s", name)
+	}
+	require.Equal(t, map[string]int{"": 10}, s.stamps("without"))
+
+	// The same with restores, while another backup runs.
+	p.shut()
+	s.beginStampedRestore("r1", "a1")
+	p.awaitSeen(s, "r1", "4")
+	begin("4", "e1")
+	s.beginStampedRestore("r2", "b1") // begins when there is a place for it
+	p.put(5)
+	server.awaitLog(`pluginVersion=5 version=2 used=true`)
+	s.beginStampedRestore("r3", "c1")
+	begin("5", "f1")
+	p.open()
+	for _, name := range []string{"e1", "f1"} {
+		s.awaitBackup(name, velerov1.BackupPhaseCompleted)
+		require.Equal(t, map[string]int{version[name]: 10}, s.stamps(name), "backup %s", name)
+	}
+	require.Equal(t, map[string]int{"4": 10}, s.restored("r1"))
+	require.Len(t, s.restored("r2"), 1)
+	require.Equal(t, map[string]int{"5": 10}, s.restored("r3"))
+
+	s.eventually("the processes of the old versions are gone", func(context.Context) (bool, error) {
+		if running := p.processes(); running != 1 {
+			return false, fmt.Errorf("%d run", running)
+		}
+		return true, nil
+	})
+}
+
+// stampPlugin is a plugin of which there are many versions.
+type stampPlugin struct {
+	t                               *testing.T
+	program, pluginDir, notes, goOn string
+}
+
+func newStampPlugin(t *testing.T) *stampPlugin {
+	t.Helper()
+	dir := t.TempDir()
+	p := &stampPlugin{t: t, program: filepath.Join(dir, "stamp"), pluginDir: filepath.Join(dir, "plugins"), notes: filepath.Join(dir, "notes")}
+	p.goOn = filepath.Join(p.notes, "go")
+	require.NoError(t, os.Mkdir(p.pluginDir, 0o755))
+	require.NoError(t, os.Mkdir(p.notes, 0o755))
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.program, "./testdata/stamp").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return p
+}
+
+// put makes a version the one in the plugin directory.
+func (p *stampPlugin) put(version int) {
+	p.t.Helper()
+	program, err := os.ReadFile(p.program)
+	require.NoError(p.t, err)
+	ending, err := json.Marshal(map[string]string{"Version": fmt.Sprint(version), "Dir": p.notes})
+	require.NoError(p.t, err)
+	path := filepath.Join(p.pluginDir, "stamp")
+	require.NoError(p.t, os.WriteFile(path+".tmp", append(append(program, "\nstamp:"...), ending...), 0o755))
+	require.NoError(p.t, os.Rename(path+".tmp", path))
+}
+
+func (p *stampPlugin) remove() { require.NoError(p.t, os.Remove(filepath.Join(p.pluginDir, "stamp"))) }
+
+// open lets all operations go on that wait in the plugin, until shut.
+func (p *stampPlugin) open() { require.NoError(p.t, os.WriteFile(p.goOn, nil, 0o600)) }
+func (p *stampPlugin) shut() { require.NoError(p.t, os.Remove(p.goOn)) }
+
+// awaitSeen waits until an operation stands in the plugin, which has to be of a version.
+func (p *stampPlugin) awaitSeen(s *site, operation, version string) {
+	p.t.Helper()
+	s.eventually(operation+" is in the plugin", func(context.Context) (bool, error) {
+		notes, err := filepath.Glob(filepath.Join(p.notes, operation+"-*"))
+		if len(notes) > 0 {
+			require.Equal(p.t, operation+"-"+version, filepath.Base(notes[0]))
+		}
+		return len(notes) > 0, err
+	})
+}
+
+// processes counts those that run a version of the plugin.
+func (p *stampPlugin) processes() int {
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(p.t, err)
+	running := 0
+	for _, command := range commands {
+		if line, err := os.ReadFile(command); err == nil && strings.HasPrefix(string(line), p.pluginDir+"/") {
+			running++
+		}
+	}
+	return running
+}
+
+// awaitLog waits until the server has written something.
+func (v *server) awaitLog(text string) {
+	v.site.t.Helper()
+	v.site.eventually("the server writes "+text, func(context.Context) (bool, error) {
+		return strings.Contains(v.log.String(), text), nil
+	})
+}
+
+func (s *site) beginStampedRestore(name, backup string) {
+	s.t.Helper()
+	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Restore{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec:       velerov1.RestoreSpec{BackupName: backup, NamespaceMapping: map[string]string{s.shop: s.shop + "-" + name}},
+	}))
+}
+
+// restored waits for the end of a restore and counts the ConfigMaps that it made, by the version on them.
+func (s *site) restored(name string) map[string]int {
+	s.t.Helper()
+	s.eventually("restore "+name+" is completed", func(ctx context.Context) (bool, error) {
+		var r velerov1.Restore
+		err := s.client.Get(ctx, s.key(name), &r)
+		if r.Status.Phase.Terminal() {
+			require.Equal(s.t, velerov1.RestorePhaseCompleted, r.Status.Phase, r.Status.FailureReason)
+		}
+		return r.Status.Phase.Terminal(), err
+	})
+	var list corev1.ConfigMapList
+	require.NoError(s.t, s.client.List(s.t.Context(), &list, client.InNamespace(s.shop+"-"+name)))
+	versions := map[string]int{}
+	for i := range list.Items {
+		if strings.HasPrefix(list.Items[i].Name, "item-") {
+			versions[list.Items[i].Labels["restored-by"]]++
+		}
+	}
+	return versions
+}
+
+// stamps counts the ConfigMaps in a backup, by the version on them.
+func (s *site) stamps(name string) map[string]int {
+	s.t.Helper()
+	file, err := os.Open(filepath.Join(s.bucketDir, "backups", name, name+".tar.gz"))
+	require.NoError(s.t, err)
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	require.NoError(s.t, err)
+	versions := map[string]int{}
+	for archive := tar.NewReader(unzipped); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return versions
+		}
+		require.NoError(s.t, err)
+		if dir, file := filepath.Split(header.Name); dir != "resources/configmaps/namespaces/"+s.shop+"/" || !strings.HasPrefix(file, "item-") {
+			continue
+		}
+		var item metav1.PartialObjectMetadata
+		require.NoError(s.t, json.NewDecoder(archive).Decode(&item))
+		versions[item.Labels["backed-up-by"]]++
+	}
+}

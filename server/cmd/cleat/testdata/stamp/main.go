@@ -1,0 +1,110 @@
+// Command stamp is a plugin that puts its version on the ConfigMaps that it sees. Which version that is stands at the end
+// of its file, so a copy with another ending is another version.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/framework"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+)
+
+// ending is what stands at the end of the file, after a line "stamp:".
+type ending struct {
+	Version string
+	// Dir is where the plugin notes which operations it sees, and where a file "go" lets those go on that wait at the
+	// ConfigMap "item-a".
+	Dir string
+}
+
+func main() {
+	e, err := readEnding()
+	if err != nil {
+		hclog.Default().Error("cannot read the end of the file", "error", err)
+		os.Exit(1)
+	}
+	framework.Serve(
+		framework.WithVersion(e.Version),
+		biav2.Register("example.io/stamp", func(hclog.Logger) (biav2.BackupItemAction, error) { return backups{ending: e}, nil }),
+		riav1.Register("example.io/stamp", func(hclog.Logger) (riav1.RestoreItemAction, error) { return restores{e}, nil }),
+	)
+}
+
+func readEnding() (e ending, err error) {
+	file, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		return ending{}, err
+	}
+	at := bytes.LastIndex(file, []byte("\nstamp:"))
+	if at < 0 {
+		return ending{}, errors.New("there is none")
+	}
+	return e, json.Unmarshal(file[at+len("\nstamp:"):], &e)
+}
+
+// stamp labels the item, after it has noted the operation and waited if it has to.
+func (e ending) stamp(ctx context.Context, item *unstructured.Unstructured, label, operation string) error {
+	if item.GetName() == "item-a" {
+		if err := os.WriteFile(filepath.Join(e.Dir, operation+"-"+e.Version), nil, 0o600); err != nil {
+			return err
+		}
+		for {
+			_, err := os.Stat(filepath.Join(e.Dir, "go"))
+			if !errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+	labels := item.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[label] = e.Version
+	item.SetLabels(labels)
+	return nil
+}
+
+type backups struct {
+	biav2.ExecuteOnly
+	ending
+}
+
+func (backups) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"configmaps"}}, nil
+}
+
+func (b backups) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+	if err := b.stamp(ctx, input.Item, "backed-up-by", input.Backup.Name); err != nil {
+		return nil, err
+	}
+	return biav2.NewExecuteOutput(input.Item), nil
+}
+
+type restores struct{ ending }
+
+func (restores) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"configmaps"}}, nil
+}
+
+func (r restores) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+	if err := r.stamp(ctx, input.Item, "restored-by", input.Restore.Name); err != nil {
+		return nil, err
+	}
+	return riav1.NewExecuteOutput(input.Item), nil
+}
