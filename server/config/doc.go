@@ -6,6 +6,6 @@
 //	Object              object.go    configuration that goes to a plugin as JSON
 //	Schema, Check       schema.go, check.go  what plugins say about theirs
 //
-// It may import framework, versioning/kinds, pflag, YAML and JSON Schema; nothing of the server. Start reading at
-// Options and File.
+// It may import framework, versioning/kinds, pflag, YAML and JSON Schema, and of the server tracing, which knows what
+// an endpoint is. Start reading at Options and File.
 package config

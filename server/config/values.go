@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/tracing"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
@@ -144,14 +144,18 @@ func checks(rule, value string) error {
 	case rule == "variable" && !variable.MatchString(value):
 		return errors.New("is no name of an environment variable: want letters, digits and _, and no digit first")
 	case rule == "endpoint":
-		return checkEndpoint(value)
+		return tracing.CheckEndpoint(value)
 	}
 	return nil
 }
 
+// checkKind checks the name of a kind that can have a deadline; policies have theirs where they are named.
 func checkKind(kind string) error {
 	var known []string
 	for _, k := range kinds.All() {
+		if slices.Contains([]string{"QueueAdmission", "LoadSoothing", "ManifestWriter"}, k.Kind) {
+			continue
+		}
 		if k.Kind == kind {
 			return nil
 		}
@@ -159,12 +163,5 @@ func checkKind(kind string) error {
 			known = append(known, k.Kind)
 		}
 	}
-	return fmt.Errorf("there is no kind of plugin called %q; known are %s", clip(kind), strings.Join(known, ", "))
-}
-
-func checkEndpoint(value string) error {
-	if parsed, err := url.Parse(value); err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
-		return fmt.Errorf("is %q, want the URL of an OTLP collector, such as http://collector:4317", clip(value))
-	}
-	return nil
+	return fmt.Errorf("is no kind of plugin that has a deadline here; known are %s", strings.Join(known, ", "))
 }

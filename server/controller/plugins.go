@@ -6,17 +6,22 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/tracing"
 )
 
 // NewHost finds the plugins, as the configuration says, and makes sure that those that it names as policies are there
-// and take what it has for them. Of c it needs no cluster. metrics may be nil.
-func NewHost(ctx context.Context, c ServerConfig, metrics prometheus.Registerer) (*pluginhost.Host, error) {
-	host, err := pluginhost.New(ctx, hostConfig(c, metrics))
+// and take what it has for them. Of c it needs no cluster. metrics and spans may be nil.
+func NewHost(ctx context.Context, c ServerConfig, metrics prometheus.Registerer, spans trace.TracerProvider) (*pluginhost.Host, error) {
+	settings := hostConfig(c)
+	settings.Metrics, settings.Tracer = metrics, spans
+	host, err := pluginhost.New(ctx, settings)
 	if err != nil {
 		return nil, fmt.Errorf("start the plugin host: %w", err)
 	}
@@ -35,22 +40,45 @@ func NewHost(ctx context.Context, c ServerConfig, metrics prometheus.Registerer)
 }
 
 // hostConfig is how plugins are found and run.
-func hostConfig(c ServerConfig, metrics prometheus.Registerer) pluginhost.Config {
+func hostConfig(c ServerConfig) pluginhost.Config {
 	p := c.File.Plugins
 	return pluginhost.Config{
 		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns,
 		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"),
-		Order: p.Order, Environment: environment(p.Environment), Metrics: metrics,
+		Order: p.Order, Rescan: p.Rescan, Environment: environment(p.Environment),
 		Deadlines: pluginhost.Deadlines{
 			Start: p.Deadlines.Start, Query: p.Deadlines.Query, Execute: p.Deadlines.Execute, Store: p.Deadlines.Store,
 			Idle: p.Deadlines.Idle, Stop: p.Deadlines.Stop, Probe: p.Deadlines.Probe, Kinds: p.Deadlines.Kinds,
 		},
+		Limits: pluginhost.Limits{MessageSize: int(p.Limits.MessageSize), LinesPerSecond: p.Limits.LinesPerSecond},
 		Restart: pluginhost.Restart{
 			Base: p.Restart.Base, Max: p.Restart.Max, Threshold: p.Restart.Threshold,
 			CoolDown: p.Restart.CoolDown, MaxCoolDown: p.Restart.MaxCoolDown, HealthyAfter: p.Restart.HealthyAfter,
 		},
 	}
 }
+
+// tracer sends the spans of plugin calls where the configuration says, nil when it says nothing. stop sends what is left.
+func tracer(ctx context.Context, c ServerConfig) (spans trace.TracerProvider, stop func(), err error) {
+	if c.File.Tracing.Endpoint == "" {
+		return nil, func() {}, nil
+	}
+	log := c.Log.Named("tracing")
+	provider, err := tracing.New(ctx, c.File.Tracing.Endpoint, c.Version, log)
+	if err != nil {
+		return nil, nil, fmt.Errorf("start tracing: %w", err)
+	}
+	return provider, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpans)
+		defer cancel()
+		if err := provider.Shutdown(ctx); err != nil {
+			log.Warn("the last spans could not be sent", "error", err)
+		}
+	}, nil
+}
+
+// lastSpans is how long the end of the server waits for spans to be sent.
+const lastSpans = 2 * time.Second
 
 // environment is a table of variables as processes take it, "NAME=value".
 func environment(table map[string]string) []string {

@@ -33,6 +33,7 @@ import (
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/policies"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
@@ -78,12 +79,21 @@ func Serve(ctx context.Context, c ServerConfig) error {
 	if err := checkDefinitions(ctx, discoverer); err != nil {
 		return err
 	}
+	spans, stopSpans, err := tracer(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer stopSpans()
 	metrics := prometheus.NewRegistry()
-	host, err := NewHost(ctx, c, metrics)
+	host, err := NewHost(ctx, c, metrics, spans)
 	if err != nil {
 		return err
 	}
 	defer host.Close()
+	inForce, err := policies.New(c.File, policies.Deps{Host: host, Log: c.Log.Named("policies"), Metrics: metrics, Now: time.Now})
+	if err != nil {
+		return err
+	}
 
 	scratch, err := scratchDir(c.Options.ScratchDir)
 	if err != nil {
@@ -96,7 +106,7 @@ func Serve(ctx context.Context, c ServerConfig) error {
 		}
 	}()
 
-	if err := registerAll(mgr, c, parts{host: host, opener: opener, discoverer: discoverer, scratch: scratch, metrics: metrics}); err != nil {
+	if err := registerAll(mgr, c, parts{host: host, policies: inForce, opener: opener, discoverer: discoverer, scratch: scratch, metrics: metrics}); err != nil {
 		return err
 	}
 	endpoints := newEndpoints(c.Options, prometheus.Gatherers{metrics, ctrlmetrics.Registry}, mgr.GetCache(), c.Log)
@@ -216,6 +226,7 @@ func scratchDir(configured string) (string, error) {
 // parts are what Serve has made before the controllers.
 type parts struct {
 	host       *pluginhost.Host
+	policies   *policies.Policies
 	opener     *location.Opener
 	discoverer *clientdiscovery.DiscoveryClient
 	scratch    string
@@ -274,7 +285,7 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 			SnapshotMoveData: o.DefaultSnapshotMoveData, StorageLocation: o.DefaultBackupStorageLocation,
 			SnapshotLocations: o.DefaultVolumeSnapshotLocations,
 		},
-		Admission:         admission{p.host},
+		Admission:         admission{p.policies.Admission},
 		ConcurrentBackups: o.ConcurrentBackups,
 		QueueSweep:        queueSweep,
 		QueueMetrics:      queueMetrics,
@@ -288,14 +299,11 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 	})
 }
 
-// admission has the default policy decide about the queue.
-type admission struct{ host *pluginhost.Host }
+// admission is the policy in force, for the queue. Who has decided is in its log and status.
+type admission struct{ *policies.Admission }
 
 // Decide implements Admission.
 func (a admission) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
-	policy, err := a.host.QueueAdmission("cleat.dev/namespace-overlap")
-	if err != nil {
-		return nil, err
-	}
-	return policy.Decide(ctx, snapshot)
+	outcome, err := a.Admission.Decide(ctx, snapshot)
+	return outcome.Decision, err
 }

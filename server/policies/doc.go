@@ -8,5 +8,5 @@
 // takes the configuration, hands it over, and bounds the call. A failure is told once when it begins, changes and
 // ends: see health.go; every one is counted: see metrics.go.
 //
-// It may import config, pluginhost and the hubs of versioning. Start reading at policies.go.
+// It may import config, pluginhost, the hubs of versioning, and plugins for the names of built-in ones. Start reading at policies.go.
 package policies

@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cleat-dev/cleat/plugins/loadsoothing/limit"
+	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 )
@@ -15,8 +17,8 @@ import (
 // The built-in policies, which decide where the configuration names no others, and in the place of those that fail with
 // failurePolicy UseBuiltIn.
 const (
-	BuiltInAdmission = "cleat.dev/fifo"
-	BuiltInSoothing  = "cleat.dev/limit"
+	BuiltInAdmission = namespaceoverlap.Name
+	BuiltInSoothing  = limit.Name
 )
 
 // What holds where the configuration says nothing.
