@@ -2,7 +2,11 @@ package pluginhost
 
 import (
 	"fmt"
+	"io"
+	"math"
 	"os"
+
+	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
 // binary is the file of a plugin, opened when it was found. What was opened is what is looked at and what runs, at
@@ -46,6 +50,15 @@ func (b *binary) now() (identity, error) {
 		return identity{}, fmt.Errorf("look at plugin %s: %w", b.path, err)
 	}
 	return identityOf(info), nil
+}
+
+// sum is the SHA-256 sum of what the file holds by now, as a lock has it.
+func (b *binary) sum() (string, error) {
+	sum, err := pluginlock.Sum(io.NewSectionReader(b.file, 0, math.MaxInt64))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", b.path, err)
+	}
+	return sum, nil
 }
 
 // Close ends it: processes that run go on, but no other can be started.

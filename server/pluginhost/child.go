@@ -30,6 +30,7 @@ const maxHandshake = 16 << 10
 type child struct {
 	binary  *binary
 	cmd     *exec.Cmd     // set by prepare, as mark is
+	verify  func() error  // asked as soon as it runs; an error ends it
 	mark    string        // the variable in its environment that no other process has
 	output  *output       // of stderr, and of stdout after the handshake
 	exited  chan struct{} // closed when it has ended
@@ -124,6 +125,13 @@ func (c *child) fork() error {
 	}
 	if err := c.cmd.Start(); err != nil {
 		return c.binary.runError(err)
+	}
+	if c.verify != nil {
+		if err := c.verify(); err != nil {
+			killProcessGroup(c.cmd.Process)
+			_ = waitAndSweep(c.cmd, c.mark, func() {})
+			return err
+		}
 	}
 	c.leader, c.pid = c.cmd.Process, c.cmd.Process.Pid
 	return nil

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -45,6 +46,8 @@ type Config struct {
 	Deadlines   Deadlines
 	Restart     Restart
 	Limits      Limits
+	// Lock is what may run of Dir, built-ins aside; nil is what nobody but the owner can change.
+	Lock *pluginlock.Lock
 	// IdleAfter is the time without use after which a process is stopped; the next call starts it again.
 	// Zero is 5 minutes, negative never.
 	IdleAfter time.Duration
@@ -54,6 +57,8 @@ type Config struct {
 	Tracer trace.TracerProvider
 	// Clock is for back-off and idle time; nil is the real one.
 	Clock clock.WithDelayedExecution
+
+	isVolume func(dir string) bool // for tests; nil is isPodVolume
 }
 
 // Host runs plugins. It is safe for concurrent use.
@@ -76,6 +81,7 @@ type Host struct {
 	kinds       []versioning.WireKind
 	order       order
 
+	trust          *trust
 	builtInSources int // how many of the sources of every generation are the server's own
 	scan           scanner
 	warned         map[versioning.Listed]bool // plugins of which it was said that they use a deprecated version
@@ -109,6 +115,11 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		current:   &generation{users: 1, catalog: &catalog{}},
 		locations: map[string]*location{},
 	}
+	isVolume := isPodVolume
+	if cfg.isVolume != nil {
+		isVolume = cfg.isVolume
+	}
+	h.trust = newTrust(cfg.Dir, cfg.Lock, isVolume, h.log)
 	h.environment = pluginEnvironment(os.Environ(), cfg.Environment)
 	var err error
 	if h.order, err = newOrder(cfg.Order); err != nil {

@@ -42,6 +42,12 @@ func (h *Host) ask(ctx context.Context, from *source) (versioning.Description, [
 	if err != nil {
 		return versioning.Description{}, nil, err
 	}
+	if !from.builtIn {
+		if err := h.trust.checkProvides(from.command, offer.Listed()); err != nil {
+			from.retire()
+			return versioning.Description{}, nil, err
+		}
+	}
 	return offer, h.unserved(ctx, process, offer), nil
 }
 

@@ -37,6 +37,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// serveUntilKilled is a server with the plugins in dir. It prints the id of the first one's process.
+func serveUntilKilled(dir string) {
+	host, err := New(context.Background(), Config{Dir: dir, Log: hclog.NewNullLogger()})
+	if err != nil {
+		panic(err)
+	}
+	r, err := host.now().catalog.rows[0].source.supervisor.acquire(context.Background(), "", call{})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(r.child.ID())
+	select {}
+}
+
 var buildMisbehave = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(testBinaries, "misbehave")
 	if out, err := exec.Command("go", "build", "-o", path, "./testdata/misbehave").CombinedOutput(); err != nil {

@@ -44,6 +44,8 @@ type launch struct {
 	sizes     Limits
 	clock     clock.PassiveClock // for sizes.LinesPerSecond
 	onLine    func(logLine)      // the lines that the process writes
+	// check is asked before each start, and what it gives when the binary runs: see trust.check. nil means that it may.
+	check func(*binary) (verify func() error, err error)
 }
 
 // process is one run of a plugin binary, with its connection.
@@ -66,9 +68,17 @@ type process struct {
 // nothing of the process is left. Errors say what is wrong with the binary; a process that ends by itself
 // is a DiedError.
 func startProcess(ctx context.Context, l launch) (*process, error) {
+	var verify func() error
+	if l.check != nil {
+		var err error
+		if verify, err = l.check(l.binary); err != nil {
+			return nil, fmt.Errorf("plugin %s is not started: %w", l.path, err)
+		}
+	}
 	p := &process{path: l.path, limits: l.deadlines, sizes: l.sizes}
 	p.output = &output{pass: l.onLine, perSecond: l.sizes.LinesPerSecond, clock: l.clock}
 	p.child = newChild(l.binary, p.output)
+	p.child.verify = verify
 	written := &lineWriter{handle: p.output.line}
 	p.config = &plugin.ClientConfig{
 		HandshakeConfig:  l.handshake,

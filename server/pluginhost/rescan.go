@@ -2,6 +2,7 @@ package pluginhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -71,16 +72,18 @@ func (h *Host) lookAgain(ctx context.Context) (unfinished bool, err error) {
 
 	last := map[string]*source{} // of the current generation, by path
 	current := h.now()
-	for _, from := range current.sources[h.builtInSources:] {
+	binaries := slices.DeleteFunc(slices.Clone(current.sources[h.builtInSources:]), func(s *source) bool { return s.missing })
+	for _, from := range binaries {
 		last[from.command] = from
 	}
 	sources := slices.Clone(current.sources[:h.builtInSources])
 	var added []*source
 	now := time.Now()
-	for _, file := range h.withVanished(seen.binaries, current.sources[h.builtInSources:], now) {
+	files := h.withVanished(seen.binaries, binaries, now)
+	for _, file := range files {
 		old := last[file.path]
 		switch {
-		case old != nil && old.identity.sameContent(file.identity):
+		case old != nil && old.identity.sameContent(file.identity) && !h.trust.reconsiders(old):
 			delete(h.scan.looks, file.path)
 			sources = append(sources, old)
 		case h.scan.settled(file, now):
@@ -112,10 +115,25 @@ func (h *Host) lookAgain(ctx context.Context) (unfinished bool, err error) {
 			kept = append(kept, from)
 		}
 	}
+	kept = append(kept, h.missing(files, seen.omitted, current.sources)...)
 	if !slices.Equal(kept, current.sources) {
 		h.publish(kept)
 	}
 	return unfinished, nil
+}
+
+// missing are the sources for what the lock has and is not among files.
+func (h *Host) missing(files []located, omitted map[string]string, current []*source) []*source {
+	var sources []*source
+	for path, reason := range h.trust.missing(files, omitted) {
+		at := slices.IndexFunc(current, func(s *source) bool { return s.missing && s.command == path && s.err.Error() == reason })
+		if at >= 0 {
+			sources = append(sources, current[at])
+			continue
+		}
+		sources = append(sources, &source{command: path, missing: true, err: errors.New(reason)})
+	}
+	return sources
 }
 
 // withVanished adds to files those of the current generation that are not there since a moment only: who replaces a file

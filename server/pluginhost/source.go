@@ -21,6 +21,7 @@ type source struct {
 	offer    versioning.Description
 	unserved []string // kinds as on the wire that it names but does not serve
 	err      error    // why it offers nothing; set from the start when the binary cannot be run at all
+	missing  bool     // the lock has it, but it is not there
 
 	holders int // generations that have it and are in use; guarded by the host's mu
 }
@@ -38,6 +39,9 @@ func (h *Host) binary(path string, args []string, builtIn bool, seen identity) *
 	from.launch = launch{
 		binary: b, args: args, env: h.environment, handshake: framework.Handshake(),
 		deadlines: h.deadlines, sizes: h.limits, clock: h.clock,
+	}
+	if !builtIn {
+		from.launch.check = h.trust.check
 	}
 	from.supervisor = newSupervisor(from.launch, h.log, h)
 	return from

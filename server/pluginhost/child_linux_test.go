@@ -2,27 +2,20 @@ package pluginhost
 
 import (
 	"bufio"
-	"context"
-	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
 func TestWhatAPluginForksAwayDiesWithIt(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells the environment of other processes")
-	}
 	ends := map[string]func(t *testing.T, h *testHost, pid int){
 		"it dies":       func(t *testing.T, _ *testHost, pid int) { require.NoError(t, syscall.Kill(pid, syscall.SIGKILL)) },
 		"it is stopped": func(_ *testing.T, h *testHost, _ int) { h.Close() },
@@ -66,9 +59,6 @@ func TestWhatAPluginForksAwayDiesWithIt(t *testing.T) {
 // TestAServerThatIsTheFirstProcessBuriesOrphans has the kernel treat the test as the first process of a container.
 func TestAServerThatIsTheFirstProcessBuriesOrphans(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("servers run in containers on Linux")
-	}
 	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	action := h.behave(t)
@@ -85,9 +75,6 @@ func TestAServerThatIsTheFirstProcessBuriesOrphans(t *testing.T) {
 
 func TestPluginsDieWithAServerThatIsKilled(t *testing.T) {
 	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux ends a process with its parent")
-	}
 	server := exec.Command(os.Args[0])
 	server.Env = append(os.Environ(), "CLEAT_TEST_SERVE="+pluginDir(t, "behave"))
 	output, err := server.StdoutPipe()
@@ -102,18 +89,4 @@ func TestPluginsDieWithAServerThatIsKilled(t *testing.T) {
 	require.NoError(t, server.Process.Kill())
 	require.Error(t, server.Wait())
 	require.Eventually(t, func() bool { return dead(plugin) }, time.Minute, time.Millisecond)
-}
-
-// serveUntilKilled is a server with the plugins in dir. It prints the id of the first one's process.
-func serveUntilKilled(dir string) {
-	host, err := New(context.Background(), Config{Dir: dir, Log: hclog.NewNullLogger()})
-	if err != nil {
-		panic(err)
-	}
-	r, err := host.now().catalog.rows[0].source.supervisor.acquire(context.Background(), "", call{})
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(r.child.ID())
-	select {}
 }

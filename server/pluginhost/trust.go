@@ -1,0 +1,181 @@
+package pluginhost
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/server/pluginlock"
+	"github.com/cleat-dev/cleat/versioning"
+)
+
+// trust decides which binaries of the plugin directory may run. With a lock, those that it names with the content that
+// it names; where they are and who can write there does not matter then. Without one, those that nobody but their
+// owner can change.
+type trust struct {
+	dir    string // absolute
+	lock   *pluginlock.Lock
+	volume bool // dir is a volume of the pod: who can write there was decided with the pod
+}
+
+// newTrust looks at the plugin directory. isVolume tells whether it is a volume of the pod in which the server runs.
+func newTrust(dir string, lock *pluginlock.Lock, isVolume func(dir string) bool, log hclog.Logger) *trust {
+	t := &trust{dir: dir, lock: lock}
+	if absolute, err := filepath.Abs(dir); err == nil {
+		t.dir = absolute
+	}
+	info, err := os.Stat(t.dir)
+	if lock != nil || err != nil || !othersWrite(info) || !isVolume(t.dir) {
+		return t
+	}
+	t.volume = true
+	log.Warn("whatever shares this volume of the pod can change the plugins; to hold what may run, use a lock",
+		"dir", t.dir, "mode", info.Mode(), "lock", "cleat plugin lock")
+	return t
+}
+
+// distrustError is the reason why a binary must not run.
+type distrustError struct{ error }
+
+func (e *distrustError) Unwrap() error { return e.error }
+
+// check is asked before each start of a binary. The error is the reason why it must not run, with what to do. verify
+// is asked when it runs; it may be nil.
+func (t *trust) check(b *binary) (verify func() error, err error) {
+	if t.lock == nil {
+		if err := t.checkWriters(b); err != nil {
+			return nil, &distrustError{err}
+		}
+		return nil, nil
+	}
+	before, err := b.now()
+	if err != nil {
+		return nil, err
+	}
+	if err := t.checkSum(b); err != nil {
+		return nil, err
+	}
+	return func() error {
+		if now, err := b.now(); err == nil && now == before {
+			return nil
+		}
+		// Its time changes also when another file takes its place. What runs cannot be written to any more, so this is final.
+		if err := t.checkSum(b); err != nil {
+			return fmt.Errorf("it was killed before its first call, because it was changed while it was started: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// checkSum compares what the file holds by now with the lock.
+func (t *trust) checkSum(b *binary) error {
+	sum, err := b.sum()
+	if err != nil {
+		return err
+	}
+	if err := t.lock.Check(t.relative(b.path), sum); err != nil {
+		return &distrustError{err}
+	}
+	return nil
+}
+
+// checkProvides tells how what a binary lists differs from the lock.
+func (t *trust) checkProvides(path string, listed []versioning.Listed) error {
+	if t.lock == nil {
+		return nil
+	}
+	plugin, _ := t.lock.Plugin(t.relative(path)) // found, or it would not have been started
+	return plugin.CheckProvides(listed)
+}
+
+// missing gives the paths that the lock has and that are not among files, with the reason to show.
+func (t *trust) missing(files []located, omitted map[string]string) iter.Seq2[string, string] {
+	return func(yield func(path, reason string) bool) {
+		if t.lock == nil {
+			return
+		}
+		var found []string
+		for _, file := range files {
+			found = append(found, t.relative(file.path))
+		}
+		for _, plugin := range t.lock.Missing(found) {
+			path := filepath.Join(t.dir, filepath.FromSlash(plugin.Path))
+			reason := pluginlock.MissingReason
+			if why, there := omitted[path]; there {
+				reason = "it is in the lock, but left out: " + why
+			}
+			if !yield(path, reason) {
+				return
+			}
+		}
+	}
+}
+
+// reconsiders tells whether a binary that was refused for who can change it has to be looked at again.
+func (t *trust) reconsiders(from *source) bool {
+	var refused *distrustError
+	if t.lock != nil || !errors.As(from.err, &refused) {
+		return false
+	}
+	_, err := t.check(from.launch.binary)
+	return err == nil || err.Error() != refused.Error()
+}
+
+// relative is the path as a lock has it.
+func (t *trust) relative(path string) string {
+	relative, err := filepath.Rel(t.dir, path)
+	if err != nil {
+		return path
+	}
+	return filepath.ToSlash(relative)
+}
+
+// checkWriters finds who else could have put the binary where it is: by the mode of the file, of each folder between it
+// and the plugin directory, and of the folder that a link leads to.
+func (t *trust) checkWriters(b *binary) error {
+	if t.volume {
+		return nil
+	}
+	info, err := b.file.Stat()
+	if err != nil {
+		return err
+	}
+	if othersWrite(info) {
+		return writersError("file", b.path, info)
+	}
+	var folders []string
+	for folder := filepath.Dir(b.path); ; folder = filepath.Dir(folder) {
+		folders = append(folders, folder)
+		if folder == t.dir || folder == filepath.Dir(folder) {
+			break
+		}
+	}
+	if real, err := filepath.EvalSymlinks(b.path); err == nil {
+		folders = append(folders, filepath.Dir(real))
+	}
+	for _, folder := range folders {
+		info, err := os.Stat(folder)
+		if err == nil && othersWrite(info) { // a folder that is gone takes nothing from anybody
+			return writersError("folder", folder, info)
+		}
+	}
+	return nil
+}
+
+func othersWrite(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
+
+func writersError(what, path string, info fs.FileInfo) error {
+	return fmt.Errorf(`others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s", `+
+		`or hold what may run with "cleat plugin lock"`, what, path, info.Mode(), path)
+}
+
+// isPodVolume tells whether dir is a volume of the pod in which the server runs. An emptyDir is writable for everybody in
+// the pod, and "velero install" keeps the plugins in one.
+func isPodVolume(dir string) bool {
+	return os.Getenv("KUBERNETES_SERVICE_HOST") != "" && isMountPoint(dir)
+}

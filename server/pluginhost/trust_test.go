@@ -1,0 +1,91 @@
+package pluginhost
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPluginsThatOthersCanChangeAreRefusedUntilThatIsMended(t *testing.T) {
+	t.Parallel()
+	const reason = `plugin %s is not started: others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s", ` +
+		`or hold what may run with "cleat plugin lock"`
+	refused := func(what, path, mode string) string {
+		return fmt.Sprintf(reason, "/plugins/vendor/script", what, path, mode, path)
+	}
+	tests := map[string]struct {
+		path string // below the plugin directory
+		mode os.FileMode
+		want string // empty when it runs
+	}{
+		"the directory, by its group":      {"", 0o775, refused("folder", "/plugins", "drwxrwxr-x")},
+		"the directory, by all":            {"", 0o757, refused("folder", "/plugins", "drwxr-xrwx")},
+		"the directory, as /tmp":           {"", 0o777 | os.ModeSticky, refused("folder", "/plugins", "dtrwxrwxrwx")},
+		"a folder in it":                   {"vendor", 0o775, refused("folder", "/plugins/vendor", "drwxrwxr-x")},
+		"the file":                         {"vendor/script", 0o775, refused("file", "/plugins/vendor/script", "-rwxrwxr-x")},
+		"another folder, which has no way": {"another", 0o777, ""},
+		"the folder above the directory":   {"..", 0o777, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := scriptDir(t)
+			mended := filepath.Join(dir, test.path)
+			require.NoError(t, os.Chmod(mended, test.mode))
+			h := newTestHost(t, dir, nil)
+			require.Equal(t, test.want, h.refused())
+			if test.want == "" {
+				return
+			}
+			require.Zero(t, h.journalCount("start"))
+			require.NoError(t, os.Chmod(mended, 0o755))
+			require.NoError(t, h.Rescan(t.Context()))
+			require.Empty(t, h.refused(), "once the command has been run it is used, without a restart of the server")
+			_, err := execute(t.Context(), h.behave(t), "nothing")
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestTheFolderThatALinkLeadsToIsLookedAtToo(t *testing.T) {
+	t.Parallel()
+	dir, elsewhere := scriptDir(t), t.TempDir()
+	path, real := filepath.Join(dir, "vendor/script"), filepath.Join(elsewhere, "script")
+	require.NoError(t, os.Rename(path, real))
+	require.NoError(t, os.Symlink(real, path))
+	require.NoError(t, os.Chmod(elsewhere, 0o777))
+	h := newTestHost(t, dir, nil)
+	require.Contains(t, h.refused(), "others than its owner can change the folder "+elsewhere)
+}
+
+func TestAVolumeOfThePodMayBeWritable(t *testing.T) {
+	t.Parallel()
+	dir := scriptDir(t)
+	require.NoError(t, os.Chmod(dir, 0o777)) // as an emptyDir
+	require.NoError(t, os.Chmod(filepath.Join(dir, "vendor/script"), 0o777))
+	for _, volume := range []bool{true, false} {
+		h := newTestHost(t, dir, func(c *Config) {
+			c.isVolume = func(asked string) bool { return volume && asked == dir }
+		})
+		require.Equal(t, volume, h.refused() == "")
+		require.Equal(t, volume, strings.Contains(h.log.String(), "[WARN]  whatever shares this volume of the pod can change the plugins"))
+	}
+}
+
+// scriptDir is a plugin directory with a plugin that is a file of its own.
+func scriptDir(t *testing.T) string {
+	t.Helper()
+	built, err := buildMisbehave()
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "plugins")
+	for _, folder := range []string{"vendor", "another"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, folder), 0o755))
+	}
+	require.NoError(t, os.Chmod(dir, 0o755))
+	writeExecutable(t, filepath.Join(dir, "vendor/script"), fmt.Sprintf("#!/bin/sh\nexec %s \"$@\"\n", built))
+	return dir
+}
