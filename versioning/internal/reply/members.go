@@ -1,81 +1,235 @@
 package reply
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math/bits"
 )
 
 var errNoObject = errors.New("is no JSON object")
 
-// eachMember calls visit for each member of the object that raw is, in order, with the member's value as it
-// stands. raw must be valid JSON, which is what makes the walk this simple; names are compared as they are,
-// which is where encoding/json into a struct is too generous.
-func eachMember(raw []byte, visit func(key string, value []byte)) error {
-	at := skipSpace(raw, 0)
-	if raw[at] != '{' {
+// eachMember checks that raw is the JSON of an object and calls visit for each of its members, in order, with the
+// member's value as it stands. Names are compared as they are, which is where encoding/json into a struct is too
+// generous. Every item that a plugin answers comes through here, so it is made to be fast.
+func eachMember(raw []byte, visit func(key, value []byte)) error {
+	end := skipObject(raw, skipSpace(raw, 0), 1, visit)
+	if end < 0 || skipSpace(raw, end) != len(raw) {
+		if err := json.Unmarshal(raw, new(json.RawMessage)); err != nil {
+			return fmt.Errorf("is no JSON: %w", err)
+		}
 		return errNoObject
-	}
-	at = skipSpace(raw, at+1)
-	for raw[at] != '}' {
-		end := skipString(raw, at)
-		key := string(raw[at+1 : end-1])
-		if unescaped := ""; json.Unmarshal(raw[at:end], &unescaped) == nil {
-			key = unescaped
-		}
-		at = skipSpace(raw, end)  // the colon
-		at = skipSpace(raw, at+1) // the value
-		end = skipValue(raw, at)  // behind it
-		visit(key, raw[at:end])
-		at = skipSpace(raw, end)
-		if raw[at] == ',' {
-			at = skipSpace(raw, at+1)
-		}
 	}
 	return nil
 }
 
+// The functions that skip answer the position behind what begins at at, or -1 when that is not what it should be. They
+// accept what encoding/json accepts.
+
 func skipSpace(raw []byte, at int) int {
-	for at < len(raw) && (raw[at] == ' ' || raw[at] == '\t' || raw[at] == '\n' || raw[at] == '\r') {
+	for at < len(raw) && (raw[at] == ' ' || raw[at] == '\n' || raw[at] == '\t' || raw[at] == '\r') {
 		at++
 	}
 	return at
 }
 
-// skipString is the position behind the string that starts at at.
-func skipString(raw []byte, at int) int {
-	for at++; raw[at] != '"'; at++ {
-		if raw[at] == '\\' {
-			at++
+// maxDepth is how deep objects and arrays may be nested; encoding/json has the same limit.
+const maxDepth = 10_000
+
+func skipObject(raw []byte, at, depth int, visit func(key, value []byte)) int {
+	if at >= len(raw) || raw[at] != '{' || depth > maxDepth {
+		return -1
+	}
+	if at = skipSpace(raw, at+1); at < len(raw) && raw[at] == '}' {
+		return at + 1
+	}
+	for {
+		from := at
+		if at = skipString(raw, at); at < 0 {
+			return -1
+		}
+		key := raw[from:at]
+		if at = skipSpace(raw, at); at >= len(raw) || raw[at] != ':' {
+			return -1
+		}
+		from = skipSpace(raw, at+1)
+		if at = skipValue(raw, from, depth); at < 0 {
+			return -1
+		}
+		if visit != nil {
+			visit(memberName(key), raw[from:at])
+		}
+		if at = skipSpace(raw, at); at >= len(raw) {
+			return -1
+		}
+		switch raw[at] {
+		case ',':
+			at = skipSpace(raw, at+1)
+		case '}':
+			return at + 1
+		default:
+			return -1
 		}
 	}
-	return at + 1
 }
 
-// skipValue is the position behind the value that starts at at.
-func skipValue(raw []byte, at int) int {
+// memberName is what a quoted key says.
+func memberName(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	var name string
+	_ = json.Unmarshal(quoted, &name) // it is a string
+	return []byte(name)
+}
+
+func skipArray(raw []byte, at, depth int) int {
+	if depth > maxDepth {
+		return -1
+	}
+	if at = skipSpace(raw, at+1); at < len(raw) && raw[at] == ']' {
+		return at + 1
+	}
+	for {
+		if at = skipValue(raw, at, depth); at < 0 {
+			return -1
+		}
+		if at = skipSpace(raw, at); at >= len(raw) {
+			return -1
+		}
+		switch raw[at] {
+		case ',':
+			at = skipSpace(raw, at+1)
+		case ']':
+			return at + 1
+		default:
+			return -1
+		}
+	}
+}
+
+func skipValue(raw []byte, at, depth int) int {
+	if at >= len(raw) {
+		return -1
+	}
 	switch raw[at] {
 	case '"':
 		return skipString(raw, at)
-	case '{', '[':
-		for depth := 0; ; {
-			switch raw[at] {
-			case '"':
-				at = skipString(raw, at)
-				continue
-			case '{', '[':
-				depth++
-			case '}', ']':
-				depth--
-			}
+	case '{':
+		return skipObject(raw, at, depth+1, nil)
+	case '[':
+		return skipArray(raw, at, depth+1)
+	case 't':
+		return skipWord(raw, at, "true")
+	case 'f':
+		return skipWord(raw, at, "false")
+	case 'n':
+		return skipWord(raw, at, "null")
+	default:
+		return skipNumber(raw, at)
+	}
+}
+
+func skipWord(raw []byte, at int, word string) int {
+	if len(raw)-at < len(word) || string(raw[at:at+len(word)]) != word {
+		return -1
+	}
+	return at + len(word)
+}
+
+func skipNumber(raw []byte, at int) int {
+	if raw[at] == '-' {
+		at++
+	}
+	from := at
+	if at = skipDigits(raw, at); at < 0 || raw[from] == '0' && at > from+1 {
+		return -1
+	}
+	if at < len(raw) && raw[at] == '.' {
+		if at = skipDigits(raw, at+1); at < 0 {
+			return -1
+		}
+	}
+	if at < len(raw) && (raw[at] == 'e' || raw[at] == 'E') {
+		if at++; at < len(raw) && (raw[at] == '+' || raw[at] == '-') {
 			at++
-			if depth == 0 {
-				return at
+		}
+		at = skipDigits(raw, at)
+	}
+	return at
+}
+
+// skipDigits wants at least one.
+func skipDigits(raw []byte, at int) int {
+	from := at
+	for at < len(raw) && '0' <= raw[at] && raw[at] <= '9' {
+		at++
+	}
+	if at == from {
+		return -1
+	}
+	return at
+}
+
+func skipString(raw []byte, at int) int {
+	if at >= len(raw) || raw[at] != '"' {
+		return -1
+	}
+	for at++; ; {
+		for at+8 <= len(raw) {
+			special := specials(binary.LittleEndian.Uint64(raw[at:]))
+			if special != 0 {
+				at += bits.TrailingZeros64(special) / 8
+				break
+			}
+			at += 8
+		}
+		if at >= len(raw) {
+			return -1
+		}
+		switch c := raw[at]; {
+		case c == '"':
+			return at + 1
+		case c == '\\':
+			if at = skipEscape(raw, at); at < 0 {
+				return -1
+			}
+		case c < ' ':
+			return -1
+		default:
+			at++
+		}
+	}
+}
+
+// specials marks, in the highest bit of each byte, the bytes of a string that need a look: quote, backslash and control
+// characters. The lowest mark is right; those above it may be wrong.
+func specials(eight uint64) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := eight^ones*'"', eight^ones*'\\'
+	return ((quote-ones)&^quote | (backslash-ones)&^backslash | (eight-ones*' ')&^eight) & highs
+}
+
+func skipEscape(raw []byte, at int) int {
+	if at+1 >= len(raw) {
+		return -1
+	}
+	switch raw[at+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return at + 2
+	case 'u':
+		if at+6 > len(raw) {
+			return -1
+		}
+		for _, c := range raw[at+2 : at+6] {
+			if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
+				return -1
 			}
 		}
-	default: // a number, true, false or null
-		for at < len(raw) && raw[at] != ',' && raw[at] != '}' && raw[at] != ']' && raw[at] > ' ' {
-			at++
-		}
-		return at
+		return at + 6
+	default:
+		return -1
 	}
 }

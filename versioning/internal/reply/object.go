@@ -1,10 +1,12 @@
 package reply
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Object is what makes a Kubernetes object that object.
@@ -31,13 +33,10 @@ func ScanObject(raw []byte) (Object, error) {
 	if len(raw) == 0 {
 		return Object{}, errors.New("is empty, want the JSON of an object")
 	}
-	if !json.Valid(raw) {
-		return Object{}, fmt.Errorf("is no JSON: %w", json.Unmarshal(raw, new(json.RawMessage)))
-	}
 	var object Object
 	var apiVersion, kind, metadata, namespace, name, uid []byte // of members of the same name the last one counts
-	if err := eachMember(raw, func(key string, value []byte) {
-		switch key {
+	if err := eachMember(raw, func(key, value []byte) {
+		switch string(key) {
 		case "apiVersion":
 			apiVersion = value
 		case "kind":
@@ -49,8 +48,8 @@ func ScanObject(raw []byte) (Object, error) {
 		return Object{}, err
 	}
 	if metadata != nil && string(metadata) != "null" {
-		if err := eachMember(metadata, func(key string, value []byte) {
-			switch key {
+		if err := eachMember(metadata, func(key, value []byte) {
+			switch string(key) {
 			case "namespace":
 				namespace = value
 			case "name":
@@ -87,6 +86,10 @@ func text(field string, value []byte, decoded *string) error {
 	}
 	if value[0] != '"' {
 		return fmt.Errorf("%s is %s, want a string", field, clip(value))
+	}
+	if inner := value[1 : len(value)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
+		*decoded = string(inner)
+		return nil
 	}
 	if err := json.Unmarshal(value, decoded); err != nil {
 		return fmt.Errorf("%s: %w", field, err)
