@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,6 +9,10 @@ import (
 // DecodeItem decodes the JSON of one object; field is the request's field, for the error.
 func DecodeItem(field string, raw []byte) (*unstructured.Unstructured, error) {
 	item := &unstructured.Unstructured{}
+	var ok bool
+	if item.Object, ok = decodeObject(raw); ok && item.GroupVersionKind().Kind != "" {
+		return item, nil
+	}
 	if err := item.UnmarshalJSON(raw); err != nil {
 		return nil, fmt.Errorf("decode %s of the request: %w", field, err)
 	}
@@ -22,11 +24,10 @@ func EncodeUpdated(updated *unstructured.Unstructured, requested []byte) ([]byte
 	if updated == nil {
 		return requested, nil
 	}
-	var encoded bytes.Buffer
-	encoder := json.NewEncoder(&encoded)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(updated.Object); err != nil {
+	const more = 256 // labels and annotations, for instance
+	encoded, err := appendValue(make([]byte, 0, len(requested)+more), updated.Object)
+	if err != nil {
 		return nil, fmt.Errorf("encode the updated item: %w", err)
 	}
-	return bytes.TrimSuffix(encoded.Bytes(), []byte("\n")), nil
+	return encoded, nil
 }
