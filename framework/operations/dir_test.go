@@ -1,0 +1,141 @@
+package operations_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/framework/operations"
+)
+
+func openDir(t *testing.T, path string) *operations.Dir {
+	t.Helper()
+	dir, err := operations.OpenDir(path)
+	require.NoError(t, err)
+	return dir
+}
+
+func TestADirectoryThatCannotBeUsedIsRefusedWhenItIsOpened(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, path := range []string{file, filepath.Join(file, "below")} {
+		_, err := operations.OpenDir(path)
+		require.ErrorContains(t, err, "keep operations in "+path)
+	}
+}
+
+func TestGarbageInAFileIsDamageThatNamesTheFile(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	dir := openDir(t, path)
+	a := operation("a")
+	require.NoError(t, dir.Create(t.Context(), a))
+	file := filepath.Join(path, a.ID+".json")
+	good, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for name, test := range map[string]struct{ content, want string }{
+		"empty":             {"", "unexpected end"},
+		"zeros":             {strings.Repeat("\x00", 100), "invalid character"},
+		"cut":               {string(good[:len(good)/2]), "unexpected end"},
+		"null":              {"null", "version is 0"},
+		"no operation":      {`{"version":1}`, "it ends too early"},
+		"another format":    {strings.Replace(string(good), `"format":1`, `"format":9`, 1), "it has format 9, want 1"},
+		"another operation": {strings.ReplaceAll(string(good), `"a"`, `"b"`), "which follows from its runner and key"},
+		"an unknown key":    {strings.Replace(string(good), `"attempt"`, `"attmpt"`, 1), "attmpt"},
+		"a negative count":  {strings.Replace(string(good), `"nTotal":2`, `"nTotal":-2`, 1), "must not be negative"},
+		"ended and owned":   {strings.Replace(string(good), `"attempt"`, `"completed":true,"attempt"`, 1), "it has ended, and me works on it"},
+		"no input":          {strings.Replace(string(good), `"input":{"a":1},`, ``, 1), "it has no input"},
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(test.content), 0o600))
+		_, err := dir.Get(t.Context(), a.ID)
+		require.ErrorIs(t, err, operations.ErrDamaged, name)
+		require.ErrorContains(t, err, file, name)
+		require.ErrorContains(t, err, test.want, name)
+		require.ErrorIs(t, dir.Update(t.Context(), a), operations.ErrDamaged, name)
+		require.ErrorIs(t, dir.Create(t.Context(), operation("a")), operations.ErrExists, name+": what it was is not known, so it is not begun anew")
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, test.content, string(content), "it is left for a look")
+	}
+	require.NoError(t, dir.Delete(t.Context(), a.ID))
+}
+
+func TestAFullDiskLeavesWhatWasThere(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("needs /dev/full")
+	}
+	path := t.TempDir()
+	dir := openDir(t, path)
+	a := operation("a")
+	require.NoError(t, dir.Create(t.Context(), a))
+	for _, o := range []*operations.Operation{a, operation("b")} {
+		require.NoError(t, os.Symlink("/dev/full", filepath.Join(path, "."+o.ID+".part")))
+	}
+	before := *a
+	a.CancelAsked = true
+	err := dir.Update(t.Context(), a)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorContains(t, err, "keep operation "+a.ID)
+	require.Equal(t, before.Version, a.Version)
+	require.ErrorIs(t, dir.Create(t.Context(), operation("b")), syscall.ENOSPC)
+	kept, err := dir.Get(t.Context(), a.ID)
+	require.NoError(t, err)
+	require.Equal(t, &before, kept)
+	_, err = dir.Get(t.Context(), operation("b").ID)
+	require.ErrorIs(t, err, operations.ErrNotFound)
+
+	require.NoError(t, dir.Update(t.Context(), a), "there is room again")
+	require.NoError(t, dir.Create(t.Context(), operation("b")))
+}
+
+func TestAnIDThatIsNoneTouchesNoFile(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	dir := openDir(t, filepath.Join(path, "state"))
+	outside := filepath.Join(path, "x.json")
+	require.NoError(t, os.WriteFile(outside, []byte("{}"), 0o600))
+	for _, id := range []string{"", "../x", "op-", "op-" + strings.Repeat("A", 32), strings.Repeat("x", 5000)} {
+		_, err := dir.Get(t.Context(), id)
+		require.ErrorIs(t, err, operations.ErrNotFound)
+		require.NoError(t, dir.Delete(t.Context(), id))
+		o := operation("a")
+		o.ID = id
+		require.ErrorContains(t, dir.Create(t.Context(), o), "want an id that ID makes")
+		require.ErrorContains(t, dir.Update(t.Context(), o), "want an id that ID makes")
+	}
+	require.FileExists(t, outside)
+}
+
+func TestAChangeWaitsForTheLockAndForItsContext(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	dir := openDir(t, path)
+	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+	ctx, cancel := context.WithCancel(t.Context())
+	created := make(chan error, 1)
+	go func() { created <- dir.Create(ctx, operation("a")) }()
+	cancel()
+	require.ErrorIs(t, <-created, context.Canceled)
+
+	go func() { created <- dir.Create(t.Context(), operation("a")) }()
+	require.NoError(t, lock.Close())
+	require.NoError(t, <-created)
+}
+
+func TestTheDefaultFolderIsThePluginsOwn(t *testing.T) {
+	t.Setenv("CLEAT_STATE_DIR", "")
+	t.Setenv("VELERO_SCRATCH_DIR", "/scratch")
+	require.Equal(t, "/scratch/plugin-operations/example.io/mover", operations.DefaultDir("example.io/mover"))
+	require.Equal(t, "/scratch/plugin-operations/etc", operations.DefaultDir("../../etc"))
+	t.Setenv("CLEAT_STATE_DIR", "/state")
+	require.Equal(t, "/state/plugin-operations/a", operations.DefaultDir("a"))
+}

@@ -1,0 +1,192 @@
+package operations_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/operations"
+)
+
+// TestWhateverHappensAnOperationEndsOnce has processes come and be killed, calls come to any of them, and the store fail now
+// and then, and holds what hosts see against what must always be so.
+func TestWhateverHappensAnOperationEndsOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				newModel(t, seed).play(200)
+			})
+		})
+	}
+}
+
+type model struct {
+	t         *testing.T
+	random    *rand.Rand
+	store     *resources
+	resume    bool
+	processes []*process
+
+	mu        sync.Mutex
+	working   map[string]*process                    // which live process works on an operation
+	attempts  map[string]int                         // how many began to
+	begun     map[string]bool                        // ids that Begin has answered
+	cancelled map[string]bool                        // ids whose Cancel was acknowledged
+	completed map[string]framework.OperationProgress // as first seen
+}
+
+func newModel(t *testing.T, seed uint64) *model {
+	m := &model{
+		t: t, random: rand.New(rand.NewPCG(seed, 0)), store: newResources(), resume: seed%2 == 0,
+		working: map[string]*process{}, attempts: map[string]int{}, begun: map[string]bool{},
+		cancelled: map[string]bool{}, completed: map[string]framework.OperationProgress{},
+	}
+	flaky := rand.New(rand.NewPCG(seed, 1))
+	m.store.fault = func(string, string) error {
+		if flaky.IntN(10) == 0 {
+			return errors.New("the store is away")
+		}
+		return nil
+	}
+	m.start()
+	m.start()
+	return m
+}
+
+func (m *model) start() {
+	var p *process
+	var options []operations.Option
+	if m.resume {
+		options = append(options, operations.ResumeAfterRestart())
+	}
+	p = begin(m.store, func(ctx context.Context, v volume, run *operations.Run) error {
+		m.enter(run.ID(), p)
+		defer m.leave(run.ID(), p)
+		for done := range int64(5) {
+			run.Report(done, 5, "steps", v.Name)
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(3 * time.Second):
+			}
+		}
+		return nil
+	}, options...)
+	m.processes = append(m.processes, p)
+}
+
+// enter is a process that begins to work on an operation: no other that lives may.
+func (m *model) enter(id string, p *process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.dead.Load() {
+		return
+	}
+	if other := m.working[id]; other != nil && !other.dead.Load() {
+		m.t.Errorf("%s is worked on by two processes", id)
+	}
+	m.working[id] = p
+	m.attempts[id]++
+	if !m.resume && m.attempts[id] > 1 {
+		m.t.Errorf("%s is worked on twice, and the author said not to", id)
+	}
+}
+
+func (m *model) leave(id string, p *process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.working[id] == p {
+		delete(m.working, id)
+	}
+}
+
+func (m *model) play(steps int) {
+	for range steps {
+		p := m.processes[m.random.IntN(len(m.processes))]
+		key := fmt.Sprint(m.random.IntN(5))
+		id := operations.ID("example.io/mover", key)
+		switch m.random.IntN(20) {
+		case 0:
+			p.kill()
+			for i, other := range m.processes {
+				if other == p {
+					m.processes = append(m.processes[:i], m.processes[i+1:]...)
+					break
+				}
+			}
+			m.start()
+		case 1:
+			if acknowledged, err := p.Cancel(m.t.Context(), id); err == nil && acknowledged && m.begun[id] {
+				m.cancelled[id] = true
+			}
+		case 2, 3, 4, 5:
+			if answered, err := p.Begin(m.t.Context(), key, volume{Name: key}); err == nil {
+				require.Equal(m.t, id, answered)
+				m.begun[id] = true
+			}
+		default:
+			m.look(p, id)
+		}
+		time.Sleep(time.Duration(m.random.IntN(2000)) * time.Millisecond)
+	}
+	m.settle()
+}
+
+// look asks for progress, as a host does. What it is told of the end stays so.
+func (m *model) look(p *process, id string) {
+	progress, err := p.Progress(m.t.Context(), id)
+	if err != nil || !m.begun[id] {
+		return
+	}
+	require.LessOrEqual(m.t, progress.NCompleted, int64(5))
+	if end, ended := m.completed[id]; ended {
+		require.Equal(m.t, end, progress, "%s changed after its end", id)
+	}
+	if progress.Completed {
+		m.completed[id] = progress
+	}
+}
+
+// settle lets the store recover: every operation then comes to its end.
+func (m *model) settle() {
+	m.store.setFault(nil)
+	for range 60 {
+		for id := range m.begun {
+			m.look(m.processes[m.random.IntN(len(m.processes))], id)
+		}
+		time.Sleep(4 * time.Second)
+	}
+	for id := range m.begun {
+		end, ended := m.completed[id]
+		require.True(m.t, ended, "%s never ends", id)
+		switch end.Err {
+		case "":
+		case "the operation was cancelled":
+			require.True(m.t, m.cancelled[id] || m.asked(id), "%s was cancelled by nobody", id)
+		case "the process of the plugin that worked on the operation has ended":
+			require.False(m.t, m.resume)
+		default:
+			m.t.Errorf("%s ended with %q", id, end.Err)
+		}
+	}
+	for _, p := range m.processes {
+		p.Close()
+	}
+}
+
+// asked tells whether a Cancel was kept whose answer got lost.
+func (m *model) asked(id string) bool {
+	operation, err := m.store.Get(m.t.Context(), id)
+	require.NoError(m.t, err)
+	return operation.CancelAsked
+}

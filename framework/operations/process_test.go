@@ -1,0 +1,209 @@
+package operations_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/framework"
+	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	"github.com/cleat-dev/cleat/framework/plugintest"
+)
+
+// mover is a folder with the plugin testdata/mover, built when the first test asks for it.
+var mover struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if mover.dir != "" {
+		_ = os.RemoveAll(mover.dir)
+	}
+	os.Exit(code)
+}
+
+// site is where real processes of the plugin testdata/mover work.
+type site struct {
+	t      *testing.T
+	binary string
+	state  string
+}
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	mover.once.Do(func() {
+		if mover.dir, mover.err = os.MkdirTemp("", "operations-test-"); mover.err != nil {
+			return
+		}
+		output, err := exec.Command("go", "build", "-o", mover.dir, "./testdata/mover").CombinedOutput()
+		if err != nil {
+			mover.err = fmt.Errorf("%w: %s", err, output)
+		}
+	})
+	require.NoError(t, mover.err)
+	s := &site{t: t, binary: filepath.Join(mover.dir, "mover"), state: t.TempDir()}
+	t.Setenv("CLEAT_STATE_DIR", s.state)
+	return s
+}
+
+func (s *site) start() (*plugintest.Plugin, abiav1.AsyncBackupItemAction) {
+	s.t.Helper()
+	plugin := plugintest.Start(s.t, s.binary)
+	return plugin, plugin.AsyncBackupItemActionV1("example.io/mover")
+}
+
+// input is the start of an operation on the claim of that name.
+func (s *site) input(claim string) *abiav1.StartInput {
+	return &abiav1.StartInput{
+		Item:   plugintest.Object(s.t, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: shop, name: `+claim+`}}`),
+		Backup: plugintest.Backup("nightly"), Key: "nightly/" + claim,
+	}
+}
+
+// release has the work on a claim end.
+func (s *site) release(claim, how string) {
+	s.t.Helper()
+	part := filepath.Join(s.state, claim+".part")
+	require.NoError(s.t, os.WriteFile(part, []byte(how), 0o600))
+	require.NoError(s.t, os.Rename(part, filepath.Join(s.state, claim)))
+}
+
+// begun is how often the work on a claim has begun.
+func (s *site) begun(claim string) int {
+	s.t.Helper()
+	content, err := os.ReadFile(filepath.Join(s.state, "begun"))
+	if os.IsNotExist(err) {
+		return 0
+	}
+	require.NoError(s.t, err)
+	return strings.Count(string(content), claim+"\n")
+}
+
+// await asks for progress, as a host does, until it is as wanted.
+func (s *site) await(action abiav1.AsyncBackupItemAction, id string, wanted func(framework.OperationProgress) bool) framework.OperationProgress {
+	s.t.Helper()
+	var progress framework.OperationProgress
+	require.Eventually(s.t, func() bool {
+		var err error
+		progress, err = action.Progress(s.t.Context(), id, plugintest.Backup("nightly"))
+		return err == nil && wanted(progress)
+	}, time.Minute, 20*time.Millisecond)
+	return progress
+}
+
+func completed(progress framework.OperationProgress) bool { return progress.Completed }
+
+func says(description string) func(framework.OperationProgress) bool {
+	return func(progress framework.OperationProgress) bool { return progress.Description == description }
+}
+
+func TestAnOperationSurvivesTheKillOfItsProcess(t *testing.T) {
+	s := newSite(t)
+	first, action := s.start()
+	started, err := action.Start(t.Context(), s.input("data"))
+	require.NoError(t, err)
+	s.await(action, started.OperationID, says("shop/data, attempt 1"))
+	first.Kill()
+
+	_, action = s.start()
+	again, err := action.Start(t.Context(), s.input("data"))
+	require.NoError(t, err)
+	require.Equal(t, started.OperationID, again.OperationID)
+	s.await(action, started.OperationID, says("shop/data, attempt 2"))
+	s.release("data", "")
+	require.Empty(t, s.await(action, started.OperationID, completed).Err)
+	require.Equal(t, 2, s.begun("data"))
+}
+
+func TestAStartThatIsRepeatedAndRacedBeginsOnce(t *testing.T) {
+	s := newSite(t)
+	_, first := s.start()
+	_, second := s.start()
+	ids := make(chan string, 16)
+	var calls sync.WaitGroup
+	for i := range cap(ids) {
+		calls.Go(func() {
+			output, err := []abiav1.AsyncBackupItemAction{first, second}[i%2].Start(t.Context(), s.input("data"))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ids <- output.OperationID
+		})
+	}
+	calls.Wait()
+	close(ids)
+	id := <-ids
+	for other := range ids {
+		require.Equal(t, id, other)
+	}
+	s.release("data", "disk full")
+	for _, action := range []abiav1.AsyncBackupItemAction{first, second} {
+		require.Equal(t, "disk full", s.await(action, id, completed).Err)
+	}
+	require.Equal(t, 1, s.begun("data"))
+}
+
+func TestAnotherProcessCancels(t *testing.T) {
+	s := newSite(t)
+	_, first := s.start()
+	_, second := s.start()
+	started, err := first.Start(t.Context(), s.input("data"))
+	require.NoError(t, err)
+	acknowledged, err := second.Cancel(t.Context(), started.OperationID, plugintest.Backup("nightly"))
+	require.NoError(t, err)
+	require.True(t, acknowledged)
+	for _, action := range []abiav1.AsyncBackupItemAction{second, first} {
+		require.Equal(t, "the operation was cancelled", s.await(action, started.OperationID, completed).Err)
+	}
+}
+
+func TestGarbageInTheStateIsTold(t *testing.T) {
+	s := newSite(t)
+	_, action := s.start()
+	started, err := action.Start(t.Context(), s.input("data"))
+	require.NoError(t, err)
+	s.release("data", "")
+	s.await(action, started.OperationID, completed)
+	file := filepath.Join(s.state, "plugin-operations/example.io/mover", started.OperationID+".json")
+	require.NoError(t, os.WriteFile(file, []byte("garbage"), 0o600))
+	progress, err := action.Progress(t.Context(), started.OperationID, plugintest.Backup("nightly"))
+	require.NoError(t, err)
+	require.True(t, progress.Completed)
+	require.Contains(t, progress.Err, file)
+	_, err = action.Start(t.Context(), s.input("data"))
+	require.ErrorContains(t, err, "AsyncBackupItemAction(example.io/mover): begin an operation: it has begun before")
+}
+
+func TestAKindWithoutKeysHasOneByItsItem(t *testing.T) {
+	s := newSite(t)
+	plugin, _ := s.start()
+	action := plugin.BackupItemActionV2("example.io/mover-v2")
+	input := &biav2.ExecuteInput{Item: s.input("data").Item, Backup: plugintest.Backup("nightly")}
+	started, err := action.Execute(t.Context(), input)
+	require.NoError(t, err)
+	again, err := action.Execute(t.Context(), input)
+	require.NoError(t, err)
+	require.Equal(t, started.OperationID, again.OperationID)
+	input.Backup = plugintest.Backup("weekly")
+	other, err := action.Execute(t.Context(), input)
+	require.NoError(t, err)
+	require.NotEqual(t, started.OperationID, other.OperationID)
+	require.NoError(t, action.Cancel(t.Context(), started.OperationID, input.Backup))
+	s.release("data", "")
+	require.Eventually(t, func() bool {
+		progress, err := action.Progress(t.Context(), started.OperationID, input.Backup)
+		return err == nil && progress.Completed
+	}, time.Minute, 20*time.Millisecond)
+}

@@ -1,0 +1,211 @@
+package operations_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/operations"
+)
+
+// resources is a Store on what stands for custom resources: named, with a resource version, created and updated as an API
+// server does. It is all that an author has to write.
+type resources struct {
+	mu      sync.Mutex
+	objects map[string]resource
+	version int
+	fault   func(call, id string) error // of the next call, nil for none
+}
+
+type resource struct {
+	version int
+	state   []byte
+}
+
+func newResources() *resources {
+	return &resources{objects: map[string]resource{}, fault: func(string, string) error { return nil }}
+}
+
+func (r *resources) Create(_ context.Context, operation *operations.Operation) error {
+	return r.put("create", operation, func(_ resource, found bool) error {
+		if found {
+			return operations.ErrExists
+		}
+		return nil
+	})
+}
+
+func (r *resources) Update(_ context.Context, operation *operations.Operation) error {
+	return r.put("update", operation, func(current resource, found bool) error {
+		switch {
+		case !found:
+			return operations.ErrNotFound
+		case strconv.Itoa(current.version) != operation.Version:
+			return operations.ErrConflict
+		}
+		return nil
+	})
+}
+
+func (r *resources) put(call string, operation *operations.Operation, check func(resource, bool) error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.fault(call, operation.ID); err != nil {
+		return err
+	}
+	current, found := r.objects[operation.ID]
+	if err := check(current, found); err != nil {
+		return fmt.Errorf("%s %s: %w", call, operation.ID, err)
+	}
+	state, err := operations.Encode(operation)
+	if err != nil {
+		return err
+	}
+	r.version++
+	r.objects[operation.ID] = resource{version: r.version, state: state}
+	operation.Version = strconv.Itoa(r.version)
+	return nil
+}
+
+func (r *resources) Get(_ context.Context, id string) (*operations.Operation, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.fault("get", id); err != nil {
+		return nil, err
+	}
+	current, found := r.objects[id]
+	if !found {
+		return nil, fmt.Errorf("get %s: %w", id, operations.ErrNotFound)
+	}
+	operation, err := operations.Decode(current.state)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", operations.ErrDamaged, err)
+	}
+	operation.Version = strconv.Itoa(current.version)
+	return operation, nil
+}
+
+func (r *resources) Delete(_ context.Context, id string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.objects, id)
+	return nil
+}
+
+func (r *resources) List(context.Context) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.objects)), nil
+}
+
+// operation is one that was begun under key.
+func operation(key string) *operations.Operation {
+	return &operations.Operation{
+		ID: operations.ID("test", key), Runner: "test", Key: key, Input: []byte(`{"a":1}`), Owner: "me", Attempt: 1,
+		Progress: framework.OperationProgress{NCompleted: 1, NTotal: 2, Units: "bytes", Description: "copies"},
+	}
+}
+
+func TestEveryStoreKeepsItsContract(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) func() operations.Store{
+		"custom resources": func(*testing.T) func() operations.Store {
+			all := newResources()
+			return func() operations.Store { return all }
+		},
+		"a directory": func(t *testing.T) func() operations.Store {
+			path := t.TempDir()
+			return func() operations.Store { // each as another process
+				dir, err := operations.OpenDir(path)
+				require.NoError(t, err)
+				return dir
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, open := t.Context(), open(t)
+			store := open()
+			a := operation("a")
+			_, err := store.Get(ctx, a.ID)
+			require.ErrorIs(t, err, operations.ErrNotFound)
+			require.ErrorIs(t, store.Update(ctx, a), operations.ErrNotFound)
+			require.NoError(t, store.Delete(ctx, a.ID))
+
+			require.NoError(t, store.Create(ctx, a))
+			require.NotEmpty(t, a.Version)
+			require.ErrorIs(t, store.Create(ctx, operation("a")), operations.ErrExists)
+			got, err := open().Get(ctx, a.ID)
+			require.NoError(t, err)
+			require.Equal(t, a, got)
+
+			stale := *a
+			a.CancelAsked, a.Progress.NCompleted = true, 2
+			require.NoError(t, store.Update(ctx, a))
+			require.NotEqual(t, stale.Version, a.Version)
+			require.ErrorIs(t, open().Update(ctx, &stale), operations.ErrConflict)
+			got, err = open().Get(ctx, a.ID)
+			require.NoError(t, err)
+			require.Equal(t, a, got)
+
+			require.NoError(t, store.Create(ctx, operation("b")))
+			ids, err := open().List(ctx)
+			require.NoError(t, err)
+			require.ElementsMatch(t, []string{a.ID, operation("b").ID}, ids)
+			require.NoError(t, store.Delete(ctx, a.ID))
+			require.ErrorIs(t, store.Update(ctx, a), operations.ErrNotFound)
+			ids, err = open().List(ctx)
+			require.NoError(t, err)
+			require.Equal(t, []string{operation("b").ID}, ids)
+
+			t.Run("at once", func(t *testing.T) {
+				testAtOnce(t, open)
+			})
+		})
+	}
+}
+
+// testAtOnce has many callers create one operation, and then count in it.
+func testAtOnce(t *testing.T, open func() operations.Store) {
+	t.Helper()
+	const callers, each = 8, 5
+	var wait sync.WaitGroup
+	created := make(chan struct{}, callers)
+	for range callers {
+		store := open()
+		wait.Go(func() {
+			switch err := store.Create(t.Context(), operation("c")); {
+			case err == nil:
+				created <- struct{}{}
+			case !errors.Is(err, operations.ErrExists):
+				t.Error(err)
+			}
+			for counted := 0; counted < each; {
+				o, err := store.Get(t.Context(), operation("c").ID)
+				if err == nil {
+					o.Beat++
+					err = store.Update(t.Context(), o)
+				}
+				if err == nil {
+					counted++
+				} else if !errors.Is(err, operations.ErrConflict) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	require.Len(t, created, 1)
+	counted, err := open().Get(t.Context(), operation("c").ID)
+	require.NoError(t, err)
+	require.EqualValues(t, callers*each, counted.Beat, "no change is lost")
+}

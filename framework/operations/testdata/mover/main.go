@@ -1,0 +1,93 @@
+// Command mover is a plugin whose operations are a function: it moves a volume when somebody says so.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	"github.com/cleat-dev/cleat/framework/operations"
+)
+
+const name = "example.io/mover"
+
+func main() {
+	framework.Serve(abiav1.Register(name, newMover), registerV2())
+}
+
+// mover is all that an action needs whose work is a function.
+type mover struct {
+	runner *operations.Runner[volume]
+}
+
+// volume is what an operation works on.
+type volume struct{ Namespace, Name string }
+
+func newMover(log hclog.Logger) (abiav1.AsyncBackupItemAction, error) {
+	runner, err := newRunner(name, log)
+	return &mover{runner}, err
+}
+
+func newRunner(name string, log hclog.Logger) (*operations.Runner[volume], error) {
+	store, err := operations.OpenDir(operations.DefaultDir(name))
+	if err != nil {
+		return nil, err
+	}
+	return operations.NewRunner(name, store, log, move, operations.ResumeAfterRestart(), operations.WithLease(3*time.Second)), nil
+}
+
+func (m *mover) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}}, nil
+}
+
+func (m *mover) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
+	id, err := m.runner.Begin(ctx, input.Key, volume{input.Item.GetNamespace(), input.Item.GetName()})
+	if err != nil {
+		return nil, err
+	}
+	return abiav1.Started(id), nil
+}
+
+func (m *mover) Progress(ctx context.Context, id string, _ *velerov1.Backup) (framework.OperationProgress, error) {
+	return m.runner.Progress(ctx, id)
+}
+
+func (m *mover) Cancel(ctx context.Context, id string, _ *velerov1.Backup) (bool, error) {
+	return m.runner.Cancel(ctx, id)
+}
+
+// move notes that it has begun, and waits for a file of the volume's name.
+func move(ctx context.Context, v volume, run *operations.Run) error {
+	root := os.Getenv("CLEAT_STATE_DIR")
+	begun, err := os.OpenFile(filepath.Join(root, "begun"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer begun.Close()
+	if _, err := fmt.Fprintln(begun, v.Name); err != nil {
+		return err
+	}
+	run.Report(1, 2, "volumes", fmt.Sprintf("%s/%s, attempt %d", v.Namespace, v.Name, run.Attempt()))
+	for ctx.Err() == nil {
+		switch how, err := os.ReadFile(filepath.Join(root, v.Name)); {
+		case err == nil && len(how) > 0:
+			return errors.New(string(how))
+		case !errors.Is(err, fs.ErrNotExist):
+			return err // nil: it is moved
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	"github.com/cleat-dev/cleat/framework/operations"
+)
+
+// moverV2 is mover for hosts that have no AsyncBackupItemAction; its input has no key.
+type moverV2 struct {
+	runner *operations.Runner[volume]
+}
+
+func registerV2() framework.Registration {
+	return biav2.Register(name+"-v2", func(log hclog.Logger) (biav2.BackupItemAction, error) {
+		runner, err := newRunner(name+"-v2", log)
+		return &moverV2{runner}, err
+	})
+}
+
+func (m *moverV2) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}}, nil
+}
+
+func (m *moverV2) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+	id, err := m.runner.Begin(ctx, operations.Key(input.Backup, input.Item), volume{input.Item.GetNamespace(), input.Item.GetName()})
+	if err != nil {
+		return nil, err
+	}
+	return biav2.NewExecuteOutput(nil).WithOperation(id), nil
+}
+
+func (m *moverV2) Progress(ctx context.Context, id string, _ *velerov1.Backup) (framework.OperationProgress, error) {
+	return m.runner.Progress(ctx, id)
+}
+
+func (m *moverV2) Cancel(ctx context.Context, id string, _ *velerov1.Backup) error {
+	_, err := m.runner.Cancel(ctx, id)
+	return err
+}
