@@ -41,6 +41,7 @@ func keys(found map[string]string) []string {
 func TestAcceptKinds_Conformance(t *testing.T) {
 	t.Parallel()
 	t.Run("planted defects", plantedDefects)
+	t.Run("good plugins that are not built on framework", othersPlugins)
 	t.Run("good plugins", func(t *testing.T) {
 		t.Parallel()
 		for name, test := range map[string]struct {

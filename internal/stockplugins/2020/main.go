@@ -77,7 +77,9 @@ func (r restore) Execute(in *library.RestoreItemRequest) (*library.RestoreItemRe
 }
 
 func decode(raw []byte) (item, metadata map[string]interface{}, err error) {
-	if err := json.Unmarshal(raw, &item); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&item); err != nil {
 		return nil, nil, errors.WithStack(err)
 	}
 	metadata, _ = item["metadata"].(map[string]interface{})

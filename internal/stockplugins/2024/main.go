@@ -15,7 +15,7 @@ func main() {
 	library.NewServer("BackupItemAction", "BackupItemActionV2", "VolumeSnapshotter", "ObjectStore",
 		"RestoreItemAction", "RestoreItemActionV2", "DeleteItemAction", "ItemBlockAction").
 		Register("BackupItemAction", "velero.io/stock-2024", func(logrus.FieldLogger) (interface{}, error) {
-			return nil, errors.New("there is a newer version of this action")
+			return oldBackup{}, nil
 		}).
 		Register("BackupItemActionV2", "velero.io/stock-2024", func(log logrus.FieldLogger) (interface{}, error) {
 			return backup{log}, nil
@@ -73,6 +73,13 @@ func (b backup) Execute(in *library.ItemRequest) (*library.BackupItemResponse, e
 		Item: in.Item, OperationID: "copy-1",
 		PostOperationItems: []*library.ResourceIdentifier{{Resource: "configmaps", Namespace: "shop", Name: "result"}},
 	}, nil
+}
+
+// oldBackup is what hosts use that do not know version 2.
+type oldBackup struct{ action }
+
+func (oldBackup) Execute(in *library.ItemRequest) (*library.BackupItemResponse, error) {
+	return &library.BackupItemResponse{Item: in.Item}, nil
 }
 
 type restore struct{ log logrus.FieldLogger }

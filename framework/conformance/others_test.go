@@ -1,0 +1,49 @@
+package conformance_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	nodeplugin "github.com/cleat-dev/cleat/examples/node-plugin"
+	"github.com/cleat-dev/cleat/framework/conformance"
+	"github.com/cleat-dev/cleat/internal/stockplugins"
+)
+
+// othersPlugins are good plugins that are not built on framework: one in JavaScript, and those that vendors ship for
+// Velero.
+func othersPlugins(t *testing.T) {
+	t.Parallel()
+	for _, year := range stockplugins.Years() {
+		t.Run("for Velero, of "+year, func(t *testing.T) {
+			t.Parallel()
+			binary, err := stockplugins.Build(t.Context(), year, t.TempDir())
+			require.NoError(t, err)
+			requireConformant(t, binary)
+		})
+	}
+	t.Run("in JavaScript", func(t *testing.T) {
+		t.Parallel()
+		if _, err := exec.LookPath("npm"); err != nil && os.Getenv("CI") == "" {
+			t.Skip("npm is not installed")
+		}
+		dir := t.TempDir()
+		require.NoError(t, os.Setenv("CLEAT_COPY_DIR", filepath.Join(dir, "copies")))
+		binary, err := nodeplugin.Build(t.Context(), dir)
+		require.NoError(t, err)
+		requireConformant(t, binary)
+	})
+}
+
+// requireConformant holds that a plugin keeps every rule, and that rules of each of its plugins could be checked.
+func requireConformant(t *testing.T, binary string) {
+	t.Helper()
+	report, err := conformance.Run(t.Context(), conformance.Binary(binary))
+	require.NoError(t, err)
+	require.Empty(t, broken(report, conformance.Failed, conformance.Warned))
+	require.Greater(t, len(report.Plugins), 2)
+	t.Log(report.Summary())
+}
