@@ -30,11 +30,11 @@ func (a *App) versionCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			status, err := s.serverStatus(cmd.Context(), timeout)
+			answer, err := s.serverStatus(cmd.Context(), timeout, nil)
 			if err != nil {
 				return fmt.Errorf("ask the server for its version: %w", err)
 			}
-			fmt.Fprintf(a.Out, "Server: %s\n", status.ServerVersion)
+			fmt.Fprintf(a.Out, "Server: %s\n", answer.Status.ServerVersion)
 			return nil
 		},
 	}
@@ -46,9 +46,12 @@ func (a *App) versionCommand() *cobra.Command {
 // statusPoll is how often to look for the server's answer.
 const statusPoll = 100 * time.Millisecond
 
-// serverStatus asks the server for its version and its plugins. The server removes the request.
-func (s *session) serverStatus(ctx context.Context, timeout time.Duration) (*velerov1.ServerStatusRequestStatus, error) {
-	request := &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "cleat-cli-"}}
+// serverStatus asks the server for its version and its plugins, with annotations that say what else is wanted. The
+// server removes the request.
+func (s *session) serverStatus(ctx context.Context, timeout time.Duration, annotations map[string]string) (*velerov1.ServerStatusRequest, error) {
+	request := &velerov1.ServerStatusRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "cleat-cli-", Annotations: annotations},
+	}
 	if err := s.Create(ctx, request); err != nil {
 		return nil, err
 	}
@@ -64,5 +67,5 @@ func (s *session) serverStatus(ctx context.Context, timeout time.Duration) (*vel
 	if err != nil {
 		return nil, err
 	}
-	return &request.Status, nil
+	return request, nil
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/pluginreport"
 )
 
 // Parts are what the controllers are made of.
@@ -27,6 +28,7 @@ type Parts struct {
 	RestoreEngine RestoreEngine
 	ServerVersion ServerVersion // of the API server
 	ListPlugins   func() []velerov1.PluginInfo
+	ReportPlugins func(ctx context.Context, details string) *pluginreport.Report // see Statuses
 
 	Namespace         string
 	Version           string // of this server
@@ -91,7 +93,8 @@ func Register(mgr ctrl.Manager, p Parts) error {
 		Cluster: cluster, Stores: p.Stores, Log: p.Log.Named(nameDownloadRequest), Now: p.Now,
 	}, nil)
 	r.add(nameServerStatus, &velerov1.ServerStatusRequest{}, workers, &Statuses{
-		Cluster: cluster, Version: p.Version, Plugins: p.ListPlugins, Now: p.Now,
+		Cluster: cluster, Version: p.Version, Plugins: p.ListPlugins, Report: p.ReportPlugins,
+		Log: p.Log.Named(nameServerStatus), Now: p.Now,
 	}, nil)
 	return r.err
 }

@@ -13,13 +13,14 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/tracing"
 )
 
 // NewHost finds the plugins, as the configuration says, and makes sure that those that it names as policies are there
 // and take what it has for them. Of c it needs no cluster. metrics and spans may be nil.
 func NewHost(ctx context.Context, c ServerConfig, metrics prometheus.Registerer, spans trace.TracerProvider) (*pluginhost.Host, error) {
-	settings := hostConfig(c)
+	settings := HostConfig(c)
 	settings.Metrics, settings.Tracer = metrics, spans
 	host, err := pluginhost.New(ctx, settings)
 	if err != nil {
@@ -39,8 +40,8 @@ func NewHost(ctx context.Context, c ServerConfig, metrics prometheus.Registerer,
 	return host, nil
 }
 
-// hostConfig is how plugins are found and run.
-func hostConfig(c ServerConfig) pluginhost.Config {
+// HostConfig is how plugins are found and run.
+func HostConfig(c ServerConfig) pluginhost.Config {
 	p := c.File.Plugins
 	return pluginhost.Config{
 		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns,
@@ -102,4 +103,15 @@ func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
 		return strings.Compare(a.Kind+"\x00"+a.Name, b.Kind+"\x00"+b.Name)
 	})
 	return slices.Compact(list)
+}
+
+// reportPlugins gives the report of all plugins or, with details, of those only that it means.
+func reportPlugins(c ServerConfig, host *pluginhost.Host) func(ctx context.Context, details string) *pluginreport.Report {
+	source := pluginreport.Source{Host: host, Directory: c.Options.PluginDir, Order: c.File.Plugins.Order, Log: c.Log.Named("plugins")}
+	return func(ctx context.Context, details string) *pluginreport.Report {
+		if details == "" {
+			return source.Report()
+		}
+		return source.Detailed(ctx, details)
+	}
 }

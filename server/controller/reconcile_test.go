@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -108,10 +109,14 @@ func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
 func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
-	c.create(t, &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Name: "q"}})
+	c.create(t, &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{
+		Name: "q", Annotations: map[string]string{"mine": "stays", pluginreport.AnnotationDetails: "p"},
+	}})
 	now := time.Now()
 	r := &Statuses{Cluster: c, Version: "v1", Now: func() time.Time { return now }, Plugins: func() []velerov1.PluginInfo {
 		return []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}
+	}, Report: func(_ context.Context, details string) *pluginreport.Report {
+		return &pluginreport.Report{Directory: "/plugins", Plugins: []pluginreport.Plugin{{Name: "example.io/" + details, Status: pluginreport.InUse}}}
 	}}
 	result, err := r.Reconcile(t.Context(), c.request("q"))
 	require.NoError(t, err)
@@ -121,6 +126,8 @@ func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
 	require.Equal(t, velerov1.ServerStatusRequestPhaseProcessed, q.Status.Phase)
 	require.Equal(t, "v1", q.Status.ServerVersion)
 	require.Equal(t, []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}, q.Status.Plugins)
+	require.Equal(t, "stays", q.Annotations["mine"])
+	require.JSONEq(t, `{"directory":"/plugins","plugins":[{"name":"example.io/p","status":"InUse"}]}`, q.Annotations[pluginreport.Annotation])
 
 	now = now.Add(time.Minute)
 	_, err = r.Reconcile(t.Context(), c.request("q"))

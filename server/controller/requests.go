@@ -7,10 +7,12 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/pluginreport"
 )
 
 const (
@@ -92,7 +94,10 @@ type Statuses struct {
 	*Cluster
 	Version string                       // of the server
 	Plugins func() []velerov1.PluginInfo // sorted by kind and name
-	Now     func() time.Time
+	// Report tells all about the plugins; with details, about those only that it means. See pluginreport.
+	Report func(ctx context.Context, details string) *pluginreport.Report
+	Log    hclog.Logger
+	Now    func() time.Time
 }
 
 // Reconcile answers one request, or removes it some time later.
@@ -109,10 +114,21 @@ func (r *Statuses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	request.Status.ProcessedTimestamp = stamp(r.Now())
 	request.Status.ServerVersion = r.Version
 	request.Status.Plugins = r.Plugins()
+	r.report(ctx, request)
 	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return ctrl.Result{RequeueAfter: keepStatus}, nil
+}
+
+// report adds what Velero's status has no field for. An answer without it is an answer as well.
+func (r *Statuses) report(ctx context.Context, request *velerov1.ServerStatusRequest) {
+	text, err := r.Report(ctx, request.Annotations[pluginreport.AnnotationDetails]).Encode()
+	if err != nil {
+		r.Log.Warn("answer to a status request has no report of plugins", "request", request.Name, "error", err)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&request.ObjectMeta, pluginreport.Annotation, text)
 }
 
 func (r *Statuses) expire(ctx context.Context, request *velerov1.ServerStatusRequest) (ctrl.Result, error) {

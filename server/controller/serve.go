@@ -276,6 +276,7 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		},
 		ServerVersion: p.discoverer.ServerVersionWithContext,
 		ListPlugins:   func() []velerov1.PluginInfo { return listPlugins(p.host.Entries()) },
+		ReportPlugins: reportPlugins(c, p.host),
 		Namespace:     c.Namespace,
 		Version:       c.Version,
 		Defaults: BackupDefaults{

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -23,9 +24,14 @@ const (
 	advice = `if that is what you want to run, write the lock again with "cleat plugin lock"`
 )
 
-// Lock is what a plugins.lock says. It is not changed once it is made, so it may be read at the same time.
+// Lock is what a plugins.lock says. It may be read at the same time.
 type Lock struct {
 	Plugins []Plugin // sorted by Path, each once
+}
+
+// Sort puts the plugins of a lock that was put together in another order into theirs.
+func (l *Lock) Sort() {
+	slices.SortFunc(l.Plugins, func(a, b Plugin) int { return cmp.Compare(a.Path, b.Path) })
 }
 
 // Plugin is one binary.
@@ -34,7 +40,7 @@ type Plugin struct {
 	Path string `yaml:"path" json:"path"`
 	// SHA256 is the sum of the content, 64 hexadecimal digits in lower case.
 	SHA256 string `yaml:"sha256" json:"sha256"`
-	// Provides is what the binary lists, sorted, each once.
+	// Provides is what the binary lists, sorted, each once. nil, which no file has, stands for whatever it lists.
 	Provides []Provided `yaml:"provides" json:"provides"`
 }
 
@@ -72,6 +78,16 @@ func Sum(r io.Reader) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
+// SumFile is the sum of the file that path leads to now.
+func SumFile(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("compute the sha256 sum: %w", err)
+	}
+	defer file.Close()
+	return Sum(file)
+}
+
 // Plugin finds the binary with this path, relative to the plugin directory and with slashes.
 func (l *Lock) Plugin(relative string) (Plugin, bool) {
 	at, found := slices.BinarySearchFunc(l.Plugins, relative, func(p Plugin, path string) int { return cmp.Compare(p.Path, path) })
@@ -97,6 +113,9 @@ func (l *Lock) Check(relative, sum string) error {
 // CheckProvides tells how what a process lists differs from the lock. The error is the reason to show, with what to
 // do.
 func (p Plugin) CheckProvides(listed []versioning.Listed) error {
+	if p.Provides == nil {
+		return nil
+	}
 	got := Provides(listed)
 	var differences []string
 	if missing := without(p.Provides, got); len(missing) > 0 {

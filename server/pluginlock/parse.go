@@ -49,7 +49,7 @@ func Parse(name string, data []byte) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s:%w", name, err)
 	}
-	slices.SortFunc(lock.Plugins, func(a, b Plugin) int { return strings.Compare(a.Path, b.Path) })
+	lock.Sort()
 	return lock, nil
 }
 
@@ -171,6 +171,14 @@ func parseProvided(node *yaml.Node) (Provided, error) {
 		return Provided{}, lineError(keys["name"].Line, "name %q: want the name of a plugin, like example.io/mover", name)
 	}
 	return Provided{Kind: kind, Version: version, Name: name}, nil
+}
+
+// Validate tells what of p, which a process said, a lock cannot have.
+func (p Provided) Validate() error {
+	if p.Kind == "" || !printable(p.Kind) || p.Name == "" || !printable(p.Name) {
+		return fmt.Errorf("it lists %q of the kind %q, and a lock wants both in printable characters", p.Name, p.Kind)
+	}
+	return nil
 }
 
 func printable(text string) bool { return !strings.ContainsFunc(text, unicode.IsControl) }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -30,15 +29,16 @@ func (p Provided) MarshalYAML() (any, error) {
 
 // Marshal is the lock as a file, the same for the same lock whatever the order that it was put together in.
 func (l *Lock) Marshal() ([]byte, error) {
+	sorted := Lock{Plugins: make([]Plugin, 0, len(l.Plugins))}
+	for _, plugin := range l.Plugins {
+		plugin.Provides = slices.SortedFunc(slices.Values(plugin.Provides), Provided.compare)
+		sorted.Plugins = append(sorted.Plugins, plugin)
+	}
+	sorted.Sort()
 	file := struct {
 		APIVersion string   `yaml:"apiVersion"`
 		Plugins    []Plugin `yaml:"plugins"`
-	}{apiVersion, make([]Plugin, 0, len(l.Plugins))}
-	for _, plugin := range l.Plugins {
-		plugin.Provides = slices.SortedFunc(slices.Values(plugin.Provides), Provided.compare)
-		file.Plugins = append(file.Plugins, plugin)
-	}
-	slices.SortFunc(file.Plugins, func(a, b Plugin) int { return strings.Compare(a.Path, b.Path) })
+	}{apiVersion, sorted.Plugins}
 	data := bytes.NewBufferString(head)
 	encoder := yaml.NewEncoder(data)
 	encoder.SetIndent(2)

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/pluginlock"
+	"github.com/cleat-dev/cleat/server/pluginreport"
+)
+
+// directoryFlags say which plugin directory a command looks at, without a cluster.
+type directoryFlags struct {
+	path       string
+	lock       string // path of the lock
+	config     string // file of a server's configuration
+	noBuiltIns bool
+	verbose    bool
+	order      []string
+
+	options config.Options // of a server with that file
+	file    *config.File
+}
+
+func (f *directoryFlags) add(cmd *cobra.Command, usage string) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.path, "plugin-dir", f.path, usage)
+	flags.StringVar(&f.config, "config", "", "file of a server's configuration: what it says of plugins holds where no flag says otherwise")
+	flags.StringVar(&f.lock, "lock-file", "", "lock of the directory; empty for "+pluginlock.FileName+" in it, if it is there")
+	flags.BoolVar(&f.noBuiltIns, "no-built-ins", false, "leave out the plugins that are part of the server")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print what the plugins log")
+}
+
+// complete reads the file with the configuration, if one is named.
+func (f *directoryFlags) complete(cmd *cobra.Command) error {
+	f.options, f.file = config.Defaults(), &config.File{}
+	if f.config == "" {
+		return nil
+	}
+	file, err := config.ReadFile(f.config)
+	if err != nil {
+		return err
+	}
+	settings := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.options.AddFlags(settings)
+	if err := file.Apply(settings); err != nil {
+		return err
+	}
+	f.file = file
+	if !cmd.Flags().Changed("plugin-dir") {
+		f.path = f.options.PluginDir
+	}
+	if len(f.order) == 0 {
+		f.order = file.Plugins.Order
+	}
+	if lock := file.Plugins.Lock; f.lock == "" && lock != config.LockRequired {
+		f.lock = lock
+	}
+	return nil
+}
+
+// lockPath is where the lock is or will be.
+func (f *directoryFlags) lockPath() string {
+	return cmp.Or(f.lock, filepath.Join(f.path, pluginlock.FileName))
+}
+
+// readLock reads the lock; nil when there is none and none was named.
+func (f *directoryFlags) readLock() (*pluginlock.Lock, error) {
+	lock, err := pluginlock.Read(f.lockPath())
+	if errors.Is(err, fs.ErrNotExist) && f.lock == "" {
+		return nil, nil
+	}
+	return lock, err
+}
+
+// open starts a host over the directory, which may be a single file as well, as a server would. Only what lock has is
+// run, if there is a lock. The caller closes the host.
+func (f *directoryFlags) open(ctx context.Context, a *App, lock *pluginlock.Lock) (*pluginreport.Source, error) {
+	if _, err := os.Stat(f.path); err != nil {
+		return nil, fmt.Errorf("look for plugins (name their directory with --plugin-dir): %w", err)
+	}
+	log := hclog.NewNullLogger()
+	if f.verbose {
+		log = hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: a.Err})
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find the path of this binary: %w", err)
+	}
+	server := controller.ServerConfig{Options: f.options, File: f.file, Self: self, Log: log}
+	if !f.noBuiltIns {
+		server.BuiltIns = a.builtIns()
+	}
+	host := controller.HostConfig(server)
+	host.Dir, host.Order, host.Rescan = f.path, f.order, -1
+	started, err := pluginhost.New(ctx, host)
+	if err != nil {
+		return nil, fmt.Errorf("look for plugins: %w", err)
+	}
+	return &pluginreport.Source{Host: started, Directory: f.path, Lock: lock, LockPath: f.lockPath(), Order: f.order, Log: log}, nil
+}
+
+// pluginFlags say whose plugins a command is about: a running server's, or those of a directory.
+type pluginFlags struct {
+	directory directoryFlags
+	timeout   time.Duration
+}
+
+func (f *pluginFlags) add(cmd *cobra.Command) {
+	f.directory.add(cmd, "look at the plugins in this directory, without a server; empty asks the running server")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "how long to wait for the server")
+}
+
+// report is about all plugins or, when only is not empty, about those that it means, with their details.
+func (f *pluginFlags) report(cmd *cobra.Command, a *App, only string) (*pluginreport.Report, error) {
+	ctx := cmd.Context()
+	if err := f.directory.complete(cmd); err != nil {
+		return nil, err
+	}
+	if f.directory.path == "" {
+		return a.askForPlugins(ctx, f.timeout, only)
+	}
+	lock, err := f.directory.readLock()
+	if err != nil {
+		return nil, err
+	}
+	source, err := f.directory.open(ctx, a, lock)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Host.Close()
+	report := source.Report()
+	if only != "" {
+		report = source.Detailed(ctx, only)
+	}
+	return withoutProcesses(report), nil
+}
+
+// withoutProcesses leaves out what will have ended by the time that somebody reads it.
+func withoutProcesses(r *pluginreport.Report) *pluginreport.Report {
+	for i := range r.Plugins {
+		r.Plugins[i].Process = nil
+	}
+	return r
+}
+
+// askForPlugins asks the running server. One of Velero's says less; the user is told.
+func (a *App) askForPlugins(ctx context.Context, timeout time.Duration, only string) (*pluginreport.Report, error) {
+	s, err := a.cluster.connect()
+	if err != nil {
+		return nil, fmt.Errorf("%w; to look at a directory instead, name it with --plugin-dir", err)
+	}
+	annotations := map[string]string{}
+	if only != "" {
+		annotations[pluginreport.AnnotationDetails] = only
+	}
+	answer, err := s.serverStatus(ctx, timeout, annotations)
+	if err != nil {
+		return nil, fmt.Errorf("ask the server for its plugins: %w", err)
+	}
+	report, err := reportOf(answer)
+	if err != nil {
+		return nil, err
+	}
+	if _, complete := answer.Annotations[pluginreport.Annotation]; !complete {
+		fmt.Fprintf(a.Err, "The server (%s) tells only names and kinds of its plugins: it is Velero's, or a cleat older than this. "+
+			"Files, versions in use and what is quarantined are in its log.\n", strings.TrimSpace(safe(answer.Status.ServerVersion)))
+	}
+	if report.Omitted > 0 {
+		fmt.Fprintf(a.Err, "%s more did not fit into the server's answer; ask for one with \"cleat plugin info NAME\".\n",
+			counted(report.Omitted, "plugin"))
+	}
+	if only != "" {
+		report = report.Only(only)
+	}
+	return report, nil
+}
+
+// reportOf is what an answer has, from a server of Velero as well.
+func reportOf(answer *velerov1.ServerStatusRequest) (*pluginreport.Report, error) {
+	if text, complete := answer.Annotations[pluginreport.Annotation]; complete {
+		return pluginreport.Decode(text)
+	}
+	report := &pluginreport.Report{}
+	for _, info := range answer.Status.Plugins {
+		kind, version := framework.SplitWireKind(info.Kind)
+		report.Plugins = append(report.Plugins, pluginreport.Plugin{
+			Name: info.Name, Kind: kind, Version: version, Status: pluginreport.Unknown,
+		})
+	}
+	return report, nil
+}

@@ -1,0 +1,244 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/pluginreport"
+)
+
+func somePlugins() []pluginreport.Plugin {
+	process := &pluginreport.Process{PID: 17, Restarts: 2, ResidentBytes: 23 << 20}
+	return []pluginreport.Plugin{
+		{
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: pluginreport.InUse, Reason: "newest version that both know",
+			Note: "it will be removed in v2, use version 3", File: "/plugins/mover", PluginVersion: "1.2 (blue)", FrameworkVersion: "v0.3.0", Process: process,
+		},
+		{
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: pluginreport.NotUsed, Reason: "version 2 of the same name is used",
+			File: "/plugins/mover", PluginVersion: "1.2 (blue)", FrameworkVersion: "v0.3.0", Process: process,
+		},
+		{Name: "velero.io/pod", Kind: "BackupItemAction", Version: 1, Status: pluginreport.InUse, Reason: "newest version that both know", BuiltIn: true, File: "/cleat"},
+		{Name: "a.b/\x1b[31mred", Kind: "Foo", Version: 3, Status: pluginreport.Quarantined, Reason: "bad name", File: "/plugins/red"},
+		{Status: pluginreport.Quarantined, Reason: "it died:\n\tpanic: \x1b[2Jno\u00a0configuration", File: "/plugins/broken"},
+		{Status: pluginreport.NotUsed, Reason: "it lists no plugins", File: "/plugins/empty"},
+		{Name: "velero.io/aws", Kind: "ObjectStore", Version: 1, Status: pluginreport.Unknown},
+	}
+}
+
+func TestPluginTable(t *testing.T) {
+	t.Parallel()
+	for name, wide := range map[string]bool{"plugins.txt": false, "plugins_wide.txt": true} {
+		golden(t, name, func(w io.Writer) error {
+			if err := pluginTable(somePlugins(), wide).print(w); err != nil {
+				return err
+			}
+			d := &description{w: w}
+			d.quarantined(somePlugins())
+			return d.err
+		})
+	}
+}
+
+func TestPluginInfoText(t *testing.T) {
+	t.Parallel()
+	report := &pluginreport.Report{Directory: "/plugins", Lock: "/plugins/plugins.lock", Plugins: somePlugins()}
+	report.Plugins[0].Details = &pluginreport.Details{
+		SHA256: "e3b0c442", Locked: true, ConfigSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`), Problem: "one\ntwo",
+		AppliesTo: &pluginreport.Selector{IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"pods", "deployments.apps"}, LabelSelector: "app=web"},
+	}
+	golden(t, "plugin_info.txt", func(w io.Writer) error {
+		d := &description{w: w}
+		d.plugins(report)
+		return d.err
+	})
+}
+
+// listOf reads what "plugin get -o json" or "plugin info -o json" printed.
+func listOf(t *testing.T, out string) pluginList {
+	t.Helper()
+	var list pluginList
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	require.Equal(t, "cleat.dev/v1", list.APIVersion)
+	require.Equal(t, "PluginList", list.Kind)
+	return list
+}
+
+func TestPluginsOfADirectoryAreListedWithoutACluster(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, map[string]string{"kinds": kindsPlugin, "vendor/exits": misbehavePlugin, "lists-nothing": misbehavePlugin})
+	out, err := plugin(t, dir, "get", "--no-built-ins")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^NAME +KIND +VERSION +STATUS +FROM$`, out)
+	require.Regexp(t, `(?m)^example.io/mover +BackupItemAction +2 +in use +/plugins/kinds
+example.io/mover +BackupItemAction +1 +not used +/plugins/kinds$`, out)
+	require.Regexp(t, `(?m)^<none> +<none> +<none> +quarantined +/plugins/vendor/exits$`, out)
+	require.Contains(t, out, "\nQuarantined:\n  /plugins/vendor/exits:\n    ")
+	require.Contains(t, out, "cannot read /etc/plugin.yaml: no such file or directory", "the last words of the process")
+	require.NotContains(t, out, "velero.io/pod")
+
+	out, err = plugin(t, dir, "get", "-o", "wide")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^example.io/mover +BackupItemAction +1 .* 1\.2\.3 .*version 2 of the same name is used$`, out)
+	require.Regexp(t, `(?m)^velero.io/pod +BackupItemAction +1 +in use +built-in `, out)
+	require.Regexp(t, `(?m)/plugins/lists-nothing .* it lists no plugins$`, out)
+
+	out, err = plugin(t, dir, "get", "-o", "json", "--kind", "backupitemaction", "--no-built-ins")
+	require.NoError(t, err)
+	list := listOf(t, out)
+	require.Equal(t, "/plugins", list.Directory)
+	require.Equal(t, []pluginreport.Plugin{
+		{
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: pluginreport.InUse, Reason: "newest version that both know",
+			File: "/plugins/kinds", PluginVersion: "1.2.3", FrameworkVersion: list.Items[0].FrameworkVersion, Stock: list.Items[0].Stock,
+		},
+		{
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: pluginreport.NotUsed, Reason: "version 2 of the same name is used",
+			File: "/plugins/kinds", PluginVersion: "1.2.3", FrameworkVersion: list.Items[0].FrameworkVersion, Stock: list.Items[1].Stock,
+		},
+	}, list.Items)
+	require.NotContains(t, out, "sha256", "details are for info")
+
+	out, err = plugin(t, dir, "get", "vendor/exits", "example.io/copier", "-o", "yaml")
+	require.NoError(t, err)
+	require.Contains(t, out, "kind: PluginList")
+	require.Regexp(t, `(?s)AsyncBackupItemAction.*AsyncRestoreItemAction.*status: Quarantined`, out)
+
+	out, err = plugin(t, dir, "get", "--kind", "BackupItemActionV2", "--no-built-ins")
+	require.NoError(t, err)
+	require.NotContains(t, out, "not used")
+	require.NotContains(t, out, "Quarantined:")
+}
+
+func TestMistakesWithPluginsAreTold(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, map[string]string{"first": firstPlugin})
+	notExecutable := filepath.Join(t.TempDir(), "notes")
+	require.NoError(t, os.WriteFile(notExecutable, []byte("x"), 0o600))
+	for want, args := range map[string][]string{
+		`there is no plugin "a.b/c"; there are: cleat.dev/fifo, `:                               {"get", "--plugin-dir", dir, "a.b/c"},
+		`there is no plugin of the kind ObjectStore "example.cleat.dev/mark"`:                   {"get", "--plugin-dir", dir, "example.cleat.dev/mark", "--kind", "ObjectStore"},
+		`--kind "Store": there is no such kind; there are: AsyncBackupItemAction, `:             {"get", "--plugin-dir", dir, "--kind", "Store"},
+		`--output "xml": want table, wide, json or yaml`:                                        {"get", "--plugin-dir", dir, "-o", "xml"},
+		`--output "wide": want text, json or yaml`:                                              {"info", "--plugin-dir", dir, "velero.io/pod", "-o", "wide"},
+		`look for plugins (name their directory with --plugin-dir): stat /no/such/directory`:    {"get", "--plugin-dir", "/no/such/directory"},
+		`there is no plugin "a.b/c"; "cleat plugin get" lists those that there are`:             {"info", "--plugin-dir", dir, "a.b/c"},
+		`is no plugin: it is not executable (chmod +x `:                                         {"info", notExecutable},
+		`--order tries an order on a directory, so name it with --plugin-dir; a running server`: {"order", "--order", "a.b/c"},
+		`order of plugins: "a.b/c" comes twice`:                                                 {"order", "--plugin-dir", dir, "--order", "a.b/c,a.b/c"},
+		`to look at a directory instead, name it with --plugin-dir`:                             {"get", "--kubeconfig", "/no/such/file"},
+		`read the file that --config names`:                                                     {"order", "--config", "/no/such/file"},
+	} {
+		_, err := execute(t, append([]string{"plugin"}, args...)...)
+		require.ErrorContains(t, err, want, args)
+	}
+}
+
+func TestInfoHasEverythingAboutAPlugin(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, map[string]string{"kinds": kindsPlugin, "exits": misbehavePlugin})
+	out, err := plugin(t, dir, "info", "example.io/mover")
+	require.NoError(t, err)
+	require.Regexp(t, `(?s)^From: +/plugins/kinds\nPlugin version: +1\.2\.3\n.*SHA-256: +[0-9a-f]{64}\n`, out)
+	require.Regexp(t, `(?s)Version: +2\n  Status: +in use\n  Why: +newest version that both know\n  Applies to:\n.*Version: +1\n  Status: +not used\n`, out)
+
+	out, err = plugin(t, dir, "info", "example.io/first-come")
+	require.NoError(t, err)
+	require.Contains(t, out, "  Config schema:\n    {\n      \"type\": \"object\",\n")
+
+	out, err = plugin(t, dir, "info", "example.io/copier", "-o", "json")
+	require.NoError(t, err)
+	items := listOf(t, out).Items
+	require.Len(t, items, 2)
+	for _, item := range items {
+		require.Equal(t, &pluginreport.Selector{IncludedResources: []string{"persistentvolumeclaims"}}, item.AppliesTo, item.Kind)
+	}
+
+	out, err = plugin(t, dir, "info", "exits")
+	require.NoError(t, err)
+	require.Regexp(t, `(?s)Status: +quarantined\nWhy:\n  .*exit status 3.*\nWhat to do:\n  Repair the file, `, out)
+}
+
+func TestInfoLooksAtAFileOnItsOwn(t *testing.T) {
+	t.Parallel()
+	path := program(t, firstPlugin)
+	out, err := execute(t, "plugin", "info", path)
+	require.NoError(t, err)
+	require.Contains(t, out, "BackupItemAction example.cleat.dev/mark:\n")
+	require.Contains(t, out, "RestoreItemAction example.cleat.dev/unmark:\n")
+	require.Regexp(t, `Resources: +configmaps, deployments.apps\n`, out)
+	require.Regexp(t, `^From: +`+regexp.QuoteMeta(path)+`\n`, out)
+	require.NotContains(t, out, "built-in")
+}
+
+func TestTheOrderOfActions(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, map[string]string{"a/named-b": misbehavePlugin, "a.first/named-c": misbehavePlugin, "named-a": misbehavePlugin, "kinds": kindsPlugin})
+	order := func(args ...string) []orderedEntry {
+		t.Helper()
+		out, err := plugin(t, dir, append([]string{"order", "--no-built-ins", "-o", "json"}, args...)...)
+		require.NoError(t, err, out)
+		var document pluginOrder
+		require.NoError(t, json.Unmarshal([]byte(out), &document))
+		require.Equal(t, "PluginOrder", document.Kind)
+		return document.Items
+	}
+	names := func(items []orderedEntry, stage string) (names []string, stock []int) {
+		for i, item := range items {
+			if item.Stage == stage {
+				names, stock = append(names, item.Name), append(stock, item.StockPlace)
+				require.Equal(t, len(names), items[i].Place)
+			}
+		}
+		return names, stock
+	}
+	stock := order()
+	got, places := names(stock, "backup")
+	require.Equal(t, []string{"example.io/named-b", "example.io/named-c", "example.io/mover", "example.io/named-a", "example.io/copier"}, got,
+		"folders in their order, asynchronous actions last")
+	require.Equal(t, []int{1, 2, 3, 4, 5}, places)
+
+	tried := order("--order", "example.io/copier,example.io/named-a,*,example.io/named-b")
+	got, places = names(tried, "backup")
+	require.Equal(t, []string{"example.io/named-a", "example.io/named-c", "example.io/mover", "example.io/named-b", "example.io/copier"}, got)
+	require.Equal(t, []int{4, 2, 3, 1, 5}, places)
+	got, _ = names(tried, "restore")
+	require.Equal(t, []string{"example.io/fetcher", "example.io/copier"}, got)
+	got, _ = names(tried, "deletion")
+	require.Equal(t, []string{"example.io/forget"}, got)
+	got, _ = names(tried, "item blocks")
+	require.Equal(t, []string{"example.io/shards"}, got)
+
+	config := filepath.Join(t.TempDir(), "cleat.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins:\n  directory: "+dir+"\n  order: [example.io/named-a, '*', example.io/nobody]\n"), 0o600))
+	out, err := execute(t, "plugin", "order", "--config", config)
+	require.NoError(t, err)
+	require.Contains(t, out, "The order names example.io/nobody, which no plugin is called.\n")
+	require.Regexp(t, `(?m)^STAGE +PLACE +STOCK +NAME +KIND +FROM\n(item blocks .*\n)+backup +1 +\d+ +example.io/named-a +BackupItemAction +`, out)
+	require.Regexp(t, `(?m)^backup +2 +1 +velero.io/pod +BackupItemAction +built-in$`, out)
+}
+
+func TestAnAnswerOfVelerosServerIsUsedForWhatItHas(t *testing.T) {
+	t.Parallel()
+	answer := &velerov1.ServerStatusRequest{Status: velerov1.ServerStatusRequestStatus{Plugins: []velerov1.PluginInfo{
+		{Name: "velero.io/aws", Kind: "ObjectStore"}, {Name: "velero.io/csi", Kind: "BackupItemActionV2"},
+	}}}
+	report, err := reportOf(answer)
+	require.NoError(t, err)
+	require.Equal(t, []pluginreport.Plugin{
+		{Name: "velero.io/aws", Kind: "ObjectStore", Version: 1, Status: pluginreport.Unknown},
+		{Name: "velero.io/csi", Kind: "BackupItemAction", Version: 2, Status: pluginreport.Unknown},
+	}, report.Plugins)
+
+	metav1.SetMetaDataAnnotation(&answer.ObjectMeta, pluginreport.Annotation, "{")
+	_, err = reportOf(answer)
+	require.ErrorContains(t, err, "annotation cleat.dev/plugins of the server's answer is no report of plugins")
+}

@@ -1,0 +1,82 @@
+package main_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// buildPlugin builds a plugin to path.
+func buildPlugin(t *testing.T, path, source string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	out, err := exec.Command("go", "build", "-o", path, source).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+func TestARunningServerTellsOfItsPlugins(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	dir := t.TempDir()
+	buildPlugin(t, filepath.Join(dir, "kinds"), "../../../framework/testdata/kinds")
+	broken := filepath.Join(dir, "broken")
+	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\necho there is no configuration >&2\nexit 4\n"), 0o755))
+	config := filepath.Join(t.TempDir(), "cleat.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins:\n  order: [example.io/mover, '*']\n"), 0o600))
+	s.serve("--plugin-dir", dir, "--config", config)
+
+	table, note, err := s.run("plugin", "get", "--timeout", "2m")
+	require.NoError(t, err, note)
+	require.Empty(t, note)
+	require.Regexp(t, `(?m)^example.io/mover +BackupItemAction +2 +in use +`+filepath.Join(dir, "kinds")+`$`, table)
+	require.Regexp(t, `(?m)^example.io/mover +BackupItemAction +1 +not used `, table)
+	require.Regexp(t, `(?m)^velero.io/pod +BackupItemAction +1 +in use +built-in$`, table)
+	require.Regexp(t, `(?m)^<none> +<none> +<none> +quarantined +`+broken+`$`, table)
+	require.Regexp(t, `(?s)\nQuarantined:\n  `+broken+`:\n    .*exit status 4.*there is no configuration`, table)
+
+	wide := s.must("plugin", "get", "--kind", "BackupItemAction", "-o", "wide")
+	require.Regexp(t, `(?m)^example.io/mover +BackupItemAction +2 .* 1\.2\.3 +\S+ +\d+ +0 +(\d+ MiB|<none>) +newest version that both know$`, wide)
+
+	info := s.must("plugin", "info", "example.io/first-come")
+	require.Regexp(t, `Process: +pid \d+, 0 restarts`, info)
+	require.Regexp(t, `SHA-256: +[0-9a-f]{64}\n`, info)
+	require.Contains(t, info, "  Config schema:\n    {\n")
+	require.Regexp(t, `(?s)Applies to:\n.*Resources: +pods\n`, s.must("plugin", "info", "example.io/mover"))
+	require.Contains(t, s.must("plugin", "info", "broken"), "there is no configuration")
+
+	var order struct {
+		Order []string
+		Items []struct {
+			Stage, Name       string
+			Place, StockPlace int
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.must("plugin", "order", "-o", "json")), &order))
+	require.Equal(t, []string{"example.io/mover", "*"}, order.Order)
+	for _, item := range order.Items {
+		if item.Stage == "backup" && item.Place == 1 {
+			require.Equal(t, "example.io/mover", item.Name)
+			require.Greater(t, item.StockPlace, 1, "built-ins would come first")
+		}
+	}
+
+	// A client of Velero's reads the status, and must not mind the rest.
+	request := &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "velero-cli-"}}
+	require.NoError(t, s.client.Create(t.Context(), request))
+	s.eventually("the request is answered", func(ctx context.Context) (bool, error) {
+		err := s.client.Get(ctx, client.ObjectKeyFromObject(request), request)
+		return request.Status.Phase == velerov1.ServerStatusRequestPhaseProcessed, err
+	})
+	require.Contains(t, request.Status.Plugins, velerov1.PluginInfo{Name: "example.io/mover", Kind: "BackupItemActionV2"})
+	require.Contains(t, request.Status.Plugins, velerov1.PluginInfo{Name: "example.io/mover", Kind: "BackupItemAction"})
+	require.NotContains(t, request.Annotations["cleat.dev/plugins"], "configSchema", "details are for those who ask for them")
+}

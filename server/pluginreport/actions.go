@@ -1,0 +1,64 @@
+package pluginreport
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/versioning/kinds"
+)
+
+// Stage is when actions are called, and of which kinds those are, in the order in which they run.
+type Stage struct {
+	Name  string // "backup"
+	Kinds []string
+}
+
+// Stages are all of them.
+func Stages() []Stage {
+	return []Stage{
+		{"item blocks", []string{kinds.ItemBlockAction().Name}},
+		{"backup", []string{kinds.BackupItemAction().Name, kinds.AsyncBackupItemAction().Name}},
+		{"restore", []string{kinds.RestoreItemAction().Name, kinds.AsyncRestoreItemAction().Name}},
+		{"deletion", []string{kinds.DeleteItemAction().Name}},
+	}
+}
+
+// ask asks an action what it applies to.
+type ask func(ctx context.Context) (framework.ResourceSelector, error)
+
+// actions are how to ask plugins what they apply to, by their index. Those that are no actions in use have none.
+func actions(session *pluginhost.Session, plugins []Plugin) map[int]ask {
+	found := map[int]ask{}
+	stages := Stages()
+	match(found, plugins, stages[0].Kinds, session.ItemBlockActions())
+	match(found, plugins, stages[1].Kinds, session.BackupItemActions())
+	match(found, plugins, stages[2].Kinds, session.RestoreItemActions())
+	match(found, plugins, stages[3].Kinds, session.DeleteItemActions())
+	return found
+}
+
+// action is what all hubs of actions have.
+type action interface {
+	Name() string
+	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
+}
+
+// match finds the plugins that actions speak for. An action does not tell its kind, but those of one name come in the
+// order of the kinds.
+func match[A action](found map[int]ask, plugins []Plugin, ofKinds []string, actions []A) {
+	taken := map[int]bool{}
+	for _, kind := range ofKinds {
+		for i, p := range plugins {
+			if p.Status != InUse || p.Kind != kind {
+				continue
+			}
+			for j, a := range actions {
+				if a.Name() == p.Name && !taken[j] {
+					taken[j], found[i] = true, a.AppliesTo
+					break
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package pluginreport
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+const (
+	// Annotation is that of an answered ServerStatusRequest which has the report as JSON. Velero's clients keep it.
+	Annotation = "cleat.dev/plugins"
+
+	// AnnotationDetails is that of a ServerStatusRequest which asks for the plugins that its value means only, with
+	// their details; see Report.Matches.
+	AnnotationDetails = "cleat.dev/plugin-details"
+
+	// maxAnnotation is how much of the 256 KiB that an object's annotations may have is for a report, in bytes.
+	maxAnnotation = 224 << 10
+
+	// maxReason is how much of a reason is kept when the report is too long, in bytes.
+	maxReason = 300
+)
+
+// Encode is the report as the annotation has it. One that is too long has its reasons cut, and then its last plugins
+// left out, which Omitted counts.
+func (r *Report) Encode() (string, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("write the report of plugins as JSON: %w", err)
+	}
+	if len(data) <= maxAnnotation {
+		return string(data), nil
+	}
+	short := *r
+	short.Plugins = make([]Plugin, 0, len(r.Plugins))
+	room := maxAnnotation - 4<<10 // for what is around the plugins
+	for i, p := range r.Plugins {
+		p.Reason, p.Note = cut(p.Reason), cut(p.Note)
+		one, err := json.Marshal(p)
+		if err != nil {
+			return "", fmt.Errorf("write the report of plugins as JSON: %w", err)
+		}
+		if room -= len(one) + 1; room < 0 {
+			short.Omitted = len(r.Plugins) - i
+			break
+		}
+		short.Plugins = append(short.Plugins, p)
+	}
+	if data, err = json.Marshal(&short); err != nil {
+		return "", fmt.Errorf("write the report of plugins as JSON: %w", err)
+	}
+	return string(data), nil
+}
+
+func cut(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReason], "") + " ..."
+}
+
+// Decode reads what a server wrote into the annotation. What it does not know is passed over: the server may be newer.
+func Decode(text string) (*Report, error) {
+	r := &Report{}
+	if err := json.Unmarshal([]byte(text), r); err != nil {
+		return nil, fmt.Errorf("annotation %s of the server's answer is no report of plugins: %w", Annotation, err)
+	}
+	for i, p := range r.Plugins {
+		if p.Status == "" {
+			return nil, fmt.Errorf("annotation %s of the server's answer: plugins[%d] (%s %s) has no status", Annotation, i, p.Kind, p.Name)
+		}
+	}
+	return r, nil
+}

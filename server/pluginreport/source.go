@@ -1,0 +1,86 @@
+package pluginreport
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/pluginlock"
+)
+
+// Source is a host and what it was made with: where reports come from.
+type Source struct {
+	Host      *pluginhost.Host
+	Directory string           // of the plugins; empty for none
+	Lock      *pluginlock.Lock // nil for none
+	LockPath  string           // of Lock
+	Order     []string
+	Log       hclog.Logger // of the plugins while they are asked for details
+}
+
+// Report is what the host has now.
+func (s Source) Report() *Report { return s.report(s.Host.Entries()) }
+
+func (s Source) report(entries []pluginhost.Entry) *Report {
+	r := &Report{Directory: s.Directory, Order: s.Order, Plugins: Plugins(entries)}
+	if absolute, err := filepath.Abs(s.Directory); err == nil && s.Directory != "" {
+		r.Directory = absolute
+	}
+	if s.Lock != nil {
+		r.Lock = s.LockPath
+	}
+	return r
+}
+
+// Detailed is the report of the plugins that text means, see Report.Matches, with their Details. Actions in use are
+// asked what they apply to, which starts their processes unless they run. What cannot be found out is a Problem of the
+// plugin.
+func (s Source) Detailed(ctx context.Context, text string) *Report {
+	entries := s.Host.Entries()
+	r := s.report(entries)
+	session := s.Host.Session(s.Log)
+	defer session.Close()
+	appliesTo := actions(session, r.Plugins)
+	for i := range r.Plugins {
+		p := &r.Plugins[i]
+		if !r.Matches(p, text) {
+			continue
+		}
+		p.Details = &Details{ConfigSchema: entries[i].ConfigSchema}
+		s.addSum(r, p)
+		if ask := appliesTo[i]; ask != nil {
+			selector, err := ask(ctx)
+			if err != nil {
+				p.problem(err)
+				continue
+			}
+			p.AppliesTo = (*Selector)(&selector)
+		}
+	}
+	return r.Only(text)
+}
+
+// addSum tells which content the file has now and whether the lock has it.
+func (s Source) addSum(r *Report, p *Plugin) {
+	if p.BuiltIn || p.File == "" {
+		return
+	}
+	sum, err := s.Host.Sum(p.File)
+	if err != nil {
+		p.problem(err)
+		return
+	}
+	p.SHA256 = sum
+	if relative, below := r.Relative(p.File); below && s.Lock != nil {
+		p.Locked = s.Lock.Check(relative, sum) == nil
+	}
+}
+
+func (p *Plugin) problem(err error) {
+	if p.Problem != "" {
+		p.Problem += "; "
+	}
+	p.Problem += err.Error()
+}
