@@ -26,8 +26,16 @@ func kinds() []kind {
 			Does: "annotates each ConfigMap in the backup with the backup's name",
 		},
 		{
+			Kind: "AsyncBackupItemAction", Version: 1, Alias: "abiav1", Package: "asyncbackupitemaction/v1", File: "async_backup_item_action",
+			Does: "works on each PersistentVolumeClaim while the backup goes on",
+		},
+		{
 			Kind: "RestoreItemAction", Version: 2, Alias: "riav2", Package: "restoreitemaction/v2", File: "restore_item_action",
 			Does: "takes an annotation off each ConfigMap that is restored",
+		},
+		{
+			Kind: "AsyncRestoreItemAction", Version: 1, Alias: "ariav1", Package: "asyncrestoreitemaction/v1", File: "async_restore_item_action",
+			Does: "works on each PersistentVolumeClaim while the restore goes on",
 		},
 		{
 			Kind: "DeleteItemAction", Version: 1, Alias: "diav1", Package: "deleteitemaction/v1", File: "delete_item_action",

@@ -76,6 +76,7 @@ func TestEveryKindOfTheServerCanBeChosen(t *testing.T) {
 		require.True(t, newest[word], word)
 		delete(newest, word)
 	}
+	require.Empty(t, newest)
 }
 
 func TestFilesAreWellFormed(t *testing.T) {
