@@ -33,6 +33,28 @@ func TestTheExampleConfigIsRightForTheBuiltIns(t *testing.T) {
 		"nodeAgent.soothing: cleat.dev/limit\nThe settings are right.\n")
 }
 
+func TestTheServerDoesNotStartWithAPluginThatIsQuarantined(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "office-hours"), []byte("#!/bin/sh\nexit 7\n"), 0o755)) //nolint:gosec // a program
+	_, err := check(t, "apiVersion: cleat.dev/v1\nbackups:\n  admission:\n    plugin: a.io/office-hours\n", "--plugin-dir", dir)
+	require.ErrorContains(t, err, `cleat.yaml:4: backups.admission.plugin: unknown QueueAdmission "a.io/office-hours"; known are: cleat.dev/`)
+	require.ErrorContains(t, err, "; quarantined: "+filepath.Join(dir, "office-hours")+" (")
+	require.ErrorContains(t, err, "exit status 7")
+}
+
+func TestTheServerDoesNotStartWithoutTheLockThatItNeeds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	_, err := check(t, "apiVersion: cleat.dev/v1\nplugins:\n  lock: required\n", "--plugin-dir", dir)
+	require.ErrorContains(t, err, "cleat.yaml:3: plugins.lock: ")
+	require.ErrorContains(t, err, filepath.Join(dir, "plugins.lock"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "plugins.lock"), []byte("plugins: 5\n"), 0o600))
+	_, err = check(t, "apiVersion: cleat.dev/v1\n", "--plugin-dir", dir)
+	require.ErrorContains(t, err, "plugins.lock:1: ", "a lock that is there counts")
+}
+
 func TestTheServerDoesNotStartWithAConfigThatIsWrong(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -143,6 +143,9 @@ func ReadFile(path string) (*File, error) {
 	return Parse(path, data)
 }
 
+// Problem is err with where the key stands whose value it is about.
+func (f *File) Problem(key string, err error) error { return fmt.Errorf("%s: %w", f.at(key), err) }
+
 // Apply sets the flags that the file has the values of. A setting that was given by both is an error.
 func (f *File) Apply(flags *pflag.FlagSet) error {
 	var found problems

@@ -17,14 +17,7 @@ type Problem struct {
 
 // Error is "file:line: key: what is wrong".
 func (p *Problem) Error() string {
-	text := p.File
-	if p.Line > 0 {
-		text += fmt.Sprintf(":%d", p.Line)
-	}
-	if p.Key != "" {
-		text += ": " + p.Key
-	}
-	return text + ": " + p.Message
+	return place{file: p.File, line: p.Line, key: p.Key}.String() + ": " + p.Message
 }
 
 // place is where in a file something stands.
@@ -32,6 +25,18 @@ type place struct {
 	file string
 	line int
 	key  string
+}
+
+// String is "file:line: key".
+func (p place) String() string {
+	text := p.file
+	if p.line > 0 {
+		text += fmt.Sprintf(":%d", p.line)
+	}
+	if p.key != "" {
+		text += ": " + p.key
+	}
+	return text
 }
 
 // problems gathers what is wrong.

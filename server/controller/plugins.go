@@ -2,8 +2,11 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +15,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/tracing"
 )
@@ -22,6 +27,10 @@ import (
 func NewHost(ctx context.Context, c ServerConfig, metrics prometheus.Registerer, spans trace.TracerProvider) (*pluginhost.Host, error) {
 	settings := HostConfig(c)
 	settings.Metrics, settings.Tracer = metrics, spans
+	var err error
+	if settings.Lock, err = lock(c); err != nil {
+		return nil, err
+	}
 	host, err := pluginhost.New(ctx, settings)
 	if err != nil {
 		return nil, fmt.Errorf("start the plugin host: %w", err)
@@ -56,6 +65,26 @@ func HostConfig(c ServerConfig) pluginhost.Config {
 			Base: p.Restart.Base, Max: p.Restart.Max, Threshold: p.Restart.Threshold,
 			CoolDown: p.Restart.CoolDown, MaxCoolDown: p.Restart.MaxCoolDown, HealthyAfter: p.Restart.HealthyAfter,
 		},
+	}
+}
+
+// lock is what the configuration names, or else what lies in the plugin directory; nil when nothing does.
+func lock(c ServerConfig) (*pluginlock.Lock, error) {
+	named := c.File.Plugins.Lock
+	path := named
+	if named == "" || named == config.LockRequired {
+		path = filepath.Join(c.Options.PluginDir, pluginlock.FileName)
+	}
+	read, err := pluginlock.Read(path)
+	switch {
+	case err == nil:
+		return read, nil
+	case named == "" && errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case named == "":
+		return nil, err
+	default:
+		return nil, c.File.Problem("plugins.lock", err)
 	}
 }
 
