@@ -13,5 +13,5 @@ fs.mkdirSync('dist', { recursive: true });
 fs.writeFileSync('dist/protos.json', JSON.stringify(root.toJSON()));
 // --preserve-symlinks-main: node reads the very file that the host has opened for it, whatever stands at its path by then.
 const banner = { js: '#!/usr/bin/env -S node --preserve-symlinks-main' };
-buildSync({ entryPoints: ['plugin.mjs'], bundle: true, platform: 'node', target: 'node20', banner, outfile: 'dist/node-plugin' });
+buildSync({ entryPoints: ['plugin.mjs'], bundle: true, platform: 'node', banner, outfile: 'dist/node-plugin' });
 fs.chmodSync('dist/node-plugin', 0o755);

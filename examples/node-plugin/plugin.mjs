@@ -5,7 +5,8 @@ import * as copies from './copies.mjs';
 import { decode, encode } from './json.mjs';
 import { log, serve } from './serve.mjs';
 
-const COPY = 'example.cleat.dev/copy'; // the label of what is copied, and the annotation of what was
+const COPY = 'example.cleat.dev/copy'; // the action, the label of what is copied, and the annotation of what was
+const CHECK = 'example.cleat.dev/check';
 const NEEDS = 'example.cleat.dev/needs-secret'; // the annotation of what is restored after that Secret
 
 const labelled = (...includedResources) => ({ includedResources, selector: `${COPY}=true` });
@@ -24,10 +25,7 @@ const copy = {
     return { item: encode(item), operation_id: id };
   },
   Progress: ({ operation_id: id }) => ({ progress: copies.progress(id) }),
-  Cancel({ operation_id: id }) {
-    copies.cancel(id);
-    return { ack: true };
-  },
+  Cancel({ operation_id: id }) { copies.cancel(id); return { ack: true }; },
 };
 
 const check = {
@@ -40,12 +38,8 @@ const check = {
     if (!id && !secret) return { item: sent };
     if (id && copies.content(id)?.equals(contentOf(was)) === false) throw new Error(`${name} is not what was copied as ${id}`);
     item.metadata.annotations = annotations;
-    return {
-      item: encode(item),
-      additionalItems: secret ? [{ resource: 'secrets', namespace, name: secret }] : [],
-      waitForAdditionalItems: Boolean(secret),
-      additionalItemsReadyTimeout: { seconds: 60 },
-    };
+    const additionalItems = secret ? [{ resource: 'secrets', namespace, name: secret }] : [];
+    return { item: encode(item), additionalItems, waitForAdditionalItems: Boolean(secret), additionalItemsReadyTimeout: { seconds: 60 } };
   },
   AreAdditionalItemsReady({ restore, additionalItems }) { // a Secret is ready when this action has seen it go by
     const owner = ownerOf(decode('restore', restore));
@@ -56,6 +50,6 @@ const check = {
 };
 
 serve('0.1.0', [
-  { kind: 'AsyncBackupItemAction', version: 1, service: 'cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService', name: COPY, methods: copy },
-  { kind: 'RestoreItemAction', version: 2, service: 'v2.RestoreItemAction', name: 'example.cleat.dev/check', methods: check },
+  { service: 'cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService', kind: 'AsyncBackupItemAction', version: 1, name: COPY, methods: copy },
+  { service: 'v2.RestoreItemAction', kind: 'RestoreItemAction', version: 2, name: CHECK, methods: check },
 ]);

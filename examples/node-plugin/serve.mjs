@@ -1,7 +1,6 @@
 // What a plugin needs beside its implementations: handshake, health, lists, log, shutdown.
 import fs from 'node:fs';
 import os from 'node:os';
-import path from 'node:path';
 import grpc from '@grpc/grpc-js';
 import { fromJSON } from '@grpc/proto-loader';
 import protos from './dist/protos.json'; // build.mjs makes it of the .proto files
@@ -21,26 +20,22 @@ export function serve(version, implementations) {
     process.exit(1);
   }
   const server = new grpc.Server({ 'grpc.max_receive_message_length': -1 });
-  const add = (service, methods) => {
-    const handlers = Object.entries(methods).map(([name, method]) => [name, (call, answer) => {
+  const add = (service, methods, name) => {
+    const handlers = Object.entries(methods).map(([method, handle]) => [method, ({ request }, answer) => {
       try {
-        answer(null, method(call.request));
+        if (name && request.plugin !== name) throw new Error(`no ${service} "${request.plugin}" here; there is: ${name}`);
+        answer(null, handle(request));
       } catch (err) { // the host reads what is thrown
         answer({ code: grpc.status.UNKNOWN, details: err.message });
       }
     }]);
     server.addService(service.split('.').reduce((at, part) => at[part], wire).service, Object.fromEntries(handlers));
   };
-  for (const { service, name, methods } of implementations) {
-    add(service, Object.fromEntries(Object.entries(methods).map(([key, method]) => [key, (request) => {
-      if (request.plugin !== name) throw new Error(`no ${service} ${JSON.stringify(request.plugin)} here; there is: ${name}`);
-      return method(request);
-    }])));
-  }
+  for (const { service, name, methods } of implementations) add(service, methods, name);
   const veleros = implementations.filter(({ service }) => !service.startsWith('cleat.')); // Velero must hear of no other
   const word = ({ kind, version: number }) => (number > 1 ? `${kind}V${number}` : kind);
-  const command = process.argv[1];
-  add('generated.PluginLister', { ListPlugins: () => ({ plugins: veleros.map((i) => ({ command, kind: word(i), name: i.name })) }) });
+  const listed = veleros.map((i) => ({ command: process.argv[1], kind: word(i), name: i.name }));
+  add('generated.PluginLister', { ListPlugins: () => ({ plugins: listed }) });
   add('cleat.plugininfo.v1.PluginInfoService', { GetPluginInfo: () => ({ plugin_version: version, plugins: implementations }) });
   add('grpc.health.v1.Health', { Check: () => ({ status: 'SERVING' }) });
   const stop = () => server.tryShutdown(() => process.exit(0));
@@ -48,7 +43,7 @@ export function serve(version, implementations) {
 
   process.on('SIGINT', () => {}); // Ctrl-C is the host's to handle
   process.on('SIGTERM', stop);
-  const dir = fs.mkdtempSync(path.join(process.env.PLUGIN_UNIX_SOCKET_DIR || os.tmpdir(), 'plugin'));
+  const dir = fs.mkdtempSync(`${process.env.PLUGIN_UNIX_SOCKET_DIR || os.tmpdir()}/plugin`);
   process.on('exit', () => fs.rmSync(dir, { recursive: true, force: true }));
   server.bindAsync(`unix:${dir}/socket`, grpc.ServerCredentials.createInsecure(), (err) => {
     if (err) throw err;
