@@ -84,7 +84,7 @@ func testSwapUnderLoad(t *testing.T) {
 	t.Parallel()
 	const (
 		operations = 8
-		changes    = 300
+		changes    = 200
 		calls      = 5
 	)
 	dir := pluginDir(t)
@@ -137,7 +137,7 @@ func testSwapUnderLoad(t *testing.T) {
 			announced{lists: []string{bia}}.write(t, other, "")
 			extra = true
 		}
-		if i%6 == 1 {
+		if i%8 == 1 {
 			h.requireSeen(t, int(swapped.Load()))
 		}
 		select {
@@ -154,7 +154,7 @@ func testSwapUnderLoad(t *testing.T) {
 	}
 	seen := 0
 	distinct.Range(func(any, any) bool { seen++; return true })
-	require.Greater(t, seen, changes/12, "operations saw different versions")
+	require.Greater(t, seen, changes/16, "operations saw different versions")
 
 	files := 1
 	if extra {
@@ -395,6 +395,10 @@ func testSwapOneAfterTheOther(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Join(dir, "a", "behave"), 0o700))
 	require.NoError(t, h.Rescan(t.Context()))
 	require.Equal(t, running, processOf(t, h.behave(t)), "neither does another mode change it")
+
+	version(t, filepath.Join(dir, "a", "behave"), 1)
+	require.NoError(t, h.Rescan(t.Context()))
+	require.Equal(t, running, processOf(t, h.behave(t)), "nor does another file with the same content")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "a", "behave")))
 	require.NoError(t, h.Rescan(t.Context()))

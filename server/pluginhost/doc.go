@@ -3,7 +3,10 @@
 //
 // What happens between a hub's method and the plugin's, from the top:
 //
-//	Host, Session      host.go, session.go, stores.go   which plugins there are, in which order
+//	Host, Session      host.go, session.go, stores.go   whom to call for what, and the log of an operation
+//	catalog            catalog.go, order.go, find.go    which version of which plugin is used, why, in which order
+//	generation         generation.go, source.go         what the plugin directory held when an operation began
+//	scanner            rescan.go, watch.go, discover.go  what it holds now; makes the next generation
 //	conn               conn.go, calls.go                one call: deadline, retry, whose fault an error is
 //	observer           observer.go, metrics.go, spans.go  what a call is measured by, and its span
 //	supervisor         supervisor.go, breaker.go        one process that is started again when it has died

@@ -200,7 +200,7 @@ func (h *Host) Close() {
 	h.observer.metrics.unregister()
 	for _, from := range h.now().sources {
 		if from.launch.binary != nil {
-			_ = from.launch.binary.Close()
+			_ = from.launch.Close()
 		}
 	}
 }

@@ -70,34 +70,14 @@ func (h *Host) lookAgain(ctx context.Context) (unfinished bool, err error) {
 	h.logOmitted(seen)
 	h.scan.folders = seen.folders
 
-	last := map[string]*source{} // of the current generation, by path
 	current := h.now()
 	binaries := slices.DeleteFunc(slices.Clone(current.sources[h.builtInSources:]), func(s *source) bool { return s.missing })
+	last := map[string]*source{} // by path
 	for _, from := range binaries {
 		last[from.command] = from
 	}
-	sources := slices.Clone(current.sources[:h.builtInSources])
-	var added []*source
-	now := time.Now()
-	files := h.withVanished(seen.binaries, binaries, now)
-	for _, file := range files {
-		old := last[file.path]
-		switch {
-		case old != nil && old.identity.sameContent(file.identity) && !h.trust.reconsiders(old):
-			delete(h.scan.looks, file.path)
-			sources = append(sources, old)
-		case h.scan.settled(file, now):
-			delete(h.scan.looks, file.path)
-			from := h.binary(file.path, h.args, false, file.identity)
-			added, sources = append(added, from), append(sources, from)
-		case old != nil:
-			unfinished = true
-			sources = append(sources, old)
-		default:
-			unfinished = true
-		}
-	}
-	unfinished = unfinished || len(h.scan.gone) > 0
+	files := h.withVanished(seen.binaries, binaries, time.Now())
+	sources, added, unfinished := h.sourcesOf(files, last)
 	h.askAll(ctx, added)
 	if ctx.Err() != nil {
 		for _, from := range added {
@@ -105,21 +85,45 @@ func (h *Host) lookAgain(ctx context.Context) (unfinished bool, err error) {
 		}
 		return false, fmt.Errorf("look for plugins: %w", context.Cause(ctx))
 	}
-	kept := sources[:0]
+	next := slices.Clone(current.sources[:h.builtInSources])
 	for _, from := range sources {
 		if from.unfinished() {
 			unfinished = true
+			_ = from.launch.Close()
 			from = last[from.command]
 		}
 		if from != nil {
-			kept = append(kept, from)
+			next = append(next, from)
 		}
 	}
-	kept = append(kept, h.missing(files, seen.omitted, current.sources)...)
-	if !slices.Equal(kept, current.sources) {
-		h.publish(kept)
+	next = append(next, h.missing(files, seen.omitted, current.sources)...)
+	if !slices.Equal(next, current.sources) {
+		h.publish(next)
 	}
-	return unfinished, nil
+	return unfinished || len(h.scan.gone) > 0, nil
+}
+
+// sourcesOf are the sources of files in their order: the last one where the file is still the same or the new one is not
+// finished, and those that are added, which have not been asked yet.
+func (h *Host) sourcesOf(files []located, last map[string]*source) (all, added []*source, unfinished bool) {
+	now := time.Now()
+	for _, file := range files {
+		from := last[file.path]
+		switch {
+		case from != nil && from.still(file) && !h.trust.reconsiders(from):
+			delete(h.scan.looks, file.path)
+		case h.scan.settled(file, now):
+			delete(h.scan.looks, file.path)
+			from = h.binary(file.path, h.args, false, file.identity)
+			added = append(added, from)
+		default:
+			unfinished = true
+		}
+		if from != nil {
+			all = append(all, from)
+		}
+	}
+	return all, added, unfinished
 }
 
 // missing are the sources for what the lock has and is not among files.
@@ -192,11 +196,4 @@ func (h *Host) logOmitted(seen found) {
 		}
 	}
 	h.scan.missing, h.scan.omitted = seen.missing, seen.omitted
-}
-
-// sameContent tells whether a file is as it was. What it is called, who may run it and how many links it has make no
-// other content.
-func (i identity) sameContent(other identity) bool {
-	i.changed, other.changed = 0, 0
-	return i == other
 }

@@ -10,12 +10,12 @@ import (
 )
 
 // source is where plugins come from: one content of a binary or, without a supervisor, the server itself. Once it has been
-// asked what it offers, it does not change.
+// asked what it offers, nothing that others read of it changes.
 type source struct {
 	command    string
 	builtIn    bool
 	launch     launch
-	identity   identity    // of the binary
+	identity   identity    // of the file with this content that was found last; the scanner's
 	supervisor *supervisor // of the process that all sessions share; nil for built-ins in process
 
 	offer    versioning.Description
@@ -45,6 +45,44 @@ func (h *Host) binary(path string, args []string, builtIn bool, seen identity) *
 	}
 	from.supervisor = newSupervisor(from.launch, h.log, h)
 	return from
+}
+
+// still tells whether a file that was found holds what the source was made from. Another file with the same content is
+// the same: a mount that was renewed, or an image that was copied again, is no reason to start plugins again. The caller
+// has the turn of the scanner.
+func (s *source) still(file located) bool {
+	if s.identity.sameContent(file.identity) {
+		return true
+	}
+	sameFile := s.identity.device == file.identity.device && s.identity.inode == file.identity.inode
+	if sameFile || s.err != nil || s.identity.size != file.identity.size {
+		return false
+	}
+	if now, err := s.launch.now(); err != nil || !now.sameContent(s.launch.was) {
+		return false // somebody has written into it since it was started
+	}
+	other, err := openBinary(file.path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = other.Close() }()
+	ours, err := s.launch.sum()
+	if err != nil {
+		return false
+	}
+	theirs, err := other.sum()
+	if err != nil || ours != theirs {
+		return false
+	}
+	s.identity = other.identity()
+	return true
+}
+
+// sameContent tells whether a file is as it was. What it is called, who may run it and how many links it has make no
+// other content.
+func (i identity) sameContent(other identity) bool {
+	i.changed, other.changed = 0, 0
+	return i == other
 }
 
 // process tells of the process that sessions share, if it runs.
