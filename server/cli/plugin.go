@@ -17,6 +17,8 @@ func (a *App) pluginCommand() *cobra.Command {
 		a.pluginGetCommand(),
 		a.pluginInfoCommand(),
 		a.pluginOrderCommand(),
+		a.pluginLockCommand(),
+		a.pluginVerifyCommand(),
 		a.pluginInitCommand(),
 		a.pluginTestCommand(),
 	)

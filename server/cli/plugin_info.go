@@ -48,12 +48,11 @@ func (f *pluginFlags) detailed(cmd *cobra.Command, a *App, text string) (*plugin
 			return nil, err
 		}
 		f.directory.path, f.directory.noBuiltIns = text, true
-		source, err := f.directory.open(cmd.Context(), a, nil)
+		source, err := f.directory.openFile(cmd.Context(), a)
 		if err != nil {
 			return nil, err
 		}
 		defer source.Host.Close()
-		source.Directory = "" // there is none
 		report := source.Detailed(cmd.Context(), "")
 		if len(report.Plugins) == 0 {
 			return nil, fmt.Errorf("%s is no plugin: it is not executable (chmod +x %s)", text, text)

@@ -68,8 +68,11 @@ func (f *directoryFlags) complete(cmd *cobra.Command) error {
 	if len(f.order) == 0 {
 		f.order = file.Plugins.Order
 	}
-	if lock := file.Plugins.Lock; f.lock == "" && lock != config.LockRequired {
-		f.lock = lock
+	if f.lock == "" {
+		f.lock = file.Plugins.Lock
+	}
+	if f.lock == config.LockRequired {
+		f.lock = filepath.Join(f.path, pluginlock.FileName)
 	}
 	return nil
 }
@@ -107,12 +110,26 @@ func (f *directoryFlags) open(ctx context.Context, a *App, lock *pluginlock.Lock
 		server.BuiltIns = a.builtIns()
 	}
 	host := controller.HostConfig(server)
-	host.Dir, host.Order, host.Rescan = f.path, f.order, -1
+	host.Dir, host.Order, host.Lock, host.Rescan = f.path, f.order, lock, -1
 	started, err := pluginhost.New(ctx, host)
 	if err != nil {
 		return nil, fmt.Errorf("look for plugins: %w", err)
 	}
 	return &pluginreport.Source{Host: started, Directory: f.path, Lock: lock, LockPath: f.lockPath(), Order: f.order, Log: log}, nil
+}
+
+// openFile starts a host over a single file, as it is now. The user has named it, so it runs whoever can change it.
+func (f *directoryFlags) openFile(ctx context.Context, a *App) (*pluginreport.Source, error) {
+	sum, err := pluginlock.SumFile(f.path)
+	if err != nil {
+		return nil, err
+	}
+	source, err := f.open(ctx, a, &pluginlock.Lock{Plugins: []pluginlock.Plugin{{Path: ".", SHA256: sum}}})
+	if err != nil {
+		return nil, err
+	}
+	source.Directory, source.Lock = "", nil // there is neither
+	return source, nil
 }
 
 // pluginFlags say whose plugins a command is about: a running server's, or those of a directory.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
 // found is what one look at the plugin directory has found.
@@ -92,9 +94,9 @@ func (w *walker) take(path string) error {
 	return nil
 }
 
-// passedOver tells the names of files that are hidden, or that are not finished yet.
+// passedOver tells the names of files that are hidden, or that are not finished yet, and that of the lock.
 func passedOver(name string) bool {
-	if strings.HasPrefix(name, ".") {
+	if strings.HasPrefix(name, ".") || name == pluginlock.FileName {
 		return true
 	}
 	for _, end := range []string{".tmp", ".part", ".swp", "~"} {

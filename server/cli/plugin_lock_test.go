@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/pluginlock"
+)
+
+// change makes a file in place of another that is the same but for its last byte.
+func change(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, os.WriteFile(path, append(data, 'x'), 0o755)) //nolint:gosec // it is a program
+}
+
+func TestALockIsWrittenAndSaysWhatChanged(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, map[string]string{"kinds": kindsPlugin, "vendor/first": firstPlugin})
+	path := filepath.Join(dir, pluginlock.FileName)
+
+	_, err := plugin(t, dir, "lock", "--check")
+	require.ErrorContains(t, err, "there is no lock "+path+"; write it without --check")
+	require.NoFileExists(t, path)
+
+	out, err := plugin(t, dir, "lock")
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^CHANGE +FILE +WHAT\nadded +kinds +provides AsyncBackupItemAction example.io/copier, .*BackupItemActionV2 example.io/mover, `, out)
+	require.Regexp(t, `(?m)^added +vendor/first +provides BackupItemAction example.cleat.dev/mark, RestoreItemAction example.cleat.dev/unmark$`, out)
+	require.Contains(t, out, "\nWrote /plugins/plugins.lock with 2 files.\n")
+	lock, err := pluginlock.Read(path)
+	require.NoError(t, err)
+	sum, err := pluginlock.SumFile(program(t, firstPlugin))
+	require.NoError(t, err)
+	require.Equal(t, pluginlock.Plugin{Path: "vendor/first", SHA256: sum, Provides: []pluginlock.Provided{
+		{Kind: "BackupItemAction", Version: 1, Name: "example.cleat.dev/mark"}, {Kind: "RestoreItemAction", Version: 1, Name: "example.cleat.dev/unmark"},
+	}}, lock.Plugins[1])
+
+	require.NoError(t, os.WriteFile(path, append([]byte("# ours\n"), must(os.ReadFile(path))...), 0o600))
+	for _, flag := range []string{"--check", "--skip-broken"} {
+		out, err = plugin(t, dir, "lock", flag)
+		require.NoError(t, err)
+		require.Equal(t, "/plugins/plugins.lock is up to date: 2 files.\n", out)
+	}
+	require.Contains(t, string(must(os.ReadFile(path))), "# ours\n", "a lock that is right is left alone")
+
+	change(t, filepath.Join(dir, "kinds"))
+	require.NoError(t, os.Remove(filepath.Join(dir, "vendor/first")))
+	addPlugin(t, filepath.Join(dir, "named-x"), misbehavePlugin)
+	out, err = plugin(t, dir, "lock", "--check")
+	require.ErrorContains(t, err, "the lock "+path+" is not that of the directory; look at what differs, and write it without --check")
+	require.Regexp(t, `changed +kinds +other content\nadded +named-x +provides BackupItemAction example.io/named-x\nremoved +vendor/first +provided BackupItemAction example.cleat.dev/mark, `, out)
+
+	out, err = plugin(t, dir, "lock", "-o", "json")
+	require.NoError(t, err)
+	var changes lockChanges
+	require.NoError(t, json.Unmarshal([]byte(out), &changes))
+	require.Equal(t, lockChanges{
+		APIVersion: "cleat.dev/v1", Kind: "PluginLockChanges", Lock: "/plugins/plugins.lock", Files: 2, Written: true,
+		Changes: []lockChange{
+			{"changed", "kinds", "other content"}, {"added", "named-x", "provides BackupItemAction example.io/named-x"},
+			{"removed", "vendor/first", "provided BackupItemAction example.cleat.dev/mark, RestoreItemAction example.cleat.dev/unmark"},
+		},
+		Broken: []fileProblem{}, Partial: []fileProblem{},
+	}, changes)
+
+	elsewhere := filepath.Join(t.TempDir(), "mine.lock")
+	_, err = plugin(t, dir, "lock", "--lock-file", elsewhere)
+	require.ErrorIs(t, err, os.ErrNotExist, "a lock that is named must be there")
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func TestBrokenFilesAreLockedOnlyWithoutThem(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, map[string]string{"first": firstPlugin, "exits": misbehavePlugin, "lists-nonsense": misbehavePlugin})
+	out, err := plugin(t, dir, "lock")
+	require.EqualError(t, err, "1 file cannot be used, so it cannot be locked; repair or remove what is broken, or leave it out with --skip-broken")
+	require.Regexp(t, `\nCannot be used:\n  exits:\n    .*exit status 3; last on stderr: cannot read /etc/plugin.yaml`, out)
+	require.Regexp(t, `\nUsable only in part:\n  lists-nonsense:\n    .* is offered twice: `, out)
+	require.NoFileExists(t, filepath.Join(dir, pluginlock.FileName))
+
+	out, err = plugin(t, dir, "lock", "--skip-broken")
+	require.NoError(t, err)
+	require.Contains(t, out, "\nCannot be used:\n  exits:\n")
+	require.Contains(t, out, "Wrote /plugins/plugins.lock with 2 files.\n")
+	lock, err := pluginlock.Read(filepath.Join(dir, pluginlock.FileName))
+	require.NoError(t, err)
+	require.Equal(t, "first", lock.Plugins[0].Path)
+	require.Equal(t, "lists-nonsense", lock.Plugins[1].Path)
+}
+
+func TestAFolderThatOthersCanWriteToIsLocked(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, map[string]string{"shared/first": firstPlugin})
+	require.NoError(t, os.Chmod(filepath.Join(dir, "shared"), 0o777)) //nolint:gosec // that is the point
+	out, err := plugin(t, dir, "get", "--no-built-ins")
+	require.NoError(t, err)
+	require.Regexp(t, `quarantined +/plugins/shared/first\n`, out)
+	_, err = plugin(t, dir, "lock")
+	require.NoError(t, err)
+	out, err = plugin(t, dir, "get", "--no-built-ins")
+	require.NoError(t, err)
+	require.Regexp(t, `example.cleat.dev/mark +BackupItemAction +1 +in use +/plugins/shared/first\n`, out)
+	out, err = plugin(t, dir, "info", "example.cleat.dev/mark")
+	require.NoError(t, err)
+	require.Regexp(t, `Lock: +it is in /plugins/plugins.lock\n`, out)
+}
+
+func TestVerifySaysWhatIsWrongAndStartsNothingThatDiffers(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, map[string]string{
+		"kinds": kindsPlugin, "first": firstPlugin, "named-a": misbehavePlugin, "named-b": misbehavePlugin, "named-c": misbehavePlugin,
+	})
+	_, err := plugin(t, dir, "verify")
+	require.ErrorContains(t, err, `there is no lock `+dir+`/plugins.lock; write it with "cleat plugin lock"`)
+	_, err = plugin(t, dir, "lock")
+	require.NoError(t, err)
+	out, err := plugin(t, dir, "verify")
+	require.NoError(t, err)
+	require.Regexp(t, `^FILE +STATE +WHAT TO DO\nfirst +ok +<none>\nkinds +ok +<none>\n`, out)
+	require.NotContains(t, out, "Not right")
+
+	started := filepath.Join(t.TempDir(), "started")
+	for _, name := range []string{"first", "stranger"} {
+		path := filepath.Join(dir, name)
+		_ = os.Remove(path)
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho "+name+" >> "+started+"\n"), 0o755)) //nolint:gosec // it is a program
+	}
+	require.NoError(t, os.Remove(filepath.Join(dir, "named-a")))
+	require.NoError(t, os.Remove(filepath.Join(dir, "named-b")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "named-b"), must(os.ReadFile(program(t, misbehavePlugin))), 0o600))
+	lock, err := pluginlock.Read(filepath.Join(dir, pluginlock.FileName))
+	require.NoError(t, err)
+	lock.Plugins[4].Provides[0].Name = "example.io/other" // of named-c
+	require.NoError(t, lock.Write(filepath.Join(dir, pluginlock.FileName)))
+
+	out, err = plugin(t, dir, "verify")
+	require.EqualError(t, err, "5 of 6 files not right")
+	require.NoFileExists(t, started)
+	require.Regexp(t, `(?m)^first +changed +put the file of the lock back, or run "cleat plugin lock"
+kinds +ok +<none>
+named-a +missing +put the file there, or run "cleat plugin lock"
+named-b +quarantined +repair, replace or remove the file; see below
+named-c +quarantined +repair, replace or remove the file; see below
+stranger +not in the lock +remove the file, or run "cleat plugin lock"$`, out)
+	require.Regexp(t, `(?s)\nNot right:\n  first:\n    its sha256 sum is .*  named-b:\n    .*not executable.*  named-c:\n    .*example.io/other.*  stranger:\n    it is not in the lock`, out)
+
+	out, err = plugin(t, dir, "verify", "-o", "json")
+	require.EqualError(t, err, "5 of 6 files not right")
+	var v verification
+	require.NoError(t, json.Unmarshal([]byte(out), &v))
+	require.Equal(t, "PluginVerification", v.Kind)
+	require.False(t, v.Right)
+	states := map[string]fileState{}
+	for _, file := range v.Files {
+		states[file.File] = file.State
+	}
+	require.Equal(t, map[string]fileState{
+		"first": "Changed", "kinds": "OK", "named-a": "Missing", "named-b": "Quarantined", "named-c": "Quarantined", "stranger": "NotLocked",
+	}, states)
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, pluginlock.FileName), []byte("plugins: []\n"), 0o600))
+	_, err = plugin(t, dir, "verify")
+	require.ErrorContains(t, err, "plugins.lock:1: the lock has no apiVersion")
+	_, err = plugin(t, dir, "lock")
+	require.ErrorContains(t, err, "repair the lock, or remove it to write a new one")
+}
+
+func TestLockAndVerifyTables(t *testing.T) {
+	t.Parallel()
+	golden(t, "plugin_lock.txt", func(w io.Writer) error {
+		return (&lockChanges{
+			Lock: "/plugins/plugins.lock", Files: 2, Written: true,
+			Changes: []lockChange{
+				{"added", "a", "provides ObjectStore a.b/c"}, {"changed", "vendor/b", "other content; also provides ObjectStore a.b/\x1b[31md"}, {"removed", "c", ""},
+			},
+			Broken:  []fileProblem{{"d", "it died:\nexit status 3"}},
+			Partial: []fileProblem{{"a", "ObjectStore a.b/c is offered twice"}},
+		}).print(&App{Streams: Streams{Out: w}})
+	})
+	golden(t, "plugin_verify.txt", func(w io.Writer) error {
+		return (&verification{Files: []verifiedFile{
+			{"a", fileRight, "", fileRight.toDo()}, {"vendor/b", fileChanged, "it has another sum", fileChanged.toDo()},
+			{"c", fileMissing, "it is not there", fileMissing.toDo()}, {"d", fileNotLocked, "it is not in the lock", fileNotLocked.toDo()},
+			{"e", fileQuarantined, "it died:\nexit status 3", fileQuarantined.toDo()},
+		}}).print(&App{Streams: Streams{Out: w}})
+	})
+}
