@@ -37,7 +37,10 @@ func eachLine(r io.Reader, progress *atomic.Int64, handle func(line []byte)) {
 			if err == nil {
 				rest-- // the line end
 			}
-			line = fmt.Appendf(head, "... (%d more bytes)", rest)
+			line = head
+			if rest > 0 {
+				line = fmt.Appendf(head, "... (%d more bytes)", rest)
+			}
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) > 0 {

@@ -36,6 +36,7 @@ func TestLogLinesAreUnderstood(t *testing.T) {
 		"text with a level":          {`[WARN] careful`, hclog.Warn, `[WARN] careful[]`},
 		"text in brackets":           {`[boot] careful`, hclog.Debug, `[boot] careful[]`},
 		"a crash":                    {`panic: boom`, hclog.Error, `panic: boom[]`},
+		"a signal":                   {`SIGSEGV: segmentation violation`, hclog.Error, `SIGSEGV: segmentation violation[]`},
 		"no text at all":             {"\xff\xfe", hclog.Debug, "\uFFFD[]"},
 	}
 	for name, test := range tests {
@@ -64,11 +65,11 @@ func FuzzParseLogLine(f *testing.F) {
 
 func TestEachLineCutsLongLinesAndCountsWhatItHandled(t *testing.T) {
 	t.Parallel()
-	input := "first\r\n\n" + strings.Repeat("x", 3*maxLine) + "\nlast"
+	input := "first\r\n\n" + strings.Repeat("x", 3*maxLine) + "\n" + strings.Repeat("y", maxLine) + "\nlast"
 	var got []string
 	var handled atomic.Int64
 	eachLine(strings.NewReader(input), &handled, func(line []byte) { got = append(got, string(line)) })
-	require.Equal(t, []string{"first", strings.Repeat("x", maxLine) + fmt.Sprintf("... (%d more bytes)", 2*maxLine), "last"}, got)
+	require.Equal(t, []string{"first", strings.Repeat("x", maxLine) + fmt.Sprintf("... (%d more bytes)", 2*maxLine), strings.Repeat("y", maxLine), "last"}, got)
 	require.EqualValues(t, len(input), handled.Load())
 }
 

@@ -37,7 +37,14 @@ func (l logLine) String() string {
 
 // startsCrash tells the first line of what the Go runtime writes when it gives up.
 func startsCrash(line string) bool {
-	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
+	for _, start := range []string{
+		"panic: ", "fatal error: ", "runtime: out of memory: ", "runtime/cgo: ", "SIGABRT: ", "SIGBUS: ", "SIGQUIT: ", "SIGSEGV: ",
+	} {
+		if strings.HasPrefix(line, start) {
+			return true
+		}
+	}
+	return false
 }
 
 // parseLogLine reads a line as the plugin library of Velero (logrus with "@message" and "@level") or hclog writes

@@ -21,17 +21,16 @@ func fault(what string, set func(key, value string)) error {
 		}
 		set("child", strings.TrimSpace(string(pid)))
 	case "eat memory":
-		// As much as the process has, and a little more.
+		// Less than the process has already.
 		limit := syscall.Rlimit{Cur: 64 << 20, Max: 64 << 20}
 		if err := syscall.Setrlimit(syscall.RLIMIT_AS, &limit); err != nil {
 			return err
 		}
-		var eaten [][]byte
-		for {
-			eaten = append(eaten, make([]byte, 1<<20))
-		}
-	case "log a lot":
-		for i := range 3000 {
+		set("eaten", string(make([]byte, 1<<30)))
+	case "log 1000 lines", "log 3000 lines":
+		var n int
+		_, _ = fmt.Sscanf(what, "log %d", &n)
+		for i := range n {
 			fmt.Fprintf(inheritedStderr, "{\"@level\":\"info\",\"@message\":\"line\",\"n\":%d}\n", i)
 		}
 	case "lines of 64 KiB and 10 MiB":
