@@ -158,9 +158,9 @@ func TestARealProcessTellsOfAllItsKinds(t *testing.T) {
 		require.Equal(t, plugin.Kind == "QueueAdmission", plugin.ConfigSchema != nil)
 	}
 
-	copier := kinds.AsyncBackupItemAction().Choose(description.Listed())
+	copier := bindUsed(conn, kinds.AsyncBackupItemAction(), description.Listed())
 	require.Len(t, copier, 1)
-	result, err := copier[0].Version.Bind(conn, copier[0].Name).Execute(t.Context(), unquoted(pod), []byte(`{"metadata":{"uid":"u-1"}}`))
+	result, err := copier[0].Execute(t.Context(), unquoted(pod), []byte(`{"metadata":{"uid":"u-1"}}`))
 	require.NoError(t, err)
 	require.Equal(t, "u-1/Pod/in-1/a", result.OperationID)
 }

@@ -33,38 +33,6 @@ type Version[H any] struct {
 	Deprecated string
 }
 
-// Choice is the version at which a name is used.
-type Choice[H any] struct {
-	Name string
-	// Index is that of the chosen version's line in the list.
-	Index   int
-	Version Version[H]
-}
-
-// Choose picks from listed what is of this kind, as Negotiate does. The choices are in the order in which the names
-// come up first. Lines of other kinds, and of versions that are not known here, are passed over.
-func (k Kind[H]) Choose(listed []Listed) []Choice[H] {
-	var choices []Choice[H]
-	position := map[string]int{}
-	for index, outcome := range Negotiate(k.WireKinds(), listed) {
-		name := listed[index].Name
-		version, ok := k.Version(listed[index].Kind)
-		if !ok {
-			continue
-		}
-		at, seen := position[name]
-		if !seen {
-			at = len(choices)
-			position[name] = at
-			choices = append(choices, Choice[H]{})
-		}
-		if outcome.Used {
-			choices[at] = Choice[H]{Name: name, Index: index, Version: version}
-		}
-	}
-	return choices
-}
-
 // Version is the version that goes by wire in a plugin's list, false when there is none.
 func (k Kind[H]) Version(wire string) (Version[H], bool) {
 	for _, version := range k.Versions {

@@ -28,40 +28,15 @@ func greeting() versioning.Kind[greeter] {
 	}}
 }
 
-func TestChooseUsesEachNameOnceAtItsNewestVersion(t *testing.T) {
-	t.Parallel()
-	type chosen struct {
-		index int
-		greet string
+// bindUsed are the facades of the plugins of a kind that negotiation uses.
+func bindUsed[H any](conn grpc.ClientConnInterface, kind versioning.Kind[H], listed []versioning.Listed) []H {
+	var used []H
+	for i, outcome := range versioning.Negotiate(kind.WireKinds(), listed) {
+		if version, ok := kind.Version(listed[i].Kind); ok && outcome.Used {
+			used = append(used, version.Bind(conn, listed[i].Name))
+		}
 	}
-	for name, test := range map[string]struct {
-		listed []versioning.Listed
-		want   []chosen
-	}{
-		"nothing listed":      {nil, nil},
-		"old only":            {[]versioning.Listed{{Kind: "Greeting", Name: "a"}}, []chosen{{0, "hello a"}}},
-		"new only":            {[]versioning.Listed{{Kind: "GreetingV2", Name: "a"}}, []chosen{{0, "good morning a"}}},
-		"old before new":      {[]versioning.Listed{{Kind: "Greeting", Name: "a"}, {Kind: "GreetingV2", Name: "a"}}, []chosen{{1, "good morning a"}}},
-		"new before old":      {[]versioning.Listed{{Kind: "GreetingV2", Name: "a"}, {Kind: "Greeting", Name: "a"}}, []chosen{{0, "good morning a"}}},
-		"newer than we know":  {[]versioning.Listed{{Kind: "Greeting", Name: "a"}, {Kind: "GreetingV3", Name: "a"}}, []chosen{{0, "hello a"}}},
-		"another kind's name": {[]versioning.Listed{{Kind: "Farewell", Name: "a"}}, nil},
-		"in order of the names": {
-			[]versioning.Listed{
-				{Kind: "Greeting", Name: "b"}, {Kind: "Farewell", Name: "c"}, {Kind: "Greeting", Name: "a"}, {Kind: "GreetingV2", Name: "b"},
-			},
-			[]chosen{{3, "good morning b"}, {2, "hello a"}},
-		},
-		"the same line twice": {[]versioning.Listed{{Kind: "Greeting", Name: "a"}, {Kind: "Greeting", Name: "a"}}, []chosen{{0, "hello a"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var got []chosen
-			for _, choice := range greeting().Choose(test.listed) {
-				got = append(got, chosen{choice.Index, choice.Version.Bind(nil, choice.Name).Greet()})
-			}
-			require.Equal(t, test.want, got)
-		})
-	}
+	return used
 }
 
 func TestWireKindsTellWithoutTheHub(t *testing.T) {

@@ -170,9 +170,9 @@ func requireHostSpeaksKinds(t *testing.T, v velero) {
 	key := []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "old", Name: "key"}}
 
 	// The name that stands under two versions is used once, at the newer.
-	backups := kinds.BackupItemAction().Choose(listed)
+	backups := bindUsed(conn, kinds.BackupItemAction(), listed)
 	require.Len(t, backups, 1)
-	mover := backups[0].Version.Bind(conn, backups[0].Name)
+	mover := backups[0]
 	selector, err := mover.AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"pods"}}, selector)

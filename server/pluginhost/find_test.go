@@ -90,7 +90,7 @@ func TestFindSaysWhatIsInTheWay(t *testing.T) {
 func TestActionsRunInTheConfiguredOrder(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t)
-	announced{lists: []string{bia + "=example.io/a", bia + "=example.io/b", ria + "=example.io/b"}, informs: []string{abia + "=example.io/n"}}.write(t, dir+"/1", "")
+	announced{lists: []string{bia + "=example.io/a", bia + "=example.io/b", biaV2 + "=example.io/a", ria + "=example.io/b"}, informs: []string{abia + "=example.io/n"}}.write(t, dir+"/1", "")
 	announced{lists: []string{biaV2 + "=example.io/c", bia + "=velero.io/d"}, informs: []string{abia + "=example.io/m"}}.write(t, dir+"/2", "")
 	for name, test := range map[string]struct{ order, want string }{
 		"none":            {"", "cleat.dev/own example.io/a example.io/b example.io/c velero.io/d example.io/m example.io/n"},

@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework"
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
@@ -51,6 +53,41 @@ func TestTheServerKnowsEveryKindThatAuthorsCanRegister(t *testing.T) {
 		known, ok := kinds.Lookup(wire)
 		require.True(t, ok, wire)
 		require.Equal(t, version, known.Number, wire)
+	}
+}
+
+// services are the methods of gRPC services, by their full names.
+type services map[string]bool
+
+func (s services) RegisterService(desc *grpc.ServiceDesc, _ any) {
+	for _, method := range desc.Methods {
+		s["/"+desc.ServiceName+"/"+method.MethodName] = true
+	}
+	for _, stream := range desc.Streams {
+		s["/"+desc.ServiceName+"/"+stream.StreamName] = true
+	}
+}
+
+// served are the methods that a plugin serves which has one version of a kind.
+func served[H any](kind framework.Kind[H]) services {
+	methods := services{}
+	kind.Bind(methods, nil)
+	return methods
+}
+
+func TestAVersionIsProbedByAMethodOfItsOwn(t *testing.T) {
+	t.Parallel()
+	served := map[string]services{
+		biav1.Kind().Wire: served(biav1.Kind()), biav2.Kind().Wire: served(biav2.Kind()), abiav1.Kind().Wire: served(abiav1.Kind()),
+		riav1.Kind().Wire: served(riav1.Kind()), riav2.Kind().Wire: served(riav2.Kind()), ariav1.Kind().Wire: served(ariav1.Kind()),
+		diav1.Kind().Wire: served(diav1.Kind()), ibav1.Kind().Wire: served(ibav1.Kind()), osv1.Kind().Wire: served(osv1.Kind()),
+		vsv1.Kind().Wire: served(vsv1.Kind()), qav1.Kind().Wire: served(qav1.Kind()), lsv1.Kind().Wire: served(lsv1.Kind()),
+		mwv1.Kind().Wire: served(mwv1.Kind()),
+	}
+	for _, known := range kinds.All() {
+		for wire, methods := range served {
+			require.Equal(t, wire == known.Wire, methods[known.Probe], "%s of %s, at %s", known.Probe, known.Wire, wire)
+		}
 	}
 }
 
