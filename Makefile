@@ -41,7 +41,8 @@ demo: cluster build ## back up, delete, restore and compare some 3,000 objects, 
 
 .PHONY: node-plugin
 node-plugin: ## build and test the plugin in JavaScript, where there is npm
-	@if command -v npm >/dev/null; then cd examples/node-plugin && npm ci --ignore-scripts --loglevel=error >/dev/null && \
+	@if command -v npm >/dev/null; then cd examples/node-plugin && \
+		{ test node_modules/.package-lock.json -nt package-lock.json || npm ci --ignore-scripts --loglevel=error >/dev/null; } && \
 		npm run --silent build && npm test --silent -- --test-reporter=dot; else echo "npm is not installed, leaving out examples/node-plugin"; fi
 
 .PHONY: test

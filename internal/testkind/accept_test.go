@@ -224,10 +224,12 @@ func runWithoutVersion1(t *testing.T, plugins string) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), encoded, 0o600))
 
-	test := exec.CommandContext(t.Context(), "go", "test", "-overlay", filepath.Join(dir, "overlay.json"), "-vet=off", "-v",
-		"-run", "^TestWithoutVersion1$", ".")
+	without := "-overlay=" + filepath.Join(dir, "overlay.json")
+	output, err := exec.CommandContext(t.Context(), "go", "build", without, "./...").CombinedOutput()
+	require.NoError(t, err, string(output))
+	test := exec.CommandContext(t.Context(), "go", "test", without, "-vet=off", "-v", "-run", "^TestWithoutVersion1$", ".")
 	test.Env = append(os.Environ(), pluginsBuiltBefore+"="+plugins)
-	output, err := test.CombinedOutput()
+	output, err = test.CombinedOutput()
 	require.NoError(t, err, string(output))
 	require.Contains(t, string(output), "--- PASS: TestWithoutVersion1/announced_v1-v2-v3")
 }
