@@ -246,6 +246,8 @@ func stock2022(t *testing.T, h *testHost) {
 	require.NoError(t, err)
 	require.Equal(t, &backupitemaction.Result{Item: item}, result)
 	requireLogged(t, log, "[INFO]  stock backup action runs")
+	_, err = backup.Execute(t.Context(), stockItem("Pod", strings.Repeat("x", 5<<20)), backupJSON)
+	require.ErrorContains(t, err, "is larger than the 4194304 that the plugin takes", "it has gRPC's own limit")
 
 	restore, log := stockNamed[restoreitemaction.Action](t, h, kinds.RestoreItemAction(), "velero.io/stock-2022-restore")
 	restored, err := restore.Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: []byte(stockRestore)})
