@@ -51,3 +51,14 @@ func TestFrameworkKeepsOutWhatPluginsDoNotNeed(t *testing.T) {
 		}
 	}
 }
+
+func TestAPluginHoldsNothingThatItDoesNotUse(t *testing.T) {
+	t.Parallel()
+	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./testdata/hello").Output()
+	require.NoError(t, err)
+	packages := strings.Fields(string(output))
+	require.Contains(t, packages, "github.com/cleat-dev/cleat/framework")
+	for _, optional := range []string{"operations", "plugintest", "conformance", "queueadmission/v1"} {
+		require.NotContains(t, packages, "github.com/cleat-dev/cleat/framework/"+optional)
+	}
+}

@@ -58,7 +58,7 @@ func (d *Dir) file(id string) string { return filepath.Join(d.path, id+".json") 
 
 // Create implements Store.
 func (d *Dir) Create(ctx context.Context, operation *Operation) error {
-	return d.change(ctx, operation, func(current *Operation, err error) (int64, error) {
+	return d.change(ctx, operation, func(_ *Operation, err error) (int64, error) {
 		if err == nil || errors.Is(err, ErrDamaged) {
 			return 0, ErrExists
 		}

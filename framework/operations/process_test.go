@@ -52,14 +52,12 @@ func newSite(t *testing.T) *site {
 		}
 	})
 	require.NoError(t, mover.err)
-	s := &site{t: t, binary: filepath.Join(mover.dir, "mover"), state: t.TempDir()}
-	t.Setenv("CLEAT_STATE_DIR", s.state)
-	return s
+	return &site{t: t, binary: filepath.Join(mover.dir, "mover"), state: t.TempDir()}
 }
 
 func (s *site) start() (*plugintest.Plugin, abiav1.AsyncBackupItemAction) {
 	s.t.Helper()
-	plugin := plugintest.Start(s.t, s.binary)
+	plugin := plugintest.Start(s.t, s.binary, "--log-level=debug", s.state)
 	return plugin, plugin.AsyncBackupItemActionV1("example.io/mover")
 }
 
@@ -109,6 +107,7 @@ func says(description string) func(framework.OperationProgress) bool {
 }
 
 func TestAnOperationSurvivesTheKillOfItsProcess(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	first, action := s.start()
 	started, err := action.Start(t.Context(), s.input("data"))
@@ -127,6 +126,7 @@ func TestAnOperationSurvivesTheKillOfItsProcess(t *testing.T) {
 }
 
 func TestAStartThatIsRepeatedAndRacedBeginsOnce(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	_, first := s.start()
 	_, second := s.start()
@@ -156,6 +156,7 @@ func TestAStartThatIsRepeatedAndRacedBeginsOnce(t *testing.T) {
 }
 
 func TestAnotherProcessCancels(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	_, first := s.start()
 	_, second := s.start()
@@ -170,13 +171,14 @@ func TestAnotherProcessCancels(t *testing.T) {
 }
 
 func TestGarbageInTheStateIsTold(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	_, action := s.start()
 	started, err := action.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
 	s.release("data", "")
 	s.await(action, started.OperationID, completed)
-	file := filepath.Join(s.state, "plugin-operations/example.io/mover", started.OperationID+".json")
+	file := filepath.Join(s.state, "operations", started.OperationID+".json")
 	require.NoError(t, os.WriteFile(file, []byte("garbage"), 0o600))
 	progress, err := action.Progress(t.Context(), started.OperationID, plugintest.Backup("nightly"))
 	require.NoError(t, err)
@@ -187,6 +189,7 @@ func TestGarbageInTheStateIsTold(t *testing.T) {
 }
 
 func TestAKindWithoutKeysHasOneByItsItem(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	plugin, _ := s.start()
 	action := plugin.BackupItemActionV2("example.io/mover-v2")

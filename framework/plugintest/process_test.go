@@ -111,6 +111,7 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 	}
 
 	t.Run("BackupItemAction v1", func(t *testing.T) {
+		t.Parallel()
 		action := plugin.BackupItemActionV1("example.io/stamp")
 		selector, err := action.AppliesTo(ctx)
 		require.NoError(t, err)
@@ -125,6 +126,7 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.Equal(t, []framework.ResourceIdentifier{{Group: "apps", Resource: "deployments", Namespace: "in-1", Name: "web"}}, output.AdditionalItems)
 	})
 	t.Run("BackupItemAction v2", func(t *testing.T) {
+		t.Parallel()
 		action := kinds.BackupItemActionV2("example.io/mover")
 		output, err := action.Execute(ctx, &biav2.ExecuteInput{Item: item, Backup: nightly})
 		require.NoError(t, err)
@@ -139,6 +141,7 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.ErrorContains(t, action.Cancel(ctx, "", nightly), "no operation is named")
 	})
 	t.Run("AsyncBackupItemAction v1", func(t *testing.T) {
+		t.Parallel()
 		action := kinds.AsyncBackupItemActionV1("example.io/copier")
 		selector, err := action.AppliesTo(ctx)
 		require.NoError(t, err)
@@ -154,6 +157,7 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.True(t, stopping)
 	})
 	t.Run("RestoreItemAction v1", func(t *testing.T) {
+		t.Parallel()
 		input := &riav1.ExecuteInput{Item: item, ItemFromBackup: item, Restore: monday}
 		output, err := plugin.RestoreItemActionV1("example.io/compare").Execute(ctx, input)
 		require.NoError(t, err)
@@ -164,6 +168,7 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.True(t, output.SkipRestore)
 	})
 	t.Run("RestoreItemAction v2", func(t *testing.T) {
+		t.Parallel()
 		action := kinds.RestoreItemActionV2("example.io/fetcher")
 		output, err := action.Execute(ctx, &riav2.ExecuteInput{Item: item, ItemFromBackup: item, Restore: monday})
 		require.NoError(t, err)
@@ -179,6 +184,7 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.NoError(t, action.Cancel(ctx, "fetch-data", monday))
 	})
 	t.Run("AsyncRestoreItemAction v1", func(t *testing.T) {
+		t.Parallel()
 		action := kinds.AsyncRestoreItemActionV1("example.io/copier")
 		output, err := action.Start(ctx, &ariav1.StartInput{Item: item, ItemFromBackup: item, Restore: monday, Key: "k"})
 		require.NoError(t, err)
@@ -191,6 +197,7 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.False(t, stopping)
 	})
 	t.Run("DeleteItemAction v1", func(t *testing.T) {
+		t.Parallel()
 		action := kinds.DeleteItemActionV1("example.io/forget")
 		selector, err := action.AppliesTo(ctx)
 		require.NoError(t, err)
@@ -199,6 +206,7 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.EqualError(t, action.Execute(ctx, &diav1.ExecuteInput{Item: item}), "DeleteItemAction(example.io/forget): not a backup of ours")
 	})
 	t.Run("ItemBlockAction v1", func(t *testing.T) {
+		t.Parallel()
 		related, err := kinds.ItemBlockActionV1("example.io/shards").GetRelatedItems(ctx, &ibav1.GetRelatedItemsInput{Item: item, Backup: nightly})
 		require.NoError(t, err)
 		require.Equal(t, []framework.ResourceIdentifier{
@@ -206,6 +214,7 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		}, related)
 	})
 	t.Run("VolumeSnapshotter v1", func(t *testing.T) {
+		t.Parallel()
 		san := kinds.VolumeSnapshotterV1("example.io/san")
 		require.ErrorContains(t, san.Init(ctx, nil), "config has no region")
 		require.NoError(t, san.Init(ctx, map[string]string{"region": "eu"}))
@@ -230,6 +239,7 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.Equal(t, "v-2", id)
 	})
 	t.Run("ObjectStore v1", func(t *testing.T) {
+		t.Parallel()
 		store := plugin.ObjectStoreV1("example.io/memory")
 		require.NoError(t, store.Init(ctx, map[string]string{"scheme": "mem"}))
 		content := bytes.Repeat([]byte("0123456789"), 10_000)
@@ -262,6 +272,7 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.False(t, exists)
 	})
 	t.Run("QueueAdmission v1", func(t *testing.T) {
+		t.Parallel()
 		snapshot := &qav1.Snapshot{Now: began, Limit: 2, Running: []qav1.Backup{{Name: "a", Started: began}}, Queued: []qav1.Backup{{Name: "b"}, {Name: "c"}}}
 		decision, err := kinds.QueueAdmissionV1("example.io/first-come").Decide(ctx, snapshot)
 		require.NoError(t, err)
@@ -273,12 +284,14 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.ErrorContains(t, err, "opne")
 	})
 	t.Run("LoadSoothing v1", func(t *testing.T) {
+		t.Parallel()
 		request := &lsv1.Request{Now: began, Limit: 3, Load: lsv1.Load{Kind: "DataUpload", Name: "u"}, Counts: []lsv1.Count{{Kind: "DataUpload", Accepted: 1, Prepared: 2}}}
 		decision, err := kinds.LoadSoothingV1("example.io/limit").Admit(ctx, request)
 		require.NoError(t, err)
 		require.Equal(t, &lsv1.Decision{Reason: "3 loads are being prepared"}, decision)
 	})
 	t.Run("ManifestWriter v1", func(t *testing.T) {
+		t.Parallel()
 		writer, artifacts := kinds.ManifestWriterV1("example.io/inventory"), plugintest.Artifacts{}
 		require.NoError(t, writer.Write(ctx, &mwv1.Input{Backup: nightly, Items: plugintest.Items(
 			&mwv1.Item{Resource: "pods", Namespace: "shop", Name: "a"}, &mwv1.Item{Resource: "pods", Namespace: "shop", Name: "b"},

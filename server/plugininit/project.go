@@ -44,6 +44,18 @@ func (p project) InUse() []kind {
 	return slices.DeleteFunc(slices.Clone(p.Kinds), func(k kind) bool { return k.Use == "" })
 }
 
+// TestConfig is the option of the conformance suite that configures what it is to try, as Go; empty when there is nothing to
+// configure, or when two kinds that go by the same name take different configurations.
+func (p project) TestConfig() string {
+	has := func(word string) bool {
+		return slices.ContainsFunc(p.Kinds, func(k kind) bool { return k.Kind == word })
+	}
+	if !has("ObjectStore") || has("VolumeSnapshotter") {
+		return ""
+	}
+	return `conformance.WithConfig(pluginName, map[string]string{"path": t.TempDir(), "bucket": "test"})`
+}
+
 // Files are the files of the project that o describes, sorted by path. The error says which of the options is wrong.
 func Files(o Options) ([]File, error) {
 	p := project{Name: o.Name, Go: goVersion, GoMinor: goVersion[:strings.LastIndexByte(goVersion, '.')], FrameworkModule: frameworkModule}

@@ -51,6 +51,16 @@ func TestAProjectOfAllKindsBuildsAndItsTestsPass(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "bin", "stamp"))
 }
 
+func TestAnObjectStoreIsTriedWithAConfig(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "stamp")
+	write(t, dir, "ObjectStore")
+	require.Contains(t, run(t, dir, "go", "test", "-v", "-run", "Rules", "."), "--- PASS: TestThePluginKeepsTheRulesOfItsKinds/ObjectStore/example.io/stamp/")
+	content, err := os.ReadFile(filepath.Join(dir, "main_test.go"))
+	require.NoError(t, err)
+	require.Contains(t, string(content), "conformance.WithConfig(pluginName, ")
+}
+
 // What a kind's file and its test say is the same in every project, so that its test passes is shown above; here each is
 // alone with the files that all have.
 func TestAProjectOfOneKindNeedsNoOther(t *testing.T) {

@@ -34,6 +34,8 @@ func TestAcceptKinds_NewAuthor(t *testing.T) {
 	require.Contains(t, author.must("go", "list", "-m", "-f", "{{.Dir}} {{.Replace}}", release.Path), release.Path+"@"+release.Version+" <nil>",
 		"the plugin is built on the published module, not on this tree")
 
+	require.Contains(t, author.must(cleat(t), "plugin", "test", "bin/stamp"), "BackupItemActionV2")
+
 	plugins := t.TempDir()
 	author.must("cp", "bin/stamp", plugins)
 	s.serve("--plugin-dir", plugins)

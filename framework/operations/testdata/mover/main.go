@@ -24,6 +24,9 @@ func main() {
 	framework.Serve(abiav1.Register(name, newMover), registerV2())
 }
 
+// stateDir is the last word of the command line.
+func stateDir() string { return os.Args[len(os.Args)-1] }
+
 // mover is all that an action needs whose work is a function.
 type mover struct {
 	runner *operations.Runner[volume]
@@ -38,7 +41,7 @@ func newMover(log hclog.Logger) (abiav1.AsyncBackupItemAction, error) {
 }
 
 func newRunner(name string, log hclog.Logger) (*operations.Runner[volume], error) {
-	store, err := operations.OpenDir(operations.DefaultDir(name))
+	store, err := operations.OpenDir(filepath.Join(stateDir(), "operations"))
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +70,7 @@ func (m *mover) Cancel(ctx context.Context, id string, _ *velerov1.Backup) (bool
 
 // move notes that it has begun, and waits for a file of the volume's name.
 func move(ctx context.Context, v volume, run *operations.Run) error {
-	root := os.Getenv("CLEAT_STATE_DIR")
-	begun, err := os.OpenFile(filepath.Join(root, "begun"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	begun, err := os.OpenFile(filepath.Join(stateDir(), "begun"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -78,7 +80,7 @@ func move(ctx context.Context, v volume, run *operations.Run) error {
 	}
 	run.Report(1, 2, "volumes", fmt.Sprintf("%s/%s, attempt %d", v.Namespace, v.Name, run.Attempt()))
 	for ctx.Err() == nil {
-		switch how, err := os.ReadFile(filepath.Join(root, v.Name)); {
+		switch how, err := os.ReadFile(filepath.Join(stateDir(), v.Name)); {
 		case err == nil && len(how) > 0:
 			return errors.New(string(how))
 		case !errors.Is(err, fs.ErrNotExist):
