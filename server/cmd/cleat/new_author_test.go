@@ -38,7 +38,11 @@ func TestAcceptKinds_NewAuthor(t *testing.T) {
 
 	plugins := t.TempDir()
 	author.must("cp", "bin/stamp", plugins)
-	s.serve("--plugin-dir", plugins)
+	require.Contains(t, author.must(cleat(t), "plugin", "lock", "--plugin-dir", plugins), "stamp")
+	author.must(cleat(t), "plugin", "verify", "--plugin-dir", plugins)
+	config := filepath.Join(t.TempDir(), "cleat.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins: {lock: required}\n"), 0o600))
+	s.serve("--plugin-dir", plugins, "--config", config)
 	s.available()
 	shop := s.workload(3)
 	s.must("backup", "create", "first", "--include-namespaces", shop, "--wait")
