@@ -28,6 +28,7 @@ func TestAcceptKinds_Lock(t *testing.T) {
 	t.Run("found at the start", testLockAtTheStart)
 	t.Run("a link is swapped while its plugin runs", testLockOfASwappedLink)
 	t.Run("a file is replaced between check and start", testLockOfAReplacedFile)
+	t.Run("a script is replaced between check and start", testLockOfAReplacedScript)
 	t.Run("a file is written to between check and start", testLockOfAnOverwrittenFile)
 	t.Run("a file is changed before a restart", testLockAtARestart)
 	t.Run("the server's own plugins need no lock", testLockOfBuiltIns)
@@ -165,6 +166,36 @@ func testLockOfAReplacedFile(t *testing.T) {
 	_, err := execute(t.Context(), action, "nothing")
 	require.NoError(t, err, "what was checked is what runs")
 	require.Zero(t, h.journalCount("mark"))
+}
+
+// testLockOfAReplacedScript: what the interpreter opens is its own affair.
+func testLockOfAReplacedScript(t *testing.T) {
+	t.Parallel()
+	dir, lock := lockedDir(t)
+	path := filepath.Join(dir, mover)
+	built, err := buildMisbehave()
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	script := fmt.Sprintf("#!/bin/sh\nexec %s \"$@\"\n", built)
+	writeExecutable(t, path, script)
+	sum, err := pluginlock.Sum(strings.NewReader(script))
+	require.NoError(t, err)
+	for i := range lock.Plugins {
+		if lock.Plugins[i].Path == mover {
+			lock.Plugins[i].SHA256 = sum
+		}
+	}
+	h := newTestHost(t, dir, func(c *Config) { c.Lock = lock })
+	require.Empty(t, h.refused())
+	action := h.behave(t)
+	h.afterNextCheck(t, processOf(t, action), func() {
+		leavesMark(t, path+".new")
+		require.NoError(t, os.Rename(path+".new", path))
+	})
+	_, err = execute(t.Context(), action, "wait")
+	require.Equal(t, `BackupItemAction(example.io/behave): start plugin /plugins/vendor/behave: `+
+		`it was killed before its first call, because another file took its place while it was started`, h.golden(err))
+	require.Zero(t, h.journalCount("waiting"))
 }
 
 func testLockOfAnOverwrittenFile(t *testing.T) {

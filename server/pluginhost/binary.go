@@ -52,6 +52,23 @@ func (b *binary) now() (identity, error) {
 	return identityOf(info), nil
 }
 
+// script tells whether an interpreter runs the file.
+func (b *binary) script() bool {
+	start := make([]byte, 2)
+	_, err := b.file.ReadAt(start, 0)
+	return err == nil && string(start) == "#!"
+}
+
+// stillThere tells whether the path leads to the open file by now.
+func (b *binary) stillThere() bool {
+	opened, err := b.file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(b.path)
+	return err == nil && os.SameFile(opened, there)
+}
+
 // sum is the SHA-256 sum of what the file holds by now, as a lock has it.
 func (b *binary) sum() (string, error) {
 	sum, err := pluginlock.Sum(io.NewSectionReader(b.file, 0, math.MaxInt64))

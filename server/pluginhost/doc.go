@@ -11,10 +11,12 @@
 //	observer           observer.go, metrics.go, spans.go  what a call is measured by, and its span
 //	supervisor         supervisor.go, breaker.go        one process that is started again when it has died
 //	process            process.go, child.go, binary.go  one run of a binary, its end and its last words
-//	lines              lines.go, logline.go             what it writes to stderr
+//	trust              trust.go, environment.go         which binaries may run, and what they learn of the server
+//	output             output.go, lines.go, logline.go  what a process writes to stdout and stderr
+//	Limits             limits.go                        how much of that, and how large its answers may be
 //
 // A built-in plugin has the same conn-shaped surface without a process below it: inprocess.go.
 //
-// It may import framework, versioning, proto, go-plugin and gRPC; nothing of the server and nothing of
+// It may import framework, versioning, proto, go-plugin and gRPC; of the server pluginlock alone, and nothing of
 // Kubernetes but its clock. Start reading at host.go.
 package pluginhost

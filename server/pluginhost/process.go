@@ -137,6 +137,11 @@ func (p *process) connect() error {
 		return err
 	}
 	p.address = address
+	if p.child.verify != nil {
+		if err := p.child.verify(); err != nil {
+			return err
+		}
+	}
 	if !p.encrypted() {
 		p.config.TLSConfig = nil
 	}
@@ -182,6 +187,8 @@ func (p *process) startError(ctx context.Context, err error) error {
 	case errors.Is(err, errStartTimeout):
 		return fmt.Errorf("start plugin %s: it did not offer its services within %s; a plugin prints one handshake line to stdout and serves gRPC", p.path, p.limits.Start)
 	case ctx.Err() != nil:
+		return fmt.Errorf("start plugin %s: %w", p.path, err)
+	case errors.As(err, new(*distrustError)):
 		return fmt.Errorf("start plugin %s: %w", p.path, err)
 	case !started:
 		if errors.Is(err, syscall.ENOEXEC) {

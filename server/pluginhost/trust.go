@@ -45,7 +45,7 @@ type distrustError struct{ error }
 func (e *distrustError) Unwrap() error { return e.error }
 
 // check is asked before each start of a binary. The error is the reason why it must not run, with what to do. verify
-// is asked when it runs; it may be nil.
+// is asked when it runs, and once more before its first call; it may be nil.
 func (t *trust) check(b *binary) (verify func() error, err error) {
 	if t.lock == nil {
 		if err := t.checkWriters(b); err != nil {
@@ -61,6 +61,9 @@ func (t *trust) check(b *binary) (verify func() error, err error) {
 		return nil, err
 	}
 	return func() error {
+		if b.script() && !b.stillThere() { // interpreters that resolve links have read what is there instead
+			return &distrustError{errors.New("it was killed before its first call, because another file took its place while it was started")}
+		}
 		if now, err := b.now(); err == nil && now == before {
 			return nil
 		}
