@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -57,8 +58,8 @@ func (a *App) pluginLockCommand() *cobra.Command {
 			if err := f.complete(cmd); err != nil {
 				return err
 			}
-			before, err := f.readLock()
-			if err != nil {
+			before, err := pluginlock.Read(f.lockPath())
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("%w; repair the lock, or remove it to write a new one", err)
 			}
 			lock, changes, err := f.lockOf(cmd.Context(), a)

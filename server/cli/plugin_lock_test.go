@@ -72,8 +72,13 @@ func TestALockIsWrittenAndSaysWhatChanged(t *testing.T) {
 	}, changes)
 
 	elsewhere := filepath.Join(t.TempDir(), "mine.lock")
-	_, err = plugin(t, dir, "lock", "--lock-file", elsewhere)
+	_, err = plugin(t, dir, "get", "--lock-file", elsewhere)
 	require.ErrorIs(t, err, os.ErrNotExist, "a lock that is named must be there")
+	_, err = plugin(t, dir, "lock", "--lock-file", elsewhere)
+	require.NoError(t, err)
+	out, err = plugin(t, dir, "verify", "--lock-file", elsewhere)
+	require.NoError(t, err)
+	require.NotContains(t, out, "plugins.lock", "it is no plugin that stands there without a lock")
 }
 
 func must[T any](value T, err error) T {

@@ -71,11 +71,7 @@ func HostConfig(c ServerConfig) pluginhost.Config {
 // lock is what the configuration names, or else what lies in the plugin directory; nil when nothing does.
 func lock(c ServerConfig) (*pluginlock.Lock, error) {
 	named := c.File.Plugins.Lock
-	path := named
-	if named == "" || named == config.LockRequired {
-		path = filepath.Join(c.Options.PluginDir, pluginlock.FileName)
-	}
-	read, err := pluginlock.Read(path)
+	read, err := pluginlock.Read(lockPath(c))
 	switch {
 	case err == nil:
 		return read, nil
@@ -86,6 +82,14 @@ func lock(c ServerConfig) (*pluginlock.Lock, error) {
 	default:
 		return nil, c.File.Problem("plugins.lock", err)
 	}
+}
+
+// lockPath is where the lock is, if there is one.
+func lockPath(c ServerConfig) string {
+	if named := c.File.Plugins.Lock; named != "" && named != config.LockRequired {
+		return named
+	}
+	return filepath.Join(c.Options.PluginDir, pluginlock.FileName)
 }
 
 // tracer sends the spans of plugin calls where the configuration says, nil when it says nothing. stop sends what is left.
@@ -136,7 +140,10 @@ func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
 
 // reportPlugins gives the report of all plugins or, with details, of those only that it means.
 func reportPlugins(c ServerConfig, host *pluginhost.Host) func(ctx context.Context, details string) *pluginreport.Report {
-	source := pluginreport.Source{Host: host, Directory: c.Options.PluginDir, Order: c.File.Plugins.Order, Log: c.Log.Named("plugins")}
+	source := pluginreport.Source{
+		Host: host, Directory: c.Options.PluginDir, Lock: host.Lock(), LockPath: lockPath(c),
+		Order: c.File.Plugins.Order, Log: c.Log.Named("plugins"),
+	}
 	return func(ctx context.Context, details string) *pluginreport.Report {
 		if details == "" {
 			return source.Report()

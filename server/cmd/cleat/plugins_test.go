@@ -80,3 +80,31 @@ func TestARunningServerTellsOfItsPlugins(t *testing.T) {
 	require.Contains(t, request.Status.Plugins, velerov1.PluginInfo{Name: "example.io/mover", Kind: "BackupItemAction"})
 	require.NotContains(t, request.Annotations["cleat.dev/plugins"], "configSchema", "details are for those who ask for them")
 }
+
+func TestALockedServerRunsWhatItsLockHas(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	dir := t.TempDir()
+	first, kinds := filepath.Join(dir, "first"), filepath.Join(dir, "vendor", "kinds")
+	buildPlugin(t, first, "../../../examples/first-plugin")
+	buildPlugin(t, kinds, "../../../framework/testdata/kinds")
+	s.must("plugin", "lock", "--plugin-dir", dir)
+	s.must("plugin", "verify", "--plugin-dir", dir)
+	file, err := os.OpenFile(first, os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	_, err = file.WriteString("x")
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	_, _, err = s.run("plugin", "verify", "--plugin-dir", dir)
+	require.Error(t, err)
+	config := filepath.Join(t.TempDir(), "cleat.yaml")
+	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins:\n  lock: required\n"), 0o600))
+	s.serve("--plugin-dir", dir, "--config", config)
+
+	table := s.must("plugin", "get", "--timeout", "2m")
+	require.Regexp(t, `(?m)^<none> +<none> +<none> +quarantined +`+first+`$`, table)
+	require.Regexp(t, `(?s)\nQuarantined:\n  `+first+`:\n    .*its sha256 sum is .*the file has changed; .*"cleat plugin lock"`, table)
+	require.NotContains(t, table, "example.cleat.dev/mark")
+	require.Regexp(t, `Lock: +it is in `+filepath.Join(dir, "plugins.lock")+`\n`, s.must("plugin", "info", "example.io/mover"))
+	require.Regexp(t, `Lock: +it is not in .* with this sum\n`, s.must("plugin", "info", "first"))
+}

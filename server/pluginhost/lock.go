@@ -1,6 +1,13 @@
 package pluginhost
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/cleat-dev/cleat/server/pluginlock"
+)
+
+// Lock is Config.Lock.
+func (h *Host) Lock() *pluginlock.Lock { return h.trust.lock }
 
 // Sum is the SHA-256 sum of the plugin binary at command, an Entry's: of the file that was opened when it was found and
 // that runs, whatever is at the path by now. It reads the whole file.
