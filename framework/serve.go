@@ -16,8 +16,9 @@ import (
 // is done with it. The host's command line is understood as far as ParseFlags does.
 //
 // Mistakes in regs (a bad name, a name twice, nothing at all) end the process with status 1 and say on
-// stderr what is wrong with which; so does starting the program by hand. Handlers must not write to
-// stdout before Serve is called, the handshake goes there.
+// stderr what is wrong with which; so does starting the program by hand. Nothing must be written to
+// stdout before Serve is called, the handshake goes there. From then on os.Stdout and os.Stderr are go-plugin's
+// pipes to the host; a handler logs with the logger that it was made with.
 func Serve(regs ...Registration) {
 	config, err := serveConfig(os.Args[1:], os.Stderr, regs)
 	if err != nil {

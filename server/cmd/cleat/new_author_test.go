@@ -37,7 +37,7 @@ func TestAcceptKinds_NewAuthor(t *testing.T) {
 	require.Contains(t, author.must(cleat(t), "plugin", "test", "bin/stamp"), "BackupItemActionV2")
 
 	plugins := t.TempDir()
-	author.must("cp", "bin/stamp", plugins)
+	author.must("sh", "-c", fmt.Sprintf("cp bin/stamp %[1]s/.stamp && mv %[1]s/.stamp %[1]s/stamp", plugins))
 	require.Contains(t, author.must(cleat(t), "plugin", "lock", "--plugin-dir", plugins), "stamp")
 	author.must(cleat(t), "plugin", "verify", "--plugin-dir", plugins)
 	config := filepath.Join(t.TempDir(), "cleat.yaml")
