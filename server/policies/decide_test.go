@@ -75,7 +75,7 @@ func TestAFailureHoldsWhatWaitsOrHasTheBuiltInDecide(t *testing.T) {
 			var held *HeldError
 			require.ErrorAs(t, err, &held)
 			require.Equal(t, test.reason, held.Status.Reason)
-			require.ErrorContains(t, err, "nothing is decided as long as the plugin fails (failurePolicy: Hold): QueueAdmission(")
+			require.ErrorContains(t, err, "held (failurePolicy: Hold): QueueAdmission(")
 			require.ErrorContains(t, err, test.message)
 
 			admitted, err := hold.Soothing.Admit(t.Context(), load())

@@ -53,7 +53,7 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("nothing is decided as long as the plugin fails (failurePolicy: %s): %v", e.Status.FailurePolicy, e.Cause)
+	return fmt.Sprintf("held (failurePolicy: %s): %v", e.Status.FailurePolicy, e.Cause)
 }
 
 // Is tells that it is ErrHeld.
