@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,9 @@ func (s *subject) measure(ctx context.Context) measurement {
 		if len(work) == 0 {
 			return measurement{err: skip("there is no call that could be made again and again")}
 		}
+		if err := work[0](ctx); err != nil {
+			return measurement{err: skip("there is no call that could be made again and again: %v", err)}
+		}
 		if _, err := s.needsProcess(ctx); err != nil {
 			return measurement{err: err}
 		}
@@ -164,7 +168,22 @@ func (s *subject) workOf(ctx context.Context) []func(context.Context) error {
 			return err
 		}}
 	}
+	if s.kind == "ObjectStore" {
+		return []func(context.Context) error{s.storeWork}
+	}
 	return nil
+}
+
+// storeWork writes, reads and deletes an object.
+func (s *subject) storeWork(ctx context.Context) error {
+	ready, err := s.store(ctx)
+	if err != nil {
+		return err
+	}
+	if err := ready.comesBack(ctx, folder+"work", bytes.Repeat([]byte("x"), 16<<10)); err != nil {
+		return err
+	}
+	return ready.remove(ctx, folder+"work")
 }
 
 // growing is by how much something grew over the rounds, when it did in each of them by step at least; else 0.

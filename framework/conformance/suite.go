@@ -69,9 +69,10 @@ type subject struct {
 type host struct {
 	suite *suite
 
-	mu      sync.Mutex
-	current *running
-	death   string // how a run ended by itself, which nobody has been told yet
+	mu         sync.Mutex
+	current    *running
+	configured *grpc.ClientConn // the connection of the run in which Init was called
+	death      string           // how a run ended by itself, which nobody has been told yet
 }
 
 // open starts the target and asks what it serves.

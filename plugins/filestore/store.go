@@ -130,12 +130,28 @@ func (s *store) ListObjects(ctx context.Context, bucket, prefix string) ([]strin
 	return s.list(ctx, bucket, &blob.ListOptions{Prefix: prefix}, func(o *blob.ListObject) bool { return !o.IsDir })
 }
 
+// listTries is how often a list is begun again because a file went away meanwhile.
+const listTries = 20
+
 func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptions, wanted func(*blob.ListObject) bool) ([]string, error) {
 	dir, err := s.open(bucket)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = dir.Close() }()
+	for try := 1; ; try++ {
+		keys, err := listed(ctx, dir, options, wanted)
+		if err == nil {
+			return keys, nil
+		}
+		// The Go CDK fails when a file goes away between its directory and its attributes: an upload that ends.
+		if gcerrors.Code(err) != gcerrors.NotFound || try == listTries {
+			return nil, failed("list", bucket, options.Prefix, err)
+		}
+	}
+}
+
+func listed(ctx context.Context, dir *blob.Bucket, options *blob.ListOptions, wanted func(*blob.ListObject) bool) ([]string, error) {
 	var keys []string
 	for objects := dir.List(options); ; {
 		object, err := objects.Next(ctx)
@@ -144,7 +160,7 @@ func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptio
 			return slices.Compact(keys), nil
 		}
 		if err != nil {
-			return nil, failed("list", bucket, options.Prefix, err)
+			return nil, err
 		}
 		if wanted(object) {
 			keys = append(keys, object.Key)

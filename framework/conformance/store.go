@@ -1,0 +1,198 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"maps"
+
+	"google.golang.org/grpc"
+
+	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
+)
+
+// pieceSize is how many bytes of an object go into one message (Velero's wire).
+const pieceSize = 16384
+
+// folder is where all objects of a test are.
+const folder = "conformance/"
+
+// initialised is the connection to a process whose Init has been called with the caller's config.
+func (s *subject) initialised(ctx context.Context, start func(context.Context, *grpc.ClientConn, map[string]string) error) (*grpc.ClientConn, error) {
+	if err := s.needsService(ctx); err != nil {
+		return nil, err
+	}
+	conn, err := s.conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	if s.host.configured == conn {
+		return conn, nil
+	}
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	if err := start(ctx, conn, s.configOf(s.name)); err != nil {
+		return nil, err
+	}
+	s.host.configured = conn
+	return conn, nil
+}
+
+// fresh is the connection to a process whose Init has not been called.
+func (s *subject) fresh(ctx context.Context) (*grpc.ClientConn, error) {
+	if err := s.needsService(ctx); err != nil {
+		return nil, err
+	}
+	s.host.stop()
+	return s.conn(ctx)
+}
+
+// store is an ObjectStore that is ready, with its bucket.
+type store struct {
+	*subject
+	client objectstorev1.ObjectStoreClient
+	bucket string
+}
+
+// store is ready when the caller has given a config for it.
+func (s *subject) store(ctx context.Context) (*store, error) {
+	bucket := s.configOf(s.name)["bucket"]
+	if bucket == "" {
+		return nil, skip(`it has no config with the key "bucket"`)
+	}
+	conn, err := s.initialised(ctx, func(ctx context.Context, conn *grpc.ClientConn, config map[string]string) error {
+		return s.initStore(ctx, conn, config)
+	})
+	if err != nil {
+		return nil, skip("Init of the config that was given answers an error: %v", err)
+	}
+	return &store{subject: s, client: objectstorev1.NewObjectStoreClient(conn), bucket: bucket}, nil
+}
+
+// initStore calls Init. The host adds an empty prefix to what the user writes.
+func (s *subject) initStore(ctx context.Context, conn *grpc.ClientConn, config map[string]string) error {
+	given := map[string]string{"prefix": ""}
+	maps.Copy(given, config)
+	_, err := objectstorev1.NewObjectStoreClient(conn).Init(ctx, withUnknown(&objectstorev1.ObjectStoreInitRequest{Plugin: s.name, Config: given}))
+	return err
+}
+
+func (s *store) put(ctx context.Context, key string, body io.Reader) error {
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	stream, err := s.client.PutObject(ctx)
+	if err != nil {
+		return err
+	}
+	sent := false
+	for piece := make([]byte, pieceSize); ; {
+		n, readErr := io.ReadFull(body, piece)
+		if n > 0 || !sent {
+			sent = true
+			if stream.Send(&objectstorev1.PutObjectRequest{Plugin: s.name, Bucket: s.bucket, Key: key, Body: bytes.Clone(piece[:n])}) != nil {
+				break // CloseAndRecv tells why
+			}
+		}
+		if readErr != nil {
+			if !errors.Is(readErr, io.EOF) && !errors.Is(readErr, io.ErrUnexpectedEOF) {
+				return readErr // which cancels the upload
+			}
+			break
+		}
+	}
+	_, err = stream.CloseAndRecv()
+	return err
+}
+
+// get reads an object into w, and tells the size of its largest piece.
+func (s *store) get(ctx context.Context, key string, w io.Writer) (largest int, err error) {
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: s.name, Bucket: s.bucket, Key: key})
+	if err != nil {
+		return 0, err
+	}
+	for {
+		piece, err := stream.Recv()
+		if err == io.EOF {
+			return largest, nil
+		}
+		if err != nil {
+			return largest, err
+		}
+		largest = max(largest, len(piece.GetData()))
+		if _, err := w.Write(piece.GetData()); err != nil {
+			return largest, err
+		}
+	}
+}
+
+func (s *store) content(ctx context.Context, key string) ([]byte, error) {
+	var content bytes.Buffer
+	_, err := s.get(ctx, key, &content)
+	return content.Bytes(), err
+}
+
+func (s *store) exists(ctx context.Context, key string) (bool, error) {
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	got, err := s.client.ObjectExists(ctx, withUnknown(&objectstorev1.ObjectExistsRequest{Plugin: s.name, Bucket: s.bucket, Key: key}))
+	return got.GetExists(), err
+}
+
+func (s *store) keys(ctx context.Context, prefix string) ([]string, error) {
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	got, err := s.client.ListObjects(ctx, &objectstorev1.ListObjectsRequest{Plugin: s.name, Bucket: s.bucket, Prefix: prefix})
+	return got.GetKeys(), err
+}
+
+func (s *store) prefixes(ctx context.Context, prefix string) ([]string, error) {
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	got, err := s.client.ListCommonPrefixes(ctx, &objectstorev1.ListCommonPrefixesRequest{
+		Plugin: s.name, Bucket: s.bucket, Prefix: prefix, Delimiter: "/",
+	})
+	return got.GetPrefixes(), err
+}
+
+func (s *store) remove(ctx context.Context, key string) error {
+	ctx, cancel := s.call(ctx)
+	defer cancel()
+	_, err := s.client.DeleteObject(ctx, &objectstorev1.DeleteObjectRequest{Plugin: s.name, Bucket: s.bucket, Key: key})
+	return err
+}
+
+// clean removes what a check has left, also when it was cancelled.
+func (s *store) clean(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	keys, err := s.keys(ctx, folder)
+	if err != nil {
+		return
+	}
+	for _, key := range keys {
+		_ = s.remove(ctx, key)
+	}
+}
+
+// noise is n bytes that do not compress, the same each time.
+func noise(n int64) io.Reader { return io.LimitReader(&noiseReader{}, n) }
+
+type noiseReader struct {
+	block [sha256.Size]byte
+	rest  []byte
+}
+
+func (r *noiseReader) Read(p []byte) (int, error) {
+	if len(r.rest) == 0 {
+		r.block = sha256.Sum256(r.block[:])
+		r.rest = r.block[:]
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
