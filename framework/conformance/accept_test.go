@@ -3,7 +3,9 @@ package conformance_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -77,21 +79,39 @@ func plantedDefects(t *testing.T) {
 	output, err := exec.CommandContext(t.Context(), binary, "--list").Output()
 	require.NoError(t, err)
 	var defects []struct {
-		Name string
-		Also []string
+		Name, Kind string
+		Also       []string
 	}
 	require.NoError(t, json.Unmarshal(output, &defects))
 
-	test := func(ctx context.Context, args ...string) (*conformance.Report, error) {
-		return conformance.Run(ctx, conformance.Binary(binary, args...), conformance.WithTimeout(5*time.Second),
-			conformance.WithOperationWait(100*time.Millisecond), conformance.WithLeakCalls(40))
+	folder := t.TempDir()
+	test := func(ctx context.Context, kind string, args ...string) (*conformance.Report, error) {
+		options := []conformance.Option{
+			conformance.WithTimeout(5 * time.Second), conformance.WithOperationWait(100 * time.Millisecond), conformance.WithLeakCalls(40),
+		}
+		switch kind {
+		case "ObjectStore":
+			path, err := os.MkdirTemp(folder, "store")
+			if err != nil {
+				return nil, err
+			}
+			if err := os.Mkdir(filepath.Join(path, "bucket"), 0o700); err != nil {
+				return nil, err
+			}
+			options = append(options, conformance.WithConfig("", map[string]string{"path": path, "bucket": "bucket"}), conformance.WithSizes(120, 2<<20))
+		case "VolumeSnapshotter":
+			options = append(options, conformance.WithConfig("", map[string]string{"region": "x"}), conformance.WithVolume("vol-1", ""))
+		case "QueueAdmission", "LoadSoothing", "ManifestWriter":
+			options = append(options, conformance.WithConfig("example.io/defect", map[string]string{"mode": "slow"}))
+		}
+		return conformance.Run(ctx, conformance.Binary(binary, args...), options...)
 	}
 	reports := make([]*conformance.Report, len(defects))
 	var testing errgroup.Group
 	testing.SetLimit(6) // some wait most of the time
 	for i, defect := range defects {
 		testing.Go(func() (err error) {
-			reports[i], err = test(t.Context(), "--defect", defect.Name)
+			reports[i], err = test(t.Context(), defect.Kind, "--defect", defect.Name)
 			return err
 		})
 	}
@@ -120,7 +140,14 @@ func plantedDefects(t *testing.T) {
 		}
 	}
 
-	good, err := test(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, broken(good, conformance.Failed, conformance.Warned), "without a defect nothing is wrong")
+	kinds := map[string]bool{}
+	for _, defect := range defects {
+		if kinds[defect.Kind] {
+			continue
+		}
+		kinds[defect.Kind] = true
+		good, err := test(t.Context(), defect.Kind, "--kind", defect.Kind)
+		require.NoError(t, err)
+		require.Empty(t, broken(good, conformance.Failed, conformance.Warned), "without a defect nothing is wrong with %s", defect.Kind)
+	}
 }

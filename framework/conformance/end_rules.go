@@ -168,10 +168,32 @@ func (s *subject) workOf(ctx context.Context) []func(context.Context) error {
 			return err
 		}}
 	}
-	if s.kind == "ObjectStore" {
+	switch {
+	case s.kind == "ObjectStore":
 		return []func(context.Context) error{s.storeWork}
+	case s.kind == "VolumeSnapshotter":
+		return []func(context.Context) error{s.snapshotterWork}
+	case isPolicy(s.kind):
+		config, err := s.config()
+		if err != nil {
+			return nil
+		}
+		return []func(context.Context) error{func(ctx context.Context) error {
+			_, err := s.usual(ctx, config)
+			return err
+		}}
 	}
 	return nil
+}
+
+// snapshotterWork asks about a volume of somebody else.
+func (s *subject) snapshotterWork(ctx context.Context) error {
+	ready, err := s.snapshotter(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = ready.volumeID(ctx, foreignVolume().padded(16<<10).stored())
+	return err
 }
 
 // storeWork writes, reads and deletes an object.

@@ -268,7 +268,7 @@ func checkCancel(ctx context.Context, s *subject) error {
 		}
 	}
 	if _, err := s.progressOf(ctx, one.answer.operation, one.question.owner); err != nil {
-		return fmt.Errorf("Progress after Cancel: %w", err) //nolint:staticcheck // the name of the call
+		return fmt.Errorf("progress after Cancel: %w", err)
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ type options struct {
 	timeout       time.Duration
 	operationWait time.Duration
 	leakCalls     int
+	objects       int   // that lists of an ObjectStore are tried with
+	large         int64 // bytes of the largest object
 	only          []string
 	config        map[string]map[string]string // by plugin name; "" is for all
 	items         [][]byte
@@ -30,6 +32,8 @@ func newOptions(opts []Option) *options {
 		timeout:       15 * time.Second,
 		operationWait: 10 * time.Second,
 		leakCalls:     200,
+		objects:       1005,
+		large:         12*mebibyte + 12345,
 		config:        map[string]map[string]string{},
 		progress:      func(Progress) {},
 	}
@@ -48,6 +52,13 @@ func WithOperationWait(wait time.Duration) Option { return func(o *options) { o.
 
 // WithLeakCalls is how many calls each round makes of those that look for leaks; 200 without it, 0 looks for none.
 func WithLeakCalls(calls int) Option { return func(o *options) { o.leakCalls = calls } }
+
+// WithSizes is how many objects are put into an ObjectStore to look at its lists, and how large the largest object is, in
+// bytes. Without it there are 1,005, which is more than S3 tells at once, and one of 12 MiB, which is more than a part of an
+// upload has in most storages. A storage where requests are slow or dear can be tried with less.
+func WithSizes(objects int, large int64) Option {
+	return func(o *options) { o.objects, o.large = objects, large }
+}
 
 // WithOnly tests the plugins of these names only, and the process.
 func WithOnly(names ...string) Option {

@@ -1,3 +1,219 @@
 package conformance
 
-func policyRules() []Rule { return nil }
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+)
+
+func policyRules() []Rule {
+	every := []string{"QueueAdmission", "LoadSoothing", "ManifestWriter"}
+	pure := []string{"QueueAdmission", "LoadSoothing"}
+	return []Rule{
+		{
+			ID: "policy-config", Kinds: every, Severity: Must, check: checkPolicyConfig,
+			Text: "The config that is given keeps to the schema that the plugin announces, and the plugin takes it.",
+		},
+		{
+			ID: "policy-config-empty", Kinds: every, Severity: Must, check: checkPolicyConfigEmpty,
+			Text: "A plugin whose schema takes an empty object decides with one, and with no config at all. Any other answers an error.",
+		},
+		{
+			ID: "policy-config-garbage", Kinds: every, Severity: Must, check: checkPolicyConfigGarbage,
+			Text: "A config that is no JSON of an object is answered, with an error or without. It does not end the process.",
+		},
+		{
+			ID: "policy-wire-unknown", Kinds: every, Severity: Must, check: checkPolicyUnknown,
+			Text: "A request may have fields and values of enumerations that the plugin does not know.",
+		},
+		{
+			ID: "policy-pure", Kinds: pure, Severity: Must, check: checkPure,
+			Text: "The same request has the same answer, whatever was asked before, and in another process too.",
+		},
+		{
+			ID: "policy-concurrent", Kinds: pure, Severity: Must, check: checkPolicyConcurrent,
+			Text: "32 calls at once have the answers that they have one after the other.",
+		},
+	}
+}
+
+// policy is how one kind of policy is asked.
+type policy struct {
+	// asked are requests of all sorts with a config, the usual one first.
+	asked func(s *subject, config []byte) []proto.Message
+	// newer is the usual request as a newer host sends it.
+	newer func(s *subject, config []byte) proto.Message
+	// decide answers a request.
+	decide func(ctx context.Context, s *subject, request proto.Message) (proto.Message, error)
+}
+
+func policies() map[string]policy {
+	return map[string]policy{
+		"QueueAdmission": queuePolicy(), "LoadSoothing": soothingPolicy(), "ManifestWriter": manifestPolicy(),
+	}
+}
+
+func (s *subject) policy() policy { return policies()[s.kind] }
+
+// config is what the policy is asked with: the caller's config, or none when the schema takes that.
+func (s *subject) config() ([]byte, error) {
+	config, given, err := s.policyConfig(s.name)
+	if err != nil {
+		return nil, skip("%v", err)
+	}
+	if err := fitsSchema(s.schema, config); err != nil {
+		if !given {
+			return nil, skip("it has no config, and its schema wants one")
+		}
+		return nil, skip("the config does not keep to its schema")
+	}
+	return config, nil
+}
+
+// ready skips what cannot be asked of a policy that is not served or has no config.
+func (s *subject) ready(ctx context.Context) ([]byte, error) {
+	if err := s.needsService(ctx); err != nil {
+		return nil, err
+	}
+	return s.config()
+}
+
+// usual asks the usual request.
+func (s *subject) usual(ctx context.Context, config []byte) (proto.Message, error) {
+	return s.policy().decide(ctx, s, s.policy().asked(s, config)[0])
+}
+
+func checkPolicyConfig(ctx context.Context, s *subject) error {
+	if err := s.needsService(ctx); err != nil {
+		return err
+	}
+	config, given, err := s.policyConfig(s.name)
+	if err != nil {
+		return err
+	}
+	if !given {
+		return skip("it has no config")
+	}
+	if err := fitsSchema(s.schema, config); err != nil {
+		return fmt.Errorf("the config %s: %w", config, err)
+	}
+	if _, err := s.usual(ctx, config); err != nil {
+		return fmt.Errorf("asked with the config %s: %w", config, err)
+	}
+	return nil
+}
+
+func checkPolicyConfigEmpty(ctx context.Context, s *subject) error {
+	if err := s.needsService(ctx); err != nil {
+		return err
+	}
+	takes := fitsSchema(s.schema, []byte("{}")) == nil
+	for what, config := range map[string][]byte{"the config {}": []byte("{}"), "no config": nil} {
+		_, err := s.usual(ctx, config)
+		switch {
+		case hung(err) || panicked(err):
+			return fmt.Errorf("asked with %s: %w", what, err)
+		case takes && err != nil:
+			return fmt.Errorf("its schema takes an empty object; asked with %s: %w", what, err)
+		case !takes && err == nil:
+			return fmt.Errorf("its schema does not take an empty object, and it decides with %s", what)
+		}
+	}
+	return nil
+}
+
+func checkPolicyConfigGarbage(ctx context.Context, s *subject) error {
+	if err := s.needsService(ctx); err != nil {
+		return err
+	}
+	for _, config := range []string{"\x00\xff", "[]", "null", `"text"`, `{"a":`} {
+		if _, err := s.usual(ctx, []byte(config)); hung(err) || panicked(err) {
+			return fmt.Errorf("asked with the config %q: %w", config, err)
+		}
+	}
+	return nil
+}
+
+func checkPolicyUnknown(ctx context.Context, s *subject) error {
+	config, err := s.ready(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := s.usual(ctx, config); err != nil {
+		return skip("it decides nothing: %v", err)
+	}
+	_, err = s.policy().decide(ctx, s, s.policy().newer(s, config))
+	return err
+}
+
+// decisions are the answers to requests of all sorts.
+func (s *subject) decisions(ctx context.Context, asked []proto.Message) ([]proto.Message, error) {
+	var all []proto.Message
+	for _, request := range asked {
+		decided, err := s.policy().decide(ctx, s, request)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, decided)
+	}
+	return all, nil
+}
+
+func checkPure(ctx context.Context, s *subject) error {
+	config, err := s.ready(ctx)
+	if err != nil {
+		return err
+	}
+	asked := s.policy().asked(s, config)
+	first, err := s.decisions(ctx, asked)
+	if err != nil {
+		return skip("it answers an error: %v", err)
+	}
+	for _, when := range []string{"the second time", "in the next process"} {
+		again, err := s.decisions(ctx, asked)
+		if err != nil {
+			return fmt.Errorf("%s: %w", when, err)
+		}
+		for i := range asked {
+			if !proto.Equal(first[i], again[i]) {
+				return fmt.Errorf("first it decides %v, and %s %v", clip(fmt.Sprint(first[i])), when, clip(fmt.Sprint(again[i])))
+			}
+		}
+		s.host.stop()
+	}
+	return nil
+}
+
+func checkPolicyConcurrent(ctx context.Context, s *subject) error {
+	config, err := s.ready(ctx)
+	if err != nil {
+		return err
+	}
+	asked := s.policy().asked(s, config)
+	want, err := s.decisions(ctx, asked)
+	if err != nil {
+		return skip("it answers an error: %v", err)
+	}
+	problems := make([]error, callers)
+	var asking sync.WaitGroup
+	for i := range callers {
+		asking.Go(func() {
+			for round := range 4 {
+				at := (i + round) % len(asked)
+				got, err := s.policy().decide(ctx, s, asked[at])
+				if err == nil && !proto.Equal(got, want[at]) {
+					err = fmt.Errorf("alone it decides %v, and along with others %v", clip(fmt.Sprint(want[at])), clip(fmt.Sprint(got)))
+				}
+				if err != nil {
+					problems[i] = err
+					return
+				}
+			}
+		})
+	}
+	asking.Wait()
+	return errors.Join(problems...)
+}

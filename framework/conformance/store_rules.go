@@ -161,7 +161,7 @@ func checkStoreConfigMissing(ctx context.Context, s *subject) error {
 		err = s.initStore(ctx, conn, config)
 		cancel()
 		if hung(err) || panicked(err) {
-			return fmt.Errorf("Init with the config %v: %w", config, err) //nolint:staticcheck // the name of the call
+			return fmt.Errorf("call of Init with the config %v: %w", config, err)
 		}
 	}
 	return nil
@@ -208,6 +208,7 @@ func checkStoreInitAgain(ctx context.Context, s *store) error {
 	if err != nil {
 		return err
 	}
+	defer s.host.stop() // the rules after this one get a process with one Init
 	bounded, cancel := s.call(ctx)
 	defer cancel()
 	if err := s.initStore(bounded, conn, s.configOf(s.name)); hung(err) || panicked(err) {
@@ -219,7 +220,7 @@ func checkStoreInitAgain(ctx context.Context, s *store) error {
 // comesBack puts an object and reads it.
 func (s *store) comesBack(ctx context.Context, key string, content []byte) error {
 	if err := s.put(ctx, key, bytes.NewReader(content)); err != nil {
-		return fmt.Errorf("PutObject of %d bytes at %q: %w", len(content), key, err) //nolint:staticcheck // the name of the call
+		return fmt.Errorf("call of PutObject for %d bytes at %q: %w", len(content), key, err)
 	}
 	return s.has(ctx, key, content)
 }
@@ -227,10 +228,10 @@ func (s *store) comesBack(ctx context.Context, key string, content []byte) error
 func (s *store) has(ctx context.Context, key string, content []byte) error {
 	got, err := s.content(ctx, key)
 	if err != nil {
-		return fmt.Errorf("GetObject of %q: %w", key, err) //nolint:staticcheck // the name of the call
+		return fmt.Errorf("call of GetObject for %q: %w", key, err)
 	}
 	if !bytes.Equal(got, content) {
-		return fmt.Errorf("GetObject of %q: %d bytes %s, want %d bytes %s", key, len(got), brief(got), len(content), brief(content))
+		return fmt.Errorf("call of GetObject for %q: %d bytes %s, want %d bytes %s", key, len(got), brief(got), len(content), brief(content))
 	}
 	return nil
 }
@@ -246,19 +247,16 @@ func checkStoreRoundTrip(ctx context.Context, s *store) error {
 
 func checkStoreEmpty(ctx context.Context, s *store) error { return s.comesBack(ctx, folder+"empty", nil) }
 
-// largeSize is more than a part of a multipart upload has in most storages, and no round number.
-const largeSize = 12*mebibyte + 12345
-
 func checkStoreLarge(ctx context.Context, s *store) error {
 	want, got := sha256.New(), sha256.New()
-	if err := s.put(ctx, folder+"large", io.TeeReader(noise(largeSize), want)); err != nil {
+	if err := s.put(ctx, folder+"large", io.TeeReader(noise(s.large), want)); err != nil {
 		return err
 	}
 	if _, err := s.get(ctx, folder+"large", got); err != nil {
 		return err
 	}
 	if !bytes.Equal(want.Sum(nil), got.Sum(nil)) {
-		return fmt.Errorf("an object of %d bytes does not come back as it was put", largeSize)
+		return fmt.Errorf("an object of %d bytes does not come back as it was put", s.large)
 	}
 	return nil
 }
@@ -333,7 +331,7 @@ func (s *store) putAll(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		group.Go(func() error {
 			if err := s.put(ctx, key, strings.NewReader("content of "+key)); err != nil {
-				return fmt.Errorf("PutObject of %q: %w", key, err) //nolint:staticcheck // the name of the call
+				return fmt.Errorf("call of PutObject for %q: %w", key, err)
 			}
 			return nil
 		})
@@ -411,10 +409,9 @@ func checkStorePrefixes(ctx context.Context, s *store) error {
 }
 
 func checkStoreListMany(ctx context.Context, s *store) error {
-	const many = 1005
-	keys := make([]string, many)
-	prefixes := make([]string, many)
-	for i := range many {
+	keys := make([]string, s.objects)
+	prefixes := make([]string, s.objects)
+	for i := range keys {
 		prefixes[i] = fmt.Sprintf("%smany/b%d/", folder, i)
 		keys[i] = prefixes[i] + "object"
 	}
@@ -459,7 +456,7 @@ func checkStoreOddKeys(ctx context.Context, s *store) error {
 			return err
 		}
 		if err := s.remove(ctx, key); err != nil {
-			return fmt.Errorf("DeleteObject of %q: %w", key, err) //nolint:staticcheck // the name of the call
+			return fmt.Errorf("call of DeleteObject for %q: %w", key, err)
 		}
 	}
 	if got, err = s.keys(ctx, folder+"odd/"); err != nil {
@@ -481,7 +478,7 @@ func checkStoreBrokenUpload(ctx context.Context, s *store) error {
 	if err := s.comesBack(ctx, folder+"replaced", before); err != nil {
 		return err
 	}
-	for _, size := range []int64{1, 1000, largeSize} {
+	for _, size := range []int64{1, 1000, s.large} {
 		for _, key := range []string{folder + "broken", folder + "replaced"} {
 			upload, cancel := context.WithCancel(ctx)
 			err := s.put(upload, key, io.MultiReader(noise(size), broken{cancel}))
@@ -513,7 +510,7 @@ func checkStoreBrokenUpload(ctx context.Context, s *store) error {
 }
 
 func checkStoreEarlyClose(ctx context.Context, s *store) error {
-	if err := s.put(ctx, folder+"early", noise(4*mebibyte)); err != nil {
+	if err := s.put(ctx, folder+"early", noise(s.large/3)); err != nil {
 		return err
 	}
 	for range 20 {

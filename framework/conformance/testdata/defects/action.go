@@ -14,18 +14,24 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
+	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
+	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
+	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
 	deleteitemactionv1 "github.com/cleat-dev/cleat/proto/velero/deleteitemaction/v1"
 	itemblockactionv1 "github.com/cleat-dev/cleat/proto/velero/itemblockaction/v1"
+	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	restoreitemactionv2 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v2"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
+	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 )
 
 // allKinds are those that are served when there is no defect.
 func allKinds() []string {
 	return []string{
 		"BackupItemAction", "BackupItemActionV2", "RestoreItemActionV2", "DeleteItemAction", "ItemBlockAction", "AsyncBackupItemAction",
+		"ObjectStore", "VolumeSnapshotter", "QueueAdmission", "LoadSoothing", "ManifestWriter",
 	}
 }
 
@@ -43,6 +49,16 @@ func (p *program) register(server *grpc.Server, kind string) {
 		itemblockactionv1.RegisterItemBlockActionServer(server, iba1{p: p})
 	case "AsyncBackupItemAction":
 		asyncbackupitemactionv1.RegisterAsyncBackupItemActionServiceServer(server, abia1{p: p})
+	case "ObjectStore":
+		objectstorev1.RegisterObjectStoreServer(server, storeServer{store: p.store})
+	case "VolumeSnapshotter":
+		volumesnapshotterv1.RegisterVolumeSnapshotterServer(server, sanServer{san: p.san})
+	case "QueueAdmission":
+		queueadmissionv1.RegisterQueueAdmissionServiceServer(server, queueServer{p: p})
+	case "LoadSoothing":
+		loadsoothingv1.RegisterLoadSoothingServiceServer(server, soothingServer{p: p})
+	case "ManifestWriter":
+		manifestwriterv1.RegisterManifestWriterServiceServer(server, manifestServer{p: p})
 	}
 }
 

@@ -219,7 +219,7 @@ func operationDefects() map[string]defect {
 	return map[string]defect{
 		"operation-id/lines": onReply("RestoreItemActionV2", func(_ request, got *reply) { got.operation += "\n" }),
 		"operation-id/long":  onReply("BackupItemActionV2", func(_ request, got *reply) { got.operation += strings.Repeat("x", 1024) }),
-		"operation-id/blank": {kind: async, also: []string{"start-other"}, plant: func(p *program) {
+		"operation-id/blank": {kind: async, along: []string{"start-other"}, plant: func(p *program) {
 			onReply(async, func(_ request, got *reply) { got.operation = "  " }).plant(p)
 			p.action.progress = func(operation string) (*shared.OperationProgress, error) {
 				if operation != "  " {
@@ -234,7 +234,7 @@ func operationDefects() map[string]defect {
 		"operation-progress/absent":   constant(nil),
 		"operation-progress/negative": constant(&shared.OperationProgress{NCompleted: -1}),
 		"operation-progress/no time":  constant(&shared.OperationProgress{Started: stamp(math.MaxInt64)}),
-		"operation-progress/error": {kind: "RestoreItemActionV2", also: []string{"operation-cancel", "operation-restart"}, plant: func(p *program) {
+		"operation-progress/error": {kind: "RestoreItemActionV2", along: []string{"operation-cancel", "operation-restart"}, plant: func(p *program) {
 			p.action.progress = func(string) (*shared.OperationProgress, error) { return nil, errors.New("who knows") }
 		}},
 		"operation-progress-sane/more":    constant(&shared.OperationProgress{NCompleted: 9, NTotal: 7}),

@@ -1,4 +1,4 @@
-// Command defects is a plugin that keeps all rules, in which one defect can be planted: "defects --defect RULE/VARIANT".
+// Command defects is a plugin that keeps all rules, in which one defect can be planted: "defects --defect RULE/VARIANT". "defects --kind KIND" is without one.
 // It is made of gRPC alone, because framework makes many of the defects impossible. "defects --list" lists them.
 package main
 
@@ -14,19 +14,29 @@ import (
 // defect is one thing that is wrong.
 type defect struct {
 	kind  string // which is served for it; empty is BackupItemAction
-	also  []string
 	plant func(*program)
+	along []string // rules that it breaks as well
+}
+
+// also is d, which has to break other rules as well.
+func (d defect) also(rules ...string) defect {
+	d.along = rules
+	return d
 }
 
 // listed is what the test gets to know of a defect.
 type listed struct {
 	Name string
+	Kind string
 	Also []string // rules that are broken along with the one that the name begins with
 }
 
 func defects() map[string]defect {
 	all := map[string]defect{}
-	for _, some := range []map[string]defect{processDefects(), actionDefects(), operationDefects()} {
+	for _, some := range []map[string]defect{
+		processDefects(), actionDefects(), operationDefects(), storeDefects(), snapshotterDefects(),
+		policyDefects(), queueDefects(), soothingDefects(), manifestDefects(),
+	} {
 		maps.Copy(all, some)
 	}
 	return all
@@ -38,6 +48,9 @@ func main() {
 		return
 	}
 	p := newProgram()
+	if at := slices.Index(os.Args, "--kind"); at >= 0 {
+		p.kinds = []string{os.Args[at+1]}
+	}
 	if at := slices.Index(os.Args, "--defect"); at >= 0 {
 		planted, ok := defects()[os.Args[at+1]]
 		if !ok {
@@ -53,7 +66,7 @@ func main() {
 func list() {
 	var all []listed
 	for _, name := range slices.Sorted(maps.Keys(defects())) {
-		all = append(all, listed{Name: name, Also: defects()[name].also})
+		all = append(all, listed{Name: name, Kind: cmp.Or(defects()[name].kind, "BackupItemAction"), Also: defects()[name].along})
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(all)
 }

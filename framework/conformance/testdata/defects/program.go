@@ -50,6 +50,12 @@ type program struct {
 	skip      string             // kind that is announced and not served
 	onSIGTERM func()
 	action    *action
+	store     *store
+	san       *san
+	schema    string // of the config of a policy
+	queue     queue
+	soothing  soothing
+	manifest  manifest
 }
 
 func newProgram() *program {
@@ -75,7 +81,13 @@ func newProgram() *program {
 			}
 			return nil
 		},
-		action: goodAction(),
+		action:   goodAction(),
+		store:    goodStore(),
+		san:      goodSAN(),
+		schema:   `{"type":"object","properties":{"mode":{"type":"string"}},"additionalProperties":false}`,
+		queue:    firstCome,
+		soothing: limit,
+		manifest: inventory,
 	}
 }
 
@@ -168,7 +180,11 @@ func (i info) GetPluginInfo(context.Context, *plugininfov1.GetPluginInfoRequest)
 		if kind[len(kind)-2:] == "V2" {
 			kind, version = kind[:len(kind)-2], 2
 		}
-		answer.Plugins = append(answer.Plugins, &plugininfov1.Plugin{Kind: kind, Version: version, Name: pluginName})
+		plugin := &plugininfov1.Plugin{Kind: kind, Version: version, Name: pluginName}
+		if slices.Contains([]string{"QueueAdmission", "LoadSoothing", "ManifestWriter"}, kind) {
+			plugin.ConfigSchema = []byte(i.p.schema)
+		}
+		answer.Plugins = append(answer.Plugins, plugin)
 	}
 	return i.p.info(answer)
 }
