@@ -67,12 +67,10 @@ type measurement struct {
 
 const (
 	leakRounds = 5
-	// A process is said to leak when its memory has grown in each round, and by so much in all of them.
+	// leakBytes is by how much the memory of a process has to grow over the rounds for it to be said to leak.
 	leakBytes = 8 * mebibyte
-	// Roundings of the allocator and of the kernel are less than this in a round.
-	leakStep = mebibyte / 2
-	// leakPatience is how often the rounds are repeated when a process seems to leak: one that collects its garbage late
-	// stops growing at some time.
+	// leakPatience is how often the rounds are made when it seems to leak: one that collects its garbage late, or keeps a
+	// cache, stops growing at some time.
 	leakPatience = 3
 )
 
@@ -115,7 +113,7 @@ func (s *subject) measure(ctx context.Context) measurement {
 				}
 				m.rounds = append(m.rounds, used)
 			}
-			if m.growing(func(u usage) int64 { return u.memory }, leakStep) < leakBytes {
+			if m.grownMemory() < leakBytes {
 				break
 			}
 		}
@@ -208,6 +206,14 @@ func (s *subject) storeWork(ctx context.Context) error {
 	return ready.remove(ctx, folder+"work")
 }
 
+// grownMemory is by how much the memory grew over the rounds, in bytes.
+func (m measurement) grownMemory() int64 {
+	if len(m.rounds) == 0 {
+		return 0
+	}
+	return m.rounds[len(m.rounds)-1].memory - m.rounds[0].memory
+}
+
 // growing is by how much something grew over the rounds, when it did in each of them by step at least; else 0.
 func (m measurement) growing(of func(usage) int64, step int64) int64 {
 	for i := 1; i < len(m.rounds); i++ {
@@ -226,9 +232,9 @@ func checkMemory(ctx context.Context, s *subject) error {
 	if m.err != nil {
 		return m.err
 	}
-	if grown := m.growing(func(u usage) int64 { return u.memory }, leakStep); grown >= leakBytes {
-		return fmt.Errorf("it grew by %.1f MiB in %d calls, and in each %d of them, to %.1f MiB",
-			float64(grown)/mebibyte, m.calls*(leakRounds-1), m.calls, float64(m.rounds[leakRounds-1].memory)/mebibyte)
+	if grown := m.grownMemory(); grown >= leakBytes {
+		return fmt.Errorf("it grew by %.1f MiB in %d calls, to %.1f MiB, and as much before",
+			float64(grown)/mebibyte, m.calls*(leakRounds-1), float64(m.rounds[leakRounds-1].memory)/mebibyte)
 	}
 	return nil
 }

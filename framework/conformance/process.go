@@ -53,6 +53,9 @@ func startProcess(ctx context.Context, path string, args []string, log *output) 
 		fmt.Sprintf("PLUGIN_PROTOCOL_VERSIONS=%d", cookie.ProtocolVersion),
 		"PLUGIN_MIN_PORT=10000", "PLUGIN_MAX_PORT=25000",
 		"PLUGIN_UNIX_SOCKET_DIR="+sockets)
+	if os.Getenv("GOGC") == "" {
+		p.cmd.Env = append(p.cmd.Env, "GOGC=20") // so that the memory of a Go program follows what it holds
+	}
 	p.cmd.SysProcAttr = ownGroup()
 	lines, err := p.run(log)
 	if err != nil {

@@ -245,7 +245,9 @@ func checkStoreRoundTrip(ctx context.Context, s *store) error {
 	return nil
 }
 
-func checkStoreEmpty(ctx context.Context, s *store) error { return s.comesBack(ctx, folder+"empty", nil) }
+func checkStoreEmpty(ctx context.Context, s *store) error {
+	return s.comesBack(ctx, folder+"empty", nil)
+}
 
 func checkStoreLarge(ctx context.Context, s *store) error {
 	want, got := sha256.New(), sha256.New()
