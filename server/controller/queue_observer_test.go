@@ -1,0 +1,317 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// observer sees every state of every Backup of a namespace, in the order in which the API server made them, and holds
+// each step of the queue against the rules. It knows as well when the queue has nothing to do any more.
+type observer struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	rules   queueRules
+	state   map[string]*velerov1.Backup
+	seen    uint64 // the newest version in state
+	written uint64 // the newest version that the queue has written
+	byHand  map[string]velerov1.BackupPhase
+	broken  error // the first rule that was broken
+
+	queue *watchedQueue // nil while none runs
+}
+
+func newObserver(rules queueRules) *observer {
+	o := &observer{rules: rules, state: map[string]*velerov1.Backup{}, byHand: map[string]velerov1.BackupPhase{}}
+	o.changed = sync.NewCond(&o.mu)
+	return o
+}
+
+// follow watches until ctx ends.
+func (o *observer) follow(ctx context.Context, c client.WithWatch, namespace string) error {
+	watcher, err := c.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(namespace))
+	if err != nil {
+		return err
+	}
+	go func() {
+		defer watcher.Stop()
+		for e := range watcher.ResultChan() {
+			if b, ok := e.Object.(*velerov1.Backup); ok {
+				o.sees(e.Type, b)
+			} else {
+				o.breaks(fmt.Errorf("the watch ended: %v", e.Object))
+			}
+		}
+		if ctx.Err() == nil {
+			o.breaks(fmt.Errorf("the watch ended"))
+		}
+	}()
+	return nil
+}
+
+func (o *observer) breaks(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.broken == nil {
+		o.broken = err
+	}
+	o.changed.Broadcast()
+}
+
+func (o *observer) sees(kind watch.EventType, b *velerov1.Backup) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer o.changed.Broadcast()
+	o.seen = max(o.seen, versionOf(b))
+	was := o.state[b.Name]
+	if kind == watch.Deleted {
+		delete(o.state, b.Name)
+		return
+	}
+	o.state[b.Name] = b
+	if was == nil || backupPhase(was) == backupPhase(b) || o.broken != nil {
+		return
+	}
+	if o.byHand[b.Name] == b.Status.Phase {
+		delete(o.byHand, b.Name)
+		return
+	}
+	o.broken = o.judge(was, b)
+}
+
+// judge holds a change of phase that the queue made against the rules.
+func (o *observer) judge(was, b *velerov1.Backup) error {
+	switch from, to := backupPhase(was), backupPhase(b); {
+	case from == velerov1.BackupPhaseNew && to == velerov1.BackupPhaseQueued:
+		return nil
+	case from == velerov1.BackupPhaseQueued && to == velerov1.BackupPhaseReadyToStart:
+		var others []*velerov1.Backup
+		for _, other := range o.state {
+			if other.Name != b.Name {
+				others = append(others, other)
+			}
+		}
+		return o.rules.admitted(was, others)
+	default:
+		return fmt.Errorf("the queue moves %s from %s to %s", b.Name, from, to)
+	}
+}
+
+// expects tells that the test is about to write a phase itself.
+func (o *observer) expects(name string, phase velerov1.BackupPhase) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.byHand[name] = phase
+}
+
+func (o *observer) setNamespaces(namespaces []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rules.namespaces = slices.Clone(namespaces)
+}
+
+// backups are all that there are, by name.
+func (o *observer) backups() []*velerov1.Backup {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sorted()
+}
+
+func (o *observer) sorted() []*velerov1.Backup {
+	return slices.SortedFunc(maps.Values(o.state), func(a, b *velerov1.Backup) int {
+		return map[bool]int{true: -1, false: 1}[a.Name < b.Name]
+	})
+}
+
+// rest waits until the queue has nothing to do any more. It answers the rule that is broken then.
+func (o *observer) rest(ctx context.Context) error {
+	o.until(ctx, func() bool { return o.broken != nil || o.idle() })
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.broken != nil:
+		return o.broken
+	case ctx.Err() != nil:
+		return fmt.Errorf("the queue does not come to rest: %w; %s", ctx.Err(), o.queue.describe())
+	default:
+		if err := o.rules.settled(o.sorted()); err != nil {
+			return fmt.Errorf("%w (the queue rests: %s)", err, o.queue.describe())
+		}
+		return nil
+	}
+}
+
+// idle tells whether the queue has nothing to do any more. The caller holds mu.
+func (o *observer) idle() bool {
+	return o.queue != nil && o.seen >= o.written && o.queue.idle(o.state, o.rules.namespaces)
+}
+
+// wrote notes a write of the queue.
+func (o *observer) wrote(b client.Object) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.written = max(o.written, versionOf(b))
+}
+
+// until waits until done, which is asked while nothing changes, or ctx ends.
+func (o *observer) until(ctx context.Context, done func() bool) {
+	defer context.AfterFunc(ctx, o.poke)()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for !done() && ctx.Err() == nil {
+		o.changed.Wait()
+	}
+}
+
+// await waits until the observer has seen what was written.
+func (o *observer) await(b *velerov1.Backup) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.seen < versionOf(b) && o.broken == nil {
+		o.changed.Wait()
+	}
+}
+
+// awaitDeletion waits until the observer has seen that a backup is gone, or at least is being deleted.
+func (o *observer) awaitDeletion(name string, gone bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.state[name] != nil && (gone || o.state[name].DeletionTimestamp == nil) && o.broken == nil {
+		o.changed.Wait()
+	}
+}
+
+// poke has rest look again.
+func (o *observer) poke() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.changed.Broadcast()
+}
+
+func versionOf(o client.Object) uint64 {
+	version, _ := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+	return version
+}
+
+// watchedQueue is the queue's controller with a window: one can see whether it is idle.
+type watchedQueue struct {
+	*Queue
+	observer *observer
+
+	mu         sync.Mutex
+	heard      map[types.UID]uint64 // the Backups that its watch brought, at their newest versions
+	namespaces map[string]bool      // that its watch brought
+	running    bool
+	decidedAt  uint64 // woken, when the last decision began
+	decided    bool
+	again      bool // that decision asked for another one
+	decisions  int
+}
+
+func newWatchedQueue(q *Queue, o *observer) *watchedQueue {
+	w := &watchedQueue{Queue: q, observer: o, heard: map[types.UID]uint64{}, namespaces: map[string]bool{}}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = w
+	return w
+}
+
+// setup makes the controller as Queue.Setup does, with the window, and with the flaw behind it.
+func (w *watchedQueue) setup(r *registrar, f flaw) {
+	onBackup, onNamespace := w.onBackup(), w.onNamespace()
+	if f.watch != nil {
+		onBackup = f.watch(w.Queue, onBackup)
+	}
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	b := r.builder(nameBackupQueue, 1).Watches(&velerov1.Backup{}, w.heardOf(onBackup)).WatchesMetadata(namespace, w.heardOf(onNamespace))
+	r.complete(nameBackupQueue, b, w)
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (w *watchedQueue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	w.mu.Lock()
+	w.running = true
+	woken := w.woken.Load()
+	w.mu.Unlock()
+	result, err := w.Queue.Reconcile(ctx, req)
+	w.mu.Lock()
+	w.running, w.decided, w.decidedAt = false, true, woken
+	w.again = err != nil || result.RequeueAfter > 0
+	w.decisions++
+	w.mu.Unlock()
+	w.observer.poke()
+	return result, err
+}
+
+// idle tells whether the queue has heard of all that there is, and has decided about it.
+func (w *watchedQueue) idle(state map[string]*velerov1.Backup, namespaces []string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range namespaces {
+		if !w.namespaces[name] {
+			return false
+		}
+	}
+	for _, b := range state {
+		if w.heard[b.UID] < versionOf(b) {
+			return false
+		}
+	}
+	woken := w.woken.Load()
+	return len(w.heard) == len(state) && !w.running && !w.again && (w.decided && w.decidedAt == woken || woken == 0)
+}
+
+func (w *watchedQueue) describe() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return fmt.Sprintf("heard of %d backups, running %v, again %v, woken %d, decided at %d, %d decisions", len(w.heard), w.running, w.again, w.woken.Load(), w.decidedAt, w.decisions)
+}
+
+// heardOf notes what the queue's watch has brought, once inner has dealt with it.
+func (w *watchedQueue) heardOf(inner handler.EventHandler) handler.EventHandler {
+	note := func(object client.Object, deleted bool) {
+		w.mu.Lock()
+		switch _, ok := object.(*velerov1.Backup); {
+		case ok && deleted:
+			delete(w.heard, object.GetUID())
+		case ok:
+			w.heard[object.GetUID()] = max(w.heard[object.GetUID()], versionOf(object))
+		default:
+			w.namespaces[object.GetName()] = !deleted
+		}
+		w.mu.Unlock()
+		w.observer.poke()
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue requests) {
+			inner.Create(ctx, e, queue)
+			note(e.Object, false)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue requests) {
+			inner.Update(ctx, e, queue)
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+				note(e.ObjectOld, true)
+			}
+			note(e.ObjectNew, false)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue requests) {
+			inner.Delete(ctx, e, queue)
+			note(e.Object, true)
+		},
+	}
+}
