@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -33,7 +34,10 @@ var (
 	errInstall  error
 )
 
-func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(NewLogr(hclog.NewNullLogger()))
+	os.Exit(plane.Main(m))
+}
 
 // newCluster is a namespace of its own on the real API server. transport, if not nil, wraps the
 // way there.
