@@ -1,0 +1,221 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller"
+)
+
+// witness sees every state of the Backups of a site, in order, and holds what must be true of any number of servers.
+type witness struct {
+	limit int
+
+	mu     sync.Mutex
+	phase  map[types.UID]velerov1.BackupPhase
+	begun  map[types.UID]int // how often it went into progress
+	broken []string
+	most   int // that had a place at once
+}
+
+// watchBackups starts a witness.
+func (s *site) watchBackups(limit int) *witness {
+	s.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	require.NoError(s.t, err)
+	scheme, err := controller.Scheme()
+	require.NoError(s.t, err)
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	require.NoError(s.t, err)
+	watcher, err := c.Watch(s.t.Context(), &velerov1.BackupList{}, client.InNamespace(s.namespace))
+	require.NoError(s.t, err)
+	w := &witness{limit: limit, phase: map[types.UID]velerov1.BackupPhase{}, begun: map[types.UID]int{}}
+	go func() {
+		for event := range watcher.ResultChan() {
+			if b, ok := event.Object.(*velerov1.Backup); ok {
+				w.sees(b)
+			}
+		}
+	}()
+	s.t.Cleanup(watcher.Stop)
+	return w
+}
+
+func (w *witness) sees(b *velerov1.Backup) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was := w.phase[b.UID]
+	w.phase[b.UID] = b.Status.Phase
+	if was != b.Status.Phase && b.Status.Phase == velerov1.BackupPhaseInProgress {
+		if w.begun[b.UID]++; w.begun[b.UID] > 1 {
+			w.broken = append(w.broken, b.Name+" was started twice")
+		}
+	}
+	places := 0
+	for _, phase := range w.phase {
+		if phase == velerov1.BackupPhaseReadyToStart || phase == velerov1.BackupPhaseInProgress {
+			places++
+		}
+	}
+	if w.most = max(w.most, places); places > w.limit {
+		w.broken = append(w.broken, fmt.Sprintf("%d have a place when %s is %s", places, b.Name, b.Status.Phase))
+	}
+}
+
+func (w *witness) require(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Empty(t, w.broken)
+}
+
+// beginBackupOf creates a backup of some namespaces.
+func (s *site) beginBackupOf(name string, namespaces ...string) {
+	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec:       velerov1.BackupSpec{IncludedNamespaces: namespaces},
+	}))
+}
+
+// writesPhases matches the writes of Backups, of which each moves one to a phase or to a place in the queue.
+var writesPhases = writesTo("backups")
+
+// TestAcceptQueue_KillEverywhere kills the server with kill -9 before and right after each write of the queue and of the
+// phases of three backups, of which two overlap. The next server brings all of them to their ends, and starts none twice.
+func TestAcceptQueue_KillEverywhere(t *testing.T) {
+	t.Parallel()
+	const limit, least = 2, 14
+	s := newSite(t, "cleat.dev/file")
+	g := &gate{}
+	s.serverKubeconfig, _ = g.behind(t, s.cluster)
+	shop, yard := s.workload(2), s.workload(2)
+	witness := s.watchBackups(limit)
+	server := s.serve("--concurrent-backups", fmt.Sprint(limit))
+	s.available()
+	for _, when := range []moment{before, after} {
+		for n := 1; ; n++ {
+			names := []string{fmt.Sprintf("%s-%d-a", when, n), fmt.Sprintf("%s-%d-b", when, n), fmt.Sprintf("%s-%d-c", when, n)}
+			hit := g.arm(n, when, writesPhases)
+			s.beginBackupOf(names[0], shop)
+			s.beginBackupOf(names[1], shop)
+			s.beginBackupOf(names[2], yard)
+			held := s.heldOrAllDone(hit, names)
+			if held == "" {
+				require.Greater(t, n, least, "fewer writes than three backups are known to make")
+				g.disarm()
+				break
+			}
+			server.kill()
+			g.disarm()
+			t.Logf("killed %s write %d: %s", when, n, held)
+			server = s.serve("--concurrent-backups", fmt.Sprint(limit))
+			for _, name := range names {
+				s.checkBackup(name)
+			}
+			witness.require(t)
+		}
+	}
+	require.Equal(t, limit, witness.most, "two did run at once")
+}
+
+// heldOrAllDone waits until a write is held, and answers which, or until all backups have ended.
+func (s *site) heldOrAllDone(hit <-chan string, names []string) (held string) {
+	s.t.Helper()
+	s.eventually("a write is held or all backups have ended", func(ctx context.Context) (bool, error) {
+		select {
+		case held = <-hit:
+			return true, nil
+		default:
+		}
+		for _, name := range names {
+			if done, err := s.done(ctx, name, "backup"); !done || err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	return held
+}
+
+// TestAcceptQueue_TwoServers has two servers in one namespace, as in a rolling update. One works and the other stands by,
+// whatever happens to the one that works: it is stopped, killed, or hangs for longer than its lease.
+func TestAcceptQueue_TwoServers(t *testing.T) {
+	t.Parallel()
+	const limit = 2
+	s := newSite(t, "cleat.dev/file")
+	var shops []string
+	for range 3 {
+		shops = append(shops, s.workload(2))
+	}
+	witness := s.watchBackups(limit)
+	serve := func() *server { return s.serve("--concurrent-backups", fmt.Sprint(limit)) }
+	leads := func(v *server) bool { return strings.Contains(v.log.String(), "this server leads") }
+	one := serve()
+	s.available()
+	require.True(t, leads(one))
+	two := serve()
+	s.eventually("the second stands by", func(context.Context) (bool, error) {
+		return strings.Contains(two.log.String(), "another server leads, this one stands by"), nil
+	})
+
+	round := 0
+	all := func(during func()) {
+		round++
+		var names []string
+		for i := range 6 {
+			names = append(names, fmt.Sprintf("r%d-%d", round, i))
+			s.beginBackupOf(names[i], shops[i%3])
+		}
+		during()
+		for _, name := range names {
+			s.eventually("backup "+name+" has ended", func(ctx context.Context) (bool, error) { return s.done(ctx, name, "backup") })
+		}
+		witness.require(t)
+	}
+	all(func() {})
+	require.False(t, leads(two))
+
+	// A rolling update: the old one ends cleanly, the new one follows at once.
+	all(func() { require.NoError(t, one.stop()) })
+	require.True(t, leads(two))
+
+	three := serve()
+	all(func() { two.kill() })
+	require.True(t, leads(three))
+
+	// One that hangs finds out that it does not lead any more, and ends.
+	four := serve()
+	all(func() {
+		require.NoError(t, three.cmd.Process.Signal(syscall.SIGSTOP))
+		s.eventually("the other one leads", func(context.Context) (bool, error) { return leads(four), nil })
+		require.NoError(t, three.cmd.Process.Signal(syscall.SIGCONT))
+	})
+	require.Error(t, three.wait())
+	require.Contains(t, three.log.String(), "this server does not lead any more: its lease could not be renewed in time")
+}
+
+// TestAServerThatStandsByEndsWhenItIsTold, without having led.
+func TestAServerThatStandsByEndsWhenItIsTold(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	s.serve("--leader-elect-lease-duration", time.Minute.String())
+	s.available()
+	two := s.serve("--leader-elect-lease-duration", time.Minute.String())
+	s.eventually("the second stands by", func(context.Context) (bool, error) {
+		return strings.Contains(two.log.String(), "another server leads"), nil
+	})
+	require.NoError(t, two.stop())
+	require.NotContains(t, two.log.String(), "this server leads")
+}
