@@ -69,7 +69,7 @@ generate: ## protos, deep copies and CRDs from their sources
 	@$(call install,protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC))
 	@$(call install,controller-gen,$(CONTROLLER_GEN))
 	@export PATH="$(dir $(call tool,protoc-gen-go,$(PROTOC_GEN_GO))):$(dir $(call tool,protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC))):$$PATH"; \
-	for module in proto internal/testkind/proto; do (cd $$module && $(call tool,buf,$(BUF)) lint && \
+	for module in proto versioning/testkind/proto; do (cd $$module && $(call tool,buf,$(BUF)) lint && \
 		$(call tool,buf,$(BUF)) generate --template $(CURDIR)/proto/buf.gen.yaml); done
 	@$(call tool,controller-gen,$(CONTROLLER_GEN)) object crd paths=./framework/api/... output:crd:artifacts:config=framework/api/velero/crds
 

@@ -10,7 +10,7 @@ import (
 
 	nodeplugin "github.com/cleat-dev/cleat/examples/node-plugin"
 	"github.com/cleat-dev/cleat/framework/conformance"
-	"github.com/cleat-dev/cleat/internal/stockplugins"
+	"github.com/cleat-dev/cleat/examples/stockplugins"
 )
 
 // othersPlugins are good plugins that are not built on framework: one in JavaScript, and those that vendors ship for

@@ -1,0 +1,60 @@
+// Package v1 is the kind ItemWeigher in its version 1: one item at a time, in kibibytes. The author's interface
+// comes first; below it stands what puts it on the wire.
+package v1
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/framework"
+	itemweigherv1 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v1"
+)
+
+// ItemWeigher is the interface that an author implements. One value serves all calls of a process, concurrently. ctx
+// ends at the server's deadline for the call, or when the backup is cancelled.
+type ItemWeigher interface {
+	// Weigh tells how much room item takes in a backup, in kibibytes, rounded up; not negative. It changes nothing:
+	// the server may ask again.
+	Weigh(ctx context.Context, item *unstructured.Unstructured) (kibibytes int64, err error)
+}
+
+// Register registers the weigher that newWeigher makes under name, "example.io/weigher". newWeigher is called at the
+// first call for name; its logger writes to the log of the running backup.
+func Register(name string, newWeigher func(hclog.Logger) (ItemWeigher, error)) framework.Registration {
+	return framework.Register(Kind(), name, newWeigher)
+}
+
+// Kind is the kind's name on the wire and its gRPC service.
+func Kind() framework.Kind[ItemWeigher] {
+	return framework.Kind[ItemWeigher]{Wire: "ItemWeigher", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[ItemWeigher]) {
+	itemweigherv1.RegisterItemWeigherServiceServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the weighers of a process on the wire.
+type server struct {
+	itemweigherv1.UnimplementedItemWeigherServiceServer
+	handlers *framework.Handlers[ItemWeigher]
+}
+
+func (s *server) Weigh(ctx context.Context, req *itemweigherv1.WeighRequest) (*itemweigherv1.WeighResponse, error) {
+	weigher, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	item := &unstructured.Unstructured{}
+	if err := item.UnmarshalJSON(req.GetItem()); err != nil {
+		return nil, fmt.Errorf("decode item of the request: %w", err)
+	}
+	kibibytes, err := weigher.Weigh(ctx, item)
+	if err != nil {
+		return nil, err
+	}
+	return &itemweigherv1.WeighResponse{Kibibytes: kibibytes}, nil
+}

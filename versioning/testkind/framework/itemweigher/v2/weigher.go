@@ -1,0 +1,73 @@
+// Package v2 is the kind ItemWeigher in its version 2: one item at a time, in bytes, guessed or exact, with the Backup
+// that it is for. The author's interface comes first; below it stands what puts it on the wire.
+package v2
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	itemweigherv2 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v2"
+)
+
+// ItemWeigher is the interface that an author implements. One value serves all calls of a process, concurrently. ctx
+// ends at the server's deadline for the call, or when the backup is cancelled.
+type ItemWeigher interface {
+	// Weigh tells how much room item takes in backup. It changes nothing: the server may ask again.
+	Weigh(ctx context.Context, item *unstructured.Unstructured, backup *velerov1.Backup) (Weight, error)
+}
+
+// Weight is that of one item.
+type Weight struct {
+	// Bytes is not negative.
+	Bytes int64
+	// Exact tells that it was measured, not guessed.
+	Exact bool
+}
+
+// Register registers the weigher that newWeigher makes under name, "example.io/weigher". newWeigher is called at the
+// first call for name; its logger writes to the log of the running backup.
+func Register(name string, newWeigher func(hclog.Logger) (ItemWeigher, error)) framework.Registration {
+	return framework.Register(Kind(), name, newWeigher)
+}
+
+// Kind is the kind's name on the wire and its gRPC service.
+func Kind() framework.Kind[ItemWeigher] {
+	return framework.Kind[ItemWeigher]{Wire: "ItemWeigherV2", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[ItemWeigher]) {
+	itemweigherv2.RegisterItemWeigherServiceServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the weighers of a process on the wire.
+type server struct {
+	itemweigherv2.UnimplementedItemWeigherServiceServer
+	handlers *framework.Handlers[ItemWeigher]
+}
+
+func (s *server) Weigh(ctx context.Context, req *itemweigherv2.WeighRequest) (*itemweigherv2.WeighResponse, error) {
+	weigher, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	item := &unstructured.Unstructured{}
+	if err := item.UnmarshalJSON(req.GetItem()); err != nil {
+		return nil, fmt.Errorf("decode item of the request: %w", err)
+	}
+	backup := &velerov1.Backup{}
+	if err := json.Unmarshal(req.GetBackup(), backup); err != nil {
+		return nil, fmt.Errorf("decode backup of the request: %w", err)
+	}
+	weight, err := weigher.Weigh(ctx, item, backup)
+	if err != nil {
+		return nil, err
+	}
+	return &itemweigherv2.WeighResponse{Bytes: weight.Bytes, Exact: weight.Exact}, nil
+}

@@ -1,0 +1,82 @@
+// Package v3 is the kind ItemWeigher in its version 3: many items at once, in bytes, guessed or exact, with the Backup
+// that they are for. The author's interface comes first; below it stands what puts it on the wire.
+package v3
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	itemweigherv3 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v3"
+)
+
+// ItemWeigher is the interface that an author implements. One value serves all calls of a process, concurrently. ctx
+// ends at the server's deadline for the call, or when the backup is cancelled.
+type ItemWeigher interface {
+	// Weigh tells how much room each of items takes in backup, in their order. It changes nothing: the server may ask
+	// again.
+	Weigh(ctx context.Context, items []*unstructured.Unstructured, backup *velerov1.Backup) ([]Weight, error)
+}
+
+// Weight is that of one item.
+type Weight struct {
+	// Bytes is not negative.
+	Bytes int64
+	// Exact tells that it was measured, not guessed.
+	Exact bool
+}
+
+// Register registers the weigher that newWeigher makes under name, "example.io/weigher". newWeigher is called at the
+// first call for name; its logger writes to the log of the running backup.
+func Register(name string, newWeigher func(hclog.Logger) (ItemWeigher, error)) framework.Registration {
+	return framework.Register(Kind(), name, newWeigher)
+}
+
+// Kind is the kind's name on the wire and its gRPC service.
+func Kind() framework.Kind[ItemWeigher] {
+	return framework.Kind[ItemWeigher]{Wire: "ItemWeigherV3", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[ItemWeigher]) {
+	itemweigherv3.RegisterItemWeigherServiceServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the weighers of a process on the wire.
+type server struct {
+	itemweigherv3.UnimplementedItemWeigherServiceServer
+	handlers *framework.Handlers[ItemWeigher]
+}
+
+func (s *server) Weigh(ctx context.Context, req *itemweigherv3.WeighRequest) (*itemweigherv3.WeighResponse, error) {
+	weigher, err := s.handlers.Get(req.GetPlugin())
+	if err != nil {
+		return nil, err
+	}
+	var items []*unstructured.Unstructured
+	for _, raw := range req.GetItems() {
+		item := &unstructured.Unstructured{}
+		if err := item.UnmarshalJSON(raw); err != nil {
+			return nil, fmt.Errorf("decode items[%d] of the request: %w", len(items), err)
+		}
+		items = append(items, item)
+	}
+	backup := &velerov1.Backup{}
+	if err := json.Unmarshal(req.GetBackup(), backup); err != nil {
+		return nil, fmt.Errorf("decode backup of the request: %w", err)
+	}
+	weights, err := weigher.Weigh(ctx, items, backup)
+	if err != nil {
+		return nil, err
+	}
+	answer := &itemweigherv3.WeighResponse{}
+	for _, weight := range weights {
+		answer.Weights = append(answer.Weights, &itemweigherv3.Weight{Bytes: weight.Bytes, Exact: weight.Exact})
+	}
+	return answer, nil
+}

@@ -1,0 +1,44 @@
+package itemweigher
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/versioning"
+	itemweigherv1 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v1"
+)
+
+// NewV1 is the weigher announced as name in the plugin that conn reaches, at version 1 of the kind: it weighs one item at
+// a time, and is never exact.
+func NewV1(conn grpc.ClientConnInterface, name string) Weigher {
+	return v1{
+		Plugin: versioning.NewPlugin("ItemWeigher", name),
+		client: itemweigherv1.NewItemWeigherServiceClient(conn),
+	}
+}
+
+type v1 struct {
+	versioning.Plugin
+	client itemweigherv1.ItemWeigherServiceClient
+}
+
+func (w v1) Weigh(ctx context.Context, items [][]byte, _ []byte) ([]Weight, error) {
+	weights := make([]Weight, 0, len(items))
+	for i, item := range items {
+		answer, err := w.client.Weigh(ctx, &itemweigherv1.WeighRequest{Plugin: w.Name(), Item: item})
+		if err != nil {
+			return nil, w.Wrap(err)
+		}
+		if kibibytes := answer.GetKibibytes(); kibibytes > heaviest/1024 {
+			return nil, w.Reject(fmt.Errorf("items[%d] weighs %d KiB, want at most %d", i, kibibytes, int64(heaviest/1024)))
+		}
+		weight := Weight{Bytes: answer.GetKibibytes() * 1024}
+		if err := weight.validate(i); err != nil {
+			return nil, w.Reject(err)
+		}
+		weights = append(weights, weight)
+	}
+	return weights, nil
+}

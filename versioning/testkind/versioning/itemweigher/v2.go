@@ -1,0 +1,40 @@
+package itemweigher
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/versioning"
+	itemweigherv2 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v2"
+)
+
+// NewV2 is the weigher announced as name in the plugin that conn reaches, at version 2 of the kind: it weighs one item at
+// a time.
+func NewV2(conn grpc.ClientConnInterface, name string) Weigher {
+	return v2{
+		Plugin: versioning.NewPlugin("ItemWeigher", name),
+		client: itemweigherv2.NewItemWeigherServiceClient(conn),
+	}
+}
+
+type v2 struct {
+	versioning.Plugin
+	client itemweigherv2.ItemWeigherServiceClient
+}
+
+func (w v2) Weigh(ctx context.Context, items [][]byte, backup []byte) ([]Weight, error) {
+	weights := make([]Weight, 0, len(items))
+	for i, item := range items {
+		answer, err := w.client.Weigh(ctx, &itemweigherv2.WeighRequest{Plugin: w.Name(), Item: item, Backup: backup})
+		if err != nil {
+			return nil, w.Wrap(err)
+		}
+		weight := Weight{Bytes: answer.GetBytes(), Exact: answer.GetExact()}
+		if err := weight.validate(i); err != nil {
+			return nil, w.Reject(err)
+		}
+		weights = append(weights, weight)
+	}
+	return weights, nil
+}

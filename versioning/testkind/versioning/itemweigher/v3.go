@@ -1,0 +1,43 @@
+package itemweigher
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/versioning"
+	itemweigherv3 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v3"
+)
+
+// NewV3 is the weigher announced as name in the plugin that conn reaches, at version 3 of the kind.
+func NewV3(conn grpc.ClientConnInterface, name string) Weigher {
+	return v3{
+		Plugin: versioning.NewPlugin("ItemWeigher", name),
+		client: itemweigherv3.NewItemWeigherServiceClient(conn),
+	}
+}
+
+type v3 struct {
+	versioning.Plugin
+	client itemweigherv3.ItemWeigherServiceClient
+}
+
+func (w v3) Weigh(ctx context.Context, items [][]byte, backup []byte) ([]Weight, error) {
+	answer, err := w.client.Weigh(ctx, &itemweigherv3.WeighRequest{Plugin: w.Name(), Items: items, Backup: backup})
+	if err != nil {
+		return nil, w.Wrap(err)
+	}
+	if len(answer.GetWeights()) != len(items) {
+		return nil, w.Reject(fmt.Errorf("there are %d weights, want one for each of %d items", len(answer.GetWeights()), len(items)))
+	}
+	weights := make([]Weight, 0, len(items))
+	for i, told := range answer.GetWeights() {
+		weight := Weight{Bytes: told.GetBytes(), Exact: told.GetExact()}
+		if err := weight.validate(i); err != nil {
+			return nil, w.Reject(err)
+		}
+		weights = append(weights, weight)
+	}
+	return weights, nil
+}
