@@ -39,7 +39,8 @@
 // it creates a custom resource under the ID of its key, and reads how far it is from its status.
 //
 // A Dir keeps operations as files, for processes that see one directory. It has to outlive them: in a pod that is a volume.
-// Where there is none, Store has five methods that an author implements on custom resources or config maps.
+// Where there is none, Store has five methods that an author implements on custom resources or config maps, and package
+// storetest tests.
 //
 // Start reading at operation.go; store.go is the contract of stores and dir.go the one here; runner.go runs work.
 package operations

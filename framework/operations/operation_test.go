@@ -68,3 +68,22 @@ func FuzzDecode(f *testing.F) {
 		require.Equal(t, operations.ID(first.Runner, first.Key), first.ID)
 	})
 }
+
+// FuzzDecodeFile proves that no file makes a directory panic, or give an operation that is not the one asked for.
+func FuzzDecodeFile(f *testing.F) {
+	a := operation("a")
+	content, err := operations.Encode(a)
+	require.NoError(f, err)
+	f.Add([]byte(`{"version":1,"operation":` + string(content) + `}`))
+	f.Add([]byte(`{"version":-1,"operation":` + string(content) + `}`))
+	f.Add([]byte(`{"version":1,"operation":null}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		got, err := operations.DecodeFileForTest(a.ID, content)
+		if err != nil {
+			require.Nil(t, got)
+			return
+		}
+		require.Equal(t, a.ID, got.ID)
+		require.NotEmpty(t, got.Version)
+	})
+}

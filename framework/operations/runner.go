@@ -263,7 +263,8 @@ func (r *Runner[In]) takeOver(ctx context.Context, operation *Operation) (framew
 	if err != nil {
 		return framework.OperationProgress{}, fmt.Errorf("go on with an operation whose process has ended: %w", err)
 	}
-	r.log.Warn("operation had lost its process", "operation", operation.ID, "attempt", operation.Attempt, "ended", operation.Progress.Completed)
+	r.log.Warn("operation had lost its process",
+		"operation", operation.ID, "attempt", operation.Attempt, "ended", operation.Progress.Completed)
 	if !operation.Progress.Completed {
 		r.launch(ctx, operation, input)
 	}

@@ -2,7 +2,6 @@ package operations_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/operations"
+	"github.com/cleat-dev/cleat/framework/operations/storetest"
 )
 
 // resources is a Store on what stands for custom resources: named, with a resource version, created and updated as an API
@@ -132,80 +132,7 @@ func TestEveryStoreKeepsItsContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, open := t.Context(), open(t)
-			store := open()
-			a := operation("a")
-			_, err := store.Get(ctx, a.ID)
-			require.ErrorIs(t, err, operations.ErrNotFound)
-			require.ErrorIs(t, store.Update(ctx, a), operations.ErrNotFound)
-			require.NoError(t, store.Delete(ctx, a.ID))
-
-			require.NoError(t, store.Create(ctx, a))
-			require.NotEmpty(t, a.Version)
-			require.ErrorIs(t, store.Create(ctx, operation("a")), operations.ErrExists)
-			got, err := open().Get(ctx, a.ID)
-			require.NoError(t, err)
-			require.Equal(t, a, got)
-
-			stale := *a
-			a.CancelAsked, a.Progress.NCompleted = true, 2
-			require.NoError(t, store.Update(ctx, a))
-			require.NotEqual(t, stale.Version, a.Version)
-			require.ErrorIs(t, open().Update(ctx, &stale), operations.ErrConflict)
-			got, err = open().Get(ctx, a.ID)
-			require.NoError(t, err)
-			require.Equal(t, a, got)
-
-			require.NoError(t, store.Create(ctx, operation("b")))
-			ids, err := open().List(ctx)
-			require.NoError(t, err)
-			require.ElementsMatch(t, []string{a.ID, operation("b").ID}, ids)
-			require.NoError(t, store.Delete(ctx, a.ID))
-			require.ErrorIs(t, store.Update(ctx, a), operations.ErrNotFound)
-			ids, err = open().List(ctx)
-			require.NoError(t, err)
-			require.Equal(t, []string{operation("b").ID}, ids)
-
-			t.Run("at once", func(t *testing.T) {
-				testAtOnce(t, open)
-			})
+			storetest.Run(t, open(t))
 		})
 	}
-}
-
-// testAtOnce has many callers create one operation, and then count in it.
-func testAtOnce(t *testing.T, open func() operations.Store) {
-	t.Helper()
-	const callers, each = 8, 5
-	var wait sync.WaitGroup
-	created := make(chan struct{}, callers)
-	for range callers {
-		store := open()
-		wait.Go(func() {
-			switch err := store.Create(t.Context(), operation("c")); {
-			case err == nil:
-				created <- struct{}{}
-			case !errors.Is(err, operations.ErrExists):
-				t.Error(err)
-			}
-			for counted := 0; counted < each; {
-				o, err := store.Get(t.Context(), operation("c").ID)
-				if err == nil {
-					o.Beat++
-					err = store.Update(t.Context(), o)
-				}
-				if err == nil {
-					counted++
-				} else if !errors.Is(err, operations.ErrConflict) {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wait.Wait()
-	require.Len(t, created, 1)
-	counted, err := open().Get(t.Context(), operation("c").ID)
-	require.NoError(t, err)
-	require.EqualValues(t, callers*each, counted.Beat, "no change is lost")
 }
