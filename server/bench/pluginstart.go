@@ -77,8 +77,8 @@ func startPlugins(ctx context.Context, n int) (took time.Duration, resident int6
 			used++
 		}
 	}
-	if used != 2*n {
-		return 0, 0, fmt.Errorf("%d of %d actions can be used: %v", used, 2*n, host.Entries())
+	if used != 3*n {
+		return 0, 0, fmt.Errorf("%d of %d actions can be used: %v", used, 3*n, host.Entries())
 	}
 	return took, host.Entries()[0].Process.ResidentBytes, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	"github.com/cleat-dev/cleat/framework/rawitem"
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 	"github.com/cleat-dev/cleat/versioning"
@@ -196,4 +197,24 @@ func TestAPluginWithoutTheKindIsAnErrorThatSaysSo(t *testing.T) {
 	var failed *versioning.Error
 	require.True(t, errors.As(err, &failed))
 	require.Equal(t, name, failed.Plugin)
+}
+
+// rawStamp gets its items as JSON and sets a label on them.
+type rawStamp struct{ biav1.BackupItemAction }
+
+func (rawStamp) ExecuteRaw(_ context.Context, item, _ []byte) (*biav1.RawOutput, error) {
+	labelled, err := rawitem.SetLabel(item, "seen", "true")
+	return &biav1.RawOutput{UpdatedItem: labelled}, err
+}
+
+func TestV1ActionMayTakeItsItemsRaw(t *testing.T) {
+	t.Parallel()
+	action := backupitemaction.NewV1(plugintest.Serve(t, biav1.Register(name, func(hclog.Logger) (biav1.BackupItemAction, error) {
+		return rawStamp{}, nil
+	})), name)
+	got, err := action.Execute(t.Context(), []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`), []byte(`{}`))
+	require.NoError(t, err)
+	require.Equal(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"seen":"true"},"name":"a"}}`, string(got.Item))
+	_, err = action.Execute(t.Context(), []byte(`{"kind":"Pod"}`), []byte(`{}`))
+	require.ErrorContains(t, err, "item has no metadata")
 }

@@ -199,3 +199,48 @@ func TestRepliesOfVersion2ThatBreakTheContractAreRefused(t *testing.T) {
 	_, err := rawV2{appliesTo: &backupitemactionv2.BackupItemActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}.hub(t).AppliesTo(t.Context())
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 }
+
+// rawMover gets its items as JSON.
+type rawMover struct {
+	mover
+	executeRaw func(item, backup string) (*biav2.RawOutput, error)
+}
+
+func (m rawMover) ExecuteRaw(_ context.Context, item, backup []byte) (*biav2.RawOutput, error) {
+	return m.executeRaw(string(item), string(backup))
+}
+
+func TestV2ActionMayTakeItsItemsRaw(t *testing.T) {
+	t.Parallel()
+	const item, changed = `{"kind":"Pod", "apiVersion":"v1","metadata":{"name":"a"}}`, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","labels":{}}}`
+	also := []framework.ResourceIdentifier{{Resource: "pods", Namespace: "n", Name: "b"}}
+	for about, test := range map[string]struct {
+		output *biav2.RawOutput
+		err    error
+		want   *backupitemaction.Result
+	}{
+		"nothing to say": {nil, nil, &backupitemaction.Result{Item: []byte(item)}},
+		"as it came":     {&biav2.RawOutput{AdditionalItems: also}, nil, &backupitemaction.Result{Item: []byte(item), AdditionalItems: also}},
+		"all of it": {
+			&biav2.RawOutput{UpdatedItem: []byte(changed), AdditionalItems: also, OperationID: "op", PostOperationItems: also}, nil,
+			&backupitemaction.Result{Item: []byte(changed), AdditionalItems: also, OperationID: "op", PostOperationItems: also},
+		},
+		"an error":     {nil, errors.New("no such volume"), nil},
+		"another item": {&biav2.RawOutput{UpdatedItem: []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}`)}, nil, nil},
+	} {
+		action := backupitemaction.NewV2(plugintest.Serve(t, biav2.Register(name, func(hclog.Logger) (biav2.BackupItemAction, error) {
+			return rawMover{executeRaw: func(gotItem, gotBackup string) (*biav2.RawOutput, error) {
+				require.Equal(t, item, gotItem, "to the byte")
+				require.Equal(t, `{"metadata":{"name":"b"}}`, gotBackup)
+				return test.output, test.err
+			}}, nil
+		})), name)
+		got, err := action.Execute(t.Context(), []byte(item), []byte(`{"metadata":{"name":"b"}}`))
+		if test.want == nil {
+			require.Error(t, err, about)
+			continue
+		}
+		require.NoError(t, err, about)
+		require.Equal(t, test.want, got, about)
+	}
+}

@@ -35,13 +35,9 @@ func validateItem(sent, answered []byte) error {
 	if bytes.Equal(sent, answered) {
 		return nil
 	}
-	got, err := reply.ScanObject(answered)
+	want, got, err := reply.ScanBoth(sent, answered)
 	if err != nil {
-		return fmt.Errorf("item %w", err)
-	}
-	want, err := reply.ScanObject(sent)
-	if err != nil {
-		return fmt.Errorf("the item that the action was asked about %w", err)
+		return err
 	}
 	switch {
 	case got.APIVersion == "":

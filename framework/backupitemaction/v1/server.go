@@ -39,6 +39,9 @@ func (s *server) Execute(ctx context.Context, req *backupitemactionv1.ExecuteReq
 	if err != nil {
 		return nil, err
 	}
+	if raw, ok := action.(RawExecutor); ok {
+		return executeRaw(ctx, raw, req)
+	}
 	item, err := wire.DecodeItem("item", req.GetItem())
 	if err != nil {
 		return nil, err
@@ -60,6 +63,23 @@ func (s *server) Execute(ctx context.Context, req *backupitemactionv1.ExecuteReq
 	}
 	return &backupitemactionv1.ExecuteResponse{
 		Item:            updated,
+		AdditionalItems: wire.Identifiers(output.AdditionalItems),
+	}, nil
+}
+
+func executeRaw(ctx context.Context, action RawExecutor, req *backupitemactionv1.ExecuteRequest) (*backupitemactionv1.ExecuteResponse, error) {
+	output, err := action.ExecuteRaw(ctx, req.GetItem(), req.GetBackup())
+	if err != nil {
+		return nil, err
+	}
+	if output == nil {
+		output = &RawOutput{}
+	}
+	if output.UpdatedItem == nil {
+		output.UpdatedItem = req.GetItem()
+	}
+	return &backupitemactionv1.ExecuteResponse{
+		Item:            output.UpdatedItem,
 		AdditionalItems: wire.Identifiers(output.AdditionalItems),
 	}, nil
 }

@@ -40,6 +40,9 @@ func (s *server) Execute(ctx context.Context, req *backupitemactionv2.ExecuteReq
 	if err != nil {
 		return nil, err
 	}
+	if raw, ok := action.(RawExecutor); ok {
+		return executeRaw(ctx, raw, req)
+	}
 	item, err := wire.DecodeItem("item", req.GetItem())
 	if err != nil {
 		return nil, err
@@ -61,6 +64,25 @@ func (s *server) Execute(ctx context.Context, req *backupitemactionv2.ExecuteReq
 	}
 	return &backupitemactionv2.ExecuteResponse{
 		Item:               updated,
+		AdditionalItems:    wire.Identifiers(output.AdditionalItems),
+		OperationID:        output.OperationID,
+		PostOperationItems: wire.Identifiers(output.PostOperationItems),
+	}, nil
+}
+
+func executeRaw(ctx context.Context, action RawExecutor, req *backupitemactionv2.ExecuteRequest) (*backupitemactionv2.ExecuteResponse, error) {
+	output, err := action.ExecuteRaw(ctx, req.GetItem(), req.GetBackup())
+	if err != nil {
+		return nil, err
+	}
+	if output == nil {
+		output = &RawOutput{}
+	}
+	if output.UpdatedItem == nil {
+		output.UpdatedItem = req.GetItem()
+	}
+	return &backupitemactionv2.ExecuteResponse{
+		Item:               output.UpdatedItem,
 		AdditionalItems:    wire.Identifiers(output.AdditionalItems),
 		OperationID:        output.OperationID,
 		PostOperationItems: wire.Identifiers(output.PostOperationItems),

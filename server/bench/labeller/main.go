@@ -1,6 +1,6 @@
 // Command labeller is the plugin of the benchmarks: it sets a label on every item, at both versions of
-// BackupItemAction. It is written as any author would write it, but for its names, which are those of its file, so that there
-// can be many of it.
+// BackupItemAction, and once more without decoding the item. It is written as any author would write it, but for its names,
+// which are those of its file, so that there can be many of it.
 package main
 
 import (
@@ -12,15 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	"github.com/cleat-dev/cleat/framework/rawitem"
 )
 
 func main() {
 	name := "bench.cleat.dev/" + filepath.Base(os.Args[0])
 	framework.Serve(
 		biav1.Register(name+"-v1", func(hclog.Logger) (biav1.BackupItemAction, error) { return v1{}, nil }),
+		biav2.Register(name+"-raw", func(hclog.Logger) (biav2.BackupItemAction, error) { return raw{}, nil }),
 		biav2.Register(name+"-v2", func(hclog.Logger) (biav2.BackupItemAction, error) { return v2{}, nil }),
 	)
 }
@@ -45,7 +46,7 @@ func (v1) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteO
 	return biav1.NewExecuteOutput(label(input.Item)), nil
 }
 
-type v2 struct{}
+type v2 struct{ biav2.ExecuteOnly }
 
 func (v2) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"configmaps"}}, nil
@@ -55,8 +56,10 @@ func (v2) Execute(_ context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteO
 	return biav2.NewExecuteOutput(label(input.Item)), nil
 }
 
-func (v2) Progress(context.Context, string, *velerov1.Backup) (framework.OperationProgress, error) {
-	return framework.OperationProgress{}, framework.Errorf("there are no operations")
-}
+// raw sets the label without decoding the item.
+type raw struct{ v2 }
 
-func (v2) Cancel(context.Context, string, *velerov1.Backup) error { return nil }
+func (raw) ExecuteRaw(_ context.Context, item, _ []byte) (*biav2.RawOutput, error) {
+	labelled, err := rawitem.SetLabel(item, "bench.cleat.dev/seen", "true")
+	return &biav2.RawOutput{UpdatedItem: labelled}, err
+}

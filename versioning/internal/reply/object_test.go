@@ -58,6 +58,53 @@ func TestScanObjectSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestScanBothIsScanObjectOfEach(t *testing.T) {
+	t.Parallel()
+	objects := []string{
+		`{"apiVersion":"v1","data":{"a":"\"}{\\","b":"é\n"},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"}}`,
+		`{"apiVersion":"v1","data":{"a":"\"}{\\","b":"é\n"},"kind":"ConfigMap","metadata":{"labels":{"seen":"true","x":"y"},"name":"a","namespace":"n"}}`,
+		`{"apiVersion":"v1","data":{"a":"\"}{\\","b":"é\n"},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"b","namespace":"n"}}`,
+		`{"apiVersion":"v1","data":{"a":"\"}{\\","b":"é\n"},"kind":"Secret","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"}}`,
+		`{"apiVersion":"v1","data":{"a":"other"},"kind":"ConfigMap","metadata":{"name":"a"}}`,
+		`{"metadata":{"name":"a","namespace":"n","uid":"u"},"kind":"ConfigMap","apiVersion":"v1","data":{"a":"b"}}`,
+		`{"metadata":{"name":"a","namespace":"n","uid":"u"},"kind":"ConfigMap","apiVersion":"v2","data":{"a":"b"}}`,
+		`{"metadata":{"name":"a","namespace":"m","uid":"u"},"kind":"Secret","apiVersion":"v2"}`,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n"},"data":{"metadata":{"name":"c"}}}`,
+		`{"apiVersion":"v1","kind":"ConfigMap"}`, `{"apiVersion":"v1","kind":"ConfigMap","metadata":null}`, `{}`, ` {"kind" : "ConfigMap"} `,
+	}
+	for _, sent := range objects {
+		for _, answered := range objects {
+			want, err := reply.ScanObject([]byte(sent))
+			require.NoError(t, err, sent)
+			got, err := reply.ScanObject([]byte(answered))
+			require.NoError(t, err, answered)
+			bothWant, bothGot, err := reply.ScanBoth([]byte(sent), []byte(answered))
+			require.NoError(t, err, "%s %s", sent, answered)
+			require.Equal(t, want, bothWant, "%s %s", sent, answered)
+			require.Equal(t, got, bothGot, "%s %s", sent, answered)
+			for cut := range len(answered) - 2 {
+				_, _, err := reply.ScanBoth([]byte(sent), []byte(answered[:cut]))
+				require.Error(t, err, "what is cut short is noticed, also when it begins like what was sent: %s", answered[:cut])
+			}
+		}
+	}
+}
+
+// FuzzScanBoth proves that no wrong JSON hides behind a beginning that is right.
+func FuzzScanBoth(f *testing.F) {
+	const sent = `{"apiVersion":"v1","data":{"a":"\"}{\\","b":[1,true,{"c":null}]},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"}}`
+	f.Add(20, "")
+	f.Add(len(sent)-30, `"name":"b"}}`)
+	f.Add(25, `"}`+sent[30:])
+	f.Fuzz(func(t *testing.T, keep int, then string) {
+		answered := []byte(sent[:min(max(0, keep), len(sent))] + then)
+		want, err := reply.ScanObject(answered)
+		_, got, bothErr := reply.ScanBoth([]byte(sent), answered)
+		require.Equal(t, err == nil, bothErr == nil, "%v, %v", err, bothErr)
+		require.Equal(t, want, got)
+	})
+}
+
 func TestGroupIsThatOfTheAPIVersion(t *testing.T) {
 	t.Parallel()
 	for apiVersion, want := range map[string]string{"": "", "v1": "", "apps/v1": "apps", "a.b/v1beta1": "a.b"} {

@@ -1,4 +1,4 @@
-package reply
+package rawjson
 
 import (
 	"bytes"
@@ -9,13 +9,17 @@ import (
 	"math/bits"
 )
 
-var errNoObject = errors.New("is no JSON object")
+// Members checks that the part of raw from at on is the JSON of an object, and calls visit for each of its members, in
+// order, with the member's name and where its value stands: at raw[from:to]. It answers the position behind the object,
+// or -1 when there is no right object at at. The first trusted bytes of raw are known to be those of right JSON, and
+// are gone through faster; if they are not, what is answered is of no use.
+func Members(raw []byte, at, trusted int, visit func(name []byte, from, to int)) int {
+	return skipObject(raw, at, trusted, 1, visit)
+}
 
-// eachMember checks that raw is the JSON of an object and calls visit for each of its members, in order, with the
-// member's value as it stands. Names are compared as they are, which is where encoding/json into a struct is too
-// generous. Every item that a plugin answers comes through here, so it is made to be fast.
-func eachMember(raw []byte, visit func(key, value []byte)) error {
-	end := skipObject(raw, skipSpace(raw, 0), 1, visit)
+// Object is Members for raw as a whole, which may have space around the object. The errors begin with "is no JSON".
+func Object(raw []byte, trusted int, visit func(name []byte, from, to int)) error {
+	end := Members(raw, skipSpace(raw, 0), trusted, visit)
 	if end < 0 || skipSpace(raw, end) != len(raw) {
 		if err := json.Unmarshal(raw, new(json.RawMessage)); err != nil {
 			return fmt.Errorf("is no JSON: %w", err)
@@ -24,6 +28,8 @@ func eachMember(raw []byte, visit func(key, value []byte)) error {
 	}
 	return nil
 }
+
+var errNoObject = errors.New("is no JSON object")
 
 // The functions that skip answer the position behind what begins at at, or -1 when that is not what it should be. They
 // accept what encoding/json accepts.
@@ -38,7 +44,7 @@ func skipSpace(raw []byte, at int) int {
 // maxDepth is how deep objects and arrays may be nested; encoding/json has the same limit.
 const maxDepth = 10_000
 
-func skipObject(raw []byte, at, depth int, visit func(key, value []byte)) int {
+func skipObject(raw []byte, at, trusted, depth int, visit func(name []byte, from, to int)) int {
 	if at >= len(raw) || raw[at] != '{' || depth > maxDepth {
 		return -1
 	}
@@ -55,11 +61,17 @@ func skipObject(raw []byte, at, depth int, visit func(key, value []byte)) int {
 			return -1
 		}
 		from = skipSpace(raw, at+1)
-		if at = skipValue(raw, from, depth); at < 0 {
+		if from < trusted {
+			at = skipRight(raw, from)
+		}
+		if from >= trusted || at > trusted {
+			at = skipValue(raw, from, depth)
+		}
+		if at < 0 {
 			return -1
 		}
 		if visit != nil {
-			visit(memberName(key), raw[from:at])
+			visit(memberName(key), from, at)
 		}
 		if at = skipSpace(raw, at); at >= len(raw) {
 			return -1
@@ -118,7 +130,7 @@ func skipValue(raw []byte, at, depth int) int {
 	case '"':
 		return skipString(raw, at)
 	case '{':
-		return skipObject(raw, at, depth+1, nil)
+		return skipObject(raw, at, 0, depth+1, nil)
 	case '[':
 		return skipArray(raw, at, depth+1)
 	case 't':
@@ -179,7 +191,7 @@ func skipString(raw []byte, at int) int {
 	}
 	for at++; ; {
 		for at+8 <= len(raw) {
-			special := specials(binary.LittleEndian.Uint64(raw[at:]))
+			special := Specials(binary.LittleEndian.Uint64(raw[at:]))
 			if special != 0 {
 				at += bits.TrailingZeros64(special) / 8
 				break
@@ -204,9 +216,9 @@ func skipString(raw []byte, at int) int {
 	}
 }
 
-// specials marks, in the highest bit of each byte, the bytes of a string that need a look: quote, backslash and control
+// Specials marks, in the highest bit of each byte, the bytes of a string that need a look: quote, backslash and control
 // characters. The lowest mark is right; those above it may be wrong.
-func specials(eight uint64) uint64 {
+func Specials(eight uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	quote, backslash := eight^ones*'"', eight^ones*'\\'
 	return ((quote-ones)&^quote | (backslash-ones)&^backslash | (eight-ones*' ')&^eight) & highs
@@ -233,3 +245,6 @@ func skipEscape(raw []byte, at int) int {
 		return -1
 	}
 }
+
+// Empty tells whether the right object at at has no members.
+func Empty(raw []byte, at int) bool { return raw[skipSpace(raw, at+1)] == '}' }
