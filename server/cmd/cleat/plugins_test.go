@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,6 +70,8 @@ func TestARunningServerTellsOfItsPlugins(t *testing.T) {
 		}
 	}
 
+	s.runReadme(t, "## Look after plugins\n", dir)
+
 	// A client of Velero's reads the status, and must not mind the rest.
 	request := &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "velero-cli-"}}
 	require.NoError(t, s.client.Create(t.Context(), request))
@@ -79,6 +82,32 @@ func TestARunningServerTellsOfItsPlugins(t *testing.T) {
 	require.Contains(t, request.Status.Plugins, velerov1.PluginInfo{Name: "example.io/mover", Kind: "BackupItemActionV2"})
 	require.Contains(t, request.Status.Plugins, velerov1.PluginInfo{Name: "example.io/mover", Kind: "BackupItemAction"})
 	require.NotContains(t, request.Annotations["cleat.dev/plugins"], "configSchema", "details are for those who ask for them")
+}
+
+// runReadme runs the commands that stand in a section of README.md. ./plugins has a copy of a plugin in dir.
+func (s *site) runReadme(t *testing.T, section, dir string) {
+	t.Helper()
+	work := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(work, "plugins"), 0o755))
+	require.NoError(t, os.Link(filepath.Join(dir, "kinds"), filepath.Join(work, "plugins", "kinds")))
+	readme, err := os.ReadFile("../../../README.md")
+	require.NoError(t, err)
+	_, text, found := strings.Cut(string(readme), section)
+	require.True(t, found, "README.md has the section %q", section)
+	text, _, _ = strings.Cut(text, "\n## ")
+	commands := 0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "    cleat ") {
+			continue
+		}
+		commands++
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+		cmd.Dir = work
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(cleat(t))+":"+os.Getenv("PATH"), "KUBECONFIG="+s.kubeconfig, "VELERO_NAMESPACE="+s.namespace)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s%s", line, out)
+	}
+	require.Equal(t, 9, commands)
 }
 
 func TestALockedServerRunsWhatItsLockHas(t *testing.T) {
