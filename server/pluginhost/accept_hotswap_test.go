@@ -31,6 +31,7 @@ func TestAcceptKinds_HotSwap(t *testing.T) {
 	t.Run("a volume of Kubernetes", testSwapAVolume)
 	t.Run("one after the other", testSwapOneAfterTheOther)
 	t.Run("nobody tells", testSwapUnnoticed)
+	t.Run("a plugin that hangs holds up nobody", testSwapBesideOneThatHangs)
 }
 
 // version makes path the plugin that answers a version.
@@ -434,4 +435,30 @@ func testSwapUnnoticed(t *testing.T) {
 		clock.Step(time.Minute)
 		return h.seen(t) == 2
 	}, time.Minute, 10*time.Millisecond)
+}
+
+func testSwapBesideOneThatHangs(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t), func(c *Config) { c.Deadlines.Start = time.Hour })
+	hangs := filepath.Join(h.dir, "a")
+	writeExecutable(t, hangs+".tmp", "#!/bin/sh\necho hanging $$ >> $CLEAT_TEST_JOURNAL\nsleep 3600\n")
+	require.NoError(t, os.Rename(hangs+".tmp", hangs))
+	var pid int
+	require.Eventually(t, func() bool {
+		_, err := fmt.Sscanf(strings.Join(h.journalLines(), ""), "hanging %d", &pid)
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	for i := 1; i <= 3; i++ {
+		version(t, filepath.Join(h.dir, "b"), i)
+		h.requireSeen(t, i)
+	}
+	for _, e := range h.Entries() {
+		require.NotEqual(t, hangs, e.Command, "nothing is known of it yet")
+	}
+	announced{lists: []string{bia}}.write(t, hangs, "")
+	require.NoError(t, h.Rescan(t.Context()))
+	require.Equal(t, hangs, h.Entries()[0].Command, "it has been replaced, and has said what it offers")
+	requireGone(t, pid)
+	h.requireProcesses(t, 2)
+	require.NotContains(t, h.log.String(), "[ERROR]")
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -70,6 +72,7 @@ type Host struct {
 	limits    Limits
 	idle      time.Duration
 	running   *registry
+	places    chan struct{} // holds a token for each plugin that is asked what it offers
 	observer  observer
 
 	builtIns    []framework.Registration
@@ -106,6 +109,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		limits:    cfg.Limits.withDefaults(),
 		idle:      orDefault(cfg.IdleAfter, 5*time.Minute),
 		running:   newRegistry(ctx),
+		places:    make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)),
 		builtIns:  cfg.BuiltIns,
 		dir:       cfg.Dir,
 		args:      cfg.Args,
@@ -154,15 +158,19 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// begin makes the first generation. Files that are not finished then are left to watch.
+// begin makes the first generation: all that is there has been asked. Files that are not finished are left to watch.
 func (h *Host) begin(ctx context.Context, own []*source) error {
 	h.builtInSources = len(own)
-	h.askAll(ctx, own)
+	for _, from := range own {
+		if err := await(ctx, slices.Values([]*question{h.beginToAsk(from)}), 0); err != nil {
+			return err
+		}
+	}
 	h.publish(own)
-	unfinished, err := h.lookAgain(ctx)
+	unfinished, err := h.lookAgain(ctx, 0)
 	if err == nil && unfinished {
 		time.Sleep(settleTime)
-		_, err = h.lookAgain(ctx)
+		_, err = h.lookAgain(ctx, 0)
 	}
 	return err
 }

@@ -2,30 +2,85 @@ package pluginhost
 
 import (
 	"context"
-	"runtime"
+	"fmt"
+	"iter"
 	"slices"
-	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// askAll asks sources what they offer, a few at a time; one that hangs does not hold up the others.
-func (h *Host) askAll(ctx context.Context, sources []*source) {
-	places := make(chan struct{}, 2+2*runtime.GOMAXPROCS(0))
-	var asked sync.WaitGroup
-	for _, from := range sources {
-		if from.err != nil {
-			continue
-		}
-		places <- struct{}{}
-		asked.Go(func() {
-			defer func() { <-places }()
-			from.offer, from.unserved, from.err = h.ask(ctx, from)
-		})
+// question is a source that is asked what it offers.
+type question struct {
+	from     *source
+	answered chan struct{} // closed when from has its answer, which nobody reads before
+	cancel   context.CancelFunc
+}
+
+// abandon gives up a question whose answer nobody wants any more.
+func (q *question) abandon() {
+	q.cancel()
+	if q.from.supervisor != nil {
+		q.from.supervisor.abandon()
 	}
-	asked.Wait()
+}
+
+// isAnswered tells without waiting.
+func (q *question) isAnswered() bool {
+	select {
+	case <-q.answered:
+		return true
+	default:
+		return false
+	}
+}
+
+// beginToAsk asks a source, when its turn comes: few are asked at a time.
+func (h *Host) beginToAsk(from *source) *question {
+	ctx, cancel := context.WithCancel(h.running.life)
+	q := &question{from: from, answered: make(chan struct{}), cancel: cancel}
+	if from.err == nil && !h.running.begin() {
+		from.err = errClosed
+	}
+	if from.err != nil {
+		cancel()
+		close(q.answered)
+		return q
+	}
+	go func() {
+		defer h.running.end()
+		defer close(q.answered)
+		defer cancel()
+		h.places <- struct{}{}
+		defer func() { <-h.places }()
+		from.offer, from.unserved, from.err = h.ask(ctx, from)
+		if from.err != nil {
+			from.retire()
+		}
+	}()
+	return q
+}
+
+// await waits until the questions are answered or patience, unless it is 0, is over. The error is that of ctx.
+func await(ctx context.Context, questions iter.Seq[*question], patience time.Duration) error {
+	var over <-chan time.Time
+	if patience > 0 {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		over = timer.C
+	}
+	for q := range questions {
+		select {
+		case <-q.answered:
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("ask plugins what they offer: %w", context.Cause(ctx))
+		}
+	}
+	return nil
 }
 
 // ask is what a source says that it offers, and which of the kinds that it names it does not serve.
@@ -44,7 +99,6 @@ func (h *Host) ask(ctx context.Context, from *source) (versioning.Description, [
 	}
 	if !from.builtIn {
 		if err := h.trust.checkProvides(from.command, offer.Listed()); err != nil {
-			from.retire()
 			return versioning.Description{}, nil, err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 // registry knows all processes of a host, so that closing the host leaves none behind.
 type registry struct {
 	life   context.Context // ends when the host closes
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 
 	mu        sync.Mutex
 	shut      bool
@@ -21,7 +21,7 @@ type registry struct {
 // newRegistry begins a life that has the values of ctx and ends with close only: an operation's end does not take
 // the shared processes with it.
 func newRegistry(ctx context.Context) *registry {
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	return &registry{life: life, cancel: cancel, processes: map[*process]struct{}{}}
 }
 
@@ -37,8 +37,6 @@ func (g *registry) begin() bool {
 }
 
 func (g *registry) end() { g.active.Done() }
-
-func (g *registry) closed() <-chan struct{} { return g.life.Done() }
 
 // add takes responsibility for a process, unless the host is closed.
 func (g *registry) add(p *process) bool {
@@ -72,6 +70,6 @@ func (g *registry) close() {
 		go p.stop()
 	}
 	g.mu.Unlock()
-	g.cancel()
+	g.cancel(errClosed)
 	g.active.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -13,16 +14,20 @@ const (
 	settleTime = 50 * time.Millisecond
 	// lookPause is the longest pause between two looks at a file that is not finished.
 	lookPause = 2 * time.Second
+	// patience is how long one look waits for plugins to say what they offer. Those that take longer do not hold up the
+	// others: they are for a later look.
+	patience = 2 * time.Second
 )
 
 // scanner is what is remembered from one look at the plugin directory to the next. Whoever uses it holds its turn.
 type scanner struct {
-	turn    chan struct{}
-	looks   map[string]look      // at files that were not finished, by path
-	gone    map[string]time.Time // since when files of the current generation are not there
-	omitted map[string]string    // as found last
-	missing bool
-	folders []string
+	turn      chan struct{}
+	looks     map[string]look      // at files that were not finished, by path
+	questions map[string]*question // to files that are not in the current generation yet, by path
+	gone      map[string]time.Time // since when files of the current generation are not there
+	omitted   map[string]string    // as found last
+	missing   bool
+	folders   []string
 }
 
 // look is what a file was, and since when.
@@ -32,7 +37,9 @@ type look struct {
 }
 
 func newScanner() scanner {
-	return scanner{turn: make(chan struct{}, 1), looks: map[string]look{}, gone: map[string]time.Time{}}
+	return scanner{
+		turn: make(chan struct{}, 1), looks: map[string]look{}, questions: map[string]*question{}, gone: map[string]time.Time{},
+	}
 }
 
 // Rescan looks at the plugin directory, takes what was added, replaced or removed into use for sessions that begin from
@@ -46,7 +53,7 @@ func (h *Host) Rescan(ctx context.Context) error {
 		return fmt.Errorf("look for plugins: %w", context.Cause(ctx))
 	}
 	for pause := settleTime; ; pause = min(2*pause, lookPause) {
-		unfinished, err := h.lookAgain(ctx)
+		unfinished, err := h.lookAgain(ctx, patience)
 		if err != nil || !unfinished {
 			return err
 		}
@@ -58,8 +65,9 @@ func (h *Host) Rescan(ctx context.Context) error {
 	}
 }
 
-// lookAgain takes one look. It tells whether there is something that is not finished.
-func (h *Host) lookAgain(ctx context.Context) (unfinished bool, err error) {
+// lookAgain takes one look and waits for what it has to ask, for as long as patience, unless that is 0. It tells whether
+// there is something that is not finished.
+func (h *Host) lookAgain(ctx context.Context, patience time.Duration) (unfinished bool, err error) {
 	if h.dir == "" {
 		return false, nil
 	}
@@ -77,19 +85,14 @@ func (h *Host) lookAgain(ctx context.Context) (unfinished bool, err error) {
 		last[from.command] = from
 	}
 	files := h.withVanished(seen.binaries, binaries, time.Now())
-	sources, added, unfinished := h.sourcesOf(files, last)
-	h.askAll(ctx, added)
-	if ctx.Err() != nil {
-		for _, from := range added {
-			from.retire()
-		}
-		return false, fmt.Errorf("look for plugins: %w", context.Cause(ctx))
+	sources, unfinished := h.sourcesOf(files, last)
+	if err := await(ctx, maps.Values(h.scan.questions), patience); err != nil {
+		return false, err
 	}
 	next := slices.Clone(current.sources[:h.builtInSources])
 	for _, from := range sources {
-		if from.unfinished() {
+		if !h.ready(from) {
 			unfinished = true
-			_ = from.launch.Close()
 			from = last[from.command]
 		}
 		if from != nil {
@@ -103,19 +106,25 @@ func (h *Host) lookAgain(ctx context.Context) (unfinished bool, err error) {
 	return unfinished || len(h.scan.gone) > 0, nil
 }
 
-// sourcesOf are the sources of files in their order: the last one where the file is still the same or the new one is not
-// finished, and those that are added, which have not been asked yet.
-func (h *Host) sourcesOf(files []located, last map[string]*source) (all, added []*source, unfinished bool) {
+// sourcesOf are the sources of files in their order. Where the new file is not finished it is the last source, if there
+// is one. Those that are new are asked from now on.
+func (h *Host) sourcesOf(files []located, last map[string]*source) (all []*source, unfinished bool) {
 	now := time.Now()
+	questions := h.scan.questions
+	h.scan.questions = map[string]*question{}
 	for _, file := range files {
-		from := last[file.path]
+		from, asked := last[file.path], questions[file.path]
 		switch {
 		case from != nil && from.still(file) && !h.trust.reconsiders(from):
 			delete(h.scan.looks, file.path)
+		case asked != nil && asked.from.identity.sameContent(file.identity):
+			from = asked.from
+			h.scan.questions[file.path] = asked
+			delete(questions, file.path)
 		case h.scan.settled(file, now):
 			delete(h.scan.looks, file.path)
 			from = h.binary(file.path, h.args, false, file.identity)
-			added = append(added, from)
+			h.scan.questions[file.path] = h.beginToAsk(from)
 		default:
 			unfinished = true
 		}
@@ -123,7 +132,27 @@ func (h *Host) sourcesOf(files []located, last map[string]*source) (all, added [
 			all = append(all, from)
 		}
 	}
-	return all, added, unfinished
+	for _, q := range questions { // the file is another one by now, or gone
+		q.abandon()
+	}
+	return all, unfinished
+}
+
+// ready tells whether a source has said what it offers. One whose file turned out to be unfinished is forgotten.
+func (h *Host) ready(from *source) bool {
+	q := h.scan.questions[from.command]
+	if q == nil || q.from != from {
+		return true
+	}
+	if !q.isAnswered() {
+		return false
+	}
+	delete(h.scan.questions, from.command)
+	if from.unfinished() {
+		_ = from.launch.Close()
+		return false
+	}
+	return true
 }
 
 // missing are the sources for what the lock has and is not among files.

@@ -13,7 +13,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-var errClosed = errors.New("the plugin host is closed")
+var (
+	errClosed    = errors.New("the plugin host is closed")
+	errAbandoned = errors.New("its file was replaced before it had said what it offers")
+)
 
 // supervisor keeps one process of a binary available: it starts it when it is needed, again when it has died,
 // and stops it when nobody has needed it for a while. It is the only place that knows about restarts.
@@ -56,8 +59,9 @@ type run struct {
 
 // start is an attempt to get a process, which all calls that need one share.
 type start struct {
-	done chan struct{}
-	err  error // valid after done
+	done   chan struct{}
+	err    error // valid after done
+	cancel context.CancelCauseFunc
 }
 
 func newSupervisor(l launch, log hclog.Logger, h *Host) *supervisor {
@@ -118,8 +122,9 @@ func (s *supervisor) currentOrStart() (*run, *start, error) {
 		if !s.running.begin() {
 			return nil, nil, errClosed
 		}
-		s.starting = &start{done: make(chan struct{})}
-		go s.bringUp(s.starting, wait)
+		life, cancel := context.WithCancelCause(s.running.life)
+		s.starting = &start{done: make(chan struct{}), cancel: cancel}
+		go s.bringUp(life, s.starting, wait)
 	}
 	return nil, s.starting, nil
 }
@@ -167,6 +172,16 @@ func (s *supervisor) retire() {
 	s.rest(s.current)
 }
 
+// abandon is retire for a process that nobody else has called: a start that is under way is given up.
+func (s *supervisor) abandon() {
+	s.mu.Lock()
+	if s.starting != nil {
+		s.starting.cancel(errAbandoned)
+	}
+	s.mu.Unlock()
+	s.retire()
+}
+
 // retiredIdle is the idle time of a process whose file was replaced.
 const retiredIdle = 100 * time.Millisecond
 
@@ -193,8 +208,9 @@ func (s *supervisor) stopIdle(r *run) {
 }
 
 // bringUp makes one attempt to start a process, after wait.
-func (s *supervisor) bringUp(attempt *start, wait time.Duration) {
-	p, err := s.startAfter(wait)
+func (s *supervisor) bringUp(life context.Context, attempt *start, wait time.Duration) {
+	p, err := s.startAfter(life, wait)
+	attempt.cancel(nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(attempt.done)
@@ -203,7 +219,7 @@ func (s *supervisor) bringUp(attempt *start, wait time.Duration) {
 		s.running.end()
 		attempt.err = err
 		level := hclog.Error
-		if errors.Is(err, syscall.ETXTBSY) { // somebody still writes the file, the host looks at it again
+		if errors.Is(err, syscall.ETXTBSY) || errors.Is(err, errAbandoned) { // the host has found another file, or will
 			level = hclog.Debug
 		}
 		s.log.Log(level, "cannot start plugin process", "error", err)
@@ -224,17 +240,17 @@ func (s *supervisor) bringUp(attempt *start, wait time.Duration) {
 	s.rest(r)
 }
 
-func (s *supervisor) startAfter(wait time.Duration) (*process, error) {
+func (s *supervisor) startAfter(life context.Context, wait time.Duration) (*process, error) {
 	if wait > 0 {
 		timer := s.clock.NewTimer(wait)
 		defer timer.Stop()
 		select {
 		case <-timer.C():
-		case <-s.running.closed():
-			return nil, errClosed
+		case <-life.Done():
+			return nil, context.Cause(life)
 		}
 	}
-	ctx, cancel := s.launch.deadlines.startContext(s.running.life)
+	ctx, cancel := s.launch.deadlines.startContext(life)
 	defer cancel()
 	p, err := startProcess(ctx, s.launch)
 	if err != nil {
