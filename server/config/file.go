@@ -101,10 +101,11 @@ type Deadlines struct {
 	Kinds   map[string]time.Duration `key:"kinds" keys:"kind" min:"1ms" none:"true"`
 }
 
-// Limits bound what plugins may send.
+// Limits bound what plugins may send, and the memory that each process may have.
 type Limits struct {
 	MessageSize    Size `key:"messageSize" min:"4Mi" max:"2047Mi"`
 	LinesPerSecond int  `key:"linesPerSecond" min:"1"`
+	Memory         Size `key:"memory" min:"256Mi"`
 }
 
 // Restart is how processes that died are brought back.

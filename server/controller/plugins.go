@@ -60,7 +60,9 @@ func HostConfig(c ServerConfig) pluginhost.Config {
 			Start: p.Deadlines.Start, Query: p.Deadlines.Query, Execute: p.Deadlines.Execute, Store: p.Deadlines.Store,
 			Idle: p.Deadlines.Idle, Stop: p.Deadlines.Stop, Probe: p.Deadlines.Probe, Kinds: p.Deadlines.Kinds,
 		},
-		Limits: pluginhost.Limits{MessageSize: int(p.Limits.MessageSize), LinesPerSecond: p.Limits.LinesPerSecond},
+		Limits: pluginhost.Limits{
+			MessageSize: int(p.Limits.MessageSize), LinesPerSecond: p.Limits.LinesPerSecond, Memory: int(p.Limits.Memory),
+		},
 		Restart: pluginhost.Restart{
 			Base: p.Restart.Base, Max: p.Restart.Max, Threshold: p.Restart.Threshold,
 			CoolDown: p.Restart.CoolDown, MaxCoolDown: p.Restart.MaxCoolDown, HealthyAfter: p.Restart.HealthyAfter,

@@ -31,6 +31,7 @@ type child struct {
 	binary  *binary
 	cmd     *exec.Cmd     // set by prepare, as mark is
 	verify  func() error  // asked as soon as it runs; an error ends it
+	memory  int           // it may have, in bytes; more than 0 is a limit
 	mark    string        // the variable in its environment that no other process has
 	output  *output       // of stderr, and of stdout after the handshake
 	exited  chan struct{} // closed when it has ended
@@ -126,14 +127,25 @@ func (c *child) fork() error {
 	if err := c.cmd.Start(); err != nil {
 		return c.binary.runError(err)
 	}
-	if c.verify != nil {
-		if err := c.verify(); err != nil {
-			killProcessGroup(c.cmd.Process)
-			_ = waitAndSweep(c.cmd, c.mark, func() {})
-			return err
-		}
+	if err := c.begin(); err != nil {
+		killProcessGroup(c.cmd.Process)
+		_ = waitAndSweep(c.cmd, c.mark, func() {})
+		return err
 	}
 	c.leader, c.pid = c.cmd.Process, c.cmd.Process.Pid
+	return nil
+}
+
+// begin is what has to be done as soon as the process runs.
+func (c *child) begin() error {
+	if c.memory > 0 {
+		if err := limitMemory(c.cmd.Process.Pid, c.memory); err != nil {
+			return fmt.Errorf("limit its memory: %w", err)
+		}
+	}
+	if c.verify != nil {
+		return c.verify()
+	}
 	return nil
 }
 

@@ -19,6 +19,12 @@ func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// limitMemory bounds what a process may have mapped to write, privately: its heap and its stacks, and not what it has
+// reserved, which is plenty in Go.
+func limitMemory(pid, bytes int) error {
+	return unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}, nil)
+}
+
 // waitAndSweep waits for the end of a process and then ends what it has started. disown kills its group; what has
 // left that is known by mark, a variable in the environment that nobody else has. Only what has left the group
 // and has dropped its environment too gets away.

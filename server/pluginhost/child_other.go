@@ -11,6 +11,8 @@ import (
 
 func processAttributes() *syscall.SysProcAttr { return nil }
 
+func limitMemory(int, int) error { return nil }
+
 func waitAndSweep(cmd *exec.Cmd, _ string, disown func()) error {
 	defer disown()
 	return cmd.Wait()

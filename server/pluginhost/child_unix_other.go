@@ -12,6 +12,8 @@ func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
+func limitMemory(int, int) error { return nil }
+
 // waitAndSweep waits for the end of a process; disown then kills its group.
 func waitAndSweep(cmd *exec.Cmd, _ string, disown func()) error {
 	defer disown()

@@ -17,6 +17,10 @@ type Limits struct {
 	// LinesPerSecond is how many lines a process may write to the logs in a second. Those over it are left out, and
 	// one line says how many. Default 1000.
 	LinesPerSecond int
+	// Memory is how much memory a process may have mapped for itself alone, in bytes; for a Go program that is up to
+	// 64 MiB more than it uses. It dies of more, and the server, which shares the memory of the pod with its plugins, does
+	// not. Default no limit. Linux only.
+	Memory int
 }
 
 func (l Limits) withDefaults() Limits {

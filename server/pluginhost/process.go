@@ -78,7 +78,7 @@ func startProcess(ctx context.Context, l launch) (*process, error) {
 	p := &process{path: l.path, limits: l.deadlines, sizes: l.sizes}
 	p.output = &output{pass: l.onLine, perSecond: l.sizes.LinesPerSecond, clock: l.clock}
 	p.child = newChild(l.binary, p.output)
-	p.child.verify = verify
+	p.child.verify, p.child.memory = verify, l.sizes.Memory
 	written := &lineWriter{handle: p.output.line}
 	p.config = &plugin.ClientConfig{
 		HandshakeConfig:  l.handshake,
