@@ -42,7 +42,9 @@ type watchedStream struct {
 	serverStreams bool
 
 	mu        sync.Mutex
-	sendsOnly bool // our side is open, so waiting for the plugin proves nothing
+	sendsOnly bool   // our side is open, so waiting for the plugin proves nothing
+	receiving bool   // RecvMsg waits
+	disarm    func() // stops the idle clock of RecvMsg; nil when it does not run
 	ended     bool
 	err       error
 }
@@ -84,24 +86,41 @@ func (s *watchedStream) SendMsg(m any) error {
 	return err
 }
 
-// CloseSend implements grpc.ClientStream.
+// CloseSend implements grpc.ClientStream. From now on, whoever waits for the plugin waits for it alone.
 func (s *watchedStream) CloseSend() error {
 	s.mu.Lock()
 	s.sendsOnly = false
+	if s.receiving && s.disarm == nil {
+		s.disarm = s.arm()
+	}
 	s.mu.Unlock()
 	return s.ClientStream.CloseSend()
 }
 
+// receive begins the wait of RecvMsg; the function it returns ends it.
+func (s *watchedStream) receive() func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.receiving = true
+	if !s.sendsOnly {
+		s.disarm = s.arm()
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.receiving = false
+		if s.disarm != nil {
+			s.disarm()
+			s.disarm = nil
+		}
+	}
+}
+
 // RecvMsg implements grpc.ClientStream.
 func (s *watchedStream) RecvMsg(m any) error {
-	s.mu.Lock()
-	waits := !s.sendsOnly
-	s.mu.Unlock()
-	if waits {
-		disarm := s.arm()
-		defer disarm()
-	}
+	received := s.receive()
 	err := s.ClientStream.RecvMsg(m)
+	received()
 	switch {
 	case err != nil:
 		return s.end(err)

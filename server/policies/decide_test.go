@@ -152,13 +152,15 @@ func TestAFailureIsLoggedOncePerChangeAndCountedEachTime(t *testing.T) {
 	require.Zero(t, s.count(t, "cleat_policy_failing", "QueueAdmission", "example.io/policy"))
 }
 
-// install puts the plugin into the directory, as a new file.
+// install puts the plugin into the directory, as a file whose content is another one each time.
 func (s *site) install(t *testing.T) {
 	t.Helper()
 	binary, err := buildPolicy()
 	require.NoError(t, err)
 	content, err := os.ReadFile(binary)
 	require.NoError(t, err)
+	s.installed++
+	content = append(content, make([]byte, s.installed)...)             // behind what the system reads of it
 	require.NoError(t, os.WriteFile(s.binary()+".new", content, 0o755)) //nolint:gosec // a program
 	require.NoError(t, os.Rename(s.binary()+".new", s.binary()))
 	require.NoError(t, s.host.Rescan(t.Context()))

@@ -75,6 +75,8 @@ type site struct {
 	schema  string // a file with the schema that the plugin announces when it starts
 	log     *lines
 	metrics *prometheus.Registry
+
+	installed int // how often the binary was put there again
 }
 
 // newSite has one binary, "policy", in its plugin directory, and one that does not start.

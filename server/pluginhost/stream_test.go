@@ -1,0 +1,53 @@
+package pluginhost
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+)
+
+// silent is a connection whose streams take all that is sent, and never answer.
+type silent struct {
+	grpc.ClientConnInterface
+	receiving chan struct{} // gets a value when a stream begins to wait
+}
+
+func (c silent) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	return silentStream{ctx: ctx, receiving: c.receiving}, nil
+}
+
+type silentStream struct {
+	grpc.ClientStream
+	ctx       context.Context
+	receiving chan struct{}
+}
+
+func (s silentStream) SendMsg(any) error { return nil }
+func (s silentStream) CloseSend() error  { return nil }
+func (s silentStream) RecvMsg(any) error {
+	s.receiving <- struct{}{}
+	<-s.ctx.Done()
+	return s.ctx.Err()
+}
+
+// TestAPluginIsWaitedForOnlyOnceItHasAll: whoever receives while messages are still sent waits as long as it takes; from
+// the last one on, also who waits already, for the idle time only.
+func TestAPluginIsWaitedForOnlyOnceItHasAll(t *testing.T) {
+	t.Parallel()
+	overdue := &OverdueError{Plugin: "example.io/silent", During: "Write"}
+	conn := silent{receiving: make(chan struct{}, 1)}
+	stream, err := openStream(t.Context(), conn, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/x/Write", nil, streamWatch{
+		idle: 10 * time.Millisecond, overdue: overdue,
+		finish: func(ctx context.Context, _ error) error { return context.Cause(ctx) },
+	})
+	require.NoError(t, err)
+	received := make(chan error, 1)
+	go func() { received <- stream.RecvMsg(nil) }()
+	<-conn.receiving
+	require.NoError(t, stream.SendMsg(nil))
+	require.NoError(t, stream.CloseSend())
+	require.ErrorIs(t, <-received, overdue)
+}
