@@ -454,7 +454,7 @@ func (r *Runner[In]) forget(ctx context.Context, before time.Time) error {
 		if err != nil {
 			return err
 		}
-		if !operation.Progress.Updated.Before(before) {
+		if r.run(id) != nil || !operation.Progress.Updated.Before(before) {
 			continue
 		}
 		if err := r.store.Delete(ctx, id); err != nil {

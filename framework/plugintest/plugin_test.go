@@ -14,6 +14,7 @@ import (
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/framework/plugintest"
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 )
 
 const secret = `{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: tls}}`
@@ -72,6 +73,34 @@ func TestAnActionIsCalledThroughItsOwnInterface(t *testing.T) {
 	_, err = stamp.Progress(t.Context(), "x", sent.Backup)
 	require.EqualError(t, err, `BackupItemAction(example.io/stamp): the action starts no operations, so there is none with the id "x"`)
 	require.NoError(t, stamp.Cancel(t.Context(), "x", sent.Backup))
+}
+
+// keeper is a RestoreItemAction that restores items as they are.
+type keeper struct{ riav2.ExecuteOnly }
+
+func (keeper) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{}, nil
+}
+
+func (keeper) Execute(context.Context, *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
+	return nil, nil //nolint:nilnil // what the interface says an unchanged item is
+}
+
+func TestAnActionThatOnlyExecutesNeedsTwoMethods(t *testing.T) {
+	t.Parallel()
+	keep := plugintest.Run(t, riav2.Register("example.io/keep", func(hclog.Logger) (riav2.RestoreItemAction, error) {
+		return keeper{}, nil
+	})).RestoreItemActionV2("example.io/keep")
+	item, restore := plugintest.Object(t, secret), plugintest.Restore("back", "nightly")
+	output, err := keep.Execute(t.Context(), &riav2.ExecuteInput{Item: item, ItemFromBackup: item, Restore: restore})
+	require.NoError(t, err)
+	require.Equal(t, riav2.NewExecuteOutput(item), output)
+	ready, err := keep.AreAdditionalItemsReady(t.Context(), nil, restore)
+	require.NoError(t, err)
+	require.True(t, ready)
+	_, err = keep.Progress(t.Context(), "x", restore)
+	require.ErrorContains(t, err, "the action starts no operations")
+	require.NoError(t, keep.Cancel(t.Context(), "x", restore))
 }
 
 func TestAnErrorComesAsAHostHasIt(t *testing.T) {

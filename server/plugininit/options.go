@@ -65,7 +65,11 @@ func Folder(name string) (string, error) { return base(name) }
 func (o Options) module() (string, error) {
 	given := cmp.Or(o.Module, o.Name)
 	if err := module.CheckPath(given); err != nil {
-		return "", fmt.Errorf("module %q is no path of a Go module, like \"example.io/stamp\": %w", given, errors.Unwrap(err))
+		hint := ""
+		if o.Module == "" {
+			hint = ", and the name of the plugin stands for it; choose a module"
+		}
+		return "", fmt.Errorf("module %q is no path of a Go module, like \"example.io/stamp\": %w%s", given, errors.Unwrap(err), hint)
 	}
 	if given == frameworkModule || strings.HasPrefix(given, frameworkModule+"/") {
 		return "", fmt.Errorf("module %q is taken: it belongs to the framework", given)

@@ -162,7 +162,7 @@ func TestOptionsThatAreWrongSayWhatWouldBeRight(t *testing.T) {
 		"a space":              {plugininit.Options{Name: "example.io/a b"}, `"a b" must be at most 63`},
 		"too long":             {plugininit.Options{Name: "example.io/" + strings.Repeat("x", 64)}, "must be at most 63"},
 		"no module":            {plugininit.Options{Name: "example.io/stamp", Module: "Not A Module"}, `module "Not A Module" is no path of a Go module`},
-		"a domain without dot": {plugininit.Options{Name: "local/stamp"}, `module "local/stamp" is no path of a Go module`},
+		"a domain without dot": {plugininit.Options{Name: "local/stamp"}, "missing dot in first path element, and the name of the plugin stands for it; choose a module"},
 		"the framework's":      {plugininit.Options{Name: "example.io/stamp", Module: "github.com/cleat-dev/cleat/x"}, "belongs to the framework"},
 		"no kind":              {plugininit.Options{Name: "example.io/stamp", Kinds: []string{"BackupAction"}}, `kind "BackupAction" is not known, there are: BackupItemAction, `},
 		"no version":           {plugininit.Options{Name: "example.io/stamp", Framework: "1.2"}, `framework "1.2" is neither a version`},
@@ -199,4 +199,29 @@ func TestWhatCannotBeWrittenLeavesNoFiles(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
+}
+
+// FuzzNames proves that names that are accepted make files that can be read.
+func FuzzNames(f *testing.F) {
+	f.Add("example.io/stamp", "")
+	f.Add("example.io/a-b.c_d", "example.org/x/y")
+	f.Add("local/\"quoted\"", "a\nb")
+	f.Fuzz(func(t *testing.T, name, module string) {
+		files, err := plugininit.Files(plugininit.Options{Name: name, Module: module, Kinds: plugininit.Kinds(), Framework: "v1.2.3"})
+		if err != nil {
+			return
+		}
+		for _, file := range files {
+			require.True(t, filepath.IsLocal(filepath.FromSlash(file.Path)), file.Path)
+			switch {
+			case strings.HasSuffix(file.Path, ".go"):
+				_, err = format.Source(file.Content)
+			case file.Path == "go.mod":
+				_, err = modfile.Parse("go.mod", file.Content, nil)
+			case strings.HasSuffix(file.Path, ".yaml"):
+				err = yaml.Unmarshal(file.Content, &map[string]any{})
+			}
+			require.NoError(t, err, file.Path)
+		}
+	})
 }

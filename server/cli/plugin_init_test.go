@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPluginInitWritesAProjectOnceAndSaysWhatIsNext(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "mine")
+	out, err := execute(t, "plugin", "init", "example.io/stamp", "--dir", dir, "--module", "example.org/mine", "--kind", "ObjectStore")
+	require.NoError(t, err)
+	require.Contains(t, out, filepath.Join(dir, "object_store.go")+"\n")
+	require.NotContains(t, out, "backup_item_action")
+	require.Contains(t, out, "  cd "+dir+"\n  make test build\n")
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	require.NoError(t, err)
+	require.Contains(t, string(mod), "module example.org/mine\n")
+	require.Contains(t, string(mod), "cleat v1.2.3", "it is built on the framework of this release")
+
+	_, err = execute(t, "plugin", "init", "example.io/stamp", "--dir", dir)
+	require.ErrorContains(t, err, "nothing is overwritten")
+	_, err = execute(t, "plugin", "init", "stamp")
+	require.ErrorContains(t, err, `plugin name "stamp" must be "domain/name"`)
+	_, err = execute(t, "plugin", "init")
+	require.ErrorContains(t, err, "accepts 1 arg")
+}
