@@ -48,13 +48,25 @@ func TestPluginTable(t *testing.T) {
 	}
 }
 
-func TestPluginInfoText(t *testing.T) {
-	t.Parallel()
-	report := &pluginreport.Report{Directory: "/plugins", Lock: "/plugins/plugins.lock", Plugins: somePlugins()}
-	report.Plugins[0].Details = &pluginreport.Details{
+func someDetails() *pluginreport.Details {
+	return &pluginreport.Details{
 		SHA256: "e3b0c442", Locked: true, ConfigSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`), Problem: "one\ntwo",
 		AppliesTo: &pluginreport.Selector{IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"pods", "deployments.apps"}, LabelSelector: "app=web"},
 	}
+}
+
+func TestPluginDocument(t *testing.T) {
+	t.Parallel()
+	list := pluginList{apiVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"}, somePlugins()}
+	list.Items[0].Details = someDetails()
+	golden(t, "plugins.json", func(w io.Writer) error { return printJSON(w, list) })
+	golden(t, "plugins.yaml", func(w io.Writer) error { return printYAML(w, list) })
+}
+
+func TestPluginInfoText(t *testing.T) {
+	t.Parallel()
+	report := &pluginreport.Report{Directory: "/plugins", Lock: "/plugins/plugins.lock", Plugins: somePlugins()}
+	report.Plugins[0].Details = someDetails()
 	golden(t, "plugin_info.txt", func(w io.Writer) error {
 		d := &description{w: w}
 		d.plugins(report)

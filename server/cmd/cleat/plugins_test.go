@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,6 +83,50 @@ func TestARunningServerTellsOfItsPlugins(t *testing.T) {
 	require.Contains(t, request.Status.Plugins, velerov1.PluginInfo{Name: "example.io/mover", Kind: "BackupItemActionV2"})
 	require.Contains(t, request.Status.Plugins, velerov1.PluginInfo{Name: "example.io/mover", Kind: "BackupItemAction"})
 	require.NotContains(t, request.Annotations["cleat.dev/plugins"], "configSchema", "details are for those who ask for them")
+}
+
+func TestAServerOfVelerosTellsLessOfItsPlugins(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	answered := make(chan error, 1)
+	go func() { answered <- s.answerAsVelero(t.Context()) }()
+	table, note, err := s.run("plugin", "get", "--timeout", "2m")
+	require.NoError(t, err, note)
+	require.NoError(t, <-answered)
+	require.Regexp(t, `(?m)^velero.io/csi +BackupItemAction +2 +<unknown> +<unknown>
+velero.io/aws +ObjectStore +1 +<unknown> +<unknown>$`, table)
+	require.Contains(t, note, "The server (v1.17.1) tells only names and kinds of its plugins")
+
+	go func() { answered <- s.answerAsVelero(t.Context()) }()
+	_, note, err = s.run("plugin", "order", "--timeout", "2m")
+	require.Error(t, err)
+	require.NoError(t, <-answered)
+	require.Contains(t, note, "this server does not tell the order of its plugins; look at its directory with --plugin-dir")
+}
+
+// answerAsVelero answers the next request as Velero's server does.
+func (s *site) answerAsVelero(ctx context.Context) error {
+	for {
+		var requests velerov1.ServerStatusRequestList
+		if err := s.client.List(ctx, &requests, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		for i := range requests.Items {
+			request := &requests.Items[i]
+			if request.Status.Phase == velerov1.ServerStatusRequestPhaseProcessed {
+				continue
+			}
+			before := request.DeepCopy()
+			request.Status.Phase, request.Status.ServerVersion = velerov1.ServerStatusRequestPhaseProcessed, "v1.17.1"
+			request.Status.Plugins = []velerov1.PluginInfo{{Name: "velero.io/aws", Kind: "ObjectStore"}, {Name: "velero.io/csi", Kind: "BackupItemActionV2"}}
+			return s.client.Patch(ctx, request, client.MergeFrom(before))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 // runReadme runs the commands that stand in a section of README.md. ./plugins has a copy of a plugin in dir.
