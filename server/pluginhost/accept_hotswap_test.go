@@ -462,3 +462,12 @@ func testSwapBesideOneThatHangs(t *testing.T) {
 	h.requireProcesses(t, 2)
 	require.NotContains(t, h.log.String(), "[ERROR]")
 }
+
+func TestAClosedHostLooksNoMore(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t), nil)
+	h.Close()
+	version(t, filepath.Join(h.dir, "behave"), 1)
+	require.ErrorIs(t, h.Rescan(t.Context()), errClosed)
+	require.Empty(t, h.Entries())
+}

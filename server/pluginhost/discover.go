@@ -30,7 +30,7 @@ type located struct {
 // findBinaries finds the executable files below dir, in the order of a directory walk with the names sorted in each
 // folder; that is Velero's order, and plugins run in it. A file counts when it has an execute bit or its name ends
 // in ".exe". Symbolic links are followed, every file and folder is visited once. Names that begin with "." and
-// those that programs give to files that they have not finished are passed over. A missing dir is no error.
+// those that programs give to files that they have not finished are passed over, and so is a lock. A missing dir is no error.
 func findBinaries(dir string) (found, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {

@@ -163,7 +163,7 @@ func TestFindBinariesWalksInOrderAndSaysWhatItLeavesOut(t *testing.T) {
 	} {
 		require.NoError(t, os.Symlink(to, filepath.Join(dir, from)))
 	}
-	for _, name := range []string{".hidden", "plugin.tmp", "plugin.part", ".plugin.swp", "plugin~", ".cache/plugin"} {
+	for _, name := range []string{".hidden", "plugin.tmp", "plugin.part", ".plugin.swp", "plugin~", ".cache/plugin", "plugins.lock"} {
 		write(filepath.Join(dir, name), 0o755)
 	}
 	seen, err := findBinaries(dir)

@@ -89,6 +89,9 @@ func (h *Host) lookAgain(ctx context.Context, patience time.Duration) (unfinishe
 	if err := await(ctx, maps.Values(h.scan.questions), patience); err != nil {
 		return false, err
 	}
+	if h.running.life.Err() != nil { // nobody could answer
+		return false, errClosed
+	}
 	next := slices.Clone(current.sources[:h.builtInSources])
 	for _, from := range sources {
 		if !h.ready(from) {
