@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -30,10 +31,13 @@ func newTrust(dir string, lock *pluginlock.Lock, isVolume func(dir string) bool,
 		t.dir = absolute
 	}
 	info, err := os.Stat(t.dir)
-	if lock != nil || err != nil || !othersWrite(info) || !isVolume(t.dir) {
+	if lock != nil || err != nil || !isVolume(t.dir) {
 		return t
 	}
 	t.volume = true
+	if !othersWrite(info) {
+		return t
+	}
 	log.Warn("whatever shares this volume of the pod can change the plugins; to hold what may run, use a lock",
 		"dir", t.dir, "mode", info.Mode(), "lock", "cleat plugin lock")
 	return t
@@ -154,7 +158,7 @@ func (t *trust) checkWriters(b *binary) error {
 	var folders []string
 	for folder := filepath.Dir(b.path); ; folder = filepath.Dir(folder) {
 		folders = append(folders, folder)
-		if folder == t.dir || folder == filepath.Dir(folder) {
+		if !strings.HasPrefix(folder, t.dir+string(filepath.Separator)) {
 			break
 		}
 	}

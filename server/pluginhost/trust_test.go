@@ -67,13 +67,38 @@ func TestAVolumeOfThePodMayBeWritable(t *testing.T) {
 	dir := scriptDir(t)
 	require.NoError(t, os.Chmod(dir, 0o777)) // as an emptyDir
 	require.NoError(t, os.Chmod(filepath.Join(dir, "vendor/script"), 0o777))
+	const warning = "[WARN]  whatever shares this volume of the pod can change the plugins"
 	for _, volume := range []bool{true, false} {
 		h := newTestHost(t, dir, func(c *Config) {
 			c.isVolume = func(asked string) bool { return volume && asked == dir }
 		})
 		require.Equal(t, volume, h.refused() == "")
-		require.Equal(t, volume, strings.Contains(h.log.String(), "[WARN]  whatever shares this volume of the pod can change the plugins"))
+		require.Equal(t, volume, strings.Contains(h.log.String(), warning))
 	}
+
+	require.NoError(t, os.Chmod(dir, 0o755)) // what is in it does not matter either
+	h := newTestHost(t, dir, func(c *Config) { c.isVolume = func(string) bool { return true } })
+	require.Empty(t, h.refused())
+	require.NotContains(t, h.log.String(), warning)
+}
+
+func TestNothingAboveThePluginDirectoryIsLookedAt(t *testing.T) {
+	t.Parallel()
+	above := t.TempDir()
+	require.NoError(t, os.Chmod(above, 0o777))
+	folder := filepath.Join(above, "folder")
+	require.NoError(t, os.Mkdir(folder, 0o755))
+	path := filepath.Join(folder, "plugin")
+	writeExecutable(t, path, "#!/bin/true\n")
+	b, err := openBinary(path)
+	require.NoError(t, err)
+	defer func() { _ = b.Close() }()
+	for _, dir := range []string{folder, path} { // a single file takes the place of a directory
+		_, err := (&trust{dir: dir}).check(b)
+		require.NoError(t, err)
+	}
+	_, err = (&trust{dir: above}).check(b)
+	require.ErrorContains(t, err, "others than its owner can change the folder "+above)
 }
 
 // scriptDir is a plugin directory with a plugin that is a file of its own.
