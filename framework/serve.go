@@ -43,10 +43,19 @@ func serveConfig(args []string, stderr io.Writer, regs []Registration) (*plugin.
 	}, nil
 }
 
+// window is how many bytes the host may be ahead of what has been read, of one call and of all. Without it gRPC
+// finds a size out by asking the host with every call how fast it is.
+const window = 4 << 20
+
+// workers is how many calls run on goroutines that are kept, whose stacks have grown to what handlers need. More calls
+// at once have goroutines of their own.
+const workers = 8
+
 // newGRPCServer lifts gRPC's limit of 4 MiB on what is received: an item and a backup travel in one message,
 // and each alone may have up to 1.5 MiB in etcd, more once decoded from protobuf.
 func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
-	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32))...)
+	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32),
+		grpc.NumStreamWorkers(workers), grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window))...)
 }
 
 // servedCatalog is go-plugin's view of a catalog. One of it serves all kinds: the names in go-plugin's set

@@ -119,13 +119,21 @@ func (c *conn) release(ctx context.Context, r *run, call call, err error) {
 	}
 }
 
-// withLimit bounds a call by the deadline of its class.
-func withLimit(ctx context.Context, plugin, command string, call call) (context.Context, context.CancelFunc) {
+// withLimit bounds a call by the deadline of its class or kind; the function it answers ends the call. It is no deadline
+// of the context, which gRPC would send along: to tell the plugin of hours costs more than it is worth, and the end of
+// the context reaches it in any case.
+func withLimit(ctx context.Context, plugin, command string, call call) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	if call.limit < 0 {
-		return context.WithCancel(ctx)
+		return ctx, func() { cancel(nil) }
 	}
-	return context.WithTimeoutCause(ctx, call.limit,
-		&OverdueError{Plugin: plugin, Command: command, During: call.name, Limit: call.limit})
+	timer := time.AfterFunc(call.limit, func() {
+		cancel(&OverdueError{Plugin: plugin, Command: command, During: call.name, Limit: call.limit})
+	})
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
 }
 
 // judge finds out what the error of a call means: the plugin's own answer is left as it is; the end of ctx is told as

@@ -28,6 +28,9 @@ const (
 	// gRPC servers refuse pings that come more often than every 5 minutes.
 	keepaliveTime    = 6 * time.Minute
 	keepaliveTimeout = time.Minute
+	// window is how many bytes a plugin may be ahead of what has been read. Without it gRPC finds a size out by asking
+	// the plugin with every call how fast it is.
+	window = 4 << 20
 	// endTime is how long a process whose connection broke gets to tell its exit status.
 	endTime = 2 * time.Second
 	// drainPause separates two looks at a process's output; see process.drain.
@@ -93,6 +96,8 @@ func startProcess(ctx context.Context, l launch) (*process, error) {
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(p.dial),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(l.sizes.MessageSize)),
+			grpc.WithInitialWindowSize(window),
+			grpc.WithInitialConnWindowSize(window),
 			grpc.WithIdleTimeout(0), // a connection that is closed is a sign
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		},
