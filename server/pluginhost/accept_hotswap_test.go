@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
 // TestAcceptKinds_HotSwap changes the plugin directory of a host that is in use. The same with a whole server, backups and
@@ -27,6 +28,7 @@ func TestAcceptKinds_HotSwap(t *testing.T) {
 	t.Run("under load", testSwapUnderLoad)
 	t.Run("an operation keeps what it began with", testSwapInAnOperation)
 	t.Run("a location keeps its store until it asks again", testSwapOfAStore)
+	t.Run("who has a policy can ask it", testSwapOfAPolicy)
 	t.Run("half a file is never started", testSwapHalfAFile)
 	t.Run("a volume of Kubernetes", testSwapAVolume)
 	t.Run("one after the other", testSwapOneAfterTheOther)
@@ -294,6 +296,40 @@ func testSwapOfAStore(t *testing.T) {
 	_, err = h.ObjectStore(t.Context(), "default", "example.io/store", config)
 	require.EqualError(t, err, `unknown object store provider "example.io/store"; no plugin of the kind ObjectStore was found`)
 	require.Equal(t, old, storeProcess(t, first))
+}
+
+func testSwapOfAPolicy(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t), nil)
+	path := filepath.Join(h.dir, "policy")
+	offers := announced{informs: []string{"QueueAdmission"}}
+	offers.write(t, path, "# one\n")
+	require.NoError(t, h.Rescan(t.Context()))
+	ask := func(policy queueadmission.Policy) {
+		t.Helper()
+		_, err := policy.Decide(t.Context(), &queueadmission.Snapshot{Now: time.Unix(1_700_000_000, 0), Limit: 1})
+		require.NoError(t, err)
+	}
+	first, err := h.QueueAdmission("example.io/x")
+	require.NoError(t, err)
+	ask(first)
+	offers.write(t, path, "# two\n")
+	require.NoError(t, h.Rescan(t.Context()))
+	second, err := h.QueueAdmission("example.io/x")
+	require.NoError(t, err)
+	h.requireProcesses(t, 1)
+	ask(first)
+	ask(second)
+	h.requireProcesses(t, 1)
+
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, h.Rescan(t.Context()))
+	_, err = h.QueueAdmission("example.io/x")
+	require.EqualError(t, err, `unknown QueueAdmission "example.io/x"; no plugin of the kind QueueAdmission was found`)
+	h.requireProcesses(t, 0)
+	ask(second)
+	require.Equal(t, 4, h.journalCount("called /cleat.queueadmission.v1.QueueAdmissionService/Decide of example.io/x"))
+	h.requireProcesses(t, 0)
 }
 
 func testSwapHalfAFile(t *testing.T) {

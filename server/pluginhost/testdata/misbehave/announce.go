@@ -30,7 +30,7 @@ type announcement struct {
 }
 
 // announce is a plugin that says of itself what CLEAT_TEST_ANNOUNCE wants; false when nothing is wanted. Its actions answer
-// the item that they get.
+// the item that they get, everything else answers nothing.
 func announce() bool {
 	wanted := os.Getenv("CLEAT_TEST_ANNOUNCE")
 	if wanted == "" {
@@ -69,9 +69,12 @@ func (a *announcement) answer(_ any, stream grpc.ServerStream) error {
 		return status.Errorf(codes.Unimplemented, "unknown service %s", service)
 	case path.Base(method) == "AppliesTo":
 		reply = &backupitemactionv1.BackupItemActionAppliesToResponse{}
-	default:
+	case path.Base(method) == "Execute":
 		journal("called " + method + " of " + request.GetPlugin())
 		reply = &backupitemactionv1.ExecuteResponse{Item: request.GetItem()}
+	default:
+		journal("called " + method + " of " + request.GetPlugin())
+		reply = &backupitemactionv1.ExecuteResponse{} // the empty message of any type
 	}
 	return stream.SendMsg(reply)
 }
