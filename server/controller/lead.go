@@ -30,6 +30,7 @@ type leadership struct {
 	namespace string
 	lease     time.Duration // after which another server takes the place of one that says nothing
 	log       hclog.Logger
+	lose      func() // is called when the lease is lost, before anything else
 }
 
 // run waits until this server leads, and then works until work returns or ctx ends. The lease is kept until work has
@@ -81,6 +82,7 @@ func (l leadership) run(ctx context.Context, work func(context.Context) error) e
 	}
 	elector.Run(hold)
 	if hold.Err() == nil {
+		l.lose()
 		stop(errLostLead)
 		return errors.Join(errLostLead, <-ended)
 	}
@@ -91,8 +93,11 @@ func (l leadership) run(ctx context.Context, work func(context.Context) error) e
 }
 
 // identity is the same for a server that is started again in its pod, which then need not wait for its own lease, and
-// differs for all others.
+// differs for all others. The host of a pod has the pod's name.
 func identity() string {
+	if pod := os.Getenv("POD_NAME"); pod != "" {
+		return pod
+	}
 	host, err := os.Hostname()
 	if err == nil && os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		return host

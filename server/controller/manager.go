@@ -38,8 +38,9 @@ type Parts struct {
 	QueueSweep        time.Duration             // how often to look at the queue without a reason; 0 for never
 	QueueWake         <-chan event.GenericEvent // tells of changes that no object shows; may be nil
 	QueueMetrics      *QueueMetrics
-	Grace             time.Duration // for running operations, once the server is told to stop
-	Disabled          []string      // controllers by name
+	Grace             time.Duration   // for running operations, once the server is told to stop
+	LostLead          context.Context // ends when another server may have taken over
+	Disabled          []string        // controllers by name
 	LogOptions        LogOptions
 	SpoolDir          string
 
@@ -62,7 +63,7 @@ const workers = 4
 // Register adds the controllers to mgr. They start with it.
 func Register(mgr ctrl.Manager, p Parts) error {
 	cluster := &Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: p.Namespace}
-	backups, restores := NewOperations(p.Grace), NewOperations(p.Grace)
+	backups, restores := NewOperations(p.LostLead, p.Grace), NewOperations(p.LostLead, p.Grace)
 	r := registrar{mgr: mgr, log: p.Log, disabled: p.Disabled}
 
 	r.addQueue(&Queue{

@@ -27,15 +27,17 @@ const FinalWrites = 20 * time.Second
 // operation early, and see that somebody works on a custom resource.
 type Operations struct {
 	grace time.Duration
+	lost  context.Context
 
 	mu      sync.Mutex
 	running map[types.UID]*operation
 }
 
 // NewOperations makes an empty set. grace is how long an operation may go on after the server was
-// told to stop.
-func NewOperations(grace time.Duration) *Operations {
-	return &Operations{grace: grace, running: make(map[types.UID]*operation)}
+// told to stop. When lost ends, all operations end at once and write nothing more: another server
+// has taken over.
+func NewOperations(lost context.Context, grace time.Duration) *Operations {
+	return &Operations{grace: grace, lost: lost, running: make(map[types.UID]*operation)}
 }
 
 // operation is one running backup or restore.
@@ -56,14 +58,13 @@ func (o *Operations) begin(server context.Context, uid types.UID) *operation {
 	run, cancelRun := context.WithCancelCause(context.WithoutCancel(server))
 	last, cancelLast := context.WithCancelCause(context.WithoutCancel(server))
 	stop := context.AfterFunc(server, func() {
-		if cause := context.Cause(server); errors.Is(cause, errLostLead) {
-			cancelRun(cause)
-			cancelLast(cause)
-			return
-		}
 		t1 := time.AfterFunc(o.grace, func() { cancelRun(errShutdown) })
 		t2 := time.AfterFunc(o.grace+FinalWrites, func() { cancelLast(errShutdown) })
 		context.AfterFunc(last, func() { t1.Stop(); t2.Stop() })
+	})
+	keep := context.AfterFunc(o.lost, func() {
+		cancelRun(errLostLead)
+		cancelLast(errLostLead)
 	})
 	op := &operation{run: run, last: last, cancel: cancelRun}
 	op.end = func() {
@@ -71,6 +72,7 @@ func (o *Operations) begin(server context.Context, uid types.UID) *operation {
 		delete(o.running, uid)
 		o.mu.Unlock()
 		stop()
+		keep()
 		cancelRun(nil)
 		cancelLast(nil)
 	}

@@ -16,7 +16,7 @@ func TestAnOperationGoesOnForTheGracePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, stop := context.WithCancel(t.Context())
 		defer stop()
-		o := NewOperations(time.Minute)
+		o := NewOperations(t.Context(), time.Minute)
 		op := o.begin(server, "uid")
 		defer op.end()
 		require.True(t, o.isRunning("uid"))
@@ -38,7 +38,7 @@ func TestAnOperationGoesOnForTheGracePeriod(t *testing.T) {
 
 func TestAnOperationIsStoppedByItsUID(t *testing.T) {
 	t.Parallel()
-	o := NewOperations(time.Minute)
+	o := NewOperations(t.Context(), time.Minute)
 	mine, other := o.begin(t.Context(), "mine"), o.begin(t.Context(), "other")
 	defer other.end()
 	o.stop("mine", errDeleted)
@@ -54,7 +54,7 @@ func TestAnOperationIsStoppedByItsUID(t *testing.T) {
 
 func TestTheReasonIsTheErrorUnlessItHadToEnd(t *testing.T) {
 	t.Parallel()
-	o := NewOperations(0)
+	o := NewOperations(t.Context(), 0)
 	op := o.begin(t.Context(), "uid")
 	defer op.end()
 	err := errors.New("disk full")
@@ -66,4 +66,18 @@ func TestAPanicIsAnError(t *testing.T) {
 	err := safely(hclog.NewNullLogger(), func() error { panic("index out of range") })
 	require.ErrorContains(t, err, "panic in the server: index out of range")
 	require.NoError(t, safely(hclog.NewNullLogger(), func() error { return nil }))
+}
+
+func TestALostLeadEndsEverythingAtOnce(t *testing.T) {
+	t.Parallel()
+	lost, lose := context.WithCancel(t.Context())
+	o := NewOperations(lost, time.Hour)
+	op := o.begin(t.Context(), "uid")
+	defer op.end()
+	require.NoError(t, op.run.Err())
+	lose()
+	<-op.run.Done()
+	<-op.last.Done()
+	require.ErrorIs(t, context.Cause(op.run), errLostLead)
+	require.ErrorIs(t, context.Cause(op.last), errLostLead)
 }

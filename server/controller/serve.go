@@ -106,7 +106,9 @@ func Serve(ctx context.Context, c ServerConfig) error {
 		}
 	}()
 
-	if err := registerAll(mgr, c, parts{host: host, policies: inForce, opener: opener, discoverer: discoverer, scratch: scratch, metrics: metrics}); err != nil {
+	lost, lose := context.WithCancel(context.WithoutCancel(ctx))
+	defer lose()
+	if err := registerAll(mgr, c, parts{lost: lost, host: host, policies: inForce, opener: opener, discoverer: discoverer, scratch: scratch, metrics: metrics}); err != nil {
 		return err
 	}
 	endpoints := newEndpoints(c.Options, prometheus.Gatherers{metrics, ctrlmetrics.Registry}, mgr.GetCache(), c.Log)
@@ -126,7 +128,7 @@ func Serve(ctx context.Context, c ServerConfig) error {
 		return nil
 	}
 	if c.Options.LeaderElect {
-		leader := leadership{rest: c.REST, namespace: c.Namespace, lease: c.Options.LeaderElectLeaseDuration, log: c.Log.Named("leader-election")}
+		leader := leadership{lose: lose, rest: c.REST, namespace: c.Namespace, lease: c.Options.LeaderElectLeaseDuration, log: c.Log.Named("leader-election")}
 		controllers := work
 		work = func(ctx context.Context) error { return leader.run(ctx, controllers) }
 	}
@@ -225,6 +227,7 @@ func scratchDir(configured string) (string, error) {
 
 // parts are what Serve has made before the controllers.
 type parts struct {
+	lost       context.Context // see Parts.LostLead
 	host       *pluginhost.Host
 	policies   *policies.Policies
 	opener     *location.Opener
@@ -291,6 +294,7 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		QueueSweep:        queueSweep,
 		QueueMetrics:      queueMetrics,
 		Grace:             o.ShutdownGracePeriod,
+		LostLead:          p.lost,
 		Disabled:          o.Disabled(),
 		LogOptions:        LogOptions{Dir: p.scratch, JSON: o.LogFormat == "json"},
 		SpoolDir:          p.scratch,

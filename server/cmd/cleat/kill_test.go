@@ -25,7 +25,7 @@ func newGatedSite(t *testing.T) (*site, *gate) {
 	s := newSite(t, "cleat.dev/s3")
 	g := &gate{}
 	kubeconfig, s3 := g.behind(t, s.cluster)
-	s.serverKubeconfig = kubeconfig
+	s.serverKubeconfig, s.pod = kubeconfig, "cleat-0" // a server that is started again need not wait for its lease
 	var location velerov1.BackupStorageLocation
 	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "default"}, &location))
 	location.Spec.Config["s3Url"] = s3

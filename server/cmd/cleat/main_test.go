@@ -68,6 +68,7 @@ type site struct {
 	bucketDir  string // where the objects are files
 	kubeconfig string
 	shop       string // a namespace to back up
+	pod        string // in which its servers run, one after the other; empty for one of its own for each
 
 	serverKubeconfig string // empty for the same
 }
@@ -148,9 +149,12 @@ func (s *site) serve(args ...string) *server {
 	v := &server{site: s, log: &logBuffer{}, done: make(chan error, 1)}
 	base := []string{"server", "--kubeconfig", cmp.Or(s.serverKubeconfig, s.kubeconfig), "--namespace", s.namespace, "--metrics-address", "0",
 		"--profiler-address", "", "--scratch-dir", s.t.TempDir(), "--plugin-dir", filepath.Join(s.t.TempDir(), "none"),
-		"--shutdown-grace-period", "1s", "--leader-elect-lease-duration", "1s", "--log-level", "debug"}
+		"--shutdown-grace-period", "1s", "--leader-elect-lease-duration", "3s", "--log-level", "debug"}
 	v.cmd = exec.Command(cleat(s.t), append(base, args...)...)
 	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
+	if s.pod != "" {
+		v.cmd.Env = append(os.Environ(), "POD_NAME="+s.pod)
+	}
 	require.NoError(s.t, v.cmd.Start())
 	go func() { v.done <- v.cmd.Wait() }()
 	s.t.Cleanup(func() {
