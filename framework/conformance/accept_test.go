@@ -52,7 +52,7 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 		}{
 			"the first plugin": {"first-plugin", nil},
 			"all kinds of an older plugin, one of which panics and one of which prints": {"plugin", []string{
-				"Process: stdout-quiet", "BackupItemAction example.io/panic: action-item", "ObjectStore example.io/memory: store-before-init",
+				"Process: stdout-quiet", "BackupItemAction example.io/panic: action-item",
 			}},
 			"all other kinds, which know every operation": {"kinds", []string{
 				"BackupItemActionV2 example.io/mover: operation-unknown", "RestoreItemActionV2 example.io/fetcher: operation-unknown",

@@ -192,6 +192,11 @@ type snapshotter struct {
 }
 
 func (s *snapshotter) Init(in *library.InitRequest) (*library.Empty, error) {
+	for key := range in.Config {
+		if key != "region" {
+			return nil, errors.Errorf("config has invalid key %s; the only valid key is region", key)
+		}
+	}
 	s.region = in.Config["region"]
 	return &library.Empty{}, nil
 }
@@ -217,9 +222,17 @@ func (s *snapshotter) DeleteSnapshot(*library.VolumeRequest) (*library.Empty, er
 }
 
 func (s *snapshotter) GetVolumeID(in *library.PersistentVolumeRequest) (*library.TextResponse, error) {
-	_, metadata, err := decode(in.PersistentVolume)
+	volume, metadata, err := decode(in.PersistentVolume)
 	if err != nil {
 		return nil, err
+	}
+	annotations, _ := metadata["annotations"].(map[string]interface{})
+	spec, _ := volume["spec"].(map[string]interface{})
+	switch {
+	case annotations["volume"] != nil:
+		return &library.TextResponse{Text: fmt.Sprint(annotations["volume"])}, nil
+	case metadata["name"] == nil, spec["nfs"] != nil:
+		return &library.TextResponse{}, nil // not of ours
 	}
 	return &library.TextResponse{Text: fmt.Sprintf("vol-%v", metadata["name"])}, nil
 }

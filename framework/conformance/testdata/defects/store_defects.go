@@ -60,7 +60,7 @@ func storeDefects() map[string]defect {
 			good := s.list
 			s.list = func(bucket, prefix string) ([]string, error) {
 				if s.root == "" {
-					return nil, nil
+					os.Exit(1)
 				}
 				return good(bucket, prefix)
 			}
