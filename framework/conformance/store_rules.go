@@ -548,10 +548,20 @@ func checkStoreMissingBucket(ctx context.Context, s *store) error {
 }
 
 func checkStoreSignedURL(ctx context.Context, s *store) error {
-	const key, content = folder + "a b/signed+url", "what anyone can read"
-	if err := s.put(ctx, key, strings.NewReader(content)); err != nil {
-		return err
+	for _, name := range []string{"log.gz", "a b/c+d", "per%20cent", "q?uest=ion&more", "hash#tag", "ünï/日本"} {
+		key := folder + "signed/" + name
+		if err := s.put(ctx, key, strings.NewReader("content of "+key)); err != nil {
+			return skip("PutObject does not work: %v", err)
+		}
+		if err := s.readsSigned(ctx, key, "content of "+key); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// readsSigned has a URL of an object made, and reads it.
+func (s *store) readsSigned(ctx context.Context, key, content string) error {
 	ctx, cancel := s.call(ctx)
 	defer cancel()
 	answer, err := s.client.CreateSignedURL(ctx, &objectstorev1.CreateSignedURLRequest{
@@ -565,14 +575,14 @@ func checkStoreSignedURL(ctx context.Context, s *store) error {
 	}
 	signed, err := url.Parse(answer.GetUrl())
 	if err != nil || signed.Scheme == "" {
-		return errors.New("it is no URL with a scheme")
+		return fmt.Errorf("for %q it is no URL with a scheme", key)
 	}
 	got, err := read(ctx, signed)
 	if err != nil {
-		return err
+		return fmt.Errorf("for %q: %w", key, err)
 	}
 	if string(got) != content {
-		return fmt.Errorf("the URL reads %s, want %q", brief(got), content)
+		return fmt.Errorf("for %q the URL reads %s, want %q", key, brief(got), content)
 	}
 	return nil
 }

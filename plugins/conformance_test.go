@@ -1,0 +1,45 @@
+package plugins_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/framework/conformance"
+	"github.com/cleat-dev/cleat/plugins"
+	"github.com/cleat-dev/cleat/plugins/filestore"
+)
+
+// The built-in plugins keep the rules that hold for anyone's, in the server's process and in one of their own. The store on
+// S3 is tested with a real one in its own package.
+func TestAcceptKinds_ConformanceOfBuiltIns(t *testing.T) {
+	t.Parallel()
+	cleat := filepath.Join(t.TempDir(), "cleat")
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", cleat, "../server/cmd/cleat").CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	for name, target := range map[string]conformance.Target{
+		"in process": conformance.InProcess(plugins.All()...),
+		"isolated":   conformance.Binary(cleat, "run-plugins"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := t.TempDir()
+			require.NoError(t, os.Mkdir(filepath.Join(path, "bucket"), 0o750))
+			report, err := conformance.Run(t.Context(), target,
+				conformance.WithConfig(filestore.Name, map[string]string{"path": path, "bucket": "bucket"}))
+			require.NoError(t, err)
+			for _, plugin := range report.Plugins {
+				for _, result := range plugin.Results {
+					if result.Outcome == conformance.Failed || result.Outcome == conformance.Warned {
+						t.Errorf("%s: %s: %s\nSeen: %s", plugin, result.Rule, result.Text, result.Seen)
+					}
+				}
+			}
+			require.Len(t, report.Plugins, 1+len(plugins.All()))
+			t.Log(report.Summary())
+		})
+	}
+}
