@@ -2,7 +2,6 @@ package filestore_test
 
 import (
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,29 +26,32 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	storetest.Run(t, storetest.Fixture{
+		Register: filestore.Register,
+		Config: func(t *testing.T) map[string]string {
+			t.Helper()
+			return map[string]string{"path": root, "bucket": newBucket(t, root)}
+		},
 		Fresh: fresh,
 		New: func(t *testing.T) (objectstorev1.ObjectStore, string) {
 			t.Helper()
-			bucket, err := os.MkdirTemp(root, "bucket")
-			require.NoError(t, err)
+			bucket := newBucket(t, root)
 			s := fresh(t)
-			require.NoError(t, s.Init(t.Context(), map[string]string{"path": root, "bucket": filepath.Base(bucket), "prefix": ""}))
-			return s, filepath.Base(bucket)
-		},
-		Fetch: func(t *testing.T, text string) []byte {
-			t.Helper()
-			u, err := url.Parse(text)
-			require.NoError(t, err)
-			require.Equal(t, "file", u.Scheme)
-			content, err := os.ReadFile(filepath.FromSlash(u.Path))
-			require.NoError(t, err)
-			return content
+			require.NoError(t, s.Init(t.Context(), map[string]string{"path": root, "bucket": bucket, "prefix": ""}))
+			return s, bucket
 		},
 		Unfinished: func(t *testing.T, bucket string) []string {
 			t.Helper()
 			return files(t, filepath.Join(root, bucket), ".tmp")
 		},
 	})
+}
+
+// newBucket is an empty bucket.
+func newBucket(t *testing.T, root string) string {
+	t.Helper()
+	bucket, err := os.MkdirTemp(root, "bucket")
+	require.NoError(t, err)
+	return filepath.Base(bucket)
 }
 
 func files(t *testing.T, dir, suffix string) []string {

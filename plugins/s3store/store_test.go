@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/examples/controlplane"
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	"github.com/cleat-dev/cleat/plugins/internal/storetest"
+	"github.com/cleat-dev/cleat/plugins/s3store"
 )
 
 var plane controlplane.Shared
@@ -42,24 +42,19 @@ func TestContract(t *testing.T) {
 		Credentials: awscredentials.NewStaticCredentialsProvider(c.S3.AccessKey, c.S3.SecretKey, ""),
 	})
 	storetest.Run(t, storetest.Fixture{
+		Register: s3store.Register,
+		Config: func(t *testing.T) map[string]string {
+			t.Helper()
+			config := config(t, c)
+			config["bucket"] = c.NewBucket(t, "contract")
+			return config
+		},
 		Fresh: fresh,
 		New: func(t *testing.T) (objectstorev1.ObjectStore, string) {
 			t.Helper()
 			s := fresh(t)
 			require.NoError(t, s.Init(t.Context(), config(t, c)))
 			return s, c.NewBucket(t, "contract")
-		},
-		Fetch: func(t *testing.T, url string) []byte {
-			t.Helper()
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-			require.NoError(t, err)
-			response, err := http.DefaultClient.Do(request)
-			require.NoError(t, err)
-			defer response.Body.Close()
-			content, err := io.ReadAll(response.Body)
-			require.NoError(t, err)
-			require.Equal(t, http.StatusOK, response.StatusCode, string(content))
-			return content
 		},
 		Unfinished: func(t *testing.T, bucket string) []string {
 			t.Helper()
