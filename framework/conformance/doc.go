@@ -1,17 +1,148 @@
 // Package conformance tests plugins from outside, over their wire, against the contracts of their kinds: what the
 // comments in the protos and in framework promise. It is for authors, who run it in their own tests, and for operators
-// who want to know what they are about to install (cleat plugin test BINARY).
+// who want to know what they are about to install.
 //
 //	func TestConformance(t *testing.T) {
 //		conformance.Test(t, conformance.Binary("./my-plugin"))
 //	}
 //
-// What a plugin announces decides what is tested. A rule that cannot be checked, because no sample item is selected or a
-// config is missing, is skipped and says so; see WithItem and WithConfig. Nothing but a breach fails a test, so a look at
-// what was skipped belongs to it. Testing a plugin runs it: an action is asked about items that do not exist, and an
-// ObjectStore is filled and emptied.
+//	cleat plugin test ./my-plugin
 //
-// The package may import framework, the protos, go-plugin, gRPC and what framework may; neither versioning nor the
-// server. Start reading at suite.go, the run of a test; rule.go says what a rule is and *_rules.go hold them,
-// target.go and process.go run the plugin, samples.go has the items that actions are asked about.
+// What a plugin announces decides what is tested: the process as a whole, and each plugin by the rules of its kind and
+// version. A rule that must be kept and is not fails; one that should be kept and is not is a warning. A rule that cannot
+// be checked, because AppliesTo selects none of the sample items or a config is missing, is skipped and says so: see
+// WithItem, WithConfig and WithVolume. So a look at what was skipped belongs to every report.
+//
+// Testing a plugin runs it, kills it and runs it again. Actions are asked about items that do not exist, operations are
+// started for them and cancelled, and an ObjectStore whose bucket is given is filled and emptied below "conformance/".
+//
+// # Rules
+//
+//	process-handshake           must    Process
+//	process-flags               must    Process
+//	process-cookie              should  Process
+//	process-health              must    Process
+//	process-unknown-method      must    Process
+//	list-answers                must    Process
+//	list-not-empty              must    Process
+//	list-kinds                  must    Process
+//	list-order                  must    Process
+//	list-once                   must    Process
+//	list-names                  must    Process
+//	list-command                should  Process
+//	info-answers                must    Process
+//	info-consistent             must    Process
+//	info-schema                 must    Process
+//	served                      must    any
+//	unknown-name                must    any
+//	action-applies-to           must    all actions
+//	action-selector             must    all actions
+//	action-item                 must    all actions
+//	action-reply-item           must    all actions that answer with an item
+//	action-reply-identifiers    must    all actions
+//	action-same-answer          should  BackupItemAction, BackupItemActionV2, RestoreItemAction, RestoreItemActionV2, ItemBlockAction
+//	action-owner-bare           must    all actions
+//	action-json-unknown         must    all actions
+//	action-json-kept            should  all actions that answer with an item
+//	action-wire-unknown         must    all actions
+//	action-request-empty        must    all actions
+//	action-request-garbage      must    all actions
+//	action-large-item           must    all actions
+//	action-large-request        must    all actions
+//	action-concurrent           must    all actions
+//	action-cancelled            must    all actions
+//	operation-id                must    all actions that start operations
+//	operation-items             should  BackupItemActionV2, AsyncBackupItemAction
+//	operation-progress          must    all actions that start operations
+//	operation-progress-sane     should  all actions that start operations
+//	operation-completed-stays   must    all actions that start operations
+//	operation-cancel            must    all actions that start operations
+//	operation-unknown           should  all actions that start operations
+//	operation-unknown-harmless  must    all actions that start operations
+//	operation-restart           must    all actions that start operations
+//	start-again                 must    AsyncBackupItemAction, AsyncRestoreItemAction
+//	start-again-restart         must    AsyncBackupItemAction, AsyncRestoreItemAction
+//	start-other                 should  AsyncBackupItemAction, AsyncRestoreItemAction
+//	delete-again                must    DeleteItemAction
+//	ready-timeout               must    RestoreItemActionV2
+//	ready-answers               must    RestoreItemActionV2
+//	store-before-init           must    ObjectStore
+//	store-config-missing        must    ObjectStore
+//	store-config-unknown        should  ObjectStore
+//	store-init                  must    ObjectStore
+//	store-init-again            must    ObjectStore
+//	store-round-trip            must    ObjectStore
+//	store-empty-object          must    ObjectStore
+//	store-large-object          must    ObjectStore
+//	store-pieces                should  ObjectStore
+//	store-replace               must    ObjectStore
+//	store-exists                must    ObjectStore
+//	store-get-missing           must    ObjectStore
+//	store-delete-missing        should  ObjectStore
+//	store-list                  must    ObjectStore
+//	store-prefixes              must    ObjectStore
+//	store-list-many             must    ObjectStore
+//	store-odd-keys              must    ObjectStore
+//	store-broken-upload         must    ObjectStore
+//	store-early-close           must    ObjectStore
+//	store-concurrent            must    ObjectStore
+//	store-missing-bucket        should  ObjectStore
+//	store-signed-url            must    ObjectStore
+//	store-restart               must    ObjectStore
+//	snapshotter-before-init     must    VolumeSnapshotter
+//	snapshotter-config-missing  must    VolumeSnapshotter
+//	snapshotter-config-unknown  should  VolumeSnapshotter
+//	snapshotter-init            must    VolumeSnapshotter
+//	snapshotter-foreign         must    VolumeSnapshotter
+//	snapshotter-set-get         must    VolumeSnapshotter
+//	snapshotter-json-kept       should  VolumeSnapshotter
+//	snapshotter-garbage         must    VolumeSnapshotter
+//	snapshotter-unknown-volume  must    VolumeSnapshotter
+//	snapshotter-snapshot        must    VolumeSnapshotter
+//	snapshotter-delete-again    should  VolumeSnapshotter
+//	policy-config               must    QueueAdmission, LoadSoothing, ManifestWriter
+//	policy-config-empty         must    QueueAdmission, LoadSoothing, ManifestWriter
+//	policy-config-garbage       must    QueueAdmission, LoadSoothing, ManifestWriter
+//	policy-wire-unknown         must    QueueAdmission, LoadSoothing, ManifestWriter
+//	policy-pure                 must    QueueAdmission, LoadSoothing
+//	policy-concurrent           must    QueueAdmission, LoadSoothing
+//	queue-decides               must    QueueAdmission
+//	queue-limit                 must    QueueAdmission
+//	queue-complete              must    QueueAdmission
+//	queue-waits                 must    QueueAdmission
+//	queue-blockers              must    QueueAdmission
+//	queue-recheck               must    QueueAdmission
+//	queue-many                  must    QueueAdmission
+//	queue-empty                 must    QueueAdmission
+//	soothing-decides            must    LoadSoothing
+//	soothing-reason             must    LoadSoothing
+//	soothing-retry              must    LoadSoothing
+//	soothing-empty              must    LoadSoothing
+//	manifest-empty              must    ManifestWriter
+//	manifest-items              must    ManifestWriter
+//	manifest-names              must    ManifestWriter
+//	manifest-content-first      must    ManifestWriter
+//	manifest-reads-all          must    ManifestWriter
+//	manifest-many               must    ManifestWriter
+//	manifest-garbage            must    ManifestWriter
+//	manifest-concurrent         must    ManifestWriter
+//	manifest-cancelled          must    ManifestWriter
+//	leak-memory                 must    Process, ObjectStore, VolumeSnapshotter
+//	leak-files                  must    Process, ObjectStore, VolumeSnapshotter
+//	leak-children               must    Process, ObjectStore, VolumeSnapshotter
+//	process-shutdown            must    Process
+//	process-sigterm             must    Process
+//	process-children            must    Process
+//	stdout-quiet                should  Process
+//	stderr-json                 should  Process
+//
+// # Reading on
+//
+// The texts of the rules are those of Rules, which "cleat plugin test --rules" lists. Start reading at suite.go, the run of a
+// test; rule.go says what a rule is and *_rules.go hold them, target.go and process.go run the plugin, samples.go has
+// the items that actions are asked about. For every rule there is a plugin in testdata/defects that breaks it and no
+// other.
+//
+// The package may import framework, the protos, go-plugin, gRPC and a JSON Schema validator; neither versioning nor the
+// server.
 package conformance

@@ -170,7 +170,7 @@ func (s *store) remove(ctx context.Context, key string) error {
 // clean removes what a check has left, also when it was cancelled.
 func (s *store) clean(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	s, err := s.subject.store(ctx) // the process may be another by now
+	s, err := s.store(ctx) // the process may be another by now
 	if err != nil {
 		return
 	}

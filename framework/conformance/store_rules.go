@@ -622,7 +622,7 @@ func checkStoreRestart(ctx context.Context, s *store) error {
 		return err
 	}
 	s.host.stop()
-	next, err := s.subject.store(ctx)
+	next, err := s.store(ctx)
 	if err != nil {
 		return err
 	}
