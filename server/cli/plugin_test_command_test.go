@@ -68,6 +68,17 @@ func TestAPluginIsTestedAndTheExitStatusTells(t *testing.T) {
 	require.Equal(t, 1, suites.Failures)
 	require.Equal(t, "BackupItemAction example.io/panic", suites.Suites[1].Name)
 
+	item := filepath.Join(t.TempDir(), "item.yaml")
+	require.NoError(t, os.WriteFile(item, []byte("{apiVersion: example.io/v1, kind: Widget, metadata: {name: w}}"), 0o600))
+	out, err = run("--plugin", "example.io/skip", "--item", item)
+	require.NoError(t, err)
+	require.Contains(t, out, "RestoreItemAction   example.io/skip")
+
+	out, err = run("--plugin", "example.io/memory", "--config", "bucket=test")
+	require.ErrorIs(t, err, errQuiet)
+	require.Contains(t, out, "failed: ObjectStore example.io/memory: store-restart\n", "it forgets everything")
+	require.NotContains(t, out, "skipped: ObjectStore")
+
 	_, err = run("--plugin", "example.io/nobody")
 	require.ErrorContains(t, err, "serves no plugin named [example.io/nobody]")
 }
