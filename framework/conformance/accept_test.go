@@ -86,8 +86,12 @@ func plantedDefects(t *testing.T) {
 
 	folder := t.TempDir()
 	test := func(ctx context.Context, kind string, args ...string) (*conformance.Report, error) {
+		leakCalls := 0 // a plugin whose defect is another does not leak
+		if args[0] == "--kind" || strings.HasPrefix(args[1], "leak-") {
+			leakCalls = 40
+		}
 		options := []conformance.Option{
-			conformance.WithTimeout(5 * time.Second), conformance.WithOperationWait(100 * time.Millisecond), conformance.WithLeakCalls(40),
+			conformance.WithTimeout(5 * time.Second), conformance.WithOperationWait(100 * time.Millisecond), conformance.WithLeakCalls(leakCalls),
 		}
 		switch kind {
 		case "ObjectStore":
