@@ -1,0 +1,48 @@
+package controller
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/config"
+)
+
+// TestEverySettingOfPluginsReachesTheHost: the example has all of them.
+func TestEverySettingOfPluginsReachesTheHost(t *testing.T) {
+	t.Parallel()
+	file, err := config.ReadFile("../../examples/config/cleat.yaml")
+	require.NoError(t, err)
+	host := HostConfig(ServerConfig{File: file, Log: hclog.NewNullLogger()})
+	require.Equal(t, file.Plugins.Order, host.Order)
+	require.Equal(t, file.Plugins.Rescan, host.Rescan)
+	require.Equal(t, []string{"EXAMPLE_ENDPOINT=https://storage.example.io"}, host.Environment)
+	requireAlike(t, reflect.ValueOf(file.Plugins.Deadlines), reflect.ValueOf(host.Deadlines))
+	requireAlike(t, reflect.ValueOf(file.Plugins.Limits), reflect.ValueOf(host.Limits))
+	requireAlike(t, reflect.ValueOf(file.Plugins.Restart), reflect.ValueOf(host.Restart))
+}
+
+// requireAlike requires that every field of one struct has its value in the field of that name of the other.
+func requireAlike(t *testing.T, from, to reflect.Value) {
+	t.Helper()
+	for i := range from.NumField() {
+		name := from.Type().Field(i).Name
+		field := to.FieldByName(name)
+		require.True(t, field.IsValid(), name)
+		require.False(t, field.IsZero(), name)
+		require.EqualValues(t, from.Field(i).Interface(), field.Interface(), name)
+	}
+}
+
+func TestWithoutAFileTheHostHasItsDefaults(t *testing.T) {
+	t.Parallel()
+	options := config.Defaults()
+	host := HostConfig(ServerConfig{Options: options, File: &config.File{}, Log: hclog.NewNullLogger()})
+	require.Equal(t, options.PluginDir, host.Dir)
+	require.Zero(t, host.Deadlines)
+	require.Zero(t, host.Limits)
+	require.Zero(t, host.Restart.Threshold)
+	require.Empty(t, host.Environment)
+}
