@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/policies"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
@@ -82,11 +83,17 @@ func (q *Queue) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		plan = queue.NewPlan(line, decision, q.Now())
 	}
 	done, err := q.carryOut(ctx, line, plan, woken)
-	if err = errors.Join(err, errDecide); err != nil {
-		return ctrl.Result{}, fmt.Errorf("decide about the queue: %w", err)
+	held := errors.Is(errDecide, policies.ErrHeld) // which has been logged
+	if !held {
+		err = errors.Join(err, errDecide)
 	}
-	if !done {
+	switch {
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("decide about the queue: %w", err)
+	case !done:
 		return ctrl.Result{RequeueAfter: again}, nil
+	case held:
+		return ctrl.Result{RequeueAfter: policies.RetryAfter}, nil
 	}
 	return ctrl.Result{RequeueAfter: soonest(decision.RecheckAfter, q.Sweep)}, nil
 }
