@@ -1,10 +1,11 @@
+//go:build linux
+
 package pluginhost
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -290,20 +291,6 @@ func changeByte(t *testing.T, path string) {
 func leavesMark(t *testing.T, path string) {
 	t.Helper()
 	writeExecutable(t, path, "#!/bin/sh\necho mark >> \"$CLEAT_TEST_JOURNAL\"\n")
-}
-
-// refused is why something is quarantined, as it reads.
-func (h *testHost) refused() string {
-	for _, entry := range h.Entries() {
-		if entry.Quarantined != "" {
-			return withoutSums(h.golden(fmt.Errorf("%s", entry.Quarantined)))
-		}
-	}
-	return ""
-}
-
-func withoutSums(text string) string {
-	return regexp.MustCompile(`[0-9a-f]{64}`).ReplaceAllString(text, "SUM")
 }
 
 // afterNextCheck ends the misbehaving plugin's process, and does something when the binary of the next one was checked

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -166,6 +167,20 @@ func (h *testHost) golden(err error) string {
 		return ""
 	}
 	return strings.ReplaceAll(err.Error(), h.dir, "/plugins")
+}
+
+// refused is why something is quarantined, as it reads.
+func (h *testHost) refused() string {
+	for _, entry := range h.Entries() {
+		if entry.Quarantined != "" {
+			return withoutSums(h.golden(fmt.Errorf("%s", entry.Quarantined)))
+		}
+	}
+	return ""
+}
+
+func withoutSums(text string) string {
+	return regexp.MustCompile(`[0-9a-f]{64}`).ReplaceAllString(text, "SUM")
 }
 
 // behave is the action of the misbehaving plugin, in a session that lasts for the test.
