@@ -25,7 +25,7 @@ func TestHelpListsTheCommands(t *testing.T) {
 	t.Parallel()
 	out, err := execute(t, "--help")
 	require.NoError(t, err)
-	for _, command := range []string{"backup ", "restore ", "install ", "server ", "version "} {
+	for _, command := range []string{"backup ", "restore ", "queue ", "install ", "server ", "version "} {
 		require.Contains(t, out, "  "+command)
 	}
 	require.NotContains(t, out, "run-plugins", "it is for the server")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -66,6 +67,7 @@ func describe(w io.Writer, output string, story any, plain func(io.Writer) error
 // backupStory is what there is to tell of a backup.
 type backupStory struct {
 	Backup    *velerov1.Backup    `json:"backup"`
+	QueueWait *velerov1.QueueWait `json:"queueWait,omitempty"` // of a Queued one
 	Results   *results.Results    `json:"results,omitempty"`
 	Resources map[string][]string `json:"resourceList,omitempty"`
 	Deletions []deletionStory     `json:"deletionAttempts,omitempty"`
@@ -79,6 +81,20 @@ type deletionStory struct {
 	Errors []string `json:"errors,omitempty"`
 }
 
+// newBackupStory is what the Backup itself tells.
+func newBackupStory(b *velerov1.Backup) *backupStory {
+	story := &backupStory{Backup: b}
+	if b.Status.Phase != velerov1.BackupPhaseQueued {
+		return story
+	}
+	wait, err := velerov1.QueueWaitOf(b)
+	if err != nil {
+		story.Problems = append(story.Problems, err.Error())
+	}
+	story.QueueWait = wait
+	return story
+}
+
 // backupStory gathers it. That files cannot be downloaded is told, too; the rest is told all the same.
 func (s *session) backupStory(ctx context.Context, d *downloads, name string, details bool) (*backupStory, error) {
 	b := new(velerov1.Backup)
@@ -86,7 +102,7 @@ func (s *session) backupStory(ctx context.Context, d *downloads, name string, de
 		return nil, err
 	}
 	b.APIVersion, b.Kind = velerov1.SchemeGroupVersion.String(), "Backup"
-	story := &backupStory{Backup: b}
+	story := newBackupStory(b)
 	if stored := logStored(string(b.Status.Phase)); stored && b.Status.Errors+b.Status.Warnings > 0 {
 		r, err := fetch[results.Results](ctx, d, s, velerov1.DownloadTargetKindBackupResults, name, b.Spec.StorageLocation)
 		if err != nil {
@@ -152,6 +168,10 @@ func (story *backupStory) printPhase(d *description) {
 	lines := [][2]string{{"Phase", phaseOr(string(status.Phase))}}
 	if status.Phase == velerov1.BackupPhaseQueued {
 		lines = append(lines, [2]string{"Queue position", strconv.Itoa(status.QueuePosition)})
+	}
+	if wait := story.QueueWait; wait != nil {
+		lines = append(lines, [2]string{"Waits because", oneLine(cmp.Or(wait.Message, wait.Reason))},
+			[2]string{"Waits for", orNone(some(wait.Blockers, 8, ", "))}, [2]string{"Waits so since", moment(&wait.Since)})
 	}
 	if status.FailureReason != "" {
 		lines = append(lines, [2]string{"Failure reason", status.FailureReason})

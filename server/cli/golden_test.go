@@ -119,7 +119,12 @@ func TestDescribeBackup(t *testing.T) {
 func TestDescribeBackupThatDidNotStart(t *testing.T) {
 	t.Parallel()
 	waiting := backups()[2]
-	golden(t, "describe_backup_queued.txt", (&backupStory{Backup: &waiting}).print)
+	golden(t, "describe_backup_queued.txt", newBackupStory(&waiting).print)
+	waiting.Annotations = map[string]string{velerov1.QueueWaitAnnotation: `{"reason":"NamespaceOverlap","message":"shares namespace shop with nightly, which runs",` +
+		`"blockers":["nightly"],"namespaces":["shop"],"since":"2026-03-04T11:55:00Z"}`}
+	golden(t, "describe_backup_queued_why.txt", newBackupStory(&waiting).print)
+	waiting.Annotations[velerov1.QueueWaitAnnotation] = "soon"
+	golden(t, "describe_backup_queued_unreadable.txt", newBackupStory(&waiting).print)
 	invalid := backups()[3]
 	invalid.Status.Phase = velerov1.BackupPhaseFailedValidation
 	invalid.Status.ValidationErrors = []string{"one thing", "another thing"}

@@ -91,10 +91,10 @@ func (f *directoryFlags) readLock() (*pluginlock.Lock, error) {
 	return lock, err
 }
 
-// open starts a host over the directory, which may be a single file as well, as a server would. Only what lock has is
-// run, if there is a lock. The caller closes the host.
+// open starts a host over the directory, which may be a single file as well, as a server would; without a path, over the
+// built-ins alone. Only what lock has is run, if there is a lock. The caller closes the host.
 func (f *directoryFlags) open(ctx context.Context, a *App, lock *pluginlock.Lock) (*pluginreport.Source, error) {
-	if _, err := os.Stat(f.path); err != nil {
+	if _, err := os.Stat(f.path); f.path != "" && err != nil {
 		return nil, fmt.Errorf("look for plugins (name their directory with --plugin-dir): %w", err)
 	}
 	log := hclog.NewNullLogger()

@@ -1,0 +1,285 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/versioning/queueadmission"
+)
+
+const scenario = "testdata/queue/backups.yaml"
+
+// simulate executes "queue simulate" on the example.
+func simulate(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	return execute(t, append([]string{"queue", "simulate", "-f", scenario}, args...)...)
+}
+
+func TestSimulateTheScenario(t *testing.T) {
+	t.Parallel()
+	out, err := simulate(t, "--concurrent-backups", "2")
+	require.NoError(t, err)
+	golden(t, "queue_simulate.txt", func(w io.Writer) error {
+		_, err := io.WriteString(w, out)
+		return err
+	})
+	out, err = simulate(t, "--concurrent-backups", "2", "-o", "json")
+	require.NoError(t, err)
+	golden(t, "queue_simulate.json", func(w io.Writer) error {
+		_, err := io.WriteString(w, out)
+		return err
+	})
+}
+
+// simulated is what "queue simulate -o json" says of a file with this content.
+func simulated(t *testing.T, content string, args ...string) simulationDocument {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "backups.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	out, err := execute(t, append([]string{"queue", "simulate", "-o", "json", "-f", path}, args...)...)
+	require.NoError(t, err)
+	var document simulationDocument
+	require.NoError(t, json.Unmarshal([]byte(out), &document))
+	return document
+}
+
+// backupOf is a YAML document.
+func backupOf(name, more string) string {
+	return fmt.Sprintf("---\napiVersion: velero.io/v1\nkind: Backup\nmetadata:\n  name: %s\n%s", name, more)
+}
+
+func TestSimulateKeepsToTheFile(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		content string
+		args    []string
+		order   []string
+		first   round
+	}{
+		"the order is that of the file": {
+			content: backupOf("c", "") + backupOf("a", "") + backupOf("b", ""),
+			order:   []string{"c", "a", "b"},
+		},
+		"older ones and positions come first": {
+			content: backupOf("new", "") + backupOf("old", "  creationTimestamp: 2020-01-01T00:00:00Z\n") +
+				backupOf("second", "status: {phase: Queued, queuePosition: 2}\n") + backupOf("first", "status: {phase: Queued, queuePosition: 1}\n"),
+			order: []string{"first", "second", "old", "new"},
+		},
+		"who has ended is left out, who runs or is ready has a place": {
+			content: backupOf("done", "status: {phase: Completed}\n") + backupOf("finishing", "status: {phase: Finalizing}\n") +
+				backupOf("runs", "spec: {includedNamespaces: [a]}\nstatus: {phase: InProgress}\n") +
+				backupOf("ready", "spec: {includedNamespaces: [b]}\nstatus: {phase: ReadyToStart}\n") + backupOf("waits", "spec: {includedNamespaces: [c]}\n"),
+			args: []string{"--concurrent-backups", "2"}, order: []string{"ready", "waits"},
+			first: round{Running: []string{"runs"}, Starts: []string{"ready"}, Ends: "runs"},
+		},
+		"patterns mean the namespaces that are named": {
+			content: backupOf("a", "spec: {includedNamespaces: [\"shop-*\"]}\n") + backupOf("b", "spec: {includedNamespaces: [\"*-eu\"]}\n"),
+			args:    []string{"--concurrent-backups", "2", "--namespaces", "shop-eu,shop-us"}, order: []string{"a", "b"},
+			first: round{Starts: []string{"a"}, Ends: "a"},
+		},
+		"without an overlap both start": {
+			content: backupOf("a", "spec: {includedNamespaces: [\"shop-*\"]}\n") + backupOf("b", "spec: {includedNamespaces: [\"*-eu\"]}\n"),
+			args:    []string{"--concurrent-backups", "2", "--namespaces", "shop-us,bank-eu"}, order: []string{"a", "b"},
+			first: round{Starts: []string{"a", "b"}, Ends: "a"},
+		},
+		"by priority": {
+			content: backupOf("low", "") + backupOf("high", "  annotations: {cleat.dev/priority: \"9\"}\n"),
+			args:    []string{"--policy", "cleat.dev/priority"}, order: []string{"high", "low"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			document := simulated(t, test.content, test.args...)
+			require.Equal(t, test.order, document.Order)
+			require.Empty(t, document.Stuck)
+			if test.first.Ends != "" {
+				got := document.Rounds[0]
+				got.Round, got.Waiting = 0, nil
+				require.Equal(t, test.first, got)
+			}
+		})
+	}
+}
+
+func TestSimulateAsksAPolicyOfTheDirectory(t *testing.T) {
+	t.Parallel()
+	dir := pluginDir(t, map[string]string{"policy": "../policies/testdata/policy"})
+	document := simulated(t, backupOf("a", "")+backupOf("b", "")+backupOf("c", ""), "--plugin-dir", dir, "--policy", "example.io/policy")
+	require.Equal(t, []string{"c", "b", "a"}, document.Order)
+	require.Equal(t, "the last is the first", document.Rounds[0].Waiting[0].Message)
+
+	config := filepath.Join(t.TempDir(), "cleat.yaml")
+	write := func(text string) {
+		require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\n"+text), 0o600))
+	}
+	write("backups: {concurrent: 3, admission: {plugin: example.io/policy, config: {do: fail}}}\nplugins: {directory: " + dir + "}\n")
+	_, err := simulate(t, "--config", config)
+	require.EqualError(t, err, "round 1: nothing is decided as long as the plugin fails (failurePolicy: Hold): "+
+		"QueueAdmission(example.io/policy): the calendar cannot be reached")
+	write("backups: {concurrent: 3, admission: {plugin: example.io/policy, config: {doo: fail}}}\nplugins: {directory: " + dir + "}\n")
+	_, err = simulate(t, "--config", config)
+	require.ErrorContains(t, err, config+":2: backups.admission.config")
+	write("backups: {concurrent: 3, admission: {plugin: cleat.dev/fifo}}\nplugins: {directory: /not/here}\n")
+	out, err := simulate(t, "--config", config)
+	require.NoError(t, err, "what is asked is built in")
+	require.Contains(t, out, "policy cleat.dev/fifo, 3 backups at once\n")
+}
+
+func TestMistakesInASimulationAreTold(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no file":          {nil, `required flag(s) "filename" not set`},
+		"a file not there": {[]string{"-f", "not-here"}, "read the backups: open not-here: no such file or directory"},
+		"an empty file":    {[]string{"-f", "/dev/null"}, "/dev/null: has no Backup in it"},
+		"a policy":         {[]string{"-f", scenario, "--policy", "example.io/x"}, `(if it is in a plugin directory, name that with --plugin-dir): unknown QueueAdmission "example.io/x"; known are: cleat.dev/fifo`},
+		"a directory":      {[]string{"-f", scenario, "--plugin-dir", "not-here"}, "look for plugins (name their directory with --plugin-dir): stat not-here"},
+		"a namespace":      {[]string{"-f", scenario, "--namespaces", "A"}, `--namespaces: "A": a lowercase RFC 1123 label`},
+		"a limit":          {[]string{"-f", scenario, "--concurrent-backups", "-1"}, "--concurrent-backups is -1, want at least 1"},
+		"an output":        {[]string{"-f", scenario, "-o", "wide"}, `--output "wide": want table, json or yaml`},
+		"another command":  {[]string{"-f", scenario, "more"}, `unknown command "more"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := execute(t, append([]string{"queue", "simulate"}, test.args...)...)
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+	_, err := execute(t, "queue", "simulate", "-f", "testdata/queue/mistakes.yaml")
+	require.Error(t, err)
+	golden(t, "queue_mistakes.txt", func(w io.Writer) error {
+		_, err := io.WriteString(w, err.Error()+"\n")
+		return err
+	})
+}
+
+// play simulates with a policy of the test's.
+func play(t *testing.T, names []string, decide func(*queueadmission.Snapshot) (*queueadmission.Decision, error)) ([]round, []string, error) {
+	t.Helper()
+	var content strings.Builder
+	for _, name := range names {
+		content.WriteString(backupOf(name, ""))
+	}
+	backups, err := parseBackups("x.yaml", []byte(content.String()), noon())
+	require.NoError(t, err)
+	s := &simulation{backups: backups, limit: 1, now: noon(), decide: func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+		return decide(snapshot)
+	}}
+	var rounds []round
+	stuck, err := s.rounds(t.Context(), func(r round) error {
+		rounds = append(rounds, r)
+		return nil
+	})
+	return rounds, stuck, err
+}
+
+// hold lets nobody go but those that are named, one at a time.
+func hold(snapshot *queueadmission.Snapshot, recheck time.Duration, but ...string) *queueadmission.Decision {
+	decision := &queueadmission.Decision{RecheckAfter: recheck}
+	for i := range snapshot.Queued {
+		name := snapshot.Queued[i].Name
+		if slices.Contains(but, name) && len(decision.Admit) < snapshot.Free() {
+			decision.Admit = append(decision.Admit, name)
+			continue
+		}
+		decision.Waiting = append(decision.Waiting, queueadmission.Waiting{Name: name, Reason: "Frozen", Message: "not now"})
+	}
+	return decision
+}
+
+func TestAPolicyThatNeverLetsOneGoIsNoticed(t *testing.T) {
+	t.Parallel()
+	rounds, stuck, err := play(t, []string{"a", "b", "c"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+		return hold(s, 0, "b"), nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "c"}, stuck)
+	require.Len(t, rounds, 2)
+	require.Equal(t, "b", rounds[0].Ends)
+	require.Empty(t, rounds[1].Ends)
+
+	asked := 0
+	_, stuck, err = play(t, []string{"a"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+		asked++
+		return hold(s, time.Second), nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, stuck)
+	require.Equal(t, mostAsked+1, asked)
+}
+
+func TestTimePassesWhenAPolicyWantsToBeAskedLater(t *testing.T) {
+	t.Parallel()
+	rounds, stuck, err := play(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+		if s.Now.Before(noon().Add(2 * time.Hour)) {
+			return hold(s, time.Hour), nil
+		}
+		return hold(s, 0, "a", "b"), nil
+	})
+	require.NoError(t, err)
+	require.Empty(t, stuck)
+	require.Equal(t, "2h0m0s", rounds[0].After)
+	require.Empty(t, rounds[1].After)
+}
+
+func TestAPolicyThatFailsEndsTheSimulation(t *testing.T) {
+	t.Parallel()
+	rounds, _, err := play(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+		if len(s.Queued) < 2 {
+			return nil, errors.New("the calendar is full")
+		}
+		return hold(s, 0, "a"), nil
+	})
+	require.EqualError(t, err, "round 2: the calendar is full")
+	require.Len(t, rounds, 1)
+}
+
+func TestARoundOfManyIsShort(t *testing.T) {
+	t.Parallel()
+	r := round{Round: 1, After: "1h0m0s"}
+	for i := range 100 {
+		r.Waiting = append(r.Waiting, waiter{Position: i + 1, Name: "b", Message: "not now\x1b[2J"})
+	}
+	var out strings.Builder
+	r.print(&description{w: &out})
+	require.True(t, strings.HasPrefix(out.String(), "\nRound 1, 1h0m0s later: nothing runs\n"), out.String())
+	require.True(t, strings.HasSuffix(out.String(), "\n  ... and 80 more, see -o json\n"), out.String())
+	require.NotContains(t, out.String(), "\x1b")
+}
+
+func FuzzParseBackups(f *testing.F) {
+	for _, path := range []string{scenario, "testdata/queue/mistakes.yaml"} {
+		data, err := os.ReadFile(path)
+		require.NoError(f, err)
+		f.Add(data)
+	}
+	f.Add([]byte("kind: List\nitems: [{kind: List, items: [&a {kind: Backup, spec: *a}]}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		backups, err := parseBackups("x.yaml", data, noon())
+		if err != nil {
+			require.ErrorContains(t, err, "x.yaml")
+			return
+		}
+		names := map[string]bool{}
+		for _, b := range backups {
+			require.False(t, names[b.Name], "each once")
+			names[b.Name] = true
+			require.Contains(t, backupPhases(), b.Status.Phase)
+			require.NotEqual(t, velerov1.BackupPhase("Waiting"), b.Status.Phase)
+		}
+	})
+}
