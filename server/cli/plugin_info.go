@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,9 @@ func (a *App) pluginInfoCommand() *cobra.Command {
 // detailed is the report about what text means: a file that is there when no directory was named, else a plugin.
 func (f *pluginFlags) detailed(cmd *cobra.Command, a *App, text string) (*pluginreport.Report, error) {
 	if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() && f.directory.path == "" && f.directory.config == "" {
+		if info.Mode()&0o111 == 0 && filepath.Ext(text) != ".exe" {
+			return nil, fmt.Errorf("%s is no plugin: it is not executable (chmod +x %s)", text, text)
+		}
 		if err := f.directory.complete(cmd); err != nil { // there is none, so the defaults
 			return nil, err
 		}
@@ -53,11 +57,7 @@ func (f *pluginFlags) detailed(cmd *cobra.Command, a *App, text string) (*plugin
 			return nil, err
 		}
 		defer source.Host.Close()
-		report := source.Detailed(cmd.Context(), "")
-		if len(report.Plugins) == 0 {
-			return nil, fmt.Errorf("%s is no plugin: it is not executable (chmod +x %s)", text, text)
-		}
-		return withoutProcesses(report), nil
+		return withoutProcesses(source.Detailed(cmd.Context(), "")), nil
 	}
 	all, err := f.report(cmd, a, text)
 	if err != nil {
