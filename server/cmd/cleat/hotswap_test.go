@@ -29,16 +29,21 @@ func TestAcceptKinds_HotSwap(t *testing.T) {
 	p := newStampPlugin(t)
 	p.put(1)
 	s := newSite(t, "cleat.dev/s3")
-	s.shop = s.workload(10)
 	server := s.serve("--plugin-dir", p.pluginDir, "--concurrent-backups", "10")
 	s.available()
 
 	// Backups that all stand still in the plugin, at the version that was there when they began.
-	version := map[string]string{}
+	// Each has a namespace of its own, or they would wait for each other.
+	version, shop := map[string]string{}, map[string]string{}
+	beginOne := func(name string) {
+		shop[name] = s.workload(10)
+		s.shop = shop[name]
+		s.beginBackup(name)
+	}
 	begin := func(wants string, names ...string) {
 		for _, name := range names {
 			version[name] = wants
-			s.beginBackup(name)
+			beginOne(name)
 		}
 		for _, name := range names {
 			p.awaitSeen(s, name, wants)
@@ -53,7 +58,7 @@ func TestAcceptKinds_HotSwap(t *testing.T) {
 	begin("3", "c1")
 	p.remove()
 	server.awaitLog(`plugin is gone`)
-	s.beginBackup("without")
+	beginOne("without")
 	s.awaitBackup("without", velerov1.BackupPhaseCompleted)
 	p.put(4)
 	server.awaitLog(`pluginVersion=4 version=2 used=true`)
@@ -61,24 +66,24 @@ func TestAcceptKinds_HotSwap(t *testing.T) {
 	p.open()
 	for name, version := range version {
 		s.awaitBackup(name, velerov1.BackupPhaseCompleted)
-		require.Equal(t, map[string]int{version: 10}, s.stamps(name), "backup %s", name)
+		require.Equal(t, map[string]int{version: 10}, s.stamps(name, shop[name]), "backup %s", name)
 	}
-	require.Equal(t, map[string]int{"": 10}, s.stamps("without"))
+	require.Equal(t, map[string]int{"": 10}, s.stamps("without", shop["without"]))
 
 	// The same with restores, while another backup runs.
 	p.shut()
-	s.beginStampedRestore("r1", "a1")
+	s.beginStampedRestore("r1", "a1", shop["a1"])
 	p.awaitSeen(s, "r1", "4")
 	begin("4", "e1")
-	s.beginStampedRestore("r2", "b1") // begins when there is a place for it
+	s.beginStampedRestore("r2", "b1", shop["b1"]) // begins when there is a place for it
 	p.put(5)
 	server.awaitLog(`pluginVersion=5 version=2 used=true`)
-	s.beginStampedRestore("r3", "c1")
+	s.beginStampedRestore("r3", "c1", shop["c1"])
 	begin("5", "f1")
 	p.open()
 	for _, name := range []string{"e1", "f1"} {
 		s.awaitBackup(name, velerov1.BackupPhaseCompleted)
-		require.Equal(t, map[string]int{version[name]: 10}, s.stamps(name), "backup %s", name)
+		require.Equal(t, map[string]int{version[name]: 10}, s.stamps(name, shop[name]), "backup %s", name)
 	}
 	require.Equal(t, map[string]int{"4": 10}, s.restored("r1"))
 	require.Len(t, s.restored("r2"), 1)
@@ -161,11 +166,11 @@ func (v *server) awaitLog(text string) {
 	})
 }
 
-func (s *site) beginStampedRestore(name, backup string) {
+func (s *site) beginStampedRestore(name, backup, shop string) {
 	s.t.Helper()
 	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Restore{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec:       velerov1.RestoreSpec{BackupName: backup, NamespaceMapping: map[string]string{s.shop: s.shop + "-" + name}},
+		Spec:       velerov1.RestoreSpec{BackupName: backup, NamespaceMapping: map[string]string{shop: "restored-" + s.namespace + "-" + name}},
 	}))
 }
 
@@ -181,7 +186,7 @@ func (s *site) restored(name string) map[string]int {
 		return r.Status.Phase.Terminal(), err
 	})
 	var list corev1.ConfigMapList
-	require.NoError(s.t, s.client.List(s.t.Context(), &list, client.InNamespace(s.shop+"-"+name)))
+	require.NoError(s.t, s.client.List(s.t.Context(), &list, client.InNamespace("restored-"+s.namespace+"-"+name)))
 	versions := map[string]int{}
 	for i := range list.Items {
 		if strings.HasPrefix(list.Items[i].Name, "item-") {
@@ -192,7 +197,7 @@ func (s *site) restored(name string) map[string]int {
 }
 
 // stamps counts the ConfigMaps in a backup, by the version on them.
-func (s *site) stamps(name string) map[string]int {
+func (s *site) stamps(name, shop string) map[string]int {
 	s.t.Helper()
 	file, err := os.Open(filepath.Join(s.bucketDir, "backups", name, name+".tar.gz"))
 	require.NoError(s.t, err)
@@ -206,7 +211,7 @@ func (s *site) stamps(name string) map[string]int {
 			return versions
 		}
 		require.NoError(s.t, err)
-		if dir, file := filepath.Split(header.Name); dir != "resources/configmaps/namespaces/"+s.shop+"/" || !strings.HasPrefix(file, "item-") {
+		if dir, file := filepath.Split(header.Name); dir != "resources/configmaps/namespaces/"+shop+"/" || !strings.HasPrefix(file, "item-") {
 			continue
 		}
 		var item metav1.PartialObjectMetadata
