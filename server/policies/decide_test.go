@@ -53,10 +53,10 @@ func TestNobodyIsAskedAboutAnEmptyQueue(t *testing.T) {
 // failures are what may be wrong with a plugin that is asked for a decision: what the file says of it, and how it reads.
 func failures() map[string]struct{ settings, reason, message string } {
 	return map[string]struct{ settings, reason, message string }{
-		"hanging":    {"plugin: example.io/policy, deadline: 300ms, config: {do: hang}", ReasonOverdue, "within 300ms"},
-		"dying":      {"plugin: example.io/policy, config: {do: die}", ReasonDied, ": exit status 3"},
-		"wrong":      {"plugin: example.io/policy, config: {do: answer wrong}", ReasonInvalidReply, "invalid reply: "},
-		"failing":    {"plugin: example.io/policy, config: {do: fail}", ReasonFailed, "(example.io/policy): the calendar cannot be reached"},
+		"hanging":    {"plugin: example.io/policy, deadline: 1s, config: {do: hang}", ReasonOverdue, "within 1s"},
+		"dying":      {"plugin: example.io/policy, deadline: 5m, config: {do: die}", ReasonDied, ": exit status 3"},
+		"wrong":      {"plugin: example.io/policy, deadline: 5m, config: {do: answer wrong}", ReasonInvalidReply, "invalid reply: "},
+		"failing":    {"plugin: example.io/policy, deadline: 5m, config: {do: fail}", ReasonFailed, "(example.io/policy): the calendar cannot be reached"},
 		"absent":     {"plugin: example.io/none", ReasonUnavailable, `"example.io/none"; known are: `},
 		"quarantine": {"plugin: example.io/broken", ReasonUnavailable, "; quarantined: "},
 		"other kind": {"plugin: example.io/second", ReasonUnavailable, `"example.io/second" is no `},

@@ -86,7 +86,7 @@ func TestWithoutWritersNothingIsWritten(t *testing.T) {
 func TestAWriterThatFailsLeavesTheOthersAlone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ settings, reason, message string }{
-		"hanging":      {"plugin: example.io/policy, deadline: 300ms, config: {do: hang}", ReasonOverdue, "did not answer Write within 300ms"},
+		"hanging":      {"plugin: example.io/policy, deadline: 1s, config: {do: hang}", ReasonOverdue, "did not answer Write within 1s"},
 		"dying":        {"plugin: example.io/policy, config: {do: die}", ReasonDied, "died during Write: exit status 3"},
 		"wrong":        {"plugin: example.io/policy, config: {do: answer wrong}", ReasonInvalidReply, "../count.txt"},
 		"failing":      {"plugin: example.io/policy, config: {do: fail}", ReasonFailed, "(example.io/policy): the calendar cannot be reached"},
