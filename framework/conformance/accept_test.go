@@ -47,22 +47,40 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 	t.Run("good plugins", func(t *testing.T) {
 		t.Parallel()
 		for name, test := range map[string]struct {
-			binary string
-			broken []string // on purpose
+			binary  string
+			options []conformance.Option
+			broken  []string // on purpose
 		}{
-			"the first plugin": {"first-plugin", nil},
-			"all kinds of an older plugin, one of which panics and one of which prints": {"plugin", []string{
-				"Process: stdout-quiet", "BackupItemAction example.io/panic: action-item",
-			}},
-			"all other kinds, which know every operation": {"kinds", []string{
-				"BackupItemActionV2 example.io/mover: operation-unknown", "RestoreItemActionV2 example.io/fetcher: operation-unknown",
-				"AsyncBackupItemAction example.io/copier: operation-unknown", "AsyncRestoreItemAction example.io/copier: operation-unknown",
-			}},
+			"the first plugin": {binary: "first-plugin"},
+			"all kinds of an older plugin, one of which panics, one prints, and one forgets": {
+				binary: "plugin",
+				options: []conformance.Option{
+					conformance.WithConfig("example.io/memory", map[string]string{"bucket": "bucket", "scheme": "memory"}), conformance.WithSizes(120, 2<<20),
+				},
+				broken: []string{
+					"Process: stdout-quiet", "BackupItemAction example.io/panic: action-item",
+					"ObjectStore example.io/memory: store-config-unknown", "ObjectStore example.io/memory: store-missing-bucket",
+					"ObjectStore example.io/memory: store-restart",
+				},
+			},
+			"all other kinds, which know every operation": {
+				binary: "kinds",
+				options: []conformance.Option{
+					conformance.WithConfig("example.io/san", map[string]string{"region": "x"}), conformance.WithVolume("vol-1", "z"),
+					conformance.WithItem([]byte("{apiVersion: v1, kind: PersistentVolume, metadata: {name: own}, spec: {volume: vol-1}}")),
+					conformance.WithConfig("example.io/first-come", map[string]string{"closed": "true"}),
+				},
+				broken: []string{
+					"BackupItemActionV2 example.io/mover: operation-unknown", "RestoreItemActionV2 example.io/fetcher: operation-unknown",
+					"AsyncBackupItemAction example.io/copier: operation-unknown", "AsyncRestoreItemAction example.io/copier: operation-unknown",
+					"VolumeSnapshotter example.io/san: snapshotter-config-unknown",
+				},
+			},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				report, err := conformance.Run(t.Context(), conformance.Binary(program(t, test.binary)),
-					conformance.WithOperationWait(100*time.Millisecond))
+					append(test.options, conformance.WithOperationWait(100*time.Millisecond))...)
 				require.NoError(t, err)
 				found := broken(report, conformance.Failed, conformance.Warned)
 				require.ElementsMatch(t, test.broken, keys(found), "%v", found)

@@ -247,7 +247,7 @@ func checkManifestContentFirst(ctx context.Context, s *subject) error {
 }
 
 // early is how long a writer that does not wait for the end of the items has to show that.
-const early = 200 * time.Millisecond
+const early = 500 * time.Millisecond
 
 func checkManifestReadsAll(ctx context.Context, s *subject) error {
 	if _, err := s.needsDescription(ctx); err != nil {
@@ -376,7 +376,7 @@ func checkManifestCancelled(ctx context.Context, s *subject) error {
 		if _, err = s.usualDescription(ctx); err != nil {
 			return err
 		}
-		time.Sleep(early) // what the writer makes of the last ones
+		time.Sleep(early / 2) // what the writer makes of the last ones
 	}
 	return nil
 }

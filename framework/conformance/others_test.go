@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	nodeplugin "github.com/cleat-dev/cleat/examples/node-plugin"
-	"github.com/cleat-dev/cleat/framework/conformance"
 	"github.com/cleat-dev/cleat/examples/stockplugins"
+	"github.com/cleat-dev/cleat/framework/conformance"
 )
 
 // othersPlugins are good plugins that are not built on framework: one in JavaScript, and those that vendors ship for

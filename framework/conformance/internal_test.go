@@ -1,0 +1,108 @@
+package conformance
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+func TestSamplesAreMadeToFitWhatAnActionSelects(t *testing.T) {
+	t.Parallel()
+	all, err := newOptions(nil).samples()
+	require.NoError(t, err)
+	for name, test := range map[string]struct {
+		selector *shared.ResourceSelector
+		want     []string // some of them
+		not      []string
+	}{
+		"everything":        {nil, []string{"Pod conformance/sample", "PersistentVolume sample"}, nil},
+		"plural":            {&shared.ResourceSelector{IncludedResources: []string{"pods"}}, []string{"Pod conformance/sample"}, []string{"Service conformance/sample"}},
+		"with group":        {&shared.ResourceSelector{IncludedResources: []string{"deployments.apps"}}, []string{"Deployment conformance/sample"}, []string{"Pod conformance/sample"}},
+		"short":             {&shared.ResourceSelector{IncludedResources: []string{"pvc"}}, []string{"PersistentVolumeClaim conformance/sample"}, []string{"Pod conformance/sample"}},
+		"singular":          {&shared.ResourceSelector{IncludedResources: []string{"pod"}}, []string{"Pod conformance/sample"}, nil},
+		"glob":              {&shared.ResourceSelector{IncludedResources: []string{"*.apps"}}, []string{"StatefulSet conformance/sample"}, []string{"Pod conformance/sample"}},
+		"all but":           {&shared.ResourceSelector{ExcludedResources: []string{"pods"}}, []string{"Service conformance/sample"}, []string{"Pod conformance/sample"}},
+		"a namespace":       {&shared.ResourceSelector{IncludedNamespaces: []string{"in-*"}}, []string{"Pod in-conformance/sample"}, []string{"PersistentVolume sample"}},
+		"not a namespace":   {&shared.ResourceSelector{ExcludedNamespaces: []string{"kube-system"}}, []string{"Pod conformance/sample"}, []string{"PersistentVolume sample"}},
+		"a label":           {&shared.ResourceSelector{Selector: "app=db,tier in (a,b),owner,!gone,x!=y"}, []string{"Pod conformance/sample"}, nil},
+		"nothing there is":  {&shared.ResourceSelector{IncludedResources: []string{"widgets.example.io"}}, nil, []string{"Pod conformance/sample"}},
+		"a selector of old": {&shared.ResourceSelector{Selector: "app=("}, nil, []string{"Pod conformance/sample"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, one := range all {
+				if fitting, ok := one.fit(test.selector); ok {
+					got = append(got, fitting.String())
+				}
+			}
+			require.Subset(t, got, test.want)
+			for _, not := range test.not {
+				require.NotContains(t, got, not)
+			}
+		})
+	}
+}
+
+func TestAnItemOfTheCallerStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	all, err := newOptions([]Option{WithItem([]byte("{apiVersion: example.io/v1, kind: Policy, metadata: {name: p, namespace: shop}}"))}).samples()
+	require.NoError(t, err)
+	fitting, ok := all[0].fit(&shared.ResourceSelector{IncludedResources: []string{"policies.example.io"}})
+	require.True(t, ok)
+	require.Equal(t, "Policy shop/p", fitting.String())
+	_, ok = all[0].fit(&shared.ResourceSelector{Selector: "app=db"})
+	require.False(t, ok)
+}
+
+func TestConfigsAreReadFromACommandLine(t *testing.T) {
+	t.Parallel()
+	o := newOptions(nil)
+	for _, text := range []string{"bucket=a", "example.io/store:bucket=b", "example.io/store:url=http://x:1/y=z", "count=3", "on=true"} {
+		option, err := ParseConfig(text)
+		require.NoError(t, err)
+		option(o)
+	}
+	require.Equal(t, map[string]string{"bucket": "b", "url": "http://x:1/y=z", "count": "3", "on": "true"}, o.configOf("example.io/store"))
+	config, given, err := o.policyConfig("example.io/other")
+	require.NoError(t, err)
+	require.True(t, given)
+	require.JSONEq(t, `{"bucket":"a","count":3,"on":true}`, string(config))
+	for _, text := range []string{"", "bucket", "=x", "example.io/store:=x"} {
+		_, err := ParseConfig(text)
+		require.ErrorContains(t, err, "must be KEY=VALUE", text)
+	}
+}
+
+func TestAHandshakeSaysWhatIsWrongWithIt(t *testing.T) {
+	t.Parallel()
+	network, address, err := parseHandshake("1|2|unix|/tmp/x|grpc|")
+	require.NoError(t, err)
+	require.Equal(t, "unix", network)
+	require.Equal(t, "/tmp/x", address)
+	for line, want := range map[string]string{
+		"":                       `the first line on stdout is ""`,
+		"hello":                  `the first line on stdout is "hello"`,
+		"2|2|unix|/tmp/x|grpc":   `core protocol "2"`,
+		"1|1|unix|/tmp/x|grpc":   `protocol version "1"`,
+		"1|2|pipe|/tmp/x|grpc":   `network "pipe"`,
+		"1|2|unix|/tmp/x|netrpc": `protocol "netrpc"`,
+	} {
+		_, _, err := parseHandshake(line)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// FuzzStdioData proves that whatever a process sends as its output is read without harm.
+func FuzzStdioData(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(protowire.AppendBytes(protowire.AppendTag([]byte{8, 1}, 2, protowire.BytesType), []byte("text")))
+	f.Add([]byte{0x12, 0xff})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		_, data := stdioData(raw)
+		require.LessOrEqual(t, len(data), len(raw))
+	})
+}
