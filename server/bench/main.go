@@ -38,6 +38,9 @@ var benches = []bench{
 	{"lift_over_direct", liftOverDirect},
 	{"start_100_plugins", start100Plugins},
 	{"plugin_rss_idle", pluginRSSIdle},
+	{"queue_over_work", queueOverWork},
+	{"queue_decide_growth", queueDecideGrowth},
+	{"queue_wake_over_bare", queueWakeOverBare},
 }
 
 func main() {

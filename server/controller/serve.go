@@ -153,7 +153,11 @@ func newManager(c ServerConfig) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(c.REST, ctrl.Options{
+	// What the controllers write is bounded by what there is to do, and a backup that gets its turn should not wait
+	// behind --client-qps, which is for the objects that are backed up and restored.
+	unlimited := rest.CopyConfig(c.REST)
+	unlimited.QPS = -1
+	mgr, err := ctrl.NewManager(unlimited, ctrl.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{c.Namespace: {}},

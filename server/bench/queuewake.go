@@ -1,0 +1,314 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/cleat-dev/cleat/examples/roundtrip"
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
+	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+)
+
+const (
+	wakeQueued = 200
+	wakes      = 60 // of each run
+)
+
+// queueWakeOverBare is the time from the end of a backup to ReadyToStart of the next, with 200 queued, over that of a bare
+// program which watches, and writes to another Backup when one has ended. The 99th percentile is reported in
+// milliseconds, and how many requests the queue makes for each backup that it admits, beside one for each place in
+// the queue that changes.
+func queueWakeOverBare(ctx context.Context, cleat string, report func(string, float64)) (err error) {
+	s, err := newSite(ctx, cleat)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	scheme, err := controller.Scheme()
+	if err != nil {
+		return err
+	}
+	config := rest.CopyConfig(s.client.Config())
+	config.QPS = -1
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	bare, err := bareWakes(ctx, c)
+	if err != nil {
+		return fmt.Errorf("bare: %w", err)
+	}
+	w := &wakeSite{client: c, config: config}
+	stop, err := w.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	if err := w.fill(ctx); err != nil {
+		return err
+	}
+	var ratios, all []float64
+	for run := range runs {
+		took, err := w.wakes(ctx)
+		if err != nil {
+			return err
+		}
+		again, err := bareWakes(ctx, c)
+		if err != nil {
+			return fmt.Errorf("bare: %w", err)
+		}
+		limit := median(append(slices.Clone(bare), again...))
+		bare, all = again, append(all, took...)
+		ratios = append(ratios, median(took)/limit)
+		say("with %d queued, the next one is ready %.2f ms after the end of one; a bare watch and patch takes %.2f ms, ratio %.2f", wakeQueued, median(took), limit, ratios[run])
+	}
+	slices.Sort(all)
+	report("queue_wake_over_bare", median(ratios))
+	report("queue_wake_ms_p99", all[len(all)*99/100])
+	calls := float64(w.requests.Load()-w.placed.Load()) / float64(w.admitted.Load())
+	say("%d requests for %d admitted backups, %d of them for places that changed: %.2f for each", w.requests.Load(), w.admitted.Load(), w.placed.Load(), calls)
+	report("queue_calls_per_backup", calls)
+	return nil
+}
+
+// wakeSite is a queue without anybody who runs backups: the benchmark plays that part.
+type wakeSite struct {
+	client client.WithWatch
+	config *rest.Config
+	count  int
+
+	requests atomic.Int64 // of the queue, but for watches
+	placed   atomic.Int64 // places in the queue that changed
+	admitted atomic.Int64
+}
+
+// RoundTrip counts.
+func (w *wakeSite) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Query().Get("watch") == "" && !strings.Contains(r.URL.Path, "/leases/") && r.Method != http.MethodGet {
+			w.requests.Add(1)
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// start runs the queue as the server does.
+func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
+	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: []framework.Registration{namespaceoverlap.Register()}, Log: hclog.NewNullLogger()})
+	if err != nil {
+		return nil, err
+	}
+	policy, err := host.QueueAdmission(namespaceoverlap.Name)
+	if err != nil {
+		return nil, err
+	}
+	config := rest.CopyConfig(w.config)
+	config.Wrap(w.wrap)
+	scheme, err := controller.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	ctrl.SetLogger(controller.NewLogr(hclog.NewNullLogger()))
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{roundtrip.Namespace: {}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	q := &controller.Queue{
+		Cluster:   &controller.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: roundtrip.Namespace},
+		Admission: policy, Limit: 1, Events: mgr.GetEventRecorder("cleat"), Log: hclog.NewNullLogger(), Now: time.Now,
+	}
+	if err := q.Setup(ctrl.NewControllerManagedBy(mgr).Named("backup-queue"), nil).Complete(q); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	return func() error {
+		cancel()
+		host.Close()
+		return <-ended
+	}, nil
+}
+
+func (w *wakeSite) create(ctx context.Context) (string, error) {
+	w.count++
+	name := fmt.Sprintf("wake-%04d", w.count)
+	return name, w.client.Create(ctx, &velerov1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: name},
+		Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{fmt.Sprintf("n-%d", w.count%50)}},
+	})
+}
+
+// fill creates so many backups that one is ready and the others are queued, and waits until they are.
+func (w *wakeSite) fill(ctx context.Context) error {
+	for w.count <= wakeQueued {
+		if _, err := w.create(ctx); err != nil {
+			return err
+		}
+	}
+	return w.settle(ctx)
+}
+
+// settle waits until all places in the queue are right.
+func (w *wakeSite) settle(ctx context.Context) error {
+	for {
+		var list velerov1.BackupList
+		if err := w.client.List(ctx, &list, client.InNamespace(roundtrip.Namespace)); err != nil {
+			return err
+		}
+		sum, queued := 0, 0
+		for i := range list.Items {
+			if list.Items[i].Status.Phase == velerov1.BackupPhaseQueued {
+				queued++
+				sum += list.Items[i].Status.QueuePosition
+			}
+		}
+		if queued == wakeQueued && sum == queued*(queued+1)/2 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// wakes ends backups, one after the other, and answers how long the next one takes to be ready each time, in
+// milliseconds. A new one keeps the queue as long as it is. Places are still being written when the next one ends.
+func (w *wakeSite) wakes(ctx context.Context) ([]float64, error) {
+	watch, err := w.client.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(roundtrip.Namespace))
+	if err != nil {
+		return nil, err
+	}
+	defer watch.Stop()
+	var took []float64
+	places := map[types.UID]int{}
+	ready, err := w.next(ctx, watch, places)
+	if err != nil {
+		return nil, err
+	}
+	for range wakes {
+		if _, err := w.create(ctx); err != nil {
+			return nil, err
+		}
+		running, err := w.move(ctx, ready, velerov1.BackupPhaseInProgress)
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		if _, err := w.move(ctx, running, velerov1.BackupPhaseCompleted); err != nil {
+			return nil, err
+		}
+		if ready, err = w.next(ctx, watch, places); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(began).Seconds()*1000)
+		w.admitted.Add(1)
+	}
+	return took, nil
+}
+
+// next waits for a backup that is ready, and counts the places that change meanwhile.
+func (w *wakeSite) next(ctx context.Context, watch apiwatch.Interface, places map[types.UID]int) (*velerov1.Backup, error) {
+	for event := range watch.ResultChan() {
+		b, ok := event.Object.(*velerov1.Backup)
+		if !ok {
+			continue
+		}
+		if was, known := places[b.UID]; known && b.Status.QueuePosition > 0 && was > 0 && was != b.Status.QueuePosition {
+			w.placed.Add(1)
+		}
+		places[b.UID] = b.Status.QueuePosition
+		if b.Status.Phase == velerov1.BackupPhaseReadyToStart {
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("the watch ended early: %w", context.Cause(ctx))
+}
+
+func (w *wakeSite) move(ctx context.Context, b *velerov1.Backup, phase velerov1.BackupPhase) (*velerov1.Backup, error) {
+	after := b.DeepCopy()
+	after.Status.Phase = phase
+	return after, w.client.Patch(ctx, after, client.MergeFrom(b))
+}
+
+// bareWakes is the least that can be done: somebody writes to a Backup, a watch brings it, another Backup is written to, and the
+// watch brings that. In milliseconds.
+func bareWakes(ctx context.Context, c client.WithWatch) ([]float64, error) {
+	const namespace = "default"
+	watch, err := c.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(namespace))
+	if err != nil {
+		return nil, err
+	}
+	defer watch.Stop()
+	var pair [2]*velerov1.Backup
+	for i := range pair {
+		pair[i] = &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "bare-"}}
+		if err := c.Create(ctx, pair[i]); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, c.Delete(ctx, pair[i])) }()
+	}
+	write := func(i, n int) error {
+		after := pair[i].DeepCopy()
+		after.Status.Phase = []velerov1.BackupPhase{velerov1.BackupPhaseCompleted, velerov1.BackupPhaseReadyToStart}[n%2]
+		after.Labels = map[string]string{"n": fmt.Sprint(n)}
+		err := c.Patch(ctx, after, client.MergeFromWithOptions(pair[i], client.MergeFromWithOptimisticLock{}))
+		pair[i] = after
+		return err
+	}
+	var took []float64
+	for n := range wakes {
+		began := time.Now()
+		if err := write(0, n); err != nil {
+			return nil, err
+		}
+		answered := false
+		for event := range watch.ResultChan() {
+			b, ok := event.Object.(*velerov1.Backup)
+			if !ok || b.Labels["n"] != fmt.Sprint(n) {
+				continue
+			}
+			if b.Name == pair[1].Name {
+				break
+			}
+			if !answered {
+				answered = true
+				if err := write(1, n); err != nil {
+					return nil, err
+				}
+			}
+		}
+		took = append(took, time.Since(began).Seconds()*1000)
+	}
+	slices.SortFunc(took, cmp.Compare[float64])
+	return took, nil
+}
