@@ -54,7 +54,7 @@ func queueOverWork(ctx context.Context, cleat string, report func(string, float6
 	}{{"queue_over_work", 0}, {"queue_over_work_invalid", 3}} {
 		var ratios []float64
 		for run := range runs {
-			elapsed, valid, err := s.runQueue(ctx, fmt.Sprintf("%s-%d", figure.name[len("queue_over_"):], run), figure.invalid)
+			elapsed, valid, err := s.runQueue(ctx, fmt.Sprintf("run-%d-%d", figure.invalid, run), figure.invalid)
 			if err != nil {
 				return err
 			}

@@ -31,7 +31,7 @@ func TestAcceptQueue_Scenario(t *testing.T) {
 
 	s.move("backup1", velerov1.BackupPhaseWaitingForPluginOperations)
 	s.shows("backup1 WaitingForPluginOperations", "backup2 ReadyToStart", "backup3 Queued 1", "backup4 Queued 2", "backup5 InProgress")
-	require.Equal(t, "NamespaceOverlap: shares namespace ns3 with backup2, which is about to start", s.says("backup3"))
+	require.Equal(t, "NamespaceOverlap: shares namespace ns3 with backup2, which runs", s.says("backup3"))
 
 	s.move("backup2", velerov1.BackupPhaseInProgress)
 	s.move("backup5", velerov1.BackupPhaseFailed)

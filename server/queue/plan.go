@@ -26,7 +26,7 @@ type Placement struct {
 	Backup   *velerov1.Backup
 	Position int // from 1
 	Wait     velerov1.QueueWait
-	// News tells that the reason is another one than the Backup says, in more than its words.
+	// News tells that the Backup did not wait before, or for another reason.
 	News bool
 }
 
@@ -67,12 +67,12 @@ func place(b *velerov1.Backup, position int, waiting queueadmission.Waiting, now
 		Blockers: waiting.Blockers, Namespaces: waiting.Namespaces, Since: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}}
 	said, err := velerov1.QueueWaitOf(b)
-	p.News = err != nil || said == nil || said.Reason != p.Wait.Reason || !slices.Equal(said.Blockers, p.Wait.Blockers)
+	p.News = err != nil || said == nil || said.Reason != p.Wait.Reason
 	if !p.News {
 		p.Wait.Since = said.Since
 	}
 	changed := p.News || b.Status.Phase != velerov1.BackupPhaseQueued || b.Status.QueuePosition != position ||
-		said.Message != p.Wait.Message || !slices.Equal(said.Namespaces, p.Wait.Namespaces)
+		said.Message != p.Wait.Message || !slices.Equal(said.Blockers, p.Wait.Blockers) || !slices.Equal(said.Namespaces, p.Wait.Namespaces)
 	return p, changed
 }
 

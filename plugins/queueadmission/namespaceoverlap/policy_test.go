@@ -23,7 +23,7 @@ func TestBackupsOfOneNamespaceWaitForEachOther(t *testing.T) {
 	require.Equal(t, []string{"a", "d"}, decision.Admit)
 	require.Equal(t, []string{"b", "c"}, decision.Order)
 	require.Equal(t, qav1.Wait{
-		Name: "b", Reason: "NamespaceOverlap", Message: "shares namespace shop with a, which is about to start",
+		Name: "b", Reason: "NamespaceOverlap", Message: "shares namespace shop with a, which runs",
 		Blockers: []string{"a"}, Namespaces: []string{"shop"},
 	}, decision.Waits[0])
 }

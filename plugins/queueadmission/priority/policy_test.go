@@ -86,7 +86,7 @@ func TestTheMostImportantBackupGoesFirst(t *testing.T) {
 		},
 		"an overlap in the new order": {
 			queued: []qav1.Backup{queued("a", "n1", 0), queued("b", "n1", 0, annotated("1"))}, admit: "b", order: []string{"a"},
-			waits: map[string]string{"a": "shares namespace n1 with b, which is about to start; its priority is 0"},
+			waits: map[string]string{"a": "shares namespace n1 with b, which runs; its priority is 0"},
 		},
 		"a clock that went back": {
 			queued: []qav1.Backup{queued("a", "n1", -time.Hour), queued("b", "n2", 0)}, admit: "a", order: []string{"b"},
@@ -115,7 +115,7 @@ func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"age":"0.5s"}`:   "age is 500ms, want at least 1s",
 		`{"age":"soon"}`:   `age: time: invalid duration "soon"`,
-		`{"rule":[]}`:      `unknown field "rule"`,
+		`{"rule":[]}`:      `unknown key "rule"`,
 		`{"rules":"many"}`: "cannot unmarshal string",
 	} {
 		_, err := policy.Decide(t.Context(), &qav1.Snapshot{Config: []byte(config), Now: now, Limit: 1, Queued: []qav1.Backup{queued("a", "n1", 0)}})

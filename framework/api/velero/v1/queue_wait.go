@@ -21,7 +21,7 @@ type QueueWait struct {
 	Blockers []string `json:"blockers,omitempty"`
 	// Namespaces are those that it has in common with them; there may be more than are named.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Since is when it began to wait for this reason and these blockers.
+	// Since is when it began to wait for this reason, whoever the blockers were.
 	Since metav1.Time `json:"since"`
 }
 

@@ -13,6 +13,13 @@ const (
 	ReasonOverlap = "NamespaceOverlap" // it has namespaces in common with one ahead of it
 )
 
+// The states of those ahead, in words. Whether one that has its place has started already makes no difference to those
+// that wait, and should not change what is said of them.
+const (
+	runs  = "runs"
+	waits = "is ahead of it in the queue"
+)
+
 // Decide admits the backups of order, which are all those that are queued, one after the other: each that finds a free
 // place and does not overlap one that runs, is ready, or stands before it in order, whether that one waits or is
 // admitted now. So nobody is overtaken by what would then stand in its way, and a wide backup does not starve.
@@ -22,10 +29,10 @@ const (
 func Decide(snapshot *qav1.Snapshot, order []*qav1.Backup, rule Rule) *qav1.Decision {
 	ahead := newHeld(rule)
 	for i := range snapshot.Running {
-		ahead.add(&snapshot.Running[i], "runs")
+		ahead.add(&snapshot.Running[i], runs)
 	}
 	for i := range snapshot.Ready {
-		ahead.add(&snapshot.Ready[i], "is about to start")
+		ahead.add(&snapshot.Ready[i], runs)
 	}
 	decision := &qav1.Decision{}
 	for _, backup := range order {
@@ -37,11 +44,11 @@ func Decide(snapshot *qav1.Snapshot, order []*qav1.Backup, rule Rule) *qav1.Deci
 			decision.Waits = append(decision.Waits, full(backup, snapshot.Limit))
 		default:
 			decision.Admit = append(decision.Admit, backup.Name)
-			ahead.add(backup, "is about to start")
+			ahead.add(backup, runs)
 			continue
 		}
 		decision.Order = append(decision.Order, backup.Name)
-		ahead.add(backup, "is ahead of it in the queue")
+		ahead.add(backup, waits)
 	}
 	return decision
 }

@@ -70,11 +70,11 @@ func TestABackupStartsUnlessItOverlapsOneAheadOfIt(t *testing.T) {
 		},
 		"one that is ready": {
 			limit: 9, ready: []qav1.Backup{named("r", "a", "b")}, queued: []qav1.Backup{named("x", "a", "b")},
-			waits: []string{"x NamespaceOverlap [r] [a b]: shares namespaces a, b with r, which is about to start"},
+			waits: []string{"x NamespaceOverlap [r] [a b]: shares namespaces a, b with r, which runs"},
 		},
 		"one that is admitted in the same decision": {
 			limit: 9, queued: []qav1.Backup{named("x", "a"), named("y", "a")}, admit: []string{"x"},
-			waits: []string{"y NamespaceOverlap [x] [a]: shares namespace a with x, which is about to start"},
+			waits: []string{"y NamespaceOverlap [x] [a]: shares namespace a with x, which runs"},
 		},
 		"several": {
 			limit: 9, running: []qav1.Backup{named("r", "b"), named("s", "a")}, queued: []qav1.Backup{named("x", "a", "b")},
@@ -210,5 +210,5 @@ func TestThousandsOfBlockersAreNotAllNamed(t *testing.T) {
 	require.Equal(t, []string{"b0"}, decision.Admit)
 	last := decision.Waits[len(decision.Waits)-1]
 	require.Equal(t, []string{"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"}, last.Blockers)
-	require.Equal(t, "shares namespace a with b0, which is about to start; 7 or more others are in its way too", last.Message)
+	require.Equal(t, "shares namespace a with b0, which runs; 7 or more others are in its way too", last.Message)
 }
