@@ -126,7 +126,7 @@ func TestSimulateAsksAPolicyOfTheDirectory(t *testing.T) {
 	}
 	write("backups: {concurrent: 3, admission: {plugin: example.io/policy, config: {do: fail}}}\nplugins: {directory: " + dir + "}\n")
 	_, err := simulate(t, "--config", config)
-	require.EqualError(t, err, "round 1: nothing is decided as long as the plugin fails (failurePolicy: Hold): "+
+	require.EqualError(t, err, "round 1: held (failurePolicy: Hold): "+
 		"QueueAdmission(example.io/policy): the calendar cannot be reached")
 	write("backups: {concurrent: 3, admission: {plugin: example.io/policy, config: {doo: fail}}}\nplugins: {directory: " + dir + "}\n")
 	_, err = simulate(t, "--config", config)
