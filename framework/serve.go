@@ -56,7 +56,7 @@ const window = 4 << 20
 
 // workers is how many calls run on goroutines that are kept, whose stacks have grown to what handlers need. More calls
 // at once have goroutines of their own.
-const workers = 8
+const workers = 16
 
 // newGRPCServer lifts gRPC's limit of 4 MiB on what is received: an item and a backup travel in one message,
 // and each alone may have up to 1.5 MiB in etcd, more once decoded from protobuf.

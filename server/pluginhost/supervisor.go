@@ -107,12 +107,18 @@ func (s *supervisor) acquire(ctx context.Context, plugin string, c call) (*run, 
 // currentOrStart gives the running process or the start that will bring one.
 func (s *supervisor) currentOrStart() (*run, *start, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current != nil && !s.current.gone(s.running.life) {
-		return s.current, nil, nil
+	r := s.current
+	s.mu.Unlock()
+	if r != nil {
+		if !r.gone(s.running.life) { // which may take its time
+			return r, nil, nil
+		}
+		s.lost(r)
 	}
-	if s.current != nil {
-		s.noteEnd(s.current)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil { // somebody else was faster
+		return s.current, nil, nil
 	}
 	if s.starting == nil {
 		wait, err := s.breaker.next(s.clock.Now(), s.launch.path)
