@@ -116,7 +116,7 @@ func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 		`{"age":"0.5s"}`:   "age is 500ms, want at least 1s",
 		`{"age":"soon"}`:   `age: time: invalid duration "soon"`,
 		`{"rule":[]}`:      `unknown key "rule"`,
-		`{"rules":"many"}`: "cannot unmarshal string",
+		`{"rules":"many"}`: `key "rules": want a list, got string`,
 	} {
 		_, err := policy.Decide(t.Context(), &qav1.Snapshot{Config: []byte(config), Now: now, Limit: 1, Queued: []qav1.Backup{queued("a", "n1", 0)}})
 		require.ErrorContains(t, err, want)
