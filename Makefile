@@ -36,7 +36,7 @@ cluster: ## build the control plane of tests and demo (the first time takes some
 	@cd examples/localcluster && go run . build
 
 .PHONY: demo
-demo: cluster build ## back up, delete, restore and compare some 3,000 objects, on a cluster of its own
+demo: cluster build ## back up, delete, restore and compare some 3,000 objects, then show a queue, on a cluster of its own
 	@go run ./examples/demo -cleat $(BIN)/cleat -plugins $(BIN)/plugins
 
 .PHONY: node-plugin

@@ -1,6 +1,7 @@
 // Command demo backs up and restores a cluster of some three thousand objects and proves, object by object,
-// that what came back is what was there. It brings its own control plane and S3 server, unless KUBECONFIG
-// names a cluster to use. Run it with "make demo".
+// that what came back is what was there. Then it shows a queue of eight backups, of which some overlap. It brings
+// its own control plane and S3 server, unless KUBECONFIG names a cluster to use, which is left without the queue.
+// Run it with "make demo".
 package main
 
 import (
@@ -57,13 +58,14 @@ func demo(ctx context.Context, cleat, plugins string) error {
 	}
 	fmt.Printf("a real API server, its controllers and an S3 server are up (%.1fs)\n", time.Since(start).Seconds())
 
-	report, err := roundtrip.Run(ctx, roundtrip.Options{
+	options := roundtrip.Options{
 		Site: roundtrip.Site{
 			Cleat: cleat, PluginDir: plugins, Kubeconfig: kubeconfig, S3: cluster.S3, Bucket: "demo", WorkDir: work,
 			Terminal: term.IsTerminal(int(os.Stdout.Fd())),
 		},
 		World: world.Demo("demo"), Keep: kubeconfig == cluster.Kubeconfig, Out: os.Stdout,
-	})
+	}
+	report, err := roundtrip.Run(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -77,6 +79,11 @@ func demo(ctx context.Context, cleat, plugins string) error {
 	fmt.Printf("restored %d of %d objects, %d differences\n", report.Objects-missing(report.Differences), report.Objects, len(report.Differences))
 	if len(report.Differences) > 0 {
 		return fmt.Errorf("%d differences", len(report.Differences))
+	}
+	if options.Keep {
+		if err := roundtrip.Queue(ctx, options); err != nil {
+			return err
+		}
 	}
 	fmt.Printf("done in %.0fs\n", time.Since(start).Seconds())
 	return nil

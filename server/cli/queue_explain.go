@@ -184,7 +184,7 @@ func (c *chain) starts(item *queueItem, ahead int) string {
 	case item.waitsForPlace() && len(waitFor) == 0:
 		return "with the next decision: places are free"
 	case item.waitsForPlace():
-		text := fmt.Sprintf("when %s has ended", some(waitFor, 5, " or "))
+		text := fmt.Sprintf("when %s has ended", enumerated(waitFor, "or"))
 		if ahead > 0 {
 			text += fmt.Sprintf(", and none of the %s takes the place", counted(ahead, "backup")+" ahead of it")
 		}
@@ -204,12 +204,22 @@ func (c *chain) starts(item *queueItem, ahead int) string {
 	}
 	var conditions []string
 	if len(running) > 0 {
-		conditions = append(conditions, some(running, 5, " and ")+oneOrMore(running, " has ended", " have ended"))
+		conditions = append(conditions, enumerated(running, "and")+oneOrMore(running, " has ended", " have ended"))
 	}
 	if len(waiting) > 0 {
-		conditions = append(conditions, some(waiting, 5, " and ")+oneOrMore(waiting, " has run", " have run"))
+		conditions = append(conditions, enumerated(waiting, "and")+oneOrMore(waiting, " has run", " have run"))
 	}
 	return "when " + strings.Join(conditions, " and ") + ", and a place is free"
+}
+
+// enumerated are names in a sentence: "a, b and c".
+func enumerated(names []string, word string) string {
+	const most = 5
+	last := len(names) - 1
+	if last == 0 || len(names) > most {
+		return some(names, most, ", ")
+	}
+	return some(names[:last], most, ", ") + " " + word + " " + some(names[last:], 1, "")
 }
 
 func oneOrMore(names []string, one, more string) string {

@@ -113,8 +113,14 @@ func expectations() map[string]expectation {
 	)
 	return map[string]expectation{
 		"Backup": {
-			goType:   reflect.TypeFor[v1.Backup](),
-			plural:   "backups",
+			goType: reflect.TypeFor[v1.Backup](),
+			plural: "backups",
+			// Velero has none, and kubectl shows the age alone then.
+			columns: []column{
+				{"Status", "string", ".status.phase"},
+				{"Queue", "integer", ".status.queuePosition"},
+				age,
+			},
 			required: below(".spec", backupTemplateRequired),
 			enums: map[string][]string{
 				".status.phase": {

@@ -7,6 +7,9 @@ import (
 // Backup asks for a backup of a selection of cluster objects and volumes, and shows how far it is.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the backup"
+// +kubebuilder:printcolumn:name="Queue",type="integer",JSONPath=".status.queuePosition",description="Place in the queue of a backup that waits"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 type Backup struct {
 	metav1.TypeMeta `json:",inline"`
 

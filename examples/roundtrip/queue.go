@@ -1,0 +1,120 @@
+package roundtrip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/cleat-dev/cleat/examples/world"
+)
+
+var backups = schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: "backups"}
+
+// queued is a backup with the namespaces of the world that it takes, from the first to the last.
+type queued struct {
+	name        string
+	first, last int
+}
+
+// eight are the backups of Queue: billing overlaps accounts, delivery overlaps catalog, and the last overlaps all.
+func eight() []queued {
+	return []queued{
+		{"accounts", 0, 4}, {"billing", 4, 6}, {"catalog", 7, 10}, {"delivery", 10, 12},
+		{"mail", 13, 15}, {"orders", 16, 18}, {"reports", 19, 19}, {"whole-shop", 0, 19},
+	}
+}
+
+// Queue has a server that runs three backups at once make eight of the world, which Run has left in the cluster, and shows
+// them by "cleat queue -w" until all have ended.
+func Queue(ctx context.Context, o Options) (err error) {
+	n := &narrator{out: o.Out, start: time.Now()}
+	client, err := world.NewClient(o.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	d, err := dynamic.NewForConfig(client.Config())
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	resource := d.Resource(backups).Namespace(Namespace)
+	n.step("starting a server that runs three backups at once")
+	server, err := o.Serve(ctx, client, "--concurrent-backups", "3")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+
+	n.step("creating eight backups, and watching the queue with \"cleat queue -w\"")
+	stop, err := o.showQueue(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range eight() {
+		if _, err := resource.Create(ctx, b.object(o.World), metav1.CreateOptions{}); err != nil {
+			return errors.Join(fmt.Errorf("create backup %s: %w", b.name, err), stop())
+		}
+	}
+	if err := errors.Join(awaitEnds(ctx, resource), stop()); err != nil {
+		return fmt.Errorf("%w; the server's log ends:\n%s", err, server.Tail())
+	}
+	n.step("all eight are completed")
+	return nil
+}
+
+// object is the Backup.
+func (q queued) object(w world.Spec) *unstructured.Unstructured {
+	var included []any
+	for n := q.first; n <= q.last; n++ {
+		included = append(included, w.Namespace(n))
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": map[string]any{"name": q.name},
+		"spec": map[string]any{"includedNamespaces": included},
+	}}
+}
+
+// showQueue starts "cleat queue -w", on the terminal if there is one; stop is ctrl-c.
+func (s *Site) showQueue(ctx context.Context) (stop func() error, err error) {
+	cmd := s.command(context.WithoutCancel(ctx), "queue", "-w")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("cleat queue -w: %w", err)
+	}
+	return func() error {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		if err := cmd.Wait(); err != nil {
+			return fmt.Errorf("cleat queue -w: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// awaitEnds waits until the backups of Queue have ended; each has to be complete.
+func awaitEnds(ctx context.Context, resource dynamic.ResourceInterface) error {
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		completed := 0
+		for _, b := range eight() {
+			got, err := resource.Get(ctx, b.name, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			switch phase, _, _ := unstructured.NestedString(got.Object, "status", "phase"); {
+			case phase == "Completed":
+				completed++
+			case strings.Contains(phase, "Failed"):
+				return false, fmt.Errorf("backup %s has ended as %s", b.name, phase)
+			}
+		}
+		return completed == len(eight()), nil
+	})
+}

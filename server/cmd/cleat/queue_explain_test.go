@@ -1,0 +1,229 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// follower is "cleat queue -w" in a pipe, which goes on until it is interrupted.
+type follower struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	out   *bufio.Scanner
+	shown []string // without times
+}
+
+func (s *site) follow(args ...string) *follower {
+	s.t.Helper()
+	cmd := exec.Command(cleat(s.t), append([]string{"queue", "-w", "--kubeconfig", s.kubeconfig, "--namespace", s.namespace}, args...)...)
+	out, err := cmd.StdoutPipe()
+	require.NoError(s.t, err)
+	cmd.Stderr = os.Stderr
+	require.NoError(s.t, cmd.Start())
+	timer := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() }) // what never comes ends here
+	s.t.Cleanup(func() { timer.Stop(); _ = cmd.Process.Kill() })
+	return &follower{t: s.t, cmd: cmd, out: bufio.NewScanner(out)}
+}
+
+// until reads lines up to one that has text in it.
+func (f *follower) until(text string) string {
+	f.t.Helper()
+	for f.out.Scan() {
+		line := f.out.Text()
+		f.shown = append(f.shown, line[strings.Index(line, "  ")+2:])
+		if strings.Contains(line, text) {
+			return line
+		}
+	}
+	require.Fail(f.t, "the queue was never shown so", "want %q, got\n%s", text, strings.Join(f.shown, "\n"))
+	return ""
+}
+
+// interrupt is ctrl-c, which is no failure.
+func (f *follower) interrupt() {
+	f.t.Helper()
+	require.NoError(f.t, f.cmd.Process.Signal(syscall.SIGINT))
+	_, _ = io.Copy(io.Discard, nullReader{f.out})
+	require.NoError(f.t, f.cmd.Wait())
+}
+
+// nullReader is at its end when the scanner is.
+type nullReader struct{ *bufio.Scanner }
+
+func (r nullReader) Read([]byte) (int, error) {
+	if r.Scan() {
+		return 0, nil
+	}
+	return 0, io.EOF
+}
+
+// inProgress makes a backup that runs until the test ends it: no server has started it.
+func (s *site) inProgress(name string, namespaces ...string) {
+	s.t.Helper()
+	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec:       velerov1.BackupSpec{IncludedNamespaces: namespaces, StorageLocation: "default"},
+		Status: velerov1.BackupStatus{
+			Phase: velerov1.BackupPhaseInProgress, StartTimestamp: new(metav1.Now()),
+			Progress: &velerov1.BackupProgress{TotalItems: 9, ItemsBackedUp: 4},
+		},
+	}))
+}
+
+// endBackup ends a backup that inProgress has made.
+func (s *site) endBackup(name string) {
+	s.t.Helper()
+	var b velerov1.Backup
+	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, &b))
+	before := b.DeepCopy()
+	b.Status.Phase, b.Status.CompletionTimestamp = velerov1.BackupPhaseCompleted, new(metav1.Now())
+	require.NoError(s.t, s.client.Patch(s.t.Context(), &b, client.MergeFrom(before)))
+}
+
+// enqueue creates a backup by the command line and waits for its place.
+func (s *site) enqueue(name string, position int, namespaces string) {
+	s.t.Helper()
+	args := []string{"backup", "create", name}
+	if namespaces != "" {
+		args = append(args, "--include-namespaces", namespaces)
+	}
+	s.must(args...)
+	s.eventually(name+" has its place", func(ctx context.Context) (bool, error) {
+		var b velerov1.Backup
+		err := s.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &b)
+		return b.Status.QueuePosition == position && b.Annotations[velerov1.QueueWaitAnnotation] != "", err
+	})
+}
+
+// What differs from run to run in what a user reads.
+var (
+	agesRead   = regexp.MustCompile(`\b\d+[smh](\d+[smh])? ago`)
+	timesRead  = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d( \+0000 UTC|Z)`)
+	columnGaps = regexp.MustCompile(`( ago|SINCE) {3,}`)
+)
+
+// requireRead compares what a user reads with a file, times and the widths of columns aside.
+func (s *site) requireRead(name, text string) {
+	s.t.Helper()
+	text = strings.ReplaceAll(text, s.namespace, "velero")
+	text = timesRead.ReplaceAllString(agesRead.ReplaceAllString(text, "<age> ago"), "<time>")
+	text = columnGaps.ReplaceAllString(text, "$1   ")
+	path := filepath.Join("testdata", "queue", name)
+	if *update {
+		require.NoError(s.t, os.MkdirAll(filepath.Dir(path), 0o750))
+		require.NoError(s.t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(s.t, err)
+	require.Equal(s.t, string(want), text)
+}
+
+// TestAcceptQueue_Explain is what a user reads of a queue of two backups that run and five that wait, and of how it goes on.
+// The server is a real one; the two that run do so until the test ends them.
+func TestAcceptQueue_Explain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	s.serve("--concurrent-backups", "2")
+	s.available()
+	require.Equal(t, "No backup runs or waits.\n", s.must("queue"))
+
+	s.inProgress("orders", "shop", "billing")
+	s.eventually("the first one is older", func(ctx context.Context) (bool, error) {
+		var b velerov1.Backup
+		err := s.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "orders"}, &b)
+		return time.Since(b.CreationTimestamp.Time) > 1100*time.Millisecond, err
+	})
+	s.inProgress("mail", "mail")
+	s.enqueue("shop-hourly", 1, "shop,web")
+	s.enqueue("web", 2, "web")
+	s.enqueue("ledger", 3, "ledger")
+	s.enqueue("late", 4, "billing,ledger")
+	s.enqueue("everything", 5, "")
+
+	s.requireRead("queue.txt", s.must("queue"))
+	s.requireRead("queue.json", s.must("queue", "-o", "json"))
+	var explained strings.Builder
+	for _, name := range []string{"orders", "shop-hourly", "web", "ledger", "late", "everything"} {
+		explained.WriteString("$ cleat queue explain " + name + "\n" + s.must("queue", "explain", name) + "\n")
+	}
+	s.requireRead("explain.txt", explained.String())
+	s.requireRead("explain.json", s.must("queue", "explain", "web", "-o", "json"))
+	s.requireRead("describe.txt", s.must("backup", "describe", "web"))
+	var described struct {
+		QueueWait velerov1.QueueWait `json:"queueWait"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.must("backup", "describe", "web", "-o", "json")), &described))
+	require.Equal(t, []string{"shop-hourly"}, described.QueueWait.Blockers)
+	s.requireRead("get.txt", regexp.MustCompile(`\d+d\b`).ReplaceAllString(s.must("backup", "get"), "<age>"))
+	_, stderr, err := s.run("queue", "explain", "stranger")
+	require.Error(t, err)
+	require.Contains(t, stderr, `backups.velero.io "stranger" not found`)
+
+	simulate := exec.CommandContext(t.Context(), cleat(t), "queue", "simulate", "-f", "-", "--concurrent-backups", "2")
+	simulate.Stdin = strings.NewReader(s.must("backup", "get", "-o", "yaml"))
+	simulated, err := simulate.CombinedOutput()
+	require.NoError(t, err, "%s", simulated)
+	s.requireRead("simulate.txt", string(simulated))
+
+	s.checkLive()
+	require.Equal(t, "No backup runs or waits.\n", s.must("queue"))
+}
+
+// checkLive ends the two that run one after the other, and reads what is shown of what follows.
+func (s *site) checkLive() {
+	t := s.t
+	text, documents := s.follow(), s.follow("-o", "json")
+	text.until("everything: Queued")
+	documents.until(`"name":"everything"`)
+	s.requireRead("follow.txt", strings.Join(text.shown, "\n")+"\n")
+
+	s.endBackup("mail")
+	text.until("ledger: PartiallyFailed") // its namespace does not exist; only the limit held it
+	for _, line := range []string{"mail: Completed", "ledger: ReadyToStart", "ledger: InProgress"} {
+		require.Contains(t, text.shown, line)
+	}
+	require.False(t, slices.ContainsFunc(text.shown, func(line string) bool {
+		return strings.HasPrefix(line, "late: InProgress") || strings.HasPrefix(line, "shop-hourly: ReadyToStart")
+	}), "orders is in their way")
+	require.NoError(t, s.client.Delete(t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "everything"}}))
+	text.until("everything: deleted")
+	s.endBackup("orders")
+	for _, last := range []string{"web: PartiallyFailed", "late: PartiallyFailed"} {
+		if !slices.Contains(text.shown, last) {
+			text.until(last)
+		}
+	}
+	text.interrupt()
+
+	last := documents.until(`"name":"web","phase":"PartiallyFailed"`)
+	documents.interrupt()
+	decoder := json.NewDecoder(bytes.NewReader([]byte(last)))
+	decoder.DisallowUnknownFields()
+	var change struct {
+		APIVersion, Kind, Name, Phase string
+		Time, Since                   metav1.Time
+	}
+	require.NoError(t, decoder.Decode(&change))
+	require.Equal(t, []string{"cleat.dev/v1", "QueueChange", "web", "PartiallyFailed"}, []string{change.APIVersion, change.Kind, change.Name, change.Phase})
+}
