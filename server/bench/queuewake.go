@@ -25,8 +25,10 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
+	serverconfig "github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/policies"
 )
 
 const (
@@ -122,7 +124,7 @@ func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	policy, err := host.QueueAdmission(namespaceoverlap.Name)
+	inForce, err := policies.New(&serverconfig.File{}, policies.Deps{Host: host, Log: hclog.NewNullLogger(), Now: time.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +144,7 @@ func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
 	}
 	q := &controller.Queue{
 		Cluster:   &controller.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: roundtrip.Namespace},
-		Admission: policy, Limit: 1, Events: mgr.GetEventRecorder("cleat"), Log: hclog.NewNullLogger(), Now: time.Now,
+		Admission: inForce.Admission, Limit: 1, Events: mgr.GetEventRecorder("cleat"), Log: hclog.NewNullLogger(), Now: time.Now,
 	}
 	if err := q.Setup(ctrl.NewControllerManagedBy(mgr).Named("backup-queue"), nil).Complete(q); err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func (s *simulation) ask(ctx context.Context, line queue.Line) (decision *queuea
 
 // carryOut makes the backups what was decided, and those that start run.
 func (s *simulation) carryOut(line queue.Line, decision *queueadmission.Decision, starts []string) error {
-	plan := queue.NewPlan(line, decision, s.now)
+	plan := queue.NewPlan(line, decision, "", s.now)
 	for _, b := range plan.Admit {
 		queue.Admit(b)
 	}

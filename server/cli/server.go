@@ -98,7 +98,7 @@ func (a *App) checkServer(cmd *cobra.Command, flags *serverFlags) error {
 	if err != nil {
 		return err
 	}
-	host, err := controller.NewHost(cmd.Context(), server, nil, nil)
+	host, err := controller.NewHost(cmd.Context(), server, nil, nil, nil)
 	if err != nil {
 		return err
 	}

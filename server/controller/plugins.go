@@ -23,10 +23,12 @@ import (
 )
 
 // NewHost finds the plugins, as the configuration says, and makes sure that those that it names as policies are there
-// and take what it has for them. Of c it needs no cluster. metrics and spans may be nil.
-func NewHost(ctx context.Context, c ServerConfig, metrics prometheus.Registerer, spans trace.TracerProvider) (*pluginhost.Host, error) {
+// and take what it has for them. Of c it needs no cluster. metrics, spans and changed, see pluginhost.Config, may be nil.
+func NewHost(
+	ctx context.Context, c ServerConfig, metrics prometheus.Registerer, spans trace.TracerProvider, changed func(),
+) (*pluginhost.Host, error) {
 	settings := HostConfig(c)
-	settings.Metrics, settings.Tracer = metrics, spans
+	settings.Metrics, settings.Tracer, settings.Changed = metrics, spans, changed
 	var err error
 	if settings.Lock, err = lock(c); err != nil {
 		return nil, err

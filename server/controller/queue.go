@@ -23,9 +23,9 @@ import (
 )
 
 // Admission decides which queued backups may start: the policy that the configuration names, with what is to happen when
-// it does not decide. Its decision keeps the rules of the hub.
+// it does not decide. Its decision keeps the rules of the hub, and is the queue's to change.
 type Admission interface {
-	Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error)
+	Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (policies.Outcome[*queueadmission.Decision], error)
 }
 
 // again is how soon a decision follows one that could not be carried out to its end.
@@ -51,6 +51,7 @@ type Queue struct {
 
 	view     view
 	resolver queue.Resolver
+	failure  failure
 	woken    atomic.Uint64 // counts what happened that a decision depends on
 }
 
@@ -71,18 +72,14 @@ func (q *Queue) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{}, err
 	}
 	started := q.Now()
-	decision, errDecide := q.Admission.Decide(ctx, q.resolver.Snapshot(line, namespaces, max(1, q.Limit), started))
+	outcome, errDecide := q.Admission.Decide(ctx, q.resolver.Snapshot(line, namespaces, max(1, q.Limit), started))
 	q.Metrics.decided(q.Now().Sub(started))
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
 	}
-	var plan queue.Plan
-	if errDecide != nil {
-		plan = queue.Hold(line, reasonUndecided, oneLine("nothing is decided: "+errDecide.Error()), q.Now())
-	} else {
-		plan = queue.NewPlan(line, decision, q.Now())
-	}
-	done, err := q.carryOut(ctx, line, plan, woken)
+	work := q.plan(line, outcome, errDecide, woken)
+	done, err := q.carryOut(ctx, line, work, woken)
+	q.Metrics.planned(work.Plan)
 	held := errors.Is(errDecide, policies.ErrHeld) // which has been logged
 	if !held {
 		err = errors.Join(err, errDecide)
@@ -94,8 +91,53 @@ func (q *Queue) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 		return ctrl.Result{RequeueAfter: again}, nil
 	case held:
 		return ctrl.Result{RequeueAfter: policies.RetryAfter}, nil
+	case outcome.Failure != nil:
+		return ctrl.Result{RequeueAfter: soonest(policies.RetryAfter, soonest(outcome.Decision.RecheckAfter, q.Sweep))}, nil
 	}
-	return ctrl.Result{RequeueAfter: soonest(decision.RecheckAfter, q.Sweep)}, nil
+	return ctrl.Result{RequeueAfter: soonest(outcome.Decision.RecheckAfter, q.Sweep)}, nil
+}
+
+// work is a plan, with who made it.
+type work struct {
+	queue.Plan
+	by      string // the plugin that decided; empty when none did
+	failing string // what is wrong with the policy that is configured; empty for nothing
+}
+
+// plan is what follows from what was decided. Whoever waits is told when the policy that is configured did not decide.
+func (q *Queue) plan(line queue.Line, outcome policies.Outcome[*queueadmission.Decision], errDecide error, woken uint64) work {
+	if errDecide != nil {
+		failing := q.failure.words(errDecide, woken)
+		return work{Plan: queue.Hold(line, reasonUndecided, "nothing is decided: "+failing, q.Now()), failing: failing}
+	}
+	failing := q.failure.words(outcome.Failure, woken)
+	if failing != "" {
+		for i := range outcome.Decision.Waiting {
+			waiting := &outcome.Decision.Waiting[i]
+			waiting.Message = fmt.Sprintf("%s; %s decided, because of %s", waiting.Message, outcome.By, failing)
+		}
+	}
+	return work{Plan: queue.NewPlan(line, outcome.Decision, outcome.By, q.Now()), by: outcome.By, failing: failing}
+}
+
+// failure is what was wrong with the policy when it was last asked.
+type failure struct {
+	woken  uint64
+	reason string
+	text   string
+}
+
+// words are err in a line; none for nil. They stay as they were while nothing has happened but that the policy was asked
+// again and failed for the same reason, because all backups that wait have them.
+func (f *failure) words(err error, woken uint64) string {
+	reason := policies.ReasonOf(err)
+	switch {
+	case err == nil:
+		*f = failure{}
+	case f.text == "" || f.woken != woken || f.reason != reason:
+		*f = failure{woken: woken, reason: reason, text: oneLine(err.Error())}
+	}
+	return f.text
 }
 
 // soonest is the shorter of two times, where 0 is never.
@@ -108,19 +150,19 @@ func soonest(a, b time.Duration) time.Duration {
 
 // carryOut writes a plan. It stops, and says so, when somebody else has changed a backup, or the queue is woken; then
 // what is left is planned again.
-func (q *Queue) carryOut(ctx context.Context, line queue.Line, plan queue.Plan, woken uint64) (done bool, err error) {
+func (q *Queue) carryOut(ctx context.Context, line queue.Line, work work, woken uint64) (done bool, err error) {
 	last := len(line.Queued)
-	for _, b := range plan.Admit {
-		if err := q.admit(ctx, b, last); err != nil {
+	for _, b := range work.Admit {
+		if err := q.admit(ctx, b, last, work); err != nil {
 			return false, q.failed(err)
 		}
 	}
-	for i, placement := range plan.Place {
+	for i, placement := range work.Place {
 		// One at least is written each time, so that the places are right in the end however much happens.
 		if i > 0 && q.woken.Load() != woken {
 			return false, nil
 		}
-		if err := q.place(ctx, placement); err != nil {
+		if err := q.place(ctx, placement, work); err != nil {
 			return false, q.failed(err)
 		}
 	}
@@ -128,7 +170,7 @@ func (q *Queue) carryOut(ctx context.Context, line queue.Line, plan queue.Plan, 
 }
 
 // admit gives b its place. A New one is queued first, behind all others.
-func (q *Queue) admit(ctx context.Context, b *velerov1.Backup, last int) error {
+func (q *Queue) admit(ctx context.Context, b *velerov1.Backup, last int, work work) error {
 	if backupPhase(b) == velerov1.BackupPhaseNew {
 		queued, err := q.write(ctx, b, func(b *velerov1.Backup) error {
 			b.Status.Phase, b.Status.QueuePosition = velerov1.BackupPhaseQueued, last
@@ -144,18 +186,26 @@ func (q *Queue) admit(ctx context.Context, b *velerov1.Backup, last int) error {
 	}
 	waited := max(0, q.Now().Sub(b.CreationTimestamp.Time))
 	q.Metrics.admitted(waited)
-	q.Log.Info("backup admitted", "backup", b.Namespace+"/"+b.Name, "waited", waited.Round(time.Second))
+	log := q.Log.With("backup", b.Namespace+"/"+b.Name, "waited", waited.Round(time.Second), "policy", work.by)
+	if work.failing != "" {
+		log = log.With("because", work.failing)
+	}
+	log.Info("backup admitted")
 	return nil
 }
 
 // place tells b where it waits, and why.
-func (q *Queue) place(ctx context.Context, p queue.Placement) error {
+func (q *Queue) place(ctx context.Context, p queue.Placement, work work) error {
 	b, err := q.write(ctx, p.Backup, p.Apply)
 	if err != nil {
 		return err
 	}
 	if p.News {
-		q.Events.Eventf(b, nil, corev1.EventTypeNormal, "Queued", "Queue", "place %d in the queue: %s", p.Position, p.Wait.Message)
+		kind, reason := corev1.EventTypeNormal, "Queued"
+		if work.failing != "" {
+			kind, reason = corev1.EventTypeWarning, reasonUndecided
+		}
+		q.Events.Eventf(b, nil, kind, reason, "Queue", "%s", oneLine(fmt.Sprintf("place %d in the queue: %s", p.Position, p.Wait.Message)))
 		q.Log.Info("backup waits", "backup", b.Namespace+"/"+b.Name, "position", p.Position, "reason", p.Wait.Reason, "message", p.Wait.Message)
 	}
 	return nil

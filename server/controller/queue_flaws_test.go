@@ -25,7 +25,7 @@ import (
 // resources of running backups), 17 (the position in the resource definition), 18 (two servers).
 func flaws() map[string]flaw {
 	return map[string]flaw{
-		"1: those that are ready when the server starts are forgotten": {admission: func(inner Admission) Admission {
+		"1: those that are ready when the server starts are forgotten": {admission: func(inner decider) decider {
 			var mu sync.Mutex
 			var mine map[string]bool // admitted by this server
 			return decides(func(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
@@ -48,7 +48,7 @@ func flaws() map[string]flaw {
 		"2: a ready one that is deleted keeps its place": {watch: deaf(func(before, after *velerov1.Backup) bool {
 			return after == nil && before.Status.Phase == velerov1.BackupPhaseReadyToStart
 		})},
-		"3: places are counted before the write, in memory": {admission: func(inner Admission) Admission {
+		"3: places are counted before the write, in memory": {admission: func(inner decider) decider {
 			var mu sync.Mutex
 			var admitted, gone int
 			return decides(func(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
@@ -79,12 +79,12 @@ func flaws() map[string]flaw {
 			return before != nil && after != nil && before.Status.Phase == velerov1.BackupPhaseInProgress && after.Status.Phase != velerov1.BackupPhaseInProgress
 		})},
 		"10: a place that could not be written is passed over": {client: func(_ *Queue, c client.Client) client.Client { return &forgetful{Client: c} }},
-		"12: narrow backups overtake a wide one": {admission: func(inner Admission) Admission {
+		"12: narrow backups overtake a wide one": {admission: func(inner decider) decider {
 			return decides(func(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 				return overtaking(ctx, inner, snapshot)
 			})
 		}},
-		"15: the older of two does not come first": {admission: func(inner Admission) Admission {
+		"15: the older of two does not come first": {admission: func(inner decider) decider {
 			return decides(func(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 				seen := *snapshot
 				seen.Queued = slices.Clone(snapshot.Queued)
@@ -119,7 +119,7 @@ func TestAcceptQueue_ModelCatchesWeaknesses(t *testing.T) {
 // decides is a policy that is a function.
 type decides func(context.Context, *queueadmission.Snapshot) (*queueadmission.Decision, error)
 
-// Decide implements Admission.
+// Decide implements decider.
 func (d decides) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 	return d(ctx, snapshot)
 }
@@ -230,7 +230,7 @@ func (s silentClient) Patch(ctx context.Context, obj client.Object, patch client
 }
 
 // overtaking asks the policy about each queued backup alone, as if nobody stood before it.
-func overtaking(ctx context.Context, inner Admission, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+func overtaking(ctx context.Context, inner decider, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 	all := &queueadmission.Decision{}
 	seen := *snapshot
 	for i := range snapshot.Queued {

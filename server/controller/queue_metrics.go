@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
 )
 
@@ -51,11 +50,19 @@ func (m *QueueMetrics) line(line queue.Line) {
 	}
 	m.depth.Set(float64(len(line.Queued)))
 	m.running.Set(float64(len(line.Ready) + len(line.Running)))
+	if len(line.Queued) == 0 {
+		m.blocked.Reset()
+	}
+}
+
+// planned shows why backups wait from now on.
+func (m *QueueMetrics) planned(plan queue.Plan) {
+	if m == nil {
+		return
+	}
 	m.blocked.Reset()
-	for _, b := range line.Queued {
-		if wait, err := velerov1.QueueWaitOf(b); err == nil && wait != nil {
-			m.blocked.WithLabelValues(wait.Reason).Inc()
-		}
+	for reason, count := range plan.Reasons {
+		m.blocked.WithLabelValues(reason).Set(float64(count))
 	}
 }
 

@@ -37,7 +37,7 @@ type model struct {
 	observer *observer
 	flaw     flaw
 
-	admission Admission
+	admission decider
 	line      *faultyClient // of the running queue
 	stop      func()
 	story     []string
@@ -50,7 +50,7 @@ type flaw struct {
 	// watch stands between the watches and the queue; nil changes nothing.
 	watch func(*Queue, handler.EventHandler) handler.EventHandler
 	// admission stands between the queue and its policy.
-	admission func(Admission) Admission
+	admission func(decider) decider
 	// client stands between the queue and the API server.
 	client func(*Queue, client.Client) client.Client
 }
@@ -110,7 +110,7 @@ func (m *model) start() {
 		GracefulShutdownTimeout: new(time.Minute),
 	})
 	require.NoError(m.t, err)
-	q := &Queue{Limit: m.observer.rules.limit, Events: silent{}, Log: hclog.NewNullLogger(), Now: time.Now, Admission: m.admission}
+	q := &Queue{Limit: m.observer.rules.limit, Events: silent{}, Log: hclog.NewNullLogger(), Now: time.Now, Admission: alone{m.admission}}
 	writes := mgr.GetClient()
 	if m.flaw.client != nil {
 		writes = m.flaw.client(q, writes)
@@ -119,7 +119,7 @@ func (m *model) start() {
 	m.line.left.Store(-1 << 50)
 	q.Cluster = &Cluster{Client: m.line, Live: mgr.GetAPIReader(), Namespace: m.cluster.Namespace}
 	if m.flaw.admission != nil {
-		q.Admission = m.flaw.admission(q.Admission)
+		q.Admission = alone{m.flaw.admission(m.admission)}
 	}
 	watched := newWatchedQueue(q, m.observer)
 	r := registrar{mgr: mgr, log: hclog.NewNullLogger()}
@@ -140,7 +140,7 @@ type silent struct{}
 func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
 
 // newModel prepares a life that is the same for the same seed, as far as the processes of one machine are.
-func newModel(t *testing.T, seed uint64, admission Admission, f flaw) *model {
+func newModel(t *testing.T, seed uint64, admission decider, f flaw) *model {
 	t.Helper()
 	m := &model{t: t, cluster: newCluster(t, nil), random: rand.New(rand.NewPCG(seed, seed)), admission: admission, flaw: f}
 	m.observer = newObserver(queueRules{limit: 1 + m.random.IntN(4)})

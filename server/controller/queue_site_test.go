@@ -13,12 +13,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/policies"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -28,10 +30,25 @@ type queueSite struct {
 	*Cluster
 	t         *testing.T
 	admission Admission
+	wakes     chan event.GenericEvent // as the host of the plugins does
 	limit     int
 	wrap      func(*Cluster) *Cluster // of the queue's cluster; may be nil
 
 	stop func() // of the running queue
+}
+
+// decider is a policy without what stands around it in a server.
+type decider interface {
+	Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error)
+}
+
+// alone decides by a policy, and has no other one for when it fails.
+type alone struct{ decider }
+
+// Decide implements Admission.
+func (a alone) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (policies.Outcome[*queueadmission.Decision], error) {
+	decision, err := a.decider.Decide(ctx, snapshot)
+	return policies.Outcome[*queueadmission.Decision]{Decision: decision, By: "example.io/alone"}, err
 }
 
 // newAdmission is a built-in policy behind the host, as in a server.
@@ -49,7 +66,8 @@ func newQueueSite(t *testing.T, limit int) *queueSite {
 	t.Helper()
 	return &queueSite{
 		Cluster: newCluster(t, nil), t: t, limit: limit,
-		admission: newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()),
+		admission: alone{newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register())},
+		wakes:     make(chan event.GenericEvent),
 	}
 }
 
@@ -77,7 +95,7 @@ func (s *queueSite) start() {
 	r.addQueue(&Queue{
 		Cluster: cluster, Admission: s.admission, Limit: s.limit, Events: mgr.GetEventRecorder("cleat"),
 		Log: hclog.NewNullLogger(), Now: time.Now,
-	}, nil)
+	}, s.wakes)
 	require.NoError(s.t, r.err)
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)

@@ -85,12 +85,12 @@ func (v *view) wrote(b *velerov1.Backup) {
 	v.known[b.UID] = b
 }
 
-// isOwn tells whether b is just as the queue has left it.
-func (v *view) isOwn(b client.Object) bool {
+// isOwn tells whether b is as the queue has left it, or from before that: what the queue has written builds on it.
+func (v *view) isOwn(b *velerov1.Backup) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	known := v.known[b.GetUID()]
-	return known != nil && known.ResourceVersion == b.GetResourceVersion()
+	known := v.known[b.UID]
+	return known != nil && (known.ResourceVersion == b.ResourceVersion || older(b, known))
 }
 
 // older tells whether a is an earlier state than b of the same object. Versions are numbers that grow; the API server

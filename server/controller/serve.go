@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -35,7 +36,6 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policies"
 	"github.com/cleat-dev/cleat/server/restore"
-	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
 // ServerConfig is what a server needs to know.
@@ -85,7 +85,13 @@ func Serve(ctx context.Context, c ServerConfig) error {
 	}
 	defer stopSpans()
 	metrics := prometheus.NewRegistry()
-	host, err := NewHost(ctx, c, metrics, spans)
+	changed := make(chan event.GenericEvent, 1)
+	host, err := NewHost(ctx, c, metrics, spans, func() {
+		select {
+		case changed <- event.GenericEvent{}:
+		default: // the queue is going to decide anyway
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -108,7 +114,7 @@ func Serve(ctx context.Context, c ServerConfig) error {
 
 	lost, lose := context.WithCancel(context.WithoutCancel(ctx))
 	defer lose()
-	if err := registerAll(mgr, c, parts{lost: lost, host: host, policies: inForce, opener: opener, discoverer: discoverer, scratch: scratch, metrics: metrics}); err != nil {
+	if err := registerAll(mgr, c, parts{lost: lost, host: host, changed: changed, policies: inForce, opener: opener, discoverer: discoverer, scratch: scratch, metrics: metrics}); err != nil {
 		return err
 	}
 	endpoints := newEndpoints(c.Options, prometheus.Gatherers{metrics, ctrlmetrics.Registry}, mgr.GetCache(), c.Log)
@@ -233,6 +239,7 @@ func scratchDir(configured string) (string, error) {
 type parts struct {
 	lost       context.Context // see Parts.LostLead
 	host       *pluginhost.Host
+	changed    <-chan event.GenericEvent // tells of changes of the plugins
 	policies   *policies.Policies
 	opener     *location.Opener
 	discoverer *clientdiscovery.DiscoveryClient
@@ -293,9 +300,10 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 			SnapshotMoveData: o.DefaultSnapshotMoveData, StorageLocation: o.DefaultBackupStorageLocation,
 			SnapshotLocations: o.DefaultVolumeSnapshotLocations,
 		},
-		Admission:         admission{p.policies.Admission},
+		Admission:         p.policies.Admission,
 		ConcurrentBackups: o.ConcurrentBackups,
 		QueueSweep:        queueSweep,
+		QueueWake:         p.changed,
 		QueueMetrics:      queueMetrics,
 		Grace:             o.ShutdownGracePeriod,
 		LostLead:          p.lost,
@@ -306,13 +314,4 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		Log:               c.Log,
 		Now:               time.Now,
 	})
-}
-
-// admission is the policy in force, for the queue. Who has decided is in its log and status.
-type admission struct{ *policies.Admission }
-
-// Decide implements Admission.
-func (a admission) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
-	outcome, err := a.Admission.Decide(ctx, snapshot)
-	return outcome.Decision, err
 }

@@ -62,6 +62,7 @@ func (h *Host) publish(sources []*source) {
 	next.catalog.logChanges(h.log, last.catalog)
 	h.warnOfDeprecated(next.catalog)
 	h.leave(last)
+	h.changed()
 }
 
 // logChanges tells the operator what is there now and was not, or not in this way, in last, and what is gone.

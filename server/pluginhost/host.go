@@ -57,6 +57,9 @@ type Config struct {
 	Metrics prometheus.Registerer
 	// Tracer gets a span for every call; nil: none.
 	Tracer trace.TracerProvider
+	// Changed is called each time that plugins were added, replaced or removed, when who asks for one gets the new one. It
+	// must not block. nil: nobody is told.
+	Changed func()
 	// Clock is for back-off and idle time; nil is the real one.
 	Clock clock.WithDelayedExecution
 
@@ -74,6 +77,7 @@ type Host struct {
 	running   *registry
 	places    chan struct{} // holds a token for each plugin that is asked what it offers
 	observer  observer
+	changed   func()
 
 	builtIns    []framework.Registration
 	services    *inProcess // the built-ins, logging to log
@@ -117,7 +121,11 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		scan:      newScanner(),
 		warned:    map[versioning.Listed]bool{},
 		current:   &generation{users: 1, catalog: &catalog{}},
+		changed:   cfg.Changed,
 		locations: map[string]*location{},
+	}
+	if h.changed == nil {
+		h.changed = func() {}
 	}
 	isVolume := isPodVolume
 	if cfg.isVolume != nil {

@@ -41,8 +41,8 @@ const (
 // Working tells that the policy did what it should when it was last asked, or was not asked yet.
 func (s Status) Working() bool { return s.Reason == "" }
 
-// reasonOf sorts a failure; empty for none.
-func reasonOf(err error) string {
+// ReasonOf is why a policy failed, by the error that Decide, or an Outcome, has of it; empty for none.
+func ReasonOf(err error) string {
 	switch {
 	case err == nil:
 		return ""
@@ -92,7 +92,7 @@ func (h *health) report(err error) Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before := h.status
-	h.status.Reason = reasonOf(err)
+	h.status.Reason = ReasonOf(err)
 	if before.Since.IsZero() || h.status.Reason != before.Reason {
 		h.status.Since = h.clock()
 	}

@@ -19,6 +19,8 @@ type Plan struct {
 	Admit []*velerov1.Backup
 	// Place are to wait as said; those of whom the Backup says so already are not among them.
 	Place []Placement
+	// Reasons are why backups wait, all of them, and how many wait for each.
+	Reasons map[string]int
 }
 
 // Placement is where a backup waits, and why.
@@ -26,22 +28,23 @@ type Placement struct {
 	Backup   *velerov1.Backup
 	Position int // from 1
 	Wait     velerov1.QueueWait
-	// News tells that the Backup did not wait before, or for another reason.
+	// News tells that the Backup did not wait before, or for another reason, or that another policy decided so.
 	News bool
 }
 
-// NewPlan carries out decision, which was made about line and keeps the rules of the hub.
-func NewPlan(line Line, decision *queueadmission.Decision, now time.Time) Plan {
+// NewPlan carries out decision, which the policy by has made about line and which keeps the rules of the hub.
+func NewPlan(line Line, decision *queueadmission.Decision, by string, now time.Time) Plan {
 	byName := make(map[string]*velerov1.Backup, len(line.Queued))
 	for _, b := range line.Queued {
 		byName[b.Name] = b
 	}
-	var plan Plan
+	plan := Plan{Reasons: map[string]int{}}
 	for _, name := range decision.Admit {
 		plan.Admit = append(plan.Admit, byName[name])
 	}
 	for i, waiting := range decision.Waiting {
-		if placement, changed := place(byName[waiting.Name], i+1, waiting, now); changed {
+		plan.Reasons[waiting.Reason]++
+		if placement, changed := place(byName[waiting.Name], i+1, waiting, by, now); changed {
 			plan.Place = append(plan.Place, placement)
 		}
 	}
@@ -51,9 +54,9 @@ func NewPlan(line Line, decision *queueadmission.Decision, now time.Time) Plan {
 // Hold is the plan when nothing was decided: whoever is in the line keeps the order it has, and those who are not queued
 // yet are, with the reason for which nothing was decided.
 func Hold(line Line, reason, message string, now time.Time) Plan {
-	var plan Plan
+	plan := Plan{Reasons: map[string]int{reason: len(line.Queued)}}
 	for i, b := range line.Queued {
-		if placement, changed := place(b, i+1, queueadmission.Waiting{Name: b.Name, Reason: reason, Message: message}, now); changed {
+		if placement, changed := place(b, i+1, queueadmission.Waiting{Name: b.Name, Reason: reason, Message: message}, "", now); changed {
 			plan.Place = append(plan.Place, placement)
 		}
 	}
@@ -61,16 +64,17 @@ func Hold(line Line, reason, message string, now time.Time) Plan {
 }
 
 // place says where b waits, and whether it does not say so itself.
-func place(b *velerov1.Backup, position int, waiting queueadmission.Waiting, now time.Time) (Placement, bool) {
+func place(b *velerov1.Backup, position int, waiting queueadmission.Waiting, by string, now time.Time) (Placement, bool) {
 	p := Placement{Backup: b, Position: position, Wait: velerov1.QueueWait{
 		Reason: waiting.Reason, Message: waiting.Message,
-		Blockers: waiting.Blockers, Namespaces: waiting.Namespaces, Since: metav1.NewTime(now.UTC().Truncate(time.Second)),
+		Blockers: waiting.Blockers, Namespaces: waiting.Namespaces, Policy: by, Since: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}}
 	said, err := velerov1.QueueWaitOf(b)
-	p.News = err != nil || said == nil || said.Reason != p.Wait.Reason
-	if !p.News {
+	same := err == nil && said != nil && said.Reason == p.Wait.Reason
+	if same {
 		p.Wait.Since = said.Since
 	}
+	p.News = !same || said.Policy != by
 	changed := p.News || b.Status.Phase != velerov1.BackupPhaseQueued || b.Status.QueuePosition != position ||
 		said.Message != p.Wait.Message || !slices.Equal(said.Blockers, p.Wait.Blockers) || !slices.Equal(said.Namespaces, p.Wait.Namespaces)
 	return p, changed

@@ -21,6 +21,9 @@ type QueueWait struct {
 	Blockers []string `json:"blockers,omitempty"`
 	// Namespaces are those that it has in common with them; there may be more than are named.
 	Namespaces []string `json:"namespaces,omitempty"`
+	// Policy is the name of the plugin that decided so. It is empty when none did: the one that is configured fails, and
+	// nobody starts.
+	Policy string `json:"policy,omitempty"`
 	// Since is when it began to wait for this reason, whoever the blockers were.
 	Since metav1.Time `json:"since"`
 }
