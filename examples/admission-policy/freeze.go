@@ -1,0 +1,58 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+)
+
+// open tells until when the window lasts at a time, if it does. A window that began yesterday may last until today.
+func (w window) open(at time.Time) (until time.Time, open bool) {
+	for _, first := range []time.Time{at, at.AddDate(0, 0, -1)} {
+		if len(w.Days) > 0 && !slices.Contains(w.Days, day(first.Weekday())) {
+			continue
+		}
+		from, to := w.From.on(first), w.To.on(first)
+		if w.To <= w.From {
+			to = w.To.on(first.AddDate(0, 0, 1))
+		}
+		if !at.Before(from) && at.Before(to) {
+			return to, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// isFor tells whether the window is for a backup.
+func (w window) isFor(backup *qav1.Backup, team string) bool {
+	if len(w.Teams)+len(w.Namespaces) == 0 || team != "" && slices.Contains(w.Teams, team) {
+		return true
+	}
+	if backup.AllNamespaces && len(w.Namespaces) > 0 {
+		return true // also those to come
+	}
+	return slices.ContainsFunc(w.Namespaces, func(p pattern) bool { return slices.ContainsFunc(backup.Namespaces, p.fits) })
+}
+
+// frozen is until when a backup may not start, because of one window or several that follow each other; zero when it
+// may. At is in the zone of the windows.
+func (c *config) frozen(backup *qav1.Backup, at time.Time) time.Time {
+	team, until := c.team(backup.Labels), time.Time{}
+	for range 7 * max(1, len(c.Freeze)) { // windows may follow each other around the week, for ever
+		next := at
+		if !until.IsZero() {
+			next = until
+		}
+		var extended bool
+		for _, w := range c.Freeze {
+			if end, open := w.open(next); open && end.After(until) && w.isFor(backup, team) {
+				until, extended = end, true
+			}
+		}
+		if !extended {
+			break
+		}
+	}
+	return until
+}

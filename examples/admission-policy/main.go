@@ -1,0 +1,16 @@
+// Command admission-policy is a plugin that decides which queued backups may start: none of a team in the hours in which
+// that team is not to be disturbed, and only so many of a team at once. See README.md.
+package main
+
+import (
+	"github.com/cleat-dev/cleat/framework"
+	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+)
+
+const name = "example.cleat.dev/office-hours"
+
+func main() { framework.Serve(register()) }
+
+func register() framework.Registration {
+	return qav1.Register(name, newPolicy, framework.WithConfigSchema(schema))
+}

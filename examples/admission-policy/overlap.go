@@ -1,0 +1,46 @@
+package main
+
+import qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
+
+// claim is a backup whose namespaces others must not take.
+type claim struct {
+	backup *qav1.Backup
+	state  string // what people read of it, after "which"
+}
+
+// claims are those on all namespaces. It remembers the first for each, so the work for a backup grows with its own
+// namespaces, not with the queue.
+type claims struct {
+	any         *claim // any at all
+	all         *claim // on all namespaces
+	byNamespace map[string]*claim
+}
+
+func (c *claims) add(backup *qav1.Backup, state string) {
+	added := &claim{backup, state}
+	if c.any == nil {
+		c.any, c.byNamespace = added, map[string]*claim{}
+	}
+	if backup.AllNamespaces && c.all == nil {
+		c.all = added
+	}
+	for _, namespace := range backup.Namespaces {
+		if c.byNamespace[namespace] == nil {
+			c.byNamespace[namespace] = added
+		}
+	}
+}
+
+// of is a claim that a backup would get in the way of, and the namespace; nil when there is none. It is careful: a backup
+// of all namespaces gets in everybody's way, whatever it excludes.
+func (c *claims) of(backup *qav1.Backup) (blocker *claim, namespace string) {
+	for _, name := range backup.Namespaces {
+		if blocker = c.byNamespace[name]; blocker != nil {
+			return blocker, name
+		}
+	}
+	if backup.AllNamespaces {
+		return c.any, ""
+	}
+	return c.all, ""
+}
