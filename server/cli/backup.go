@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller"
 )
 
 func (a *App) backupCommand() *cobra.Command {
@@ -149,24 +150,13 @@ func (c *backupCreate) fromTemplate(ctx context.Context, s *session, backup *vel
 	if err := s.Get(ctx, s.key(c.fromSchedule), &schedule); err != nil {
 		return fmt.Errorf("--from-schedule: %w", err)
 	}
-	backup.Name = schedule.Name + "-" + time.Now().UTC().Format("20060102150405")
-	backup.Spec = schedule.Spec.Template
-	labels := maps.Clone(schedule.Spec.Template.Metadata.Labels)
-	if labels == nil {
-		labels = maps.Clone(schedule.Labels)
+	made := controller.ScheduledBackup(&schedule, time.Now())
+	maps.Copy(made.Labels, backup.Labels)
+	if made.Annotations == nil {
+		made.Annotations = make(map[string]string)
 	}
-	if labels == nil {
-		labels = make(map[string]string)
-	}
-	maps.Copy(labels, c.labels)
-	labels[velerov1.ScheduleNameLabel] = velerov1.ValidLabelValue(schedule.Name)
-	backup.Labels = labels
-	annotations := maps.Clone(schedule.Annotations)
-	if annotations == nil {
-		annotations = make(map[string]string)
-	}
-	maps.Copy(annotations, c.annotations)
-	backup.Annotations = annotations
+	maps.Copy(made.Annotations, backup.Annotations)
+	*backup = *made
 	return nil
 }
 

@@ -24,6 +24,7 @@ const (
 	nameRestore          = "restore"
 	nameRestoreOps       = "restore-operations"
 	nameRestoreFinalizer = "restore-finalizer"
+	nameSchedule         = "schedule"
 	nameDownloadRequest  = "download-request"
 	nameServerStatus     = "server-status-request"
 	nameRecovery         = "recovery" // the start of the server; it cannot be disabled

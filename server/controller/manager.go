@@ -40,6 +40,7 @@ type Parts struct {
 	QueueMetrics      *QueueMetrics
 	Grace             time.Duration   // for running operations, once the server is told to stop
 	LostLead          context.Context // ends when another server may have taken over
+	SkipImmediately   bool            // what schedules do that do not say it
 	Disabled          []string        // controllers by name
 	LogOptions        LogOptions
 	SpoolDir          string
@@ -53,7 +54,7 @@ type Parts struct {
 func Names() []string {
 	return []string{
 		nameBackup, nameBackupQueue, nameBackupFinalizer, nameBackupDeletion, nameRestore, nameRestoreFinalizer,
-		nameDownloadRequest, nameServerStatus,
+		nameSchedule, nameDownloadRequest, nameServerStatus,
 	}
 }
 
@@ -89,6 +90,10 @@ func Register(mgr ctrl.Manager, p Parts) error {
 	r.add(nameRestoreFinalizer, &velerov1.Restore{}, workers, &RestoreFinalizer{
 		Cluster: cluster, Operations: restores, Stores: p.Stores, Metrics: p.Metrics,
 		Log: p.Log.Named(nameRestoreFinalizer), Now: p.Now,
+	}, nil)
+	r.add(nameSchedule, &velerov1.Schedule{}, workers, &Schedules{
+		Cluster: cluster, SkipImmediately: p.SkipImmediately, Events: mgr.GetEventRecorder("cleat"),
+		Metrics: p.Metrics, Log: p.Log.Named(nameSchedule), Now: p.Now,
 	}, nil)
 	r.add(nameDownloadRequest, &velerov1.DownloadRequest{}, workers, &Downloads{
 		Cluster: cluster, Stores: p.Stores, Log: p.Log.Named(nameDownloadRequest), Now: p.Now,

@@ -34,6 +34,8 @@ type Metrics struct {
 	restoreFailures  *prometheus.CounterVec
 	restoreInvalids  *prometheus.CounterVec
 
+	scheduleIntervals *prometheus.GaugeVec
+
 	locations *prometheus.GaugeVec // label backup_location_name
 }
 
@@ -73,6 +75,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		restorePartial:    counter("restore_partial_failure_total", "Restores that ended PartiallyFailed."),
 		restoreFailures:   counter("restore_failed_total", "Restores that ended Failed."),
 		restoreInvalids:   counter("restore_validation_failed_total", "Restores that failed validation."),
+		scheduleIntervals: gauge("schedule_expected_interval_seconds", "Time between the next two backups of a schedule."),
 	}
 	m.locations = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: "velero", Name: "backup_location_status_gauge", Help: "1 when the backup storage location is available, 0 otherwise.",
@@ -155,6 +158,19 @@ func (m *Metrics) deletionEnded(b *velerov1.Backup, err error) {
 		m.deletionFailures.WithLabelValues(scheduleOf(b)).Inc()
 	}
 }
+
+// scheduleSeen tells the time between the next two backups of a schedule, or 0 for one that makes none.
+func (m *Metrics) scheduleSeen(name string, interval time.Duration) {
+	switch {
+	case m == nil:
+	case interval <= 0:
+		m.scheduleIntervals.DeleteLabelValues(name)
+	default:
+		m.scheduleIntervals.WithLabelValues(name).Set(interval.Seconds())
+	}
+}
+
+func (m *Metrics) scheduleGone(name string) { m.scheduleSeen(name, 0) }
 
 func (m *Metrics) locationValidated(name string, available bool) {
 	if m == nil {

@@ -307,6 +307,7 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		QueueMetrics:      queueMetrics,
 		Grace:             o.ShutdownGracePeriod,
 		LostLead:          p.lost,
+		SkipImmediately:   o.ScheduleSkipImmediately,
 		Disabled:          o.Disabled(),
 		LogOptions:        LogOptions{Dir: p.scratch, JSON: o.LogFormat == "json"},
 		SpoolDir:          p.scratch,

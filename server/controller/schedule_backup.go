@@ -1,0 +1,43 @@
+package controller
+
+import (
+	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// backupMoment is how the name of a scheduled backup ends: with a moment in UTC.
+const backupMoment = "20060102150405"
+
+// maxScheduleName is how long the name of a schedule may be, so that the names of its backups are valid.
+const maxScheduleName = 253 - 1 - len(backupMoment)
+
+// ScheduledBackup is the backup of a schedule for a moment. Its labels are those of the template, or else those of the
+// schedule, its annotations those of the schedule.
+func ScheduledBackup(schedule *velerov1.Schedule, moment time.Time) *velerov1.Backup {
+	from := schedule.Spec.Template.Metadata.Labels
+	if from == nil {
+		from = schedule.Labels
+	}
+	labels := make(map[string]string)
+	maps.Copy(labels, from)
+	labels[velerov1.ScheduleNameLabel] = velerov1.ValidLabelValue(schedule.Name)
+	b := &velerov1.Backup{
+		TypeMeta: metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Backup"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: schedule.Namespace, Name: schedule.Name + "-" + moment.UTC().Format(backupMoment),
+			Labels: labels, Annotations: maps.Clone(schedule.Annotations),
+		},
+		Spec: *schedule.Spec.Template.DeepCopy(),
+	}
+	if owns := schedule.Spec.UseOwnerReferencesInBackup; owns != nil && *owns {
+		b.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Schedule", Name: schedule.Name, UID: schedule.UID,
+			Controller: new(true),
+		}}
+	}
+	return b
+}
