@@ -195,7 +195,7 @@ func (d *simulationDocument) play(ctx context.Context, a *App, s *simulation, ou
 		return text.err
 	})
 	if err == nil && len(stuck) > 0 {
-		err = fmt.Errorf("policy %s never lets %s go: nothing else runs, and it does not want to be asked again", d.Policy, some(stuck, 5, ", "))
+		err = fmt.Errorf("policy %s never lets %s go, though nothing else runs", d.Policy, some(stuck, 5, ", "))
 	}
 	return err
 }

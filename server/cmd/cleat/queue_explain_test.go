@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +21,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -139,6 +143,32 @@ func (s *site) requireRead(name, text string) {
 	require.Equal(s.t, string(want), text)
 }
 
+// kubectlGet is what "kubectl get backups" shows: the table that the API server makes, without the age.
+func (s *site) kubectlGet() string {
+	s.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	require.NoError(s.t, err)
+	c, err := rest.HTTPClientFor(config)
+	require.NoError(s.t, err)
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet,
+		config.Host+"/apis/velero.io/v1/namespaces/"+s.namespace+"/backups", http.NoBody)
+	require.NoError(s.t, err)
+	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	answer, err := c.Do(request)
+	require.NoError(s.t, err)
+	defer answer.Body.Close()
+	var shown metav1.Table
+	require.NoError(s.t, json.NewDecoder(answer.Body).Decode(&shown))
+	var text strings.Builder
+	for _, column := range shown.ColumnDefinitions {
+		text.WriteString(column.Name + ";")
+	}
+	for _, row := range shown.Rows {
+		fmt.Fprintf(&text, "\n%v", row.Cells[:3])
+	}
+	return text.String() + "\n"
+}
+
 // TestAcceptQueue_Explain is what a user reads of a queue of two backups that run and five that wait, and of how it goes on.
 // The server is a real one; the two that run do so until the test ends them.
 func TestAcceptQueue_Explain(t *testing.T) {
@@ -176,6 +206,7 @@ func TestAcceptQueue_Explain(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(s.must("backup", "describe", "web", "-o", "json")), &described))
 	require.Equal(t, []string{"shop-hourly"}, described.QueueWait.Blockers)
 	s.requireRead("get.txt", regexp.MustCompile(`\d+d\b`).ReplaceAllString(s.must("backup", "get"), "<age>"))
+	s.requireRead("kubectl.txt", s.kubectlGet())
 	_, stderr, err := s.run("queue", "explain", "stranger")
 	require.Error(t, err)
 	require.Contains(t, stderr, `backups.velero.io "stranger" not found`)
