@@ -68,7 +68,7 @@ func (s *simulation) rounds(ctx context.Context, each func(round) error) (stuck 
 			return nil, fmt.Errorf("round %d: %w", number, err)
 		}
 		if passed > 0 {
-			r.After = passed.String()
+			r.After = passed.Round(time.Second).String()
 		}
 		r.Starts = append(r.Starts, decision.Admit...)
 		for i, waiting := range decision.Waiting {
