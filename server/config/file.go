@@ -31,6 +31,7 @@ type File struct {
 	Backups    Backups   `key:"backups"`
 	NodeAgent  NodeAgent `key:"nodeAgent"`
 	Plugins    Plugins   `key:"plugins"`
+	Restores   Restores  `key:"restores"`
 	Tracing    Tracing   `key:"tracing"`
 
 	positions
@@ -42,6 +43,11 @@ type Backups struct {
 	Admission  Policy `key:"admission"`
 	// ManifestWriters describe each backup, all of them.
 	ManifestWriters []ManifestWriter `key:"manifestWriters" unique:"plugin"`
+}
+
+// Restores is how restores are run.
+type Restores struct {
+	Concurrent int `key:"concurrent" min:"1" flag:"concurrent-restores"`
 }
 
 // NodeAgent is how loads on nodes are held back.

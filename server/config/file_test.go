@@ -97,7 +97,7 @@ func TestMistakesAreNamedWithFileLineAndKey(t *testing.T) {
 			"cleat.yaml:4: backups.admission.plugin: is missing",
 			"cleat.yaml:4: backups.admission.plugn: unknown key; known are plugin, deadline, failurePolicy, config",
 		}},
-		"at the root":       {"backup: {}\n", []string{"cleat.yaml:2: backup: unknown key; known are apiVersion, backups, nodeAgent, plugins, tracing"}},
+		"at the root":       {"backup: {}\n", []string{"cleat.yaml:2: backup: unknown key; known are apiVersion, backups, nodeAgent, plugins, restores, tracing"}},
 		"a key twice":       {"tracing: {}\nbackups: {}\ntracing: {}\n", []string{"cleat.yaml:4: tracing: is set a second time, the first is in line 2"}},
 		"no duration":       {"plugins: {deadlines: {query: 30}}\n", []string{`cleat.yaml:2: plugins.deadlines.query: is "30", want a duration such as 30s, 10m or 4h, or none`}},
 		"a negative one":    {"plugins: {deadlines: {query: -1s}}\n", []string{"cleat.yaml:2: plugins.deadlines.query: is -1s, want at least 1ms"}},

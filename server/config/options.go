@@ -29,6 +29,7 @@ type Options struct {
 	RestoreOnly        bool
 
 	ConcurrentBackups    int
+	ConcurrentRestores   int
 	ItemBlockWorkerCount int
 	RestoreWorkers       int
 	ShutdownGracePeriod  time.Duration // for running operations
@@ -73,6 +74,7 @@ func Defaults() Options {
 		ClientBurst:                  100,
 		ClientPageSize:               500,
 		ConcurrentBackups:            1,
+		ConcurrentRestores:           1,
 		ItemBlockWorkerCount:         1,
 		RestoreWorkers:               8,
 		ShutdownGracePeriod:          20 * time.Second,
@@ -110,6 +112,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.DisableControllers, "disable-controllers", o.DisableControllers, "controllers not to run")
 	flags.BoolVar(&o.RestoreOnly, "restore-only", o.RestoreOnly, "run in a mode where only restores are allowed; use --disable-controllers")
 	flags.IntVar(&o.ConcurrentBackups, "concurrent-backups", o.ConcurrentBackups, "backups that run at once; less than 1 means 1")
+	flags.IntVar(&o.ConcurrentRestores, "concurrent-restores", o.ConcurrentRestores, "restores that run at once, beside the backups; less than 1 means 1")
 	flags.IntVar(&o.ItemBlockWorkerCount, "item-block-worker-count", o.ItemBlockWorkerCount, "workers of one backup; less than 1 means 1")
 	flags.IntVar(&o.RestoreWorkers, "restore-workers", o.RestoreWorkers, "items of one priority that are restored at once; less than 1 means 1")
 	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod, "how long running backups and restores may go on once the server is told to stop; then they are marked as Failed")
@@ -180,6 +183,7 @@ func Warnings(flags *pflag.FlagSet) []string {
 // Complete brings values into their limits and checks them. All that is wrong is in the error.
 func (o *Options) Complete() error {
 	o.ConcurrentBackups = max(1, o.ConcurrentBackups)
+	o.ConcurrentRestores = max(1, o.ConcurrentRestores)
 	o.ItemBlockWorkerCount = max(1, o.ItemBlockWorkerCount)
 	o.RestoreWorkers = max(1, o.RestoreWorkers)
 	o.Features = slices.DeleteFunc(o.Features, func(f string) bool { return strings.TrimSpace(f) == "" })

@@ -35,7 +35,7 @@ func TestDefaultsAreVeleros(t *testing.T) {
 		"volume-group-snapshot-label-key": "velero.io/volume-group", "default-volumes-to-fs-backup": "false",
 		"default-snapshot-move-data": "false", "uploader-type": "kopia", "max-concurrent-k8s-connections": "30",
 		"disable-informer-cache": "false", "schedule-skip-immediately": "false", "backup-repository-configmap": "",
-		"repo-maintenance-job-configmap": "", "item-block-worker-count": "1", "concurrent-backups": "1", "features": "[]",
+		"repo-maintenance-job-configmap": "", "item-block-worker-count": "1", "concurrent-backups": "1", "concurrent-restores": "1", "features": "[]",
 		"restore-resource-priorities": "",
 	} {
 		flag := flags.Lookup(name)

@@ -112,6 +112,9 @@ func (r *Deletions) begin(ctx context.Context, request *velerov1.DeleteBackupReq
 	if backupBusy(backupPhase(backup)) {
 		return nil, nil, refusal("backup is still in progress")
 	}
+	if err := r.unused(ctx, backup); err != nil {
+		return nil, nil, err
+	}
 	location, err := r.writableLocation(ctx, backup)
 	if err != nil {
 		return nil, nil, err
@@ -140,6 +143,26 @@ func (r *Deletions) begin(ctx context.Context, request *velerov1.DeleteBackupReq
 		return nil, nil, fmt.Errorf("set the backup's phase to Deleting: %w", err)
 	}
 	return backup, location, nil
+}
+
+// unused refuses to delete a backup from which a restore is running: it would be left half done. A restore that starts
+// right after this sees that the backup is Deleting, or else is stopped before its backup goes.
+func (r *Deletions) unused(ctx context.Context, backup *velerov1.Backup) error {
+	if backupPhase(backup) == velerov1.BackupPhaseDeleting {
+		return nil
+	}
+	var list velerov1.RestoreList
+	if err := r.Live.List(ctx, &list, client.InNamespace(backup.Namespace)); err != nil {
+		return fmt.Errorf("list the restores of the backup: %w", err)
+	}
+	for i := range list.Items {
+		restore := &list.Items[i]
+		phase := restorePhase(restore)
+		if restore.Spec.BackupName == backup.Name && restore.DeletionTimestamp == nil && phase != velerov1.RestorePhaseNew && !phase.Terminal() {
+			return refusal(fmt.Sprintf("restore %s from this backup is %s; delete the backup when it has ended, or delete the restore first", restore.Name, phase))
+		}
+	}
+	return nil
 }
 
 // deletedInPhase is the annotation that tells the phase which a Deleting backup had before.

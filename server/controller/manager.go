@@ -30,20 +30,21 @@ type Parts struct {
 	ListPlugins   func() []velerov1.PluginInfo
 	ReportPlugins func(ctx context.Context, details string) *pluginreport.Report // see Statuses
 
-	Namespace         string
-	Version           string // of this server
-	Defaults          BackupDefaults
-	Admission         Admission
-	ConcurrentBackups int                       // that run or are about to; less than 1 means 1
-	QueueSweep        time.Duration             // how often to look at the queue without a reason; 0 for never
-	QueueWake         <-chan event.GenericEvent // tells of changes that no object shows; may be nil
-	QueueMetrics      *QueueMetrics
-	Grace             time.Duration   // for running operations, once the server is told to stop
-	LostLead          context.Context // ends when another server may have taken over
-	SkipImmediately   bool            // what schedules do that do not say it
-	Disabled          []string        // controllers by name
-	LogOptions        LogOptions
-	SpoolDir          string
+	Namespace          string
+	Version            string // of this server
+	Defaults           BackupDefaults
+	Admission          Admission
+	ConcurrentBackups  int                       // that run or are about to; less than 1 means 1
+	ConcurrentRestores int                       // that run; less than 1 means 1
+	QueueSweep         time.Duration             // how often to look at the queue without a reason; 0 for never
+	QueueWake          <-chan event.GenericEvent // tells of changes that no object shows; may be nil
+	QueueMetrics       *QueueMetrics
+	Grace              time.Duration   // for running operations, once the server is told to stop
+	LostLead           context.Context // ends when another server may have taken over
+	SkipImmediately    bool            // what schedules do that do not say it
+	Disabled           []string        // controllers by name
+	LogOptions         LogOptions
+	SpoolDir           string
 
 	Metrics *Metrics
 	Log     hclog.Logger
@@ -82,7 +83,7 @@ func Register(mgr ctrl.Manager, p Parts) error {
 	r.add(nameBackupDeletion, &velerov1.DeleteBackupRequest{}, workers, &Deletions{
 		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(nameBackupDeletion), Now: p.Now,
 	}, nil)
-	r.add(nameRestore, &velerov1.Restore{}, 1, &Restores{
+	r.add(nameRestore, &velerov1.Restore{}, max(1, p.ConcurrentRestores), &Restores{
 		Cluster: cluster, Operations: restores, Stores: p.Stores, Plugins: p.Plugins, Engine: p.RestoreEngine,
 		ItemOperationTimeout: p.Defaults.ItemOperationTimeout, LogOptions: p.LogOptions, SpoolDir: p.SpoolDir,
 		Metrics: p.Metrics, Log: p.Log.Named(nameRestore), Now: p.Now,

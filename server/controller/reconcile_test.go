@@ -212,6 +212,37 @@ func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
 	}
 }
 
+func TestABackupIsNotDeletedWhileARestoreReadsIt(t *testing.T) {
+	t.Parallel()
+	for phase, refused := range map[velerov1.RestorePhase]bool{
+		"": false, "New": false, "FailedValidation": false, "Completed": false, "PartiallyFailed": false, "Failed": false,
+		"InProgress": true, "WaitingForPluginOperations": true, "Finalizing": true, "FinalizingPartiallyFailed": true,
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, nil)
+			c.create(t,
+				newBackup("b", inPhase(velerov1.BackupPhaseFailedValidation)),
+				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b"}, Status: velerov1.RestoreStatus{Phase: phase}},
+				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: velerov1.RestoreSpec{BackupName: "a"}, Status: velerov1.RestoreStatus{Phase: "InProgress"}},
+				&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
+			r := &Deletions{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
+			_, err := r.Reconcile(t.Context(), c.request("d"))
+			require.NoError(t, err)
+			require.NoError(t, c.Get(t.Context(), c.request("other").NamespacedName, &velerov1.Restore{}))
+			if !refused {
+				require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.request("b").NamespacedName, &velerov1.Backup{})))
+				return
+			}
+			var request velerov1.DeleteBackupRequest
+			require.NoError(t, c.Get(t.Context(), c.request("d").NamespacedName, &request))
+			require.Equal(t, []string{"restore r from this backup is " + string(phase) + "; delete the backup when it has ended, or delete the restore first"}, request.Status.Errors)
+			require.Equal(t, velerov1.BackupPhaseFailedValidation, c.backup(t, "b").Status.Phase)
+			require.NoError(t, c.Get(t.Context(), c.request("r").NamespacedName, &velerov1.Restore{}))
+		})
+	}
+}
+
 func TestABackupThatNeverStartedIsDeletedWithoutItsLocation(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)

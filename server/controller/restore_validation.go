@@ -67,7 +67,8 @@ func (r *Restores) source(ctx context.Context, restore *velerov1.Restore) (sourc
 		spec.BackupName = name
 	}
 	backup := new(velerov1.Backup)
-	err := r.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: spec.BackupName}, backup)
+	// Read from the API server: a deletion of the backup may have begun just now.
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: spec.BackupName}, backup)
 	if apierrors.IsNotFound(err) {
 		return source{}, []string{fmt.Sprintf("backup %s/%s does not exist", restore.Namespace, spec.BackupName)}, nil
 	}

@@ -36,6 +36,8 @@ func TestTheSourceOfARestore(t *testing.T) {
 		newBackup("partial", in("default", velerov1.BackupPhasePartiallyFailed)),
 		newBackup("failed", in("default", velerov1.BackupPhaseFailed)),
 		newBackup("new", in("default", "")),
+		newBackup("running", in("default", velerov1.BackupPhaseInProgress)),
+		newBackup("deleting", in("default", velerov1.BackupPhaseDeleting)),
 		newBackup("lost", in("elsewhere", velerov1.BackupPhaseCompleted)),
 		newBackup("unreachable", in("broken", velerov1.BackupPhaseCompleted)),
 	)
@@ -53,6 +55,8 @@ func TestTheSourceOfARestore(t *testing.T) {
 		"no backups":           {schedule: "weekly", wantProblem: "No completed backups found for schedule weekly"},
 		"failed":               {backup: "failed", wantProblem: "backup failed is in phase Failed, want Completed or PartiallyFailed"},
 		"new":                  {backup: "new", wantProblem: "backup new is in phase New, want"},
+		"running":              {backup: "running", wantProblem: "backup running is in phase InProgress, want Completed or PartiallyFailed"},
+		"deleting":             {backup: "deleting", wantProblem: "backup deleting is in phase Deleting, want"},
 		"lost location":        {backup: "lost", wantProblem: `backup storage location "elsewhere" of backup lost does not exist`},
 		"broken location":      {backup: "unreachable", wantProblem: "the backup cannot be read: BackupStorageLocation broken is in Unavailable status"},
 	} {
