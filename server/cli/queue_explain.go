@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -181,6 +182,8 @@ func (c *chain) starts(item *queueItem, ahead int) string {
 	switch {
 	case item.Wait == nil:
 		return ""
+	case item.Wait.Policy == "":
+		return "when the policy answers again and lets it; what is wrong with it is in the server's log"
 	case item.waitsForPlace() && len(waitFor) == 0:
 		return "with the next decision: places are free"
 	case item.waitsForPlace():
@@ -252,6 +255,7 @@ func (e *explanation) print(w io.Writer, now time.Time) error {
 	d.pairs(
 		[2]string{"Why", e.why()},
 		[2]string{"Reason", oneLine(e.Wait.Reason)},
+		[2]string{"Decided by", cmp.Or(oneLine(e.Wait.Policy), "nobody: the policy does not answer")},
 		[2]string{"Namespaces", orNone(some(e.Wait.Namespaces, 8, ", "))},
 		[2]string{"Waits so since", moment(&e.Wait.Since) + " (" + since(e.Wait.Since, now) + ")"},
 		[2]string{"Created", moment(&e.Created) + " (" + since(e.Created, now) + ")"},

@@ -35,6 +35,9 @@ func inQueue(name string, phase velerov1.BackupPhase, minutes int) *velerov1.Bac
 func waiting(name string, position, minutes int, wait velerov1.QueueWait) *velerov1.Backup {
 	b := inQueue(name, velerov1.BackupPhaseQueued, minutes)
 	b.Status.QueuePosition = position
+	if wait.Reason != "PolicyFailed" {
+		wait.Policy = "example.io/policy"
+	}
 	wait.Since = *at(-time.Duration(minutes-2) * time.Minute)
 	text, _ := json.Marshal(wait)
 	b.Annotations = map[string]string{velerov1.QueueWaitAnnotation: string(text)}
@@ -78,6 +81,7 @@ func TestQueueTable(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	t.Parallel()
+	held := waiting("held", 5, 10, velerov1.QueueWait{Reason: "PolicyFailed", Message: "nothing is decided: QueueAdmission(example.io/policy): it is down"})
 	invalid := inQueue("invalid", velerov1.BackupPhaseFailedValidation, 5)
 	invalid.Status.ValidationErrors = []string{"one thing", "another thing"}
 	done := inQueue("done", velerov1.BackupPhaseCompleted, 100)
@@ -88,11 +92,11 @@ func TestExplain(t *testing.T) {
 	for _, b := range aQueue() {
 		byName[b.Name] = b
 	}
-	byName["invalid"], byName["done"], byName["runs"] = invalid, done, runs
+	byName["invalid"], byName["done"], byName["runs"], byName["held"] = invalid, done, runs, held
 	line := queue.NewLine(aQueue())
 	golden(t, "queue_explain.txt", func(w io.Writer) error {
 		for _, name := range []string{
-			"second", "first", "third", "fourth", "unreadable", "fresh", "ready", "runs", "finishing", "done", "invalid", "going",
+			"second", "first", "third", "fourth", "held", "unreadable", "fresh", "ready", "runs", "finishing", "done", "invalid", "going",
 		} {
 			_, _ = io.WriteString(w, "$ cleat queue explain "+name+"\n")
 			if err := explain(byName[name], line, noon()).print(w, noon()); err != nil {
