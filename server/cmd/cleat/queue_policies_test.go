@@ -1,0 +1,325 @@
+package main_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// TestAcceptQueue_PolicyPlugins has each policy decide about the same backups, the built-in ones and the vendor's of
+// examples/admission-policy, one after the other in the same queue: the server is started again with another file. Then
+// backups wait while the policy's program is replaced, by one that breaks each of the rules, under both failure policies.
+func TestAcceptQueue_PolicyPlugins(t *testing.T) {
+	t.Parallel()
+	t.Run("each decides in its way", eachPolicyDecidesInItsWay)
+	t.Run("swapped in mid-queue", policiesAreSwappedInMidQueue)
+	t.Run("broken, Hold", aBrokenPolicyHoldsTheQueue)
+	t.Run("broken, UseBuiltIn", theBuiltInStandsIn)
+}
+
+// runs creates a backup that runs until it is said to have ended.
+func (s *site) runs(name, namespace string) {
+	s.t.Helper()
+	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{"example.cleat.dev/team": "gold"}},
+		Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{namespace}, IncludedResources: []string{"secrets"}},
+		Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhaseInProgress},
+	}))
+}
+
+func (s *site) ends(name string) {
+	s.t.Helper()
+	var b velerov1.Backup
+	require.NoError(s.t, s.client.Get(s.t.Context(), s.key(name), &b))
+	before := b.DeepCopy()
+	b.Status.Phase = velerov1.BackupPhaseCompleted
+	require.NoError(s.t, s.client.Patch(s.t.Context(), &b, client.MergeFrom(before)))
+}
+
+// shows waits until backups are as wanted: "NAME PHASE", or "NAME PLACE REASON: MESSAGE (POLICY)".
+func (s *site) shows(names map[string]string, want ...string) {
+	s.t.Helper()
+	var replace []string
+	for from, to := range names {
+		replace = append(replace, from, to)
+	}
+	s.eventually("backups are\n"+strings.Join(want, "\n"), func(ctx context.Context) (bool, error) {
+		var got []string
+		for _, line := range want {
+			var b velerov1.Backup
+			if err := s.client.Get(ctx, s.key(strings.Fields(line)[0]), &b); err != nil {
+				return false, err
+			}
+			wait, err := velerov1.QueueWaitOf(&b)
+			if err != nil {
+				return false, err
+			}
+			text := fmt.Sprintf("%s %s", b.Name, b.Status.Phase)
+			if wait != nil {
+				text = fmt.Sprintf("%s %d %s: %s (%s)", b.Name, b.Status.QueuePosition, wait.Reason, wait.Message, wait.Policy)
+			}
+			got = append(got, strings.NewReplacer(replace...).Replace(text))
+		}
+		if !slices.Equal(got, want) {
+			return false, fmt.Errorf("they are\n%s", strings.Join(got, "\n"))
+		}
+		return true, nil
+	})
+}
+
+func eachPolicyDecidesInItsWay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	shop, yard := s.workload(2), s.workload(2)
+	names := map[string]string{shop: "SHOP", yard: "YARD"}
+	dir := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "office-hours"), "../../../examples/admission-policy").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for i, policy := range []struct {
+		admission string
+		shows     []string
+	}{
+		{"plugin: cleat.dev/fifo", []string{"same Completed", "other Completed", "far Completed"}},
+		{"plugin: cleat.dev/namespace-overlap", []string{
+			"same 1 NamespaceOverlap: shares namespace SHOP with runs, which runs (cleat.dev/namespace-overlap)",
+			"other 2 NamespaceOverlap: shares namespace SHOP with runs, which runs; in its way too: same (cleat.dev/namespace-overlap)",
+			"far Completed",
+		}},
+		{"plugin: cleat.dev/priority, config: {age: 1000h}", []string{
+			"other 1 NamespaceOverlap: shares namespace SHOP with runs, which runs; its priority is 7 (cleat.dev/priority)",
+			"same 2 NamespaceOverlap: shares namespace SHOP with runs, which runs; in its way too: other; its priority is 0 (cleat.dev/priority)",
+			"far Completed",
+		}},
+		{"plugin: cleat.dev/item-overlap, config: {sharedVolumes: false}", []string{
+			"same 1 NamespaceOverlap: shares namespace SHOP with runs, which runs (cleat.dev/item-overlap)",
+			"other Completed", "far Completed",
+		}},
+		{"plugin: example.cleat.dev/office-hours, config: {quota: {teams: {gold: 1}}}", []string{
+			"same 1 NamespaceOverlap: shares namespace SHOP with runs, which has started (example.cleat.dev/office-hours)",
+			"other 2 NamespaceOverlap: shares namespace SHOP with runs, which has started (example.cleat.dev/office-hours)",
+			"far 3 TeamQuota: team gold has a quota of 1, and 1 of its backups have started (example.cleat.dev/office-hours)",
+		}},
+	} {
+		server := s.serve("--plugin-dir", dir, "--config", configFile(t, "backups:\n  concurrent: 2\n  admission: {"+policy.admission+"}\n"))
+		if i == 0 {
+			s.available()
+		}
+		server.awaitLog("server started")
+		suffix := fmt.Sprintf("-%d", i)
+		named := map[string]string{suffix: ""}
+		for from, to := range names {
+			named[from] = to
+		}
+		s.runs("runs"+suffix, shop)
+		for _, b := range []*velerov1.Backup{
+			{ObjectMeta: metav1.ObjectMeta{Name: "same"}, Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop}, IncludedResources: []string{"secrets"}}},
+			{
+				ObjectMeta: metav1.ObjectMeta{Name: "other", Annotations: map[string]string{"cleat.dev/priority": "7"}},
+				Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{shop}, IncludedResources: []string{"configmaps"}},
+			},
+			{
+				ObjectMeta: metav1.ObjectMeta{Name: "far", Labels: map[string]string{"example.cleat.dev/team": "gold"}},
+				Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{yard}},
+			},
+		} {
+			b.Name, b.Namespace = b.Name+suffix, s.namespace
+			require.NoError(t, s.client.Create(t.Context(), b))
+		}
+		want := make([]string, len(policy.shows))
+		for j, line := range policy.shows {
+			name, rest, _ := strings.Cut(line, " ")
+			want[j] = name + suffix + " " + rest
+		}
+		s.showsNamed(named, suffix, want)
+		s.ends("runs" + suffix)
+		s.shows(nil, "same"+suffix+" Completed", "other"+suffix+" Completed", "far"+suffix+" Completed")
+		require.NoError(t, server.stop())
+	}
+}
+
+// showsNamed is shows for backups whose names end on suffix, which texts are told without.
+func (s *site) showsNamed(names map[string]string, suffix string, want []string) {
+	s.t.Helper()
+	delete(names, suffix)
+	for i, line := range want {
+		name, rest, _ := strings.Cut(line, " ")
+		for _, other := range []string{"runs", "same", "other"} {
+			rest = regexp.MustCompile(`(with|too:) `+other+`\b`).ReplaceAllString(rest, "$1 "+other+suffix)
+		}
+		want[i] = name + " " + rest
+	}
+	s.shows(names, want...)
+}
+
+// brokenPolicy is a policy of which there are many versions.
+type brokenPolicy struct {
+	t                    *testing.T
+	program, dir, mended string
+}
+
+func newBrokenPolicy(t *testing.T) *brokenPolicy {
+	t.Helper()
+	p := &brokenPolicy{t: t, program: filepath.Join(t.TempDir(), "admission"), dir: t.TempDir(), mended: filepath.Join(t.TempDir(), "mended")}
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.program, "./testdata/admission").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return p
+}
+
+// put makes a version the one in the plugin directory.
+func (p *brokenPolicy) put(do string) {
+	p.t.Helper()
+	program, err := os.ReadFile(p.program)
+	require.NoError(p.t, err)
+	ending, err := json.Marshal(map[string]string{"Do": do, "Mended": p.mended})
+	require.NoError(p.t, err)
+	path := filepath.Join(p.dir, "admission")
+	require.NoError(p.t, os.WriteFile(path+".tmp", append(append(program, "\nadmission:"...), ending...), 0o755)) //nolint:gosec // a program
+	require.NoError(p.t, os.Rename(path+".tmp", path))
+}
+
+func (p *brokenPolicy) serve(s *site, admission string) *server {
+	return s.serve("--plugin-dir", p.dir, "--config", configFile(p.t, "backups:\n  concurrent: 3\n  admission: {"+admission+"}\n"))
+}
+
+const broken = "plugin: example.io/broken, deadline: 2s, failurePolicy: "
+
+// policiesAreSwappedInMidQueue by another file, for which the server is started again, and by another program.
+func policiesAreSwappedInMidQueue(t *testing.T) {
+	t.Parallel()
+	p := newBrokenPolicy(t)
+	p.put("let nobody start")
+	s := newSite(t, "cleat.dev/file")
+	shop, yard := s.workload(1), s.workload(1)
+	server := p.serve(s, broken+"Hold")
+	s.available()
+	s.beginBackupOf("a", shop)
+	s.shows(nil, "a 1 Closed: nobody starts (example.io/broken)")
+	s.beginBackupOf("b", yard)
+	s.shows(nil, "b 2 Closed: nobody starts (example.io/broken)")
+	s.beginBackupOf("c", shop)
+	s.shows(nil, "a 1 Closed: nobody starts (example.io/broken)", "b 2 Closed: nobody starts (example.io/broken)", "c 3 Closed: nobody starts (example.io/broken)")
+	require.NoError(t, server.stop())
+
+	// With another policy that lets nobody start, the places are those of before.
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(p.dir, "office-hours"), "../../../examples/admission-policy").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	server = p.serve(s, `plugin: example.cleat.dev/office-hours, config: {freeze: [{from: "00:00", to: "24:00", namespaces: ["shop-*"]}]}`)
+	for i, name := range []string{"a", "b", "c"} {
+		s.eventually(name+" waits for the window", func(ctx context.Context) (bool, error) {
+			var b velerov1.Backup
+			if err := s.client.Get(ctx, s.key(name), &b); err != nil {
+				return false, err
+			}
+			wait, err := velerov1.QueueWaitOf(&b)
+			return wait != nil && wait.Policy == "example.cleat.dev/office-hours" && wait.Reason == "Freeze" && b.Status.QueuePosition == i+1, err
+		})
+	}
+	require.NoError(t, server.stop())
+
+	// Back to the first, whose program is replaced while they wait: that alone lets them start.
+	server = p.serve(s, broken+"Hold")
+	s.shows(nil, "a 1 Closed: nobody starts (example.io/broken)", "b 2 Closed: nobody starts (example.io/broken)", "c 3 Closed: nobody starts (example.io/broken)")
+	p.put("keep the rules")
+	s.shows(nil, "a Completed", "b Completed", "c Completed")
+	require.NoError(t, server.stop())
+}
+
+// failures are what versions of the broken policy do, and what is told of it.
+func failures() [][2]string {
+	return [][2]string{
+		{"admit twice", `invalid reply: admits "a", which is not queued or was admitted already`},
+		{"admit too many", `invalid reply: admits 3 backups, and 2 of 3 places are free`},
+		{"admit a stranger", `invalid reply: admits "stranger", which is not queued or was admitted already`},
+		{"leave a hole", `invalid reply: leaves 1 backups out of the order, "a" among them`},
+		{"place twice", `invalid reply: orders "a", which does not wait in the queue or has its place already`},
+		{"give no reason", `invalid reply: does not say why "a" waits`},
+		{"die", `plugin example.io/broken (DIR/admission) died during Decide: exit status 3; it wrote nothing to stderr`},
+		{"hang", `plugin example.io/broken (DIR/admission) did not answer Decide within 2s`},
+	}
+}
+
+func aBrokenPolicyHoldsTheQueue(t *testing.T) {
+	t.Parallel()
+	p := newBrokenPolicy(t)
+	p.put("let nobody start")
+	s := newSite(t, "cleat.dev/file")
+	shop := s.workload(1)
+	server := p.serve(s, broken+"Hold")
+	s.available()
+	s.runs("runs", shop)
+	for i, name := range []string{"a", "b", "c"} {
+		s.beginBackupOf(name, shop)
+		s.shows(nil, fmt.Sprintf("%s %d Closed: nobody starts (example.io/broken)", name, i+1))
+	}
+	for _, failure := range failures() {
+		p.put(failure[0])
+		text := "PolicyFailed: nothing is decided: held (failurePolicy: Hold): QueueAdmission(example.io/broken): " + failure[1] + " ()"
+		s.shows(map[string]string{p.dir: "DIR"}, "a 1 "+text, "b 2 "+text, "c 3 "+text)
+	}
+	require.Contains(t, server.log.String(), "policy fails")
+	require.Equal(t, 1, s.warnings("a"), "the event for the failure is not repeated while it lasts")
+
+	// It mends itself: nothing tells the server.
+	p.put("fail")
+	text := "PolicyFailed: nothing is decided: held (failurePolicy: Hold): QueueAdmission(example.io/broken): the calendar cannot be reached, attempt 1 ()"
+	s.shows(nil, "a 1 "+text, "b 2 "+text, "c 3 "+text)
+	require.NoError(t, os.WriteFile(p.mended, nil, 0o600))
+	s.shows(nil, "a Completed", "b Completed", "c Completed")
+	server.awaitLog("policy works again")
+}
+
+func theBuiltInStandsIn(t *testing.T) {
+	t.Parallel()
+	p := newBrokenPolicy(t)
+	p.put("let nobody start")
+	s := newSite(t, "cleat.dev/file")
+	shop, yard := s.workload(1), s.workload(1)
+	server := p.serve(s, broken+"UseBuiltIn")
+	s.available()
+	s.runs("runs", shop)
+	for i, name := range []string{"a", "b", "c"} {
+		s.beginBackupOf(name, shop)
+		s.shows(nil, fmt.Sprintf("%s %d Closed: nobody starts (example.io/broken)", name, i+1))
+	}
+	for i, failure := range failures() {
+		p.put(failure[0])
+		if i == 0 {
+			s.beginBackupOf("free", yard)
+		}
+		s.shows(map[string]string{shop: "SHOP", p.dir: "DIR"}, "a 1 NamespaceOverlap: shares namespace SHOP with runs, which runs; "+
+			"cleat.dev/namespace-overlap decided, because of QueueAdmission(example.io/broken): "+failure[1]+" (cleat.dev/namespace-overlap)")
+	}
+	s.shows(nil, "free Completed")
+	require.Equal(t, 1, s.warnings("a"), "the event that another one decides is not repeated while it does")
+	p.put("keep the rules")
+	s.shows(nil, "a Completed", "b Completed", "c Completed")
+	server.awaitLog("policy works again")
+}
+
+// warnings counts the events that warn about a backup of its policy.
+func (s *site) warnings(name string) int {
+	s.t.Helper()
+	var list eventsv1.EventList
+	require.NoError(s.t, s.client.List(s.t.Context(), &list, client.InNamespace(s.namespace)))
+	count := 0
+	for i := range list.Items {
+		if e := &list.Items[i]; e.Regarding.Name == name && e.Type == "Warning" && e.Reason == "PolicyFailed" {
+			count++
+		}
+	}
+	return count
+}
