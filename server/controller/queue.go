@@ -222,6 +222,8 @@ func (q *Queue) write(ctx context.Context, b *velerov1.Backup, change func(*vele
 			return nil, err
 		}
 	}
+	q.view.writing.Lock()
+	defer q.view.writing.Unlock()
 	err := q.Patch(ctx, wanted, client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):

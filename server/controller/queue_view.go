@@ -18,6 +18,8 @@ import (
 // So a decision may find a backup's end a moment late, which wakes the queue when it shows, but never a place free that
 // is taken.
 type view struct {
+	writing sync.Mutex // held during a write: the cache may tell of it before the API server has answered
+
 	mu      sync.Mutex
 	certain bool // nothing was written that is not in known or in the cache
 	known   map[types.UID]*velerov1.Backup
@@ -87,6 +89,8 @@ func (v *view) wrote(b *velerov1.Backup) {
 
 // isOwn tells whether b is as the queue has left it, or from before that: what the queue has written builds on it.
 func (v *view) isOwn(b *velerov1.Backup) bool {
+	v.writing.Lock()
+	defer v.writing.Unlock()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known := v.known[b.UID]
