@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,16 +22,22 @@ func (a *App) backupCommand() *cobra.Command {
 		a.backupCreateCommand(), a.backupGetCommand(), a.backupDescribeCommand(), a.backupLogsCommand(), a.backupDeleteCommand())
 }
 
-// backupCreate are the flags of "backup create".
-type backupCreate struct {
+// backupFlags are the flags that say what a backup is like.
+type backupFlags struct {
 	spec                                   velerov1.BackupSpec
 	selectors                              selectors
 	labels, annotations                    map[string]string
-	ordered, policies, fromSchedule        string
+	ordered, policies                      string
 	parallelFiles                          int
 	ttl, csiTimeout, itemOperationsTimeout time.Duration
-	wait                                   bool
 	output                                 string
+}
+
+// backupCreate are the flags of "backup create".
+type backupCreate struct {
+	backupFlags
+	fromSchedule string
+	wait         bool
 }
 
 func (a *App) backupCreateCommand() *cobra.Command {
@@ -44,7 +51,15 @@ func (a *App) backupCreateCommand() *cobra.Command {
 			return c.run(cmd.Context(), a, args)
 		},
 	}
-	f, spec := cmd.Flags(), &c.spec
+	c.add(cmd.Flags(), "backup")
+	cmd.Flags().StringVar(&c.fromSchedule, "from-schedule", "", "take the spec from the template of a schedule")
+	cmd.Flags().BoolVarP(&c.wait, "wait", "w", false, "wait until the backup has ended; fails unless it is Completed")
+	return cmd
+}
+
+// add adds the flags to those of a command that creates something of the given kind.
+func (c *backupFlags) add(f *pflag.FlagSet, kind string) {
+	spec := &c.spec
 	f.DurationVar(&c.ttl, "ttl", 0, "how long to keep the backup; 0 for the server's default")
 	f.StringSliceVar(&spec.IncludedNamespaces, "include-namespaces", nil, "namespaces to back up, names or patterns; all without it")
 	f.StringSliceVar(&spec.ExcludedNamespaces, "exclude-namespaces", nil, "namespaces to leave out")
@@ -55,8 +70,8 @@ func (a *App) backupCreateCommand() *cobra.Command {
 	f.StringSliceVar(&spec.IncludedNamespaceScopedResources, "include-namespace-scoped-resources", nil, "namespaced resources to back up")
 	f.StringSliceVar(&spec.ExcludedNamespaceScopedResources, "exclude-namespace-scoped-resources", nil, "namespaced resources to leave out")
 	addOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources", "back up cluster-scoped resources")
-	f.StringToStringVar(&c.labels, "labels", nil, "labels of the backup")
-	f.StringToStringVar(&c.annotations, "annotations", nil, "annotations of the backup")
+	f.StringToStringVar(&c.labels, "labels", nil, "labels of the "+kind)
+	f.StringToStringVar(&c.annotations, "annotations", nil, "annotations of the "+kind)
 	f.StringVar(&spec.StorageLocation, "storage-location", "", "where to store the backup; empty for the default location")
 	f.StringSliceVar(&spec.VolumeSnapshotLocations, "volume-snapshot-locations", nil, "where to store volume snapshots")
 	c.selectors.add(f)
@@ -69,10 +84,40 @@ func (a *App) backupCreateCommand() *cobra.Command {
 	addOptionalBool(f, &spec.DefaultVolumesToFsBackup, "default-volumes-to-fs-backup", "back up all volumes of pods from the file system")
 	f.StringVar(&c.policies, "resource-policies-configmap", "", "ConfigMap with resource policies")
 	f.IntVar(&c.parallelFiles, "parallel-files-upload", 0, "files of a volume to upload at once")
-	f.StringVar(&c.fromSchedule, "from-schedule", "", "take the spec from the template of a schedule")
-	f.BoolVarP(&c.wait, "wait", "w", false, "wait until the backup has ended; fails unless it is Completed")
-	f.StringVarP(&c.output, "output", "o", "", "print the backup as json or yaml instead of creating it")
-	return cmd
+	f.StringVarP(&c.output, "output", "o", "", "print the "+kind+" as json or yaml instead of creating it")
+}
+
+// print prints what is to be created, if it was asked for instead of the creation.
+func (c *backupFlags) print(a *App, object client.Object) (printed bool, err error) {
+	switch c.output {
+	case "":
+		return false, nil
+	case "json":
+		return true, printJSON(a.Out, object)
+	case "yaml":
+		return true, printYAML(a.Out, object)
+	default:
+		return true, fmt.Errorf("--output %q: want json or yaml", c.output)
+	}
+}
+
+// build makes the spec from the flags.
+func (c *backupFlags) build() (spec velerov1.BackupSpec, err error) {
+	spec = c.spec
+	spec.TTL.Duration, spec.CSISnapshotTimeout.Duration, spec.ItemOperationTimeout.Duration = c.ttl, c.csiTimeout, c.itemOperationsTimeout
+	if spec.LabelSelector, spec.OrLabelSelectors, err = c.selectors.parse(); err != nil {
+		return spec, err
+	}
+	if spec.OrderedResources, err = parseOrdered(c.ordered); err != nil {
+		return spec, err
+	}
+	if c.policies != "" {
+		spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: c.policies}
+	}
+	if c.parallelFiles > 0 {
+		spec.UploaderConfig = &velerov1.UploaderConfigForBackup{ParallelFilesUpload: c.parallelFiles}
+	}
+	return spec, nil
 }
 
 func (c *backupCreate) run(ctx context.Context, a *App, args []string) error {
@@ -84,14 +129,8 @@ func (c *backupCreate) run(ctx context.Context, a *App, args []string) error {
 	if err != nil {
 		return err
 	}
-	switch c.output {
-	case "":
-	case "json":
-		return printJSON(a.Out, backup)
-	case "yaml":
-		return printYAML(a.Out, backup)
-	default:
-		return fmt.Errorf("--output %q: want json or yaml", c.output)
+	if printed, err := c.print(a, backup); printed {
+		return err
 	}
 	err = s.Create(ctx, backup)
 	if apierrors.IsAlreadyExists(err) {
@@ -110,25 +149,14 @@ func (c *backupCreate) run(ctx context.Context, a *App, args []string) error {
 
 // build makes the Backup from the flags, on top of a schedule's template if there is one.
 func (c *backupCreate) build(ctx context.Context, s *session, args []string) (*velerov1.Backup, error) {
+	spec, err := c.backupFlags.build()
+	if err != nil {
+		return nil, err
+	}
 	backup := &velerov1.Backup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Backup"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Labels: c.labels, Annotations: c.annotations},
-		Spec:       c.spec,
-	}
-	var err error
-	spec := &backup.Spec
-	spec.TTL.Duration, spec.CSISnapshotTimeout.Duration, spec.ItemOperationTimeout.Duration = c.ttl, c.csiTimeout, c.itemOperationsTimeout
-	if spec.LabelSelector, spec.OrLabelSelectors, err = c.selectors.parse(); err != nil {
-		return nil, err
-	}
-	if spec.OrderedResources, err = parseOrdered(c.ordered); err != nil {
-		return nil, err
-	}
-	if c.policies != "" {
-		spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: c.policies}
-	}
-	if c.parallelFiles > 0 {
-		spec.UploaderConfig = &velerov1.UploaderConfigForBackup{ParallelFilesUpload: c.parallelFiles}
+		Spec:       spec,
 	}
 	if c.fromSchedule != "" {
 		if err := c.fromTemplate(ctx, s, backup); err != nil {
@@ -190,9 +218,9 @@ func (a *App) awaitBackup(ctx context.Context, s *session, b *velerov1.Backup) e
 	}
 }
 
-func (a *App) backupGetCommand() *cobra.Command {
-	var f getFlags
-	get := getter[velerov1.Backup, *velerov1.BackupList]{
+// getBackups is how commands get backups.
+func getBackups() getter[velerov1.Backup, *velerov1.BackupList] {
+	return getter[velerov1.Backup, *velerov1.BackupList]{
 		newList: func() *velerov1.BackupList { return &velerov1.BackupList{} },
 		items:   func(l *velerov1.BackupList) *[]velerov1.Backup { return &l.Items },
 		sort:    sortBackups,
@@ -202,12 +230,16 @@ func (a *App) backupGetCommand() *cobra.Command {
 			b.TypeMeta = metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Backup"}
 		},
 	}
+}
+
+func (a *App) backupGetCommand() *cobra.Command {
+	var f getFlags
 	cmd := &cobra.Command{
 		Use:     "get [NAME...]",
 		Aliases: []string{"list"},
 		Short:   "List backups",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return get.run(cmd.Context(), a, f, args)
+			return getBackups().run(cmd.Context(), a, f, args)
 		},
 	}
 	f.add(cmd)

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/term"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,8 +20,8 @@ import (
 )
 
 func (a *App) backupDeleteCommand() *cobra.Command {
-	var all, confirm, await bool
-	var selector string
+	var confirm, await bool
+	var which choice
 	cmd := &cobra.Command{
 		Use:   "delete [NAME...]",
 		Short: "Delete backups with all that belongs to them",
@@ -32,7 +31,7 @@ func (a *App) backupDeleteCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			backups, err := s.chosen(cmd.Context(), args, selector, all)
+			backups, err := getBackups().chosen(cmd.Context(), s, "backups", which, args)
 			if err != nil {
 				return err
 			}
@@ -41,57 +40,17 @@ func (a *App) backupDeleteCommand() *cobra.Command {
 				return nil
 			}
 			if !confirm {
-				if err := a.ask(fmt.Sprintf("Delete %s with all data?", names(backups))); err != nil {
+				if err := a.ask(fmt.Sprintf("Delete %s with all data?", getBackups().names(backups))); err != nil {
 					return err
 				}
 			}
 			return a.deleteBackups(cmd.Context(), s, backups, await)
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "delete all backups")
-	cmd.Flags().StringVarP(&selector, "selector", "l", "", "delete the backups whose labels match")
+	which.add(cmd.Flags(), "delete", "backups")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "do not ask")
 	cmd.Flags().BoolVarP(&await, "wait", "w", false, "wait until the backups are gone")
 	return cmd
-}
-
-// chosen are the backups that a command is about: those named, those selected, or all.
-func (s *session) chosen(ctx context.Context, args []string, selector string, all bool) ([]velerov1.Backup, error) {
-	ways := 0
-	for _, used := range []bool{len(args) > 0, selector != "", all} {
-		if used {
-			ways++
-		}
-	}
-	if ways != 1 {
-		return nil, errors.New("say which backups: their names, --selector or --all, one of them")
-	}
-	if len(args) > 0 {
-		backups := make([]velerov1.Backup, len(args))
-		for i, name := range args {
-			if err := s.Get(ctx, s.key(name), &backups[i]); err != nil {
-				return nil, err
-			}
-		}
-		return backups, nil
-	}
-	parsed, err := labels.Parse(selector)
-	if err != nil {
-		return nil, fmt.Errorf("--selector: %w", err)
-	}
-	var list velerov1.BackupList
-	if err := s.List(ctx, &list, client.InNamespace(s.namespace), client.MatchingLabelsSelector{Selector: parsed}); err != nil {
-		return nil, err
-	}
-	return list.Items, nil
-}
-
-func names(backups []velerov1.Backup) string {
-	var out []string
-	for i := range backups {
-		out = append(out, backups[i].Name)
-	}
-	return strings.Join(out, ", ")
 }
 
 // ask asks a question that only "y" or "yes" says yes to.

@@ -25,7 +25,7 @@ func TestHelpListsTheCommands(t *testing.T) {
 	t.Parallel()
 	out, err := execute(t, "--help")
 	require.NoError(t, err)
-	for _, command := range []string{"backup ", "restore ", "queue ", "install ", "server ", "version "} {
+	for _, command := range []string{"backup ", "restore ", "schedule ", "queue ", "install ", "server ", "version "} {
 		require.Contains(t, out, "  "+command)
 	}
 	require.NotContains(t, out, "run-plugins", "it is for the server")
@@ -53,6 +53,7 @@ func TestMistakesAreTold(t *testing.T) {
 		"unknown flag":    {[]string{"backup", "create", "--no-such"}, "unknown flag: --no-such"},
 		"bad switch":      {[]string{"backup", "create", "x", "--snapshot-volumes=maybe"}, `"maybe": want true or false`},
 		"two names":       {[]string{"backup", "create", "x", "y"}, "accepts at most 1 arg"},
+		"no times":        {[]string{"schedule", "create", "x"}, `say when to back up: --schedule "0 3 * * *"`},
 		"no source":       {[]string{"restore", "create", "x"}, "--from-backup or --from-schedule"},
 		"bad mapping":     {[]string{"restore", "create", "--from-backup", "x", "--namespace-mappings", "a"}, "want KEY:VALUE"},
 		"whole install":   {[]string{"install"}, "cleat install --crds-only"},

@@ -25,7 +25,7 @@ func (d *description) line(format string, args ...any) {
 	if d.err != nil {
 		return
 	}
-	_, d.err = fmt.Fprintf(d.w, "%s%s\n", strings.Repeat("  ", d.indent), strings.TrimRight(fmt.Sprintf(format, args...), " "))
+	_, d.err = fmt.Fprintln(d.w, strings.TrimRight(strings.Repeat("  ", d.indent)+fmt.Sprintf(format, args...), " "))
 }
 
 // gap writes an empty line.

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -62,25 +64,34 @@ func (g getter[V, L]) run(ctx context.Context, a *App, f getFlags, names []strin
 	if err != nil {
 		return err
 	}
-	list := g.newList()
+	list, err := g.list(ctx, s, f.selector, names)
+	if err != nil {
+		return err
+	}
+	return g.print(a, f, list, len(names) == 1)
+}
+
+// list gets the named objects, or all whose labels match.
+func (g getter[V, L]) list(ctx context.Context, s *session, selector string, names []string) (list L, err error) {
+	list = g.newList()
 	options := []client.ListOption{client.InNamespace(s.namespace)}
-	if f.selector != "" {
-		selector, err := labels.Parse(f.selector)
+	if selector != "" {
+		parsed, err := labels.Parse(selector)
 		if err != nil {
-			return fmt.Errorf("--selector: %w", err)
+			return list, fmt.Errorf("--selector: %w", err)
 		}
-		options = append(options, client.MatchingLabelsSelector{Selector: selector})
+		options = append(options, client.MatchingLabelsSelector{Selector: parsed})
 	}
 	items := g.items(list)
 	if len(names) == 0 {
 		if err := s.List(ctx, list, options...); err != nil {
-			return err
+			return list, err
 		}
 	}
 	for _, name := range names {
 		item := new(V)
 		if err := s.Get(ctx, s.key(name), g.meta(item)); err != nil {
-			return err
+			return list, err
 		}
 		*items = append(*items, *item)
 	}
@@ -88,7 +99,45 @@ func (g getter[V, L]) run(ctx context.Context, a *App, f getFlags, names []strin
 	for i := range *items {
 		g.retype(&(*items)[i])
 	}
-	return g.print(a, f, list, len(names) == 1)
+	return list, nil
+}
+
+// choice are the flags that say which objects a command is about, unless they are named.
+type choice struct {
+	all      bool
+	selector string
+}
+
+func (c *choice) add(flags *pflag.FlagSet, verb, kinds string) {
+	flags.BoolVar(&c.all, "all", false, verb+" all "+kinds)
+	flags.StringVarP(&c.selector, "selector", "l", "", verb+" the "+kinds+" whose labels match")
+}
+
+// chosen are the objects that a command is about: those named, those selected, or all.
+func (g getter[V, L]) chosen(ctx context.Context, s *session, kinds string, c choice, names []string) ([]V, error) {
+	ways := 0
+	for _, used := range []bool{len(names) > 0, c.selector != "", c.all} {
+		if used {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return nil, fmt.Errorf("say which %s: their names, --selector or --all, one of them", kinds)
+	}
+	list, err := g.list(ctx, s, c.selector, names)
+	if err != nil {
+		return nil, err
+	}
+	return *g.items(list), nil
+}
+
+// names are the names of objects, in one text.
+func (g getter[V, L]) names(objects []V) string {
+	var out []string
+	for i := range objects {
+		out = append(out, g.meta(&objects[i]).GetName())
+	}
+	return strings.Join(out, ", ")
 }
 
 func (g getter[V, L]) print(a *App, f getFlags, list L, one bool) error {

@@ -43,6 +43,7 @@ func New(streams Streams, version string, args []string) *cobra.Command {
 	root.AddCommand(
 		app.backupCommand(),
 		app.restoreCommand(),
+		app.scheduleCommand(),
 		app.queueCommand(),
 		app.pluginCommand(),
 		app.installCommand(),

@@ -89,6 +89,19 @@ func restoreTable(restores []velerov1.Restore) table {
 	return t
 }
 
+// scheduleTable is what "schedule get" prints.
+func scheduleTable(schedules []velerov1.Schedule, now time.Time) table {
+	t := table{head: []string{"NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR", "PAUSED"}}
+	for i := range schedules {
+		s := &schedules[i]
+		t.rows = append(t.rows, []string{
+			s.Name, phaseOr(string(s.Status.Phase)), moment(&s.CreationTimestamp), s.Spec.Schedule, s.Spec.Template.TTL.Duration.String(),
+			until(s.Status.LastBackup, now), selectorText(s.Spec.Template.LabelSelector, s.Spec.Template.OrLabelSelectors), strconv.FormatBool(s.Spec.Paused),
+		})
+	}
+	return t
+}
+
 // madeBySchedule matches the names that schedules give: a name and a moment.
 var madeBySchedule = regexp.MustCompile(`^(.+)-(\d{14})$`)
 

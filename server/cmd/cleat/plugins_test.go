@@ -71,7 +71,7 @@ func TestARunningServerTellsOfItsPlugins(t *testing.T) {
 		}
 	}
 
-	s.runReadme(t, "## Look after plugins\n", dir)
+	require.Equal(t, 9, s.runReadme(t, "## Look after plugins\n", dir))
 
 	// A client of Velero's reads the status, and must not mind the rest.
 	request := &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "velero-cli-"}}
@@ -129,18 +129,21 @@ func (s *site) answerAsVelero(ctx context.Context) error {
 	}
 }
 
-// runReadme runs the commands that stand in a section of README.md. ./plugins has a copy of a plugin in dir.
-func (s *site) runReadme(t *testing.T, section, dir string) {
+// runReadme runs the commands that stand in a section of README.md, and answers how many. ./plugins has a copy of a plugin
+// in dir, if that is not empty.
+func (s *site) runReadme(t *testing.T, section, dir string) (commands int) {
 	t.Helper()
 	work := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(work, "plugins"), 0o755))
-	require.NoError(t, os.Link(filepath.Join(dir, "kinds"), filepath.Join(work, "plugins", "kinds")))
+	if dir != "" {
+		require.NoError(t, os.Link(filepath.Join(dir, "kinds"), filepath.Join(work, "plugins", "kinds")))
+	}
 	readme, err := os.ReadFile("../../../README.md")
 	require.NoError(t, err)
 	_, text, found := strings.Cut(string(readme), section)
 	require.True(t, found, "README.md has the section %q", section)
-	text, _, _ = strings.Cut(text, "\n## ")
-	commands := 0
+	heading, _, _ := strings.Cut(section, " ")
+	text, _, _ = strings.Cut(text, "\n"+heading+" ")
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "    cleat ") {
 			continue
@@ -152,7 +155,7 @@ func (s *site) runReadme(t *testing.T, section, dir string) {
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s%s", line, out)
 	}
-	require.Equal(t, 9, commands)
+	return commands
 }
 
 func TestALockedServerRunsWhatItsLockHas(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,6 +56,50 @@ func TestAScheduleDoesNotPileUpBehindASlowQueue(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, unfinished, 1)
+}
+
+// TestSchedulesAreLookedAfterByCommands needs a server for the last part only.
+func TestSchedulesAreLookedAfterByCommands(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	require.Equal(t, 6, s.runReadme(t, "### Backups at certain times\n", ""))
+
+	require.Contains(t, s.must("schedule", "create", "yearly", "--schedule", "@yearly", "--include-namespaces", "shop", "--labels", "team=a",
+		"--use-owner-references-in-backup", "--ttl", "1h", "--snapshot-volumes=false"), `Schedule "yearly" created successfully.`)
+	s.must("schedule", "create", "often", "--schedule", "@every 1h", "--paused", "--skip-immediately")
+	var yearly, often velerov1.Schedule
+	require.NoError(t, s.client.Get(t.Context(), s.key("yearly"), &yearly))
+	require.Equal(t, map[string]string{"team": "a"}, yearly.Labels)
+	require.Equal(t, "@yearly", yearly.Spec.Schedule)
+	require.Equal(t, []string{"shop"}, yearly.Spec.Template.IncludedNamespaces)
+	require.Equal(t, time.Hour, yearly.Spec.Template.TTL.Duration)
+	require.False(t, *yearly.Spec.Template.SnapshotVolumes)
+	require.True(t, *yearly.Spec.UseOwnerReferencesInBackup)
+	require.Nil(t, yearly.Spec.SkipImmediately)
+	require.NoError(t, s.client.Get(t.Context(), s.key("often"), &often))
+	require.True(t, often.Spec.Paused)
+	require.True(t, *often.Spec.SkipImmediately)
+	_, errs, err := s.run("schedule", "create", "often", "--schedule", "@daily")
+	require.Error(t, err)
+	require.Contains(t, errs, "a schedule named often exists")
+	require.Contains(t, s.must("schedule", "create", "shown", "--schedule", "@daily", "-o", "yaml"), "kind: Schedule\n")
+	_, errs, err = s.run("schedule", "pause")
+	require.Error(t, err)
+	require.Contains(t, errs, "say which schedules: their names, --selector or --all, one of them")
+
+	require.Equal(t, "Schedule often is already paused, skip\nSchedule yearly paused successfully\n", s.must("schedule", "pause", "--all"))
+	require.Equal(t, "Schedule yearly unpaused successfully\n", s.must("schedule", "unpause", "-l", "team=a"))
+	require.Regexp(t, `(?m)^often .* true$`, s.must("schedule", "get"))
+	require.Contains(t, s.must("schedule", "describe"), "\n\nName:         yearly\n")
+
+	s.serve("--schedule-skip-immediately")
+	s.eventually("the schedules are checked", func(ctx context.Context) (bool, error) {
+		return strings.Count(s.must("schedule", "get"), "Enabled") == 2, nil
+	})
+	require.Regexp(t, `Last Skipped: +\d{4}-`, s.must("schedule", "describe", "yearly"))
+	require.Equal(t, "Schedule deleted: often\nSchedule deleted: yearly\n", s.must("schedule", "delete", "--all", "--confirm"))
+	require.Equal(t, "No schedules found.\n", s.must("schedule", "delete", "--all", "--confirm"))
+	require.Empty(t, s.scheduled())
 }
 
 // scheduled are the backups that the schedule "often" has made.
