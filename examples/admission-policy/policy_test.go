@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -105,7 +106,7 @@ func TestDecide(t *testing.T) {
 			var waits []string
 			for _, wait := range decision.Waits {
 				text := wait.Name + " " + wait.Reason + ": " + wait.Message
-				if named := append(wait.Blockers, wait.Namespaces...); len(named) > 0 {
+				if named := slices.Concat(wait.Blockers, wait.Namespaces); len(named) > 0 {
 					text += fmt.Sprint(" ", named)
 				}
 				waits = append(waits, text)
