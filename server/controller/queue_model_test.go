@@ -424,3 +424,76 @@ func TestAcceptQueue_Model(t *testing.T) {
 		})
 	}
 }
+
+// TestAcceptQueue_NoLostWakeup has 200 backups come to all the ends there are, without a sweep: whenever somebody leaves his
+// place, in whatever way, the next one gets it.
+func TestAcceptQueue_NoLostWakeup(t *testing.T) {
+	t.Parallel()
+	const backups = 200
+	m := newModel(t, 11, newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{})
+	defer func() { m.stop() }()
+	for range backups {
+		m.create()
+	}
+	ends := map[string]int{}
+	for {
+		acted := false
+		for _, b := range m.observer.backups() {
+			if how := m.leave(b); how != "" {
+				ends[how]++
+				acted = true
+			}
+		}
+		if acted {
+			continue
+		}
+		// Nobody has a place to leave: either the queue is about to give one, or it rests, and then all must be right.
+		held := false
+		m.observer.until(t.Context(), func() bool {
+			held = slices.ContainsFunc(m.observer.sorted(), holds)
+			return held || m.observer.broken != nil || m.observer.idle()
+		})
+		if !held {
+			require.NoError(t, m.rest())
+			require.False(t, slices.ContainsFunc(m.observer.backups(), isQueued))
+			break
+		}
+	}
+	t.Logf("%d backups: %v", backups, ends)
+	for _, how := range []string{"invalid", "completed", "failed", "waits for operations", "deleted when ready", "deleted in progress", "deleted when queued"} {
+		require.Positive(t, ends[how], how)
+	}
+}
+
+// leave has a backup start, or leave its place or the queue, in one of the ways there are, and says how it left.
+func (m *model) leave(b *velerov1.Backup) string {
+	dice := m.random.IntN(10)
+	switch phase := backupPhase(b); {
+	case b.DeletionTimestamp != nil:
+		m.drain(b)
+	case isQueued(b) && m.random.IntN(2000) == 0:
+		m.remove(b)
+		return "deleted when queued"
+	case phase == velerov1.BackupPhaseReadyToStart && dice < 3:
+		m.move(b, velerov1.BackupPhaseFailedValidation)
+		return "invalid"
+	case phase == velerov1.BackupPhaseReadyToStart && dice == 3:
+		m.remove(b)
+		return "deleted when ready"
+	case phase == velerov1.BackupPhaseReadyToStart:
+		m.move(b, velerov1.BackupPhaseInProgress)
+	case phase == velerov1.BackupPhaseInProgress && dice < 4:
+		m.move(b, velerov1.BackupPhaseFinalizing)
+		return "completed"
+	case phase == velerov1.BackupPhaseInProgress && dice < 6:
+		m.move(b, velerov1.BackupPhaseFailed)
+		return "failed"
+	case phase == velerov1.BackupPhaseInProgress && dice < 8:
+		m.move(b, velerov1.BackupPhaseWaitingForPluginOperations)
+		return "waits for operations"
+	case phase == velerov1.BackupPhaseInProgress:
+		m.remove(b)
+		return "deleted in progress"
+	}
+	return ""
+}
