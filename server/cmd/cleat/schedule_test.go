@@ -93,7 +93,7 @@ func TestSchedulesAreLookedAfterByCommands(t *testing.T) {
 	require.Contains(t, s.must("schedule", "describe"), "\n\nName:         yearly\n")
 
 	s.serve("--schedule-skip-immediately")
-	s.eventually("the schedules are checked", func(ctx context.Context) (bool, error) {
+	s.eventually("the schedules are checked", func(context.Context) (bool, error) {
 		return strings.Count(s.must("schedule", "get"), "Enabled") == 2, nil
 	})
 	require.Regexp(t, `Last Skipped: +\d{4}-`, s.must("schedule", "describe", "yearly"))
