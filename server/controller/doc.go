@@ -8,7 +8,7 @@
 //
 // Start reading at backup_phases.go, the table of what may follow what; then backup.go, which
 // starts and runs backups, backup_finalizer.go, and deletion.go. The files for restores mirror
-// them. advance.go holds the one way to write a phase, operations.go what ends a running
+// them, schedule.go makes backups in time. advance.go holds the one way to write a phase, operations.go what ends a running
 // operation early. manager.go puts all controllers together.
 //
 // It may import the engines, the store, the plugin host and the API types; the engines do not
