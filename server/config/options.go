@@ -28,6 +28,7 @@ type Options struct {
 	DisableControllers []string
 	RestoreOnly        bool
 
+	QueueSweep           time.Duration // how often the queue is looked at without a reason; 0 is never
 	ConcurrentBackups    int
 	ConcurrentRestores   int
 	ItemBlockWorkerCount int
@@ -74,6 +75,7 @@ func Defaults() Options {
 		ClientBurst:                  100,
 		ClientPageSize:               500,
 		ConcurrentBackups:            1,
+		QueueSweep:                   time.Minute,
 		ConcurrentRestores:           1,
 		ItemBlockWorkerCount:         1,
 		RestoreWorkers:               8,
@@ -113,6 +115,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.RestoreOnly, "restore-only", o.RestoreOnly, "run in a mode where only restores are allowed; use --disable-controllers")
 	flags.IntVar(&o.ConcurrentBackups, "concurrent-backups", o.ConcurrentBackups, "backups that run at once; less than 1 means 1")
 	flags.IntVar(&o.ConcurrentRestores, "concurrent-restores", o.ConcurrentRestores, "restores that run at once, beside the backups; less than 1 means 1")
+	flags.DurationVar(&o.QueueSweep, "queue-sweep", o.QueueSweep, "how often to look at the queue of backups though nothing has happened, a safety net; 0 for never")
 	flags.IntVar(&o.ItemBlockWorkerCount, "item-block-worker-count", o.ItemBlockWorkerCount, "workers of one backup; less than 1 means 1")
 	flags.IntVar(&o.RestoreWorkers, "restore-workers", o.RestoreWorkers, "items of one priority that are restored at once; less than 1 means 1")
 	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod, "how long running backups and restores may go on once the server is told to stop; then they are marked as Failed")
@@ -207,6 +210,9 @@ func (o *Options) Complete() error {
 	}
 	if o.ClientPageSize < 0 {
 		errs = append(errs, fmt.Errorf("--client-page-size %d: want 0 or more", o.ClientPageSize))
+	}
+	if o.QueueSweep < 0 {
+		errs = append(errs, fmt.Errorf("--queue-sweep %s: want 0 or more", o.QueueSweep))
 	}
 	if o.ShutdownGracePeriod < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-grace-period %s: want 0 or more", o.ShutdownGracePeriod))

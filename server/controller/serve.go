@@ -58,9 +58,6 @@ const csiSnapshotTimeout = 10 * time.Minute
 // resync is how often all objects are looked at again without a reason: a safety net.
 const resync = 10 * time.Minute
 
-// queueSweep is how often the queue is looked at without a reason: another safety net.
-const queueSweep = time.Minute
-
 // Serve runs the server until ctx ends; running operations then get their grace period. The order
 // is: the namespace, the resource definitions, the plugins, the lead, what a former server left in
 // progress, then the controllers.
@@ -303,7 +300,7 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		Admission:          p.policies.Admission,
 		ConcurrentBackups:  o.ConcurrentBackups,
 		ConcurrentRestores: o.ConcurrentRestores,
-		QueueSweep:         queueSweep,
+		QueueSweep:         o.QueueSweep,
 		QueueWake:          p.changed,
 		QueueMetrics:       queueMetrics,
 		Grace:              o.ShutdownGracePeriod,
