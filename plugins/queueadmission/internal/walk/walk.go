@@ -2,6 +2,7 @@ package walk
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
@@ -95,7 +96,7 @@ func (o *overlap) wait(backup *qav1.Backup) qav1.Wait {
 	case first.backup.AllNamespaces:
 		wait.Message = fmt.Sprintf("%s, which %s, takes all namespaces", first.backup.Name, first.state)
 	default:
-		wait.Message = fmt.Sprintf("shares %s with %s, which %s", namespaces(o.namespaces), first.backup.Name, first.state)
+		wait.Message = fmt.Sprintf("shares %s with %s, which %s", namespaces(common(backup, first.backup)), first.backup.Name, first.state)
 	}
 	switch others := len(o.blockers) - 1; {
 	case others+1 >= maxBlockers:
@@ -104,6 +105,15 @@ func (o *overlap) wait(backup *qav1.Backup) qav1.Wait {
 		wait.Message += "; in its way too: " + strings.Join(wait.Blockers[1:], ", ")
 	}
 	return wait
+}
+
+// common are the namespaces that both take by name, as many as are named.
+func common(a, b *qav1.Backup) []string {
+	both := slices.DeleteFunc(slices.Clone(a.Namespaces), func(name string) bool {
+		_, takes := slices.BinarySearch(b.Namespaces, name)
+		return !takes
+	})
+	return both[:min(len(both), maxNamespaces)]
 }
 
 func namespaces(names []string) string {

@@ -78,7 +78,7 @@ func TestABackupStartsUnlessItOverlapsOneAheadOfIt(t *testing.T) {
 		},
 		"several": {
 			limit: 9, running: []qav1.Backup{named("r", "b"), named("s", "a")}, queued: []qav1.Backup{named("x", "a", "b")},
-			waits: []string{"x NamespaceOverlap [r s] [a b]: shares namespaces a, b with r, which runs; in its way too: s"},
+			waits: []string{"x NamespaceOverlap [r s] [a b]: shares namespace b with r, which runs; in its way too: s"},
 		},
 		"one of all namespaces runs": {
 			limit: 9, running: []qav1.Backup{all(t, "r")}, queued: []qav1.Backup{named("x", "a"), named("y", "future"), named("z")},
