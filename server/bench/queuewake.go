@@ -38,8 +38,8 @@ const (
 
 // queueWakeOverBare is the time from the end of a backup to ReadyToStart of the next, with 200 queued, over that of a bare
 // program which watches, and writes to another Backup when one has ended. The 99th percentile is reported in
-// milliseconds, and how many requests the queue makes for each backup that it admits, beside one for each place in
-// the queue that changes.
+// milliseconds, and how many requests the queue makes for each backup that it admits while they end one after the other,
+// beside one for each place in the queue, or reason to wait, that changes.
 func queueWakeOverBare(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -87,8 +87,8 @@ func queueWakeOverBare(ctx context.Context, cleat string, report func(string, fl
 	slices.Sort(all)
 	report("queue_wake_over_bare", median(ratios))
 	report("queue_wake_ms_p99", all[len(all)*99/100])
-	calls := float64(w.requests.Load()-w.placed.Load()) / float64(w.admitted.Load())
-	say("%d requests for %d admitted backups, %d of them for places that changed: %.2f for each", w.requests.Load(), w.admitted.Load(), w.placed.Load(), calls)
+	calls := float64(w.counted-w.placed.Load()) / float64(w.admitted.Load())
+	say("%d requests for %d admitted backups, %d of them for places and reasons that changed: %.2f for each", w.counted, w.admitted.Load(), w.placed.Load(), calls)
 	report("queue_calls_per_backup", calls)
 	return nil
 }
@@ -99,8 +99,9 @@ type wakeSite struct {
 	config *rest.Config
 	count  int
 
+	counted  int64        // requests while backups end one after the other
 	requests atomic.Int64 // of the queue, but for watches
-	placed   atomic.Int64 // places in the queue that changed
+	placed   atomic.Int64 // places in the queue, or reasons to wait, that changed
 	admitted atomic.Int64
 }
 
@@ -212,11 +213,12 @@ func (w *wakeSite) wakes(ctx context.Context) ([]float64, error) {
 	}
 	defer watch.Stop()
 	var took []float64
-	places := map[types.UID]int{}
+	places := map[types.UID]string{}
 	ready, err := w.next(ctx, watch, places)
 	if err != nil {
 		return nil, err
 	}
+	before := w.requests.Load()
 	for range wakes {
 		if _, err := w.create(ctx); err != nil {
 			return nil, err
@@ -235,20 +237,25 @@ func (w *wakeSite) wakes(ctx context.Context) ([]float64, error) {
 		took = append(took, time.Since(began).Seconds()*1000)
 		w.admitted.Add(1)
 	}
+	w.counted += w.requests.Load() - before
 	return took, nil
 }
 
 // next waits for a backup that is ready, and counts the places that change meanwhile.
-func (w *wakeSite) next(ctx context.Context, watch apiwatch.Interface, places map[types.UID]int) (*velerov1.Backup, error) {
+func (w *wakeSite) next(ctx context.Context, watch apiwatch.Interface, places map[types.UID]string) (*velerov1.Backup, error) {
 	for event := range watch.ResultChan() {
 		b, ok := event.Object.(*velerov1.Backup)
 		if !ok {
 			continue
 		}
-		if was, known := places[b.UID]; known && b.Status.QueuePosition > 0 && was > 0 && was != b.Status.QueuePosition {
+		now := ""
+		if b.Status.Phase == velerov1.BackupPhaseQueued {
+			now = fmt.Sprint(b.Status.QueuePosition, b.Annotations[velerov1.QueueWaitAnnotation])
+		}
+		if was := places[b.UID]; was != "" && now != "" && was != now {
 			w.placed.Add(1)
 		}
-		places[b.UID] = b.Status.QueuePosition
+		places[b.UID] = now
 		if b.Status.Phase == velerov1.BackupPhaseReadyToStart {
 			return b, nil
 		}

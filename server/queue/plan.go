@@ -28,7 +28,7 @@ type Placement struct {
 	Backup   *velerov1.Backup
 	Position int // from 1
 	Wait     velerov1.QueueWait
-	// News tells that the Backup did not wait before, or for another reason, or that another policy decided so.
+	// News tells that the Backup did not wait before, or that another policy decides so, or none any more.
 	News bool
 }
 
@@ -74,8 +74,8 @@ func place(b *velerov1.Backup, position int, waiting queueadmission.Waiting, by 
 	if same {
 		p.Wait.Since = said.Since
 	}
-	p.News = !same || said.Policy != by
-	changed := p.News || b.Status.Phase != velerov1.BackupPhaseQueued || b.Status.QueuePosition != position ||
+	p.News = err != nil || said == nil || said.Policy != by
+	changed := p.News || !same || b.Status.Phase != velerov1.BackupPhaseQueued || b.Status.QueuePosition != position ||
 		said.Message != p.Wait.Message || !slices.Equal(said.Blockers, p.Wait.Blockers) || !slices.Equal(said.Namespaces, p.Wait.Namespaces)
 	return p, changed
 }
