@@ -18,11 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
@@ -97,19 +94,7 @@ func (c *faultyClient) write(ctx context.Context, obj client.Object, patch clien
 // start starts a server's queue.
 func (m *model) start() {
 	m.t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(m.t).Kubeconfig)
-	require.NoError(m.t, err)
-	config.QPS = -1
-	scheme, err := Scheme()
-	require.NoError(m.t, err)
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                  scheme,
-		Cache:                   cache.Options{DefaultNamespaces: map[string]cache.Config{m.cluster.Namespace: {}}},
-		Metrics:                 metricsserver.Options{BindAddress: "0"},
-		Logger:                  NewLogr(hclog.NewNullLogger()),
-		GracefulShutdownTimeout: new(time.Minute),
-	})
-	require.NoError(m.t, err)
+	mgr := newQueueManager(m.t, m.cluster.Namespace)
 	q := &Queue{Limit: m.observer.rules.limit, Events: silent{}, Log: hclog.NewNullLogger(), Now: time.Now, Admission: alone{m.admission}}
 	writes := mgr.GetClient()
 	if m.flaw.client != nil {

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -236,8 +235,7 @@ func (w *watchedQueue) setup(r *registrar, f flaw) {
 	if f.watch != nil {
 		onBackup = f.watch(w.Queue, onBackup)
 	}
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	namespace := metadataOf(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	b := r.builder(nameBackupQueue, 1).Watches(&velerov1.Backup{}, w.heardOf(onBackup)).WatchesMetadata(namespace, w.heardOf(onNamespace))
 	r.complete(nameBackupQueue, b, w)
 }

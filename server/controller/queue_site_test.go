@@ -71,22 +71,29 @@ func newQueueSite(t *testing.T, limit int) *queueSite {
 	}
 }
 
-// start starts the queue, without a sweep: nothing happens without a reason.
-func (s *queueSite) start() {
-	s.t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(s.t).Kubeconfig)
-	require.NoError(s.t, err)
+// newQueueManager makes what runs the controllers of a namespace, quietly.
+func newQueueManager(t *testing.T, namespace string) ctrl.Manager {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(t).Kubeconfig)
+	require.NoError(t, err)
 	config.QPS = -1
 	scheme, err := Scheme()
-	require.NoError(s.t, err)
+	require.NoError(t, err)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                  scheme,
-		Cache:                   cache.Options{DefaultNamespaces: map[string]cache.Config{s.Namespace: {}}},
+		Cache:                   cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		Logger:                  NewLogr(hclog.NewNullLogger()),
 		GracefulShutdownTimeout: new(time.Minute),
 	})
-	require.NoError(s.t, err)
+	require.NoError(t, err)
+	return mgr
+}
+
+// start starts the queue, without a sweep: nothing happens without a reason.
+func (s *queueSite) start() {
+	s.t.Helper()
+	mgr := newQueueManager(s.t, s.Namespace)
 	cluster := &Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: s.Namespace}
 	if s.wrap != nil {
 		cluster = s.wrap(cluster)

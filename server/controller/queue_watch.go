@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,8 +28,7 @@ func queueRequest() reconcile.Request {
 // Setup adds the queue's controller to b. wake, if not nil, tells of changes that no object shows: of the configuration,
 // or of the plugins.
 func (q *Queue) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctrl.Builder {
-	namespace := &metav1.PartialObjectMetadata{}
-	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	namespace := metadataOf(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	b = b.Watches(&velerov1.Backup{}, q.onBackup()).WatchesMetadata(namespace, q.onNamespace())
 	if wake != nil {
 		b = b.WatchesRawSource(ctrlsource.Channel(wake, handler.Funcs{
