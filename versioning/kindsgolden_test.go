@@ -181,7 +181,7 @@ func requireHostSpeaksKinds(t *testing.T, v velero) {
 	require.Equal(t, &backupitemaction.Result{Item: unquoted(pod), AdditionalItems: result, OperationID: "move-a", PostOperationItems: result}, stored)
 	moved, err := mover.Progress(t.Context(), "move-a", unquoted(nightly))
 	require.NoError(t, err)
-	require.Equal(t, backupitemaction.Progress{
+	require.Equal(t, framework.OperationProgress{
 		NCompleted: 3, NTotal: 7, Units: "bytes", Description: "move-a of nightly", Started: began, Updated: began.Add(time.Second),
 	}, moved)
 	require.NoError(t, mover.Cancel(t.Context(), "move-a", unquoted(nightly)))
@@ -200,7 +200,7 @@ func requireHostSpeaksKinds(t *testing.T, v velero) {
 	require.Equal(t, &restoreitemaction.Result{SkipRestore: true, OperationID: "fetch-b"}, skipped)
 	fetched, err := fetcher.Progress(t.Context(), "fetch-b", unquoted(monday))
 	require.NoError(t, err)
-	require.Equal(t, restoreitemaction.Progress{
+	require.Equal(t, framework.OperationProgress{
 		Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "fetch-b of monday",
 		Started: began, Updated: began.Add(time.Second),
 	}, fetched)

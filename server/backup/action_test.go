@@ -45,8 +45,8 @@ func (a *testAction) Execute(_ context.Context, item, backupJSON []byte) (*backu
 	return a.execute(item)
 }
 
-func (a *testAction) Progress(context.Context, string, []byte) (backupitemaction.Progress, error) {
-	return backupitemaction.Progress{}, errors.New("nobody asks yet")
+func (a *testAction) Progress(context.Context, string, []byte) (framework.OperationProgress, error) {
+	return framework.OperationProgress{}, errors.New("nobody asks yet")
 }
 
 func (a *testAction) Cancel(context.Context, string, []byte) error { return nil }

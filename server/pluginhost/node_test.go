@@ -115,7 +115,7 @@ func TestAPluginInJavaScriptCopiesAndChecks(t *testing.T) {
 	require.NotEqual(t, started.OperationID, other.OperationID)
 
 	const content = `{"data":{"a":"ü1","n":"5"},"binaryData":{}}`
-	var progress backupitemaction.Progress
+	var progress framework.OperationProgress
 	require.Eventually(t, func() bool {
 		progress, err = copies.Progress(t.Context(), started.OperationID, []byte(nightly))
 		return err != nil || progress.Completed

@@ -280,7 +280,7 @@ func stock2024Backup(t *testing.T, h *testHost) {
 	progress, err := action.Progress(t.Context(), "copy-1", backupJSON)
 	require.NoError(t, err)
 	at := time.Date(2024, 5, 1, 12, 0, 0, 5000, time.UTC)
-	require.Equal(t, backupitemaction.Progress{
+	require.Equal(t, framework.OperationProgress{
 		Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying",
 		Started: at, Updated: at.Add(time.Second),
 	}, progress)

@@ -294,8 +294,8 @@ func (f *fakeAction) Execute(_ context.Context, input restoreitemaction.Input) (
 	return f.execute(input)
 }
 
-func (f *fakeAction) Progress(context.Context, string, []byte) (restoreitemaction.Progress, error) {
-	return restoreitemaction.Progress{}, nil
+func (f *fakeAction) Progress(context.Context, string, []byte) (framework.OperationProgress, error) {
+	return framework.OperationProgress{}, nil
 }
 
 func (f *fakeAction) Cancel(context.Context, string, []byte) error { return nil }

@@ -26,15 +26,7 @@ type asyncV1 struct {
 }
 
 func (a asyncV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &asyncbackupitemactionv1.AppliesToRequest{Plugin: a.Name()})
-	if err != nil {
-		return framework.ResourceSelector{}, a.Wrap(err)
-	}
-	selector, err := reply.Selector(answer.GetResourceSelector())
-	if err != nil {
-		return framework.ResourceSelector{}, a.Reject(err)
-	}
-	return selector, nil
+	return a.CheckSelector(a.client.AppliesTo(ctx, &asyncbackupitemactionv1.AppliesToRequest{Plugin: a.Name()}))
 }
 
 func (a asyncV1) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
@@ -55,18 +47,10 @@ func (a asyncV1) Execute(ctx context.Context, item, backup []byte) (*Result, err
 	return result, nil
 }
 
-func (a asyncV1) Progress(ctx context.Context, operationID string, backup []byte) (Progress, error) {
-	answer, err := a.client.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{
+func (a asyncV1) Progress(ctx context.Context, operationID string, backup []byte) (framework.OperationProgress, error) {
+	return a.CheckProgress(a.client.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{
 		Plugin: a.Name(), OperationId: operationID, Backup: backup,
-	})
-	if err != nil {
-		return Progress{}, a.Wrap(err)
-	}
-	progress, err := reply.Progress(answer.GetProgress())
-	if err != nil {
-		return Progress{}, a.Reject(err)
-	}
-	return Progress(progress), nil
+	}))
 }
 
 func (a asyncV1) Cancel(ctx context.Context, operationID string, backup []byte) error {

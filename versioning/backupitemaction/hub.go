@@ -2,7 +2,6 @@ package backupitemaction
 
 import (
 	"context"
-	"time"
 
 	"github.com/cleat-dev/cleat/framework"
 )
@@ -22,7 +21,7 @@ type Action interface {
 	Execute(ctx context.Context, item, backup []byte) (*Result, error)
 	// Progress asks after an operation that Execute started. Idempotent.
 	// Versions without operations answer versioning.ErrNoOperations.
-	Progress(ctx context.Context, operationID string, backup []byte) (Progress, error)
+	Progress(ctx context.Context, operationID string, backup []byte) (framework.OperationProgress, error)
 	// Cancel asks the plugin to stop an operation. Versions without operations answer nil. One that the plugin
 	// cannot stop is versioning.ErrNotCancelled.
 	Cancel(ctx context.Context, operationID string, backup []byte) error
@@ -40,16 +39,4 @@ type Result struct {
 	OperationID string
 	// PostOperationItems are backed up again once the operation has ended.
 	PostOperationItems []framework.ResourceIdentifier
-}
-
-// Progress is the state of an asynchronous operation.
-type Progress struct {
-	Completed   bool
-	Err         string // the reason when it completed badly
-	NCompleted  int64
-	NTotal      int64
-	Units       string // e.g. "bytes"
-	Description string
-	Started     time.Time // zero when not started
-	Updated     time.Time
 }

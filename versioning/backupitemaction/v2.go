@@ -8,7 +8,6 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/versioning"
-	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
 // NewV2 is the action listed as name in the plugin that conn reaches, at version 2 of the kind.
@@ -25,15 +24,7 @@ type v2 struct {
 }
 
 func (a v2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: a.Name()})
-	if err != nil {
-		return framework.ResourceSelector{}, a.Wrap(err)
-	}
-	selector, err := reply.Selector(answer.GetResourceSelector())
-	if err != nil {
-		return framework.ResourceSelector{}, a.Reject(err)
-	}
-	return selector, nil
+	return a.CheckSelector(a.client.AppliesTo(ctx, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: a.Name()}))
 }
 
 func (a v2) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
@@ -50,18 +41,10 @@ func (a v2) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
 	return result, nil
 }
 
-func (a v2) Progress(ctx context.Context, operationID string, backup []byte) (Progress, error) {
-	answer, err := a.client.Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{
+func (a v2) Progress(ctx context.Context, operationID string, backup []byte) (framework.OperationProgress, error) {
+	return a.CheckProgress(a.client.Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{
 		Plugin: a.Name(), OperationID: operationID, Backup: backup,
-	})
-	if err != nil {
-		return Progress{}, a.Wrap(err)
-	}
-	progress, err := reply.Progress(answer.GetProgress())
-	if err != nil {
-		return Progress{}, a.Reject(err)
-	}
-	return Progress(progress), nil
+	}))
 }
 
 func (a v2) Cancel(ctx context.Context, operationID string, backup []byte) error {

@@ -124,7 +124,7 @@ func TestAnActionStartsAnOperationThatIsFollowedAndCancelled(t *testing.T) {
 
 	progress, err := action.Progress(t.Context(), "copy-1", []byte(backup))
 	require.NoError(t, err)
-	require.Equal(t, backupitemaction.Progress{
+	require.Equal(t, framework.OperationProgress{
 		Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying copy-1 of nightly",
 		Started: at, Updated: at.Add(time.Second),
 	}, progress)
@@ -147,7 +147,7 @@ func TestProgressThatIsNotKnownYetHasNoTimes(t *testing.T) {
 	t.Parallel()
 	progress, err := authorV2(t, mover{}).Progress(t.Context(), "copy-1", []byte(backup))
 	require.NoError(t, err)
-	require.Equal(t, backupitemaction.Progress{Description: " copy-1 of nightly"}, progress)
+	require.Equal(t, framework.OperationProgress{Description: " copy-1 of nightly"}, progress)
 }
 
 func TestErrorsOfVersion2ArePrefixedOnceWithTheKind(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	deleteitemactionv1 "github.com/cleat-dev/cleat/proto/velero/deleteitemaction/v1"
 	"github.com/cleat-dev/cleat/versioning"
-	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
 // NewV1 is the action listed as name in the plugin that conn reaches, at version 1 of the kind.
@@ -25,15 +24,7 @@ type v1 struct {
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: a.Name()})
-	if err != nil {
-		return framework.ResourceSelector{}, a.Wrap(err)
-	}
-	selector, err := reply.Selector(answer.GetResourceSelector())
-	if err != nil {
-		return framework.ResourceSelector{}, a.Reject(err)
-	}
-	return selector, nil
+	return a.CheckSelector(a.client.AppliesTo(ctx, &deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: a.Name()}))
 }
 
 func (a v1) Execute(ctx context.Context, item, backup []byte) error {

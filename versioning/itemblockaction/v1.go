@@ -25,15 +25,7 @@ type v1 struct {
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: a.Name()})
-	if err != nil {
-		return framework.ResourceSelector{}, a.Wrap(err)
-	}
-	selector, err := reply.Selector(answer.GetResourceSelector())
-	if err != nil {
-		return framework.ResourceSelector{}, a.Reject(err)
-	}
-	return selector, nil
+	return a.CheckSelector(a.client.AppliesTo(ctx, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: a.Name()}))
 }
 
 func (a v1) GetRelatedItems(ctx context.Context, item, backup []byte) ([]framework.ResourceIdentifier, error) {

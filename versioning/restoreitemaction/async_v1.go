@@ -27,15 +27,7 @@ type asyncV1 struct {
 }
 
 func (a asyncV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &asyncrestoreitemactionv1.AppliesToRequest{Plugin: a.Name()})
-	if err != nil {
-		return framework.ResourceSelector{}, a.Wrap(err)
-	}
-	selector, err := reply.Selector(answer.GetResourceSelector())
-	if err != nil {
-		return framework.ResourceSelector{}, a.Reject(err)
-	}
-	return selector, nil
+	return a.CheckSelector(a.client.AppliesTo(ctx, &asyncrestoreitemactionv1.AppliesToRequest{Plugin: a.Name()}))
 }
 
 func (a asyncV1) Execute(ctx context.Context, input Input) (*Result, error) {
@@ -56,18 +48,10 @@ func (a asyncV1) Execute(ctx context.Context, input Input) (*Result, error) {
 	return result, nil
 }
 
-func (a asyncV1) Progress(ctx context.Context, operationID string, restore []byte) (Progress, error) {
-	answer, err := a.client.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{
+func (a asyncV1) Progress(ctx context.Context, operationID string, restore []byte) (framework.OperationProgress, error) {
+	return a.CheckProgress(a.client.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{
 		Plugin: a.Name(), OperationId: operationID, Restore: restore,
-	})
-	if err != nil {
-		return Progress{}, a.Wrap(err)
-	}
-	progress, err := reply.Progress(answer.GetProgress())
-	if err != nil {
-		return Progress{}, a.Reject(err)
-	}
-	return Progress(progress), nil
+	}))
 }
 
 func (a asyncV1) Cancel(ctx context.Context, operationID string, restore []byte) error {

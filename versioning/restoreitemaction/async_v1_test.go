@@ -117,7 +117,7 @@ func TestAnAsynchronousActionIsExecutedByStartingIt(t *testing.T) {
 
 	progress, err := action.Progress(t.Context(), "copy-1", input().Restore)
 	require.NoError(t, err)
-	require.Equal(t, restoreitemaction.Progress{
+	require.Equal(t, framework.OperationProgress{
 		Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying copy-1 of monday",
 		Started: at, Updated: at.Add(time.Second),
 	}, progress)

@@ -16,7 +16,7 @@ type Action interface {
 	// Execute lets the action look at one item that is about to be restored and change it, skip it, or
 	// ask for others to be restored before it. Never retried.
 	Execute(ctx context.Context, input Input) (*Result, error)
-	Progress(ctx context.Context, operationID string, restore []byte) (Progress, error)
+	Progress(ctx context.Context, operationID string, restore []byte) (framework.OperationProgress, error)
 	Cancel(ctx context.Context, operationID string, restore []byte) error
 	// AreAdditionalItemsReady is asked until it says true, an error, or the wait times out. Idempotent.
 	// Versions that do not know it answer true.
@@ -42,16 +42,4 @@ type Result struct {
 	WaitForAdditionalItems bool
 	// AdditionalItemsReadyTimeout overrides the server's timeout when it is not zero.
 	AdditionalItemsReadyTimeout time.Duration
-}
-
-// Progress is the state of an asynchronous operation.
-type Progress struct {
-	Completed   bool
-	Err         string
-	NCompleted  int64
-	NTotal      int64
-	Units       string
-	Description string
-	Started     time.Time
-	Updated     time.Time
 }

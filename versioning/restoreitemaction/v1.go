@@ -26,15 +26,7 @@ type v1 struct {
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: a.Name()})
-	if err != nil {
-		return framework.ResourceSelector{}, a.Wrap(err)
-	}
-	selector, err := reply.Selector(answer.GetResourceSelector())
-	if err != nil {
-		return framework.ResourceSelector{}, a.Reject(err)
-	}
-	return selector, nil
+	return a.CheckSelector(a.client.AppliesTo(ctx, &restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: a.Name()}))
 }
 
 func (a v1) Execute(ctx context.Context, input Input) (*Result, error) {
@@ -57,8 +49,8 @@ func (a v1) Execute(ctx context.Context, input Input) (*Result, error) {
 	return &Result{Item: answer.GetItem(), AdditionalItems: additional}, nil
 }
 
-func (a v1) Progress(context.Context, string, []byte) (Progress, error) {
-	return Progress{}, a.Wrap(versioning.ErrNoOperations)
+func (a v1) Progress(context.Context, string, []byte) (framework.OperationProgress, error) {
+	return framework.OperationProgress{}, a.Wrap(versioning.ErrNoOperations)
 }
 
 func (a v1) Cancel(context.Context, string, []byte) error { return nil }

@@ -25,15 +25,7 @@ type v2 struct {
 }
 
 func (a v2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: a.Name()})
-	if err != nil {
-		return framework.ResourceSelector{}, a.Wrap(err)
-	}
-	selector, err := reply.Selector(answer.GetResourceSelector())
-	if err != nil {
-		return framework.ResourceSelector{}, a.Reject(err)
-	}
-	return selector, nil
+	return a.CheckSelector(a.client.AppliesTo(ctx, &restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: a.Name()}))
 }
 
 func (a v2) Execute(ctx context.Context, input Input) (*Result, error) {
@@ -58,18 +50,10 @@ func (a v2) Execute(ctx context.Context, input Input) (*Result, error) {
 	return result, nil
 }
 
-func (a v2) Progress(ctx context.Context, operationID string, restore []byte) (Progress, error) {
-	answer, err := a.client.Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{
+func (a v2) Progress(ctx context.Context, operationID string, restore []byte) (framework.OperationProgress, error) {
+	return a.CheckProgress(a.client.Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{
 		Plugin: a.Name(), OperationID: operationID, Restore: restore,
-	})
-	if err != nil {
-		return Progress{}, a.Wrap(err)
-	}
-	progress, err := reply.Progress(answer.GetProgress())
-	if err != nil {
-		return Progress{}, a.Reject(err)
-	}
-	return Progress(progress), nil
+	}))
 }
 
 func (a v2) Cancel(ctx context.Context, operationID string, restore []byte) error {
