@@ -276,15 +276,17 @@ func (m *model) spec() velerov1.BackupSpec {
 
 const testFinalizer = "example.io/hold"
 
-func (m *model) create() {
+// create creates a backup and answers its name. The names are in the order of creation.
+func (m *model) create() string {
 	m.count++
-	b := newBackup(fmt.Sprintf("b%02d", m.count), func(b *velerov1.Backup) { b.Spec, b.Namespace = m.spec(), m.cluster.Namespace })
+	b := newBackup(fmt.Sprintf("b%03d", m.count), func(b *velerov1.Backup) { b.Spec, b.Namespace = m.spec(), m.cluster.Namespace })
 	if m.random.IntN(10) == 0 {
 		b.Finalizers = []string{testFinalizer}
 	}
 	m.note("create %s %v -%v", b.Name, b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces)
 	require.NoError(m.t, m.cluster.Create(m.t.Context(), b))
 	m.observer.await(b)
+	return b.Name
 }
 
 // patch changes a backup as somebody else than the queue does.
@@ -310,9 +312,9 @@ func (m *model) moveOne(from, to velerov1.BackupPhase) {
 }
 
 func (m *model) finish() {
-	ends := []velerov1.BackupPhase{"Completed", "Failed", "WaitingForPluginOperations", "Finalizing"}
+	phases := []velerov1.BackupPhase{"Completed", "Failed", "WaitingForPluginOperations", "Finalizing"}
 	if b := m.pick(velerov1.BackupPhaseInProgress); b != nil {
-		m.move(b, ends[m.random.IntN(len(ends))])
+		m.move(b, phases[m.random.IntN(len(phases))])
 	}
 }
 
@@ -410,6 +412,16 @@ func TestAcceptQueue_Model(t *testing.T) {
 	}
 }
 
+// ends are the ways in which a backup leaves its place, or the queue.
+func ends() []string {
+	return []string{"invalid", deletedQueued, "completed", deletedReady, "failed", "deleted in progress", "waits for operations"}
+}
+
+const (
+	deletedQueued = "deleted when queued"
+	deletedReady  = "deleted when ready"
+)
+
 // TestAcceptQueue_NoLostWakeup has 200 backups come to all the ends there are, without a sweep: whenever somebody leaves his
 // place, in whatever way, the next one gets it.
 func TestAcceptQueue_NoLostWakeup(t *testing.T) {
@@ -417,15 +429,18 @@ func TestAcceptQueue_NoLostWakeup(t *testing.T) {
 	const backups = 200
 	m := newModel(t, 11, newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{})
 	defer func() { m.stop() }()
-	for range backups {
-		m.create()
+	destined, want, ended := map[string]string{}, map[string]int{}, map[string]int{}
+	for i := range backups {
+		end := ends()[i%len(ends())]
+		destined[m.create()] = end
+		want[end]++
 	}
-	ends := map[string]int{}
+	require.NoError(t, m.rest())
 	for {
 		acted := false
 		for _, b := range m.observer.backups() {
-			if how := m.leave(b); how != "" {
-				ends[how]++
+			if how := m.leave(b, destined[b.Name]); how != "" {
+				ended[how]++
 				acted = true
 			}
 		}
@@ -444,41 +459,49 @@ func TestAcceptQueue_NoLostWakeup(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d backups: %v", backups, ends)
-	for _, how := range []string{"invalid", "completed", "failed", "waits for operations", "deleted when ready", "deleted in progress", "deleted when queued"} {
-		require.Positive(t, ends[how], how)
-	}
+	require.Positive(t, ended[deletedQueued])
+	missed := want[deletedQueued] - ended[deletedQueued] // they were admitted before their turn to be deleted
+	want[deletedQueued] -= missed
+	want[deletedReady] += missed
+	require.Equal(t, want, ended)
 }
 
-// leave has a backup start, or leave its place or the queue, in one of the ways there are, and says how it left.
-func (m *model) leave(b *velerov1.Backup) string {
-	dice := m.random.IntN(10)
-	switch phase := backupPhase(b); {
-	case b.DeletionTimestamp != nil:
+// leave has a backup start, or come to the end it is destined to, and says how it left.
+//
+// Whoever is to be deleted when queued is so when he comes near to the front. At the first look that is so for one at
+// least: so many first places have had five such backups, and at most four of them have been admitted.
+func (m *model) leave(b *velerov1.Backup, end string) string {
+	front := 5 * len(ends())
+	phase := backupPhase(b)
+	if b.DeletionTimestamp != nil {
 		m.drain(b)
-	case isQueued(b) && m.random.IntN(2000) == 0:
+		return ""
+	}
+	switch {
+	case phase == velerov1.BackupPhaseQueued && end == deletedQueued && b.Status.QueuePosition <= front:
 		m.remove(b)
-		return "deleted when queued"
-	case phase == velerov1.BackupPhaseReadyToStart && dice < 3:
+		return deletedQueued
+	case phase == velerov1.BackupPhaseReadyToStart && (end == deletedReady || end == deletedQueued):
+		m.remove(b)
+		return deletedReady
+	case phase == velerov1.BackupPhaseReadyToStart && end == "invalid":
 		m.move(b, velerov1.BackupPhaseFailedValidation)
-		return "invalid"
-	case phase == velerov1.BackupPhaseReadyToStart && dice == 3:
-		m.remove(b)
-		return "deleted when ready"
+		return end
 	case phase == velerov1.BackupPhaseReadyToStart:
 		m.move(b, velerov1.BackupPhaseInProgress)
-	case phase == velerov1.BackupPhaseInProgress && dice < 4:
-		m.move(b, velerov1.BackupPhaseFinalizing)
-		return "completed"
-	case phase == velerov1.BackupPhaseInProgress && dice < 6:
-		m.move(b, velerov1.BackupPhaseFailed)
-		return "failed"
-	case phase == velerov1.BackupPhaseInProgress && dice < 8:
-		m.move(b, velerov1.BackupPhaseWaitingForPluginOperations)
-		return "waits for operations"
-	case phase == velerov1.BackupPhaseInProgress:
-		m.remove(b)
-		return "deleted in progress"
+		return ""
+	case phase != velerov1.BackupPhaseInProgress:
+		return ""
 	}
-	return ""
+	switch end {
+	case "completed":
+		m.move(b, velerov1.BackupPhaseFinalizing)
+	case "failed":
+		m.move(b, velerov1.BackupPhaseFailed)
+	case "waits for operations":
+		m.move(b, velerov1.BackupPhaseWaitingForPluginOperations)
+	default:
+		m.remove(b)
+	}
+	return end
 }
