@@ -149,23 +149,40 @@ func actionDefects() map[string]defect {
 		}),
 		"action-large-request": {plant: func(p *program) { p.options = append(p.options, grpc.MaxRecvMsgSize(4<<20)) }},
 		"action-concurrent/mixed": {plant: func(p *program) {
-			good := p.action.execute
+			good, others := p.action.execute, newCrowd(2) // the first comes alone, to see whether it is answered
 			var current atomic.Pointer[request]
 			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
 				current.Store(&req)
-				time.Sleep(time.Millisecond)
+				if ofCaller(req) {
+					others.join(ctx)
+				}
 				return good(ctx, *current.Load())
 			}
 		}},
 		"action-concurrent/busy": {kind: "DeleteItemAction", plant: func(p *program) {
-			var busy sync.Mutex
-			good := p.action.execute
+			good, others := p.action.execute, newCrowd(2)
+			var mu sync.Mutex
+			var served context.Context // the call that is served, unless it was given up
 			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
-				if !busy.TryLock() {
+				mu.Lock()
+				busy := served != nil && served.Err() == nil
+				if !busy {
+					served = ctx
+				}
+				mu.Unlock()
+				if ofCaller(req) {
+					others.join(ctx)
+				}
+				if busy {
 					return nil, errors.New("busy")
 				}
-				defer busy.Unlock()
-				time.Sleep(time.Millisecond)
+				defer func() {
+					mu.Lock()
+					defer mu.Unlock()
+					if served == ctx {
+						served = nil
+					}
+				}()
 				return good(ctx, req)
 			}
 		}},
@@ -184,6 +201,11 @@ func actionDefects() map[string]defect {
 			}
 		}},
 	}
+}
+
+// ofCaller says whether a request is one of those that the suite makes at once.
+func ofCaller(req request) bool {
+	return bytes.Contains(req.item, []byte("conformance.invalid/caller"))
 }
 
 // operationDefects are what can be wrong with an action that starts operations.
