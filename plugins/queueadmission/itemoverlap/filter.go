@@ -2,6 +2,7 @@ package itemoverlap
 
 import (
 	"encoding/json"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,7 +17,11 @@ type filter struct {
 	unknown    bool
 	namespaced resources
 	cluster    resources
+	wide       bool                   // it takes what belongs to no namespace for itself, and not only along with others
 	selectors  []metav1.LabelSelector // one of them has to match; none means that all labels do
+
+	volumes    bool // it may take volumes of its namespaces, by way of pods or claims
+	allVolumes bool // it may take volumes whose claims are in other namespaces
 }
 
 // filters are those of the backups of one decision, each read once.
@@ -36,39 +41,70 @@ func (f *filters) of(backup *qav1.Backup) *filter {
 
 func (f *filters) key(backup *qav1.Backup) string { return f.of(backup).key }
 
-// share says whether two backups may take the same object.
+// share says whether two backups of one namespace may take the same object, or data of the same volume.
 func (f *filters) share(a, b *qav1.Backup) bool {
 	one, other := f.of(a), f.of(b)
-	if one.unknown || other.unknown {
+	switch {
+	case one.unknown || other.unknown || oneTakesAllVolumes(one, other):
 		return true
-	}
-	if one.namespaced.apart(other.namespaced) && one.cluster.apart(other.cluster) {
+	case one.volumes && other.volumes: // a pod and a claim may be of one volume
+	case one.namespaced.apart(other.namespaced) && clusterApart(one, other):
 		return false
 	}
-	if f.sharedVolumes && (one.namespaced.maySpread() || other.namespaced.maySpread()) {
+	if f.sharedVolumes && (one.volumes || other.volumes) {
 		return true
 	}
 	return !selectorsApart(one.selectors, other.selectors)
 }
 
+func (f *filters) wide(backup *qav1.Backup) bool { return f.of(backup).wide }
+
+// shareWide says whether two backups without a common namespace may take the same object, or data of the same volume.
+func (f *filters) shareWide(a, b *qav1.Backup) bool {
+	one, other := f.of(a), f.of(b)
+	switch {
+	case one.unknown || other.unknown || oneTakesAllVolumes(one, other):
+		return true
+	default:
+		return !clusterApart(one, other) && !selectorsApart(one.selectors, other.selectors)
+	}
+}
+
+// oneTakesAllVolumes says that all volumes are in one of them, and some in the other. Labels tell nothing then: a volume
+// has some of its own.
+func oneTakesAllVolumes(one, other *filter) bool {
+	return one.allVolumes && (other.volumes || other.allVolumes) || other.allVolumes && one.volumes
+}
+
+// clusterApart says that surely nothing which belongs to no namespace is in both for itself.
+func clusterApart(one, other *filter) bool {
+	return !one.wide || !other.wide || one.cluster.apart(other.cluster)
+}
+
 func newFilter(backup *qav1.Backup) *filter {
+	// A backup of all namespaces but some takes what belongs to none when those are left out of all backups: in doubt it does.
+	wide := backup.ClusterScope == qav1.ClusterScopeAll || backup.AllNamespaces && backup.ClusterScope != qav1.ClusterScopeNone
 	spec, err := backup.DecodeSpec()
 	if err != nil {
-		return &filter{key: "unknown", unknown: true}
+		return &filter{key: "unknown", unknown: true, wide: wide}
 	}
+	// In these lists, servers do not let "*" exclude anything.
+	exclude := slices.DeleteFunc(spec.ExcludedResources, func(name string) bool { return name == "*" })
 	read := &filter{
-		namespaced: resources{include: spec.IncludedResources, exclude: spec.ExcludedResources},
-		cluster:    resources{include: spec.IncludedResources, exclude: spec.ExcludedResources},
+		namespaced: resources{include: spec.IncludedResources, exclude: exclude},
+		cluster:    resources{include: spec.IncludedResources, exclude: exclude},
+		wide:       wide,
 	}
 	scoped := len(spec.IncludedNamespaceScopedResources) + len(spec.ExcludedNamespaceScopedResources) +
 		len(spec.IncludedClusterScopedResources) + len(spec.ExcludedClusterScopedResources)
 	if scoped > 0 {
 		read.namespaced = resources{include: spec.IncludedNamespaceScopedResources, exclude: spec.ExcludedNamespaceScopedResources}
 		read.cluster = resources{include: spec.IncludedClusterScopedResources, exclude: spec.ExcludedClusterScopedResources}
-		// Without a list, only what belongs to namespaced objects comes along, which differ when those do.
-		read.cluster.none = len(read.cluster.include) == 0 && backup.ClusterScope != qav1.ClusterScopeAll
 	}
-	read.cluster.none = read.cluster.none || backup.ClusterScope == qav1.ClusterScopeNone
+	if spec.ResourcePolicy != nil { // it may include more
+		read.namespaced.include, read.cluster.include = nil, nil
+		read.wide = backup.ClusterScope != qav1.ClusterScopeNone
+	}
 	if spec.LabelSelector != nil {
 		read.selectors = append(read.selectors, *spec.LabelSelector)
 	}
@@ -79,11 +115,13 @@ func newFilter(backup *qav1.Backup) *filter {
 	}
 	read.namespaced.resolve()
 	read.cluster.resolve()
+	read.volumes = read.namespaced.may("pods") || read.namespaced.may("persistentvolumeclaims")
+	read.allVolumes = read.wide && read.cluster.may("persistentvolumes")
 	key, err := json.Marshal([]any{
-		read.namespaced.include, read.namespaced.exclude, read.cluster.include, read.cluster.exclude, read.cluster.none, read.selectors,
+		read.namespaced.include, read.namespaced.exclude, read.cluster.include, read.cluster.exclude, read.wide, read.selectors,
 	})
 	if err != nil {
-		return &filter{key: "unknown", unknown: true}
+		return &filter{key: "unknown", unknown: true, wide: wide}
 	}
 	read.key = string(key)
 	return read

@@ -25,7 +25,7 @@ const schema = `{
   "additionalProperties": false,
   "properties": {
     "sharedVolumes": {
-      "description": "Whether pods with different labels may use the same volume claim. Default true.",
+      "description": "Whether pods and claims with different labels may be of the same volume. Default true.",
       "type": "boolean"
     }
   }
@@ -47,5 +47,7 @@ func (policy) Decide(_ context.Context, snapshot *qav1.Snapshot) (*qav1.Decision
 		return nil, err
 	}
 	known := filters{known: map[*qav1.Backup]*filter{}, sharedVolumes: c.SharedVolumes == nil || *c.SharedVolumes}
-	return walk.Decide(snapshot, walk.Queue(snapshot), walk.Rule{Key: known.key, Shares: known.share}), nil
+	return walk.Decide(snapshot, walk.Queue(snapshot), walk.Rule{
+		Key: known.key, Shares: known.share, Wide: known.wide, SharesWide: known.shareWide,
+	}), nil
 }

@@ -59,7 +59,8 @@ func TestBackupsOfOneNamespaceRunTogetherWhenTheySurelyShareNothing(t *testing.T
 		"a custom resource without its group":        {a: included("widgets"), b: included("gadgets.example.com")},
 		"a built-in word in a group of its own":      {a: included("pods.metrics.example.com"), b: included("pods"), together: true},
 		"an exclude that may be another name of it":  {a: excluded("wd"), b: included("widgets.example.com")},
-		"exclude all":                                {a: excluded("*"), b: spec{}, together: true},
+		"exclude all, which servers pass over":       {a: excluded("*"), b: spec{}},
+		"exclude all namespaced ones":                {a: spec{ExcludedNamespaceScopedResources: []string{"*"}}, b: spec{}, together: true},
 		"scoped lists":                               {a: spec{IncludedNamespaceScopedResources: []string{"secrets"}}, b: spec{IncludedNamespaceScopedResources: []string{"pods"}}, together: true},
 		"scoped lists that meet among cluster ones":  {a: spec{IncludedNamespaceScopedResources: []string{"secrets"}, IncludedClusterScopedResources: []string{"sc"}}, b: spec{IncludedNamespaceScopedResources: []string{"pods"}, IncludedClusterScopedResources: []string{"storageclasses"}}},
 		"an old list and a scoped one":               {a: included("secrets"), b: spec{IncludedNamespaceScopedResources: []string{"configmaps"}}, together: true},
@@ -107,14 +108,94 @@ func backup(t *testing.T, name string, s spec, namespaces ...string) qav1.Backup
 	t.Helper()
 	encoded, err := json.Marshal(s)
 	require.NoError(t, err)
-	return qav1.Backup{Name: name, Namespaces: namespaces, Spec: encoded, ClusterScope: qav1.ClusterScopeRelated}
+	scope := qav1.ClusterScopeRelated
+	switch {
+	case s.IncludeClusterResources != nil && !*s.IncludeClusterResources:
+		scope = qav1.ClusterScopeNone
+	case s.IncludeClusterResources != nil || len(s.IncludedClusterScopedResources) > 0:
+		scope = qav1.ClusterScopeAll
+	}
+	return qav1.Backup{Name: name, Namespaces: namespaces, Spec: encoded, ClusterScope: scope}
+}
+
+// TestWhenInDoubtItWaits is each doubt that there is about whether two backups share something.
+func TestWhenInDoubtItWaits(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	withCluster := func(names ...string) spec { return spec{IncludedResources: names, IncludeClusterResources: &yes} }
+	policy := func(s spec) spec {
+		s.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "ConfigMap", Name: "more"}
+		return s
+	}
+	for name, test := range map[string]struct {
+		a, b     spec
+		apart    bool   // in namespaces of their own
+		together bool   // the doubt is none
+		message  string // why b waits
+	}{
+		"a pattern may be any resource":                  {a: included("*.apps"), b: included("deployments")},
+		"also one of a letter":                           {a: included("secret?"), b: included("secrets")},
+		"or of alternatives":                             {a: included("{pods,secrets}"), b: included("secrets")},
+		"an excluded pattern may leave some":             {a: excluded("secret*"), b: included("secrets")},
+		"a group that is cut short":                      {a: included("deploy.ap"), b: included("deployments")},
+		"a custom resource's, too":                       {a: included("widgets.example"), b: included("wd.example.com")},
+		"the group of old servers":                       {a: included("deployments.extensions"), b: included("deploy")},
+		"which is no exclude":                            {a: excluded("deployments.extensions"), b: included("deploy")},
+		"a group of other letters excludes nothing":      {a: excluded("deployments.APPS"), b: included("deploy")},
+		"nor does a blank":                               {a: excluded(" secrets"), b: included("secrets")},
+		"a short name that a custom resource may have":   {a: included("quota"), b: included("quotas.example.com")},
+		"or mean the built-in one":                       {a: included("quota"), b: included("resourcequotas")},
+		"pods and claims are of one volume":              {a: included("pods"), b: included("pvc")},
+		"a resource policy may include more":             {a: policy(included("configmaps")), b: included("secrets")},
+		"but not what the spec excludes":                 {a: policy(spec{ExcludedNamespaceScopedResources: []string{"secrets"}}), b: included("secrets"), together: true},
+		"cluster resources of two namespaces":            {a: withCluster("configmaps", "sc"), b: withCluster("secrets", "storageclasses"), apart: true, message: "may share objects that belong to no namespace with a, which runs"},
+		"of which there are none in common":              {a: withCluster("configmaps", "sc"), b: withCluster("secrets", "crds"), apart: true, together: true},
+		"or which are let through by different labels":   {a: withLabel(withCluster("sc"), "a"), b: withLabel(withCluster("sc"), "b"), apart: true, together: true},
+		"or that one takes along with others only":       {a: withCluster("clusterroles"), b: included("serviceaccounts", "clusterroles"), apart: true, together: true},
+		"or that one does without":                       {a: withCluster(), b: spec{IncludeClusterResources: &no, ExcludedResources: []string{"po", "pvc"}}, apart: true, together: true},
+		"all volumes and a claim of another namespace":   {a: withCluster("persistentvolumes"), b: included("pvc"), apart: true, message: "may share objects that belong to no namespace with a, which runs"},
+		"whatever the labels":                            {a: withLabel(withCluster("pv"), "a"), b: withLabel(included("po"), "b"), apart: true, message: "may share objects that belong to no namespace with a, which runs"},
+		"all volumes and what has none":                  {a: withCluster("pv"), b: included("configmaps"), apart: true, together: true},
+		"all volumes in scoped lists":                    {a: spec{IncludedNamespaceScopedResources: []string{"secrets"}, IncludedClusterScopedResources: []string{"*"}}, b: spec{IncludedNamespaceScopedResources: []string{"pods"}}, apart: true, message: "may share objects that belong to no namespace with a, which runs"},
+		"a policy that may include cluster resources":    {a: policy(spec{IncludedNamespaceScopedResources: []string{"configmaps"}}), b: withCluster("secrets", "sc"), apart: true, message: "may share objects that belong to no namespace with a, which runs"},
+		"neither takes cluster resources for themselves": {a: spec{}, b: spec{}, apart: true, together: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			policy := plugintest.Run(t, itemoverlap.Register()).QueueAdmissionV1(itemoverlap.Name)
+			namespaces := map[string]string{"a": "shop", "b": "shop"}
+			if test.apart {
+				namespaces["b"] = "yard"
+			}
+			a, b := backup(t, "a", test.a, namespaces["a"]), backup(t, "b", test.b, namespaces["b"])
+			for _, queue := range [][]qav1.Backup{{a, b}, {b, a}} {
+				decision, err := policy.Decide(t.Context(), &qav1.Snapshot{Limit: 5, Queued: queue})
+				require.NoError(t, err)
+				if test.together {
+					require.Len(t, decision.Admit, 2)
+					continue
+				}
+				require.Equal(t, []string{queue[0].Name}, decision.Admit)
+				require.Equal(t, []string{queue[0].Name}, decision.Waits[0].Blockers)
+				if test.message != "" && queue[0].Name == "a" {
+					require.Equal(t, test.message, decision.Waits[0].Message)
+					require.Equal(t, "ClusterOverlap", decision.Waits[0].Reason)
+				}
+			}
+		})
+	}
+}
+
+func withLabel(s spec, name string) spec {
+	s.LabelSelector = app(name)
+	return s
 }
 
 func TestASpecThatCannotBeReadSharesEverything(t *testing.T) {
 	t.Parallel()
 	policy := plugintest.Run(t, itemoverlap.Register()).QueueAdmissionV1(itemoverlap.Name)
 	decision, err := policy.Decide(t.Context(), &qav1.Snapshot{Limit: 5, Queued: []qav1.Backup{
-		{Name: "a", Namespaces: []string{"shop"}, Spec: []byte("{")}, backup(t, "b", included("secrets"), "shop"), backup(t, "c", included("pods"), "elsewhere"),
+		{Name: "a", Namespaces: []string{"shop"}, Spec: []byte("{"), ClusterScope: qav1.ClusterScopeRelated}, backup(t, "b", included("secrets"), "shop"), backup(t, "c", included("pods"), "elsewhere"),
 	}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "c"}, decision.Admit)

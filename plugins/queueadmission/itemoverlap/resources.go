@@ -9,7 +9,6 @@ import (
 type resources struct {
 	include []string // empty means all
 	exclude []string
-	none    bool // it takes none, whatever the lists say
 
 	included, excluded []resource
 	all                bool
@@ -20,6 +19,7 @@ type resource struct {
 	name  string // "deployments.apps", "pods", "*"; empty when it is not known
 	group string
 	known bool
+	doubt bool // it may be any resource
 }
 
 // resolve reads the lists.
@@ -35,9 +35,6 @@ func (r *resources) resolve() {
 
 // apart says that surely no resource is in both.
 func (r resources) apart(other resources) bool {
-	if r.none || other.none {
-		return true
-	}
 	if r.all && other.all {
 		return slices.Contains(r.exclude, "*") || slices.Contains(other.exclude, "*")
 	}
@@ -64,51 +61,61 @@ func (r resources) excludes(what resource) bool {
 	})
 }
 
-// maySpread says that there may be items which bring others along that have other labels: pods and volume claims.
-func (r resources) maySpread() bool {
-	for _, spreading := range []string{"pods", "persistentvolumeclaims"} {
-		what := resourceNamed(spreading)
-		included := r.all || slices.ContainsFunc(r.included, func(i resource) bool { return !i.differs(what) })
-		if included && !r.none && !r.excludes(what) {
-			return true
-		}
-	}
-	return false
+// may says that there may be items of a built-in resource, which is given by its plural.
+func (r resources) may(plural string) bool {
+	what := resourceNamed(plural)
+	included := r.all || slices.ContainsFunc(r.included, func(i resource) bool { return !i.differs(what) })
+	return included && !r.excludes(what)
 }
 
 // differs says that the two are surely not the same resource. All spellings of a known one are known, so it is none of
-// the others; two that are not known may be two names of one, unless their groups tell them apart.
+// the others; two that are not known may be two names of one, unless their groups tell them apart. A group may be cut
+// short at the end.
 func (r resource) differs(other resource) bool {
 	switch {
-	case r.name == "*" || other.name == "*":
+	case r.doubt || other.doubt:
 		return false
 	case r.known && other.known:
 		return r.name != other.name
 	case r.known || other.known:
 		return true
 	default:
-		return r.group != "" && other.group != "" && r.group != other.group
+		return !strings.HasPrefix(r.group, other.group) && !strings.HasPrefix(other.group, r.group)
 	}
 }
 
-// resourceNamed understands what users write: plural, singular or short, with or without a group.
+// resourceNamed understands what users write as a server does: plural, singular or short, in any case, alone or with a
+// group, which may be cut short at the end. Patterns may be anything, as may words that other resources have too.
 func resourceNamed(text string) resource {
-	text = strings.ToLower(strings.TrimSpace(text))
-	if text == "*" {
-		return resource{name: text}
-	}
 	word, group, grouped := strings.Cut(text, ".")
+	word = strings.ToLower(word)
+	switch {
+	case text == "*":
+		return resource{name: text, doubt: true}
+	case strings.ContainsAny(text, `*?[{\`), !grouped && slices.Contains(commonWords(), word):
+		return resource{doubt: true}
+	}
 	for _, known := range builtInResources() {
-		if slices.Contains(known.words, word) && (!grouped || group == known.group) {
-			name := known.words[0]
-			if known.group != "" {
-				name += "." + known.group
-			}
+		if !slices.Contains(known.words, word) {
+			continue
+		}
+		name := known.words[0]
+		if known.group != "" {
+			name += "." + known.group
+		}
+		switch {
+		case !grouped || group == known.group:
 			return resource{name: name, group: known.group, known: true}
+		case strings.HasPrefix(known.group, group), group == "extensions":
+			return resource{doubt: true} // the group is cut short, or the one which old servers have the same objects in
 		}
 	}
 	return resource{group: group}
 }
+
+// commonWords are short names of built-in resources that custom ones are likely to have for their kind: then the word
+// without a group means the custom resource.
+func commonWords() []string { return []string{"quota", "limits"} }
 
 type builtIn struct {
 	group string

@@ -14,6 +14,11 @@ type Rule struct {
 	Key func(*qav1.Backup) string
 	// Shares says whether two backups of one namespace may have an object in common. It is symmetric.
 	Shares func(a, b *qav1.Backup) bool
+
+	// Wide says that a backup takes objects which belong to no namespace, SharesWide whether two backups without a common
+	// namespace, of which one is wide, may have such an object in common. It is symmetric. nil says that none are.
+	Wide       func(*qav1.Backup) bool
+	SharesWide func(a, b *qav1.Backup) bool
 }
 
 func (r Rule) key(backup *qav1.Backup) string {
@@ -24,6 +29,8 @@ func (r Rule) key(backup *qav1.Backup) string {
 }
 
 func (r Rule) shares(a, b *qav1.Backup) bool { return r.Shares == nil || r.Shares(a, b) }
+
+func (r Rule) wide(backup *qav1.Backup) bool { return r.Wide != nil && r.Wide(backup) }
 
 // holder is a backup that those after it must not overlap.
 type holder struct {
@@ -88,6 +95,7 @@ type held struct {
 	by         map[string]*groups // of each of them
 	all        groups             // those that take all namespaces
 	bare       groups             // those that take no namespace, but what belongs to none
+	wide       groups             // those that take objects which belong to no namespace
 	everyone   groups
 }
 
@@ -98,6 +106,9 @@ func (h *held) add(backup *qav1.Backup, state string) {
 	added, key := newHolder(backup, h.count, state), h.rule.key(backup)
 	h.count++
 	h.everyone.add(key, added)
+	if h.rule.wide(backup) {
+		h.wide.add(key, added)
+	}
 	switch {
 	case backup.AllNamespaces:
 		// Each for itself, because each excludes what it wants; but there may be thousands of the same.
@@ -134,6 +145,11 @@ func (h *held) overlap(backup *qav1.Backup) *overlap {
 	} else {
 		h.ofNamed(backup, found)
 	}
+	if h.rule.wide(backup) {
+		h.take(backup, &h.everyone, h.rule.SharesWide, "", found)
+	} else {
+		h.take(backup, &h.wide, h.rule.SharesWide, "", found)
+	}
 	if len(found.blockers) == 0 {
 		return nil
 	}
@@ -146,7 +162,7 @@ func (h *held) overlap(backup *qav1.Backup) *overlap {
 func (h *held) ofNamed(backup *qav1.Backup, found *overlap) {
 	for _, namespace := range backup.Namespaces {
 		if takers := h.by[namespace]; takers != nil {
-			h.take(backup, takers, namespace, found)
+			h.take(backup, takers, h.rule.shares, namespace, found)
 		}
 	}
 	for _, same := range h.all.list {
@@ -170,25 +186,25 @@ func (h *held) ofNamed(backup *qav1.Backup, found *overlap) {
 func (h *held) ofAll(backup *qav1.Backup, found *overlap) {
 	self := newHolder(backup, 0, "")
 	if len(self.excluded) == 0 {
-		h.take(backup, &h.everyone, "", found)
+		h.take(backup, &h.everyone, h.rule.shares, "", found)
 		return
 	}
-	h.take(backup, &h.all, "", found)
-	h.take(backup, &h.bare, "", found)
+	h.take(backup, &h.all, h.rule.shares, "", found)
+	h.take(backup, &h.bare, h.rule.shares, "", found)
 	for _, namespace := range h.namespaces {
 		if !self.excludes(namespace) {
-			h.take(backup, h.by[namespace], namespace, found)
+			h.take(backup, h.by[namespace], h.rule.shares, namespace, found)
 		}
 	}
 }
 
-// take adds the holders that share objects with backup.
-func (h *held) take(backup *qav1.Backup, takers *groups, namespace string, found *overlap) {
+// take adds the takers that share objects with backup.
+func (h *held) take(backup *qav1.Backup, takers *groups, shares func(a, b *qav1.Backup) bool, namespace string, found *overlap) {
 	for _, same := range takers.list {
 		if found.complete() {
 			return
 		}
-		if h.rule.shares(backup, same.holders[0].backup) {
+		if shares(backup, same.holders[0].backup) {
 			found.add(same.holders, namespace)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 const (
 	ReasonLimit   = "Limit"            // as many run or are about to as may
 	ReasonOverlap = "NamespaceOverlap" // it has namespaces in common with one ahead of it
+	ReasonWide    = "ClusterOverlap"   // it has no namespace in common with one ahead of it, but what belongs to none
 )
 
 // The states of those ahead, in words. Whether one that has its place has started already makes no difference to those
@@ -25,7 +26,8 @@ const (
 // place and does not overlap one that runs, is ready, or stands before it in order, whether that one waits or is
 // admitted now. So nobody is overtaken by what would then stand in its way, and a wide backup does not starve.
 //
-// Two backups overlap when they have a namespace in common, and rule agrees. The work is linear in the sum of all
+// Two backups overlap when they have a namespace in common, and rule agrees, or when rule says that they share what belongs
+// to none. The work is linear in the sum of all
 // namespaces of all backups, times the number of different keys that rule gives in one namespace.
 func Decide(snapshot *qav1.Snapshot, order []*qav1.Backup, rule Rule) *qav1.Decision {
 	ahead := newHeld(rule)
@@ -96,7 +98,13 @@ func (o *overlap) wait(backup *qav1.Backup) qav1.Wait {
 	case first.backup.AllNamespaces:
 		wait.Message = fmt.Sprintf("%s, which %s, takes all namespaces", first.backup.Name, first.state)
 	default:
-		wait.Message = fmt.Sprintf("shares %s with %s, which %s", namespaces(common(backup, first.backup)), first.backup.Name, first.state)
+		both := common(backup, first.backup)
+		if len(both) == 0 {
+			wait.Reason = ReasonWide
+			wait.Message = fmt.Sprintf("may share objects that belong to no namespace with %s, which %s", first.backup.Name, first.state)
+			break
+		}
+		wait.Message = fmt.Sprintf("shares %s with %s, which %s", namespaces(both), first.backup.Name, first.state)
 	}
 	switch others := len(o.blockers) - 1; {
 	case others+1 >= maxBlockers:
