@@ -107,6 +107,7 @@ func (f *clusterFlags) connect() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	config.QPS = -1 // a command ends soon; the default of 5 a second makes an installation wait for seconds
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)

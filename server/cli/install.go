@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -38,7 +41,7 @@ func (a *App) installCommand() *cobra.Command {
 }
 
 // establishTimeout is how long the API server may take to serve a definition.
-const establishTimeout = time.Minute
+const establishTimeout = 2 * time.Minute
 
 // installDefinitions creates or updates the definitions, then waits until all are served.
 func (a *App) installDefinitions(ctx context.Context, s *session) error {
@@ -49,7 +52,7 @@ func (a *App) installDefinitions(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	var names []string
+	var definitions []*apiextensionsv1.CustomResourceDefinition
 	for _, document := range documents {
 		var definition apiextensionsv1.CustomResourceDefinition
 		if err := yaml.UnmarshalStrict(document, &definition); err != nil {
@@ -60,10 +63,10 @@ func (a *App) installDefinitions(ctx context.Context, s *session) error {
 			return fmt.Errorf("install custom resource definition %s: %w", definition.Name, err)
 		}
 		fmt.Fprintf(a.Out, "customresourcedefinition/%s %s\n", definition.Name, done)
-		names = append(names, definition.Name)
+		definitions = append(definitions, &definition)
 	}
-	for _, name := range names {
-		if err := awaitEstablished(ctx, s, name); err != nil {
+	for _, definition := range definitions {
+		if err := awaitServed(ctx, s, definition); err != nil {
 			return err
 		}
 	}
@@ -96,21 +99,28 @@ func applyDefinition(ctx context.Context, s *session, definition *apiextensionsv
 	}
 }
 
-func awaitEstablished(ctx context.Context, s *session, name string) error {
+// awaitServed waits until a definition is established and clients discover it, which is a little later.
+func awaitServed(ctx context.Context, s *session, definition *apiextensionsv1.CustomResourceDefinition) error {
+	kind := schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
-		var definition apiextensionsv1.CustomResourceDefinition
-		if err := s.Get(ctx, client.ObjectKey{Name: name}, &definition); err != nil {
+		var there apiextensionsv1.CustomResourceDefinition
+		if err := s.Get(ctx, client.ObjectKeyFromObject(definition), &there); err != nil {
 			return false, err
 		}
-		for _, condition := range definition.Status.Conditions {
-			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-				return true, nil
-			}
+		established := slices.ContainsFunc(there.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+			return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+		})
+		if !established {
+			return false, nil
 		}
-		return false, nil
+		_, err := s.RESTMapper().RESTMapping(kind)
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		return err == nil, err
 	})
 	if err != nil {
-		return fmt.Errorf("wait until custom resource definition %s is established: %w", name, err)
+		return fmt.Errorf("wait until custom resource definition %s is served: %w", definition.Name, err)
 	}
 	return nil
 }

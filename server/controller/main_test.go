@@ -45,6 +45,7 @@ func newCluster(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *C
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(t).Kubeconfig)
 	require.NoError(t, err)
+	config.QPS = -1
 	scheme, err := Scheme()
 	require.NoError(t, err)
 	require.NoError(t, apiextensionsv1.AddToScheme(scheme))

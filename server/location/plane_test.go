@@ -85,6 +85,7 @@ func newWorld(t *testing.T, cluster *controlplane.Cluster, namespace string) *wo
 	var err error
 	w.rest, err = clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
 	require.NoError(t, err)
+	w.rest.QPS = -1
 	w.client, err = client.NewWithWatch(w.rest, client.Options{Scheme: w.scheme})
 	require.NoError(t, err)
 	w.installDefinitions(t)
@@ -128,6 +129,8 @@ func (w *world) installDefinitions(t *testing.T) {
 			return false
 		}, client.MatchingFields{"metadata.name": definition.GetName()})
 	}
+	// A definition is established a little before clients discover it.
+	require.Eventually(t, func() bool { return w.client.List(t.Context(), &velerov1.BackupStorageLocationList{}) == nil }, waitFor, tick)
 }
 
 // await watches until an object of list is as wanted, and returns it.
