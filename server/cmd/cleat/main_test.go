@@ -29,11 +29,13 @@ import (
 
 // shared is the control plane of this package's tests, binary the program under test.
 var (
-	shared    controlplane.Shared
-	buildOnce sync.Once
-	binary    string
-	errBuild  error
-	binaryDir string
+	shared      controlplane.Shared
+	buildOnce   sync.Once
+	binary      string
+	errBuild    error
+	binaryDir   string
+	installOnce sync.Once
+	errInstall  error
 )
 
 func TestMain(m *testing.M) {
@@ -62,6 +64,19 @@ func cleat(t *testing.T) string {
 	return binary
 }
 
+// install has the program install the definitions, once.
+func install(t *testing.T) {
+	t.Helper()
+	program, cluster := cleat(t), shared.Get(t)
+	installOnce.Do(func() {
+		out, err := exec.Command(program, "install", "--crds-only", "--kubeconfig", cluster.Kubeconfig).CombinedOutput()
+		if err != nil {
+			errInstall = fmt.Errorf("%w: %s", err, out)
+		}
+	})
+	require.NoError(t, errInstall)
+}
+
 // site is an installation of its own: a namespace, a location, a bucket.
 type site struct {
 	t          *testing.T
@@ -71,7 +86,7 @@ type site struct {
 	bucketDir  string // where the objects are files
 	kubeconfig string
 	shop       string // a namespace to back up
-	pod        string // in which its servers run, one after the other; empty for one of its own for each
+	pod        string // in which its servers run, one after the other, so that none waits for its lease; empty for one of its own for each
 
 	serverKubeconfig string // empty for the same
 }
@@ -79,21 +94,19 @@ type site struct {
 // newSite installs the definitions and makes a namespace with a default location on S3, or on files.
 func newSite(t *testing.T, provider string) *site {
 	t.Helper()
-	program := cleat(t)
+	install(t)
 	cluster := shared.Get(t)
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
 	require.NoError(t, err)
+	config.QPS = -1
 	scheme, err := controller.Scheme()
 	require.NoError(t, err)
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	require.NoError(t, err)
-	install := exec.CommandContext(t.Context(), program, "install", "--crds-only", "--kubeconfig", cluster.Kubeconfig)
-	out, err := install.CombinedOutput()
-	require.NoError(t, err, "%s", out)
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "cleat-"}}
 	require.NoError(t, c.Create(t.Context(), namespace))
-	s := &site{t: t, cluster: cluster, client: c, namespace: namespace.Name, kubeconfig: cluster.Kubeconfig}
+	s := &site{t: t, cluster: cluster, client: c, namespace: namespace.Name, kubeconfig: cluster.Kubeconfig, pod: "cleat-0"}
 	location := &velerov1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "default"},
 		Spec:       velerov1.BackupStorageLocationSpec{Provider: provider, Default: true},
@@ -152,7 +165,7 @@ func (s *site) serve(args ...string) *server {
 	v := &server{site: s, log: &logBuffer{}, done: make(chan error, 1)}
 	base := []string{"server", "--kubeconfig", cmp.Or(s.serverKubeconfig, s.kubeconfig), "--namespace", s.namespace, "--metrics-address", "0",
 		"--profiler-address", "", "--scratch-dir", s.t.TempDir(), "--plugin-dir", filepath.Join(s.t.TempDir(), "none"),
-		"--shutdown-grace-period", "1s", "--leader-elect-lease-duration", "3s", "--log-level", "debug"}
+		"--shutdown-grace-period", "1s", "--leader-elect-lease-duration", "1m", "--log-level", "debug"}
 	v.cmd = exec.Command(cleat(s.t), append(base, args...)...)
 	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
 	if s.pod != "" {

@@ -34,7 +34,7 @@ func TestARunningServerTellsOfItsPlugins(t *testing.T) {
 	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\necho there is no configuration >&2\nexit 4\n"), 0o755))
 	config := filepath.Join(t.TempDir(), "cleat.yaml")
 	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins:\n  order: [example.io/mover, '*']\n"), 0o600))
-	s.serve("--plugin-dir", dir, "--config", config, "--leader-elect-lease-duration", "30s")
+	s.serve("--plugin-dir", dir, "--config", config)
 
 	table, note, err := s.run("plugin", "get", "--timeout", "2m")
 	require.NoError(t, err, note)
@@ -176,7 +176,7 @@ func TestALockedServerRunsWhatItsLockHas(t *testing.T) {
 	require.Error(t, err)
 	config := filepath.Join(t.TempDir(), "cleat.yaml")
 	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins:\n  lock: required\n"), 0o600))
-	s.serve("--plugin-dir", dir, "--config", config, "--leader-elect-lease-duration", "30s")
+	s.serve("--plugin-dir", dir, "--config", config)
 
 	table := s.must("plugin", "get", "--timeout", "2m")
 	require.Regexp(t, `(?m)^<none> +<none> +<none> +quarantined +`+first+`$`, table)

@@ -93,25 +93,25 @@ func eachPolicyDecidesInItsWay(t *testing.T) {
 		admission string
 		shows     []string
 	}{
-		{"plugin: cleat.dev/fifo", []string{"same Completed", "other Completed", "far Completed"}},
+		{"plugin: cleat.dev/fifo", []string{"alike Completed", "other Completed", "remote Completed"}},
 		{"plugin: cleat.dev/namespace-overlap", []string{
-			"same 1 NamespaceOverlap: shares namespace SHOP with runs, which runs (cleat.dev/namespace-overlap)",
-			"other 2 NamespaceOverlap: shares namespace SHOP with runs, which runs; in its way too: same (cleat.dev/namespace-overlap)",
-			"far Completed",
+			"alike 1 NamespaceOverlap: shares namespace SHOP with runs, which runs (cleat.dev/namespace-overlap)",
+			"other 2 NamespaceOverlap: shares namespace SHOP with runs, which runs; in its way too: alike (cleat.dev/namespace-overlap)",
+			"remote Completed",
 		}},
 		{"plugin: cleat.dev/priority, config: {age: 1000h}", []string{
 			"other 1 NamespaceOverlap: shares namespace SHOP with runs, which runs; its priority is 7 (cleat.dev/priority)",
-			"same 2 NamespaceOverlap: shares namespace SHOP with runs, which runs; in its way too: other; its priority is 0 (cleat.dev/priority)",
-			"far Completed",
+			"alike 2 NamespaceOverlap: shares namespace SHOP with runs, which runs; in its way too: other; its priority is 0 (cleat.dev/priority)",
+			"remote Completed",
 		}},
 		{"plugin: cleat.dev/item-overlap, config: {sharedVolumes: false}", []string{
-			"same 1 NamespaceOverlap: shares namespace SHOP with runs, which runs (cleat.dev/item-overlap)",
-			"other Completed", "far Completed",
+			"alike 1 NamespaceOverlap: shares namespace SHOP with runs, which runs (cleat.dev/item-overlap)",
+			"other Completed", "remote Completed",
 		}},
 		{"plugin: example.cleat.dev/office-hours, config: {quota: {teams: {gold: 1}}}", []string{
-			"same 1 NamespaceOverlap: shares namespace SHOP with runs, which has started (example.cleat.dev/office-hours)",
+			"alike 1 NamespaceOverlap: shares namespace SHOP with runs, which has started (example.cleat.dev/office-hours)",
 			"other 2 NamespaceOverlap: shares namespace SHOP with runs, which has started (example.cleat.dev/office-hours)",
-			"far 3 TeamQuota: team gold has a quota of 1, and 1 of its backups have started (example.cleat.dev/office-hours)",
+			"remote 3 TeamQuota: team gold has a quota of 1, and 1 of its backups have started (example.cleat.dev/office-hours)",
 		}},
 	} {
 		server := s.serve("--plugin-dir", dir, "--config", configFile(t, "backups:\n  concurrent: 2\n  admission: {"+policy.admission+"}\n"))
@@ -125,14 +125,15 @@ func eachPolicyDecidesInItsWay(t *testing.T) {
 			named[from] = to
 		}
 		s.runs("runs"+suffix, shop)
+		// Creation times have seconds, and the names decide between equal ones: they are in the same order.
 		for _, b := range []*velerov1.Backup{
-			{ObjectMeta: metav1.ObjectMeta{Name: "same"}, Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop}, IncludedResources: []string{"secrets"}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "alike"}, Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop}, IncludedResources: []string{"secrets"}}},
 			{
 				ObjectMeta: metav1.ObjectMeta{Name: "other", Annotations: map[string]string{"cleat.dev/priority": "7"}},
 				Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{shop}, IncludedResources: []string{"configmaps"}},
 			},
 			{
-				ObjectMeta: metav1.ObjectMeta{Name: "far", Labels: map[string]string{"example.cleat.dev/team": "gold"}},
+				ObjectMeta: metav1.ObjectMeta{Name: "remote", Labels: map[string]string{"example.cleat.dev/team": "gold"}},
 				Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{yard}},
 			},
 		} {
@@ -146,7 +147,7 @@ func eachPolicyDecidesInItsWay(t *testing.T) {
 		}
 		s.showsNamed(named, suffix, want)
 		s.ends("runs" + suffix)
-		s.shows(nil, "same"+suffix+" Completed", "other"+suffix+" Completed", "far"+suffix+" Completed")
+		s.shows(nil, "alike"+suffix+" Completed", "other"+suffix+" Completed", "remote"+suffix+" Completed")
 		require.NoError(t, server.stop())
 	}
 }
@@ -157,7 +158,7 @@ func (s *site) showsNamed(names map[string]string, suffix string, want []string)
 	delete(names, suffix)
 	for i, line := range want {
 		name, rest, _ := strings.Cut(line, " ")
-		for _, other := range []string{"runs", "same", "other"} {
+		for _, other := range []string{"runs", "alike", "other"} {
 			rest = regexp.MustCompile(`(with|too:) `+other+`\b`).ReplaceAllString(rest, "$1 "+other+suffix)
 		}
 		want[i] = name + " " + rest

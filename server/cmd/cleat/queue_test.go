@@ -7,7 +7,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,7 +101,6 @@ func TestAcceptQueue_KillEverywhere(t *testing.T) {
 	s := newSite(t, "cleat.dev/file")
 	g := &gate{}
 	s.serverKubeconfig, _ = g.behind(t, s.cluster)
-	s.pod = "cleat-0"
 	shop, yard := s.workload(2), s.workload(2)
 	witness := s.watchBackups(limit)
 	server := s.serve("--concurrent-backups", fmt.Sprint(limit))
@@ -161,20 +159,21 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 	t.Parallel()
 	const limit = 2
 	s := newSite(t, "cleat.dev/file")
+	s.pod = ""
 	var shops []string
 	for range 3 {
 		shops = append(shops, s.workload(2))
 	}
 	witness := s.watchBackups(limit)
-	serve := func() *server { return s.serve("--concurrent-backups", fmt.Sprint(limit)) }
+	serve := func() *server {
+		return s.serve("--concurrent-backups", fmt.Sprint(limit), "--leader-elect-lease-duration", "10s")
+	}
 	leads := func(v *server) bool { return strings.Contains(v.log.String(), "this server leads") }
 	one := serve()
 	s.available()
-	require.True(t, leads(one))
+	one.awaitLog("this server leads")
 	two := serve()
-	s.eventually("the second stands by", func(context.Context) (bool, error) {
-		return strings.Contains(two.log.String(), "another server leads, this one stands by"), nil
-	})
+	two.awaitLog("another server leads, this one stands by")
 
 	round := 0
 	all := func(during func()) {
@@ -195,17 +194,17 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 
 	// A rolling update: the old one ends cleanly, the new one follows at once.
 	all(func() { require.NoError(t, one.stop()) })
-	require.True(t, leads(two))
+	two.awaitLog("this server leads")
 
 	three := serve()
 	all(func() { two.kill() })
-	require.True(t, leads(three))
+	three.awaitLog("this server leads")
 
 	// One that hangs finds out that it does not lead any more, and ends.
 	four := serve()
 	all(func() {
 		require.NoError(t, three.cmd.Process.Signal(syscall.SIGSTOP))
-		s.eventually("the other one leads", func(context.Context) (bool, error) { return leads(four), nil })
+		four.awaitLog("this server leads")
 		require.NoError(t, three.cmd.Process.Signal(syscall.SIGCONT))
 	})
 	require.Error(t, three.wait())
@@ -216,12 +215,11 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 func TestAServerThatStandsByEndsWhenItIsTold(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
-	s.serve("--leader-elect-lease-duration", time.Minute.String())
+	s.pod = ""
+	s.serve()
 	s.available()
-	two := s.serve("--leader-elect-lease-duration", time.Minute.String())
-	s.eventually("the second stands by", func(context.Context) (bool, error) {
-		return strings.Contains(two.log.String(), "another server leads"), nil
-	})
+	two := s.serve()
+	two.awaitLog("another server leads")
 	require.NoError(t, two.stop())
 	require.NotContains(t, two.log.String(), "this server leads")
 }
