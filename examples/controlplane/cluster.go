@@ -63,8 +63,13 @@ type Cluster struct {
 	stopErr error
 }
 
-// stopTimeout is how long the launcher may take to end, after which it is killed.
-const stopTimeout = time.Minute
+// What waits for a starved machine, and is not reached otherwise.
+const (
+	// stopTimeout is how long the launcher may take to end, after which it is killed.
+	stopTimeout = 3 * time.Minute
+	// outputDelay is how long what it said last may take to arrive.
+	outputDelay = time.Minute
+)
 
 // Start starts a cluster and returns when all of it is ready: the API server
 // answers, the controllers run and the default service account is there. The
@@ -92,7 +97,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	last := &lastLines{next: o.Log}
 	c := &Cluster{launcher: exec.Command(path, args...)}
 	c.launcher.Stderr = last
-	c.launcher.WaitDelay = time.Second
+	c.launcher.WaitDelay = outputDelay
 	if c.in, err = c.launcher.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("starting the control plane: %w", err)
 	}

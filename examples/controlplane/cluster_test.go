@@ -194,7 +194,7 @@ func TestClusterOfItsOwn(t *testing.T) {
 		require.False(t, alive(t, pid), "process %d", pid)
 	}
 	require.ErrorContains(t, c.Do(t.Context(), "start", S3Server), "stopped")
-	require.Empty(t, said.String(), "nothing ended by itself")
+	require.NotContains(t, said.String(), "ended by itself")
 }
 
 func TestNothingIsLeftOfALauncherThatWasKilled(t *testing.T) {
@@ -211,11 +211,12 @@ func TestNothingIsLeftOfALauncherThatWasKilled(t *testing.T) {
 	for _, pid := range pids {
 		require.Eventually(t, func() bool { return !alive(t, pid) }, time.Minute, 10*time.Millisecond)
 	}
-	require.DirExists(t, c.Dir)
 
 	next, err := Start(t.Context(), Options{})
 	require.NoError(t, err)
-	require.NoDirExists(t, c.Dir, "the next start removes the files")
+	// The start of another package's cluster may have found the files first, and be at it.
+	require.Eventually(t, func() bool { _, err := os.Stat(c.Dir); return os.IsNotExist(err) }, time.Minute, 10*time.Millisecond,
+		"the next start removes the files")
 	require.DirExists(t, plane.Get(t).Dir, "but not those of a cluster that lives")
 	require.NoError(t, next.Stop())
 }
@@ -231,6 +232,9 @@ func children(t *testing.T, pid int) []int {
 	require.NoError(t, err)
 	for _, list := range lists {
 		data, err := os.ReadFile(list)
+		if os.IsNotExist(err) {
+			continue // a thread that has ended
+		}
 		require.NoError(t, err)
 		for field := range strings.FieldsSeq(string(data)) {
 			child, err := strconv.Atoi(field)

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// readyTimeout is how long a component may take until it is ready.
-	readyTimeout = 90 * time.Second
+	// readyTimeout is how long a component may take until it is ready. One that ends before is found out at once.
+	readyTimeout = 5 * time.Minute
 	// readyPoll is how often a starting component is asked.
 	readyPoll = 50 * time.Millisecond
 	// startAttempts is how often a cluster is started when a stranger takes one of its ports.
