@@ -3,6 +3,7 @@ package controlplane
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -69,7 +70,8 @@ func TestSharedClusterKeepsObjectsAndIsOneForAllTests(t *testing.T) {
 	c := plane.Get(t)
 	require.Same(t, c, plane.Get(t))
 
-	createConfigMap(t, c, "kept")
+	name := "kept-" + strings.ToLower(rand.Text())
+	createConfigMap(t, c, name)
 	status, body := call(t, c, http.MethodGet, "/api/v1/namespaces/default/configmaps", "")
 	require.Equal(t, http.StatusOK, status, "%s", body)
 	var list struct {
@@ -83,7 +85,7 @@ func TestSharedClusterKeepsObjectsAndIsOneForAllTests(t *testing.T) {
 	for _, item := range list.Items {
 		found[item.Metadata.Name] = item.Data
 	}
-	require.Equal(t, map[string]string{"a": "b"}, found["kept"])
+	require.Equal(t, map[string]string{"a": "b"}, found[name])
 	require.Contains(t, found, "kube-root-ca.crt", "the controller manager publishes the CA")
 }
 
