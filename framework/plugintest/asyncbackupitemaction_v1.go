@@ -23,20 +23,16 @@ type asyncBackupItemActionV1 struct {
 }
 
 func (a asyncBackupItemActionV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &asyncbackupitemactionv1.AppliesToRequest{Plugin: a.name})
-	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+	return a.selector(a.client.AppliesTo(ctx, &asyncbackupitemactionv1.AppliesToRequest{Plugin: a.name}))
 }
 
 func (a asyncBackupItemActionV1) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
 	answer, err := a.client.Start(ctx, &asyncbackupitemactionv1.StartRequest{
 		Plugin: a.name, Item: encodeItem(input.Item), Backup: encode(input.Backup), Key: input.Key,
 	})
+	item, err := a.item(answer, err)
 	if err != nil {
-		return nil, a.wrap(err)
-	}
-	item, err := decodeItem(answer.GetItem())
-	if err != nil {
-		return nil, a.wrap(err)
+		return nil, err
 	}
 	return &abiav1.StartOutput{
 		UpdatedItem:        item,
@@ -47,10 +43,9 @@ func (a asyncBackupItemActionV1) Start(ctx context.Context, input *abiav1.StartI
 }
 
 func (a asyncBackupItemActionV1) Progress(ctx context.Context, operationID string, backup *velerov1.Backup) (framework.OperationProgress, error) {
-	answer, err := a.client.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{
+	return a.progress(a.client.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{
 		Plugin: a.name, OperationId: operationID, Backup: encode(backup),
-	})
-	return receivedProgress(answer.GetProgress()), a.wrap(err)
+	}))
 }
 
 func (a asyncBackupItemActionV1) Cancel(ctx context.Context, operationID string, backup *velerov1.Backup) (bool, error) {

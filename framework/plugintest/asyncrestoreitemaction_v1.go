@@ -23,8 +23,7 @@ type asyncRestoreItemActionV1 struct {
 }
 
 func (a asyncRestoreItemActionV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &asyncrestoreitemactionv1.AppliesToRequest{Plugin: a.name})
-	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+	return a.selector(a.client.AppliesTo(ctx, &asyncrestoreitemactionv1.AppliesToRequest{Plugin: a.name}))
 }
 
 func (a asyncRestoreItemActionV1) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1.StartOutput, error) {
@@ -32,12 +31,9 @@ func (a asyncRestoreItemActionV1) Start(ctx context.Context, input *ariav1.Start
 		Plugin: a.name, Item: encodeItem(input.Item), ItemFromBackup: encodeItem(input.ItemFromBackup),
 		Restore: encode(input.Restore), Key: input.Key,
 	})
+	item, err := a.item(answer, err)
 	if err != nil {
-		return nil, a.wrap(err)
-	}
-	item, err := decodeItem(answer.GetItem())
-	if err != nil {
-		return nil, a.wrap(err)
+		return nil, err
 	}
 	return &ariav1.StartOutput{
 		UpdatedItem:     item,
@@ -48,10 +44,9 @@ func (a asyncRestoreItemActionV1) Start(ctx context.Context, input *ariav1.Start
 }
 
 func (a asyncRestoreItemActionV1) Progress(ctx context.Context, operationID string, restore *velerov1.Restore) (framework.OperationProgress, error) {
-	answer, err := a.client.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{
+	return a.progress(a.client.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{
 		Plugin: a.name, OperationId: operationID, Restore: encode(restore),
-	})
-	return receivedProgress(answer.GetProgress()), a.wrap(err)
+	}))
 }
 
 func (a asyncRestoreItemActionV1) Cancel(ctx context.Context, operationID string, restore *velerov1.Restore) (bool, error) {

@@ -20,20 +20,16 @@ type backupItemActionV1 struct {
 }
 
 func (a backupItemActionV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &backupitemactionv1.BackupItemActionAppliesToRequest{Plugin: a.name})
-	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+	return a.selector(a.client.AppliesTo(ctx, &backupitemactionv1.BackupItemActionAppliesToRequest{Plugin: a.name}))
 }
 
 func (a backupItemActionV1) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
 	answer, err := a.client.Execute(ctx, &backupitemactionv1.ExecuteRequest{
 		Plugin: a.name, Item: encodeItem(input.Item), Backup: encode(input.Backup),
 	})
+	item, err := a.item(answer, err)
 	if err != nil {
-		return nil, a.wrap(err)
-	}
-	item, err := decodeItem(answer.GetItem())
-	if err != nil {
-		return nil, a.wrap(err)
+		return nil, err
 	}
 	return &biav1.ExecuteOutput{UpdatedItem: item, AdditionalItems: receivedItems(answer.GetAdditionalItems())}, nil
 }

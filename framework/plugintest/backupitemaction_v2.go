@@ -21,20 +21,16 @@ type backupItemActionV2 struct {
 }
 
 func (a backupItemActionV2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: a.name})
-	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+	return a.selector(a.client.AppliesTo(ctx, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: a.name}))
 }
 
 func (a backupItemActionV2) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
 	answer, err := a.client.Execute(ctx, &backupitemactionv2.ExecuteRequest{
 		Plugin: a.name, Item: encodeItem(input.Item), Backup: encode(input.Backup),
 	})
+	item, err := a.item(answer, err)
 	if err != nil {
-		return nil, a.wrap(err)
-	}
-	item, err := decodeItem(answer.GetItem())
-	if err != nil {
-		return nil, a.wrap(err)
+		return nil, err
 	}
 	return &biav2.ExecuteOutput{
 		UpdatedItem:        item,
@@ -45,10 +41,9 @@ func (a backupItemActionV2) Execute(ctx context.Context, input *biav2.ExecuteInp
 }
 
 func (a backupItemActionV2) Progress(ctx context.Context, operationID string, backup *velerov1.Backup) (framework.OperationProgress, error) {
-	answer, err := a.client.Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{
+	return a.progress(a.client.Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{
 		Plugin: a.name, OperationID: operationID, Backup: encode(backup),
-	})
-	return receivedProgress(answer.GetProgress()), a.wrap(err)
+	}))
 }
 
 func (a backupItemActionV2) Cancel(ctx context.Context, operationID string, backup *velerov1.Backup) error {

@@ -20,8 +20,7 @@ type deleteItemActionV1 struct {
 }
 
 func (a deleteItemActionV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: a.name})
-	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+	return a.selector(a.client.AppliesTo(ctx, &deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: a.name}))
 }
 
 func (a deleteItemActionV1) Execute(ctx context.Context, input *diav1.ExecuteInput) error {

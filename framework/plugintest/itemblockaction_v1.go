@@ -20,8 +20,7 @@ type itemBlockActionV1 struct {
 }
 
 func (a itemBlockActionV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: a.name})
-	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+	return a.selector(a.client.AppliesTo(ctx, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: a.name}))
 }
 
 func (a itemBlockActionV1) GetRelatedItems(ctx context.Context, input *ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {

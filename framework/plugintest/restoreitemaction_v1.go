@@ -20,20 +20,16 @@ type restoreItemActionV1 struct {
 }
 
 func (a restoreItemActionV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: a.name})
-	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+	return a.selector(a.client.AppliesTo(ctx, &restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: a.name}))
 }
 
 func (a restoreItemActionV1) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 	answer, err := a.client.Execute(ctx, &restoreitemactionv1.RestoreItemActionExecuteRequest{
 		Plugin: a.name, Item: encodeItem(input.Item), ItemFromBackup: encodeItem(input.ItemFromBackup), Restore: encode(input.Restore),
 	})
+	item, err := a.item(answer, err)
 	if err != nil {
-		return nil, a.wrap(err)
-	}
-	item, err := decodeItem(answer.GetItem())
-	if err != nil {
-		return nil, a.wrap(err)
+		return nil, err
 	}
 	return &riav1.ExecuteOutput{
 		UpdatedItem:     item,

@@ -22,20 +22,16 @@ type restoreItemActionV2 struct {
 }
 
 func (a restoreItemActionV2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	answer, err := a.client.AppliesTo(ctx, &restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: a.name})
-	return receivedSelector(answer.GetResourceSelector()), a.wrap(err)
+	return a.selector(a.client.AppliesTo(ctx, &restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: a.name}))
 }
 
 func (a restoreItemActionV2) Execute(ctx context.Context, input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
 	answer, err := a.client.Execute(ctx, &restoreitemactionv2.RestoreItemActionExecuteRequest{
 		Plugin: a.name, Item: encodeItem(input.Item), ItemFromBackup: encodeItem(input.ItemFromBackup), Restore: encode(input.Restore),
 	})
+	item, err := a.item(answer, err)
 	if err != nil {
-		return nil, a.wrap(err)
-	}
-	item, err := decodeItem(answer.GetItem())
-	if err != nil {
-		return nil, a.wrap(err)
+		return nil, err
 	}
 	return &riav2.ExecuteOutput{
 		UpdatedItem:                 item,
@@ -48,10 +44,9 @@ func (a restoreItemActionV2) Execute(ctx context.Context, input *riav2.ExecuteIn
 }
 
 func (a restoreItemActionV2) Progress(ctx context.Context, operationID string, restore *velerov1.Restore) (framework.OperationProgress, error) {
-	answer, err := a.client.Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{
+	return a.progress(a.client.Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{
 		Plugin: a.name, OperationID: operationID, Restore: encode(restore),
-	})
-	return receivedProgress(answer.GetProgress()), a.wrap(err)
+	}))
 }
 
 func (a restoreItemActionV2) Cancel(ctx context.Context, operationID string, restore *velerov1.Restore) error {
