@@ -50,7 +50,9 @@ func TestMistakesAreTold(t *testing.T) {
 		want string
 	}{
 		"unknown command": {[]string{"backups"}, `unknown command "backups"`},
-		"unknown flag":    {[]string{"backup", "create", "--no-such"}, "unknown flag: --no-such"},
+		"unknown below":   {[]string{"plugin", "show"}, `unknown command "show" for "cleat plugin"; there are get, info, init, lock, order, test, verify`},
+		"no name":         {[]string{"plugin", "info"}, "accepts 1 arg(s), received 0; usage: cleat plugin info NAME|FILE [flags]"},
+		"unknown flag":    {[]string{"backup", "create", "--no-such"}, `unknown flag: --no-such; "cleat backup create --help" lists the flags`},
 		"bad switch":      {[]string{"backup", "create", "x", "--snapshot-volumes=maybe"}, `"maybe": want true or false`},
 		"two names":       {[]string{"backup", "create", "x", "y"}, "accepts at most 1 arg"},
 		"no times":        {[]string{"schedule", "create", "x"}, `say when to back up: --schedule "0 3 * * *"`},

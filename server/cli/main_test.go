@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,6 +71,14 @@ func addPlugin(t *testing.T, path, source string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(t, os.Link(program(t, source), path))
+}
+
+// writeProgram writes a file that can be started at once: no process that is forked meanwhile keeps it open for writing.
+func writeProgram(t *testing.T, path string, content []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // it is a program
 }
 
 // plugin executes "plugin" with the directory; what it prints has /plugins in the place of the directory.

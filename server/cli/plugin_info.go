@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -44,29 +45,71 @@ func (a *App) pluginInfoCommand() *cobra.Command {
 
 // detailed is the report about what text means: a file that is there when no directory was named, else a plugin.
 func (f *pluginFlags) detailed(cmd *cobra.Command, a *App, text string) (*pluginreport.Report, error) {
-	if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() && f.directory.path == "" && f.directory.config == "" {
-		if info.Mode()&0o111 == 0 && filepath.Ext(text) != ".exe" {
-			return nil, fmt.Errorf("%s is no plugin: it is not executable (chmod +x %s)", text, text)
-		}
-		if err := f.directory.complete(cmd); err != nil { // there is none, so the defaults
-			return nil, err
-		}
-		f.directory.path, f.directory.noBuiltIns = text, true
-		source, err := f.directory.openFile(cmd.Context(), a)
+	if f.directory.path == "" && f.directory.config == "" {
+		isFile, err := pluginFileAt(text)
 		if err != nil {
 			return nil, err
 		}
-		defer source.Host.Close()
-		return withoutProcesses(source.Detailed(cmd.Context(), "")), nil
+		if isFile {
+			return f.ofFile(cmd, a, text)
+		}
 	}
 	all, err := f.report(cmd, a, text)
 	if err != nil {
 		return nil, err
 	}
 	if len(all.Plugins) == 0 {
-		return nil, fmt.Errorf("there is no plugin %q; \"cleat plugin get\" lists those that there are", text)
+		command := "cleat plugin get"
+		if f.directory.path != "" {
+			command += " --plugin-dir " + f.directory.path
+		}
+		return nil, fmt.Errorf("there is no plugin %q; %q lists those that there are", text, command)
 	}
 	return all, nil
+}
+
+// pluginFileAt tells whether text is the path of a plugin's file here; else it may be what a server calls a plugin, or a
+// path in its directory, unless it begins with a dot.
+func pluginFileAt(text string) (bool, error) {
+	info, err := os.Stat(text)
+	switch here := strings.HasPrefix(text, "."); {
+	case err != nil && here:
+		return false, err
+	case err != nil, info.IsDir() && !here:
+		return false, nil
+	case info.IsDir():
+		return false, fmt.Errorf("%s is a directory; \"cleat plugin get --plugin-dir %s\" lists its plugins", text, text)
+	}
+	err = checkExecutable(text)
+	return err == nil, err
+}
+
+// checkExecutable says why the file at path cannot be a plugin.
+func checkExecutable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%s is no plugin but a directory", path)
+	case info.Mode()&0o111 == 0 && filepath.Ext(path) != ".exe":
+		return fmt.Errorf("%s is no plugin: it is not executable (chmod +x %s)", path, path)
+	}
+	return nil
+}
+
+// ofFile is the report about a file on its own.
+func (f *pluginFlags) ofFile(cmd *cobra.Command, a *App, path string) (*pluginreport.Report, error) {
+	if err := f.directory.complete(cmd); err != nil { // there is none, so the defaults
+		return nil, err
+	}
+	f.directory.path, f.directory.noBuiltIns = path, true
+	source, err := f.directory.openFile(cmd.Context(), a)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Host.Close()
+	return withoutProcesses(source.Detailed(cmd.Context(), "")), nil
 }
 
 // plugins writes all that is known of plugins, by their files.

@@ -27,6 +27,9 @@ type lockChanges struct {
 	Changes    []lockChange  `json:"changes"`
 	Broken     []fileProblem `json:"broken"`  // cannot be used, so they are not in the lock
 	Partial    []fileProblem `json:"partial"` // in the lock, but something in them cannot be used
+
+	refused bool // broken files keep the lock from being written
+	absent  bool // there is no lock to check
 }
 
 // lockChange is how a lock differs from the one before.
@@ -67,8 +70,9 @@ func (a *App) pluginLockCommand() *cobra.Command {
 				return err
 			}
 			changes.Changes = compareLocks(before, lock)
-			refused := len(changes.Broken) > 0 && !skipBroken
-			if !refused && !check && (len(changes.Changes) > 0 || before == nil) {
+			changes.refused = len(changes.Broken) > 0 && !skipBroken
+			changes.absent = check && before == nil
+			if !changes.refused && !check && (len(changes.Changes) > 0 || before == nil) {
 				if err := lock.Write(f.lockPath()); err != nil {
 					return err
 				}
@@ -77,7 +81,7 @@ func (a *App) pluginLockCommand() *cobra.Command {
 			if err := a.print(output, []string{"table"}, changes, func() error { return changes.print(a) }); err != nil {
 				return err
 			}
-			return changes.verdict(refused, check && before == nil)
+			return changes.verdict()
 		},
 	}
 	f.add(cmd, "directory to lock")
@@ -259,15 +263,19 @@ func (c *lockChanges) print(a *App) error {
 	}
 	d.problems("Cannot be used", c.Broken)
 	d.problems("Usable only in part", c.Partial)
-	if len(c.Broken)+len(c.Partial) > 0 && c.Written {
-		d.gap()
-	}
+	conclusion := ""
 	switch {
 	case c.Written:
-		d.line("Wrote %s with %s.", c.Lock, counted(c.Files, "file"))
-	case len(c.Changes) == 0 && len(c.Broken) == 0:
-		d.line("%s is up to date: %s.", c.Lock, counted(c.Files, "file"))
+		conclusion = fmt.Sprintf("Wrote %s with %s.", c.Lock, counted(c.Files, "file"))
+	case len(c.Changes) == 0 && !c.refused && !c.absent:
+		conclusion = fmt.Sprintf("%s is up to date: %s.", c.Lock, counted(c.Files, "file"))
+	default:
+		return d.err
 	}
+	if len(c.Broken)+len(c.Partial) > 0 {
+		d.gap()
+	}
+	d.line("%s", conclusion)
 	return d.err
 }
 
@@ -283,14 +291,13 @@ func (d *description) problems(head string, all []fileProblem) {
 	})
 }
 
-// verdict is the error to end with. refused tells that broken files kept the lock from being written, absent that
-// there is none to check.
-func (c *lockChanges) verdict(refused, absent bool) error {
+// verdict is the error to end with.
+func (c *lockChanges) verdict() error {
 	switch {
-	case refused:
+	case c.refused:
 		return fmt.Errorf("%s cannot be used, so it cannot be locked; repair or remove what is broken, or leave it out with --skip-broken",
 			counted(len(c.Broken), "file"))
-	case absent:
+	case c.absent:
 		return fmt.Errorf("there is no lock %s; write it without --check", c.Lock)
 	case !c.Written && len(c.Changes) > 0:
 		return fmt.Errorf("the lock %s is not that of the directory; look at what differs, and write it without --check", c.Lock)

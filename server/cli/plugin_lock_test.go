@@ -18,7 +18,7 @@ func change(t *testing.T, path string) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(path))
-	require.NoError(t, os.WriteFile(path, append(data, 'x'), 0o755)) //nolint:gosec // it is a program
+	writeProgram(t, path, append(data, 'x'))
 }
 
 func TestALockIsWrittenAndSaysWhatChanged(t *testing.T) {
@@ -105,6 +105,17 @@ func TestBrokenFilesAreLockedOnlyWithoutThem(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "first", lock.Plugins[0].Path)
 	require.Equal(t, "lists-nonsense", lock.Plugins[1].Path)
+
+	out, err = plugin(t, dir, "lock", "--skip-broken", "--check")
+	require.NoError(t, err)
+	require.Contains(t, out, "\n\n/plugins/plugins.lock is up to date: 2 files.\n")
+}
+
+func TestThereIsNothingToCheckWithoutALock(t *testing.T) {
+	t.Parallel()
+	out, err := plugin(t, t.TempDir(), "lock", "--check")
+	require.ErrorContains(t, err, "there is no lock ")
+	require.Empty(t, out)
 }
 
 func TestAFolderThatOthersCanWriteToIsLocked(t *testing.T) {
@@ -142,7 +153,7 @@ func TestVerifySaysWhatIsWrongAndStartsNothingThatDiffers(t *testing.T) {
 	for _, name := range []string{"first", "stranger"} {
 		path := filepath.Join(dir, name)
 		_ = os.Remove(path)
-		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho "+name+" >> "+started+"\n"), 0o755)) //nolint:gosec // it is a program
+		writeProgram(t, path, []byte("#!/bin/sh\necho "+name+" >> "+started+"\n"))
 	}
 	require.NoError(t, os.Remove(filepath.Join(dir, "named-a")))
 	require.NoError(t, os.Remove(filepath.Join(dir, "named-b")))

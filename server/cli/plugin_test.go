@@ -136,18 +136,20 @@ func TestMistakesWithPluginsAreTold(t *testing.T) {
 	notExecutable := filepath.Join(t.TempDir(), "notes")
 	require.NoError(t, os.WriteFile(notExecutable, []byte("x"), 0o600))
 	for want, args := range map[string][]string{
-		`there is no plugin "a.b/c"; there are: cleat.dev/fifo, `:                               {"get", "--plugin-dir", dir, "a.b/c"},
-		`there is no plugin of the kind ObjectStore "example.cleat.dev/mark"`:                   {"get", "--plugin-dir", dir, "example.cleat.dev/mark", "--kind", "ObjectStore"},
-		`--kind "Store": there is no such kind; there are: AsyncBackupItemAction, `:             {"get", "--plugin-dir", dir, "--kind", "Store"},
-		`--output "xml": want table, wide, json or yaml`:                                        {"get", "--plugin-dir", dir, "-o", "xml"},
-		`--output "wide": want text, json or yaml`:                                              {"info", "--plugin-dir", dir, "velero.io/pod", "-o", "wide"},
-		`look for plugins (name their directory with --plugin-dir): stat /no/such/directory`:    {"get", "--plugin-dir", "/no/such/directory"},
-		`there is no plugin "a.b/c"; "cleat plugin get" lists those that there are`:             {"info", "--plugin-dir", dir, "a.b/c"},
-		`is no plugin: it is not executable (chmod +x `:                                         {"info", notExecutable},
-		`--order tries an order on a directory, so name it with --plugin-dir; a running server`: {"order", "--order", "a.b/c"},
-		`order of plugins: "a.b/c" comes twice`:                                                 {"order", "--plugin-dir", dir, "--order", "a.b/c,a.b/c"},
-		`to look at a directory instead, name it with --plugin-dir`:                             {"get", "--kubeconfig", "/no/such/file"},
-		`read the file that --config names`:                                                     {"order", "--config", "/no/such/file"},
+		`there is no plugin "a.b/c"; there are: cleat.dev/fifo, `:                                            {"get", "--plugin-dir", dir, "a.b/c"},
+		`there is no plugin of the kind ObjectStore "example.cleat.dev/mark"`:                                {"get", "--plugin-dir", dir, "example.cleat.dev/mark", "--kind", "ObjectStore"},
+		`--kind "Store": there is no such kind; there are: AsyncBackupItemAction, `:                          {"get", "--plugin-dir", dir, "--kind", "Store"},
+		`--output "xml": want table, wide, json or yaml`:                                                     {"get", "--plugin-dir", dir, "-o", "xml"},
+		`--output "wide": want text, json or yaml`:                                                           {"info", "--plugin-dir", dir, "velero.io/pod", "-o", "wide"},
+		`look for plugins (name their directory with --plugin-dir): stat /no/such/directory`:                 {"get", "--plugin-dir", "/no/such/directory"},
+		`there is no plugin "a.b/c"; "cleat plugin get --plugin-dir ` + dir + `" lists those that there are`: {"info", "--plugin-dir", dir, "a.b/c"},
+		`stat ./no-such-plugin: no such file or directory`:                                                   {"info", "./no-such-plugin"},
+		`. is a directory; "cleat plugin get --plugin-dir ." lists its plugins`:                              {"info", "."},
+		`is no plugin: it is not executable (chmod +x `:                                                      {"info", notExecutable},
+		`--order tries an order on a directory, so name it with --plugin-dir; a running server`:              {"order", "--order", "a.b/c"},
+		`order of plugins: "a.b/c" comes twice`:                                                              {"order", "--plugin-dir", dir, "--order", "a.b/c,a.b/c"},
+		`to look at a directory instead, name it with --plugin-dir`:                                          {"get", "--kubeconfig", "/no/such/file"},
+		`read the file that --config names`:                                                                  {"order", "--config", "/no/such/file"},
 	} {
 		_, err := execute(t, append([]string{"plugin"}, args...)...)
 		require.ErrorContains(t, err, want, args)

@@ -57,6 +57,9 @@ func (a *App) pluginTestCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := checkExecutable(args[0]); err != nil {
+				return err
+			}
 			progress := newTestProgress(a.Err, args[0])
 			report, err := conformance.Run(cmd.Context(), conformance.Binary(args[0], args[1:]...),
 				append(options, conformance.WithProgress(progress.tell))...)

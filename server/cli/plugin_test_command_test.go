@@ -87,6 +87,8 @@ func TestMistakesOfATestAreTold(t *testing.T) {
 	t.Parallel()
 	item := filepath.Join(t.TempDir(), "item.yaml")
 	require.NoError(t, os.WriteFile(item, []byte("kind: Widget"), 0o600))
+	ends := filepath.Join(t.TempDir(), "ends")
+	writeProgram(t, ends, []byte("#!/bin/sh\nexit 0\n"))
 	for name, test := range map[string]struct {
 		args []string
 		want string
@@ -95,7 +97,10 @@ func TestMistakesOfATestAreTold(t *testing.T) {
 		"unknown form":  {[]string{"x", "-o", "xml"}, `--output "xml": want table, json or junit`},
 		"no value":      {[]string{"x", "--config", "bucket"}, `config "bucket" must be KEY=VALUE`},
 		"no such item":  {[]string{"x", "--item", "/nowhere.yaml"}, "--item: open /nowhere.yaml"},
-		"a broken item": {[]string{"x", "--item", item}, "item 1: it has no apiVersion, kind or metadata.name"},
+		"no file":       {[]string{"/nowhere/plugin"}, "/nowhere/plugin: no such file or directory"},
+		"a directory":   {[]string{"."}, ". is no plugin but a directory"},
+		"no program":    {[]string{item}, "item.yaml is no plugin: it is not executable (chmod +x "},
+		"a broken item": {[]string{ends, "--item", item}, "item 1: it has no apiVersion, kind or metadata.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +108,7 @@ func TestMistakesOfATestAreTold(t *testing.T) {
 			require.ErrorContains(t, err, test.want)
 		})
 	}
-	out, err := execute(t, "plugin", "test", "/nowhere/plugin")
+	out, err := execute(t, "plugin", "test", ends)
 	require.ErrorIs(t, err, errQuiet, "what does not start is not conformant")
 	require.Contains(t, out, "failed: Process: process-handshake")
 }

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -51,7 +53,36 @@ func New(streams Streams, version string, args []string) *cobra.Command {
 		app.runPluginsCommand(),
 		app.versionCommand(),
 	)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; \"%s --help\" lists the flags", err, cmd.CommandPath())
+	})
+	explainArgs(root)
 	return root
+}
+
+// explainArgs adds to what is wrong with the arguments of cmd, or of one below it, what would be right.
+func explainArgs(cmd *cobra.Command) {
+	for _, child := range cmd.Commands() {
+		explainArgs(child)
+	}
+	check := cmd.Args
+	if check == nil {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		if err == nil {
+			return nil
+		}
+		if !cmd.HasSubCommands() {
+			return fmt.Errorf("%w; usage: %s", err, cmd.UseLine())
+		}
+		var names []string
+		for _, child := range cmd.Commands() {
+			names = append(names, child.Name())
+		}
+		return fmt.Errorf("%w; there are %s", err, strings.Join(names, ", "))
+	}
 }
 
 // parent makes a command that only has others below it.

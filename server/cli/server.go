@@ -94,6 +94,9 @@ func (a *App) runServer(cmd *cobra.Command, flags *serverFlags) error {
 
 // checkServer makes sure that a server with these flags would find the plugins that it is told to use.
 func (a *App) checkServer(cmd *cobra.Command, flags *serverFlags) error {
+	if !cmd.Flags().Changed("log-level") {
+		flags.options.LogLevel = "warn" // what is wrong is to be seen
+	}
 	server, err := a.serverConfig(cmd, flags)
 	if err != nil {
 		return err
@@ -103,6 +106,9 @@ func (a *App) checkServer(cmd *cobra.Command, flags *serverFlags) error {
 		return err
 	}
 	defer host.Close()
+	if _, err := os.Stat(server.Options.PluginDir); err != nil {
+		fmt.Fprintf(a.Err, "Only the built-in plugins were looked at: %v\n", err)
+	}
 	for _, named := range server.File.Named() {
 		fmt.Fprintf(a.Out, "%s: %s\n", named.Key, named.Policy.Plugin)
 	}

@@ -36,7 +36,7 @@ func TestTheExampleConfigIsRightForTheBuiltIns(t *testing.T) {
 func TestTheServerDoesNotStartWithAPluginThatIsQuarantined(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "office-hours"), []byte("#!/bin/sh\nexit 7\n"), 0o755)) //nolint:gosec // a program
+	writeProgram(t, filepath.Join(dir, "office-hours"), []byte("#!/bin/sh\nexit 7\n"))
 	_, err := check(t, "apiVersion: cleat.dev/v1\nbackups:\n  admission:\n    plugin: a.io/office-hours\n", "--plugin-dir", dir)
 	require.ErrorContains(t, err, `cleat.yaml:4: backups.admission.plugin: unknown QueueAdmission "a.io/office-hours"; known are: cleat.dev/`)
 	require.ErrorContains(t, err, "; quarantined: "+filepath.Join(dir, "office-hours")+" (")
