@@ -141,7 +141,7 @@ func TestVerifySaysWhatIsWrongAndStartsNothingThatDiffers(t *testing.T) {
 		"kinds": kindsPlugin, "first": firstPlugin, "named-a": misbehavePlugin, "named-b": misbehavePlugin, "named-c": misbehavePlugin,
 	})
 	_, err := plugin(t, dir, "verify")
-	require.ErrorContains(t, err, `there is no lock `+dir+`/plugins.lock; write it with "cleat plugin lock"`)
+	require.ErrorContains(t, err, `there is no lock `+dir+`/plugins.lock (file does not exist); write it with "cleat plugin lock"`)
 	_, err = plugin(t, dir, "lock")
 	require.NoError(t, err)
 	out, err := plugin(t, dir, "verify")

@@ -87,12 +87,9 @@ func (a *App) pluginVerifyCommand() *cobra.Command {
 			if err := f.complete(cmd); err != nil {
 				return err
 			}
-			lock, err := f.readLock()
+			lock, err := pluginlock.Read(f.lockPath())
 			if err != nil {
 				return err
-			}
-			if lock == nil {
-				return fmt.Errorf("there is no lock %s; write it with \"cleat plugin lock\"", f.lockPath())
 			}
 			source, err := f.open(cmd.Context(), a, lock)
 			if err != nil {

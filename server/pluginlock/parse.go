@@ -24,6 +24,9 @@ const maxSize = 16 << 20
 // Read reads the lock at path.
 func Read(path string) (*Lock, error) {
 	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no lock %s (%w); write it with \"cleat plugin lock\"", path, fs.ErrNotExist)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}

@@ -160,8 +160,8 @@ func (s *site) install(t *testing.T) {
 	content, err := os.ReadFile(binary)
 	require.NoError(t, err)
 	s.installed++
-	content = append(content, make([]byte, s.installed)...)             // behind what the system reads of it
-	require.NoError(t, os.WriteFile(s.binary()+".new", content, 0o755)) //nolint:gosec // a program
+	content = append(content, make([]byte, s.installed)...) // behind what the system reads of it
+	writeProgram(t, s.binary()+".new", content)
 	require.NoError(t, os.Rename(s.binary()+".new", s.binary()))
 	require.NoError(t, s.host.Rescan(t.Context()))
 }

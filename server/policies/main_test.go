@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,6 +80,14 @@ type site struct {
 	installed int // how often the binary was put there again
 }
 
+// writeProgram writes a file that can be started at once: no process that is forked meanwhile keeps it open for writing.
+func writeProgram(t *testing.T, path string, content []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // it is a program
+}
+
 // newSite has one binary, "policy", in its plugin directory, and one that does not start.
 func newSite(t *testing.T, file string) *site {
 	t.Helper()
@@ -88,7 +97,7 @@ func newSite(t *testing.T, file string) *site {
 	require.NoError(t, err)
 	s := &site{dir: dir, schema: filepath.Join(t.TempDir(), "schema"), log: &lines{}, metrics: prometheus.NewRegistry()}
 	require.NoError(t, os.Link(binary, s.binary()))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "broken"), []byte("#!/bin/sh\nexit 1\n"), 0o755)) //nolint:gosec // a program
+	writeProgram(t, filepath.Join(dir, "broken"), []byte("#!/bin/sh\nexit 1\n"))
 	log := hclog.New(&hclog.LoggerOptions{Output: s.log, DisableTime: true})
 	s.host, err = pluginhost.New(t.Context(), pluginhost.Config{
 		Dir: dir, BuiltIns: plugins.Policies(), Log: log.Named("plugins"), Rescan: -1,
