@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
 
 	"github.com/cleat-dev/cleat/server/plugininit"
@@ -26,7 +27,8 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			options.Name = args[0]
-			if options.Framework == "" && semver.IsValid(a.Version) {
+			latest := options.Framework == "" && !isRelease(a.Version)
+			if options.Framework == "" && !latest {
 				options.Framework = a.Version
 			}
 			if dir == "" {
@@ -44,14 +46,23 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 				fmt.Fprintln(a.Out, filepath.Join(dir, filepath.FromSlash(file.Path)))
 			}
 			fmt.Fprintf(a.Err, "\nNext:\n  cd %s\n  make test build\nREADME.md there says how to go on.\n", dir)
+			if latest {
+				fmt.Fprintf(a.Err, "This cleat (%s) is no release, so the project is built on the latest one; "+
+					"for another, or a source tree, say --framework.\n", a.Version)
+			}
 			return nil
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&dir, "dir", "", "folder to write to; the word behind the slash of NAME when left out")
 	flags.StringVar(&options.Module, "module", "", "path of the Go module; NAME when left out")
-	flags.StringArrayVar(&options.Kinds, "kind", nil, "kind of plugin to begin with, may be repeated (default BackupItemAction)")
+	flags.StringSliceVar(&options.Kinds, "kind", nil, "kinds of plugin to begin with, may be repeated (default BackupItemAction)")
 	flags.StringVar(&options.Framework, "framework", "",
-		"version of the framework to build on, or the path of its source tree (default the version of this program)")
+		"version of the framework to build on, or the path of a source tree of it, which images are not built with (default the version of this program)")
 	return cmd
+}
+
+// isRelease tells whether version is one that others can build on.
+func isRelease(version string) bool {
+	return semver.IsValid(version) && semver.Build(version) == "" && !module.IsPseudoVersion(version)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,6 +21,7 @@ func TestPluginInitWritesAProjectOnceAndSaysWhatIsNext(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(mod), "module example.org/mine\n")
 	require.Contains(t, string(mod), "cleat v1.2.3", "it is built on the framework of this release")
+	require.NotContains(t, out, "no release")
 
 	_, err = execute(t, "plugin", "init", "example.io/stamp", "--dir", dir)
 	require.ErrorContains(t, err, "nothing is overwritten")
@@ -27,4 +29,17 @@ func TestPluginInitWritesAProjectOnceAndSaysWhatIsNext(t *testing.T) {
 	require.ErrorContains(t, err, `plugin name "stamp" must be "domain/name"`)
 	_, err = execute(t, "plugin", "init")
 	require.ErrorContains(t, err, "accepts 1 arg")
+}
+
+func TestWithoutAReleaseAProjectIsBuiltOnTheLatestAndThatIsSaid(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"dev", "v0.0.0-20260102030405-0123456789ab", "v1.2.3+dirty"} {
+		var out bytes.Buffer
+		dir := filepath.Join(t.TempDir(), "mine")
+		require.NoError(t, New(Streams{Out: &out, Err: &out}, version, []string{"plugin", "init", "example.io/stamp", "--dir", dir}).ExecuteContext(t.Context()))
+		require.Contains(t, out.String(), "This cleat ("+version+") is no release, so the project is built on the latest one; ")
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		require.NoError(t, err)
+		require.NotContains(t, string(mod), "require")
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/cleat-dev/cleat/framework"
 )
 
 // kind is a kind of plugin that a project can have, at its newest version.
@@ -82,15 +84,20 @@ func Kinds() []string {
 	return words
 }
 
+// goesBy tells whether word means the kind: in any case, and with its version too, "BackupItemActionV2".
+func (k kind) goesBy(word string) bool {
+	return strings.EqualFold(word, k.Kind) || strings.EqualFold(word, framework.WireKind(k.Kind, k.Version))
+}
+
 // chosen are the kinds that go by words, in the order of the list. Without words it is BackupItemAction.
 func chosen(words []string) ([]kind, error) {
 	if len(words) == 0 {
 		words = []string{"BackupItemAction"}
 	}
 	for _, word := range words {
-		if !slices.Contains(Kinds(), word) {
+		if !slices.ContainsFunc(kinds(), func(k kind) bool { return k.goesBy(word) }) {
 			return nil, fmt.Errorf("kind %q is not known, there are: %s", word, strings.Join(Kinds(), ", "))
 		}
 	}
-	return slices.DeleteFunc(kinds(), func(k kind) bool { return !slices.Contains(words, k.Kind) }), nil
+	return slices.DeleteFunc(kinds(), func(k kind) bool { return !slices.ContainsFunc(words, k.goesBy) }), nil
 }

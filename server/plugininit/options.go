@@ -27,7 +27,7 @@ type Options struct {
 	Name string
 	// Module is the path of the Go module; the name when it is empty.
 	Module string
-	// Kinds are words of Kinds; a BackupItemAction when there are none.
+	// Kinds are words of Kinds, in any case; a BackupItemAction when there are none.
 	Kinds []string
 	// Framework is what the project is built on: a version, "v1.2.3", or for development the path of a source tree. When it is
 	// empty the project names no version, and `go mod tidy` finds the latest.

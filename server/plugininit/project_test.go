@@ -145,6 +145,19 @@ func TestWithoutAVersionTheLatestIsFound(t *testing.T) {
 	}
 }
 
+func TestKindsAreMeantInAnyCaseAndWithTheirVersion(t *testing.T) {
+	t.Parallel()
+	files, err := plugininit.Files(plugininit.Options{Name: "example.io/stamp", Kinds: []string{"objectstore", "BackupItemActionV2", "ObjectStore"}})
+	require.NoError(t, err)
+	var kinds []string
+	for _, file := range files {
+		if name, of := strings.CutSuffix(file.Path, ".go"); of && !strings.HasPrefix(name, "main") && !strings.HasSuffix(name, "_test") {
+			kinds = append(kinds, name)
+		}
+	}
+	require.Equal(t, []string{"backup_item_action", "object_store"}, kinds)
+}
+
 func TestOptionsThatAreWrongSayWhatWouldBeRight(t *testing.T) {
 	t.Parallel()
 	elsewhere := t.TempDir()

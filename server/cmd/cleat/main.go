@@ -2,21 +2,32 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/cleat-dev/cleat/server/cli"
 )
 
-// version is set when a release is linked.
-var version = "dev"
+// linked is the version that a release is linked with.
+var linked string
+
+// version is that of a release, or of the module when this was built as one: by "go install ...@v1.2.3".
+func version() string {
+	build, ok := debug.ReadBuildInfo()
+	if linked == "" && ok && build.Main.Version != "(devel)" {
+		return cmp.Or(build.Main.Version, "dev")
+	}
+	return cmp.Or(linked, "dev")
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := cli.New(cli.Streams{Out: os.Stdout, Err: os.Stderr}, version, os.Args[1:]).ExecuteContext(ctx)
+	err := cli.New(cli.Streams{Out: os.Stdout, Err: os.Stderr}, version(), os.Args[1:]).ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		if !cli.IsQuiet(err) {
