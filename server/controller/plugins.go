@@ -33,6 +33,7 @@ func NewHost(
 	if settings.Lock, err = lock(c); err != nil {
 		return nil, err
 	}
+	settings.LockPath = lockPath(c)
 	host, err := pluginhost.New(ctx, settings)
 	if err != nil {
 		return nil, fmt.Errorf("start the plugin host: %w", err)
@@ -145,10 +146,12 @@ func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
 // reportPlugins gives the report of all plugins or, with details, of those only that it means.
 func reportPlugins(c ServerConfig, host *pluginhost.Host) func(ctx context.Context, details string) *pluginreport.Report {
 	source := pluginreport.Source{
-		Host: host, Directory: c.Options.PluginDir, Lock: host.Lock(), LockPath: lockPath(c),
+		Host: host, Directory: c.Options.PluginDir, LockPath: lockPath(c),
 		Order: c.File.Plugins.Order, Log: c.Log.Named("plugins"),
 	}
 	return func(ctx context.Context, details string) *pluginreport.Report {
+		source := source
+		source.Lock = host.Lock()
 		if details == "" {
 			return source.Report()
 		}

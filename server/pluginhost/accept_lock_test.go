@@ -33,6 +33,11 @@ func TestAcceptKinds_Lock(t *testing.T) {
 	t.Run("a file is written to between check and start", testLockOfAnOverwrittenFile)
 	t.Run("a file is changed before a restart", testLockAtARestart)
 	t.Run("the server's own plugins need no lock", testLockOfBuiltIns)
+	t.Run("it is written again", testLockChanges)
+	t.Run("it is not taken over", testLockThatIsNotTakenOver)
+	t.Run("it is mounted from a ConfigMap", testLockOfAVolume)
+	t.Run("it appears", testLockAppears)
+	t.Run("it is swapped together with its files", testLockWithItsFiles)
 }
 
 // testLockAtTheStart: the lock is written for a directory with two plugins, then one is changed, then the server starts.

@@ -84,7 +84,7 @@ func (c *catalog) logChanges(log hclog.Logger, last *catalog) {
 		}
 	}
 	for _, r := range last.rows {
-		if !now[place{r.Command, r.Kind, r.Name}] {
+		if !now[place{r.Command, r.Kind, r.Name}] && !r.source.missing {
 			log.Info("plugin is gone", "cmd", r.Command, "kind", r.Kind, "plugin", r.Name)
 		}
 	}

@@ -50,6 +50,9 @@ type Config struct {
 	Limits      Limits
 	// Lock is what may run of Dir, built-ins aside; nil is what nobody but the owner can change.
 	Lock *pluginlock.Lock
+	// LockPath is the file that Lock was read from, or nil's, where one may come to be. When it changes the host takes what it
+	// says for its lock; see lockfile.go. Empty: Lock stays as it is.
+	LockPath string
 	// IdleAfter is the time without use after which a process is stopped; the next call starts it again.
 	// Zero is 5 minutes, negative never.
 	IdleAfter time.Duration
@@ -88,7 +91,8 @@ type Host struct {
 	kinds       []versioning.WireKind
 	order       order
 
-	trust          *trust
+	trust          *trust // replaced with the lock, under mu, by who has the turn of scan
+	lockFile       lockFile
 	builtInSources int // how many of the sources of every generation are the server's own
 	scan           scanner
 	warned         map[versioning.Listed]bool // plugins of which it was said that they use a deprecated version
@@ -132,6 +136,9 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		isVolume = cfg.isVolume
 	}
 	h.trust = newTrust(cfg.Dir, cfg.Lock, isVolume, h.log)
+	if cfg.LockPath != "" {
+		h.lockFile.path = absolute(cfg.LockPath)
+	}
 	h.environment = pluginEnvironment(os.Environ(), cfg.Environment)
 	var err error
 	if h.order, err = newOrder(cfg.Order); err != nil {

@@ -97,8 +97,8 @@ func (h *Host) ask(ctx context.Context, from *source) (versioning.Description, [
 	if err != nil {
 		return versioning.Description{}, nil, err
 	}
-	if !from.builtIn {
-		if err := h.trust.checkProvides(from.command, offer.Listed()); err != nil {
+	if from.trust != nil {
+		if err := from.trust.checkProvides(from.command, offer.Listed()); err != nil {
 			return versioning.Description{}, nil, err
 		}
 	}

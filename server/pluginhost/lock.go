@@ -6,8 +6,12 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
-// Lock is Config.Lock.
-func (h *Host) Lock() *pluginlock.Lock { return h.trust.lock }
+// Lock is the one in force: Config.Lock, or what its file has said since. nil is none.
+func (h *Host) Lock() *pluginlock.Lock {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.trust.lock
+}
 
 // Sum is the SHA-256 sum of the plugin binary at command, an Entry's: of the file that was opened when it was found and
 // that runs, whatever is at the path by now. It reads the whole file.

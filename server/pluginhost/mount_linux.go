@@ -18,3 +18,10 @@ func isMountPoint(dir string) bool {
 	}
 	return stat.Attributes_mask&stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
+
+// isReadOnly tells whether nobody who sees path can write there, whatever the modes say: its file system is mounted so,
+// as volumes of ConfigMaps and Secrets are.
+func isReadOnly(path string) bool {
+	var stat unix.Statfs_t
+	return unix.Statfs(path, &stat) == nil && stat.Flags&unix.ST_RDONLY != 0
+}

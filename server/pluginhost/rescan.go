@@ -76,7 +76,11 @@ func (h *Host) lookAgain(ctx context.Context, patience time.Duration) (unfinishe
 		return false, err
 	}
 	h.logOmitted(seen)
-	h.scan.folders = seen.folders
+	lockProblem, lockUnfinished := h.readLock(time.Now())
+	h.scan.folders = slices.Compact(slices.Sorted(slices.Values(append(seen.folders, h.lockFile.folders()...))))
+	if lockUnfinished {
+		return true, nil // files may be there that only the next one has
+	}
 
 	current := h.now()
 	binaries := slices.DeleteFunc(slices.Clone(current.sources[h.builtInSources:]), func(s *source) bool { return s.missing })
@@ -102,7 +106,12 @@ func (h *Host) lookAgain(ctx context.Context, patience time.Duration) (unfinishe
 			next = append(next, from)
 		}
 	}
-	next = append(next, h.missing(files, seen.omitted, current.sources)...)
+	for path, reason := range h.trust.missing(files, seen.omitted) {
+		next = append(next, missing(path, reason, current.sources))
+	}
+	if lockProblem != "" {
+		next = append(next, missing(h.lockFile.path, lockProblem, current.sources))
+	}
 	if !slices.Equal(next, current.sources) {
 		h.publish(next)
 	}
@@ -118,12 +127,12 @@ func (h *Host) sourcesOf(files []located, last map[string]*source) (all []*sourc
 	for _, file := range files {
 		from, asked := last[file.path], questions[file.path]
 		switch {
-		case from != nil && from.still(file) && !h.trust.reconsiders(from):
-			delete(h.scan.looks, file.path)
-		case asked != nil && asked.from.identity.sameContent(file.identity):
+		case asked != nil && asked.from.identity.sameContent(file.identity) && asked.from.trust == h.trust:
 			from = asked.from
 			h.scan.questions[file.path] = asked
 			delete(questions, file.path)
+		case from != nil && from.still(file) && !h.trust.reconsiders(from):
+			delete(h.scan.looks, file.path)
 		case h.scan.settled(file, now):
 			delete(h.scan.looks, file.path)
 			from = h.binary(file.path, h.args, false, file.identity)
@@ -158,18 +167,13 @@ func (h *Host) ready(from *source) bool {
 	return true
 }
 
-// missing are the sources for what the lock has and is not among files.
-func (h *Host) missing(files []located, omitted map[string]string, current []*source) []*source {
-	var sources []*source
-	for path, reason := range h.trust.missing(files, omitted) {
-		at := slices.IndexFunc(current, func(s *source) bool { return s.missing && s.command == path && s.err.Error() == reason })
-		if at >= 0 {
-			sources = append(sources, current[at])
-			continue
-		}
-		sources = append(sources, &source{command: path, missing: true, err: errors.New(reason)})
+// missing is the source for what is no plugin file, for a reason; the current one if there is one.
+func missing(path, reason string, current []*source) *source {
+	at := slices.IndexFunc(current, func(s *source) bool { return s.missing && s.command == path && s.err.Error() == reason })
+	if at >= 0 {
+		return current[at]
 	}
-	return sources
+	return &source{command: path, missing: true, err: errors.New(reason)}
 }
 
 // withVanished adds to files those of the current generation that are not there since a moment only: who replaces a file

@@ -15,13 +15,15 @@ type source struct {
 	command    string
 	builtIn    bool
 	launch     launch
+	trust      *trust      // under which it may run, for as long as it does; nil for built-ins
+	judged     *trust      // the last one under which it was found to be what it is; the scanner's
 	identity   identity    // of the file with this content that was found last; the scanner's
 	supervisor *supervisor // of the process that all sessions share; nil for built-ins in process
 
 	offer    versioning.Description
 	unserved []string // kinds as on the wire that it names but does not serve
 	err      error    // why it offers nothing; set from the start when the binary cannot be run at all
-	missing  bool     // the lock has it, but it is not there
+	missing  bool     // there is no such plugin file: the lock has it, or it is the file of the lock
 
 	holders int // generations that have it and are in use; guarded by the host's mu
 }
@@ -41,7 +43,8 @@ func (h *Host) binary(path string, args []string, builtIn bool, seen identity) *
 		deadlines: h.deadlines, sizes: h.limits, clock: h.clock,
 	}
 	if !builtIn {
-		from.launch.check = h.trust.check
+		from.trust, from.judged = h.trust, h.trust
+		from.launch.check = from.trust.check
 	}
 	from.supervisor = newSupervisor(from.launch, h.log, h)
 	return from

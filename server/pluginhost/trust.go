@@ -26,16 +26,13 @@ type trust struct {
 
 // newTrust looks at the plugin directory. isVolume tells whether it is a volume of the pod in which the server runs.
 func newTrust(dir string, lock *pluginlock.Lock, isVolume func(dir string) bool, log hclog.Logger) *trust {
-	t := &trust{dir: dir, lock: lock}
-	if absolute, err := filepath.Abs(dir); err == nil {
-		t.dir = absolute
-	}
+	t := &trust{dir: absolute(dir), lock: lock}
 	info, err := os.Stat(t.dir)
-	if lock != nil || err != nil || !isVolume(t.dir) {
+	if err != nil || !isVolume(t.dir) {
 		return t
 	}
 	t.volume = true
-	if !othersWrite(info) {
+	if lock != nil || !othersWrite(info) {
 		return t
 	}
 	log.Warn("whatever shares this volume of the pod can change the plugins; to hold what may run, use a lock",
@@ -47,6 +44,14 @@ func newTrust(dir string, lock *pluginlock.Lock, isVolume func(dir string) bool,
 type distrustError struct{ error }
 
 func (e *distrustError) Unwrap() error { return e.error }
+
+// absolute is the path itself where the working directory is not known.
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
+}
 
 // check is asked before each start of a binary. The error is the reason why it must not run, with what to do. verify
 // is asked when it runs, and once more before its first call; it may be nil.
@@ -97,7 +102,10 @@ func (t *trust) checkProvides(path string, listed []versioning.Listed) error {
 		return nil
 	}
 	plugin, _ := t.lock.Plugin(t.relative(path)) // found, or it would not have been started
-	return plugin.CheckProvides(listed)
+	if err := plugin.CheckProvides(listed); err != nil {
+		return &distrustError{err}
+	}
+	return nil
 }
 
 // missing gives the paths that the lock has and that are not among files, with the reason to show.
@@ -123,14 +131,22 @@ func (t *trust) missing(files []located, omitted map[string]string) iter.Seq2[st
 	}
 }
 
-// reconsiders tells whether a binary that was refused for who can change it has to be looked at again.
+// reconsiders tells whether a source has to be asked again: who can change it, or what the lock says of it, is not what it
+// was when it was accepted or refused. The caller has the turn of the scanner.
 func (t *trust) reconsiders(from *source) bool {
 	var refused *distrustError
-	if t.lock != nil || !errors.As(from.err, &refused) {
+	if wasRefused := errors.As(from.err, &refused); from.launch.binary == nil || t == from.judged && (t.lock != nil || !wasRefused) {
 		return false
 	}
 	_, err := t.check(from.launch.binary)
-	return err == nil || err.Error() != refused.Error()
+	if err == nil && from.err == nil {
+		err = t.checkProvides(from.command, from.offer.Listed())
+	}
+	if (err == nil) != (refused == nil) || err != nil && err.Error() != refused.Error() {
+		return true
+	}
+	from.judged = t
+	return false
 }
 
 // relative is the path as a lock has it.
@@ -148,13 +164,6 @@ func (t *trust) checkWriters(b *binary) error {
 	if t.volume {
 		return nil
 	}
-	info, err := b.file.Stat()
-	if err != nil {
-		return err
-	}
-	if othersWrite(info) {
-		return writersError("file", b.path, info)
-	}
 	var folders []string
 	for folder := filepath.Dir(b.path); ; folder = filepath.Dir(folder) {
 		folders = append(folders, folder)
@@ -162,7 +171,23 @@ func (t *trust) checkWriters(b *binary) error {
 			break
 		}
 	}
-	if real, err := filepath.EvalSymlinks(b.path); err == nil {
+	if err := otherWriters(b.file, b.path, folders); err != nil {
+		return fmt.Errorf(`%w, or hold what may run with "cleat plugin lock"`, err)
+	}
+	return nil
+}
+
+// otherWriters finds who else can change the open file that path leads to, or put another into one of the folders, that to
+// which a link leads included.
+func otherWriters(file *os.File, path string, folders []string) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if othersWrite(info) {
+		return writersError("file", path, info)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
 		folders = append(folders, filepath.Dir(real))
 	}
 	for _, folder := range folders {
@@ -177,8 +202,7 @@ func (t *trust) checkWriters(b *binary) error {
 func othersWrite(info fs.FileInfo) bool { return info.Mode().Perm()&0o022 != 0 }
 
 func writersError(what, path string, info fs.FileInfo) error {
-	return fmt.Errorf(`others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s", `+
-		`or hold what may run with "cleat plugin lock"`, what, path, info.Mode(), path)
+	return fmt.Errorf(`others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s"`, what, path, info.Mode(), path)
 }
 
 // isPodVolume tells whether dir is a volume of the pod in which the server runs. An emptyDir is writable for everybody in

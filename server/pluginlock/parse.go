@@ -31,14 +31,19 @@ func Read(path string) (*Lock, error) {
 		return nil, fmt.Errorf("open the lock: %w", err)
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxSize+1))
+	return ReadFrom(file, path)
+}
+
+// ReadFrom reads a lock to its end; errors call it name.
+func ReadFrom(r io.Reader, name string) (*Lock, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the lock: %w", err)
 	}
 	if len(data) > maxSize {
-		return nil, fmt.Errorf("%s: it has more than %d MiB, which no lock has", path, maxSize>>20)
+		return nil, fmt.Errorf("%s: it has more than %d MiB, which no lock has", name, maxSize>>20)
 	}
-	return Parse(path, data)
+	return Parse(name, data)
 }
 
 // Parse reads a lock. Errors begin with name and the line, and say what would be right there. What is there twice or

@@ -184,4 +184,11 @@ func TestALockedServerRunsWhatItsLockHas(t *testing.T) {
 	require.NotContains(t, table, "example.cleat.dev/mark")
 	require.Regexp(t, `Lock: +it is in `+filepath.Join(dir, "plugins.lock")+`\n`, s.must("plugin", "info", "example.io/mover"))
 	require.Regexp(t, `Lock: +it is not in .* with this sum\n`, s.must("plugin", "info", "first"))
+
+	s.must("plugin", "lock", "--plugin-dir", dir)
+	for until := time.Now().Add(5 * time.Minute); strings.Contains(table, "quarantined"); table = s.must("plugin", "get", "--timeout", "2m") {
+		require.True(t, time.Now().Before(until), "the running server takes over what the lock says now: %s", table)
+	}
+	require.Contains(t, table, "example.cleat.dev/mark")
+	require.Regexp(t, `Lock: +it is in `+filepath.Join(dir, "plugins.lock")+`\n`, s.must("plugin", "info", "first"))
 }
