@@ -6,7 +6,8 @@ import "time"
 type OperationProgress struct {
 	// Completed is set once the operation has ended, well or badly, and stays set.
 	Completed bool
-	// Err is why it ended badly; empty when it did not. It counts only together with Completed.
+	// Err is why it ended badly, which makes the backup or restore PartiallyFailed; empty when it did not. It counts only
+	// together with Completed.
 	Err string
 	// NCompleted of NTotal are done; NTotal is 0 as long as it is not known. Neither is negative.
 	NCompleted int64

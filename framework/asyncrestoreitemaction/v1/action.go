@@ -33,7 +33,8 @@ type AsyncRestoreItemAction interface {
 	// means that there was nothing to start. An error leaves the item out of the restore, which becomes
 	// PartiallyFailed.
 	Start(ctx context.Context, input *StartInput) (*StartOutput, error)
-	// Progress tells how far the operation is that Start answered as operationID. An error is logged and asked
+	// Progress tells how far the operation is that Start answered as operationID; it looks, and does not wait.
+	// An error, for instance that there is no such operation, is not its end: it is logged, and the server asks
 	// again, until the restore's time for operations is over.
 	Progress(ctx context.Context, operationID string, restore *velerov1.Restore) (framework.OperationProgress, error)
 	// Cancel asks for the end of the operation, without waiting for it; Progress tells of the end. It is called

@@ -16,8 +16,9 @@ import (
 // configuration. Init is called first and ends before anything else is called; after that calls come
 // concurrently. Keys are whole, with "/" between folders, and never start with one. ctx ends when the caller
 // gives up, when the server goes away, or at the server's deadline for the call; for a stream it lives
-// until the stream has ended. The host repeats no call that failed, so what is worth another try (a lost
-// connection, a throttled request) is tried again inside the call. An error that names bucket and key saves
+// until the stream has ended. The host repeats no call that was answered with an error, so what is worth
+// another try (a lost connection, a throttled request) is tried again inside the call; those that only ask are
+// asked again of the process that takes the place of one that died. An error that names bucket and key saves
 // the reader a search.
 type ObjectStore interface {
 	// Init hands over the location's configuration: what the user wrote, and the keys "bucket", "prefix",

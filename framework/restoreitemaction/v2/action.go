@@ -39,10 +39,10 @@ type RestoreItemAction interface {
 	Cancel(ctx context.Context, operationID string, restore *velerov1.Restore) error
 	// AreAdditionalItemsReady says whether all of items are ready for the item that asked for them. It is
 	// called only after an Execute that answered WaitForAdditionalItems, once those items are restored, and
-	// then again and again until it says true or an error, or until the time for it is over. The item is
-	// restored in every case; an error makes the restore PartiallyFailed. items are those that Execute
-	// answered, in the backup's namespaces, without those that could not be restored. An action that never
-	// waits returns true.
+	// then every second or so until it says true or an error, or until the time for it is over: it looks, and
+	// does not wait. The item is restored in every case; an error makes the restore PartiallyFailed, the end
+	// of the time is a warning. items are those that Execute answered, in the backup's namespaces, without
+	// those that could not be restored, so there may be none. An action that never waits returns true.
 	AreAdditionalItemsReady(ctx context.Context, items []framework.ResourceIdentifier, restore *velerov1.Restore) (bool, error)
 }
 
@@ -69,10 +69,11 @@ type ExecuteOutput struct {
 	// OperationID is what Progress and Cancel are asked about; empty when nothing was started. It has at most
 	// 1024 bytes, no control characters, and must mean something to the next process of the plugin too.
 	OperationID string
-	// WaitForAdditionalItems holds the item back until AreAdditionalItemsReady says true.
+	// WaitForAdditionalItems holds the item back until AreAdditionalItemsReady says true; other items are
+	// restored meanwhile. Without it AreAdditionalItemsReady is not called.
 	WaitForAdditionalItems bool
-	// AdditionalItemsReadyTimeout is how long it is held back at most; zero is the server's own timeout (10
-	// minutes when it is not configured). It must not be negative.
+	// AdditionalItemsReadyTimeout is how long it is held back at most; zero is the server's own timeout
+	// (--resource-timeout, 10 minutes unless it is set). It must not be negative.
 	AdditionalItemsReadyTimeout time.Duration
 }
 

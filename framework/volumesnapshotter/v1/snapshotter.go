@@ -15,8 +15,9 @@ import (
 // configuration. Init is called first and ends before anything else is called; after that calls come
 // concurrently. Ids are the storage system's own and mean nothing to the host. volumeAZ is the availability zone
 // that the volume's PersistentVolume is labelled with, empty when it has none. ctx ends when the caller gives
-// up, when the server goes away, or at the server's deadline for the call. The host repeats no call that failed,
-// so what is worth another try (a lost connection, a throttled request) is tried again inside the call.
+// up, when the server goes away, or at the server's deadline for the call. The host repeats no call that was
+// answered with an error, so what is worth another try (a lost connection, a throttled request) is tried again
+// inside the call; those that only ask are asked again of the process that takes the place of one that died.
 type VolumeSnapshotter interface {
 	// Init hands over the location's configuration: what the user wrote, and where set "credentialsFile" (a
 	// path). Keys that are not understood should be an error, so that a typing error is found. Init should
