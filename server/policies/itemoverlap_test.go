@@ -185,9 +185,10 @@ func (c *modelCluster) takes(t *testing.T, spec *velerov1.BackupSpec) map[string
 				case namespaces.Match(namespace):
 					taken[fmt.Sprintf("%s %s/%s", gr, namespace, name)] = true
 					var claims []string
-					if gr == "pods" { // each uses a claim of its own, and one with all others
+					switch gr {
+					case "pods": // each uses a claim of its own, and one with all others
 						claims = []string{name, "bare"}
-					} else if gr == "persistentvolumeclaims" {
+					case "persistentvolumeclaims":
 						claims = []string{name}
 					}
 					for _, claim := range claims {
