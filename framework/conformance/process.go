@@ -264,6 +264,9 @@ func (p *process) stop() {
 	}
 	p.readers.Wait()
 	_ = os.RemoveAll(p.sockets)
+	if network, address, err := parseHandshake(p.handshake); err == nil && network == "unix" {
+		_ = os.Remove(address) // of a plugin that knows of no such folder
+	}
 }
 
 // shutdown asks the process to end as go-plugin does.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -90,6 +91,7 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 				require.NoError(t, err)
 				s.end()
 				require.Equal(t, 1000, len(s.logged("[INFO]  line")))
+				require.Equal(t, 2000.0, gathered(t, s.metrics)["log_lines_dropped_total "+s.dir+"/behave rate"])
 				return strings.Join(s.logged("are left out"), "\n")
 			},
 			want: "[WARN]  lines of this plugin are left out, it writes more than plugins.limits.linesPerSecond: " +
@@ -113,6 +115,7 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 				_, err := s.call(t, "lines of 64 KiB and 10 MiB")
 				require.NoError(t, err)
 				s.end()
+				require.Equal(t, 1.0, gathered(t, s.metrics)["log_lines_dropped_total "+s.dir+"/behave length"])
 				return strings.ReplaceAll(strings.Join(s.logged(""), "\n"), strings.Repeat("l", 64<<10), "<64 KiB>")
 			},
 			want: "[DEBUG] <64 KiB>: cmd=/plugins/behave pluginName=behave\n" +
@@ -212,6 +215,8 @@ type scene struct {
 	action backupitemaction.Action // of the first plugin; nil when it cannot be used
 	end    func()                  // of the session
 	log    *lines                  // the session's
+
+	metrics *prometheus.Registry // the host's
 }
 
 func (f fault) run(t *testing.T) {
@@ -219,7 +224,13 @@ func (f fault) run(t *testing.T) {
 	if f.prepare != nil {
 		f.prepare(t, dir)
 	}
-	h := newTestHost(t, dir, f.config)
+	metrics := prometheus.NewRegistry()
+	h := newTestHost(t, dir, func(c *Config) {
+		c.Metrics = metrics
+		if f.config != nil {
+			f.config(c)
+		}
+	})
 	bystander := h.action(t, "example.io/named-bystander")
 	before := processOf(t, bystander)
 	over := make(chan struct{})
@@ -239,7 +250,7 @@ func (f fault) run(t *testing.T) {
 			}
 		}
 	})
-	s := &scene{testHost: h, log: &lines{}}
+	s := &scene{testHost: h, log: &lines{}, metrics: metrics}
 	session := h.Session(s.log.logger())
 	defer session.Close()
 	s.action, s.end = actionNamed(t, session, "example.io/behave"), session.Close

@@ -177,9 +177,9 @@ func (c *child) abandon() {
 // never blocks.
 func (c *child) readStdout(stdout io.Reader) {
 	first := true
-	eachLine(stdout, nil, func(line []byte) {
+	eachLine(stdout, nil, func(line []byte, cut bool) {
 		if !first {
-			c.output.line(line)
+			c.output.line(line, cut)
 			return
 		}
 		first = false

@@ -76,7 +76,9 @@ func TestAServerThatIsTheFirstProcessBuriesOrphans(t *testing.T) {
 func TestPluginsDieWithAServerThatIsKilled(t *testing.T) {
 	t.Parallel()
 	server := exec.Command(os.Args[0])
-	server.Env = append(os.Environ(), "CLEAT_TEST_SERVE="+pluginDir(t, "behave"))
+	sockets, err := os.MkdirTemp(testBinaries, "") // nobody cleans up after it
+	require.NoError(t, err)
+	server.Env = append(os.Environ(), "CLEAT_TEST_SERVE="+pluginDir(t, "behave"), "TMPDIR="+sockets)
 	output, err := server.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, server.Start())

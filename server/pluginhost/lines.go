@@ -24,11 +24,11 @@ const (
 
 // eachLine calls handle for every line of r without its line end, until r ends. A longer line than maxLine is cut
 // and says so. The slice is handle's only until it returns. progress, when given, counts the bytes handled.
-func eachLine(r io.Reader, progress *atomic.Int64, handle func(line []byte)) {
+func eachLine(r io.Reader, progress *atomic.Int64, handle func(line []byte, cut bool)) {
 	reader := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := reader.ReadSlice('\n')
-		size := len(line)
+		size, cut := len(line), false
 		if errors.Is(err, bufio.ErrBufferFull) {
 			head := bytes.Clone(line)
 			var rest int
@@ -38,13 +38,13 @@ func eachLine(r io.Reader, progress *atomic.Int64, handle func(line []byte)) {
 				rest-- // the line end
 			}
 			line = head
-			if rest > 0 {
+			if cut = rest > 0; cut {
 				line = fmt.Appendf(head, "... (%d more bytes)", rest)
 			}
 		}
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) > 0 {
-			handle(line)
+			handle(line, cut)
 		}
 		if progress != nil {
 			progress.Add(int64(size))

@@ -68,7 +68,7 @@ func TestEachLineCutsLongLinesAndCountsWhatItHandled(t *testing.T) {
 	input := "first\r\n\n" + strings.Repeat("x", 3*maxLine) + "\n" + strings.Repeat("y", maxLine) + "\nlast"
 	var got []string
 	var handled atomic.Int64
-	eachLine(strings.NewReader(input), &handled, func(line []byte) { got = append(got, string(line)) })
+	eachLine(strings.NewReader(input), &handled, func(line []byte, _ bool) { got = append(got, string(line)) })
 	require.Equal(t, []string{"first", strings.Repeat("x", maxLine) + fmt.Sprintf("... (%d more bytes)", 2*maxLine), strings.Repeat("y", maxLine), "last"}, got)
 	require.EqualValues(t, len(input), handled.Load())
 }

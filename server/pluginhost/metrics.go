@@ -15,6 +15,7 @@ type metrics struct {
 	failures     *prometheus.CounterVec
 	restarts     *prometheus.CounterVec
 	outOfService *prometheus.CounterVec
+	droppedLines *prometheus.CounterVec
 }
 
 // Why a process failed, as metrics tell it.
@@ -43,8 +44,10 @@ func newMetrics(registerer prometheus.Registerer, running *registry, plugins inv
 		failures:     counter("failures_total", "Failures of plugin processes: that could not be started, died, or hung.", "command", "reason"),
 		restarts:     counter("restarts_total", "Plugin processes that were started in the place of one that had failed.", "command"),
 		outOfService: counter("out_of_service_total", "How often a plugin binary was left alone for a while, after too many failures in a row.", "command"),
+		droppedLines: counter("log_lines_dropped_total", "Lines that plugin processes wrote and that are not in the logs: too many in a second (rate), "+
+			"or only their beginning is, because they are too long (length).", "command", "reason"),
 	}
-	m.collectors = []prometheus.Collector{m.calls, m.failures, m.restarts, m.outOfService, newProcessCollector(running), plugins}
+	m.collectors = []prometheus.Collector{m.calls, m.failures, m.restarts, m.outOfService, m.droppedLines, newProcessCollector(running), plugins}
 	for i, collector := range m.collectors {
 		if err := registerer.Register(collector); err != nil {
 			m.collectors = m.collectors[:i]
@@ -86,5 +89,12 @@ func (m *metrics) failed(command, reason string, leftAlone bool) {
 func (m *metrics) restarted(command string) {
 	if m != nil {
 		m.restarts.WithLabelValues(command).Inc()
+	}
+}
+
+// dropped tells of a line that did not get into the logs, or not whole.
+func (m *metrics) dropped(command, reason string) {
+	if m != nil {
+		m.droppedLines.WithLabelValues(command, reason).Inc()
 	}
 }

@@ -12,6 +12,7 @@ import (
 // process may write. It is safe for concurrent use.
 type output struct {
 	pass      func(logLine)
+	drop      func(reason string) // counts a line that is not passed on, or not whole; may be nil
 	tail      tail
 	perSecond int // negative means no limit
 	clock     clock.PassiveClock
@@ -22,13 +23,26 @@ type output struct {
 	leftOut int       // not told yet
 }
 
-// line takes one line. It is the caller's again when line returns.
-func (o *output) line(line []byte) {
+// Why lines are dropped, as metrics tell it.
+const (
+	droppedRate   = "rate"   // left out, it was one too many in its second
+	droppedLength = "length" // cut, it was too long
+)
+
+// line takes one line, of which the end may be cut already. It is the caller's again when line returns.
+func (o *output) line(line []byte, cut bool) {
 	parsed := o.tail.add(line)
 	passes, untold := o.count()
 	o.tell(untold)
 	if passes {
 		o.pass(parsed)
+	}
+	switch {
+	case o.drop == nil:
+	case !passes:
+		o.drop(droppedRate)
+	case cut:
+		o.drop(droppedLength)
 	}
 }
 

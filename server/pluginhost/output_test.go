@@ -13,10 +13,13 @@ func TestLinesOverTheLimitAreLeftOutAndCounted(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
 	var passed []string
-	o := &output{perSecond: 2, clock: clock, pass: func(l logLine) { passed = append(passed, l.String()) }}
+	dropped := map[string]int{}
+	o := &output{
+		perSecond: 2, clock: clock, pass: func(l logLine) { passed = append(passed, l.String()) }, drop: func(reason string) { dropped[reason]++ },
+	}
 	write := func(from, to int) {
 		for i := from; i <= to; i++ {
-			o.line(fmt.Appendf(nil, "line %d", i))
+			o.line(fmt.Appendf(nil, "line %d", i), i%3 == 0)
 		}
 	}
 	notice := func(n int) string {
@@ -45,4 +48,5 @@ func TestLinesOverTheLimitAreLeftOutAndCounted(t *testing.T) {
 	o.perSecond = -1
 	write(1, 100)
 	require.Len(t, passed, 100)
+	require.Equal(t, map[string]int{"rate": 5, "length": 33}, dropped, "what is left out is not cut as well")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -47,6 +48,7 @@ type launch struct {
 	sizes     Limits
 	clock     clock.PassiveClock // for sizes.LinesPerSecond
 	onLine    func(logLine)      // the lines that the process writes
+	onDrop    func(reason string)
 	// check is asked before each start, and what it gives when the binary runs: see trust.check. nil means that it may.
 	check func(*binary) (verify func() error, err error)
 }
@@ -79,10 +81,10 @@ func startProcess(ctx context.Context, l launch) (*process, error) {
 		}
 	}
 	p := &process{path: l.path, limits: l.deadlines, sizes: l.sizes}
-	p.output = &output{pass: l.onLine, perSecond: l.sizes.LinesPerSecond, clock: l.clock}
+	p.output = &output{pass: l.onLine, drop: l.onDrop, perSecond: l.sizes.LinesPerSecond, clock: l.clock}
 	p.child = newChild(l.binary, p.output)
 	p.child.verify, p.child.memory = verify, l.sizes.Memory
-	written := &lineWriter{handle: p.output.line}
+	written := &lineWriter{handle: func(line []byte) { p.output.line(line, false) }}
 	p.config = &plugin.ClientConfig{
 		HandshakeConfig:  l.handshake,
 		Plugins:          plugin.PluginSet{}, // kinds are bound to the raw connection
@@ -188,6 +190,7 @@ func (p *process) startError(ctx context.Context, err error) error {
 	if started {
 		<-p.child.done
 	}
+	p.removeSocket()
 	switch {
 	case errors.Is(err, errStartTimeout):
 		return fmt.Errorf("start plugin %s: it did not offer its services within %s; a plugin prints one handshake line to stdout and serves gRPC", p.path, p.limits.Start)
@@ -269,6 +272,18 @@ func (p *process) drain() {
 		time.Sleep(drainPause)
 	}
 	p.output.flush()
+}
+
+// removeSocket removes what a process that has ended listened on. Plugins that know of no folder for it, those before
+// go-plugin 1.5, leave it where temporary files are when they are killed.
+func (p *process) removeSocket() {
+	if p.address == nil || p.address.Network() != "unix" {
+		return
+	}
+	path := p.address.String()
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == os.ModeSocket {
+		_ = os.Remove(path)
+	}
 }
 
 // stop lets the process finish and kills it when it takes too long. It returns when the process is gone.

@@ -332,8 +332,17 @@ func stockDies(t *testing.T, dir string) {
 	var first int
 	_, err := fmt.Sscanf(open(), "memory://%d/", &first)
 	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+	var sockets []string
+	for _, p := range h.running.all() {
+		sockets = append(sockets, p.address.String())
+		require.NoError(t, syscall.Kill(p.pid(), syscall.SIGKILL))
+	}
 	requireGone(t, first)
+	h.requireProcesses(t, 0)
+	require.Len(t, sockets, 4, "one of each year, and that of the store")
+	for _, socket := range sockets {
+		require.NoFileExists(t, socket)
+	}
 	var second int
 	_, err = fmt.Sscanf(open(), "memory://%d/", &second)
 	require.NoError(t, err)

@@ -75,6 +75,7 @@ func newSupervisor(l launch, log hclog.Logger, h *Host) *supervisor {
 		turn:     make(chan struct{}, 1),
 	}
 	l.onLine = s.line
+	l.onDrop = func(reason string) { s.observer.metrics.dropped(l.path, reason) }
 	s.launch = l
 	return s
 }
@@ -290,7 +291,8 @@ func (s *supervisor) watch(r *run) {
 	s.mu.Lock()
 	s.noteEnd(r)
 	s.mu.Unlock()
-	r.client.Kill() // closes the connection and removes the socket
+	r.client.Kill() // closes the connection and removes the folder of the socket
+	r.removeSocket()
 	s.running.remove(r.process)
 	s.running.end()
 }

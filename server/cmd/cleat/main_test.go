@@ -40,10 +40,13 @@ var (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	code := shared.Main(m)
-	if binaryDir != "" {
-		_ = os.RemoveAll(binaryDir)
+	var err error
+	if binaryDir, err = os.MkdirTemp("", "cleat-test-*"); err != nil {
+		panic(err)
 	}
+	_ = os.Setenv("TMPDIR", binaryDir) // a server that is killed cleans up nothing
+	code := shared.Main(m)
+	_ = os.RemoveAll(binaryDir)
 	os.Exit(code)
 }
 
@@ -51,9 +54,6 @@ func TestMain(m *testing.M) {
 func cleat(t *testing.T) string {
 	t.Helper()
 	buildOnce.Do(func() {
-		if binaryDir, errBuild = os.MkdirTemp("", "cleat-test-*"); errBuild != nil {
-			return
-		}
 		binary = filepath.Join(binaryDir, "cleat")
 		var out []byte
 		if out, errBuild = exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); errBuild != nil {
