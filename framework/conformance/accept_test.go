@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,10 +91,12 @@ func plantedDefects(t *testing.T) {
 	binary := program(t, "defects")
 	output, err := exec.CommandContext(t.Context(), binary, "--list").Output()
 	require.NoError(t, err)
-	var defects []struct {
+	type planted struct {
 		Name, Kind string
 		Also       []string
+		Waits      bool
 	}
+	var defects []planted
 	require.NoError(t, json.Unmarshal(output, &defects))
 
 	folder := t.TempDir()
@@ -102,7 +106,7 @@ func plantedDefects(t *testing.T) {
 			leakCalls = 40
 		}
 		options := []conformance.Option{
-			conformance.WithTimeout(5 * time.Second), conformance.WithOperationWait(100 * time.Millisecond), conformance.WithLeakCalls(leakCalls),
+			conformance.WithTimeout(30 * time.Second), conformance.WithOperationWait(100 * time.Millisecond), conformance.WithLeakCalls(leakCalls),
 		}
 		switch kind {
 		case "ObjectStore":
@@ -121,9 +125,12 @@ func plantedDefects(t *testing.T) {
 		}
 		return conformance.Run(ctx, conformance.Binary(binary, args...), options...)
 	}
+	slices.SortStableFunc(defects, func(a, b planted) int { // those that are waited for begin first
+		return cmp.Compare(strconv.FormatBool(b.Waits), strconv.FormatBool(a.Waits))
+	})
 	kinds, rules := map[string]bool{}, map[string]bool{}
 	var running errgroup.Group
-	running.SetLimit(6) // most of the time they wait
+	running.SetLimit(8) // most of the time they wait
 	run := func(name string, check func(t *testing.T)) {
 		running.Go(func() error { t.Run(name, check); return nil })
 	}

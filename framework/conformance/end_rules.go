@@ -53,28 +53,31 @@ func endRules() []Rule {
 
 // usage is what a process holds.
 type usage struct {
-	memory   int64 // bytes that are resident
+	memory   int64 // bytes
 	files    int64 // that are open
 	children int64 // processes
 }
 
-// measurement is what a process held after each round of calls.
+// The calls that look for leaks are made in rounds, and the rounds in cycles. A process is measured after each round, and
+// what it held at the least in a cycle is compared with the cycle before: garbage comes and goes.
+const (
+	cycleRounds = 4
+	// leakCycles is how many cycles in a row something has to grow in, each by so much. A process that collects its garbage
+	// late, or fills a cache, stops growing at some time.
+	leakCycles   = 3
+	leakBytes    = 8 * mebibyte
+	leakFiles    = 4 * cycleRounds
+	leakChildren = 4 * cycleRounds
+)
+
+// measurement is what a process held at the least in each cycle.
 type measurement struct {
-	rounds []usage
-	calls  int // of one round
+	cycles []usage
+	calls  int // of one cycle
 	err    error
 }
 
-const (
-	leakRounds = 5
-	// leakBytes is by how much the memory of a process has to grow over the rounds for it to be said to leak.
-	leakBytes = 8 * mebibyte
-	// leakPatience is how often the rounds are made when it seems to leak: one that collects its garbage late, or keeps a
-	// cache, stops growing at some time.
-	leakPatience = 3
-)
-
-// measure makes rounds of calls and looks at the process after each.
+// measure makes cycles of calls until nothing grows, or long enough to say that something does.
 func (s *subject) measure(ctx context.Context) measurement {
 	return remembered(s, "measurement", func() measurement {
 		if s.leakCalls == 0 {
@@ -91,34 +94,57 @@ func (s *subject) measure(ctx context.Context) measurement {
 			return measurement{err: err}
 		}
 		s.host.stop() // in a new process nothing is left over that memory could be taken from
-		m := measurement{calls: max(s.leakCalls, 20*len(work))}
-		if m.err = s.round(ctx, work, m.calls); m.err != nil { // what is made once is made now
-			return m
-		}
-		for range leakPatience {
-			m.rounds = nil
-			for range leakRounds {
-				if m.err = s.round(ctx, work, m.calls); m.err != nil {
-					return m
-				}
-				p := s.host.process()
-				if p == nil {
-					m.err = skip("the process has ended")
-					return m
-				}
-				used, err := usageOf(p.cmd.Process.Pid)
-				if err != nil {
-					m.err = err
-					return m
-				}
-				m.rounds = append(m.rounds, used)
-			}
-			if m.grownMemory() < leakBytes {
-				break
-			}
+		calls := max(s.leakCalls, 20*len(work))
+		m := measurement{calls: calls * cycleRounds, err: s.round(ctx, work, calls)} // what is made once is made now
+		for m.err == nil && (len(m.cycles) < 2 || len(m.cycles) <= leakCycles && m.grows()) {
+			var least usage
+			least, m.err = s.cycle(ctx, work, calls)
+			m.cycles = append(m.cycles, least)
 		}
 		return m
 	})
+}
+
+// cycle makes the rounds of one cycle.
+func (s *subject) cycle(ctx context.Context, work []func(context.Context) error, calls int) (least usage, err error) {
+	for i := range cycleRounds {
+		if err := s.round(ctx, work, calls); err != nil {
+			return least, err
+		}
+		p := s.host.process()
+		if p == nil {
+			return least, skip("the process has ended")
+		}
+		used, err := usageOf(p.cmd.Process.Pid)
+		if err != nil {
+			return least, err
+		}
+		if i == 0 {
+			least = used
+		}
+		least.memory, least.files = min(least.memory, used.memory), min(least.files, used.files)
+		least.children = min(least.children, used.children)
+	}
+	return least, nil
+}
+
+// grows says whether there is something that has grown so far.
+func (m measurement) grows() bool {
+	return m.grown(memoryOf, leakBytes)+m.grown(filesOf, leakFiles)+m.grown(childrenOf, leakChildren) > 0
+}
+
+func memoryOf(u usage) int64   { return u.memory }
+func filesOf(u usage) int64    { return u.files }
+func childrenOf(u usage) int64 { return u.children }
+
+// grown is by how much something has grown over all cycles, when it did in each of them by step at least; else 0.
+func (m measurement) grown(of func(usage) int64, step int64) int64 {
+	for i := 1; i < len(m.cycles); i++ {
+		if of(m.cycles[i])-of(m.cycles[i-1]) < step {
+			return 0
+		}
+	}
+	return of(m.cycles[len(m.cycles)-1]) - of(m.cycles[0])
 }
 
 // round makes so many calls.
@@ -206,57 +232,32 @@ func (s *subject) storeWork(ctx context.Context) error {
 	return ready.remove(ctx, folder+"work")
 }
 
-// grownMemory is by how much the memory grew over the rounds, in bytes.
-func (m measurement) grownMemory() int64 {
-	if len(m.rounds) == 0 {
-		return 0
-	}
-	return m.rounds[len(m.rounds)-1].memory - m.rounds[0].memory
-}
-
-// growing is by how much something grew over the rounds, when it did in each of them by step at least; else 0.
-func (m measurement) growing(of func(usage) int64, step int64) int64 {
-	for i := 1; i < len(m.rounds); i++ {
-		if of(m.rounds[i])-of(m.rounds[i-1]) < step {
-			return 0
-		}
-	}
-	if len(m.rounds) == 0 {
-		return 0
-	}
-	return of(m.rounds[len(m.rounds)-1]) - of(m.rounds[0])
-}
-
 func checkMemory(ctx context.Context, s *subject) error {
 	m := s.measure(ctx)
 	if m.err != nil {
 		return m.err
 	}
-	if grown := m.grownMemory(); grown >= leakBytes {
-		return fmt.Errorf("it grew by %.1f MiB in %d calls, to %.1f MiB, and as much before",
-			float64(grown)/mebibyte, m.calls*(leakRounds-1), float64(m.rounds[leakRounds-1].memory)/mebibyte)
+	if grown := m.grown(memoryOf, leakBytes); grown > 0 {
+		return fmt.Errorf("it grew by %.1f MiB in %d calls, to %.1f MiB, all the time",
+			float64(grown)/mebibyte, m.calls*leakCycles, float64(m.cycles[leakCycles].memory)/mebibyte)
 	}
 	return nil
 }
 
-func checkFiles(ctx context.Context, s *subject) error {
-	m := s.measure(ctx)
-	if m.err != nil {
-		return m.err
-	}
-	if grown := m.growing(func(u usage) int64 { return u.files }, 4); grown > 0 {
-		return fmt.Errorf("there are %d more after %d calls, %d in all", grown, m.calls*(leakRounds-1), m.rounds[leakRounds-1].files)
-	}
-	return nil
-}
+func checkFiles(ctx context.Context, s *subject) error { return s.counts(ctx, filesOf, leakFiles) }
 
 func checkChildren(ctx context.Context, s *subject) error {
+	return s.counts(ctx, childrenOf, leakChildren)
+}
+
+// counts is what is wrong when there are more and more of something.
+func (s *subject) counts(ctx context.Context, of func(usage) int64, step int64) error {
 	m := s.measure(ctx)
 	if m.err != nil {
 		return m.err
 	}
-	if grown := m.growing(func(u usage) int64 { return u.children }, 4); grown > 0 {
-		return fmt.Errorf("there are %d more after %d calls, %d in all", grown, m.calls*(leakRounds-1), m.rounds[leakRounds-1].children)
+	if grown := m.grown(of, step); grown > 0 {
+		return fmt.Errorf("there are %d more after %d calls, %d in all", grown, m.calls*leakCycles, of(m.cycles[leakCycles]))
 	}
 	return nil
 }
@@ -298,38 +299,41 @@ func checkShutdown(ctx context.Context, s *subject) error {
 	return nil
 }
 
-func checkSigterm(ctx context.Context, s *subject) error {
-	run, err := s.worked(ctx)
-	if err != nil {
-		return err
-	}
-	defer run.stop()
-	if err := terminate(run.process.cmd.Process); err != nil {
-		return err
-	}
-	if !run.process.endsWithin(endTime) {
-		return errors.New("it runs on")
-	}
-	return nil
+// termination is how a process took a SIGTERM.
+type termination struct {
+	err  error // of the process itself
+	left error // of what it had started
 }
 
-func checkOrphans(ctx context.Context, s *subject) error {
-	run, err := s.worked(ctx)
-	if err != nil {
-		return err
-	}
-	defer run.stop()
-	leader := run.process.cmd.Process
-	if terminate(leader) != nil || !run.process.endsWithin(endTime) {
-		return skip("the process does not end")
-	}
-	for deadline := time.Now().Add(time.Second); groupLives(leader); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return errors.New("a process of its group runs on")
+func (s *subject) terminated(ctx context.Context) termination {
+	return remembered(s, "termination", func() termination {
+		run, err := s.worked(ctx)
+		if err != nil {
+			return termination{err, err}
 		}
-	}
-	return nil
+		defer run.stop()
+		leader := run.process.cmd.Process
+		if err := terminate(leader); err != nil {
+			return termination{err, err}
+		}
+		if !run.process.endsWithin(endTime) {
+			return termination{errors.New("it runs on"), skip("the process does not end")}
+		}
+		for deadline := time.Now().Add(patience); groupLives(leader); {
+			if time.Now().After(deadline) {
+				return termination{left: errors.New("a process of its group runs on")}
+			}
+			if err := sleep(ctx, 10*time.Millisecond); err != nil {
+				return termination{left: err}
+			}
+		}
+		return termination{}
+	})
 }
+
+func checkSigterm(ctx context.Context, s *subject) error { return s.terminated(ctx).err }
+
+func checkOrphans(ctx context.Context, s *subject) error { return s.terminated(ctx).left }
 
 func checkStdout(ctx context.Context, s *subject) error {
 	if _, err := s.needsProcess(ctx); err != nil {

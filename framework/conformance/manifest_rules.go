@@ -103,35 +103,37 @@ func (s *subject) write(ctx context.Context, messages []*manifestwriterv1.WriteR
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := s.call(ctx)
-	defer cancel()
-	stream, err := manifestwriterv1.NewManifestWriterServiceClient(conn).Write(ctx)
-	if err != nil {
-		return nil, err
-	}
 	got := &described{}
-	ended := make(chan error, 1)
-	go func() { ended <- got.receive(stream) }()
-	for _, message := range messages {
-		if stream.Send(message) != nil {
-			break // the end says why
+	err = s.stream(ctx, func(ctx context.Context, moved func()) error {
+		stream, err := manifestwriterv1.NewManifestWriterServiceClient(conn).Write(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	if pause > 0 {
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
-		select {
-		case err := <-ended:
-			got.early = err == nil
-			return got, err
-		case <-timer.C:
+		ended := make(chan error, 1)
+		go func() { ended <- got.receive(stream, moved) }()
+		for _, message := range messages {
+			if stream.Send(message) != nil {
+				break // the end says why
+			}
+			moved()
 		}
-	}
-	_ = stream.CloseSend()
-	return got, <-ended
+		if pause > 0 {
+			timer := time.NewTimer(pause)
+			defer timer.Stop()
+			select {
+			case err := <-ended:
+				got.early = err == nil
+				return err
+			case <-timer.C:
+			}
+		}
+		_ = stream.CloseSend()
+		return <-ended
+	})
+	return got, err
 }
 
-func (d *described) receive(stream manifestStream) error {
+func (d *described) receive(stream manifestStream, moved func()) error {
 	for {
 		message, err := stream.Recv()
 		if err == io.EOF {
@@ -140,6 +142,7 @@ func (d *described) receive(stream manifestStream) error {
 		if err != nil {
 			return err
 		}
+		moved()
 		d.messages = append(d.messages, message)
 	}
 }
@@ -246,13 +249,13 @@ func checkManifestContentFirst(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// early is how long a writer that does not wait for the end of the items has to show that.
-const early = 500 * time.Millisecond
-
 func checkManifestReadsAll(ctx context.Context, s *subject) error {
+	began := time.Now()
 	if _, err := s.needsDescription(ctx); err != nil {
 		return err
 	}
+	// A writer that does not wait for the end of the items has so long to show that, however slow the machine is.
+	early := min(max(500*time.Millisecond, 20*time.Since(began)), s.timeout/4)
 	config, err := s.ready(ctx)
 	if err != nil {
 		return err
@@ -372,11 +375,8 @@ func checkManifestCancelled(ctx context.Context, s *subject) error {
 		time.Sleep(time.Duration(i) * time.Millisecond) // some are given up before they have begun
 		cancel()
 	}
-	for range 2 {
-		if _, err = s.usualDescription(ctx); err != nil {
-			return err
-		}
-		time.Sleep(early / 2) // what the writer makes of the last ones
-	}
-	return nil
+	return settled(ctx, func() error {
+		_, err := s.usualDescription(ctx)
+		return err
+	})
 }

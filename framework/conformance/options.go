@@ -29,7 +29,7 @@ type options struct {
 
 func newOptions(opts []Option) *options {
 	o := &options{
-		timeout:       15 * time.Second,
+		timeout:       time.Minute,
 		operationWait: 10 * time.Second,
 		leakCalls:     200,
 		objects:       1005,
@@ -43,7 +43,8 @@ func newOptions(opts []Option) *options {
 	return o
 }
 
-// WithTimeout is how long one call, a start or an end may take; 15 seconds without it.
+// WithTimeout is how long a start, a call, or a message of a stream may take; a minute without it. It is waited for in vain
+// only when the plugin hangs, so it may well be more than a busy machine needs.
 func WithTimeout(timeout time.Duration) Option { return func(o *options) { o.timeout = timeout } }
 
 // WithOperationWait is how long to wait for the end of an operation that a plugin has started; 10 seconds without

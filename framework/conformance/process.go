@@ -22,8 +22,11 @@ import (
 )
 
 const (
-	// endTime is how long a process may take to end when it is asked to. Hosts wait for a few seconds and kill it then.
-	endTime = 5 * time.Second
+	// endTime is how long a process may take to end when it is asked to. Hosts wait for a few seconds and kill it then; a test
+	// that shares its machine with others gives it more.
+	endTime = 20 * time.Second
+	// patience is how long is waited for what comes at once, on a machine that has time for it.
+	patience = 10 * time.Second
 	// maxLine is the longest line that is read, in bytes.
 	maxLine = 64 << 10
 )
@@ -121,7 +124,7 @@ func (p *process) run(log *output) (<-chan string, error) {
 	go func() {
 		_ = p.cmd.Wait()
 		// A child that it left behind may hold the pipes.
-		deadline := time.Now().Add(time.Second)
+		deadline := time.Now().Add(patience)
 		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
 		close(p.exited)
 		p.readers.Wait()

@@ -15,7 +15,7 @@ func killGroup(leader *os.Process) { _ = syscall.Kill(-leader.Pid, syscall.SIGKI
 
 // groupLives says whether there are processes left in the group of leader.
 func groupLives(leader *os.Process) bool {
-	return !errors.Is(syscall.Kill(-leader.Pid, 0), syscall.ESRCH)
+	return !errors.Is(syscall.Kill(-leader.Pid, 0), syscall.ESRCH) && !onlyDead(leader.Pid)
 }
 
 func terminate(leader *os.Process) error { return leader.Signal(syscall.SIGTERM) }

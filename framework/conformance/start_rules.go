@@ -79,7 +79,7 @@ func checkCookie(ctx context.Context, s *subject) error {
 	if !ok {
 		return skip("it is no binary")
 	}
-	ctx, cancel := s.call(ctx)
+	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
 	return target.byHand(ctx)
 }

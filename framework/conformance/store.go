@@ -82,53 +82,56 @@ func (s *subject) initStore(ctx context.Context, conn *grpc.ClientConn, config m
 }
 
 func (s *store) put(ctx context.Context, key string, body io.Reader) error {
-	ctx, cancel := s.call(ctx)
-	defer cancel()
-	stream, err := s.client.PutObject(ctx)
-	if err != nil {
+	return s.stream(ctx, func(ctx context.Context, moved func()) error {
+		stream, err := s.client.PutObject(ctx)
+		if err != nil {
+			return err
+		}
+		sent := false
+		for piece := make([]byte, pieceSize); ; {
+			n, readErr := io.ReadFull(body, piece)
+			if n > 0 || !sent {
+				sent = true
+				if stream.Send(&objectstorev1.PutObjectRequest{Plugin: s.name, Bucket: s.bucket, Key: key, Body: bytes.Clone(piece[:n])}) != nil {
+					break // CloseAndRecv tells why
+				}
+				moved()
+			}
+			if readErr != nil {
+				if !errors.Is(readErr, io.EOF) && !errors.Is(readErr, io.ErrUnexpectedEOF) {
+					return readErr // which cancels the upload
+				}
+				break
+			}
+		}
+		_, err = stream.CloseAndRecv()
 		return err
-	}
-	sent := false
-	for piece := make([]byte, pieceSize); ; {
-		n, readErr := io.ReadFull(body, piece)
-		if n > 0 || !sent {
-			sent = true
-			if stream.Send(&objectstorev1.PutObjectRequest{Plugin: s.name, Bucket: s.bucket, Key: key, Body: bytes.Clone(piece[:n])}) != nil {
-				break // CloseAndRecv tells why
-			}
-		}
-		if readErr != nil {
-			if !errors.Is(readErr, io.EOF) && !errors.Is(readErr, io.ErrUnexpectedEOF) {
-				return readErr // which cancels the upload
-			}
-			break
-		}
-	}
-	_, err = stream.CloseAndRecv()
-	return err
+	})
 }
 
 // get reads an object into w, and tells the size of its largest piece.
 func (s *store) get(ctx context.Context, key string, w io.Writer) (largest int, err error) {
-	ctx, cancel := s.call(ctx)
-	defer cancel()
-	stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: s.name, Bucket: s.bucket, Key: key})
-	if err != nil {
-		return 0, err
-	}
-	for {
-		piece, err := stream.Recv()
-		if err == io.EOF {
-			return largest, nil
-		}
+	err = s.stream(ctx, func(ctx context.Context, moved func()) error {
+		stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: s.name, Bucket: s.bucket, Key: key})
 		if err != nil {
-			return largest, err
+			return err
 		}
-		largest = max(largest, len(piece.GetData()))
-		if _, err := w.Write(piece.GetData()); err != nil {
-			return largest, err
+		for {
+			piece, err := stream.Recv()
+			if err == io.EOF {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			moved()
+			largest = max(largest, len(piece.GetData()))
+			if _, err := w.Write(piece.GetData()); err != nil {
+				return err
+			}
 		}
-	}
+	})
+	return largest, err
 }
 
 func (s *store) content(ctx context.Context, key string) ([]byte, error) {

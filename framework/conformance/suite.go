@@ -44,14 +44,13 @@ type suite struct {
 	process *subject // the process as a whole, first
 	plugins []*subject
 
-	failed   error // why there is nothing to test
-	listed   []*pluginlisterv1.PluginIdentifier
-	listErr  error
-	info     *plugininfov1.GetPluginInfoResponse // nil when the process has none
-	infoErr  error
-	done     int
-	total    int
-	measured map[*host]*measurement
+	failed  error // why there is nothing to test
+	listed  []*pluginlisterv1.PluginIdentifier
+	listErr error
+	info    *plugininfov1.GetPluginInfoResponse // nil when the process has none
+	infoErr error
+	done    int
+	total   int
 }
 
 // subject is what a rule is checked on: a plugin, or the process as a whole.
@@ -77,7 +76,7 @@ type host struct {
 
 // open starts the target and asks what it serves.
 func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
-	s := &suite{options: newOptions(opts), target: target, measured: map[*host]*measurement{}}
+	s := &suite{options: newOptions(opts), target: target}
 	var err error
 	if s.items, err = s.samples(); err != nil {
 		return nil, err
@@ -265,7 +264,7 @@ func (h *host) stopLocked() {
 func (h *host) died(err error) string {
 	wait := time.Duration(0)
 	if status.Code(err) == codes.Unavailable {
-		wait = time.Second
+		wait = patience
 	}
 	if p := h.process(); p != nil && p.endsWithin(wait) {
 		h.mu.Lock()
@@ -299,4 +298,41 @@ func (s *subject) conn(ctx context.Context) (*grpc.ClientConn, error) { return s
 // call bounds one call.
 func (s *subject) call(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.timeout)
+}
+
+// stream bounds a call that may take as long as its messages move: do tells of each.
+func (s *subject) stream(ctx context.Context, do func(ctx context.Context, moved func()) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stalled := time.AfterFunc(s.timeout, cancel)
+	err := do(ctx, func() { stalled.Reset(s.timeout) })
+	if inTime := stalled.Stop(); !inTime && err != nil {
+		return status.Errorf(codes.DeadlineExceeded, "no message moved for %s", s.timeout)
+	}
+	return err
+}
+
+// settled asks again and again after calls that the host gave up. Nobody tells when the plugin hears of those, so what harm
+// they do may show late: there are pauses, which grow and are as long as an answer takes on this machine.
+func settled(ctx context.Context, ask func() error) error {
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		began := time.Now()
+		if err := ask(); err != nil || pause > 200*time.Millisecond {
+			return err
+		}
+		if err := sleep(ctx, max(pause, time.Since(began))); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

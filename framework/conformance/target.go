@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
@@ -93,11 +92,15 @@ func (i *inProcess) start(context.Context, *output, ...string) (*running, error)
 	}}, nil
 }
 
+// window is how many bytes of a stream the plugin may send ahead.
+const window = 64 << 10
+
 // dial opens the connection to a plugin, whose messages may be of any size.
 func dial(connect func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///plugin",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return connect(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithInitialWindowSize(window), // and no more: what nobody reads stays with the plugin
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the plugin: %w", err)
@@ -112,7 +115,7 @@ func (b *binary) byHand(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, b.path, b.args...)
 	cookie := framework.Handshake()
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, cookie.MagicCookieKey+"=") })
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = patience
 	cmd.SysProcAttr = ownGroup()
 	cmd.Cancel = func() error { killGroup(cmd.Process); return nil }
 	var said bytes.Buffer

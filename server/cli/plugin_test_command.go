@@ -84,7 +84,7 @@ func (a *App) pluginTestCommand() *cobra.Command {
 	flags.StringArrayVar(&f.items, "item", nil, "file with the YAML or JSON of an object to ask actions about, beside those that are built in (may be given several times)")
 	flags.StringVar(&f.volume, "volume", "", "id of a volume that a VolumeSnapshotter may take a snapshot of")
 	flags.StringVar(&f.zone, "volume-zone", "", "availability zone of --volume")
-	flags.DurationVar(&f.timeout, "timeout", 15*time.Second, "how long one call, a start or an end may take")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long a start, a call, or a message of a stream may take")
 	flags.DurationVar(&f.operationWait, "operation-wait", 10*time.Second, "how long to wait for the end of an operation that the plugin starts")
 	return cmd
 }

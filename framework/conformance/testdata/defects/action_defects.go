@@ -73,7 +73,7 @@ func actionDefects() map[string]defect {
 		}},
 		"action-item/crash":    onRequest(func(context.Context, request) error { go func() { panic("out of ideas") }(); select {} }),
 		"action-item/panicked": onRequest(func(context.Context, request) error { return status.Error(codes.Aborted, "plugin panicked: nil") }),
-		"action-item/hang":     onRequest(func(context.Context, request) error { select {} }),
+		"action-item/hang":     onRequest(func(context.Context, request) error { select {} }).waiting(),
 		"action-item/silent":   onRequest(func(context.Context, request) error { return status.Error(codes.Unknown, " ") }),
 		"action-item/exit":     of("ItemBlockAction", onRequest(func(context.Context, request) error { os.Exit(7); return nil })),
 
@@ -186,15 +186,14 @@ func actionDefects() map[string]defect {
 				return good(ctx, req)
 			}
 		}},
-		"action-cancelled": {plant: func(p *program) {
+		"action-cancelled": {waits: true, plant: func(p *program) {
 			var alone sync.Mutex
 			good := p.action.execute
 			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
 				alone.Lock()
-				select {
-				case <-ctx.Done():
+				if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < 5*time.Second { // it takes longer than that
+					<-ctx.Done()
 					return nil, ctx.Err() // and nobody unlocks
-				case <-time.After(100 * time.Microsecond):
 				}
 				defer alone.Unlock()
 				return good(ctx, req)

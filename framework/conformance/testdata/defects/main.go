@@ -16,6 +16,7 @@ type defect struct {
 	kind  string // which is served for it; empty is BackupItemAction
 	plant func(*program)
 	along []string // rules that it breaks as well
+	waits bool     // the suite waits in vain for something
 }
 
 // also is d, which has to break other rules as well.
@@ -24,11 +25,19 @@ func (d defect) also(rules ...string) defect {
 	return d
 }
 
+// waiting is d, for which the suite waits in vain.
+func (d defect) waiting() defect {
+	d.waits = true
+	return d
+}
+
 // listed is what the test gets to know of a defect.
 type listed struct {
 	Name string
 	Kind string
 	Also []string // rules that are broken along with the one that the name begins with
+	// Waits says that the suite waits in vain for something, and so takes its time.
+	Waits bool
 }
 
 func defects() map[string]defect {
@@ -66,7 +75,8 @@ func main() {
 func list() {
 	var all []listed
 	for _, name := range slices.Sorted(maps.Keys(defects())) {
-		all = append(all, listed{Name: name, Kind: cmp.Or(defects()[name].kind, "BackupItemAction"), Also: defects()[name].along})
+		one := defects()[name]
+		all = append(all, listed{Name: name, Kind: cmp.Or(one.kind, "BackupItemAction"), Also: one.along, Waits: one.waits})
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(all)
 }

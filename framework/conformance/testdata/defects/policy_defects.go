@@ -113,7 +113,7 @@ func policyDefects() map[string]defect {
 		}).also("policy-concurrent"),
 		"policy-concurrent": onQueueInstead(func(req decideRequest) (decideResponse, error) {
 			current.Store(req)
-			time.Sleep(time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // in which others come, of 32 calls at once
 			return firstCome(current.Load())
 		}),
 	}

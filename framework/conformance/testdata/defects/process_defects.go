@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -44,7 +45,7 @@ func processDefects() map[string]defect {
 			p.handshake = func(address string) { fmt.Printf("1|2|unix|%s|netrpc|\n", address) }
 		}},
 		"process-handshake/ends":   {plant: func(p *program) { p.handshake = func(string) { os.Exit(3) } }},
-		"process-handshake/silent": {plant: func(p *program) { p.handshake = func(string) {} }},
+		"process-handshake/silent": {waits: true, plant: func(p *program) { p.handshake = func(string) {} }},
 		"process-flags": {plant: func(p *program) {
 			p.flags = func(args []string) {
 				if slices.Contains(args, "--invented-later") {
@@ -53,16 +54,16 @@ func processDefects() map[string]defect {
 				}
 			}
 		}},
-		"process-cookie/runs":     {plant: func(p *program) { p.cookie = func() {} }},
+		"process-cookie/runs":     {waits: true, plant: func(p *program) { p.cookie = func() { time.Sleep(time.Hour) } }},
 		"process-cookie/quiet":    {plant: func(p *program) { p.cookie = func() { os.Exit(1) } }},
 		"process-health/sick":     {plant: func(p *program) { p.health = grpc_health_v1.HealthCheckResponse_NOT_SERVING }},
 		"process-health/unserved": {plant: func(p *program) { p.health = grpc_health_v1.HealthCheckResponse_UNKNOWN }},
 		"process-unknown-method": {plant: func(p *program) {
 			p.options = append(p.options, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return errors.New("what is that?") }))
 		}},
-		"process-shutdown": {plant: func(p *program) { p.shutdown = func() {} }},
-		"process-sigterm":  {plant: func(p *program) { p.onSIGTERM = func() {} }},
-		"process-children": {plant: func(p *program) {
+		"process-shutdown": {waits: true, plant: func(p *program) { p.shutdown = func() {} }},
+		"process-sigterm":  {waits: true, plant: func(p *program) { p.onSIGTERM = func() {} }},
+		"process-children": {waits: true, plant: func(p *program) {
 			onExecute(p, func() {
 				if calls.Add(1) == 1 {
 					child()
@@ -74,7 +75,7 @@ func processDefects() map[string]defect {
 		"leak-memory": {plant: func(p *program) {
 			var kept [][]byte
 			onExecute(p, func() {
-				piece := make([]byte, 128<<10)
+				piece := make([]byte, 256<<10)
 				for i := range piece {
 					piece[i] = byte(i)
 				}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // storeDefects are what can be wrong with an ObjectStore.
@@ -55,6 +54,7 @@ func storeDefects() map[string]defect {
 		})
 	}
 	var current atomic.Pointer[[]byte]
+	others := newCrowd(1)
 	return map[string]defect{
 		"store-before-init": plant(func(s *store) {
 			good := s.list
@@ -184,7 +184,7 @@ func storeDefects() map[string]defect {
 				return content, nil
 			}
 			current.Store(&content)
-			time.Sleep(5 * time.Millisecond)
+			others.join(context.Background())
 			return *current.Load(), nil
 		}),
 		"store-missing-bucket": plant(func(s *store) {
