@@ -18,6 +18,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/policies"
 )
 
 // Parts are what the controllers are made of.
@@ -29,6 +30,8 @@ type Parts struct {
 	ServerVersion ServerVersion // of the API server
 	ListPlugins   func() []velerov1.PluginInfo
 	ReportPlugins func(ctx context.Context, details string) *pluginreport.Report // see Statuses
+
+	ReportPolicies func() *policies.Report // see Statuses
 
 	Namespace          string
 	Version            string // of this server
@@ -100,7 +103,7 @@ func Register(mgr ctrl.Manager, p Parts) error {
 		Cluster: cluster, Stores: p.Stores, Log: p.Log.Named(nameDownloadRequest), Now: p.Now,
 	}, nil)
 	r.add(nameServerStatus, &velerov1.ServerStatusRequest{}, workers, &Statuses{
-		Cluster: cluster, Version: p.Version, Plugins: p.ListPlugins, Report: p.ReportPlugins,
+		Cluster: cluster, Version: p.Version, Plugins: p.ListPlugins, Report: p.ReportPlugins, Policies: p.ReportPolicies,
 		Log: p.Log.Named(nameServerStatus), Now: p.Now,
 	}, nil)
 	return r.err

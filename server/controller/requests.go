@@ -13,6 +13,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/policies"
 )
 
 const (
@@ -96,8 +97,10 @@ type Statuses struct {
 	Plugins func() []velerov1.PluginInfo // sorted by kind and name
 	// Report tells all about the plugins; with details, about those only that it means. See pluginreport.
 	Report func(ctx context.Context, details string) *pluginreport.Report
-	Log    hclog.Logger
-	Now    func() time.Time
+	// Policies tells how the policies do; nil tells nothing.
+	Policies func() *policies.Report
+	Log      hclog.Logger
+	Now      func() time.Time
 }
 
 // Reconcile answers one request, or removes it some time later.
@@ -115,6 +118,7 @@ func (r *Statuses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	request.Status.ServerVersion = r.Version
 	request.Status.Plugins = r.Plugins()
 	r.report(ctx, request)
+	r.reportPolicies(request)
 	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -129,6 +133,19 @@ func (r *Statuses) report(ctx context.Context, request *velerov1.ServerStatusReq
 		return
 	}
 	metav1.SetMetaDataAnnotation(&request.ObjectMeta, pluginreport.Annotation, text)
+}
+
+// reportPolicies adds how the policies do.
+func (r *Statuses) reportPolicies(request *velerov1.ServerStatusRequest) {
+	if r.Policies == nil {
+		return
+	}
+	text, err := r.Policies().Encode()
+	if err != nil {
+		r.Log.Warn("answer to a status request has no report of policies", "request", request.Name, "error", err)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&request.ObjectMeta, policies.ReportAnnotation, text)
 }
 
 func (r *Statuses) expire(ctx context.Context, request *velerov1.ServerStatusRequest) (ctrl.Result, error) {

@@ -288,8 +288,11 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		ServerVersion: p.discoverer.ServerVersionWithContext,
 		ListPlugins:   func() []velerov1.PluginInfo { return listPlugins(p.host.Entries()) },
 		ReportPlugins: reportPlugins(c, p.host),
-		Namespace:     c.Namespace,
-		Version:       c.Version,
+		ReportPolicies: func() *policies.Report {
+			return p.policies.Report(max(1, o.ConcurrentBackups))
+		},
+		Namespace: c.Namespace,
+		Version:   c.Version,
 		Defaults: BackupDefaults{
 			TTL: o.DefaultBackupTTL, ItemOperationTimeout: o.DefaultItemOperationTimeout,
 			CSISnapshotTimeout: csiSnapshotTimeout, ResourceTimeout: o.ResourceTimeout,

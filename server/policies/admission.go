@@ -29,5 +29,5 @@ func (a *Admission) Decide(ctx context.Context, snapshot *queueadmission.Snapsho
 	})
 }
 
-// Status is how the policy does.
-func (a *Admission) Status() Status { return a.policy.health.now() }
+// Status is how the policy does, see Report.
+func (a *Admission) Status() Status { return a.policy.status() }

@@ -37,8 +37,8 @@ func TestWithoutAFileTheBuiltInsDecide(t *testing.T) {
 	require.Equal(t, BuiltInSoothing, admitted.By)
 	require.True(t, admitted.Decision.Admitted)
 	require.Equal(t, []Status{
-		{Kind: "QueueAdmission", Plugin: BuiltInAdmission, FailurePolicy: config.Hold, Since: noon()},
-		{Kind: "LoadSoothing", Plugin: BuiltInSoothing, FailurePolicy: config.Hold, Since: noon()},
+		{Kind: "QueueAdmission", Plugin: BuiltInAdmission, FailurePolicy: config.Hold, Decides: BuiltInAdmission, Since: noon()},
+		{Kind: "LoadSoothing", Plugin: BuiltInSoothing, FailurePolicy: config.Hold, Decides: BuiltInSoothing, Since: noon()},
 	}, s.Status())
 }
 
@@ -84,8 +84,9 @@ func TestAFailureHoldsWhatWaitsOrHasTheBuiltInDecide(t *testing.T) {
 			require.Equal(t, BuiltInSoothing, admitted.By)
 			require.ErrorContains(t, admitted.Failure, "LoadSoothing(")
 
-			for _, status := range hold.Status() {
+			for i, status := range hold.Status() {
 				require.False(t, status.Working())
+				require.Equal(t, []string{"", BuiltInSoothing}[i], status.Decides)
 				require.Equal(t, test.reason, status.Reason)
 				require.Equal(t, 1, status.Failures)
 				require.NotContains(t, status.Message, "\n")

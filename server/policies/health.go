@@ -13,17 +13,20 @@ import (
 
 // Status is how one policy does. It has what a condition has.
 type Status struct {
-	Kind          string // "QueueAdmission"
-	Plugin        string // that is configured
-	FailurePolicy string
+	Kind          string `json:"kind"`   // "QueueAdmission"
+	Plugin        string `json:"plugin"` // that is configured
+	FailurePolicy string `json:"failurePolicy"`
+	// Decides is the plugin that decides now: the one that is configured, or the built-in one in its place. It is empty
+	// when none does.
+	Decides string `json:"decides,omitempty"`
 	// Reason is why it failed when it was last asked, one of the Reason constants; empty when it did not.
-	Reason string
+	Reason string `json:"reason,omitempty"`
 	// Message is that failure in words.
-	Message string
+	Message string `json:"message,omitempty"`
 	// Since is when Reason became what it is; zero before the first call.
-	Since time.Time
+	Since time.Time `json:"since,omitzero"`
 	// Failures are those since it last worked.
-	Failures int
+	Failures int `json:"failures,omitempty"`
 }
 
 // Why a policy failed.
@@ -87,12 +90,13 @@ func (h *health) now() Status {
 	return h.status
 }
 
-// report notes how a call ended and gives the status after it. It is logged when it is another reason than before.
-func (h *health) report(err error) Status {
+// report notes how a call ended, and who decided then, and gives the status after it. It is logged when it is another
+// reason than before.
+func (h *health) report(err error, decides string) Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before := h.status
-	h.status.Reason = ReasonOf(err)
+	h.status.Reason, h.status.Decides = ReasonOf(err), decides
 	if before.Since.IsZero() || h.status.Reason != before.Reason {
 		h.status.Since = h.clock()
 	}

@@ -36,7 +36,7 @@ func (m *Manifests) Begin(ctx context.Context, session *pluginhost.Session, back
 func (m *Manifests) Status() []Status {
 	var all []Status
 	for _, p := range m.writers {
-		all = append(all, p.health.now())
+		all = append(all, p.status())
 	}
 	return all
 }
@@ -152,7 +152,7 @@ func (m *Manifest) Finish() Written {
 			}
 		}
 		if w.err == nil || m.ctx.Err() == nil { // that the backup was given up says nothing about a writer
-			w.policy.health.report(w.err)
+			w.policy.health.report(w.err, w.policy.settings.Plugin)
 		}
 	}
 	return written

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
@@ -69,7 +70,8 @@ func TestAllWritersDescribeABackup(t *testing.T) {
 	list, count := Artifact{"cleat.dev/item-list", "items.jsonl"}, Artifact{"example.io/policy", "count.txt"}
 	require.Equal(t, Written{Artifacts: []Artifact{list, count}}, written)
 	require.Equal(t, map[Artifact]string{list: items, count: "2 items of nightly"}, kept.kept)
-	require.NotEmpty(t, s.log.with("backup: seen all items"), "the plugin logs to the backup's log")
+	require.Eventually(t, func() bool { return len(s.log.with("backup: seen all items")) > 0 }, time.Minute, 10*time.Millisecond,
+		"the plugin logs to the backup's log, through a pipe")
 	for _, status := range s.Manifests.Status() {
 		require.True(t, status.Working())
 		require.Equal(t, noon(), status.Since)

@@ -56,7 +56,7 @@ func New(file *config.File, deps Deps) (*Policies, error) {
 		log := deps.Log.With("kind", kind, "plugin", settings.Plugin)
 		return &policy{
 			kind: kind, settings: settings, builtIn: builtIn, host: deps.Host, log: log,
-			health: newHealth(Status{Kind: kind, Plugin: settings.Plugin, FailurePolicy: settings.FailurePolicy}, log, counts, deps.Now),
+			health: newHealth(Status{Kind: kind, Plugin: settings.Plugin, FailurePolicy: settings.FailurePolicy, Decides: settings.Plugin}, log, counts, deps.Now),
 		}
 	}
 	p := &Policies{

@@ -92,18 +92,42 @@ func decide[H, D any](ctx context.Context, p *policy, q question[H, D]) (Outcome
 	if err != nil && ctx.Err() != nil {
 		return Outcome[D]{}, fmt.Errorf("ask %s %s: %w", p.kind, p.settings.Plugin, context.Cause(ctx))
 	}
-	status := p.health.report(err)
 	if err == nil {
+		p.health.report(nil, p.settings.Plugin)
 		return Outcome[D]{Decision: decision, By: p.settings.Plugin}, nil
 	}
-	if p.settings.FailurePolicy == config.UseBuiltIn && p.settings.Plugin != p.builtIn {
-		decision, errBuiltIn := call(p.builtIn, config.Object{})
+	cause := err
+	if instead := p.instead(); instead != "" {
+		decision, errBuiltIn := call(instead, config.Object{})
 		if errBuiltIn == nil {
-			return Outcome[D]{Decision: decision, By: p.builtIn, Failure: err}, nil
+			p.health.report(err, instead)
+			return Outcome[D]{Decision: decision, By: instead, Failure: err}, nil
 		}
-		err = fmt.Errorf("%w; and the built-in one in its place: %w", err, errBuiltIn)
+		cause = fmt.Errorf("%w; and the built-in one in its place: %w", err, errBuiltIn)
 	}
-	return Outcome[D]{}, &HeldError{Status: status, Cause: err}
+	return Outcome[D]{}, &HeldError{Status: p.health.report(err, ""), Cause: cause}
+}
+
+// instead is the plugin that decides when the one that is configured fails; empty when none does.
+func (p *policy) instead() string {
+	if p.settings.FailurePolicy == config.UseBuiltIn && p.settings.Plugin != p.builtIn {
+		return p.builtIn
+	}
+	return ""
+}
+
+// status is how the policy did when it was last asked. If it did well, it is looked for again: it may have gone while
+// nobody asked.
+func (p *policy) status() Status {
+	status := p.health.now()
+	if !status.Working() {
+		return status
+	}
+	if _, err := p.find(p.host.Find, p.settings.Plugin, p.settings.Config); err != nil {
+		status.Reason, status.Message, status.Since = ReasonOf(err), err.Error(), time.Time{}
+		status.Decides = p.instead()
+	}
+	return status
 }
 
 // find makes sure that a plugin is there and takes its config. lookup is that of the host or of a session.
