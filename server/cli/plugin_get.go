@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/policies"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
@@ -23,6 +25,8 @@ type pluginList struct {
 	Lock       string                `json:"lock,omitempty"`
 	Order      []string              `json:"order,omitempty"`
 	Items      []pluginreport.Plugin `json:"items"`
+	// Policies are how the policies of the running server do; absent for a directory.
+	Policies []policies.Status `json:"policies,omitempty"`
 }
 
 func (a *App) pluginGetCommand() *cobra.Command {
@@ -46,14 +50,21 @@ func (a *App) pluginGetCommand() *cobra.Command {
 				return err
 			}
 			slices.SortStableFunc(plugins, compareForList)
-			list := pluginList{apiVersion, "PluginList", report.Directory, report.Lock, report.Order, plugins}
+			list := pluginList{apiVersion, "PluginList", report.Directory, report.Lock, report.Order, plugins, nil}
+			if f.policies != nil && len(args) == 0 && kind == "" {
+				list.Policies = f.policies.Policies
+			}
 			return a.print(output, forms, list, func() error {
 				if err := pluginTable(plugins, output == "wide").print(a.Out); err != nil {
 					return err
 				}
 				d := &description{w: a.Out}
 				d.quarantined(plugins)
-				return d.err
+				if len(list.Policies) == 0 || d.err != nil {
+					return d.err
+				}
+				d.gap()
+				return policyTable(list.Policies, time.Now()).print(a.Out)
 			})
 		},
 	}

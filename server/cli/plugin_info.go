@@ -30,7 +30,7 @@ func (a *App) pluginInfoCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list := pluginList{apiVersion, "PluginList", report.Directory, report.Lock, report.Order, report.Plugins}
+			list := pluginList{apiVersion, "PluginList", report.Directory, report.Lock, report.Order, report.Plugins, nil}
 			return a.print(output, []string{"text"}, list, func() error {
 				d := &description{w: a.Out}
 				d.plugins(report)

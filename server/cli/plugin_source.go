@@ -22,6 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/policies"
 )
 
 // directoryFlags say which plugin directory a command looks at, without a cluster.
@@ -136,6 +137,8 @@ func (f *directoryFlags) openFile(ctx context.Context, a *App) (*pluginreport.So
 type pluginFlags struct {
 	directory directoryFlags
 	timeout   time.Duration
+
+	policies *policies.Report // of the server that was asked; nil when none was, or it does not tell
 }
 
 func (f *pluginFlags) add(cmd *cobra.Command) {
@@ -150,7 +153,14 @@ func (f *pluginFlags) report(cmd *cobra.Command, a *App, only string) (*pluginre
 		return nil, err
 	}
 	if f.directory.path == "" {
-		return a.askForPlugins(ctx, f.timeout, only)
+		answer, err := a.askForPlugins(ctx, f.timeout, only)
+		if err != nil {
+			return nil, err
+		}
+		if f.policies, err = policiesOf(answer); err != nil {
+			return nil, err
+		}
+		return a.pluginsOf(answer, only)
 	}
 	lock, err := f.directory.readLock()
 	if err != nil {
@@ -176,8 +186,8 @@ func withoutProcesses(r *pluginreport.Report) *pluginreport.Report {
 	return r
 }
 
-// askForPlugins asks the running server. One of Velero's says less; the user is told.
-func (a *App) askForPlugins(ctx context.Context, timeout time.Duration, only string) (*pluginreport.Report, error) {
+// askForPlugins asks the running server.
+func (a *App) askForPlugins(ctx context.Context, timeout time.Duration, only string) (*velerov1.ServerStatusRequest, error) {
 	s, err := a.cluster.connect()
 	if err != nil {
 		return nil, fmt.Errorf("%w; to look at a directory instead, name it with --plugin-dir", err)
@@ -190,6 +200,11 @@ func (a *App) askForPlugins(ctx context.Context, timeout time.Duration, only str
 	if err != nil {
 		return nil, fmt.Errorf("ask the server for its plugins: %w", err)
 	}
+	return answer, nil
+}
+
+// pluginsOf is what an answer has about plugins. A server of Velero's says less; the user is told.
+func (a *App) pluginsOf(answer *velerov1.ServerStatusRequest, only string) (*pluginreport.Report, error) {
 	report, err := reportOf(answer)
 	if err != nil {
 		return nil, err

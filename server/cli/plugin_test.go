@@ -57,7 +57,7 @@ func someDetails() *pluginreport.Details {
 
 func TestPluginDocument(t *testing.T) {
 	t.Parallel()
-	list := pluginList{apiVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"}, somePlugins()}
+	list := pluginList{apiVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"}, somePlugins(), nil}
 	list.Items[0].Details = someDetails()
 	golden(t, "plugins.json", func(w io.Writer) error { return printJSON(w, list) })
 	golden(t, "plugins.yaml", func(w io.Writer) error { return printYAML(w, list) })

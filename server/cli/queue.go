@@ -20,11 +20,13 @@ import (
 func (a *App) queueCommand() *cobra.Command {
 	var live bool
 	var output string
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "Show which backups run, which wait, and why",
-		Long: "Show which backups run, which wait, and why. With -w, go on until ctrl-c: on a terminal the table is drawn anew, anywhere\n" +
-			"else there is a line for each change, which is a JSON object with -o json.",
+		Long: "Show which backups run, which wait, and why; how many places there are, and whether the policy works that decides who\n" +
+			"starts. With -w, go on until ctrl-c: on a terminal the table is drawn anew, anywhere else there is a line for each\n" +
+			"change, which is a JSON object with -o json.",
 		Example: "  cleat queue\n  cleat queue -w\n  cleat queue -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,14 +39,18 @@ func (a *App) queueCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return s.watchQueue(cmd.Context(), view)
+				return s.watchQueue(cmd.Context(), view, timeout)
 			}
+			server := s.askQueueServer(cmd.Context(), timeout)
 			line, err := s.line(cmd.Context())
 			if err != nil {
 				return err
 			}
-			document := newQueueDocument(s.namespace, line)
+			document := newQueueDocument(s.namespace, line, server)
 			return a.print(output, []string{"table"}, document, func() error {
+				if _, err := fmt.Fprintln(a.Out, server.text(document.Running+document.Ready, time.Now())); err != nil {
+					return err
+				}
 				if len(document.Items) == 0 {
 					_, err := fmt.Fprintln(a.Out, "No backup runs or waits.")
 					return err
@@ -54,6 +60,7 @@ func (a *App) queueCommand() *cobra.Command {
 		},
 	}
 	addOutput(cmd, &output, "table")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for what the server says; the queue is shown without it")
 	cmd.Flags().BoolVarP(&live, "watch", "w", false, "show each change as it happens")
 	cmd.AddCommand(a.queueExplainCommand(), a.queueSimulateCommand())
 	return cmd
@@ -74,13 +81,14 @@ func (s *session) line(ctx context.Context) (queue.Line, error) {
 
 // queueDocument is what "queue -o json" prints.
 type queueDocument struct {
-	APIVersion string      `json:"apiVersion"`
-	Kind       string      `json:"kind"`
-	Namespace  string      `json:"namespace"`
-	Running    int         `json:"running"`
-	Ready      int         `json:"ready"`
-	Waiting    int         `json:"waiting"`
-	Items      []queueItem `json:"items"` // those that run, then those that are ready, then those that wait, in order
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace"`
+	Running    int    `json:"running"`
+	Ready      int    `json:"ready"`
+	Waiting    int    `json:"waiting"`
+	queueServer
+	Items []queueItem `json:"items"` // those that run, then those that are ready, then those that wait, in order
 }
 
 // queueItem is a backup in the queue.
@@ -95,10 +103,10 @@ type queueItem struct {
 	Problem string              `json:"problem,omitempty"` // with what the server says
 }
 
-func newQueueDocument(namespace string, line queue.Line) queueDocument {
+func newQueueDocument(namespace string, line queue.Line, server queueServer) queueDocument {
 	return queueDocument{
 		APIVersion: apiVersion, Kind: "Queue", Namespace: namespace,
-		Running: len(line.Running), Ready: len(line.Ready), Waiting: len(line.Queued), Items: queueItems(line),
+		Running: len(line.Running), Ready: len(line.Ready), Waiting: len(line.Queued), queueServer: server, Items: queueItems(line),
 	}
 }
 

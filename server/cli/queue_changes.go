@@ -41,6 +41,8 @@ type changes struct {
 	notes io.Writer
 	write func(queueChange) error
 	now   func() time.Time
+
+	trouble string // with the policy, as it was told last
 }
 
 func (c *changes) change(before, after *velerov1.Backup) error {
@@ -54,6 +56,22 @@ func (c *changes) change(before, after *velerov1.Backup) error {
 	}
 	is.Time = c.now().UTC().Format(time.RFC3339)
 	return c.write(is)
+}
+
+// server notes what is wrong with the policy, once.
+func (c *changes) server(told queueServer) {
+	if told.Problem != "" {
+		return
+	}
+	before := c.trouble
+	c.trouble = told.trouble(c.now())
+	switch {
+	case c.trouble != "" && before != "":
+	case c.trouble != "":
+		c.note("policy " + c.trouble)
+	case before != "":
+		c.note("policy " + oneLine(told.Policy.Plugin) + " works again")
+	}
 }
 
 func (c *changes) refresh(time.Time) error { return nil }

@@ -70,6 +70,7 @@ func explain(b *velerov1.Backup, line queue.Line, now time.Time) *explanation {
 	at := slices.IndexFunc(line.Queued, func(other *velerov1.Backup) bool { return other.Name == b.Name })
 	e.State = stateOf(b, len(line.Queued), now)
 	if b.Status.Phase != velerov1.BackupPhaseQueued || b.DeletionTimestamp != nil {
+		e.Position, e.Wait = 0, nil
 		return e
 	}
 	e.Ahead = max(0, at)
@@ -183,7 +184,7 @@ func (c *chain) starts(item *queueItem, ahead int) string {
 	case item.Wait == nil:
 		return ""
 	case item.Wait.Policy == "":
-		return "when the policy answers again and lets it; what is wrong with it is in the server's log"
+		return "when the policy answers again and lets it; \"cleat queue\" says what is wrong with it"
 	case item.waitsForPlace() && len(waitFor) == 0:
 		return "with the next decision: places are free"
 	case item.waitsForPlace():
@@ -193,7 +194,7 @@ func (c *chain) starts(item *queueItem, ahead int) string {
 		}
 		return text
 	case len(item.blockers()) == 0:
-		return "when the policy lets it, which is asked again with every change"
+		return "when the policy lets it, which is asked again with every change, and when it wants to be"
 	case len(waitFor) == 0:
 		return "with the next decision: those that it waited for have ended"
 	}

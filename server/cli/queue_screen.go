@@ -40,6 +40,7 @@ type screen struct {
 
 	backups map[string]*velerov1.Backup // by name
 	notice  string                      // until the next change
+	told    queueServer                 // zero until the server has answered
 	changed bool
 	drawnAt time.Time
 	drawn   []string // lines that are on the terminal
@@ -54,6 +55,8 @@ func (s *screen) change(before, after *velerov1.Backup) error {
 	}
 	return nil
 }
+
+func (s *screen) server(told queueServer) { s.changed, s.told = true, told }
 
 func (s *screen) note(text string) { s.changed, s.notice = true, oneLine(text) }
 
@@ -91,6 +94,9 @@ func (s *screen) picture(now time.Time, width, height int) []string {
 		head += "; " + s.notice
 	}
 	lines := []string{head}
+	if s.told != (queueServer{}) {
+		lines = append(lines, s.told.text(len(line.Running)+len(line.Ready), now))
+	}
 	if items := queueItems(line); len(items) > 0 {
 		var text strings.Builder
 		_ = queueTable(items, now).print(&text) // a Builder takes everything

@@ -74,7 +74,7 @@ func aQueue() []*velerov1.Backup {
 
 func TestQueueTable(t *testing.T) {
 	t.Parallel()
-	document := newQueueDocument("velero", queue.NewLine(aQueue()))
+	document := newQueueDocument("velero", queue.NewLine(aQueue()), queueServer{Limit: 2, Policy: aPolicy("")})
 	golden(t, "queue.txt", queueTable(document.Items, noon()).print)
 	golden(t, "queue.json", func(w io.Writer) error { return printJSON(w, document) })
 }
@@ -247,19 +247,23 @@ func TestAScreenIsDrawnInPlace(t *testing.T) {
 	require.NoError(t, s.refresh(noon().Add(time.Second)))
 	require.Greater(t, out.Len(), drawn, "the times have")
 
+	s.server(queueServer{Limit: 3, Policy: aPolicy("")})
+	require.NoError(t, s.refresh(noon().Add(time.Second)))
+	require.Contains(t, screenText(t, out.String()), "waiting\n2 of 3 places taken; policy example.io/policy decides\nPLACE")
+
 	height = 6
 	s.note("the API server\nis away")
 	require.NoError(t, s.refresh(noon().Add(2*time.Second)))
 	text := screenText(t, out.String())
 	require.True(t, strings.HasPrefix(text, "1 running, 1 about to start, 6 waiting; the API server is away\n"), text)
-	require.Contains(t, text, "\n... and 6 more\n")
+	require.Contains(t, text, "\n... and 7 more\n")
 	require.Len(t, strings.Split(strings.TrimRight(text, "\n"), "\n"), 5)
 
 	for _, b := range aQueue() {
 		require.NoError(t, s.change(b, nil))
 	}
 	require.NoError(t, s.end())
-	require.Equal(t, "0 running, 0 about to start, 0 waiting\n", screenText(t, out.String()))
+	require.Equal(t, "0 running, 0 about to start, 0 waiting\n0 of 3 places taken; policy example.io/policy decides\n", screenText(t, out.String()))
 	for line := range strings.Lines(screenText(t, out.String())) {
 		require.LessOrEqual(t, len([]rune(line)), width+1)
 	}
@@ -287,6 +291,7 @@ func (m *memory) change(before, after *velerov1.Backup) error {
 	}
 	return nil
 }
+func (m *memory) server(queueServer)      {}
 func (m *memory) refresh(time.Time) error { return nil }
 func (m *memory) note(string)             {}
 func (m *memory) end() error              { return nil }

@@ -22,6 +22,8 @@ import (
 type queueView interface {
 	// change tells how a Backup is now, and how it was: nil when it was not known before, or is gone.
 	change(before, after *velerov1.Backup) error
+	// server tells what the server says of its queue.
+	server(told queueServer)
 	// refresh is called every refreshPause, for what there is to show meanwhile.
 	refresh(now time.Time) error
 	// note tells the user something else.
@@ -37,10 +39,14 @@ var errWatchEnded = errors.New("the watch has ended")
 
 // watchQueue shows the queue in view until ctx ends, which is no error. Once it has begun, the API server may be away for
 // a while.
-func (s *session) watchQueue(ctx context.Context, view queueView) error {
+func (s *session) watchQueue(ctx context.Context, view queueView, timeout time.Duration) error {
 	known := map[string]*velerov1.Backup{}
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	server := make(chan queueServer)
+	go s.keepAsking(asking, timeout, server)
 	for begun, told := false, false; ; {
-		err := s.followQueue(ctx, known, view, &begun)
+		err := s.followQueue(ctx, known, server, view, &begun)
 		switch {
 		case ctx.Err() != nil:
 			return view.end()
@@ -70,7 +76,9 @@ func isViewError(err error) bool {
 }
 
 // followQueue looks at all Backups, and then at each that changes, until the watch or ctx ends.
-func (s *session) followQueue(ctx context.Context, known map[string]*velerov1.Backup, view queueView, begun *bool) error {
+func (s *session) followQueue(
+	ctx context.Context, known map[string]*velerov1.Backup, server <-chan queueServer, view queueView, begun *bool,
+) error {
 	var list velerov1.BackupList
 	if err := s.List(ctx, &list, client.InNamespace(s.namespace)); err != nil {
 		return fmt.Errorf("list the backups: %w", err)
@@ -93,6 +101,8 @@ func (s *session) followQueue(ctx context.Context, known map[string]*velerov1.Ba
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case told := <-server:
+			view.server(told)
 		case now := <-tick.C:
 			if err := view.refresh(now); err != nil {
 				return viewError{err}

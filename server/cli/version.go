@@ -55,11 +55,15 @@ func (s *session) serverStatus(ctx context.Context, timeout time.Duration, annot
 	if err := s.Create(ctx, request); err != nil {
 		return nil, err
 	}
-	err := wait.PollUntilContextTimeout(ctx, statusPoll, timeout, false, func(ctx context.Context) (bool, error) {
+	// Without a deadline that clients know of, as they would give up before it with an error of their own.
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	defer time.AfterFunc(timeout, stop).Stop()
+	err := wait.PollUntilContextCancel(waiting, statusPoll, false, func(ctx context.Context) (bool, error) {
 		err := s.Get(ctx, client.ObjectKeyFromObject(request), request)
 		return request.Status.Phase == velerov1.ServerStatusRequestPhaseProcessed, err
 	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return nil, errors.Join(
 			fmt.Errorf("no answer within %s: is the server running, and does it look after namespace %s?", timeout, s.namespace),
 			client.IgnoreNotFound(s.Delete(ctx, request)))

@@ -98,7 +98,7 @@ func (h *health) report(err error, decides string) Status {
 	before := h.status
 	h.status.Reason, h.status.Decides = ReasonOf(err), decides
 	if before.Since.IsZero() || h.status.Reason != before.Reason {
-		h.status.Since = h.clock()
+		h.status.Since = h.clock().UTC().Truncate(time.Second)
 	}
 	if err == nil {
 		h.status.Message, h.status.Failures = "", 0

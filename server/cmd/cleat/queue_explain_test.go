@@ -174,9 +174,10 @@ func (s *site) kubectlGet() string {
 func TestAcceptQueue_Explain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
-	s.serve("--concurrent-backups", "2")
+	server := s.serve("--concurrent-backups", "2")
 	s.available()
-	require.Equal(t, "No backup runs or waits.\n", s.must("queue"))
+	empty := "0 of 2 places taken; policy cleat.dev/namespace-overlap decides\nNo backup runs or waits.\n"
+	require.Equal(t, empty, s.must("queue", "--timeout", "2m"))
 
 	s.inProgress("orders", "shop", "billing")
 	s.eventually("the first one is older", func(ctx context.Context) (bool, error) {
@@ -191,8 +192,8 @@ func TestAcceptQueue_Explain(t *testing.T) {
 	s.enqueue("late", 4, "billing,ledger")
 	s.enqueue("everything", 5, "")
 
-	s.requireRead("queue.txt", s.must("queue"))
-	s.requireRead("queue.json", s.must("queue", "-o", "json"))
+	s.requireRead("queue.txt", s.must("queue", "--timeout", "2m"))
+	s.requireRead("queue.json", s.must("queue", "--timeout", "2m", "-o", "json"))
 	var explained strings.Builder
 	for _, name := range []string{"orders", "shop-hourly", "web", "ledger", "late", "everything"} {
 		explained.WriteString("$ cleat queue explain " + name + "\n" + s.must("queue", "explain", name) + "\n")
@@ -218,7 +219,12 @@ func TestAcceptQueue_Explain(t *testing.T) {
 	s.requireRead("simulate.txt", string(simulated))
 
 	s.checkLive()
-	require.Equal(t, "No backup runs or waits.\n", s.must("queue"))
+	require.Equal(t, empty, s.must("queue", "--timeout", "2m"))
+
+	// Without a server there are only the Backups.
+	require.NoError(t, server.stop())
+	require.Regexp(t, `^How many places there are is not known: no answer within 100ms: is the server running, .*\nNo backup runs or waits\.\n$`,
+		s.must("queue", "--timeout", "100ms"))
 }
 
 // checkLive ends the two that run one after the other, and reads what is shown of what follows.
