@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -223,6 +224,10 @@ func (s *warningSink) Accept(_ string, level hclog.Level, _ string, _ ...any) {
 	}
 }
 
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 func TestAcceptSpine_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -240,17 +245,40 @@ func TestAcceptSpine_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 		create(ctx, t, config, o)
 		want = append(want, "many/"+o.name)
 	}
+	// Lists are read ahead: most pages of the ConfigMaps wait until the server is away.
+	var asked atomic.Int32
+	var away atomic.Pointer[chan struct{}]
+	held := func() { asked.Store(0); away.Store(new(make(chan struct{}))) }
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/configmaps") && asked.Add(1) > 10 {
+				select {
+				case <-*away.Load():
+				case <-r.Context().Done():
+				}
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	held()
 	deps := depsFor(t, config)
 	deps.PageSize = 10
 
 	// The server is killed after some objects, and comes back once a request has failed.
-	failing := make(chan struct{}, 1000)
+	failing := make(chan struct{}, 1)
+	fails := func() {
+		select {
+		case failing <- struct{}{}:
+		default:
+		}
+	}
 	var started sync.WaitGroup
 	var once sync.Once
 	killed := func(done, _ int) {
 		if done >= 50 {
 			once.Do(func() {
 				require.NoError(t, cluster.Do(ctx, "kill", controlplane.APIServer))
+				close(*away.Load())
 				started.Go(func() {
 					<-failing
 					if err := cluster.Do(ctx, "start", controlplane.APIServer); err != nil {
@@ -260,7 +288,7 @@ func TestAcceptSpine_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 			})
 		}
 	}
-	b := take(ctx, t, deps, backup.Request{Backup: newBackup(nil), Progress: killed, Log: onWarning(func() { failing <- struct{}{} })})
+	b := take(ctx, t, deps, backup.Request{Backup: newBackup(nil), Progress: killed, Log: onWarning(fails)})
 	started.Wait()
 	require.Zero(t, b.Errors, b.Results)
 	require.Subset(t, b.ResourceList["v1/ConfigMap"], want)
@@ -268,9 +296,13 @@ func TestAcceptSpine_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 	// It is killed again and stays away: the backup ends, with an error for each list that is missing.
 	deps.RetryFor = 200 * time.Millisecond
 	once = sync.Once{}
+	held()
 	gone := func(done, _ int) {
 		if done >= 50 {
-			once.Do(func() { require.NoError(t, cluster.Do(ctx, "kill", controlplane.APIServer)) })
+			once.Do(func() {
+				require.NoError(t, cluster.Do(ctx, "kill", controlplane.APIServer))
+				close(*away.Load())
+			})
 		}
 	}
 	b = take(ctx, t, deps, backup.Request{Backup: newBackup(nil), Progress: gone})
@@ -285,28 +317,38 @@ func TestAcceptSpine_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 
 func TestPagesThatAreTooBigAreReadInSmallerOnes(t *testing.T) {
 	t.Parallel()
+	const objects = 22
 	config := connect(t, plane.Get(t).Kubeconfig)
 	create(t.Context(), t, config, fixtureObject{"namespaces", "v1", "Namespace", "", "big", nil, ""})
-	for n := range 22 {
-		create(t.Context(), t, config, fixtureObject{"configmaps", "v1", "ConfigMap", "big", fmt.Sprintf("c-%02d", n), labelSet{"big": "yes"},
-			fmt.Sprintf(`"data":{"k":%q}`, strings.Repeat("x", 900<<10))})
-	}
-	limits := map[string]bool{}
 	var mu sync.Mutex
-	deps := depsFor(t, faultyServer(t, config, func(_ http.ResponseWriter, r *http.Request, _ int) bool {
-		if strings.HasSuffix(r.URL.Path, "/big/configmaps") {
-			mu.Lock()
-			defer mu.Unlock()
-			limits[r.URL.Query().Get("limit")] = true
+	limits := map[string]bool{}
+	// In the shared cluster, objects of this size would be in each backup of another test.
+	deps := depsFor(t, faultyServer(t, config, func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		if !strings.HasSuffix(r.URL.Path, "/big/configmaps") {
+			return false
 		}
-		return false
+		query := r.URL.Query()
+		mu.Lock()
+		limits[query.Get("limit")] = true
+		mu.Unlock()
+		limit, _ := strconv.Atoi(query.Get("limit"))
+		from, _ := strconv.Atoi(query.Get("continue"))
+		to, next := min(from+limit, objects), ""
+		if to < objects {
+			next = strconv.Itoa(to)
+		}
+		_, _ = fmt.Fprintf(w, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"1","continue":%q},"items":[`, next)
+		for n := from; n < to; n++ {
+			_, _ = fmt.Fprintf(w, `%s{"metadata":{"namespace":"big","name":"c-%02d","uid":"u-%[2]d"},"data":{"k":"%s"}}`,
+				strings.Repeat(",", min(n-from, 1)), n, strings.Repeat("x", 900<<10))
+		}
+		_, _ = io.WriteString(w, "]}")
+		return true
 	}))
 	deps.PageSize = 40
-	b := take(t.Context(), t, deps, backup.Request{Backup: newBackup(func(s *spec) {
-		s.IncludedNamespaces, s.LabelSelector = []string{"big"}, selector("big=yes")
-	})})
+	b := take(t.Context(), t, deps, backup.Request{Backup: only("big")})
 	require.Zero(t, b.Errors, b.Results)
-	require.Len(t, b.ResourceList["v1/ConfigMap"], 22)
+	require.Len(t, b.ResourceList["v1/ConfigMap"], objects)
 	require.Equal(t, map[string]bool{"40": true, "10": true}, limits)
 }
 
@@ -335,7 +377,7 @@ func TestACancelledBackupEnds(t *testing.T) {
 	defer cancel()
 	var out bytes.Buffer
 	_, err := backup.Run(ctx, deps, backup.Request{Backup: newBackup(nil), Log: discard(), Progress: func(done, _ int) {
-		if done == 20 {
+		if done >= 20 {
 			cancel()
 		}
 	}}, &out)

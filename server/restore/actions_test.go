@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -165,7 +166,8 @@ func TestWaitForAdditionalItems(t *testing.T) {
 	tests := []struct {
 		name    string
 		ready   func(asked int) (bool, error)
-		timeout time.Duration
+		timeout time.Duration // of the plugin
+		server  time.Duration
 		asked   int // 0: more than once
 		errs    string
 		warns   string
@@ -173,8 +175,8 @@ func TestWaitForAdditionalItems(t *testing.T) {
 		{name: "ready at once", ready: func(int) (bool, error) { return true, nil }, asked: 1},
 		{name: "ready later", ready: func(n int) (bool, error) { return n == 3, nil }, asked: 3},
 		{name: "error", ready: func(int) (bool, error) { return false, errors.New("cannot tell") }, asked: 1, errs: "cannot tell"},
-		{name: "never, the plugin's time-out", ready: func(int) (bool, error) { return false, nil }, timeout: 100 * time.Millisecond, warns: "not ready after 100ms"},
-		{name: "never, the server's time-out", ready: func(int) (bool, error) { return false, nil }, warns: "not ready after 150ms"},
+		{name: "never, the plugin's time-out", ready: func(int) (bool, error) { return false, nil }, timeout: 2 * time.Second, warns: "not ready after 2s"},
+		{name: "never, the server's time-out", ready: func(int) (bool, error) { return false, nil }, server: 3 * time.Second, warns: "not ready after 3s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -195,7 +197,7 @@ func TestWaitForAdditionalItems(t *testing.T) {
 				return tt.ready(asked)
 			}
 			options := testOptions()
-			options.ResourceTimeout = 150 * time.Millisecond
+			options.ResourceTimeout = cmp.Or(tt.server, options.ResourceTimeout)
 			bad := configMap(ns, "bad", nil)
 			bad.body = []byte(`{"apiVersion":"v1"}`)
 			result, err := c.restore(pack(t, namespaceThing(ns, nil), configMap(ns, "there", nil), bad, in("secrets", "v1", "Secret", ns, "s", nil)), newRestore("r", nil), options, action)

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -329,7 +330,7 @@ func TestAcceptSpine_ApiServerFaults_CRDThatIsNeverEstablished(t *testing.T) {
 	}, time.Minute, 50*time.Millisecond)
 
 	options := testOptions()
-	options.ResourceTimeout = 500 * time.Millisecond
+	options.ResourceTimeout = 5 * time.Second // long enough for the API server to find out
 	result, err := c.restore(pack(t,
 		namespaceThing(ns, nil),
 		widgetCRD(group, "widgets", "Widget"), // the kind is taken
@@ -339,7 +340,7 @@ func TestAcceptSpine_ApiServerFaults_CRDThatIsNeverEstablished(t *testing.T) {
 	require.NoError(t, err, "the restore goes on")
 	require.Contains(t, created(result, ""), "ConfigMap "+ns+"/other")
 	require.Len(t, result.Results.Errors.Cluster, 1)
-	require.Contains(t, result.Results.Errors.Cluster[0], "widgets."+group+" is not ready after 500ms (condition NamesAccepted is not met")
+	require.Contains(t, result.Results.Errors.Cluster[0], "widgets."+group+" is not ready after 5s (condition NamesAccepted is not met")
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "its custom resource")
 }
 
@@ -347,9 +348,10 @@ func TestRestoreWaitsForCRDsBeforeTheirObjects(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	group, ns := unique(t, "g")+".example.com", unique(t, "crd")
+	stem := "w" + strings.ToLower(rand.Text()) // the names are short ones, without the group
 	var things []thing
 	for i := range 5 {
-		plural, kind := fmt.Sprintf("widgets%d", i), fmt.Sprintf("Widget%d", i)
+		plural, kind := fmt.Sprintf("%ss%d", stem, i), fmt.Sprintf("%s%d", strings.ToUpper(stem), i)
 		things = append(things, widgetCRD(group, plural, kind))
 		for j := range 5 {
 			things = append(things, in(plural+"."+group, group+"/v1", kind, ns, fmt.Sprintf("w%d", j), obj{"spec": obj{"size": j}, "status": obj{"ready": true}}))
@@ -357,14 +359,14 @@ func TestRestoreWaitsForCRDsBeforeTheirObjects(t *testing.T) {
 	}
 	// Short names and status of types that the cluster does not serve when the restore begins.
 	result := c.mustRestore(pack(t, things...), newRestore("crds", func(s *velerov1.RestoreSpec) {
-		s.RestoreStatus = &velerov1.RestoreStatusSpec{IncludedResources: []string{"widget3"}}
+		s.RestoreStatus = &velerov1.RestoreStatusSpec{IncludedResources: []string{stem + "3"}}
 	}))
 	require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%+v", result.Results)
 	require.Len(t, created(result, ""), 31)
 	for i := range 5 {
-		live := c.get(fmt.Sprintf("/apis/%s/v1/namespaces/%s/widgets%d/w4", group, ns, i))
+		live := c.get(fmt.Sprintf("/apis/%s/v1/namespaces/%s/%ss%d/w4", group, ns, stem, i))
 		require.EqualValues(t, 4, dig(live, "spec", "size"))
-		require.Equal(t, i == 3, dig(live, "status", "ready") == true, "widgets%d", i)
+		require.Equal(t, i == 3, dig(live, "status", "ready") == true, "%d", i)
 	}
 }
 

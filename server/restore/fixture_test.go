@@ -229,7 +229,7 @@ func newRestore(name string, change func(*velerov1.RestoreSpec)) *velerov1.Resto
 
 // testOptions poll fast, so that tests do not wait.
 func testOptions() Options {
-	return Options{PollInterval: 20 * time.Millisecond, ResourceTimeout: 20 * time.Second, TerminatingTimeout: 20 * time.Second, OutageTimeout: 3 * time.Minute}
+	return Options{PollInterval: 20 * time.Millisecond, ResourceTimeout: 2 * time.Minute, TerminatingTimeout: 2 * time.Minute, OutageTimeout: 10 * time.Minute}
 }
 
 func helperFor(t testing.TB, config *rest.Config) *discovery.Helper {
