@@ -10,18 +10,32 @@ import (
 
 // EachMember calls visit for each member of the object whose JSON raw is, in order; the member's value is raw[from:to].
 // It is an error when raw is anything else than the JSON of one object.
-//
-// The first trusted bytes of raw are known to be right, as those are that came from the server; they are gone through
-// faster. 0 checks everything.
-func EachMember(raw []byte, trusted int, visit func(name []byte, from, to int)) error {
-	return rawjson.Object(raw, trusted, visit)
+func EachMember(raw []byte, visit func(name []byte, from, to int)) error {
+	return rawjson.Object(raw, all(visit))
 }
 
 // Members is EachMember for an object that begins at raw[at]. It answers the position behind the object, or -1 when
 // there is no right object there.
-func Members(raw []byte, at, trusted int, visit func(name []byte, from, to int)) int {
-	return rawjson.Members(raw, at, trusted, visit)
+func Members(raw []byte, at int, visit func(name []byte, from, to int)) int {
+	return rawjson.Members(raw, at, all(visit))
 }
+
+// all is the visit that goes on to the end.
+func all(visit func(name []byte, from, to int)) rawjson.Visit {
+	return func(name []byte, from, to int) bool {
+		visit(name, from, to)
+		return true
+	}
+}
+
+// Around is the member of the object whose JSON raw is that holds raw[begin:end] in its value: its name, and its value at
+// raw[from:to]. The name is nil when there is none. raw has to be right JSON; not all of it is looked at.
+func Around(raw []byte, begin, end int) (name []byte, from, to int) {
+	return rawjson.Around(raw, begin, end)
+}
+
+// Valid tells whether raw is right JSON, as encoding/json has it.
+func Valid(raw []byte) bool { return rawjson.Valid(raw) }
 
 // SetLabel is item with the label key set to value. item stays as it is. It has to be right JSON, as it is when it came from
 // the server; not all of it is checked.
@@ -62,21 +76,24 @@ type span struct{ from, to int }
 // find is where the member of the whole item stands; it has to be there.
 func find(item []byte, name string) (span, error) {
 	var found span
-	err := rawjson.Object(item, len(item), func(member []byte, from, to int) {
+	if rawjson.FromBehind(item, func(member []byte, from, to int) bool { // of members of the same name the last one counts
 		if string(member) == name {
-			found = span{from, to} // of members of the same name the last one counts
+			found = span{from, to}
 		}
-	})
-	if err == nil && found == (span{}) {
-		err = fmt.Errorf("has no %s", name)
+		return found == span{}
+	}) {
+		return found, nil
 	}
-	return found, err
+	if err := rawjson.Object(item, func([]byte, int, int) bool { return true }); err != nil {
+		return span{}, err
+	}
+	return span{}, fmt.Errorf("has no %s", name)
 }
 
 // member is where a member of the object at in stands, nowhere if there is none.
 func member(item []byte, in span, name string) (span, error) {
 	var found span
-	if rawjson.Members(item, in.from, len(item), func(member []byte, from, to int) {
+	if Members(item, in.from, func(member []byte, from, to int) {
 		if string(member) == name {
 			found = span{from, to}
 		}

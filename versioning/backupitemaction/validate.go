@@ -32,12 +32,16 @@ func checkResult(sent, item []byte, additional []*shared.ResourceIdentifier, ope
 // right without a look. Otherwise it must still be the object asked about; only the version of its API may
 // be another, as when a CustomResourceDefinition is stored in the version it was written in.
 func validateItem(sent, answered []byte) error {
-	if bytes.Equal(sent, answered) {
+	if bytes.Equal(sent, answered) || reply.SameObject(sent, answered) {
 		return nil
 	}
-	want, got, err := reply.ScanBoth(sent, answered)
+	got, err := reply.ScanObject(answered)
 	if err != nil {
-		return err
+		return fmt.Errorf("item %w", err)
+	}
+	want, err := reply.ScanObject(sent)
+	if err != nil {
+		return fmt.Errorf("the item that the action was asked about %w", err)
 	}
 	switch {
 	case got.APIVersion == "":

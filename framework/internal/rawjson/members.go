@@ -9,17 +9,19 @@ import (
 	"math/bits"
 )
 
-// Members checks that the part of raw from at on is the JSON of an object, and calls visit for each of its members, in
-// order, with the member's name and where its value stands: at raw[from:to]. It answers the position behind the object,
-// or -1 when there is no right object at at. The first trusted bytes of raw are known to be those of right JSON, and
-// are gone through faster; if they are not, what is answered is of no use.
-func Members(raw []byte, at, trusted int, visit func(name []byte, from, to int)) int {
-	return skipObject(raw, at, trusted, 1, visit)
-}
+// Visit is called for a member of an object: its name, and where its value stands, which is raw[from:to]. It says
+// whether to go on to the next.
+type Visit func(name []byte, from, to int) bool
 
-// Object is Members for raw as a whole, which may have space around the object. The errors begin with "is no JSON".
-func Object(raw []byte, trusted int, visit func(name []byte, from, to int)) error {
-	end := Members(raw, skipSpace(raw, 0), trusted, visit)
+// Members checks that the part of raw from at on is the JSON of an object, and visits its members, in order. It answers
+// the position behind the object, or that behind the member at which visit ended it, or -1 when there is no right object
+// at at.
+func Members(raw []byte, at int, visit Visit) int { return skipObject(raw, at, 1, visit) }
+
+// Object is Members for raw as a whole, which may have space around the object; visit goes on to the end. The errors
+// begin with "is no JSON".
+func Object(raw []byte, visit Visit) error {
+	end := Members(raw, skipSpace(raw, 0), visit)
 	if end < 0 || skipSpace(raw, end) != len(raw) {
 		if err := json.Unmarshal(raw, new(json.RawMessage)); err != nil {
 			return fmt.Errorf("is no JSON: %w", err)
@@ -30,6 +32,12 @@ func Object(raw []byte, trusted int, visit func(name []byte, from, to int)) erro
 }
 
 var errNoObject = errors.New("is no JSON object")
+
+// Valid tells whether raw is right JSON.
+func Valid(raw []byte) bool {
+	end := skipValue(raw, skipSpace(raw, 0), 0)
+	return end >= 0 && skipSpace(raw, end) == len(raw)
+}
 
 // The functions that skip answer the position behind what begins at at, or -1 when that is not what it should be. They
 // accept what encoding/json accepts.
@@ -44,7 +52,7 @@ func skipSpace(raw []byte, at int) int {
 // maxDepth is how deep objects and arrays may be nested; encoding/json has the same limit.
 const maxDepth = 10_000
 
-func skipObject(raw []byte, at, trusted, depth int, visit func(name []byte, from, to int)) int {
+func skipObject(raw []byte, at, depth int, visit Visit) int {
 	if at >= len(raw) || raw[at] != '{' || depth > maxDepth {
 		return -1
 	}
@@ -61,17 +69,11 @@ func skipObject(raw []byte, at, trusted, depth int, visit func(name []byte, from
 			return -1
 		}
 		from = skipSpace(raw, at+1)
-		if from < trusted {
-			at = skipRight(raw, from)
-		}
-		if from >= trusted || at > trusted {
-			at = skipValue(raw, from, depth)
-		}
-		if at < 0 {
+		if at = skipValue(raw, from, depth); at < 0 {
 			return -1
 		}
-		if visit != nil {
-			visit(memberName(key), from, at)
+		if visit != nil && !visit(memberName(key), from, at) {
+			return at
 		}
 		if at = skipSpace(raw, at); at >= len(raw) {
 			return -1
@@ -130,7 +132,7 @@ func skipValue(raw []byte, at, depth int) int {
 	case '"':
 		return skipString(raw, at)
 	case '{':
-		return skipObject(raw, at, 0, depth+1, nil)
+		return skipObject(raw, at, depth+1, nil)
 	case '[':
 		return skipArray(raw, at, depth+1)
 	case 't':

@@ -32,41 +32,52 @@ func (o Object) Group() string {
 // ScanObject finds the identity of the object whose JSON raw is. It fails when raw is no JSON object, or when
 // what it looks for is there but is no string. What is not there is left empty.
 func ScanObject(raw []byte) (Object, error) {
-	where, err := locate(raw, 0)
+	if len(raw) == 0 {
+		return Object{}, errors.New("is empty, want the JSON of an object")
+	}
+	var where places
+	err := rawitem.EachMember(raw, func(name []byte, from, to int) {
+		switch string(name) {
+		case "apiVersion":
+			where.apiVersion = span{from, to}
+		case "kind":
+			where.kind = span{from, to}
+		case "metadata":
+			where.metadata = span{from, to}
+		}
+	})
 	if err != nil {
 		return Object{}, err
 	}
 	return where.object(raw)
 }
 
-// ScanBoth is ScanObject for what a plugin was asked about and for what it answered. What was sent is the server's own and
-// known to be JSON: what the answer begins with that was sent is not checked again. An error says whose it is.
-func ScanBoth(sent, answered []byte) (want, got Object, err error) {
-	same := samePrefix(sent, answered)
-	there, err := locate(answered, same)
-	if err == nil {
-		got, err = there.object(answered)
+// SameObject tells whether what a plugin answered is surely right JSON and surely the object that it was asked about, with
+// a look at nothing but the member in which they differ. What was sent is the server's own and right. When they
+// differ in more than one member, which is seldom, or in one that the identity is in, ScanObject has to tell.
+func SameObject(sent, answered []byte) bool {
+	before := samePrefix(sent, answered)
+	behind := sameSuffix(sent[before:], answered[before:])
+	member, from, to := rawitem.Around(sent, before, len(sent)-behind)
+	if member == nil {
+		return false
 	}
-	if err != nil {
-		return want, got, fmt.Errorf("item %w", err)
+	changed := answered[:to+len(answered)-len(sent)]
+	switch string(member) {
+	case "apiVersion", "kind":
+		return false
+	case "metadata":
+		want, wantEnd := scanMetadata(sent, from)
+		got, gotEnd := scanMetadata(changed, from)
+		return wantEnd == to && gotEnd == len(changed) &&
+			bytes.Equal(want.namespace.of(sent), got.namespace.of(changed)) && bytes.Equal(want.name.of(sent), got.name.of(changed))
+	default:
+		return rawitem.Valid(changed[from:])
 	}
-	where := there
-	// Most answers differ in metadata for the first time, and nothing that counts stands behind it.
-	if at := there.metadata.from; at == 0 || at > same || at < max(there.apiVersion.to, there.kind.to) {
-		where, err = locate(sent, len(sent))
-	}
-	if err == nil {
-		want, err = where.object(sent)
-	}
-	if err != nil {
-		return want, got, fmt.Errorf("the item that the action was asked about %w", err)
-	}
-	return want, got, nil
 }
 
 // samePrefix is how many bytes a and b begin with that are the same.
 func samePrefix(a, b []byte) int {
-	const step = 256
 	n, same := min(len(a), len(b)), 0
 	for same+step <= n && bytes.Equal(a[same:same+step], b[same:same+step]) {
 		same += step
@@ -77,6 +88,21 @@ func samePrefix(a, b []byte) int {
 	return same
 }
 
+// sameSuffix is how many bytes a and b end with that are the same.
+func sameSuffix(a, b []byte) int {
+	n, same := min(len(a), len(b)), 0
+	for same+step <= n && bytes.Equal(a[len(a)-same-step:len(a)-same], b[len(b)-same-step:len(b)-same]) {
+		same += step
+	}
+	for same < n && a[len(a)-same-1] == b[len(b)-same-1] {
+		same++
+	}
+	return same
+}
+
+// step is how many bytes are compared at once.
+const step = 256
+
 // span is where a value stands; zero when it is not there.
 type span struct{ from, to int }
 
@@ -86,39 +112,31 @@ func (s span) of(raw []byte) []byte { return raw[s.from:s.to] }
 // counts.
 type places struct{ apiVersion, kind, metadata span }
 
-// locate checks raw, but for its first trusted bytes.
-func locate(raw []byte, trusted int) (places, error) {
-	if len(raw) == 0 {
-		return places{}, errors.New("is empty, want the JSON of an object")
-	}
-	var where places
-	err := rawitem.EachMember(raw, trusted, func(name []byte, from, to int) {
-		switch string(name) {
-		case "apiVersion":
-			where.apiVersion = span{from, to}
-		case "kind":
-			where.kind = span{from, to}
-		case "metadata":
-			where.metadata = span{from, to}
+// metadata is places in an object's metadata.
+type metadata struct{ namespace, name, uid span }
+
+// scanMetadata finds them in the object at at, and answers the position behind it, or -1 when it is none.
+func scanMetadata(raw []byte, at int) (metadata, int) {
+	var found metadata
+	end := rawitem.Members(raw, at, func(member []byte, from, to int) {
+		switch string(member) {
+		case "namespace":
+			found.namespace = span{from, to}
+		case "name":
+			found.name = span{from, to}
+		case "uid":
+			found.uid = span{from, to}
 		}
 	})
-	return where, err
+	return found, end
 }
 
-// object reads the identity. Where metadata ends need not be known.
+// object reads the identity.
 func (p places) object(raw []byte) (Object, error) {
-	var namespace, name, uid span
-	if at := p.metadata.from; at > 0 && !bytes.HasPrefix(raw[at:], []byte("null")) {
-		if rawitem.Members(raw, at, 0, func(member []byte, from, to int) {
-			switch string(member) {
-			case "namespace":
-				namespace = span{from, to}
-			case "name":
-				name = span{from, to}
-			case "uid":
-				uid = span{from, to}
-			}
-		}) < 0 {
+	var in metadata
+	if at := p.metadata.from; at > 0 && string(p.metadata.of(raw)) != "null" {
+		var end int
+		if in, end = scanMetadata(raw, at); end < 0 {
 			return Object{}, errors.New("metadata is no JSON object")
 		}
 	}
@@ -126,9 +144,9 @@ func (p places) object(raw []byte) (Object, error) {
 	for _, err := range [...]error{
 		text("apiVersion", p.apiVersion.of(raw), &object.APIVersion),
 		text("kind", p.kind.of(raw), &object.Kind),
-		text("metadata.namespace", namespace.of(raw), &object.Namespace),
-		text("metadata.name", name.of(raw), &object.Name),
-		text("metadata.uid", uid.of(raw), &object.UID),
+		text("metadata.namespace", in.namespace.of(raw), &object.Namespace),
+		text("metadata.name", in.name.of(raw), &object.Name),
+		text("metadata.uid", in.uid.of(raw), &object.UID),
 	} {
 		if err != nil {
 			return Object{}, err

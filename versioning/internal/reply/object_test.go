@@ -1,7 +1,9 @@
 package reply_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -58,7 +60,7 @@ func TestScanObjectSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestScanBothIsScanObjectOfEach(t *testing.T) {
+func TestSameObjectIsSureOfWhatScanObjectFinds(t *testing.T) {
 	t.Parallel()
 	objects := []string{
 		`{"apiVersion":"v1","data":{"a":"\"}{\\","b":"é\n"},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"}}`,
@@ -72,36 +74,85 @@ func TestScanBothIsScanObjectOfEach(t *testing.T) {
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n"},"data":{"metadata":{"name":"c"}}}`,
 		`{"apiVersion":"v1","kind":"ConfigMap"}`, `{"apiVersion":"v1","kind":"ConfigMap","metadata":null}`, `{}`, ` {"kind" : "ConfigMap"} `,
 	}
+	sure := 0
 	for _, sent := range objects {
 		for _, answered := range objects {
-			want, err := reply.ScanObject([]byte(sent))
-			require.NoError(t, err, sent)
-			got, err := reply.ScanObject([]byte(answered))
-			require.NoError(t, err, answered)
-			bothWant, bothGot, err := reply.ScanBoth([]byte(sent), []byte(answered))
-			require.NoError(t, err, "%s %s", sent, answered)
-			require.Equal(t, want, bothWant, "%s %s", sent, answered)
-			require.Equal(t, got, bothGot, "%s %s", sent, answered)
+			if reply.SameObject([]byte(sent), []byte(answered)) {
+				sure++
+				requireSame(t, []byte(sent), []byte(answered))
+			}
 			for cut := range len(answered) - 2 {
-				_, _, err := reply.ScanBoth([]byte(sent), []byte(answered[:cut]))
-				require.Error(t, err, "what is cut short is noticed, also when it begins like what was sent: %s", answered[:cut])
+				require.False(t, reply.SameObject([]byte(sent), []byte(answered[:cut])),
+					"what is cut short is noticed, also when it begins like what was sent: %s", answered[:cut])
 			}
 		}
 	}
+	require.Positive(t, sure)
 }
 
-// FuzzScanBoth proves that no wrong JSON hides behind a beginning that is right.
-func FuzzScanBoth(f *testing.F) {
-	const sent = `{"apiVersion":"v1","data":{"a":"\"}{\\","b":[1,true,{"c":null}]},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"}}`
-	f.Add(20, "")
-	f.Add(len(sent)-30, `"name":"b"}}`)
-	f.Add(25, `"}`+sent[30:])
-	f.Fuzz(func(t *testing.T, keep int, then string) {
-		answered := []byte(sent[:min(max(0, keep), len(sent))] + then)
-		want, err := reply.ScanObject(answered)
-		_, got, bothErr := reply.ScanBoth([]byte(sent), answered)
-		require.Equal(t, err == nil, bothErr == nil, "%v, %v", err, bothErr)
-		require.Equal(t, want, got)
+// requireSame holds an answer that is surely right against the scan that decodes.
+func requireSame(t *testing.T, sent, answered []byte) {
+	t.Helper()
+	want, err := reply.ScanObject(sent)
+	require.NoError(t, err, "%s", sent)
+	got, err := reply.ScanObject(answered)
+	require.NoError(t, err, "%s", answered)
+	want.UID, got.UID = "", ""
+	require.Equal(t, want, got, "%s %s", sent, answered)
+}
+
+func TestSameObjectIsSureOfWhatActionsChange(t *testing.T) {
+	t.Parallel()
+	const sent = ` {"apiVersion":"v1","data":{"a":"\"}{\\","b":[1,true,{"c":null}]},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"},"status":{ "a" : 1 } } `
+	for name, test := range map[string]struct {
+		old, then string
+		want      bool
+	}{
+		"a label":                 {`{"x":"y"}`, `{"seen":"true","x":"y"}`, true},
+		"no label":                {`"labels":{"x":"y"},`, ``, true},
+		"a value of data":         {`[1,true,{"c":null}]`, `"é\n"`, true},
+		"the status":              {`{ "a" : 1 }`, `null`, true},
+		"longer at its end":       {`1 }`, `12 , "b" : {} }`, true},
+		"another name":            {`"name":"a"`, `"name":"b"`, false},
+		"another namespace":       {`"namespace":"n"`, `"namespace":"nn"`, false},
+		"no namespace":            {`,"namespace":"n"`, ``, false},
+		"a name that is nested":   {`"name":"a"`, `"labels":{"name":"a"}`, false},
+		"a second name":           {`"name":"a"`, `"name":"a","name":"b"`, false},
+		"another kind":            {`"ConfigMap"`, `"Secret"`, false},
+		"another version":         {`"v1"`, `"v2"`, false},
+		"no metadata":             {`{"labels":{"x":"y"},"name":"a","namespace":"n"}`, `null`, false},
+		"one more member":         {`"status":`, `"kind":"Secret","status":`, false},
+		"a member that is ended":  {`{ "a" : 1 }`, `{ "a" : 1 },"kind":"Secret"`, false},
+		"an object that is ended": {`{ "a" : 1 }`, `{ "a" : 1 }}`, false},
+		"no JSON in metadata":     {`"labels":{"x":"y"}`, `"labels":{"x":"y"`, false},
+		"no JSON elsewhere":       {`[1,true`, `[1,true,`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answered := strings.Replace(sent, test.old, test.then, 1)
+			require.NotEqual(t, sent, answered)
+			require.Equal(t, test.want, reply.SameObject([]byte(sent), []byte(answered)), answered)
+			if test.want {
+				requireSame(t, []byte(sent), []byte(answered))
+			}
+		})
+	}
+}
+
+// FuzzSameObject proves that no wrong JSON and no other object hides between a beginning and an end that are right.
+func FuzzSameObject(f *testing.F) {
+	const sent = `{"apiVersion":"v1","data":{"a":"\"}{\\","b":[1,true,{"c":null}]},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"},"status":{}}`
+	f.Add(20, "", 30)
+	f.Add(len(sent)-40, `"name":"b"`, 20)
+	f.Add(25, `"}`, len(sent)-30)
+	f.Add(102, `"a":"b",`, len(sent)-102)
+	f.Fuzz(func(t *testing.T, begin int, then string, end int) {
+		begin = min(max(0, begin), len(sent))
+		end = min(max(0, end), len(sent))
+		answered := []byte(sent[:begin] + then + sent[len(sent)-end:])
+		if reply.SameObject([]byte(sent), answered) {
+			requireSame(t, []byte(sent), answered)
+		}
 	})
 }
 
@@ -151,4 +202,28 @@ func decode(raw []byte) (object reply.Object, ok bool) {
 		Namespace: text(metadata["namespace"]), Name: text(metadata["name"]), UID: text(metadata["uid"]),
 	}
 	return object, ok
+}
+
+// BenchmarkSameObject is the check of what most actions answer, beside the scan of what any may answer.
+func BenchmarkSameObject(b *testing.B) {
+	for _, size := range []int{1 << 10, 500 << 10} {
+		sent := []byte(`{"apiVersion":"v1","data":{"a":"` + strings.Repeat(`a \"quoted\" word\n`, size/19) + `"},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"}}`)
+		answered := bytes.Replace(sent, []byte(`"labels":{`), []byte(`"labels":{"seen":"true",`), 1)
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !reply.SameObject(sent, answered) {
+					b.Fatal("the label makes another object of it")
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("%dKiB scanned", size>>10), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := reply.ScanObject(answered); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
