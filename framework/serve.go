@@ -11,6 +11,8 @@ import (
 
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework/codec"
 )
 
 // Serve is a plugin's main: it serves regs to the host that started the process and returns when the host
@@ -61,7 +63,7 @@ const workers = 16
 // newGRPCServer lifts gRPC's limit of 4 MiB on what is received: an item and a backup travel in one message,
 // and each alone may have up to 1.5 MiB in etcd, more once decoded from protobuf.
 func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
-	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32),
+	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32), grpc.ForceServerCodecV2(codec.New()),
 		grpc.NumStreamWorkers(workers), grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window))...)
 }
 

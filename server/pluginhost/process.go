@@ -23,6 +23,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"k8s.io/utils/clock"
+
+	"github.com/cleat-dev/cleat/framework/codec"
 )
 
 const (
@@ -97,7 +99,7 @@ func startProcess(ctx context.Context, l launch) (*process, error) {
 		SyncStderr:       written,
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(p.dial),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(l.sizes.MessageSize)),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(l.sizes.MessageSize), grpc.ForceCodecV2(codec.New())),
 			grpc.WithInitialWindowSize(window),
 			grpc.WithInitialConnWindowSize(window),
 			grpc.WithIdleTimeout(0), // a connection that is closed is a sign
