@@ -88,7 +88,7 @@ func takeTurns(ctx context.Context, callers int, sides ...*side) error {
 			continue // as many large ones at once as there are callers
 		}
 		for i := range sides {
-			s := sides[(i+round)%len(sides)]
+			s := sides[(i+round/callers)%len(sides)]
 			took, err := timed(ctx, s.run, large, callers, callers)
 			if err != nil {
 				return err

@@ -21,6 +21,7 @@ func BenchmarkExecute(b *testing.B) {
 			session := host.Session(hclog.NewNullLogger())
 			defer session.Close()
 			action := session.BackupItemActions()[0]
+			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := execute(b.Context(), action, "nothing"); err != nil {
 					b.Fatal(err)

@@ -26,8 +26,11 @@ var _ grpc.ClientConnInterface = (*conn)(nil)
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	call := c.supervisor.launch.deadlines.classify(method).within(ctx)
 	err := c.once(ctx, call, method, args, reply, opts)
+	if err == nil || !call.idempotent {
+		return err
+	}
 	var died *DiedError
-	if call.idempotent && errors.As(err, &died) && died.During == call.name && ctx.Err() == nil {
+	if errors.As(err, &died) && died.During == call.name && ctx.Err() == nil {
 		err = c.once(ctx, call, method, args, reply, opts)
 	}
 	return err
@@ -103,6 +106,10 @@ func (c *conn) acquire(ctx context.Context, call call) (*run, error) {
 
 // release gives the process back after a call that ended with err.
 func (c *conn) release(ctx context.Context, r *run, call call, err error) {
+	if err == nil {
+		c.supervisor.release(r, call.work && ctx.Err() == nil)
+		return
+	}
 	var overdue *OverdueError
 	var died *DiedError
 	switch {
