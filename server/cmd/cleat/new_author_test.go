@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +106,7 @@ func sourceFiles(t *testing.T, root string) []modzip.File {
 		}
 		if entry.IsDir() {
 			_, err := os.Stat(filepath.Join(path, "go.mod"))
-			if err == nil || strings.HasPrefix(entry.Name(), ".") || path == filepath.Join(root, "bin") {
+			if err == nil || strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "node_modules"}, entry.Name()) {
 				return filepath.SkipDir
 			}
 			return nil
