@@ -59,13 +59,15 @@ func TestWithoutVersion1(t *testing.T) {
 		t.Skip("version 1 is there")
 	}
 	h := newHost(t, dir)
+	t.Cleanup(func() { // when all have been used
+		require.Zero(t, h.log.count("goes away", "use version 3"), "what is gone is not deprecated any more")
+	})
 	for _, test := range pluginsAndVersions() {
 		t.Run("announced "+test.announced, func(t *testing.T) {
 			t.Parallel()
 			h.requireServes(t, test.announced, test.usedWithoutVersion1)
 		})
 	}
-	require.Zero(t, h.log.count("goes away", "use version 3"), "what is gone is not deprecated any more")
 	t.Run("rules", testRules(dir))
 }
 
