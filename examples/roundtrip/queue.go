@@ -101,7 +101,7 @@ func (s *Site) showQueue(ctx context.Context) (stop func() error, err error) {
 
 // awaitEnds waits until the backups of Queue have ended; each has to be complete.
 func awaitEnds(ctx context.Context, resource dynamic.ResourceInterface) error {
-	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		completed := 0
 		for _, b := range eight() {
 			got, err := resource.Get(ctx, b.name, metav1.GetOptions{})

@@ -48,6 +48,8 @@ func (s *Site) Serve(ctx context.Context, c *world.Client, flags ...string) (*Se
 	return v, nil
 }
 
+const stopTimeout = 2 * time.Minute
+
 // PID is the server's process.
 func (v *Server) PID() int { return v.cmd.Process.Pid }
 
@@ -60,15 +62,15 @@ func (v *Server) ended() bool {
 	}
 }
 
-// Stop asks the server to end and gives it ten seconds.
+// Stop asks the server to end, and gives it longer than it gives what it still does.
 func (v *Server) Stop() error {
 	_ = v.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-v.done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(stopTimeout):
 		_ = v.cmd.Process.Kill()
 		<-v.done
-		return errors.New("the server did not end within 10s of being asked to")
+		return fmt.Errorf("the server did not end within %s of being asked to", stopTimeout)
 	}
 	if v.err != nil {
 		return fmt.Errorf("the server ended badly: %w; its log ends:\n%s", v.err, v.Tail())

@@ -108,6 +108,9 @@ func (s *Site) Install(ctx context.Context, c *world.Client) error {
 	return nil
 }
 
+// patience is how long what takes seconds may take, on a machine that is busy with much else.
+const patience = 10 * time.Minute
+
 // awaitLocation waits until the server has found the location usable.
 func awaitLocation(ctx context.Context, c *world.Client, server *Server) error {
 	d, err := dynamic.NewForConfig(c.Config())
@@ -115,7 +118,7 @@ func awaitLocation(ctx context.Context, c *world.Client, server *Server) error {
 		return fmt.Errorf("client: %w", err)
 	}
 	var message string
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		if server.ended() {
 			return false, errors.New("the server ended")
 		}

@@ -171,12 +171,15 @@ func (c *Client) awaitReady(ctx context.Context, objects []Object) error {
 		default:
 			continue
 		}
-		if err := await(ctx, time.Minute, probe); err != nil {
+		if err := await(ctx, patience, probe); err != nil {
 			return fmt.Errorf("%s %s is not ready: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
 	return nil
 }
+
+// patience is how long the cluster may take for what it does by itself, also on a machine that is busy with much else.
+const patience = 10 * time.Minute
 
 // await polls until probe answers nil.
 func await(ctx context.Context, limit time.Duration, probe func(context.Context) error) error {
@@ -204,7 +207,7 @@ func (c *Client) Delete(ctx context.Context, objects []Object) error {
 			if err := r.Delete(gctx, o.GetName(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("delete %s %s: %w", o.GetKind(), o.GetName(), err)
 			}
-			err := await(gctx, 5*time.Minute, func(ctx context.Context) error {
+			err := await(gctx, patience, func(ctx context.Context) error {
 				_, err := r.Get(ctx, o.GetName(), metav1.GetOptions{})
 				switch {
 				case apierrors.IsNotFound(err):

@@ -113,17 +113,19 @@ func derived(o *unstructured.Unstructured) bool {
 }
 
 // Settled reads snapshots until controllers have nothing more to add, that is, until two in a row, a while
-// apart, show no difference, and returns the last.
+// apart, show no difference, and returns the last. The while is the longer, the slower the machine is.
 func (c *Client) Settled(ctx context.Context, s Spec) (Snapshot, error) {
+	began := time.Now()
 	last, err := c.Snapshot(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	err = await(ctx, settleLimit, func(ctx context.Context) error {
+	pause := settlePause + 2*time.Since(began)
+	err = await(ctx, patience, func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(settlePause):
+		case <-time.After(pause):
 		}
 		next, err := c.Snapshot(ctx, s)
 		if err != nil {
@@ -142,7 +144,4 @@ func (c *Client) Settled(ctx context.Context, s Spec) (Snapshot, error) {
 	return last, nil
 }
 
-const (
-	settlePause = 1500 * time.Millisecond
-	settleLimit = time.Minute
-)
+const settlePause = 1500 * time.Millisecond
