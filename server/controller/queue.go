@@ -79,7 +79,9 @@ func (q *Queue) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	}
 	work := q.plan(line, outcome, errDecide, woken)
 	done, err := q.carryOut(ctx, line, work, woken)
-	q.Metrics.planned(work.Plan)
+	if done {
+		q.Metrics.planned(line, work.Plan)
+	}
 	held := errors.Is(errDecide, policies.ErrHeld) // which has been logged
 	if !held {
 		err = errors.Join(err, errDecide)

@@ -1,6 +1,9 @@
 package controller
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,6 +46,12 @@ func NewQueueMetrics(registry prometheus.Registerer) (*QueueMetrics, error) {
 	return m, nil
 }
 
+// maxReasons are how many reasons are told apart. A policy may have as many as it likes.
+const maxReasons = 20
+
+// otherReasons stands for the reasons of the fewest backups, when there are more.
+const otherReasons = "Other"
+
 // line shows the queue as the Backups say it is.
 func (m *QueueMetrics) line(line queue.Line) {
 	if m == nil {
@@ -55,14 +64,23 @@ func (m *QueueMetrics) line(line queue.Line) {
 	}
 }
 
-// planned shows why backups wait from now on.
-func (m *QueueMetrics) planned(plan queue.Plan) {
+// planned shows the queue as it is when a plan has been carried out, and why backups wait from then on.
+func (m *QueueMetrics) planned(line queue.Line, plan queue.Plan) {
 	if m == nil {
 		return
 	}
+	m.depth.Set(float64(len(line.Queued) - len(plan.Admit)))
+	m.running.Set(float64(len(line.Ready) + len(line.Running) + len(plan.Admit)))
 	m.blocked.Reset()
-	for reason, count := range plan.Reasons {
-		m.blocked.WithLabelValues(reason).Set(float64(count))
+	reasons := slices.SortedFunc(maps.Keys(plan.Reasons), func(a, b string) int {
+		return cmp.Or(cmp.Compare(plan.Reasons[b], plan.Reasons[a]), cmp.Compare(a, b))
+	})
+	for i, reason := range reasons {
+		label := reason
+		if i >= maxReasons {
+			label = otherReasons
+		}
+		m.blocked.WithLabelValues(label).Add(float64(plan.Reasons[reason]))
 	}
 }
 

@@ -32,6 +32,7 @@ type queueSite struct {
 	admission Admission
 	wakes     chan event.GenericEvent // as the host of the plugins does
 	limit     int
+	metrics   *QueueMetrics           // may be nil
 	wrap      func(*Cluster) *Cluster // of the queue's cluster; may be nil
 
 	stop func() // of the running queue
@@ -100,7 +101,7 @@ func (s *queueSite) start() {
 	}
 	r := registrar{mgr: mgr, log: hclog.NewNullLogger()}
 	r.addQueue(&Queue{
-		Cluster: cluster, Admission: s.admission, Limit: s.limit, Events: mgr.GetEventRecorder("cleat"),
+		Cluster: cluster, Admission: s.admission, Limit: s.limit, Events: mgr.GetEventRecorder("cleat"), Metrics: s.metrics,
 		Log: hclog.NewNullLogger(), Now: time.Now,
 	}, s.wakes)
 	require.NoError(s.t, r.err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/policies"
 )
 
 // TestAcceptQueue_PolicyPlugins has each policy decide about the same backups, the built-in ones and the vendor's of
@@ -193,10 +196,11 @@ func (p *brokenPolicy) put(do string) {
 }
 
 func (p *brokenPolicy) serve(s *site, admission string) *server {
-	return s.serve("--plugin-dir", p.dir, "--config", configFile(p.t, "backups:\n  concurrent: 3\n  admission: {"+admission+"}\n"))
+	return s.serve("--metrics-address", "127.0.0.1:0", "--plugin-dir", p.dir, "--config", configFile(p.t, "backups:\n  concurrent: 3\n  admission: {"+admission+"}\n"))
 }
 
-const broken = "plugin: example.io/broken, deadline: 2s, failurePolicy: "
+// A deadline that a program which is started on a busy machine keeps.
+const broken = "plugin: example.io/broken, deadline: 10s, failurePolicy: "
 
 // policiesAreSwappedInMidQueue by another file, for which the server is started again, and by another program.
 func policiesAreSwappedInMidQueue(t *testing.T) {
@@ -249,7 +253,7 @@ func failures() [][2]string {
 		{"place twice", `invalid reply: orders "a", which does not wait in the queue or has its place already`},
 		{"give no reason", `invalid reply: does not say why "a" waits`},
 		{"die", `plugin example.io/broken (DIR/admission) died during Decide: exit status 3; it wrote nothing to stderr`},
-		{"hang", `plugin example.io/broken (DIR/admission) did not answer Decide within 2s`},
+		{"hang", `plugin example.io/broken (DIR/admission) did not answer Decide within 10s`},
 	}
 }
 
@@ -273,6 +277,10 @@ func aBrokenPolicyHoldsTheQueue(t *testing.T) {
 	}
 	require.Contains(t, server.log.String(), "policy fails")
 	require.Equal(t, 1, s.warnings("a"), "the event for the failure is not repeated while it lasts")
+	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: "", reason: policies.ReasonOverdue})
+	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 1`, `cleat_queue_depth 3`, `cleat_queue_running 1`,
+		`cleat_queue_waiting{reason="PolicyFailed"} 3`, `cleat_policy_failures_total{kind="QueueAdmission",plugin="example.io/broken",reason="Died"} \d+`,
+		`cleat_policy_failures_total{kind="QueueAdmission",plugin="example.io/broken",reason="InvalidReply"} \d+`)
 
 	// It mends itself: nothing tells the server.
 	p.put("fail")
@@ -281,6 +289,66 @@ func aBrokenPolicyHoldsTheQueue(t *testing.T) {
 	require.NoError(t, os.WriteFile(p.mended, nil, 0o600))
 	s.shows(nil, "a Completed", "b Completed", "c Completed")
 	server.awaitLog("policy works again")
+	s.tellsOfTheQueue(cli{Running: 1, Limit: 3, decides: "example.io/broken"})
+	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 0`, `cleat_queue_depth 0`, `cleat_queue_running 1`,
+		`cleat_queue_wait_seconds_count 3`, `cleat_queue_decision_seconds_count \d+`)
+	require.NotContains(t, server.metrics(), "cleat_queue_waiting{", "nobody waits")
+
+	// What is found out without anybody asking: its program is gone.
+	require.NoError(t, os.Remove(filepath.Join(p.dir, "admission")))
+	s.tellsOfTheQueue(cli{Running: 1, Limit: 3, decides: "", reason: policies.ReasonUnavailable})
+}
+
+// cli is what "cleat queue -o json" is to say.
+type cli struct {
+	Running, Waiting, Limit int
+	decides, reason         string
+}
+
+func (s *site) tellsOfTheQueue(want cli) {
+	s.t.Helper()
+	s.eventually(fmt.Sprintf("cleat queue says %+v", want), func(context.Context) (bool, error) {
+		out, errs, err := s.run("queue", "--timeout", "2m", "-o", "json")
+		if err != nil {
+			return false, fmt.Errorf("%w: %s", err, errs)
+		}
+		var got struct {
+			cli
+			Policy policies.Status
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			return false, err
+		}
+		got.decides, got.reason = got.Policy.Decides, got.Policy.Reason
+		if got.cli != want || (want.reason != "") != (got.Policy.Message != "") {
+			return false, fmt.Errorf("it says %s", out)
+		}
+		return true, nil
+	})
+}
+
+// metrics are those that a server serves.
+func (v *server) metrics() string {
+	v.site.t.Helper()
+	v.awaitLog("serving metrics")
+	address := regexp.MustCompile(`serving metrics: address=(\S+)`).FindStringSubmatch(v.log.String())[1]
+	request, err := http.NewRequestWithContext(v.site.t.Context(), http.MethodGet, "http://"+address+"/metrics", http.NoBody)
+	require.NoError(v.site.t, err)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(v.site.t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(v.site.t, err)
+	return string(text)
+}
+
+// measures waits until the metrics have lines of these patterns.
+func (v *server) measures(patterns ...string) {
+	v.site.t.Helper()
+	for _, pattern := range patterns {
+		line := regexp.MustCompile(`(?m)^` + strings.NewReplacer("{", `\{`, "}", `\}`).Replace(pattern) + `$`)
+		v.site.eventually("a metric "+pattern, func(context.Context) (bool, error) { return line.MatchString(v.metrics()), nil })
+	}
 }
 
 func theBuiltInStandsIn(t *testing.T) {
@@ -306,16 +374,28 @@ func theBuiltInStandsIn(t *testing.T) {
 	}
 	s.shows(nil, "free Completed")
 	require.Equal(t, 1, s.warnings("a"), "the event that another one decides is not repeated while it does")
+	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: policies.BuiltInAdmission, reason: policies.ReasonOverdue})
+	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 1`, `cleat_queue_waiting{reason="NamespaceOverlap"} 3`,
+		`cleat_queue_wait_seconds_count 1`)
 	p.put("keep the rules")
 	s.shows(nil, "a Completed", "b Completed", "c Completed")
 	server.awaitLog("policy works again")
 }
 
-// warnings counts the events that warn about a backup of its policy.
-func (s *site) warnings(name string) int {
+// warnings counts the events that warn about a backup of its policy, of which there is one at least.
+func (s *site) warnings(name string) (count int) {
+	s.t.Helper()
+	s.eventually("an event about "+name, func(ctx context.Context) (bool, error) {
+		count = s.countWarnings(ctx, name)
+		return count > 0, nil
+	})
+	return count
+}
+
+func (s *site) countWarnings(ctx context.Context, name string) int {
 	s.t.Helper()
 	var list eventsv1.EventList
-	require.NoError(s.t, s.client.List(s.t.Context(), &list, client.InNamespace(s.namespace)))
+	require.NoError(s.t, s.client.List(ctx, &list, client.InNamespace(s.namespace)))
 	count := 0
 	for i := range list.Items {
 		if e := &list.Items[i]; e.Regarding.Name == name && e.Type == "Warning" && e.Reason == "PolicyFailed" {
