@@ -26,6 +26,7 @@ type question struct {
 	fromBackup []byte // of a restore: the item as it stands in the backup
 	key        string // of a start
 	newer      bool   // the request has a field that the plugin cannot know
+	padding    int    // bytes more that the item has on the wire, where it has the word for them here
 }
 
 // answer is what an action says about one item. What a kind does not have is empty.

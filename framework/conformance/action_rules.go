@@ -128,9 +128,15 @@ func (s *subject) execute(ctx context.Context, q question) (*answer, error) {
 	}
 	ctx, cancel := s.call(ctx)
 	defer cancel()
+	if q.padding > 0 {
+		q.item = pad(q.item, q.padding)
+	}
 	got, err := s.action().execute(ctx, conn, q)
 	if err != nil {
 		return nil, err
+	}
+	if q.padding > 0 {
+		got.item = unpad(got.item, q.padding)
 	}
 	return got, nil
 }
@@ -587,10 +593,12 @@ func checkGarbage(ctx context.Context, s *subject) error {
 
 const mebibyte = 1 << 20
 
-func checkLargeItem(ctx context.Context, s *subject) error {
+func checkLargeItem(ctx context.Context, s *subject) error { return s.takes(ctx, 2*mebibyte) }
+
+// takes says what is wrong with the answer to an item of a size.
+func (s *subject) takes(ctx context.Context, size int) error {
 	_, _, err := s.changed(ctx, func(q *question, item sample) {
-		large := s.question(item.padded(2 * mebibyte))
-		q.item = large.item
+		q.item, q.padding = s.question(item.padded()).item, size
 	})
 	return err
 }
@@ -599,11 +607,7 @@ func checkLargeRequest(ctx context.Context, s *subject) error {
 	if s.info == nil {
 		return skip("the process has no PluginInfo, and may keep gRPC's limit of 4 MiB")
 	}
-	_, _, err := s.changed(ctx, func(q *question, item sample) {
-		large := s.question(item.padded(5 * mebibyte))
-		q.item = large.item
-	})
-	return err
+	return s.takes(ctx, 5*mebibyte)
 }
 
 // callers is how many calls are made at once.

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -157,6 +156,9 @@ func (s *subject) round(ctx context.Context, work []func(context.Context) error,
 	return nil
 }
 
+// workSize is how large the items and objects are, in bytes, with which is looked for leaks.
+const workSize = 16 << 10
+
 // work are the calls that are made to look for leaks.
 func (s *subject) work(ctx context.Context) []func(context.Context) error {
 	if s.kind != Process {
@@ -181,12 +183,11 @@ func (s *subject) workOf(ctx context.Context) []func(context.Context) error {
 		if err != nil {
 			return nil
 		}
-		const size = 16 << 10
-		item := one.sample
-		if !item.fixed {
-			item = item.padded(size)
+		q := s.question(one.sample)
+		if !one.sample.fixed {
+			q = s.question(one.sample.padded())
+			q.padding = workSize
 		}
-		q := s.question(item)
 		return []func(context.Context) error{func(ctx context.Context) error {
 			_, err := s.execute(ctx, q)
 			return err
@@ -216,7 +217,7 @@ func (s *subject) snapshotterWork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = ready.volumeID(ctx, foreignVolume().padded(16<<10).stored())
+	_, err = ready.volumeID(ctx, pad(foreignVolume().padded().stored(), workSize))
 	return err
 }
 
@@ -226,7 +227,7 @@ func (s *subject) storeWork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := ready.comesBack(ctx, folder+"work", bytes.Repeat([]byte("x"), 16<<10)); err != nil {
+	if err := ready.comesBack(ctx, folder+"work", padding(workSize)); err != nil {
 		return err
 	}
 	return ready.remove(ctx, folder+"work")

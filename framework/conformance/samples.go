@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -175,15 +176,28 @@ func (s sample) with(change func(item *unstructured.Unstructured)) sample {
 	return sample{object: item.Object, names: s.names, fixed: s.fixed}
 }
 
-// padded is s with so many bytes more. A ConfigMap has them in its data, all else in an annotation.
-func (s sample) padded(size int) sample {
-	padding := strings.Repeat("0123456789abcdef", size/16)
+// paddingWord stands for what makes an item large, which need not be read in JSON again and again.
+const paddingWord = "conformance-padding"
+
+func padding(size int) []byte { return bytes.Repeat([]byte("0123456789abcdef"), size/16) }
+
+// pad has so many bytes in the place of the word for them, and unpad the word again.
+func pad(item []byte, size int) []byte {
+	return bytes.Replace(item, []byte(paddingWord), padding(size), 1)
+}
+
+func unpad(item []byte, size int) []byte {
+	return bytes.Replace(item, padding(size), []byte(paddingWord), 1)
+}
+
+// padded is s with a place for padding. A ConfigMap has it in its data, all else in an annotation.
+func (s sample) padded() sample {
 	return s.with(func(item *unstructured.Unstructured) {
 		if item.GetKind() == "ConfigMap" {
-			_ = unstructured.SetNestedField(item.Object, padding, "data", "padding")
+			_ = unstructured.SetNestedField(item.Object, paddingWord, "data", "padding")
 			return
 		}
-		annotate(item, "conformance.invalid/padding", padding)
+		annotate(item, "conformance.invalid/padding", paddingWord)
 	})
 }
 
