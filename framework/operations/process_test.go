@@ -55,9 +55,10 @@ func newSite(t *testing.T) *site {
 	return &site{t: t, binary: filepath.Join(mover.dir, "mover"), state: t.TempDir()}
 }
 
-func (s *site) start() (*plugintest.Plugin, abiav1.AsyncBackupItemAction) {
+// start starts a process that others take for dead after it was silent for as long as the lease.
+func (s *site) start(lease time.Duration) (*plugintest.Plugin, abiav1.AsyncBackupItemAction) {
 	s.t.Helper()
-	plugin := plugintest.Start(s.t, s.binary, "--log-level=debug", s.state)
+	plugin := plugintest.Start(s.t, s.binary, "--log-level=debug", lease.String(), s.state)
 	return plugin, plugin.AsyncBackupItemActionV1("example.io/mover")
 }
 
@@ -109,13 +110,13 @@ func says(description string) func(framework.OperationProgress) bool {
 func TestAnOperationSurvivesTheKillOfItsProcess(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	first, action := s.start()
+	first, action := s.start(3*time.Second)
 	started, err := action.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
 	s.await(action, started.OperationID, says("shop/data, attempt 1"))
 	first.Kill()
 
-	_, action = s.start()
+	_, action = s.start(3*time.Second)
 	again, err := action.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
 	require.Equal(t, started.OperationID, again.OperationID)
@@ -128,8 +129,8 @@ func TestAnOperationSurvivesTheKillOfItsProcess(t *testing.T) {
 func TestAStartThatIsRepeatedAndRacedBeginsOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	_, first := s.start()
-	_, second := s.start()
+	_, first := s.start(time.Hour)
+	_, second := s.start(time.Hour)
 	ids := make(chan string, 16)
 	var calls sync.WaitGroup
 	for i := range cap(ids) {
@@ -158,8 +159,8 @@ func TestAStartThatIsRepeatedAndRacedBeginsOnce(t *testing.T) {
 func TestAnotherProcessCancels(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	_, first := s.start()
-	_, second := s.start()
+	_, first := s.start(3*time.Second)
+	_, second := s.start(3*time.Second)
 	started, err := first.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
 	acknowledged, err := second.Cancel(t.Context(), started.OperationID, plugintest.Backup("nightly"))
@@ -173,7 +174,7 @@ func TestAnotherProcessCancels(t *testing.T) {
 func TestGarbageInTheStateIsTold(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	_, action := s.start()
+	_, action := s.start(time.Hour)
 	started, err := action.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
 	s.release("data", "")
@@ -191,7 +192,7 @@ func TestGarbageInTheStateIsTold(t *testing.T) {
 func TestAKindWithoutKeysHasOneByItsItem(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	plugin, _ := s.start()
+	plugin, _ := s.start(time.Hour)
 	action := plugin.BackupItemActionV2("example.io/mover-v2")
 	input := &biav2.ExecuteInput{Item: s.input("data").Item, Backup: plugintest.Backup("nightly")}
 	started, err := action.Execute(t.Context(), input)

@@ -24,7 +24,7 @@ func main() {
 	framework.Serve(abiav1.Register(name, newMover), registerV2())
 }
 
-// stateDir is the last word of the command line.
+// stateDir is the last word of the command line; the one before it is the lease.
 func stateDir() string { return os.Args[len(os.Args)-1] }
 
 // mover is all that an action needs whose work is a function.
@@ -45,7 +45,11 @@ func newRunner(name string, log hclog.Logger) (*operations.Runner[volume], error
 	if err != nil {
 		return nil, err
 	}
-	return operations.NewRunner(name, store, log, move, operations.ResumeAfterRestart(), operations.WithLease(3*time.Second)), nil
+	lease, err := time.ParseDuration(os.Args[len(os.Args)-2])
+	if err != nil {
+		return nil, err
+	}
+	return operations.NewRunner(name, store, log, move, operations.ResumeAfterRestart(), operations.WithLease(lease)), nil
 }
 
 func (m *mover) AppliesTo(context.Context) (framework.ResourceSelector, error) {
