@@ -1,11 +1,13 @@
 // Command bench measures cleat against limits that it measures itself, in the same run on the same control
 // plane. Every figure is the median of five runs and is printed as a line "BENCH <name> <value>"; what it
-// is made of goes to stderr. It stands in server because it measures the server's parts, and drives the real
-// binary like a user, with the control plane and the worlds of examples. Run it with "make bench".
+// is made of goes to stderr. A figure beyond its limit makes the exit status 1, when all have been measured. It stands
+// in server because it measures the server's parts, and drives the real binary like a user, with the control plane and
+// the worlds of examples. Run it with "make bench".
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -43,6 +45,25 @@ var benches = []bench{
 	{"queue_wake_over_bare", queueWakeOverBare},
 }
 
+// limits are what figures may be at most; one that is more fails the run. Figures without a limit are for information.
+func limits() map[string]float64 {
+	return map[string]float64{
+		"archive_over_gzip":       1.2,
+		"backup_over_limit":       2,
+		"restore_over_limit":      2.5,
+		"calls_per_restored_item": 1.2,
+		"backup_rss_growth":       1.3,
+		"rpc_over_bare":           1.15,
+		"rpc_over_bare_8":         1.15,
+		"lift_over_direct":        1.02,
+		"queue_over_work":         1.3,
+		"queue_over_work_invalid": 1.3,
+		"queue_decide_growth":     5,
+		"queue_wake_over_bare":    3,
+		"queue_calls_per_backup":  3,
+	}
+}
+
 func main() {
 	cleat := flag.String("cleat", "bin/cleat", "path of the cleat binary")
 	only := flag.String("only", "", "measure this alone")
@@ -58,14 +79,19 @@ func main() {
 
 func measure(ctx context.Context, cleat, only string) error {
 	fmt.Printf("machine: %s, %d cores, %s, %s/%s\n", cpu(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	found := false
+	found, beyond := false, []string(nil)
+	report := func(name string, value float64) {
+		fmt.Printf("BENCH %s %.2f\n", name, value)
+		if limit, ok := limits()[name]; ok && value > limit {
+			beyond = append(beyond, fmt.Sprintf("%s is %.3f, want at most %.2f", name, value, limit))
+		}
+	}
 	for _, b := range benches {
 		if only != "" && only != b.name {
 			continue
 		}
 		found = true
-		err := b.run(ctx, cleat, func(name string, value float64) { fmt.Printf("BENCH %s %.2f\n", name, value) })
-		if err != nil {
+		if err := b.run(ctx, cleat, report); err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
 	}
@@ -75,6 +101,9 @@ func measure(ctx context.Context, cleat, only string) error {
 			names = append(names, b.name)
 		}
 		return fmt.Errorf("no benchmark %q: want one of %s", only, strings.Join(names, ", "))
+	}
+	if len(beyond) > 0 {
+		return errors.New(strings.Join(beyond, "; "))
 	}
 	return nil
 }

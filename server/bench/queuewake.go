@@ -105,10 +105,10 @@ type wakeSite struct {
 	admitted atomic.Int64
 }
 
-// RoundTrip counts.
+// wrap counts the requests, reads as well as writes.
 func (w *wakeSite) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.URL.Query().Get("watch") == "" && !strings.Contains(r.URL.Path, "/leases/") && r.Method != http.MethodGet {
+		if r.URL.Query().Get("watch") == "" && !strings.Contains(r.URL.Path, "/leases/") {
 			w.requests.Add(1)
 		}
 		return next.RoundTrip(r)
