@@ -69,7 +69,7 @@ func (h *testHost) seen(t *testing.T) int {
 // requireSeen waits until new operations see a version; nobody tells the host to look.
 func (h *testHost) requireSeen(t *testing.T, version int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return h.seen(t) == version }, time.Minute, 5*time.Millisecond, "version %d", version)
+	require.Eventually(t, func() bool { return h.seen(t) == version }, longEnough, aMoment, "version %d", version)
 }
 
 // requireProcesses waits until so many processes run.
@@ -79,7 +79,7 @@ func (h *testHost) requireProcesses(t *testing.T, want int) {
 		h.running.mu.Lock()
 		defer h.running.mu.Unlock()
 		return len(h.running.processes) == want
-	}, time.Minute, 5*time.Millisecond, "%d processes", want)
+	}, longEnough, aMoment, "%d processes", want)
 }
 
 // testSwapUnderLoad has many operations call while files are replaced, added and removed hundreds of times.
@@ -141,7 +141,8 @@ func testSwapUnderLoad(t *testing.T) {
 			extra = true
 		}
 		if i%8 == 1 {
-			h.requireSeen(t, int(swapped.Load()))
+			newest := int(swapped.Load())
+			require.Eventually(t, func() bool { _, seen := distinct.Load(newest); return seen }, longEnough, aMoment, "an operation has version %d", newest)
 		}
 		select {
 		case <-step:
@@ -157,7 +158,7 @@ func testSwapUnderLoad(t *testing.T) {
 	}
 	seen := 0
 	distinct.Range(func(any, any) bool { seen++; return true })
-	require.Greater(t, seen, changes/16, "operations saw different versions")
+	require.Greater(t, seen, changes/10, "operations saw different versions")
 
 	files := 1
 	if extra {
@@ -169,7 +170,7 @@ func testSwapUnderLoad(t *testing.T) {
 	require.Eventually(t, func() bool { // what was replaced is not held open
 		runtime.GC()
 		return openFilesIn(t, dir) <= files
-	}, time.Minute, 20*time.Millisecond)
+	}, longEnough, aMoment)
 	t.Logf("%d changes, %d versions were seen by operations", changes, seen)
 }
 
@@ -470,7 +471,7 @@ func testSwapUnnoticed(t *testing.T) {
 	require.Eventually(t, func() bool {
 		clock.Step(time.Minute)
 		return h.seen(t) == 2
-	}, time.Minute, 10*time.Millisecond)
+	}, longEnough, aMoment)
 }
 
 func testSwapBesideOneThatHangs(t *testing.T) {
@@ -483,7 +484,7 @@ func testSwapBesideOneThatHangs(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := fmt.Sscanf(strings.Join(h.journalLines(), ""), "hanging %d", &pid)
 		return err == nil
-	}, time.Minute, time.Millisecond)
+	}, longEnough, aMoment)
 	for i := 1; i <= 3; i++ {
 		version(t, filepath.Join(h.dir, "b"), i)
 		h.requireSeen(t, i)

@@ -97,7 +97,7 @@ func testDiesBetweenCalls(t *testing.T) {
 	require.NotEqual(t, first, second)
 	require.Eventually(t, func() bool {
 		return strings.Contains(h.log.String(), "died between calls: signal: killed")
-	}, time.Minute, time.Millisecond, "the server's log tells it")
+	}, longEnough, aMoment, "the server's log tells it")
 
 	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"bucket": "vault"})
 	require.NoError(t, err)
@@ -182,7 +182,7 @@ func testDiesWhileOthersCall(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return h.journalCount("hanging") == cap(outcome)
-	}, time.Minute, time.Millisecond)
+	}, longEnough, aMoment)
 	pid := processOf(t, action)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	for range cap(outcome) {
@@ -220,5 +220,5 @@ func requireGone(t *testing.T, pid int) {
 			return true
 		}
 		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
-	}, time.Minute, time.Millisecond)
+	}, longEnough, aMoment)
 }

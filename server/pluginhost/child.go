@@ -17,9 +17,13 @@ import (
 	"github.com/hashicorp/go-plugin"
 )
 
-// drainTime is how long the output of a process is still read after its end. Only something that it forked and
-// that escaped with its pipes can make this last.
-const drainTime = 500 * time.Millisecond
+const (
+	// drainTime is how long the output of a process is still read after its end, or after that of an operation. Only
+	// something that it forked and that escaped with its pipes, or one that writes without a pause, can make this last.
+	drainTime = 5 * time.Second
+	// graceTime is what a process gets to end by itself after a handshake that go-plugin did not like.
+	graceTime = 2 * time.Second
+)
 
 // maxHandshake is the longest handshake line, in bytes; with a certificate in it, it has about 1 KiB.
 const maxHandshake = 16 << 10
@@ -149,14 +153,18 @@ func (c *child) begin() error {
 	return nil
 }
 
-// kill ends the process and its group, now or as soon as it starts.
-func (c *child) kill() {
+// kill ends the process and its group, now or as soon as it starts. If it runs, first is called before; it may be nil.
+func (c *child) kill(first func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.killed = true
-	if c.leader != nil {
-		killProcessGroup(c.leader)
+	if c.leader == nil {
+		return
 	}
+	if first != nil {
+		first()
+	}
+	killProcessGroup(c.leader)
 }
 
 // disown kills what is left of the group, whose number may belong to somebody else soon.
@@ -206,8 +214,8 @@ func (c *child) Wait(context.Context) error {
 // Kill is how go-plugin ends a process whose handshake it did not like. One that is about to end by itself gets the
 // time to do that, because its exit status says more.
 func (c *child) Kill(context.Context) error {
-	c.endsWithin(drainTime)
-	c.kill()
+	c.endsWithin(graceTime)
+	c.kill(nil)
 	return nil
 }
 

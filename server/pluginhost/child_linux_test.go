@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -47,7 +46,7 @@ func TestWhatAPluginForksAwayDiesWithIt(t *testing.T) {
 			end(t, h, pid)
 			requireGone(t, pid)
 			for _, child := range children {
-				require.Eventually(t, func() bool { return dead(child) }, time.Minute, time.Millisecond)
+				require.Eventually(t, func() bool { return dead(child) }, longEnough, aMoment)
 			}
 			if name != "it is stopped" {
 				require.False(t, dead(other), "that of another plugin stays")
@@ -70,7 +69,7 @@ func TestAServerThatIsTheFirstProcessBuriesOrphans(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat("/proc/" + annotations["child"])
 		return os.IsNotExist(err)
-	}, time.Minute, time.Millisecond, "not even a zombie is left")
+	}, longEnough, aMoment, "not even a zombie is left")
 }
 
 func TestPluginsDieWithAServerThatIsKilled(t *testing.T) {
@@ -90,5 +89,5 @@ func TestPluginsDieWithAServerThatIsKilled(t *testing.T) {
 
 	require.NoError(t, server.Process.Kill())
 	require.Error(t, server.Wait())
-	require.Eventually(t, func() bool { return dead(plugin) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return dead(plugin) }, longEnough, aMoment)
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
@@ -230,10 +229,10 @@ func testLockOfAVolume(t *testing.T) {
 	h := newTestHost(t, dir, func(c *Config) { c.Lock, c.LockPath, c.Rescan = lock, filepath.Join(mount, "lock"), -1 })
 	require.Empty(t, h.refused())
 	publish("..2", &pluginlock.Lock{Plugins: lock.Plugins[1:]})
-	require.Eventually(t, func() bool { return h.refused() != "" }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return h.refused() != "" }, longEnough, aMoment)
 	require.NoError(t, os.RemoveAll(filepath.Join(mount, "..1")))
 	publish("..3", lock)
-	require.Eventually(t, func() bool { return h.refused() == "" }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return h.refused() == "" }, longEnough, aMoment)
 }
 
 // testLockAppears: a server that began without a lock keeps to one from when it is there.

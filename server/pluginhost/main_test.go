@@ -21,6 +21,12 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
+// How long tests wait for what has to come, and how long between two looks.
+const (
+	longEnough = 5 * time.Minute
+	aMoment    = 5 * time.Millisecond
+)
+
 // testBinaries is where the misbehaving plugin is built, once for all tests.
 var testBinaries string
 
@@ -147,7 +153,7 @@ func (h *testHost) journalLines() []string {
 func (h *testHost) requireInJournal(t *testing.T, line string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return h.journalCount(line) > 0 },
-		time.Minute, time.Millisecond, "%q in the journal", line)
+		longEnough, aMoment, "%q in the journal", line)
 }
 
 // journalCount tells how often a line stands in the journal.

@@ -46,7 +46,7 @@ func TestEveryCallIsMeasuredWithItsOutcome(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
 		c.Metrics = registry
-		c.Deadlines = Deadlines{Stop: 100 * time.Millisecond, Kinds: map[string]time.Duration{"ObjectStore": time.Second}}
+		c.Deadlines = Deadlines{Stop: 100 * time.Millisecond}
 		c.Restart.Threshold = 3
 	})
 	action := h.behave(t)
@@ -72,7 +72,7 @@ func TestEveryCallIsMeasuredWithItsOutcome(t *testing.T) {
 	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"bucket": "b"})
 	require.NoError(t, err)
 	require.NoError(t, store.PutObject(t.Context(), "b", "k", strings.NewReader("content")))
-	require.ErrorAs(t, store.DeleteObject(t.Context(), "b", "hang"), new(*OverdueError))
+	require.ErrorAs(t, store.DeleteObject(WithDeadline(t.Context(), time.Second), "b", "hang"), new(*OverdueError))
 
 	_, err = execute(t.Context(), action, "exit")
 	require.ErrorAs(t, err, new(*DiedError))

@@ -119,7 +119,7 @@ func TestAPluginInJavaScriptCopiesAndChecks(t *testing.T) {
 	require.Eventually(t, func() bool {
 		progress, err = copies.Progress(t.Context(), started.OperationID, []byte(nightly))
 		return err != nil || progress.Completed
-	}, time.Minute, 10*time.Millisecond)
+	}, longEnough, aMoment)
 	require.NoError(t, err)
 	require.Empty(t, progress.Err)
 	require.EqualValues(t, len(content), progress.NCompleted)
@@ -190,7 +190,7 @@ func TestAPluginInJavaScriptGoesOnAfterItWasKilled(t *testing.T) {
 	require.Eventually(t, func() bool {
 		progress, err = copies.Progress(t.Context(), slow.OperationID, []byte(nightly))
 		return err != nil || progress.Completed
-	}, time.Minute, 10*time.Millisecond)
+	}, longEnough, aMoment)
 	require.NoError(t, err)
 	require.Empty(t, progress.Err)
 	require.Equal(t, progress.NTotal, progress.NCompleted)

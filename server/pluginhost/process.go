@@ -35,7 +35,7 @@ const (
 	// the plugin with every call how fast it is.
 	window = 4 << 20
 	// endTime is how long a process whose connection broke gets to tell its exit status.
-	endTime = 2 * time.Second
+	endTime = 5 * time.Second
 	// drainPause separates two looks at a process's output; see process.drain.
 	drainPause = time.Millisecond
 )
@@ -262,16 +262,21 @@ func (p *process) answers(ctx context.Context) bool {
 	}
 }
 
-// drain waits until the lines that the process wrote before now have been handled, but not for long: it may be
-// writing all the time.
+// drain waits until the lines that the process wrote before now have been handled, but not for ever: it may be writing all
+// the time, or have stopped in the middle of a line.
 func (p *process) drain() {
-	for quiet, tries := 0, 0; quiet < 2 && tries < 100 && !p.ended(); tries++ {
+	enough := time.Now().Add(drainTime)
+	last := int64(-1)
+	for quiet, stuck := 0, 0; quiet < 2 && stuck < 100 && !p.ended() && time.Now().Before(enough); stuck++ {
 		if p.child.silent() {
 			quiet++
 		} else {
 			quiet = 0
 		}
 		time.Sleep(drainPause)
+		if now := p.child.read.Load() + p.child.handled.Load(); now != last {
+			last, stuck = now, 0
+		}
 	}
 	p.output.flush()
 }
@@ -299,11 +304,10 @@ func (p *process) stop() {
 	<-asked
 }
 
-// killFor kills a process that misbehaves; its exit status will say why.
+// killFor kills a process that misbehaves, unless it has ended by itself; its exit status will say why.
 func (p *process) killFor(reason string) {
-	p.reason.CompareAndSwap(nil, &reason)
-	p.end()
+	p.child.kill(func() { p.reason.CompareAndSwap(nil, &reason) })
 }
 
 // end kills the process at once.
-func (p *process) end() { p.child.kill() }
+func (p *process) end() { p.child.kill(nil) }

@@ -156,11 +156,11 @@ func TestAPluginThatHangsIsReplaced(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
-				c.Deadlines = Deadlines{Execute: time.Second, Probe: time.Second, Stop: 100 * time.Millisecond}
+				c.Deadlines = Deadlines{Probe: time.Second, Stop: 100 * time.Millisecond}
 			})
 			action := h.behave(t)
 			pid := processOf(t, action)
-			_, err := execute(t.Context(), action, what)
+			_, err := execute(WithDeadline(t.Context(), time.Second), action, what)
 			require.Equal(t, "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) did not answer Execute within 1s", h.golden(err))
 			require.ErrorAs(t, err, new(*OverdueError))
 			require.NotEqual(t, pid, processOf(t, action), "the next call has another process")
@@ -190,20 +190,15 @@ func TestAKindsDeadlineTakesThePlaceOfTheClasses(t *testing.T) {
 func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
-		c.Deadlines = Deadlines{Execute: 2 * time.Second, Probe: time.Minute}
+		c.Deadlines = Deadlines{Probe: longEnough}
 	})
 	action := h.behave(t)
 	pid := processOf(t, action)
-	hanging := make(chan error)
-	go func() {
-		_, err := execute(t.Context(), action, "hang")
-		hanging <- err
-	}()
-	h.requireInJournal(t, "hanging")
 	other := h.supervisor()
 	r, err := other.acquire(t.Context(), "example.io/behave", call{name: "Progress"}) // a long call of somebody else
 	require.NoError(t, err)
-	require.ErrorAs(t, <-hanging, new(*OverdueError))
+	_, err = execute(WithDeadline(t.Context(), time.Second), action, "hang")
+	require.ErrorAs(t, err, new(*OverdueError))
 	require.NotEqual(t, pid, processOf(t, action), "new calls get a new process")
 	require.NoError(t, syscall.Kill(pid, 0), "the old one lives for as long as somebody uses it")
 	other.release(r, false)
@@ -213,13 +208,14 @@ func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
 func TestStreamsAreBoundedByTheTimeThePluginKeepsUsWaiting(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
-		c.Deadlines = Deadlines{Idle: time.Second, Stop: 100 * time.Millisecond}
+		c.Deadlines = Deadlines{Stop: 100 * time.Millisecond}
 	})
+	impatient := WithDeadline(t.Context(), time.Second)
 	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"bucket": "b"})
 	require.NoError(t, err)
 	pid := storeProcess(t, store)
 	_, err = func() (int64, error) {
-		reader, err := store.GetObject(t.Context(), "b", "hang")
+		reader, err := store.GetObject(impatient, "b", "hang")
 		if err != nil {
 			return 0, err
 		}
@@ -229,11 +225,11 @@ func TestStreamsAreBoundedByTheTimeThePluginKeepsUsWaiting(t *testing.T) {
 	require.Equal(t, "ObjectStore(example.io/store): plugin example.io/store (/plugins/behave) did not answer GetObject within 1s", h.golden(err))
 	requireGone(t, pid)
 
-	err = store.PutObject(t.Context(), "b", "hang", strings.NewReader(strings.Repeat("c", 1<<20)))
+	err = store.PutObject(impatient, "b", "hang", strings.NewReader(strings.Repeat("c", 1<<20)))
 	require.ErrorAs(t, err, new(*OverdueError))
 
-	slow := &slowReader{t: t, pauses: 2, pause: 1500 * time.Millisecond}
-	require.NoError(t, store.PutObject(t.Context(), "b", "k", slow), "the time that the host takes does not count")
+	slow := &slowReader{t: t, pauses: 1, pause: 11 * time.Second}
+	require.NoError(t, store.PutObject(WithDeadline(t.Context(), 10*time.Second), "b", "k", slow), "the time that the host takes does not count")
 }
 
 // slowReader is a source that takes its time, longer than the plugin may.
@@ -266,7 +262,7 @@ func TestWhatAPluginForksDiesWithIt(t *testing.T) {
 	require.NoError(t, syscall.Kill(child, 0))
 	_, err = execute(t.Context(), action, "exit")
 	require.ErrorAs(t, err, new(*DiedError), "also when the child holds its pipes open")
-	require.Eventually(t, func() bool { return dead(child) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return dead(child) }, longEnough, aMoment)
 	_, err = execute(t.Context(), action, "nothing")
 	require.NoError(t, err)
 }

@@ -134,7 +134,7 @@ func requireLogged(t *testing.T, log *lines, parts ...string) {
 			return true
 		}
 		return false
-	}, time.Minute, time.Millisecond, "%q in\n%s", parts, log)
+	}, longEnough, aMoment, "%q in\n%s", parts, log)
 }
 
 func stock2020Backup(t *testing.T, h *testHost) {
