@@ -8,7 +8,7 @@
 // test, and one line in versioning/kinds. Taking a version away is deletion of these.
 //
 // This package holds what is the same for all kinds: how versions are listed (kind.go) and the newest one is chosen
-// (negotiate.go), what a plugin says it serves (list.go, describe.go), what an error of a plugin looks like to the
-// server, and what all actions answer alike (error.go). It and those below it import the protos and framework, never the
+// (negotiate.go), what a plugin says it serves (list.go, describe.go), how a facade asks and checks the
+// answer (ask.go), and what an error of a plugin looks like to the server (error.go). It and those below it import the protos and framework, never the
 // server. Start reading at kind.go.
 package versioning

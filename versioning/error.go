@@ -8,9 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
-	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
 var (
@@ -111,39 +109,6 @@ func (p Plugin) Wrap(err error) error {
 // Reject makes the *Error of a reply that broke the contract, as reason says.
 func (p Plugin) Reject(reason error) error {
 	return p.Wrap(fmt.Errorf("%w: %w", ErrInvalidReply, reason))
-}
-
-// CheckSelector is what an action answered when asked what it applies to, with what the kinds of actions have in common
-// checked.
-func (p Plugin) CheckSelector(
-	answer interface {
-		GetResourceSelector() *shared.ResourceSelector
-	}, err error,
-) (framework.ResourceSelector, error) {
-	if err != nil {
-		return framework.ResourceSelector{}, p.Wrap(err)
-	}
-	selector, err := reply.Selector(answer.GetResourceSelector())
-	if err != nil {
-		return framework.ResourceSelector{}, p.Reject(err)
-	}
-	return selector, nil
-}
-
-// CheckProgress is what an action answered when asked after an operation, checked.
-func (p Plugin) CheckProgress(
-	answer interface {
-		GetProgress() *shared.OperationProgress
-	}, err error,
-) (framework.OperationProgress, error) {
-	if err != nil {
-		return framework.OperationProgress{}, p.Wrap(err)
-	}
-	progress, err := reply.Progress(answer.GetProgress())
-	if err != nil {
-		return framework.OperationProgress{}, p.Reject(err)
-	}
-	return progress, nil
 }
 
 func framesOf(answered *status.Status) []Frame {

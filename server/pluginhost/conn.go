@@ -63,9 +63,7 @@ func (c *conn) invoke(ctx context.Context, r *run, call call, method string, arg
 	ctx, seen := c.supervisor.observer.begin(ctx, c.plugin, r.path, call)
 	ctx, cancel := withLimit(ctx, c.plugin, r.path, call)
 	defer cancel()
-	err := r.judge(ctx, c.plugin, call, r.conn.Invoke(ctx, method, args, reply, opts...))
-	seen.end(err)
-	return err
+	return seen.answered(r.judge(ctx, c.plugin, call, r.conn.Invoke(ctx, method, args, reply, opts...)), reply, opts)
 }
 
 // NewStream implements grpc.ClientConnInterface. A stream is never repeated.
@@ -210,8 +208,7 @@ func (c *startConn) Invoke(ctx context.Context, method string, args, reply any, 
 	if errors.Is(err, errStartTimeout) {
 		err = &OverdueError{Plugin: c.plugin, Command: c.process.path, During: call.name, Limit: c.process.limits.Start}
 	}
-	seen.end(err)
-	return err
+	return seen.answered(err, reply, opts)
 }
 
 // NewStream implements grpc.ClientConnInterface.

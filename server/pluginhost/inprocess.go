@@ -203,9 +203,7 @@ func (b *bounded) invoke(ctx context.Context, call call, method string, args, re
 	ctx, seen := b.observer.begin(ctx, b.plugin, inServer, call)
 	ctx, cancel := withLimit(ctx, b.plugin, inServer, call)
 	defer cancel()
-	err := word(ctx, call, b.inner.Invoke(ctx, method, args, reply, opts...))
-	seen.end(err)
-	return err
+	return seen.answered(word(ctx, call, b.inner.Invoke(ctx, method, args, reply, opts...)), reply, opts)
 }
 
 // NewStream implements grpc.ClientConnInterface.

@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/versioning"
 )
 
 // gathered is what a scrape shows of the plugins: the value of each series, the count of each histogram.
@@ -58,6 +60,8 @@ func TestEveryCallIsMeasuredWithItsOutcome(t *testing.T) {
 	}
 	_, err := execute(t.Context(), action, "fail")
 	require.Error(t, err)
+	_, err = execute(t.Context(), action, "rename")
+	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -89,6 +93,7 @@ func TestEveryCallIsMeasuredWithItsOutcome(t *testing.T) {
 		"call_duration_seconds AppliesTo BackupItemAction ok example.io/behave":        1, // kept for the second time
 		"call_duration_seconds Execute BackupItemAction ok example.io/behave":          2,
 		"call_duration_seconds Execute BackupItemAction error example.io/behave":       1,
+		"call_duration_seconds Execute BackupItemAction invalid example.io/behave":     1,
 		"call_duration_seconds Execute BackupItemAction cancelled example.io/behave":   1,
 		"call_duration_seconds Execute BackupItemAction died example.io/behave":        3,
 		"call_duration_seconds Execute BackupItemAction unavailable example.io/behave": 1,

@@ -6,12 +6,16 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/versioning"
 )
 
 // How a call ended, as metrics and spans tell it.
 const (
 	outcomeOK          = "ok"
 	outcomeError       = "error"       // the plugin answered an error
+	outcomeInvalid     = "invalid"     // it answered what breaks the contract of its kind
 	outcomeCancelled   = "cancelled"   // the caller gave up
 	outcomeOverdue     = "overdue"     // the plugin did not answer in time
 	outcomeDied        = "died"        // its process ended
@@ -48,13 +52,26 @@ func (o observer) begin(ctx context.Context, plugin, command string, c call) (co
 	return ctx, seen
 }
 
+// answered is end for a call that ended with err, or else with a reply that has still to be found right. It gives what the
+// caller is told.
+func (o observation) answered(err error, reply any, opts []grpc.CallOption) error {
+	took := time.Since(o.began)
+	if err == nil {
+		err = versioning.Judge(reply, opts)
+	}
+	o.endAfter(took, err)
+	return err
+}
+
 // end is called once, with what the caller is told.
-func (o observation) end(err error) {
+func (o observation) end(err error) { o.endAfter(time.Since(o.began), err) }
+
+func (o observation) endAfter(took time.Duration, err error) {
 	if o.observer.metrics == nil && o.observer.tracer == nil {
 		return
 	}
 	outcome := o.outcome(err)
-	o.observer.metrics.called(o.plugin, o.call, outcome, time.Since(o.began))
+	o.observer.metrics.called(o.plugin, o.call, outcome, took)
 	if o.span != nil {
 		endSpan(o.span, outcome, err)
 	}
@@ -78,6 +95,8 @@ func (o observation) outcome(err error) string {
 	var unavailable *unavailableError
 	var died *DiedError
 	switch {
+	case errors.Is(err, versioning.ErrInvalidReply):
+		return outcomeInvalid
 	case o.caller.Err() != nil && !errors.As(err, &overdue):
 		return outcomeCancelled
 	case errors.As(err, &unavailable):

@@ -62,6 +62,8 @@ func TestEveryCallIsASpanThatThePluginCanContinue(t *testing.T) {
 	require.NoError(t, err)
 	_, err = execute(ctx, action, "fail")
 	require.Error(t, err)
+	_, err = execute(ctx, action, "rename")
+	require.Error(t, err)
 	_, err = execute(ctx, action, "exit")
 	require.Error(t, err)
 	session.Close()
@@ -69,7 +71,7 @@ func TestEveryCallIsASpanThatThePluginCanContinue(t *testing.T) {
 	require.NoError(t, err)
 
 	all := called(spans, "BackupItemAction")
-	require.Len(t, all, 5, "AppliesTo was asked once")
+	require.Len(t, all, 6, "AppliesTo was asked once")
 	operation := all[0].Parent.SpanID()
 	require.True(t, operation.IsValid())
 	for i, want := range []struct {
@@ -77,7 +79,8 @@ func TestEveryCallIsASpanThatThePluginCanContinue(t *testing.T) {
 		status        codes.Code
 	}{
 		{"AppliesTo", "ok", codes.Unset}, {"Execute", "ok", codes.Unset},
-		{"Execute", "error", codes.Error}, {"Execute", "died", codes.Error},
+		{"Execute", "error", codes.Error}, {"Execute", "invalid", codes.Error},
+		{"Execute", "died", codes.Error},
 	} {
 		require.Equal(t, "BackupItemAction/"+want.call, all[i].Name)
 		require.Equal(t, trace.SpanKindClient, all[i].SpanKind)
@@ -90,9 +93,9 @@ func TestEveryCallIsASpanThatThePluginCanContinue(t *testing.T) {
 		require.Equal(t, operation, all[i].Parent.SpanID(), "all are part of the operation")
 	}
 	require.Equal(t, parentOf(all[1].SpanContext), annotations["traceparent"], "as the W3C writes it")
-	require.Contains(t, all[3].Status.Description, "died during Execute")
-	require.False(t, all[4].Parent.IsValid())
-	require.Empty(t, attributeOf(all[4], "cleat.backup"))
+	require.Contains(t, all[4].Status.Description, "died during Execute")
+	require.False(t, all[5].Parent.IsValid())
+	require.Empty(t, attributeOf(all[5], "cleat.backup"))
 
 	var whole tracetest.SpanStub
 	for _, span := range spans.GetSpans() {

@@ -3,11 +3,14 @@ package pluginhost
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/versioning"
 )
 
 // streamWatch says what to do about a stream beside passing messages.
@@ -66,7 +69,11 @@ func (s *watchedStream) end(err error) error {
 		s.ended = true
 		if errors.Is(err, io.EOF) {
 			s.err = err
-			_ = s.watch.finish(s.ctx, nil)
+			var early error
+			if s.sendsOnly {
+				early = fmt.Errorf("%w: the plugin ended the stream before it had all of it", versioning.ErrInvalidReply)
+			}
+			_ = s.watch.finish(s.ctx, early)
 		} else {
 			s.err = s.watch.finish(s.ctx, err)
 		}

@@ -2,11 +2,15 @@ package pluginhost
 
 import (
 	"context"
+	"errors"
+	"io"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/versioning"
 )
 
 // silent is a connection whose streams take all that is sent, and never answer.
@@ -50,4 +54,37 @@ func TestAPluginIsWaitedForOnlyOnceItHasAll(t *testing.T) {
 	require.NoError(t, stream.SendMsg(nil))
 	require.NoError(t, stream.CloseSend())
 	require.ErrorIs(t, <-received, overdue)
+}
+
+// eager is a connection to a plugin that says that it is done as soon as it is asked.
+type eager struct{ grpc.ClientConnInterface }
+
+func (eager) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return eagerStream{}, nil
+}
+
+type eagerStream struct{ grpc.ClientStream }
+
+func (eagerStream) SendMsg(any) error { return io.EOF }
+func (eagerStream) RecvMsg(any) error { return nil }
+func (eagerStream) CloseSend() error  { return nil }
+
+func TestAStreamThatThePluginEndsBeforeItHasAllCountsAsInvalid(t *testing.T) {
+	t.Parallel()
+	for name, whole := range map[string]bool{"before": false, "after": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told error
+			stream, err := openStream(t.Context(), eager{}, &grpc.StreamDesc{ClientStreams: true}, "/x/PutObject", nil, streamWatch{
+				idle: -1, finish: func(_ context.Context, err error) error { told = err; return err },
+			})
+			require.NoError(t, err)
+			require.ErrorIs(t, stream.SendMsg(nil), io.EOF)
+			if whole {
+				require.NoError(t, stream.CloseSend())
+			}
+			require.NoError(t, stream.RecvMsg(nil), "the facade finds the words")
+			require.Equal(t, !whole, errors.Is(told, versioning.ErrInvalidReply))
+		})
+	}
 }

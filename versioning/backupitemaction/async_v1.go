@@ -26,7 +26,7 @@ type asyncV1 struct {
 }
 
 func (a asyncV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return a.CheckSelector(a.client.AppliesTo(ctx, &asyncbackupitemactionv1.AppliesToRequest{Plugin: a.Name()}))
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &asyncbackupitemactionv1.AppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (a asyncV1) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
@@ -34,23 +34,17 @@ func (a asyncV1) Execute(ctx context.Context, item, backup []byte) (*Result, err
 	if err != nil {
 		return nil, a.Wrap(err)
 	}
-	answer, err := a.client.Start(ctx, &asyncbackupitemactionv1.StartRequest{
+	return versioning.Ask(ctx, a.Plugin, a.client.Start, &asyncbackupitemactionv1.StartRequest{
 		Plugin: a.Name(), Item: item, Backup: backup, Key: key,
+	}, func(answer *asyncbackupitemactionv1.StartResponse) (*Result, error) {
+		return checkResult(item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetOperationId(), answer.GetPostOperationItems())
 	})
-	if err != nil {
-		return nil, a.Wrap(err)
-	}
-	result, err := checkResult(item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetOperationId(), answer.GetPostOperationItems())
-	if err != nil {
-		return nil, a.Reject(err)
-	}
-	return result, nil
 }
 
 func (a asyncV1) Progress(ctx context.Context, operationID string, backup []byte) (framework.OperationProgress, error) {
-	return a.CheckProgress(a.client.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{
+	return versioning.Ask(ctx, a.Plugin, a.client.Progress, &asyncbackupitemactionv1.ProgressRequest{
 		Plugin: a.Name(), OperationId: operationID, Backup: backup,
-	}))
+	}, versioning.Progress)
 }
 
 func (a asyncV1) Cancel(ctx context.Context, operationID string, backup []byte) error {

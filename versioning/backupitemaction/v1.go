@@ -26,24 +26,19 @@ type v1 struct {
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return a.CheckSelector(a.client.AppliesTo(ctx, &backupitemactionv1.BackupItemActionAppliesToRequest{Plugin: a.Name()}))
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &backupitemactionv1.BackupItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (a v1) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
-	answer, err := a.client.Execute(ctx, &backupitemactionv1.ExecuteRequest{
+	return versioning.Ask(ctx, a.Plugin, a.client.Execute, &backupitemactionv1.ExecuteRequest{
 		Plugin: a.Name(), Item: item, Backup: backup,
+	}, func(answer *backupitemactionv1.ExecuteResponse) (*Result, error) {
+		if err := validateItem(item, answer.GetItem()); err != nil {
+			return nil, err
+		}
+		additional, err := reply.Identifiers("additionalItems", answer.GetAdditionalItems())
+		return &Result{Item: answer.GetItem(), AdditionalItems: additional}, err
 	})
-	if err != nil {
-		return nil, a.Wrap(err)
-	}
-	if err := validateItem(item, answer.GetItem()); err != nil {
-		return nil, a.Reject(err)
-	}
-	additional, err := reply.Identifiers("additionalItems", answer.GetAdditionalItems())
-	if err != nil {
-		return nil, a.Reject(err)
-	}
-	return &Result{Item: answer.GetItem(), AdditionalItems: additional}, nil
 }
 
 func (a v1) Progress(context.Context, string, []byte) (framework.OperationProgress, error) {

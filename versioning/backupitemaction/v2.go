@@ -24,27 +24,21 @@ type v2 struct {
 }
 
 func (a v2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return a.CheckSelector(a.client.AppliesTo(ctx, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: a.Name()}))
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (a v2) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
-	answer, err := a.client.Execute(ctx, &backupitemactionv2.ExecuteRequest{
+	return versioning.Ask(ctx, a.Plugin, a.client.Execute, &backupitemactionv2.ExecuteRequest{
 		Plugin: a.Name(), Item: item, Backup: backup,
+	}, func(answer *backupitemactionv2.ExecuteResponse) (*Result, error) {
+		return checkResult(item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetOperationID(), answer.GetPostOperationItems())
 	})
-	if err != nil {
-		return nil, a.Wrap(err)
-	}
-	result, err := checkResult(item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetOperationID(), answer.GetPostOperationItems())
-	if err != nil {
-		return nil, a.Reject(err)
-	}
-	return result, nil
 }
 
 func (a v2) Progress(ctx context.Context, operationID string, backup []byte) (framework.OperationProgress, error) {
-	return a.CheckProgress(a.client.Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{
+	return versioning.Ask(ctx, a.Plugin, a.client.Progress, &backupitemactionv2.BackupItemActionProgressRequest{
 		Plugin: a.Name(), OperationID: operationID, Backup: backup,
-	}))
+	}, versioning.Progress)
 }
 
 func (a v2) Cancel(ctx context.Context, operationID string, backup []byte) error {

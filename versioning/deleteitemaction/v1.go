@@ -24,7 +24,7 @@ type v1 struct {
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return a.CheckSelector(a.client.AppliesTo(ctx, &deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: a.Name()}))
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (a v1) Execute(ctx context.Context, item, backup []byte) error {

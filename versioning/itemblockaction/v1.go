@@ -25,19 +25,13 @@ type v1 struct {
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return a.CheckSelector(a.client.AppliesTo(ctx, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: a.Name()}))
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (a v1) GetRelatedItems(ctx context.Context, item, backup []byte) ([]framework.ResourceIdentifier, error) {
-	answer, err := a.client.GetRelatedItems(ctx, &itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{
+	return versioning.Ask(ctx, a.Plugin, a.client.GetRelatedItems, &itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{
 		Plugin: a.Name(), Item: item, Backup: backup,
+	}, func(answer *itemblockactionv1.ItemBlockActionGetRelatedItemsResponse) ([]framework.ResourceIdentifier, error) {
+		return reply.Identifiers("relatedItems", answer.GetRelatedItems())
 	})
-	if err != nil {
-		return nil, a.Wrap(err)
-	}
-	related, err := reply.Identifiers("relatedItems", answer.GetRelatedItems())
-	if err != nil {
-		return nil, a.Reject(err)
-	}
-	return related, nil
 }

@@ -44,19 +44,14 @@ func (p v1) Admit(ctx context.Context, request *Request) (*Decision, error) {
 			Accepted: reply.Int32(count.Accepted), Prepared: reply.Int32(count.Prepared),
 		})
 	}
-	answer, err := p.client.Admit(ctx, sent)
-	if err != nil {
-		return nil, p.Wrap(err)
-	}
-	if answer.GetAdmitted() {
-		return &Decision{Admitted: true}, nil
-	}
-	retryAfter, err := reply.Timeout("retry_after", answer.GetRetryAfter())
-	if err != nil {
-		return nil, p.Reject(err)
-	}
-	if err := validateRefusal(answer.GetReason(), retryAfter); err != nil {
-		return nil, p.Reject(err)
-	}
-	return &Decision{Reason: answer.GetReason(), RetryAfter: retryAfter}, nil
+	return versioning.Ask(ctx, p.Plugin, p.client.Admit, sent, func(answer *loadsoothingv1.AdmitResponse) (*Decision, error) {
+		if answer.GetAdmitted() {
+			return &Decision{Admitted: true}, nil
+		}
+		retryAfter, err := reply.Timeout("retry_after", answer.GetRetryAfter())
+		if err != nil {
+			return nil, err
+		}
+		return &Decision{Reason: answer.GetReason(), RetryAfter: retryAfter}, validateRefusal(answer.GetReason(), retryAfter)
+	})
 }

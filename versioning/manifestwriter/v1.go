@@ -27,17 +27,17 @@ type v1 struct {
 }
 
 func (w v1) Begin(ctx context.Context, input Input, keep Keep) (Manifest, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	stream, err := w.client.Write(ctx)
 	if err != nil {
-		cancel()
+		cancel(nil)
 		return nil, w.Wrap(err)
 	}
 	m := &manifestV1{Plugin: w.Plugin, stream: stream, cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(m.ended)
-		defer cancel()
 		m.err = m.receive(keep)
+		cancel(m.err) // who keeps books on the stream finds there that the answer was refused
 	}()
 	if err := m.send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{Begin: &manifestwriterv1.Begin{
 		Plugin: w.Name(), Config: reply.Config(input.Config), Backup: input.Backup,
@@ -51,7 +51,7 @@ func (w v1) Begin(ctx context.Context, input Input, keep Keep) (Manifest, error)
 type manifestV1 struct {
 	versioning.Plugin
 	stream grpc.BidiStreamingClient[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 
 	complete atomic.Bool   // the plugin has been told of all items
 	ended    chan struct{} // closed when the plugin's answer has ended, and keep has
@@ -110,7 +110,7 @@ func (m *manifestV1) Add(item *Item) error {
 func (m *manifestV1) Finish() error {
 	m.complete.Store(true)
 	if err := m.stream.CloseSend(); err != nil {
-		m.cancel()
+		m.cancel(nil)
 		<-m.ended
 		return m.Wrap(err)
 	}
@@ -119,6 +119,6 @@ func (m *manifestV1) Finish() error {
 }
 
 func (m *manifestV1) Abort() {
-	m.cancel()
+	m.cancel(nil)
 	<-m.ended
 }

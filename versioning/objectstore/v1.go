@@ -97,29 +97,19 @@ func (s v1) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, e
 }
 
 func (s v1) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
-	answer, err := s.client.ListCommonPrefixes(ctx, &objectstorev1.ListCommonPrefixesRequest{
+	return versioning.Ask(ctx, s.Plugin, s.client.ListCommonPrefixes, &objectstorev1.ListCommonPrefixesRequest{
 		Plugin: s.Name(), Bucket: bucket, Prefix: prefix, Delimiter: delimiter,
+	}, func(answer *objectstorev1.ListCommonPrefixesResponse) ([]string, error) {
+		return answer.GetPrefixes(), validatePrefixes(prefix, delimiter, answer.GetPrefixes())
 	})
-	if err != nil {
-		return nil, s.Wrap(err)
-	}
-	if err := validatePrefixes(prefix, delimiter, answer.GetPrefixes()); err != nil {
-		return nil, s.Reject(err)
-	}
-	return answer.GetPrefixes(), nil
 }
 
 func (s v1) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
-	answer, err := s.client.ListObjects(ctx, &objectstorev1.ListObjectsRequest{
+	return versioning.Ask(ctx, s.Plugin, s.client.ListObjects, &objectstorev1.ListObjectsRequest{
 		Plugin: s.Name(), Bucket: bucket, Prefix: prefix,
+	}, func(answer *objectstorev1.ListObjectsResponse) ([]string, error) {
+		return answer.GetKeys(), validateKeys(prefix, answer.GetKeys())
 	})
-	if err != nil {
-		return nil, s.Wrap(err)
-	}
-	if err := validateKeys(prefix, answer.GetKeys()); err != nil {
-		return nil, s.Reject(err)
-	}
-	return answer.GetKeys(), nil
 }
 
 func (s v1) DeleteObject(ctx context.Context, bucket, key string) error {
@@ -130,14 +120,9 @@ func (s v1) DeleteObject(ctx context.Context, bucket, key string) error {
 }
 
 func (s v1) CreateSignedURL(ctx context.Context, bucket, key string, ttl time.Duration) (string, error) {
-	answer, err := s.client.CreateSignedURL(ctx, &objectstorev1.CreateSignedURLRequest{
+	return versioning.Ask(ctx, s.Plugin, s.client.CreateSignedURL, &objectstorev1.CreateSignedURLRequest{
 		Plugin: s.Name(), Bucket: bucket, Key: key, Ttl: int64(ttl),
+	}, func(answer *objectstorev1.CreateSignedURLResponse) (string, error) {
+		return answer.GetUrl(), validateURL(answer.GetUrl())
 	})
-	if err != nil {
-		return "", s.Wrap(err)
-	}
-	if err := validateURL(answer.GetUrl()); err != nil {
-		return "", s.Reject(err)
-	}
-	return answer.GetUrl(), nil
 }

@@ -26,7 +26,7 @@ type v1 struct {
 }
 
 func (p v1) Decide(ctx context.Context, snapshot *Snapshot) (*Decision, error) {
-	answer, err := p.client.Decide(ctx, &queueadmissionv1.DecideRequest{
+	return versioning.Ask(ctx, p.Plugin, p.client.Decide, &queueadmissionv1.DecideRequest{
 		Plugin:  p.Name(),
 		Config:  reply.Config(snapshot.Config),
 		Now:     timestamppb.New(snapshot.Now),
@@ -34,22 +34,16 @@ func (p v1) Decide(ctx context.Context, snapshot *Snapshot) (*Decision, error) {
 		Running: sentBackups(snapshot.Running),
 		Ready:   sentBackups(snapshot.Ready),
 		Queued:  sentBackups(snapshot.Queued),
+	}, func(answer *queueadmissionv1.DecideResponse) (*Decision, error) {
+		decision, err := checkDecision(snapshot, answered(answer))
+		if err != nil {
+			return nil, err
+		}
+		if decision.RecheckAfter, err = reply.Timeout("recheck_after", answer.GetRecheckAfter()); err != nil {
+			return nil, err
+		}
+		return decision, validateRecheck(decision.RecheckAfter)
 	})
-	if err != nil {
-		return nil, p.Wrap(err)
-	}
-	decision, err := checkDecision(snapshot, answered(answer))
-	if err != nil {
-		return nil, p.Reject(err)
-	}
-	decision.RecheckAfter, err = reply.Timeout("recheck_after", answer.GetRecheckAfter())
-	if err == nil {
-		err = validateRecheck(decision.RecheckAfter)
-	}
-	if err != nil {
-		return nil, p.Reject(err)
-	}
-	return decision, nil
 }
 
 // answered is the answer as it came, in the words of the hub.

@@ -27,7 +27,7 @@ type asyncV1 struct {
 }
 
 func (a asyncV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return a.CheckSelector(a.client.AppliesTo(ctx, &asyncrestoreitemactionv1.AppliesToRequest{Plugin: a.Name()}))
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &asyncrestoreitemactionv1.AppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (a asyncV1) Execute(ctx context.Context, input Input) (*Result, error) {
@@ -35,23 +35,17 @@ func (a asyncV1) Execute(ctx context.Context, input Input) (*Result, error) {
 	if err != nil {
 		return nil, a.Wrap(err)
 	}
-	answer, err := a.client.Start(ctx, &asyncrestoreitemactionv1.StartRequest{
+	return versioning.Ask(ctx, a.Plugin, a.client.Start, &asyncrestoreitemactionv1.StartRequest{
 		Plugin: a.Name(), Item: input.Item, Restore: input.Restore, ItemFromBackup: input.ItemFromBackup, Key: key,
+	}, func(answer *asyncrestoreitemactionv1.StartResponse) (*Result, error) {
+		return checkResult(input.Item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetSkipRestore(), answer.GetOperationId())
 	})
-	if err != nil {
-		return nil, a.Wrap(err)
-	}
-	result, err := checkResult(input.Item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetSkipRestore(), answer.GetOperationId())
-	if err != nil {
-		return nil, a.Reject(err)
-	}
-	return result, nil
 }
 
 func (a asyncV1) Progress(ctx context.Context, operationID string, restore []byte) (framework.OperationProgress, error) {
-	return a.CheckProgress(a.client.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{
+	return versioning.Ask(ctx, a.Plugin, a.client.Progress, &asyncrestoreitemactionv1.ProgressRequest{
 		Plugin: a.Name(), OperationId: operationID, Restore: restore,
-	}))
+	}, versioning.Progress)
 }
 
 func (a asyncV1) Cancel(ctx context.Context, operationID string, restore []byte) error {

@@ -26,27 +26,22 @@ type v1 struct {
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return a.CheckSelector(a.client.AppliesTo(ctx, &restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: a.Name()}))
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (a v1) Execute(ctx context.Context, input Input) (*Result, error) {
-	answer, err := a.client.Execute(ctx, &restoreitemactionv1.RestoreItemActionExecuteRequest{
+	return versioning.Ask(ctx, a.Plugin, a.client.Execute, &restoreitemactionv1.RestoreItemActionExecuteRequest{
 		Plugin: a.Name(), Item: input.Item, Restore: input.Restore, ItemFromBackup: input.ItemFromBackup,
+	}, func(answer *restoreitemactionv1.RestoreItemActionExecuteResponse) (*Result, error) {
+		if answer.GetSkipRestore() {
+			return &Result{SkipRestore: true}, nil
+		}
+		if err := validateItem(input.Item, answer.GetItem()); err != nil {
+			return nil, err
+		}
+		additional, err := reply.Identifiers("additionalItems", answer.GetAdditionalItems())
+		return &Result{Item: answer.GetItem(), AdditionalItems: additional}, err
 	})
-	if err != nil {
-		return nil, a.Wrap(err)
-	}
-	if answer.GetSkipRestore() {
-		return &Result{SkipRestore: true}, nil
-	}
-	if err := validateItem(input.Item, answer.GetItem()); err != nil {
-		return nil, a.Reject(err)
-	}
-	additional, err := reply.Identifiers("additionalItems", answer.GetAdditionalItems())
-	if err != nil {
-		return nil, a.Reject(err)
-	}
-	return &Result{Item: answer.GetItem(), AdditionalItems: additional}, nil
 }
 
 func (a v1) Progress(context.Context, string, []byte) (framework.OperationProgress, error) {

@@ -25,35 +25,27 @@ type v2 struct {
 }
 
 func (a v2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
-	return a.CheckSelector(a.client.AppliesTo(ctx, &restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: a.Name()}))
+	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
 
 func (a v2) Execute(ctx context.Context, input Input) (*Result, error) {
-	answer, err := a.client.Execute(ctx, &restoreitemactionv2.RestoreItemActionExecuteRequest{
+	return versioning.Ask(ctx, a.Plugin, a.client.Execute, &restoreitemactionv2.RestoreItemActionExecuteRequest{
 		Plugin: a.Name(), Item: input.Item, Restore: input.Restore, ItemFromBackup: input.ItemFromBackup,
+	}, func(answer *restoreitemactionv2.RestoreItemActionExecuteResponse) (*Result, error) {
+		result, err := checkResult(input.Item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetSkipRestore(), answer.GetOperationID())
+		if err != nil || result.SkipRestore {
+			return result, err
+		}
+		result.WaitForAdditionalItems = answer.GetWaitForAdditionalItems()
+		result.AdditionalItemsReadyTimeout, err = reply.Timeout("additionalItemsReadyTimeout", answer.GetAdditionalItemsReadyTimeout())
+		return result, err
 	})
-	if err != nil {
-		return nil, a.Wrap(err)
-	}
-	result, err := checkResult(input.Item, answer.GetItem(), answer.GetAdditionalItems(), answer.GetSkipRestore(), answer.GetOperationID())
-	if err != nil {
-		return nil, a.Reject(err)
-	}
-	if result.SkipRestore {
-		return result, nil
-	}
-	result.WaitForAdditionalItems = answer.GetWaitForAdditionalItems()
-	result.AdditionalItemsReadyTimeout, err = reply.Timeout("additionalItemsReadyTimeout", answer.GetAdditionalItemsReadyTimeout())
-	if err != nil {
-		return nil, a.Reject(err)
-	}
-	return result, nil
 }
 
 func (a v2) Progress(ctx context.Context, operationID string, restore []byte) (framework.OperationProgress, error) {
-	return a.CheckProgress(a.client.Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{
+	return versioning.Ask(ctx, a.Plugin, a.client.Progress, &restoreitemactionv2.RestoreItemActionProgressRequest{
 		Plugin: a.Name(), OperationID: operationID, Restore: restore,
-	}))
+	}, versioning.Progress)
 }
 
 func (a v2) Cancel(ctx context.Context, operationID string, restore []byte) error {

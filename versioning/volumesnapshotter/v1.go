@@ -28,42 +28,27 @@ func (s v1) Init(ctx context.Context, config map[string]string) error {
 }
 
 func (s v1) CreateVolumeFromSnapshot(ctx context.Context, snapshotID string, like Volume) (string, error) {
-	answer, err := s.client.CreateVolumeFromSnapshot(ctx, &volumesnapshotterv1.CreateVolumeRequest{
+	return versioning.Ask(ctx, s.Plugin, s.client.CreateVolumeFromSnapshot, &volumesnapshotterv1.CreateVolumeRequest{
 		Plugin: s.Name(), SnapshotID: snapshotID, VolumeType: like.Type, VolumeAZ: like.Zone, Iops: like.IOPS,
+	}, func(answer *volumesnapshotterv1.CreateVolumeResponse) (string, error) {
+		return answer.GetVolumeID(), validateID("volume", answer.GetVolumeID())
 	})
-	if err != nil {
-		return "", s.Wrap(err)
-	}
-	if err := validateID("volume", answer.GetVolumeID()); err != nil {
-		return "", s.Reject(err)
-	}
-	return answer.GetVolumeID(), nil
 }
 
 func (s v1) GetVolumeInfo(ctx context.Context, volumeID, zone string) (Volume, error) {
-	answer, err := s.client.GetVolumeInfo(ctx, &volumesnapshotterv1.GetVolumeInfoRequest{
+	return versioning.Ask(ctx, s.Plugin, s.client.GetVolumeInfo, &volumesnapshotterv1.GetVolumeInfoRequest{
 		Plugin: s.Name(), VolumeID: volumeID, VolumeAZ: zone,
+	}, func(answer *volumesnapshotterv1.GetVolumeInfoResponse) (Volume, error) {
+		return Volume{Type: answer.GetVolumeType(), Zone: zone, IOPS: answer.GetIops()}, validateIOPS(answer.GetIops())
 	})
-	if err != nil {
-		return Volume{}, s.Wrap(err)
-	}
-	if err := validateIOPS(answer.GetIops()); err != nil {
-		return Volume{}, s.Reject(err)
-	}
-	return Volume{Type: answer.GetVolumeType(), Zone: zone, IOPS: answer.GetIops()}, nil
 }
 
 func (s v1) CreateSnapshot(ctx context.Context, volumeID, zone string, tags map[string]string) (string, error) {
-	answer, err := s.client.CreateSnapshot(ctx, &volumesnapshotterv1.CreateSnapshotRequest{
+	return versioning.Ask(ctx, s.Plugin, s.client.CreateSnapshot, &volumesnapshotterv1.CreateSnapshotRequest{
 		Plugin: s.Name(), VolumeID: volumeID, VolumeAZ: zone, Tags: tags,
+	}, func(answer *volumesnapshotterv1.CreateSnapshotResponse) (string, error) {
+		return answer.GetSnapshotID(), validateID("snapshot", answer.GetSnapshotID())
 	})
-	if err != nil {
-		return "", s.Wrap(err)
-	}
-	if err := validateID("snapshot", answer.GetSnapshotID()); err != nil {
-		return "", s.Reject(err)
-	}
-	return answer.GetSnapshotID(), nil
 }
 
 func (s v1) DeleteSnapshot(ctx context.Context, snapshotID string) error {
@@ -81,14 +66,9 @@ func (s v1) GetVolumeID(ctx context.Context, persistentVolume []byte) (string, e
 }
 
 func (s v1) SetVolumeID(ctx context.Context, persistentVolume []byte, volumeID string) ([]byte, error) {
-	answer, err := s.client.SetVolumeID(ctx, &volumesnapshotterv1.SetVolumeIDRequest{
+	return versioning.Ask(ctx, s.Plugin, s.client.SetVolumeID, &volumesnapshotterv1.SetVolumeIDRequest{
 		Plugin: s.Name(), PersistentVolume: persistentVolume, VolumeID: volumeID,
+	}, func(answer *volumesnapshotterv1.SetVolumeIDResponse) ([]byte, error) {
+		return answer.GetPersistentVolume(), validatePersistentVolume(persistentVolume, answer.GetPersistentVolume())
 	})
-	if err != nil {
-		return nil, s.Wrap(err)
-	}
-	if err := validatePersistentVolume(persistentVolume, answer.GetPersistentVolume()); err != nil {
-		return nil, s.Reject(err)
-	}
-	return answer.GetPersistentVolume(), nil
 }

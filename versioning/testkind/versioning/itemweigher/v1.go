@@ -27,16 +27,16 @@ type v1 struct {
 func (w v1) Weigh(ctx context.Context, items [][]byte, _ []byte) ([]Weight, error) {
 	weights := make([]Weight, 0, len(items))
 	for i, item := range items {
-		answer, err := w.client.Weigh(ctx, &itemweigherv1.WeighRequest{Plugin: w.Name(), Item: item})
+		request := &itemweigherv1.WeighRequest{Plugin: w.Name(), Item: item}
+		weight, err := versioning.Ask(ctx, w.Plugin, w.client.Weigh, request, func(answer *itemweigherv1.WeighResponse) (Weight, error) {
+			if kibibytes := answer.GetKibibytes(); kibibytes > heaviest/1024 {
+				return Weight{}, fmt.Errorf("items[%d] weighs %d KiB, want at most %d", i, kibibytes, int64(heaviest/1024))
+			}
+			weight := Weight{Bytes: answer.GetKibibytes() * 1024}
+			return weight, weight.validate(i)
+		})
 		if err != nil {
-			return nil, w.Wrap(err)
-		}
-		if kibibytes := answer.GetKibibytes(); kibibytes > heaviest/1024 {
-			return nil, w.Reject(fmt.Errorf("items[%d] weighs %d KiB, want at most %d", i, kibibytes, int64(heaviest/1024)))
-		}
-		weight := Weight{Bytes: answer.GetKibibytes() * 1024}
-		if err := weight.validate(i); err != nil {
-			return nil, w.Reject(err)
+			return nil, err
 		}
 		weights = append(weights, weight)
 	}

@@ -26,13 +26,13 @@ type v2 struct {
 func (w v2) Weigh(ctx context.Context, items [][]byte, backup []byte) ([]Weight, error) {
 	weights := make([]Weight, 0, len(items))
 	for i, item := range items {
-		answer, err := w.client.Weigh(ctx, &itemweigherv2.WeighRequest{Plugin: w.Name(), Item: item, Backup: backup})
+		request := &itemweigherv2.WeighRequest{Plugin: w.Name(), Item: item, Backup: backup}
+		weight, err := versioning.Ask(ctx, w.Plugin, w.client.Weigh, request, func(answer *itemweigherv2.WeighResponse) (Weight, error) {
+			weight := Weight{Bytes: answer.GetBytes(), Exact: answer.GetExact()}
+			return weight, weight.validate(i)
+		})
 		if err != nil {
-			return nil, w.Wrap(err)
-		}
-		weight := Weight{Bytes: answer.GetBytes(), Exact: answer.GetExact()}
-		if err := weight.validate(i); err != nil {
-			return nil, w.Reject(err)
+			return nil, err
 		}
 		weights = append(weights, weight)
 	}

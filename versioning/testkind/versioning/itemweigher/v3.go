@@ -24,20 +24,19 @@ type v3 struct {
 }
 
 func (w v3) Weigh(ctx context.Context, items [][]byte, backup []byte) ([]Weight, error) {
-	answer, err := w.client.Weigh(ctx, &itemweigherv3.WeighRequest{Plugin: w.Name(), Items: items, Backup: backup})
-	if err != nil {
-		return nil, w.Wrap(err)
-	}
-	if len(answer.GetWeights()) != len(items) {
-		return nil, w.Reject(fmt.Errorf("there are %d weights, want one for each of %d items", len(answer.GetWeights()), len(items)))
-	}
-	weights := make([]Weight, 0, len(items))
-	for i, told := range answer.GetWeights() {
-		weight := Weight{Bytes: told.GetBytes(), Exact: told.GetExact()}
-		if err := weight.validate(i); err != nil {
-			return nil, w.Reject(err)
+	request := &itemweigherv3.WeighRequest{Plugin: w.Name(), Items: items, Backup: backup}
+	return versioning.Ask(ctx, w.Plugin, w.client.Weigh, request, func(answer *itemweigherv3.WeighResponse) ([]Weight, error) {
+		if len(answer.GetWeights()) != len(items) {
+			return nil, fmt.Errorf("there are %d weights, want one for each of %d items", len(answer.GetWeights()), len(items))
 		}
-		weights = append(weights, weight)
-	}
-	return weights, nil
+		weights := make([]Weight, 0, len(items))
+		for i, told := range answer.GetWeights() {
+			weight := Weight{Bytes: told.GetBytes(), Exact: told.GetExact()}
+			if err := weight.validate(i); err != nil {
+				return nil, err
+			}
+			weights = append(weights, weight)
+		}
+		return weights, nil
+	})
 }
