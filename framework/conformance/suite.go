@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,7 +90,9 @@ func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
 		return s, ctx.Err()
 	}
 	s.ask(ctx, conn)
+	var served []string
 	for _, found := range s.served() {
+		served = append(served, found.name)
 		if !s.wants(found.name) {
 			continue
 		}
@@ -101,7 +104,8 @@ func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
 	}
 	if len(s.plugins) == 0 && len(s.only) > 0 {
 		s.close()
-		return nil, fmt.Errorf("%s serves no plugin named %v", target, s.only)
+		return nil, fmt.Errorf("%s serves no plugin named %s; it serves: %s", target, strings.Join(s.only, " or "),
+			strings.Join(slices.Compact(slices.Sorted(slices.Values(served))), ", "))
 	}
 	return s, nil
 }

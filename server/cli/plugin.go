@@ -30,16 +30,25 @@ const apiVersion = "cleat.dev/v1"
 // print writes a value in the form that somebody asked for, which is text unless it is JSON or YAML. forms are the
 // words for text, the first of which is the default.
 func (a *App) print(form string, forms []string, value any, text func() error) error {
-	switch {
-	case form == "json":
-		return printJSON(a.Out, value)
-	case form == "yaml":
-		return printYAML(a.Out, value)
-	case slices.Contains(forms, form):
-		return text()
-	default:
-		return fmt.Errorf("--output %q: want %s, json or yaml", form, strings.Join(forms, ", "))
+	if err := checkForm(form, forms...); err != nil {
+		return err
 	}
+	switch form {
+	case "json":
+		return printJSON(a.Out, value)
+	case "yaml":
+		return printYAML(a.Out, value)
+	default:
+		return text()
+	}
+}
+
+// checkForm makes sure that print knows a form, for a command that does something before it prints.
+func checkForm(form string, forms ...string) error {
+	if form == "json" || form == "yaml" || slices.Contains(forms, form) {
+		return nil
+	}
+	return fmt.Errorf("--output %q: want %s, json or yaml", form, strings.Join(forms, ", "))
 }
 
 // addOutput adds the flag for the form.

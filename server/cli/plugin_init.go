@@ -12,9 +12,18 @@ import (
 	"github.com/cleat-dev/cleat/server/plugininit"
 )
 
+// pluginProject is what "plugin init -o json" prints.
+type pluginProject struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Directory  string   `json:"directory"`
+	Framework  string   `json:"framework,omitempty"` // that it is built on; empty for the latest
+	Files      []string `json:"files"`               // relative to the directory
+}
+
 func (a *App) pluginInitCommand() *cobra.Command {
 	var options plugininit.Options
-	var dir string
+	var dir, output string
 	cmd := &cobra.Command{
 		Use:   "init NAME",
 		Short: "Write the project of a new plugin: code, tests, Makefile, Dockerfile, CI",
@@ -26,9 +35,11 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
   cleat plugin init example.io/mover --kind AsyncBackupItemAction --kind AsyncRestoreItemAction --module github.com/example/mover`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := checkForm(output, "text"); err != nil {
+				return err
+			}
 			options.Name = args[0]
-			latest := options.Framework == "" && !isRelease(a.Version)
-			if options.Framework == "" && !latest {
+			if options.Framework == "" && isRelease(a.Version) {
 				options.Framework = a.Version
 			}
 			if dir == "" {
@@ -42,15 +53,11 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 			if err != nil {
 				return err
 			}
+			project := pluginProject{apiVersion, "PluginProject", dir, options.Framework, nil}
 			for _, file := range files {
-				fmt.Fprintln(a.Out, filepath.Join(dir, filepath.FromSlash(file.Path)))
+				project.Files = append(project.Files, file.Path)
 			}
-			fmt.Fprintf(a.Err, "\nNext:\n  cd %s\n  make test build\nREADME.md there says how to go on.\n", dir)
-			if latest {
-				fmt.Fprintf(a.Err, "This cleat (%s) is no release, so the project is built on the latest one; "+
-					"for another, or a source tree, say --framework.\n", a.Version)
-			}
-			return nil
+			return a.print(output, []string{"text"}, project, func() error { return project.print(a) })
 		},
 	}
 	flags := cmd.Flags()
@@ -59,7 +66,21 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 	flags.StringSliceVar(&options.Kinds, "kind", nil, "kinds of plugin to begin with, may be repeated (default BackupItemAction)")
 	flags.StringVar(&options.Framework, "framework", "",
 		"version of the framework to build on, or the path of a source tree of it, which images are not built with (default the version of this program)")
+	addOutput(cmd, &output, "text")
 	return cmd
+}
+
+// print lists the files, and says how to go on.
+func (p pluginProject) print(a *App) error {
+	for _, file := range p.Files {
+		fmt.Fprintln(a.Out, filepath.Join(p.Directory, filepath.FromSlash(file)))
+	}
+	fmt.Fprintf(a.Err, "\nNext:\n  cd %s\n  make test build\nREADME.md there says how to go on.\n", p.Directory)
+	if p.Framework == "" {
+		fmt.Fprintf(a.Err, "This cleat (%s) is no release, so the project is built on the latest one; "+
+			"for another, or a source tree, say --framework.\n", a.Version)
+	}
+	return nil
 }
 
 // isRelease tells whether version is one that others can build on.

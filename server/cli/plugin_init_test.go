@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -29,6 +30,27 @@ func TestPluginInitWritesAProjectOnceAndSaysWhatIsNext(t *testing.T) {
 	require.ErrorContains(t, err, `plugin name "stamp" must be "domain/name"`)
 	_, err = execute(t, "plugin", "init")
 	require.ErrorContains(t, err, "accepts 1 arg")
+}
+
+func TestPluginInitAsJSON(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "mine")
+	out, err := execute(t, "plugin", "init", "example.io/stamp", "--dir", dir, "--kind", "ObjectStore,DeleteItemAction", "-o", "json")
+	require.NoError(t, err)
+	var project pluginProject
+	require.NoError(t, json.Unmarshal([]byte(out), &project))
+	require.Equal(t, "PluginProject", project.Kind)
+	require.Equal(t, dir, project.Directory)
+	require.Equal(t, "v1.2.3", project.Framework)
+	require.Subset(t, project.Files, []string{"object_store.go", "delete_item_action.go", ".github/workflows/ci.yaml"})
+	for _, file := range project.Files {
+		require.FileExists(t, filepath.Join(dir, file))
+	}
+
+	other := filepath.Join(t.TempDir(), "other")
+	_, err = execute(t, "plugin", "init", "example.io/stamp", "--dir", other, "-o", "xml")
+	require.ErrorContains(t, err, `--output "xml": want text, json or yaml`)
+	require.NoDirExists(t, other)
 }
 
 func TestWithoutAReleaseAProjectIsBuiltOnTheLatestAndThatIsSaid(t *testing.T) {

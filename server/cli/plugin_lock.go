@@ -58,7 +58,7 @@ func (a *App) pluginLockCommand() *cobra.Command {
 		Example: "  cleat plugin lock --plugin-dir ./plugins\n  cleat plugin lock --plugin-dir ./plugins --check",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.complete(cmd); err != nil {
+			if err := errors.Join(checkForm(output, "table"), f.complete(cmd)); err != nil {
 				return err
 			}
 			before, err := pluginlock.Read(f.lockPath())

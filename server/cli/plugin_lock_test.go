@@ -30,6 +30,10 @@ func TestALockIsWrittenAndSaysWhatChanged(t *testing.T) {
 	require.ErrorContains(t, err, "there is no lock "+path+"; write it without --check")
 	require.NoFileExists(t, path)
 
+	_, err = plugin(t, dir, "lock", "-o", "xml")
+	require.ErrorContains(t, err, `--output "xml": want table, json or yaml`)
+	require.NoFileExists(t, path)
+
 	out, err := plugin(t, dir, "lock")
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^CHANGE +FILE +WHAT\nadded +kinds +provides AsyncBackupItemAction example.io/copier, .*BackupItemActionV2 example.io/mover, `, out)

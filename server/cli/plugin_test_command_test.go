@@ -80,7 +80,7 @@ func TestAPluginIsTestedAndTheExitStatusTells(t *testing.T) {
 	require.NotContains(t, out, "skipped: ObjectStore")
 
 	_, err = run("--plugin", "example.io/nobody")
-	require.ErrorContains(t, err, "serves no plugin named [example.io/nobody]")
+	require.ErrorContains(t, err, "serves no plugin named example.io/nobody; it serves: example.io/")
 }
 
 func TestMistakesOfATestAreTold(t *testing.T) {
