@@ -172,6 +172,9 @@ func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
 		}),
 		newBackup("running", in("default", velerov1.BackupPhaseInProgress)),
 		newBackup("finalizing", in("default", velerov1.BackupPhaseFinalizing)),
+		newBackup("finalizing-partial", in("default", velerov1.BackupPhaseFinalizingPartiallyFailed)),
+		newBackup("waiting", in("default", velerov1.BackupPhaseWaitingForPluginOperations)),
+		newBackup("waiting-partial", in("default", velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed)),
 		newBackup("lost", in("gone", velerov1.BackupPhaseCompleted)),
 		newBackup("read-only", in("closed", velerov1.BackupPhaseCompleted)),
 		newBackup("unreachable", in("broken", velerov1.BackupPhaseCompleted)),
@@ -181,14 +184,18 @@ func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
 		want  string
 		phase velerov1.BackupPhase
 	}{
-		"":            {"spec.backupName is required", ""},
-		"none":        {"backup not found", ""},
-		"running":     {"backup is still in progress", velerov1.BackupPhaseInProgress},
-		"finalizing":  {"backup is still in progress", velerov1.BackupPhaseFinalizing},
-		"lost":        {"backup storage location gone not found", velerov1.BackupPhaseCompleted},
-		"read-only":   {"backup storage location closed is currently in read-only mode", velerov1.BackupPhaseCompleted},
-		"unreachable": {"BackupStorageLocation broken is in Unavailable status", velerov1.BackupPhaseCompleted},
-		"burning":     {"the bucket is on fire", velerov1.BackupPhaseDeleting},
+		"":           {"spec.backupName is required", ""},
+		"none":       {"backup not found", ""},
+		"running":    {"backup is still in progress", velerov1.BackupPhaseInProgress},
+		"finalizing": {"backup is still in progress", velerov1.BackupPhaseFinalizing},
+		"waiting":    {"backup is still in progress", velerov1.BackupPhaseWaitingForPluginOperations},
+
+		"finalizing-partial": {"backup is still in progress", velerov1.BackupPhaseFinalizingPartiallyFailed},
+		"waiting-partial":    {"backup is still in progress", velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed},
+		"lost":               {"backup storage location gone not found", velerov1.BackupPhaseCompleted},
+		"read-only":          {"backup storage location closed is currently in read-only mode", velerov1.BackupPhaseCompleted},
+		"unreachable":        {"BackupStorageLocation broken is in Unavailable status", velerov1.BackupPhaseCompleted},
+		"burning":            {"the bucket is on fire", velerov1.BackupPhaseDeleting},
 	} {
 		t.Run(backup, func(t *testing.T) {
 			t.Parallel()

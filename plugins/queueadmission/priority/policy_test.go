@@ -122,3 +122,26 @@ func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// The least important backup starts in the end, though a most important one of its namespace comes whenever a place gets
+// free: once it has waited for as many intervals as their priorities are apart.
+func TestNobodyStarves(t *testing.T) {
+	t.Parallel()
+	policy := plugintest.Run(t, priority.Register()).QueueAdmissionV1(priority.Name)
+	const step, intervals = 10, 2000
+	waiting := []qav1.Backup{queued("least", "n1", 0, annotated("-1000")), queued("urgent", "n1", 0, annotated("1000"))}
+	for minutes := 0; ; minutes += step {
+		require.LessOrEqual(t, minutes, intervals+step, "it waits for ever")
+		snapshot := &qav1.Snapshot{Config: []byte(`{"age":"1m"}`), Now: now.Add(time.Duration(minutes) * time.Minute), Limit: 1, Queued: waiting}
+		decision, err := policy.Decide(t.Context(), snapshot)
+		require.NoError(t, err)
+		require.Len(t, decision.Admit, 1)
+		if decision.Admit[0] == "least" {
+			require.GreaterOrEqual(t, minutes, intervals-step, "importance counts until then")
+			return
+		}
+		next := queued("urgent", "n1", 0, annotated("1000"))
+		next.Created = snapshot.Now
+		waiting = []qav1.Backup{waiting[0], next}
+	}
+}
