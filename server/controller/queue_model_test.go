@@ -17,7 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
@@ -36,10 +36,13 @@ type model struct {
 
 	admission decider
 	line      *faultyClient // of the running queue
-	stop      func()
+	stop      func() // the server
+	end       func() // all
 	story     []string
 	count     int
-	spaces    []string // namespaces in the cluster that backups may mean
+	spaces    map[string]bool // namespaces in the cluster that backups may mean; the value tells that they are about to go
+	clock     atomic.Int64    // how far the server's clock is off
+	streams   *streams        // by which the running queue hears of Backups
 }
 
 // flaw is a weakness that is planted into the queue; the zero flaw is none.
@@ -52,50 +55,13 @@ type flaw struct {
 	client func(*Queue, client.Client) client.Client
 }
 
-// errDead is what a server that was killed hears of the API server.
-var errDead = errors.New("the server is dead")
-
-// faultyClient writes for the queue, as long as its server lives.
-type faultyClient struct {
-	client.Client
-	observer  *observer
-	conflicts bool         // every second write meets a conflict that is none
-	left      atomic.Int64 // writes until the server is killed; negative is never
-	last      bool         // the write with which it is killed is carried out, and the answer lost
-	writes    atomic.Int64
-}
-
-func (c *faultyClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	n := c.writes.Add(1)
-	switch left := c.left.Add(-1); {
-	case left < -1<<40: // it was never to be killed
-	case left < -1:
-		return errDead
-	case left == -1:
-		if c.last {
-			_ = c.write(ctx, obj, patch, opts) // nobody hears of it
-		}
-		return errDead
-	}
-	if c.conflicts && n%2 == 0 {
-		return apierrors.NewConflict(velerov1.Resource("backups"), obj.GetName(), errors.New("planted"))
-	}
-	return c.write(ctx, obj, patch, opts)
-}
-
-func (c *faultyClient) write(ctx context.Context, obj client.Object, patch client.Patch, opts []client.PatchOption) error {
-	err := c.Client.Patch(ctx, obj, patch, opts...)
-	if err == nil {
-		c.observer.wrote(obj)
-	}
-	return err
-}
-
 // start starts a server's queue.
 func (m *model) start() {
 	m.t.Helper()
-	mgr := newQueueManager(m.t, m.cluster.Namespace)
-	q := &Queue{Limit: m.observer.rules.limit, Events: silent{}, Log: hclog.NewNullLogger(), Now: time.Now, Admission: alone{m.admission}}
+	m.streams = newStreams()
+	mgr := newQueueManager(m.t, m.cluster.Namespace, m.streams.wrap)
+	now := func() time.Time { return time.Now().Add(time.Duration(m.clock.Load())) }
+	q := &Queue{Limit: m.observer.rules.limit, Events: silent{}, Log: hclog.NewNullLogger(), Now: now, Admission: alone{m.admission}}
 	writes := mgr.GetClient()
 	if m.flaw.client != nil {
 		writes = m.flaw.client(q, writes)
@@ -127,17 +93,22 @@ func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, str
 // newModel prepares a life that is the same for the same seed, as far as the processes of one machine are.
 func newModel(t *testing.T, seed uint64, admission decider, f flaw) *model {
 	t.Helper()
-	m := &model{t: t, cluster: newCluster(t, nil), random: rand.New(rand.NewPCG(seed, seed)), admission: admission, flaw: f}
-	m.observer = newObserver(queueRules{limit: 1 + m.random.IntN(4)})
-	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(t).Kubeconfig)
-	require.NoError(t, err)
-	config.QPS = -1
-	scheme, err := Scheme()
-	require.NoError(t, err)
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	random := rand.New(rand.NewPCG(seed, seed))
+	return newModelOf(t, 1+random.IntN(4), random, admission, f)
+}
+
+// newModelOf prepares a life with a limit.
+func newModelOf(t *testing.T, limit int, random *rand.Rand, admission decider, f flaw) *model {
+	t.Helper()
+	m := &model{t: t, cluster: newCluster(t, nil), random: random, admission: admission, flaw: f, spaces: map[string]bool{}}
+	m.observer = newObserver(queueRules{limit: limit})
+	served := whatIsServed(t)
+	c, err := client.NewWithWatch(served.config, client.Options{Scheme: served.scheme, Mapper: served.mapper})
 	require.NoError(t, err)
 	m.cluster = &Cluster{Client: c, Live: c, Namespace: m.cluster.Namespace}
-	require.NoError(t, m.observer.follow(t.Context(), c, m.cluster.Namespace))
+	ctx, end := context.WithCancel(t.Context())
+	m.end = func() { m.stop(); end() }
+	require.NoError(t, m.observer.follow(ctx, c, m.cluster.Namespace))
 	m.start()
 	return m
 }
@@ -145,7 +116,7 @@ func newModel(t *testing.T, seed uint64, admission decider, f flaw) *model {
 // live takes steps until a rule is broken, and then lets every backup come to its end. It answers the broken rule, with
 // the story so far.
 func (m *model) live(steps int) error {
-	defer func() { m.stop() }()
+	defer m.end()
 	for range steps {
 		if err := m.step(); err != nil {
 			return m.tell(err)
@@ -186,10 +157,14 @@ func (m *model) note(format string, args ...any) {
 
 // rest waits until the queue has dealt with what the test has done.
 func (m *model) rest() error {
-	ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Minute) // for a queue that never rests; none is as slow
+	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
 	return m.observer.rest(ctx)
 }
+
+// patience is how long a test waits for what should take a moment: it ends a test that would never end. No machine is as
+// slow.
+const patience = 10 * time.Minute
 
 // step does one thing at random, and waits for the rest.
 func (m *model) step() error {
@@ -212,10 +187,14 @@ func (m *model) step() error {
 		m.moveOne([]velerov1.BackupPhase{"Queued", "ReadyToStart", "Completed", "FailedValidation"}[m.random.IntN(4)], velerov1.BackupPhaseNew)
 	case dice < 89:
 		m.moveOne(velerov1.BackupPhaseQueued, velerov1.BackupPhaseDeleting)
-	case dice < 91:
+	case dice < 92:
 		m.changeNamespaces()
+	case dice < 93:
+		m.jump()
 	case dice < 95:
 		m.burst()
+	case dice < 96:
+		m.decideOnOldNews()
 	case dice < 97:
 		m.note("restart")
 		m.stop()
@@ -279,14 +258,19 @@ const testFinalizer = "example.io/hold"
 // create creates a backup and answers its name. The names are in the order of creation.
 func (m *model) create() string {
 	m.count++
-	b := newBackup(fmt.Sprintf("b%03d", m.count), func(b *velerov1.Backup) { b.Spec, b.Namespace = m.spec(), m.cluster.Namespace })
+	b := newBackup(fmt.Sprintf("b%03d", m.count), func(b *velerov1.Backup) { b.Spec = m.spec() })
 	if m.random.IntN(10) == 0 {
 		b.Finalizers = []string{testFinalizer}
 	}
-	m.note("create %s %v -%v", b.Name, b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces)
-	require.NoError(m.t, m.cluster.Create(m.t.Context(), b))
-	m.observer.await(b)
+	m.add(b)
 	return b.Name
+}
+
+// add creates a backup.
+func (m *model) add(b *velerov1.Backup) {
+	m.note("create %s %v -%v", b.Name, b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces)
+	m.cluster.create(m.t, b)
+	m.observer.await(b)
 }
 
 // patch changes a backup as somebody else than the queue does.
@@ -318,9 +302,16 @@ func (m *model) finish() {
 	}
 }
 
+// delete deletes a backup in one of the phases that there are: most are in few of them.
 func (m *model) delete() {
-	if b := m.pick(); b != nil && b.DeletionTimestamp == nil {
-		m.remove(b)
+	var phases []velerov1.BackupPhase
+	for _, b := range m.observer.backups() {
+		if phase := backupPhase(b); b.DeletionTimestamp == nil && !slices.Contains(phases, phase) {
+			phases = append(phases, phase)
+		}
+	}
+	if len(phases) > 0 {
+		m.remove(m.pick(phases[m.random.IntN(len(phases))]))
 	}
 }
 
@@ -346,16 +337,80 @@ func (m *model) editSpec() {
 	}
 }
 
-// changeNamespaces makes a namespace. That one goes is left to a test of its own: it takes the cluster a while.
+// changeNamespaces makes a namespace, or has one go: at once, or it stays terminating for a while.
 func (m *model) changeNamespaces() {
 	name := m.prefix() + string(rune('a'+m.random.IntN(7)))
-	if slices.Contains(m.spaces, name) {
+	switch going, exists := m.spaces[name]; {
+	case !exists:
+		m.makeNamespace(name)
+	case going || m.random.IntN(2) == 0:
+		m.removeNamespace(name)
+	default:
+		m.endNamespace(name)
+	}
+}
+
+func (m *model) makeNamespace(name string) {
+	m.note("namespace %s", name)
+	m.spaces[name] = false
+	m.observer.setNamespaces(m.spaces)
+	require.NoError(m.t, m.cluster.Create(m.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: ofLife(m.cluster.Namespace), Finalizers: []string{testFinalizer},
+	}}))
+}
+
+// endNamespace has a namespace go that waits for something.
+func (m *model) endNamespace(name string) {
+	m.note("namespace %s is terminating", name)
+	m.spaces[name] = true
+	require.NoError(m.t, m.cluster.Delete(m.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+}
+
+// removeNamespace has a namespace go at once. It does not wait for the controller that empties it: it is empty.
+func (m *model) removeNamespace(name string) {
+	m.note("namespace %s is gone", name)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if !m.spaces[name] {
+		require.NoError(m.t, m.cluster.Delete(m.t.Context(), namespace))
+	}
+	delete(m.spaces, name)
+	m.observer.setNamespaces(m.spaces)
+	require.NoError(m.t, m.cluster.Patch(m.t.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	for { // the controller may write to it, too
+		err := m.cluster.Get(m.t.Context(), client.ObjectKeyFromObject(namespace), namespace)
+		if err == nil {
+			namespace.Spec.Finalizers = nil
+			err = m.cluster.SubResource("finalize").Update(m.t.Context(), namespace)
+		}
+		if apierrors.IsConflict(err) {
+			continue
+		}
+		require.NoError(m.t, client.IgnoreNotFound(err))
 		return
 	}
-	m.note("namespace %s", name)
-	m.spaces = append(m.spaces, name)
-	require.NoError(m.t, m.cluster.Create(m.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-	m.observer.setNamespaces(m.spaces)
+}
+
+// jump sets the server's clock: nothing may depend on it but what is said of times.
+func (m *model) jump() {
+	m.clock.Store(int64([]time.Duration{-10_000, -1, 0, 1, 10_000}[m.random.IntN(5)] * time.Hour))
+	m.note("the clock jumps by %v", time.Duration(m.clock.Load()))
+}
+
+// decideOnOldNews has the queue decide while it does not hear of what happens to the Backups.
+func (m *model) decideOnOldNews() {
+	m.create()
+	if m.rest() != nil { // as the step is going to find out, too
+		return
+	}
+	m.note("nothing is heard of backups")
+	m.streams.hold()
+	m.burst()
+	m.delete()
+	m.changeNamespaces() // of which it hears
+	m.observer.until(m.t.Context(), func() bool {
+		return m.observer.broken != nil || m.observer.queue.knows(m.observer.rules.namespaces) && m.observer.queue.quiet()
+	})
+	m.streams.release()
 }
 
 // burst does several things at once.
@@ -410,98 +465,4 @@ func TestAcceptQueue_Model(t *testing.T) {
 			}
 		})
 	}
-}
-
-// ends are the ways in which a backup leaves its place, or the queue.
-func ends() []string {
-	return []string{"invalid", deletedQueued, "completed", deletedReady, "failed", "deleted in progress", "waits for operations"}
-}
-
-const (
-	deletedQueued = "deleted when queued"
-	deletedReady  = "deleted when ready"
-)
-
-// TestAcceptQueue_NoLostWakeup has 200 backups come to all the ends there are, without a sweep: whenever somebody leaves his
-// place, in whatever way, the next one gets it.
-func TestAcceptQueue_NoLostWakeup(t *testing.T) {
-	t.Parallel()
-	const backups = 200
-	m := newModel(t, 11, newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{})
-	defer func() { m.stop() }()
-	destined, want, ended := map[string]string{}, map[string]int{}, map[string]int{}
-	for i := range backups {
-		end := ends()[i%len(ends())]
-		destined[m.create()] = end
-		want[end]++
-	}
-	require.NoError(t, m.rest())
-	for {
-		acted := false
-		for _, b := range m.observer.backups() {
-			if how := m.leave(b, destined[b.Name]); how != "" {
-				ended[how]++
-				acted = true
-			}
-		}
-		if acted {
-			continue
-		}
-		// Nobody has a place to leave: either the queue is about to give one, or it rests, and then all must be right.
-		held := false
-		m.observer.until(t.Context(), func() bool {
-			held = slices.ContainsFunc(m.observer.sorted(), holds)
-			return held || m.observer.broken != nil || m.observer.idle()
-		})
-		if !held {
-			require.NoError(t, m.rest())
-			require.False(t, slices.ContainsFunc(m.observer.backups(), isQueued))
-			break
-		}
-	}
-	require.Positive(t, ended[deletedQueued])
-	missed := want[deletedQueued] - ended[deletedQueued] // they were admitted before their turn to be deleted
-	want[deletedQueued] -= missed
-	want[deletedReady] += missed
-	require.Equal(t, want, ended)
-}
-
-// leave has a backup start, or come to the end it is destined to, and says how it left.
-//
-// Whoever is to be deleted when queued is so when he comes near to the front. At the first look that is so for one at
-// least: so many first places have had five such backups, and at most four of them have been admitted.
-func (m *model) leave(b *velerov1.Backup, end string) string {
-	front := 5 * len(ends())
-	phase := backupPhase(b)
-	if b.DeletionTimestamp != nil {
-		m.drain(b)
-		return ""
-	}
-	switch {
-	case phase == velerov1.BackupPhaseQueued && end == deletedQueued && b.Status.QueuePosition <= front:
-		m.remove(b)
-		return deletedQueued
-	case phase == velerov1.BackupPhaseReadyToStart && (end == deletedReady || end == deletedQueued):
-		m.remove(b)
-		return deletedReady
-	case phase == velerov1.BackupPhaseReadyToStart && end == "invalid":
-		m.move(b, velerov1.BackupPhaseFailedValidation)
-		return end
-	case phase == velerov1.BackupPhaseReadyToStart:
-		m.move(b, velerov1.BackupPhaseInProgress)
-		return ""
-	case phase != velerov1.BackupPhaseInProgress:
-		return ""
-	}
-	switch end {
-	case "completed":
-		m.move(b, velerov1.BackupPhaseFinalizing)
-	case "failed":
-		m.move(b, velerov1.BackupPhaseFailed)
-	case "waits for operations":
-		m.move(b, velerov1.BackupPhaseWaitingForPluginOperations)
-	default:
-		m.remove(b)
-	}
-	return end
 }

@@ -25,6 +25,7 @@ type observer struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	rules   queueRules
+	former  []string // the namespaces of before, while the queue may know of those or of the ones that exist now
 	state   map[string]*velerov1.Backup
 	seen    uint64 // the newest version in state
 	written uint64 // the newest version that the queue has written
@@ -104,7 +105,11 @@ func (o *observer) judge(was, b *velerov1.Backup) error {
 				others = append(others, other)
 			}
 		}
-		return o.rules.admitted(was, others)
+		err := o.rules.admitted(was, others)
+		if err != nil && o.former != nil {
+			err = queueRules{limit: o.rules.limit, namespaces: o.former}.admitted(was, others)
+		}
+		return err
 	default:
 		return fmt.Errorf("the queue moves %s from %s to %s", b.Name, from, to)
 	}
@@ -117,10 +122,12 @@ func (o *observer) expects(name string, phase velerov1.BackupPhase) {
 	o.byHand[name] = phase
 }
 
-func (o *observer) setNamespaces(namespaces []string) {
+// setNamespaces tells that the namespaces are about to be changed.
+func (o *observer) setNamespaces(namespaces map[string]bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.rules.namespaces = slices.Clone(namespaces)
+	o.former = append([]string{}, o.rules.namespaces...)
+	o.rules.namespaces = slices.Sorted(maps.Keys(namespaces))
 }
 
 // backups are all that there are, by name.
@@ -147,6 +154,7 @@ func (o *observer) rest(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("the queue does not come to rest: %w; %s", ctx.Err(), o.queue.describe())
 	default:
+		o.former = nil
 		if err := o.rules.settled(o.sorted()); err != nil {
 			return fmt.Errorf("%w (the queue rests: %s)", err, o.queue.describe())
 		}
@@ -156,7 +164,7 @@ func (o *observer) rest(ctx context.Context) error {
 
 // idle tells whether the queue has nothing to do any more. The caller holds mu.
 func (o *observer) idle() bool {
-	return o.queue != nil && o.seen >= o.written && o.queue.idle(o.state, o.rules.namespaces)
+	return o.queue != nil && o.seen >= o.written && o.queue.heardAll(o.state) && o.queue.knows(o.rules.namespaces) && o.queue.quiet()
 }
 
 // wrote notes a write of the queue.
@@ -256,8 +264,20 @@ func (w *watchedQueue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	return result, err
 }
 
-// idle tells whether the queue has heard of all that there is, and has decided about it.
-func (w *watchedQueue) idle(state map[string]*velerov1.Backup, namespaces []string) bool {
+// heardAll tells whether the queue has heard of all Backups that there are.
+func (w *watchedQueue) heardAll(state map[string]*velerov1.Backup) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range state {
+		if w.heard[b.UID] < versionOf(b) {
+			return false
+		}
+	}
+	return len(w.heard) == len(state)
+}
+
+// knows tells whether the queue has heard of the namespaces that there are.
+func (w *watchedQueue) knows(namespaces []string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range namespaces {
@@ -265,13 +285,15 @@ func (w *watchedQueue) idle(state map[string]*velerov1.Backup, namespaces []stri
 			return false
 		}
 	}
-	for _, b := range state {
-		if w.heard[b.UID] < versionOf(b) {
-			return false
-		}
-	}
+	return len(w.namespaces) == len(namespaces)
+}
+
+// quiet tells whether the queue has decided about all that it has heard of. It is asked after that.
+func (w *watchedQueue) quiet() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	woken := w.woken.Load()
-	return len(w.heard) == len(state) && !w.running && !w.again && (w.decided && w.decidedAt == woken || woken == 0)
+	return !w.running && !w.again && (w.decided && w.decidedAt == woken || woken == 0)
 }
 
 func (w *watchedQueue) describe() string {
@@ -289,8 +311,10 @@ func (w *watchedQueue) heardOf(inner handler.EventHandler) handler.EventHandler 
 			delete(w.heard, object.GetUID())
 		case ok:
 			w.heard[object.GetUID()] = max(w.heard[object.GetUID()], versionOf(object))
+		case deleted:
+			delete(w.namespaces, object.GetName())
 		default:
-			w.namespaces[object.GetName()] = !deleted
+			w.namespaces[object.GetName()] = true
 		}
 		w.mu.Unlock()
 		w.observer.poke()

@@ -69,12 +69,12 @@ func TestAPolicyThatFlipsItsOrderIsAskedOnlyWhenSomethingHappens(t *testing.T) {
 		}
 		return len(positions) == 4 && !positions[0] && positions[4]
 	}
-	require.Eventually(t, settled, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, settled, patience, 5*time.Millisecond)
 	for range 5 {
 		before, times := order(), asked.Load()
 		s.wakes <- event.GenericEvent{}
 		require.Eventually(t, func() bool { return asked.Load() > times && settled() && !slices.Equal(order(), before) },
-			time.Minute, 5*time.Millisecond)
+			patience, 5*time.Millisecond)
 	}
 	// Each decision moves all four, but for what is left undone for the sake of the next one.
 	require.LessOrEqual(t, written.count.Load(), 4*asked.Load())

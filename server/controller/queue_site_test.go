@@ -3,16 +3,25 @@ package controller
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -72,20 +81,64 @@ func newQueueSite(t *testing.T, limit int) *queueSite {
 	}
 }
 
-// newQueueManager makes what runs the controllers of a namespace, quietly.
-func newQueueManager(t *testing.T, namespace string) ctrl.Manager {
+// served is what clients of the API server have in common: it takes a while to find out.
+type served struct {
+	config *rest.Config
+	scheme *runtime.Scheme
+	mapper meta.RESTMapper
+}
+
+var (
+	serveOnce sync.Once
+	allServed served
+	errServed error
+)
+
+// whatIsServed finds out, once.
+func whatIsServed(t *testing.T) served {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(t).Kubeconfig)
-	require.NoError(t, err)
-	config.QPS = -1
-	scheme, err := Scheme()
-	require.NoError(t, err)
+	kubeconfig := plane.Get(t).Kubeconfig
+	serveOnce.Do(func() { allServed, errServed = findServed(kubeconfig) })
+	require.NoError(t, errServed)
+	return allServed
+}
+
+func findServed(kubeconfig string) (s served, err error) {
+	if s.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
+		return s, err
+	}
+	s.config.QPS = -1
+	if s.scheme, err = Scheme(); err != nil {
+		return s, err
+	}
+	c, err := rest.HTTPClientFor(s.config)
+	if err != nil {
+		return s, err
+	}
+	s.mapper, err = apiutil.NewDynamicRESTMapper(s.config, c)
+	return s, err
+}
+
+// ofLife are the labels of the namespaces that the queue of a test sees: others come and go in the same cluster, and
+// would wake it.
+func ofLife(namespace string) map[string]string { return map[string]string{"test": namespace} }
+
+// newQueueManager makes what runs the controllers of a namespace, quietly. wrap, if not nil, wraps its way to the API server.
+func newQueueManager(t *testing.T, namespace string, wrap transport.WrapperFunc) ctrl.Manager {
+	t.Helper()
+	served := whatIsServed(t)
+	config := rest.CopyConfig(served.config)
+	config.Wrap(wrap)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                  scheme,
-		Cache:                   cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
+		Scheme:         served.scheme,
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return served.mapper, nil },
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{namespace: {}},
+			ByObject:          map[client.Object]cache.ByObject{&corev1.Namespace{}: {Label: labels.SelectorFromSet(ofLife(namespace))}},
+		},
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
 		Logger:                  NewLogr(hclog.NewNullLogger()),
-		GracefulShutdownTimeout: new(time.Minute),
+		GracefulShutdownTimeout: new(patience),
 	})
 	require.NoError(t, err)
 	return mgr
@@ -94,7 +147,7 @@ func newQueueManager(t *testing.T, namespace string) ctrl.Manager {
 // start starts the queue, without a sweep: nothing happens without a reason.
 func (s *queueSite) start() {
 	s.t.Helper()
-	mgr := newQueueManager(s.t, s.Namespace)
+	mgr := newQueueManager(s.t, s.Namespace, nil)
 	cluster := &Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: s.Namespace}
 	if s.wrap != nil {
 		cluster = s.wrap(cluster)
@@ -153,7 +206,7 @@ func (s *queueSite) shows(want ...string) {
 		}
 		slices.Sort(got)
 		return slices.Equal(want, got)
-	}, time.Minute, 2*time.Millisecond, "want %v, got last %v", want, &got)
+	}, patience, 2*time.Millisecond, "want %v, got last %v", want, &got)
 }
 
 // says is why a backup waits.

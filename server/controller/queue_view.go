@@ -23,11 +23,13 @@ type view struct {
 	mu      sync.Mutex
 	certain bool // nothing was written that is not in known or in the cache
 	known   map[types.UID]*velerov1.Backup
+	gone    map[types.UID]bool // the cache still shows them
 }
 
 // backups are all Backups. They are read only.
 func (v *view) backups(ctx context.Context, c *Cluster) ([]*velerov1.Backup, error) {
-	if err := v.ascertain(ctx, c); err != nil {
+	asOf, err := v.ascertain(ctx, c)
+	if err != nil {
 		return nil, err
 	}
 	var list velerov1.BackupList
@@ -37,29 +39,35 @@ func (v *view) backups(ctx context.Context, c *Cluster) ([]*velerov1.Backup, err
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	backups := make([]*velerov1.Backup, 0, len(list.Items))
-	still := make(map[types.UID]*velerov1.Backup, len(v.known))
+	still, gone := make(map[types.UID]*velerov1.Backup, len(v.known)), map[types.UID]bool{}
 	for i := range list.Items {
 		b := &list.Items[i]
-		if known := v.known[b.UID]; known != nil && older(b, known) {
+		known := v.known[b.UID]
+		switch {
+		case v.gone[b.UID], known == nil && asOf != "" && isOlder(b.ResourceVersion, asOf):
+			gone[b.UID] = true
+			continue
+		case known != nil && older(b, known):
 			b, still[b.UID] = known, known
 		}
 		backups = append(backups, b)
 	}
-	v.known = still // the cache has caught up with the others, or they are gone
+	v.known, v.gone = still, gone // the cache has caught up with the others, or they are gone
 	return backups, nil
 }
 
-// ascertain reads all Backups from the API server, unless there is no need to.
-func (v *view) ascertain(ctx context.Context, c *Cluster) error {
+// ascertain reads all Backups from the API server, unless there is no need to. It answers the version of all at which it
+// has: what is older and was not among them is gone.
+func (v *view) ascertain(ctx context.Context, c *Cluster) (asOf string, err error) {
 	v.mu.Lock()
 	certain := v.certain
 	v.mu.Unlock()
 	if certain {
-		return nil
+		return "", nil
 	}
 	var list velerov1.BackupList
 	if err := c.Live.List(ctx, &list, client.InNamespace(c.Namespace)); err != nil {
-		return err
+		return "", err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -67,7 +75,7 @@ func (v *view) ascertain(ctx context.Context, c *Cluster) error {
 	for i := range list.Items {
 		v.known[list.Items[i].UID] = &list.Items[i]
 	}
-	return nil
+	return list.ResourceVersion, nil
 }
 
 // doubt has the next look ask the API server.
@@ -97,10 +105,12 @@ func (v *view) isOwn(b *velerov1.Backup) bool {
 	return known != nil && (known.ResourceVersion == b.ResourceVersion || older(b, known))
 }
 
-// older tells whether a is an earlier state than b of the same object. Versions are numbers that grow; the API server
-// promises so.
-func older(a, b *velerov1.Backup) bool {
-	versionA, errA := strconv.ParseUint(a.ResourceVersion, 10, 64)
-	versionB, errB := strconv.ParseUint(b.ResourceVersion, 10, 64)
+// older tells whether a is an earlier state than b of the same object.
+func older(a, b *velerov1.Backup) bool { return isOlder(a.ResourceVersion, b.ResourceVersion) }
+
+// isOlder tells whether a is an earlier version than b. Versions are numbers that grow; the API server promises so.
+func isOlder(a, b string) bool {
+	versionA, errA := strconv.ParseUint(a, 10, 64)
+	versionB, errB := strconv.ParseUint(b, 10, 64)
 	return errA == nil && errB == nil && versionA < versionB
 }

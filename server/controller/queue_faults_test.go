@@ -1,0 +1,168 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// errDead is what a server that was killed hears of the API server.
+var errDead = errors.New("the server is dead")
+
+// faultyClient writes for the queue, as long as its server lives.
+type faultyClient struct {
+	client.Client
+	observer  *observer
+	conflicts bool         // every second write meets a conflict that is none
+	left      atomic.Int64 // writes until the server is killed; negative is never
+	last      bool         // the write with which it is killed is carried out, and the answer lost
+	writes    atomic.Int64
+}
+
+func (c *faultyClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	n := c.writes.Add(1)
+	switch left := c.left.Add(-1); {
+	case left < -1<<40: // it was never to be killed
+	case left < -1:
+		return errDead
+	case left == -1:
+		if c.last {
+			_ = c.write(ctx, obj, patch, opts) // nobody hears of it
+		}
+		return errDead
+	}
+	if c.conflicts && n%2 == 0 {
+		return apierrors.NewConflict(velerov1.Resource("backups"), obj.GetName(), errors.New("planted"))
+	}
+	return c.write(ctx, obj, patch, opts)
+}
+
+func (c *faultyClient) write(ctx context.Context, obj client.Object, patch client.Patch, opts []client.PatchOption) error {
+	err := c.Client.Patch(ctx, obj, patch, opts...)
+	if err == nil {
+		c.observer.wrote(obj)
+	}
+	return err
+}
+
+// streams are the watches by which a queue hears of Backups and namespaces. They can be held up, so that its cache is old,
+// and lost, so that it has to read all anew.
+type streams struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	held    bool             // what comes of Backups is kept back
+	lost    bool             // none can be opened
+	old     bool             // what the next one that is opened would go on from is too old
+	open    map[*stream]bool // whether it is of Backups
+}
+
+func newStreams() *streams {
+	s := &streams{open: map[*stream]bool{}}
+	s.changed = sync.NewCond(&s.mu)
+	return s
+}
+
+func (s *streams) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Query().Get("watch") == "" {
+			return next.RoundTrip(r)
+		}
+		if status := s.refuses(r); status != 0 {
+			return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+		}
+		response, err := next.RoundTrip(r)
+		if err == nil && response.StatusCode == http.StatusOK {
+			response.Body = s.add(response.Body, strings.HasSuffix(r.URL.Path, "/backups"))
+		}
+		return response, err
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// refuses is the status with which a watch is answered; 0 is that it may be opened.
+func (s *streams) refuses(r *http.Request) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	goesOn := r.URL.Query().Get("sendInitialEvents") == "" && r.URL.Query().Get("resourceVersion") != ""
+	switch {
+	case s.lost:
+		return http.StatusServiceUnavailable
+	case s.old && goesOn:
+		return http.StatusGone
+	default:
+		return 0
+	}
+}
+
+func (s *streams) add(body io.ReadCloser, ofBackups bool) io.ReadCloser {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	added := &stream{ReadCloser: body, streams: s}
+	s.open[added] = ofBackups
+	return added
+}
+
+// hold keeps back what comes of Backups, until release.
+func (s *streams) hold() { s.set(func() { s.held = true }) }
+
+func (s *streams) release() { s.set(func() { s.held = false }) }
+
+// lose breaks all watches, and lets none be opened until find. Then they have to begin anew: what they would go on from is
+// too old.
+func (s *streams) lose() {
+	var broken []*stream
+	s.set(func() {
+		s.lost, s.old = true, true
+		for stream := range s.open {
+			broken = append(broken, stream)
+		}
+	})
+	for _, stream := range broken {
+		_ = stream.ReadCloser.Close()
+	}
+}
+
+func (s *streams) find() { s.set(func() { s.lost = false }) }
+
+func (s *streams) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	s.changed.Broadcast()
+}
+
+// stream is what the API server tells of a watch.
+type stream struct {
+	io.ReadCloser
+	streams *streams
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	s.streams.mu.Lock()
+	defer s.streams.mu.Unlock()
+	for s.streams.held && s.streams.open[s] {
+		s.streams.changed.Wait()
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (s *stream) Close() error {
+	s.streams.set(func() { delete(s.streams.open, s) })
+	return s.ReadCloser.Close()
+}

@@ -1,0 +1,279 @@
+package controller
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
+)
+
+// ends are the ways in which a backup leaves its place, or the queue.
+func ends() []string {
+	return []string{"invalid", deletedQueued, "completed", deletedReady, "failed", "deleted in progress", "waits for operations"}
+}
+
+const (
+	deletedQueued = "deleted when queued"
+	deletedReady  = "deleted when ready"
+)
+
+// TestAcceptQueue_NoLostWakeup has 200 backups come to all the ends there are, without a sweep: whenever somebody leaves his
+// place, in whatever way, the next one gets it.
+func TestAcceptQueue_NoLostWakeup(t *testing.T) {
+	t.Parallel()
+	const backups = 200
+	m := newModel(t, 11, newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{})
+	defer m.end()
+	destined, want, ended := map[string]string{}, map[string]int{}, map[string]int{}
+	for i := range backups {
+		end := ends()[i%len(ends())]
+		destined[m.create()] = end
+		want[end]++
+	}
+	require.NoError(t, m.rest())
+	for {
+		acted := false
+		for _, b := range m.observer.backups() {
+			if how := m.leave(b, destined[b.Name]); how != "" {
+				ended[how]++
+				acted = true
+			}
+		}
+		if acted {
+			continue
+		}
+		// Nobody has a place to leave: either the queue is about to give one, or it rests, and then all must be right.
+		held := false
+		m.observer.until(t.Context(), func() bool {
+			held = slices.ContainsFunc(m.observer.sorted(), holds)
+			return held || m.observer.broken != nil || m.observer.idle()
+		})
+		if !held {
+			require.NoError(t, m.rest())
+			require.False(t, slices.ContainsFunc(m.observer.backups(), isQueued))
+			break
+		}
+	}
+	require.Positive(t, ended[deletedQueued])
+	missed := want[deletedQueued] - ended[deletedQueued] // they were admitted before their turn to be deleted
+	want[deletedQueued] -= missed
+	want[deletedReady] += missed
+	require.Equal(t, want, ended)
+}
+
+// leave has a backup start, or come to the end it is destined to, and says how it left.
+//
+// Whoever is to be deleted when queued is so when he comes near to the front. At the first look that is so for one at
+// least: so many first places have had five such backups, and at most four of them have been admitted.
+func (m *model) leave(b *velerov1.Backup, end string) string {
+	front := 5 * len(ends())
+	phase := backupPhase(b)
+	if b.DeletionTimestamp != nil {
+		m.drain(b)
+		return ""
+	}
+	switch {
+	case phase == velerov1.BackupPhaseQueued && end == deletedQueued && b.Status.QueuePosition <= front:
+		m.remove(b)
+		return deletedQueued
+	case phase == velerov1.BackupPhaseReadyToStart && (end == deletedReady || end == deletedQueued):
+		m.remove(b)
+		return deletedReady
+	case phase == velerov1.BackupPhaseReadyToStart && end == "invalid":
+		m.move(b, velerov1.BackupPhaseFailedValidation)
+		return end
+	case phase == velerov1.BackupPhaseReadyToStart:
+		m.move(b, velerov1.BackupPhaseInProgress)
+		return ""
+	case phase != velerov1.BackupPhaseInProgress:
+		return ""
+	}
+	switch end {
+	case "completed":
+		m.move(b, velerov1.BackupPhaseFinalizing)
+	case "failed":
+		m.move(b, velerov1.BackupPhaseFailed)
+	case "waits for operations":
+		m.move(b, velerov1.BackupPhaseWaitingForPluginOperations)
+	default:
+		m.remove(b)
+	}
+	return end
+}
+
+// newScene is a model in which nothing happens at random but what the test asks for.
+func newScene(t *testing.T, limit int) *model {
+	t.Helper()
+	m := newModelOf(t, limit, rand.New(rand.NewPCG(1, 1)), newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{})
+	m.line.conflicts = false
+	t.Cleanup(m.end)
+	return m
+}
+
+// addOf creates a backup of some of the model's namespaces.
+func (m *model) addOf(name string, namespaces ...string) {
+	for i := range namespaces {
+		namespaces[i] = m.prefix() + namespaces[i]
+	}
+	m.add(newBackup(name, of(namespaces...)))
+}
+
+// shows waits for the rest, in which all rules must hold, and then wants backups to be in phases, "name Phase".
+func (m *model) shows(want ...string) {
+	m.t.Helper()
+	require.NoError(m.t, m.rest())
+	var got []string
+	for _, b := range m.observer.backups() {
+		got = append(got, b.Name+" "+string(backupPhase(b)))
+	}
+	require.Equal(m.t, want, got)
+}
+
+// A namespace counts while it is there. When it is gone at last, who waited because of it alone may start, at once.
+func TestANamespaceThatGoesWakesTheQueue(t *testing.T) {
+	t.Parallel()
+	m := newScene(t, 2)
+	shop := m.prefix() + "a"
+	m.makeNamespace(shop)
+	m.addOf("first", "[ab]*")
+	m.addOf("second", "*a")
+	m.shows("first ReadyToStart", "second Queued")
+	m.endNamespace(shop)
+	m.addOf("third", "*a") // the queue decides once more
+	m.shows("first ReadyToStart", "second Queued", "third Queued")
+	m.removeNamespace(shop)
+	m.shows("first ReadyToStart", "second ReadyToStart", "third Queued")
+}
+
+// Patterns that no namespace matches take none, and hold up nobody.
+func TestAPatternOfNoNamespaceIsInNobodysWay(t *testing.T) {
+	t.Parallel()
+	m := newScene(t, 2)
+	m.addOf("first", "*a")
+	m.addOf("second", "*a")
+	m.shows("first ReadyToStart", "second ReadyToStart")
+}
+
+// Whatever phase a backup is deleted in, and whether it goes at once or something holds it: the next one gets its place.
+func TestABackupMayBeDeletedInEachPhase(t *testing.T) {
+	t.Parallel()
+	for _, held := range []bool{false, true} {
+		m := newScene(t, 1)
+		for _, phase := range []velerov1.BackupPhase{
+			velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseInProgress,
+			velerov1.BackupPhaseWaitingForPluginOperations, velerov1.BackupPhaseFinalizing, velerov1.BackupPhaseCompleted,
+			velerov1.BackupPhaseFailed, velerov1.BackupPhaseFailedValidation, velerov1.BackupPhaseDeleting,
+		} {
+			target := newBackup("a-"+strings.ToLower(string(phase)), inPhase(phase))
+			if held {
+				target.Finalizers = []string{testFinalizer}
+			}
+			if phase == velerov1.BackupPhaseQueued {
+				m.addOf("0-ahead", "a")
+				require.NoError(t, m.rest())
+			}
+			if phase == velerov1.BackupPhaseNew {
+				m.stop() // or it would not stay New
+			}
+			m.add(target)
+			m.addOf("b-next", "a")
+			if phase != velerov1.BackupPhaseNew {
+				require.NoError(t, m.rest())
+			}
+			m.remove(m.named(target.Name))
+			if phase == velerov1.BackupPhaseNew {
+				m.start()
+			}
+			require.NoError(t, m.rest())
+			for len(m.observer.backups()) > 0 {
+				for _, b := range m.observer.backups() {
+					m.drain(b)
+				}
+				require.NoError(t, m.rest())
+			}
+		}
+	}
+}
+
+// named is the backup of a name.
+func (m *model) named(name string) *velerov1.Backup {
+	for _, b := range m.observer.backups() {
+		if b.Name == name {
+			return b
+		}
+	}
+	require.Fail(m.t, "no such backup", name)
+	return nil
+}
+
+// When the watches of Backups and namespaces break, and what has happened meanwhile is told by no event, the queue goes on
+// with what there is.
+func TestTheQueueOutlivesItsWatches(t *testing.T) {
+	t.Parallel()
+	m := newScene(t, 2)
+	m.makeNamespace(m.prefix() + "a")
+	m.addOf("1-ends", "b")
+	m.addOf("2-goes", "*a")
+	m.shows("1-ends ReadyToStart", "2-goes ReadyToStart")
+	m.move(m.named("1-ends"), velerov1.BackupPhaseInProgress)
+	m.addOf("3-waits", "b")
+	m.addOf("4-goes", "b")
+	m.addOf("5-waits", "[a]*", "a")
+	m.addOf("6-again", "c")
+	m.shows("1-ends InProgress", "2-goes ReadyToStart", "3-waits Queued", "4-goes Queued", "5-waits Queued", "6-again Queued")
+
+	m.streams.lose()
+	m.move(m.named("1-ends"), velerov1.BackupPhaseCompleted)
+	m.remove(m.named("2-goes"))
+	m.remove(m.named("4-goes"))
+	m.remove(m.named("6-again"))
+	m.observer.awaitDeletion("6-again", true)
+	m.addOf("6-again", "d")
+	m.removeNamespace(m.prefix() + "a")
+	m.makeNamespace(m.prefix() + "e")
+	m.streams.find()
+	m.shows("1-ends Completed", "3-waits ReadyToStart", "5-waits ReadyToStart", "6-again Queued")
+}
+
+// A thousand backups that come at once all have their places, and are not in the way of each other.
+func TestAThousandBackupsAtOnce(t *testing.T) {
+	t.Parallel()
+	const backups, hands = 1000, 8
+	m := newScene(t, 3)
+	var all []*velerov1.Backup
+	for i := range backups {
+		all = append(all, newBackup(fmt.Sprintf("b%04d", i), func(b *velerov1.Backup) { b.Spec, b.Namespace = m.spec(), m.cluster.Namespace }))
+	}
+	var created errgroup.Group
+	for some := range slices.Chunk(all, backups/hands) {
+		created.Go(func() error {
+			for _, b := range some {
+				if err := m.cluster.Create(t.Context(), b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, created.Wait())
+	for _, b := range all {
+		m.observer.await(b)
+	}
+	require.NoError(t, m.rest())
+	require.Len(t, m.observer.backups(), backups)
+	for _, phase := range []velerov1.BackupPhase{velerov1.BackupPhaseInProgress, velerov1.BackupPhaseFailed} {
+		for _, b := range m.observer.backups() {
+			if holds(b) {
+				m.move(b, phase)
+			}
+		}
+	}
+	require.NoError(t, m.rest())
+}
