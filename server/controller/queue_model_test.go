@@ -36,8 +36,8 @@ type model struct {
 
 	admission decider
 	line      *faultyClient // of the running queue
-	stop      func() // the server
-	end       func() // all
+	stop      func()        // the server
+	end       func()        // all
 	story     []string
 	count     int
 	spaces    map[string]bool // namespaces in the cluster that backups may mean; the value tells that they are about to go

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -150,6 +151,26 @@ func TestANamespaceThatGoesWakesTheQueue(t *testing.T) {
 	m.shows("first ReadyToStart", "second Queued", "third Queued")
 	m.removeNamespace(shop)
 	m.shows("first ReadyToStart", "second ReadyToStart", "third Queued")
+}
+
+// One that is gone while the queue does not hear of it is not tried again and again, and not in the way of the next one.
+func TestWhatIsGoneUnheardIsPassedOver(t *testing.T) {
+	t.Parallel()
+	m := newScene(t, 2)
+	shop := m.prefix() + "a"
+	m.makeNamespace(shop)
+	m.addOf("first", "[ab]*")
+	m.addOf("second", "*a", "c")
+	m.addOf("third", "*a", "c")
+	m.shows("first ReadyToStart", "second Queued", "third Queued")
+	m.streams.hold()
+	m.remove(m.named("second"))
+	m.removeNamespace(shop)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	m.observer.until(ctx, func() bool { return holds(m.observer.state["third"]) || m.observer.broken != nil })
+	m.streams.release()
+	m.shows("first ReadyToStart", "third ReadyToStart")
 }
 
 // Patterns that no namespace matches take none, and hold up nobody.
