@@ -2,6 +2,7 @@ package pluginhost
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -52,6 +53,22 @@ func TestWhatAPluginForksAwayDiesWithIt(t *testing.T) {
 				require.False(t, dead(other), "that of another plugin stays")
 			}
 		})
+	}
+}
+
+func TestWhatThePluginSeesOfTheServersEnvironment(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), nil)
+	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", nil)
+	require.NoError(t, err)
+	require.NotEmpty(t, os.Getenv(secretVariable))
+	for _, pid := range []int{processOf(t, h.behave(t)), storeProcess(t, store)} {
+		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		require.NoError(t, err)
+		passed := strings.Split(string(environment), "\x00")
+		require.Contains(t, passed, "PATH="+os.Getenv("PATH"))
+		require.Contains(t, passed, "CLEAT_TEST_JOURNAL="+h.journal, "from the configuration")
+		require.NotContains(t, string(environment), secretVariable)
 	}
 }
 

@@ -27,6 +27,9 @@ const (
 	aMoment    = 5 * time.Millisecond
 )
 
+// secretVariable is in the environment of the server, and no plugin's business.
+const secretVariable = "CLOUD_TEST_PASSWORD"
+
 // testBinaries is where the misbehaving plugin is built, once for all tests.
 var testBinaries string
 
@@ -39,6 +42,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	testBinaries = dir
+	_ = os.Setenv(secretVariable, "hunter2")
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
