@@ -74,6 +74,12 @@ var errUnsettled = errors.New("somebody may still be writing it")
 
 // readAgain gives what the file says and what it was then, or current if that is the same.
 func (l *lockFile) readAgain(current *pluginlock.Lock, settled func(located) bool) (*pluginlock.Lock, identity, error) {
+	switch there, err := os.Stat(l.path); {
+	case err != nil:
+		return nil, identity{}, err
+	case !there.Mode().IsRegular(): // a pipe would be waited for
+		return nil, identity{}, fmt.Errorf("it is no regular file but %s", there.Mode().Type())
+	}
 	file, err := os.Open(l.path)
 	if err != nil {
 		return nil, identity{}, err

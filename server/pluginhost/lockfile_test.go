@@ -151,7 +151,14 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 				require.NoError(t, os.Remove(path))
 				require.NoError(t, lock.Write(path))
 			},
-			want: "the lock is not used, the server goes on with what it said before: read the lock: read /plugins/plugins.lock: is a directory",
+			want: "the lock is not used, the server goes on with what it said before: it is no regular file but d---------",
+		},
+		"it is a pipe": {
+			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
+				require.NoError(t, os.Remove(path))
+				require.NoError(t, syscall.Mkfifo(path, 0o600))
+			},
+			want: "the lock is not used, the server goes on with what it said before: it is no regular file but p---------",
 		},
 		"others can write it": {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
