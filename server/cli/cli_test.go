@@ -8,7 +8,10 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
@@ -66,6 +69,15 @@ func TestMistakesAreTold(t *testing.T) {
 			require.ErrorContains(t, err, tt.want)
 		})
 	}
+}
+
+func TestWhatAClusterLacksForARequestIsTold(t *testing.T) {
+	t.Parallel()
+	namespace := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "velero")
+	require.EqualError(t, whatIsMissing(namespace), `namespaces "velero" not found; name the namespace of the server with --namespace`)
+	kind := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "velero.io", Kind: "ServerStatusRequest"}, SearchedVersions: []string{"v1"}}
+	require.EqualError(t, whatIsMissing(kind), `no matches for kind "ServerStatusRequest" in version "velero.io/v1"; "cleat install --crds-only" installs the custom resources`)
+	require.ErrorIs(t, whatIsMissing(os.ErrClosed), os.ErrClosed)
 }
 
 func TestASwitchMayBeLeftOpen(t *testing.T) {

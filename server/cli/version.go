@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +45,18 @@ func (a *App) versionCommand() *cobra.Command {
 	return cmd
 }
 
+// whatIsMissing says what to do when the cluster has no place for a request to the server.
+func whatIsMissing(err error) error {
+	switch {
+	case meta.IsNoMatchError(err):
+		return fmt.Errorf("%w; \"cleat install --crds-only\" installs the custom resources", err)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w; name the namespace of the server with --namespace", err)
+	default:
+		return err
+	}
+}
+
 // statusPoll is how often to look for the server's answer.
 const statusPoll = 100 * time.Millisecond
 
@@ -53,7 +67,7 @@ func (s *session) serverStatus(ctx context.Context, timeout time.Duration, annot
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "cleat-cli-", Annotations: annotations},
 	}
 	if err := s.Create(ctx, request); err != nil {
-		return nil, err
+		return nil, whatIsMissing(err)
 	}
 	// Without a deadline that clients know of, as they would give up before it with an error of their own.
 	waiting, stop := context.WithCancel(ctx)
