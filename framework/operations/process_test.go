@@ -110,13 +110,13 @@ func says(description string) func(framework.OperationProgress) bool {
 func TestAnOperationSurvivesTheKillOfItsProcess(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	first, action := s.start(3*time.Second)
+	first, action := s.start(3 * time.Second)
 	started, err := action.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
 	s.await(action, started.OperationID, says("shop/data, attempt 1"))
 	first.Kill()
 
-	_, action = s.start(3*time.Second)
+	_, action = s.start(3 * time.Second)
 	again, err := action.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
 	require.Equal(t, started.OperationID, again.OperationID)
@@ -159,8 +159,8 @@ func TestAStartThatIsRepeatedAndRacedBeginsOnce(t *testing.T) {
 func TestAnotherProcessCancels(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	_, first := s.start(3*time.Second)
-	_, second := s.start(3*time.Second)
+	_, first := s.start(3 * time.Second)
+	_, second := s.start(3 * time.Second)
 	started, err := first.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
 	acknowledged, err := second.Cancel(t.Context(), started.OperationID, plugintest.Backup("nightly"))
