@@ -106,7 +106,7 @@ func plantedDefects(t *testing.T) {
 			leakCalls = 40
 		}
 		options := []conformance.Option{
-			conformance.WithTimeout(30 * time.Second), conformance.WithOperationWait(100 * time.Millisecond), conformance.WithLeakCalls(leakCalls),
+			conformance.WithOperationWait(100 * time.Millisecond), conformance.WithLeakCalls(leakCalls),
 		}
 		switch kind {
 		case "ObjectStore":

@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"strings"
 
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
@@ -32,15 +29,15 @@ func snapshotterRules() []Rule {
 			Text: "A call before Init is answered, with an error or without. It does not end the process.",
 		},
 		{
-			ID: "snapshotter-config-missing", Kinds: kinds, Severity: Must, check: checkSnapshotterConfigMissing,
+			ID: "snapshotter-config-missing", Kinds: kinds, Severity: Must, check: checkConfigMissing(nil),
 			Text: "Init without a config is answered, with an error or without. It does not end the process.",
 		},
 		{
-			ID: "snapshotter-config-unknown", Kinds: kinds, Severity: Should, check: checkSnapshotterConfigUnknown,
+			ID: "snapshotter-config-unknown", Kinds: kinds, Severity: Should, check: checkConfigUnknown,
 			Text: "A key of the config that the snapshotter does not know is an error, so that a typing error is found.",
 		},
 		{
-			ID: "snapshotter-init", Kinds: kinds, Severity: Must, check: checkSnapshotterInit,
+			ID: "snapshotter-init", Kinds: kinds, Severity: Must, check: checkInit,
 			Text: "Init takes the config that the snapshotter is meant for, and requests with fields that the plugin does not know.",
 		},
 		{
@@ -81,20 +78,11 @@ type snapshotter struct {
 }
 
 func (s *subject) snapshotter(ctx context.Context) (*snapshotter, error) {
-	conn, err := s.initialised(ctx, s.initSnapshotter)
+	conn, err := s.needsInit(ctx)
 	if err != nil {
-		if s.configOf(s.name) == nil {
-			return nil, skip("it has no config, and Init of none answers an error: %v", err)
-		}
-		return nil, skip("Init of the config that was given answers an error: %v", err)
+		return nil, err
 	}
 	return &snapshotter{subject: s, client: volumesnapshotterv1.NewVolumeSnapshotterClient(conn)}, nil
-}
-
-func (s *subject) initSnapshotter(ctx context.Context, conn *grpc.ClientConn, config map[string]string) error {
-	_, err := volumesnapshotterv1.NewVolumeSnapshotterClient(conn).Init(ctx,
-		withUnknown(&volumesnapshotterv1.VolumeSnapshotterInitRequest{Plugin: s.name, Config: config}))
-	return err
 }
 
 func (s *snapshotter) volumeID(ctx context.Context, volume []byte) (string, error) {
@@ -120,55 +108,6 @@ func checkSnapshotterBeforeInit(ctx context.Context, s *subject) error {
 	if _, err := early.volumeID(ctx, foreignVolume().stored()); hung(err) || panicked(err) {
 		return fmt.Errorf("call of GetVolumeID before Init: %w", err)
 	}
-	return nil
-}
-
-func checkSnapshotterConfigMissing(ctx context.Context, s *subject) error {
-	conn, err := s.fresh(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := s.call(ctx)
-	defer cancel()
-	if err := s.initSnapshotter(ctx, conn, nil); hung(err) || panicked(err) {
-		return err
-	}
-	return nil
-}
-
-func checkSnapshotterConfigUnknown(ctx context.Context, s *subject) error {
-	if _, err := s.snapshotter(ctx); err != nil {
-		return err
-	}
-	conn, err := s.fresh(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := s.call(ctx)
-	defer cancel()
-	config := map[string]string{"conformanceUnknown": "value"}
-	maps.Copy(config, s.configOf(s.name))
-	if err := s.initSnapshotter(ctx, conn, config); err != nil {
-		return notHung(err)
-	}
-	return errors.New(`the key "conformanceUnknown" is taken without a word`)
-}
-
-func checkSnapshotterInit(ctx context.Context, s *subject) error {
-	config := s.configOf(s.name)
-	if config == nil {
-		return skip("it has no config")
-	}
-	conn, err := s.fresh(ctx)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := s.call(ctx)
-	defer cancel()
-	if err := s.initSnapshotter(ctx, conn, config); err != nil {
-		return err
-	}
-	s.host.stop()
 	return nil
 }
 

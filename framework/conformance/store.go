@@ -6,9 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
-	"maps"
-
-	"google.golang.org/grpc"
 
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 )
@@ -19,38 +16,6 @@ const pieceSize = 16384
 // folder is where all objects of a test are.
 const folder = "conformance/"
 
-// initialised is the connection to a process whose Init has been called with the caller's config.
-func (s *subject) initialised(ctx context.Context, start func(context.Context, *grpc.ClientConn, map[string]string) error) (*grpc.ClientConn, error) {
-	if err := s.needsService(ctx); err != nil {
-		return nil, err
-	}
-	conn, err := s.conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.host.mu.Lock()
-	defer s.host.mu.Unlock()
-	if s.host.configured == conn {
-		return conn, nil
-	}
-	ctx, cancel := s.call(ctx)
-	defer cancel()
-	if err := start(ctx, conn, s.configOf(s.name)); err != nil {
-		return nil, err
-	}
-	s.host.configured = conn
-	return conn, nil
-}
-
-// fresh is the connection to a process whose Init has not been called.
-func (s *subject) fresh(ctx context.Context) (*grpc.ClientConn, error) {
-	if err := s.needsService(ctx); err != nil {
-		return nil, err
-	}
-	s.host.stop()
-	return s.conn(ctx)
-}
-
 // store is an ObjectStore that is ready, with its bucket.
 type store struct {
 	*subject
@@ -60,25 +25,14 @@ type store struct {
 
 // store is ready when the caller has given a config for it.
 func (s *subject) store(ctx context.Context) (*store, error) {
-	bucket := s.configOf(s.name)["bucket"]
-	if bucket == "" {
-		return nil, skip(`it has no config with the key "bucket"`)
+	if err := s.needsConfig(); err != nil {
+		return nil, err
 	}
-	conn, err := s.initialised(ctx, func(ctx context.Context, conn *grpc.ClientConn, config map[string]string) error {
-		return s.initStore(ctx, conn, config)
-	})
+	conn, err := s.needsInit(ctx)
 	if err != nil {
-		return nil, skip("Init of the config that was given answers an error: %v", err)
+		return nil, err
 	}
-	return &store{subject: s, client: objectstorev1.NewObjectStoreClient(conn), bucket: bucket}, nil
-}
-
-// initStore calls Init. The host adds an empty prefix to what the user writes.
-func (s *subject) initStore(ctx context.Context, conn *grpc.ClientConn, config map[string]string) error {
-	given := map[string]string{"prefix": ""}
-	maps.Copy(given, config)
-	_, err := objectstorev1.NewObjectStoreClient(conn).Init(ctx, withUnknown(&objectstorev1.ObjectStoreInitRequest{Plugin: s.name, Config: given}))
-	return err
+	return &store{subject: s, client: objectstorev1.NewObjectStoreClient(conn), bucket: s.configOf(s.name)["bucket"]}, nil
 }
 
 func (s *store) put(ctx context.Context, key string, body io.Reader) error {

@@ -92,15 +92,16 @@ func (i *inProcess) start(context.Context, *output, ...string) (*running, error)
 	}}, nil
 }
 
-// window is how many bytes of a stream the plugin may send ahead.
-const window = 64 << 10
+// window is how many bytes of a stream the plugin may send ahead. It is less than a large object has, so that the plugin
+// notices when nobody reads that.
+const window = mebibyte / 2
 
 // dial opens the connection to a plugin, whose messages may be of any size.
 func dial(connect func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///plugin",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return connect(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithInitialWindowSize(window), // and no more: what nobody reads stays with the plugin
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(16*mebibyte), // which then do not grow
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the plugin: %w", err)
