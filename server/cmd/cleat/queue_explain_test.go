@@ -45,7 +45,7 @@ func (s *site) follow(args ...string) *follower {
 	require.NoError(s.t, err)
 	cmd.Stderr = os.Stderr
 	require.NoError(s.t, cmd.Start())
-	timer := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() }) // what never comes ends here
+	timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill() }) // what never comes ends here
 	s.t.Cleanup(func() { timer.Stop(); _ = cmd.Process.Kill() })
 	return &follower{t: s.t, cmd: cmd, out: bufio.NewScanner(out)}
 }
