@@ -38,8 +38,8 @@ const (
 
 // queueWakeOverBare is the time from the end of a backup to ReadyToStart of the next, with 200 queued, over that of a bare
 // program which watches, and writes to another Backup when one has ended. The 99th percentile is reported in
-// milliseconds, and how many requests the queue makes for each backup that it admits while they end one after the other,
-// beside one for each place in the queue, or reason to wait, that changes.
+// milliseconds, and how many requests for Backups the queue makes for each that it admits, all of them, beside one for
+// each place in the queue that changes.
 func queueWakeOverBare(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -87,8 +87,10 @@ func queueWakeOverBare(ctx context.Context, cleat string, report func(string, fl
 	slices.Sort(all)
 	report("queue_wake_over_bare", median(ratios))
 	report("queue_wake_ms_p99", all[len(all)*99/100])
-	calls := float64(w.counted-w.placed.Load()) / float64(w.admitted.Load())
-	say("%d requests for %d admitted backups, %d of them for places and reasons that changed: %.2f for each", w.counted, w.admitted.Load(), w.placed.Load(), calls)
+	calls, err := w.calls(ctx)
+	if err != nil {
+		return err
+	}
 	report("queue_calls_per_backup", calls)
 	return nil
 }
@@ -99,16 +101,13 @@ type wakeSite struct {
 	config *rest.Config
 	count  int
 
-	counted  int64        // requests while backups end one after the other
-	requests atomic.Int64 // of the queue, but for watches
-	placed   atomic.Int64 // places in the queue, or reasons to wait, that changed
-	admitted atomic.Int64
+	requests atomic.Int64 // of the queue for Backups, but for watches
 }
 
-// wrap counts the requests, reads as well as writes.
+// wrap counts the requests for Backups, reads as well as writes.
 func (w *wakeSite) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.URL.Query().Get("watch") == "" && !strings.Contains(r.URL.Path, "/leases/") {
+		if r.URL.Query().Get("watch") == "" && strings.Contains(r.URL.Path, "/backups") {
 			w.requests.Add(1)
 		}
 		return next.RoundTrip(r)
@@ -176,32 +175,75 @@ func (w *wakeSite) fill(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.settle(ctx)
+	_, _, err := w.settle(ctx)
+	return err
 }
 
-// settle waits until all places in the queue are right.
-func (w *wakeSite) settle(ctx context.Context) error {
+// settle waits until one backup is ready, and all others have the right places in the queue. It answers the places, and
+// the one that is ready.
+func (w *wakeSite) settle(ctx context.Context) (places map[types.UID]int, ready *velerov1.Backup, err error) {
 	for {
 		var list velerov1.BackupList
 		if err := w.client.List(ctx, &list, client.InNamespace(roundtrip.Namespace)); err != nil {
-			return err
+			return nil, nil, err
 		}
-		sum, queued := 0, 0
+		sum, others := 0, 0
+		places = map[types.UID]int{}
 		for i := range list.Items {
-			if list.Items[i].Status.Phase == velerov1.BackupPhaseQueued {
-				queued++
-				sum += list.Items[i].Status.QueuePosition
+			switch b := &list.Items[i]; b.Status.Phase {
+			case velerov1.BackupPhaseQueued:
+				places[b.UID] = b.Status.QueuePosition
+				sum += b.Status.QueuePosition
+			case velerov1.BackupPhaseCompleted:
+			default:
+				others++
+				ready = b
 			}
 		}
-		if queued == wakeQueued && sum == queued*(queued+1)/2 {
-			return nil
+		if n := len(places); n == wakeQueued && sum == n*(n+1)/2 && others == 1 && ready.Status.Phase == velerov1.BackupPhaseReadyToStart {
+			return places, ready, nil
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// calls has backups end, each when the queue has dealt with the one before and with the new one that keeps the queue as
+// long as it is. It answers the requests of the queue for each that it admits, beside one for each place that differs.
+func (w *wakeSite) calls(ctx context.Context) (float64, error) {
+	const ends = 20
+	places, ready, err := w.settle(ctx)
+	if err != nil {
+		return 0, err
+	}
+	before, moved := w.requests.Load(), 0
+	for range ends {
+		running, err := w.move(ctx, ready, velerov1.BackupPhaseInProgress)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := w.move(ctx, running, velerov1.BackupPhaseCompleted); err != nil {
+			return 0, err
+		}
+		if _, err := w.create(ctx); err != nil {
+			return 0, err
+		}
+		was := places
+		if places, ready, err = w.settle(ctx); err != nil {
+			return 0, err
+		}
+		for uid, place := range places {
+			if was[uid] != 0 && was[uid] != place {
+				moved++
+			}
+		}
+	}
+	requests := int(w.requests.Load() - before)
+	say("the queue has made %d requests for %d backups that it admitted and %d places that changed", requests, ends, moved)
+	return float64(requests-moved) / ends, nil
 }
 
 // wakes ends backups, one after the other, and answers how long the next one takes to be ready each time, in
@@ -213,12 +255,10 @@ func (w *wakeSite) wakes(ctx context.Context) ([]float64, error) {
 	}
 	defer watch.Stop()
 	var took []float64
-	places := map[types.UID]string{}
-	ready, err := w.next(ctx, watch, places)
+	ready, err := w.next(ctx, watch)
 	if err != nil {
 		return nil, err
 	}
-	before := w.requests.Load()
 	for range wakes {
 		if _, err := w.create(ctx); err != nil {
 			return nil, err
@@ -231,32 +271,18 @@ func (w *wakeSite) wakes(ctx context.Context) ([]float64, error) {
 		if _, err := w.move(ctx, running, velerov1.BackupPhaseCompleted); err != nil {
 			return nil, err
 		}
-		if ready, err = w.next(ctx, watch, places); err != nil {
+		if ready, err = w.next(ctx, watch); err != nil {
 			return nil, err
 		}
 		took = append(took, time.Since(began).Seconds()*1000)
-		w.admitted.Add(1)
 	}
-	w.counted += w.requests.Load() - before
 	return took, nil
 }
 
-// next waits for a backup that is ready, and counts the places that change meanwhile.
-func (w *wakeSite) next(ctx context.Context, watch apiwatch.Interface, places map[types.UID]string) (*velerov1.Backup, error) {
+// next waits for a backup that is ready.
+func (w *wakeSite) next(ctx context.Context, watch apiwatch.Interface) (*velerov1.Backup, error) {
 	for event := range watch.ResultChan() {
-		b, ok := event.Object.(*velerov1.Backup)
-		if !ok {
-			continue
-		}
-		now := ""
-		if b.Status.Phase == velerov1.BackupPhaseQueued {
-			now = fmt.Sprint(b.Status.QueuePosition, b.Annotations[velerov1.QueueWaitAnnotation])
-		}
-		if was := places[b.UID]; was != "" && now != "" && was != now {
-			w.placed.Add(1)
-		}
-		places[b.UID] = now
-		if b.Status.Phase == velerov1.BackupPhaseReadyToStart {
+		if b, ok := event.Object.(*velerov1.Backup); ok && b.Status.Phase == velerov1.BackupPhaseReadyToStart {
 			return b, nil
 		}
 	}

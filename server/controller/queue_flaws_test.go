@@ -21,8 +21,9 @@ import (
 // flaws are weaknesses that queues in the field have (facts/queue-and-soothing, A5, whose numbers they carry), as far as
 // they can be planted here: those of a cache, of a tracker in memory, of events that wake nobody, of writes without a
 // condition, and of policies. Others have no place to be planted in, or have tests of their own: 4 and 5 (a start and an
-// end that cannot be written), 6 (nobody starts what is admitted), 11 (the cost, a benchmark), 13 (schedules), 14 (the place is the order), 16 (shared
-// resources of running backups), 17 (the position in the resource definition), 18 (two servers).
+// end that cannot be written), 6 (nobody starts what is admitted), 11 (the cost, a benchmark), 13 (schedules), 14 (the
+// place is the order), 16 (shared resources of running backups), 17 (the position in the resource definition), 18 (two
+// servers).
 func flaws() map[string]flaw {
 	return map[string]flaw{
 		"1: those that are ready when the server starts are forgotten": {admission: func(inner decider) decider {
