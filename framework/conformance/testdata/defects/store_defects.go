@@ -177,7 +177,7 @@ func storeDefects() map[string]defect {
 				content, _ := io.ReadAll(body) // what has come is better than nothing
 				return good(ctx, bucket, key, bytes.NewReader(content))
 			}
-		}),
+		}).waiting(),
 		"store-early-close": plant(func(s *store) { s.sendErr = func() { os.Exit(1) } }),
 		"store-concurrent": onPut(func(_ *store, key string, content []byte) ([]byte, error) {
 			if !strings.Contains(key, "/at/once/") {
