@@ -92,7 +92,7 @@ func TestTheWholeWay(t *testing.T) {
 			require.Equal(t, []string{
 				"restore-back-itemoperations.json.gz", "restore-back-logs.gz", "restore-back-resource-list.json.gz", "restore-back-results.gz",
 			}, s.files("restores/back"))
-			require.Contains(t, s.must("version"), "Server: dev")
+			require.Contains(t, s.must("version", "--timeout", "2m"), "Server: dev")
 
 			out = s.must("backup", "delete", "first", "--confirm", "--wait")
 			require.Contains(t, out, `Backup "first" deleted.`)

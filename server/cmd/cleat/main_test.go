@@ -214,7 +214,7 @@ func (v *server) stop() error {
 // eventually asks until the answer is yes. An error is an answer for now.
 func (s *site) eventually(what string, ask func(ctx context.Context) (bool, error)) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
 	var last error
 	for {
