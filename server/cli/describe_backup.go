@@ -68,6 +68,7 @@ func describe(w io.Writer, output string, story any, plain func(io.Writer) error
 type backupStory struct {
 	Backup    *velerov1.Backup    `json:"backup"`
 	QueueWait *velerov1.QueueWait `json:"queueWait,omitempty"` // of a Queued one
+	Starts    string              `json:"starts,omitempty"`    // what has to happen so that a Queued one does, in words
 	Results   *results.Results    `json:"results,omitempty"`
 	Resources map[string][]string `json:"resourceList,omitempty"`
 	Deletions []deletionStory     `json:"deletionAttempts,omitempty"`
@@ -103,6 +104,13 @@ func (s *session) backupStory(ctx context.Context, d *downloads, name string, de
 	}
 	b.APIVersion, b.Kind = velerov1.SchemeGroupVersion.String(), "Backup"
 	story := newBackupStory(b)
+	if story.QueueWait != nil {
+		if line, err := s.line(ctx); err != nil {
+			story.Problems = append(story.Problems, err.Error())
+		} else {
+			story.Starts = explain(b, line, time.Now()).Starts
+		}
+	}
 	if stored := logStored(string(b.Status.Phase)); stored && b.Status.Errors+b.Status.Warnings > 0 {
 		r, err := fetch[results.Results](ctx, d, s, velerov1.DownloadTargetKindBackupResults, name, b.Spec.StorageLocation)
 		if err != nil {
@@ -172,6 +180,9 @@ func (story *backupStory) printPhase(d *description) {
 	if wait := story.QueueWait; wait != nil {
 		lines = append(lines, [2]string{"Waits because", oneLine(cmp.Or(wait.Message, wait.Reason))},
 			[2]string{"Waits for", orNone(some(wait.Blockers, 8, ", "))}, [2]string{"Waits so since", moment(&wait.Since)})
+	}
+	if story.Starts != "" {
+		lines = append(lines, [2]string{"Starts", story.Starts})
 	}
 	if status.FailureReason != "" {
 		lines = append(lines, [2]string{"Failure reason", status.FailureReason})
