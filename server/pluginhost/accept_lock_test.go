@@ -34,6 +34,7 @@ func TestAcceptKinds_Lock(t *testing.T) {
 	t.Run("a file is changed before a restart", testLockAtARestart)
 	t.Run("the server's own plugins need no lock", testLockOfBuiltIns)
 	t.Run("it is written again", testLockChanges)
+	t.Run("others can write it at the start", testLockThatDoesNotHold)
 	t.Run("it is not taken over", testLockThatIsNotTakenOver)
 	t.Run("it is mounted from a ConfigMap", testLockOfAVolume)
 	t.Run("it appears", testLockAppears)

@@ -139,6 +139,11 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if cfg.LockPath != "" {
 		h.lockFile.path = absolute(cfg.LockPath)
 	}
+	if cfg.Lock != nil && cfg.LockPath != "" {
+		if err := h.lockFile.begin(h.trust.volume, h.log); err != nil {
+			return nil, err
+		}
+	}
 	h.environment = pluginEnvironment(os.Environ(), cfg.Environment)
 	var err error
 	if h.order, err = newOrder(cfg.Order); err != nil {

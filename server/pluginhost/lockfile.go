@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
@@ -95,7 +97,6 @@ func (l *lockFile) readAgain(current *pluginlock.Lock, settled func(located) boo
 	}
 	next, err := pluginlock.ReadFrom(file, l.path)
 	after, statErr := file.Stat()
-	folder := filepath.Dir(l.path)
 	switch {
 	case statErr != nil || identityOf(after) != seen:
 		return nil, seen, errUnsettled
@@ -103,10 +104,37 @@ func (l *lockFile) readAgain(current *pluginlock.Lock, settled func(located) boo
 		return current, seen, nil
 	case !settled(located{path: l.path, identity: seen}): // half a lock may well be a lock
 		return nil, seen, errUnsettled
-	case err != nil || isReadOnly(folder) && isReadOnly(l.path):
-		return next, seen, err
+	case err != nil:
+		return nil, seen, err
 	}
-	return next, seen, otherWriters(file, l.path, []string{folder})
+	return next, seen, l.writers(file)
+}
+
+// writers finds who else than the owner can change the lock, which is file.
+func (l *lockFile) writers(file *os.File) error {
+	folder := filepath.Dir(l.path)
+	if isReadOnly(folder) && isReadOnly(l.path) {
+		return nil
+	}
+	return otherWriters(file, l.path, []string{folder})
+}
+
+// begin looks at the lock with which the host begins: who can change it decides what runs. On a volume of the pod that
+// was decided with the pod.
+func (l *lockFile) begin(volume bool, log hclog.Logger) error {
+	file, err := os.Open(l.path)
+	if err != nil {
+		return nil // what was read of it is in force, and the first look tells of it
+	}
+	defer file.Close()
+	switch err := l.writers(file); {
+	case err != nil && volume:
+		log.Warn("whatever shares this volume of the pod can change the lock, and so what runs; keep it in a ConfigMap",
+			"lock", l.path, "error", err)
+	case err != nil:
+		return fmt.Errorf("the lock does not hold: %w", err)
+	}
+	return nil
 }
 
 // relock puts a lock in force for what is looked at from now on. Operations that have begun keep theirs, as they keep their plugins.

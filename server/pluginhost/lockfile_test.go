@@ -219,6 +219,22 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 	}
 }
 
+// testLockThatDoesNotHold: whoever can change the lock decides what runs, so the host does not start with it; on a volume of
+// its pod it does, and says so.
+func testLockThatDoesNotHold(t *testing.T) {
+	t.Parallel()
+	dir, lock := lockedDir(t)
+	path := filepath.Join(dir, pluginlock.FileName)
+	require.NoError(t, os.Chmod(path, 0o666))
+	_, err := New(t.Context(), Config{Dir: dir, Lock: lock, LockPath: path})
+	require.EqualError(t, err, "the lock does not hold: others than its owner can change the file "+path+
+		`, its mode is -rw-rw-rw-; run "chmod go-w `+path+`"`)
+
+	h := lockedHost(t, dir, lock, func(c *Config) { c.isVolume = func(string) bool { return true } })
+	require.Empty(t, h.refused())
+	require.Contains(t, h.log.String(), "[WARN]  whatever shares this volume of the pod can change the lock, and so what runs")
+}
+
 // testLockOfAVolume: the lock is mounted from a ConfigMap, and the kubelet swaps it. Nobody tells the host to look.
 func testLockOfAVolume(t *testing.T) {
 	t.Parallel()
