@@ -159,13 +159,14 @@ type server struct {
 	done chan error
 }
 
-// serve starts a server. It is killed at the end of the test unless it has ended.
+// serve starts a server, which does nothing about its queue without a reason. It is killed at the end of the test unless it
+// has ended.
 func (s *site) serve(args ...string) *server {
 	s.t.Helper()
 	v := &server{site: s, log: &logBuffer{}, done: make(chan error, 1)}
 	base := []string{"server", "--kubeconfig", cmp.Or(s.serverKubeconfig, s.kubeconfig), "--namespace", s.namespace, "--metrics-address", "0",
 		"--profiler-address", "", "--scratch-dir", s.t.TempDir(), "--plugin-dir", filepath.Join(s.t.TempDir(), "none"),
-		"--shutdown-grace-period", "1s", "--leader-elect-lease-duration", "1m", "--log-level", "debug"}
+		"--shutdown-grace-period", "1s", "--queue-sweep", "0", "--leader-elect-lease-duration", "1m", "--log-level", "debug"}
 	v.cmd = exec.Command(cleat(s.t), append(base, args...)...)
 	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
 	if s.pod != "" {
