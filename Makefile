@@ -57,6 +57,8 @@ ONLY ?=
 bench: cluster build ## measure (ONLY=NAME for one), lines "BENCH <name> <value>"
 	@go run ./server/bench -cleat $(BIN)/cleat -only "$(ONLY)"
 
+# The linter remembers paths, also of other checkouts and of those that are gone: each has a memory of its own.
+lint: export GOLANGCI_LINT_CACHE = $(CACHE)/lint/$(subst /,-,$(CURDIR))
 .PHONY: lint
 lint: ## golangci-lint, with the import rules of the house
 	@$(call install,golangci-lint,$(GOLANGCI_LINT))
