@@ -54,11 +54,22 @@ func TestTheConfigFilePicksThePolicyAndWhatItsFailureMeans(t *testing.T) {
 	})
 }
 
-func TestTheServerDoesNotStartWithAPolicyThatIsNotThere(t *testing.T) {
+func TestTheServerDoesNotStartWithAPolicyThatItCannotUse(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
-	_, errs, err := s.run("server", "--metrics-address", "0", "--plugin-dir", t.TempDir(),
-		"--config", configFile(t, "nodeAgent:\n  soothing:\n    plugin: example.io/none\n"))
-	require.Error(t, err)
-	require.Contains(t, errs, `cleat.yaml:4: nodeAgent.soothing.plugin: unknown LoadSoothing "example.io/none"; known are: cleat.dev/limit`)
+	for name, test := range map[string]struct{ policy, want string }{
+		"not there":       {"example.io/none", `unknown LoadSoothing "example.io/none"; known are: cleat.dev/limit`},
+		"of another kind": {"cleat.dev/fifo", `"cleat.dev/fifo" is no LoadSoothing but a plugin of the kind QueueAdmission`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "broken"), []byte("#!/no/such/interpreter\n"), 0o700)) //nolint:gosec // it is to be started
+			_, errs, err := s.run("server", "--metrics-address", "0", "--plugin-dir", dir,
+				"--config", configFile(t, "nodeAgent:\n  soothing:\n    plugin: "+test.policy+"\n"))
+			require.Error(t, err)
+			require.Contains(t, errs, "cleat.yaml:4: nodeAgent.soothing.plugin: "+test.want)
+			require.Contains(t, errs, "; quarantined: "+filepath.Join(dir, "broken")+" (", "it may be the one that is meant")
+		})
+	}
 }
