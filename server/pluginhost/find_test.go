@@ -2,6 +2,7 @@ package pluginhost
 
 import (
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -113,4 +114,13 @@ func TestActionsRunInTheConfiguredOrder(t *testing.T) {
 	}
 	_, err := New(t.Context(), Config{Log: hclog.NewNullLogger(), Order: []string{"aws", "*", "velero.io/aws"}})
 	require.EqualError(t, err, `order of plugins: "velero.io/aws" comes twice`)
+}
+
+func TestAFileThatIsTakenAwayWhileItIsLookedAtIsNoBrokenPlugin(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, "", nil)
+	gone := located{path: filepath.Join(t.TempDir(), "gone")}
+	sources, unfinished := h.sourcesOf([]located{gone}, map[string]*source{})
+	require.Empty(t, sources)
+	require.True(t, unfinished, "the next look knows")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -135,7 +136,12 @@ func (h *Host) sourcesOf(files []located, last map[string]*source) (all []*sourc
 			delete(h.scan.looks, file.path)
 		case h.scan.settled(file, now):
 			delete(h.scan.looks, file.path)
-			from = h.binary(file.path, h.args, false, file.identity)
+			next := h.binary(file.path, h.args, false, file.identity)
+			if errors.Is(next.err, fs.ErrNotExist) { // it was taken away since it was found, as the next look will see
+				unfinished = true
+				break
+			}
+			from = next
 			h.scan.questions[file.path] = h.beginToAsk(from)
 		default:
 			unfinished = true
