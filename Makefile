@@ -33,7 +33,7 @@ build: ## build the cleat binary and the example plugin into bin/
 
 .PHONY: cluster
 cluster: ## build the control plane of tests and demo (the first time takes some ten minutes)
-	@cd examples/localcluster && go run . build
+	@cd server/test/localcluster && go run . build
 
 .PHONY: demo
 demo: cluster build ## back up, delete, restore and compare some 3,000 objects, then show a queue, on a cluster of its own
@@ -50,7 +50,7 @@ RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
 	@echo "building and running the tests$(if $(RACE),, without the race detector, which needs a C compiler)"
 	@go test $(RACE) -timeout 30m ./...
-	@cd examples/localcluster && go test -timeout 10m ./...
+	@cd server/test/localcluster && go test -timeout 10m ./...
 
 ONLY ?=
 .PHONY: bench
@@ -63,7 +63,7 @@ lint: export GOLANGCI_LINT_CACHE = $(CACHE)/lint/$(subst /,-,$(CURDIR))
 lint: ## golangci-lint, with the import rules of the house
 	@$(call install,golangci-lint,$(GOLANGCI_LINT))
 	@$(call tool,golangci-lint,$(GOLANGCI_LINT)) run ./...
-	@cd examples/localcluster && $(call tool,golangci-lint,$(GOLANGCI_LINT)) run --config ../../.golangci.yml ./...
+	@cd server/test/localcluster && $(call tool,golangci-lint,$(GOLANGCI_LINT)) run --config ../../.golangci.yml ./...
 
 .PHONY: generate
 generate: ## protos, deep copies and CRDs from their sources

@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/cleat-dev/cleat/examples/controlplane"
-	"github.com/cleat-dev/cleat/examples/roundtrip"
-	"github.com/cleat-dev/cleat/examples/world"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/roundtrip"
+	"github.com/cleat-dev/cleat/server/test/world"
 )
 
 func main() {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	nodeplugin "github.com/cleat-dev/cleat/examples/node-plugin"
-	"github.com/cleat-dev/cleat/examples/stockplugins"
+	"github.com/cleat-dev/cleat/server/test/stockplugins"
 	"github.com/cleat-dev/cleat/framework/conformance"
 )
 

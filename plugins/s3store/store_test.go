@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/examples/controlplane"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	"github.com/cleat-dev/cleat/plugins/internal/storetest"
 	"github.com/cleat-dev/cleat/plugins/s3store"

@@ -23,7 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/cleat-dev/cleat/examples/controlplane"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"

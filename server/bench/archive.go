@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/pgzip"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/cleat-dev/cleat/examples/world"
+	"github.com/cleat-dev/cleat/server/test/world"
 	"github.com/cleat-dev/cleat/server/archive"
 )
 

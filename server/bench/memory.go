@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cleat-dev/cleat/examples/world"
+	"github.com/cleat-dev/cleat/server/test/world"
 )
 
 // backupRSSGrowth is the peak memory of a server that backs up 60,000 objects over one that backs up 6,000;

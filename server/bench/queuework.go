@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/cleat-dev/cleat/examples/roundtrip"
+	"github.com/cleat-dev/cleat/server/test/roundtrip"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cleat-dev/cleat/examples/roundtrip"
-	"github.com/cleat-dev/cleat/examples/world"
+	"github.com/cleat-dev/cleat/server/test/roundtrip"
+	"github.com/cleat-dev/cleat/server/test/world"
 )
 
 // restoreSpec is the world of the restore benchmarks: 6,000 objects that no controller touches.

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/cleat-dev/cleat/examples/controlplane"
-	"github.com/cleat-dev/cleat/examples/roundtrip"
-	"github.com/cleat-dev/cleat/examples/world"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/roundtrip"
+	"github.com/cleat-dev/cleat/server/test/world"
 )
 
 // site is a fresh control plane with cleat installed.

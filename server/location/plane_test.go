@@ -29,7 +29,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cleat-dev/cleat/examples/controlplane"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/api/velero/crds"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"

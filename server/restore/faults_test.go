@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 
-	"github.com/cleat-dev/cleat/examples/controlplane"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 

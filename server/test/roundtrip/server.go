@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cleat-dev/cleat/examples/world"
+	"github.com/cleat-dev/cleat/server/test/world"
 )
 
 // Server is a running "cleat server".

@@ -1,4 +1,4 @@
-module github.com/cleat-dev/cleat/examples/localcluster
+module github.com/cleat-dev/cleat/server/test/localcluster
 
 go 1.26.0
 

@@ -21,7 +21,7 @@ func Years() []string { return []string{"2020", "2022", "2024"} }
 
 // Build makes the plugin of a year in dir, and is the path of its binary, "stock-2020".
 func Build(ctx context.Context, year, dir string) (string, error) {
-	here, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/cleat-dev/cleat/examples/stockplugins").Output()
+	here, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/cleat-dev/cleat/server/test/stockplugins").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the sources of the plugin of %s: %w", year, err)
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/examples/controlplane"
-	"github.com/cleat-dev/cleat/examples/world"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/world"
 )
 
 var plane controlplane.Shared

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/cleat-dev/cleat/examples/controlplane"
-	"github.com/cleat-dev/cleat/examples/world"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/world"
 )
 
 // Namespace is where the server and its custom resources live.

@@ -1,6 +1,6 @@
 // Package controlplane gives tests and benchmarks a real Kubernetes control
 // plane and a real S3 server: it builds the launcher in
-// examples/localcluster, runs it, and speaks its protocol.
+// server/test/localcluster, runs it, and speaks its protocol.
 //
 // A test package states once
 //

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/cleat-dev/cleat/examples/world"
+	"github.com/cleat-dev/cleat/server/test/world"
 )
 
 var backups = schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: "backups"}
