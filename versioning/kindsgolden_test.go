@@ -28,7 +28,7 @@ import (
 )
 
 // TestAcceptKinds_WireGolden holds all kinds and versions of Velero's wire against descriptors written down by hand, the
-// way TestAcceptSpine_WireGolden holds its three kinds.
+// way TestAcceptBackup_WireGolden holds its three kinds.
 func TestAcceptKinds_WireGolden(t *testing.T) {
 	t.Parallel()
 	v := newVelero(t, veleroMessages+veleroKindMessages, veleroMethods+veleroKindMethods)

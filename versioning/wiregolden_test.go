@@ -38,10 +38,10 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// TestAcceptSpine_WireGolden holds both sides of our wire against Velero's, written down by hand in
+// TestAcceptBackup_WireGolden holds both sides of our wire against Velero's, written down by hand in
 // velerowire_test.go: the descriptors, a plugin process as Velero's host talks to it, and our host as a plugin
 // of Velero's hears it. All messages of the peer are bytes; none of our generated code makes or reads them.
-func TestAcceptSpine_WireGolden(t *testing.T) {
+func TestAcceptBackup_WireGolden(t *testing.T) {
 	t.Parallel()
 	v := newVelero(t, veleroMessages, veleroMethods)
 	t.Run("messages and services", func(t *testing.T) { t.Parallel(); requireSameDescriptors(t, v) })

@@ -212,7 +212,7 @@ func TestOpenSaysThatItCannotSpool(t *testing.T) {
 	require.ErrorContains(t, err, "spool file")
 }
 
-func TestAcceptSpine_BadArchives(t *testing.T) {
+func TestAcceptRestore_BadArchives(t *testing.T) {
 	t.Parallel()
 	const podPath = "resources/pods/namespaces/a/one.json"
 	// Bytes that do not compress, so that offsets in the packed form hit data.

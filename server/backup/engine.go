@@ -15,7 +15,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/discovery"
-	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
@@ -47,7 +47,7 @@ type Request struct {
 	// Actions of plugins, in the order in which they are called.
 	Actions []backupitemaction.Action
 	// Policy is the resource policy that the spec refers to; nil if it refers to none.
-	Policy *policy.Policy
+	Policy *resourcepolicy.Policy
 	// Log is the log of the backup.
 	Log hclog.Logger
 	// Progress, unless nil, is told the number of objects in the archive and the number known so far,

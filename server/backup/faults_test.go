@@ -71,7 +71,7 @@ func hangUp(w http.ResponseWriter, half string) bool {
 	panic(http.ErrAbortHandler)
 }
 
-func TestAcceptSpine_ApiServerFaults(t *testing.T) {
+func TestAcceptBackup_ApiServerFaults(t *testing.T) {
 	t.Parallel()
 	config := fixtureWorld(t)
 	all := everything()
@@ -178,7 +178,7 @@ func TestAcceptSpine_ApiServerFaults(t *testing.T) {
 	}
 }
 
-func TestAcceptSpine_ApiServerFaults_ObjectsDeletedBetweenListAndWrite(t *testing.T) {
+func TestAcceptBackup_ApiServerFaults_ObjectsDeletedBetweenListAndWrite(t *testing.T) {
 	t.Parallel()
 	config := connect(t, plane.Get(t).Kubeconfig)
 	ctx := t.Context()
@@ -228,7 +228,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestAcceptSpine_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
+func TestAcceptBackup_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: needs a control plane")

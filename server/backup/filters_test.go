@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
-	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -93,7 +93,7 @@ func selector(text string) *metav1.LabelSelector {
 func yes() *bool { b := true; return &b }
 func no() *bool  { b := false; return &b }
 
-func TestAcceptSpine_Filters(t *testing.T) {
+func TestAcceptBackup_Filters(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	all := everything()
@@ -355,7 +355,7 @@ func TestSpecsThatCannotBeUnderstoodFailTheBackup(t *testing.T) {
 func TestWhatTheSpecAsksForAndDoesNotGetIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
-	b := take(t.Context(), t, deps, backup.Request{Policy: &policy.Policy{VolumePolicies: 1}, Backup: newBackup(func(s *spec) {
+	b := take(t.Context(), t, deps, backup.Request{Policy: &resourcepolicy.Policy{VolumePolicies: 1}, Backup: newBackup(func(s *spec) {
 		s.IncludedNamespaces = []string{"empty"}
 		s.Hooks.Resources = []velerov1.BackupResourceHookSpec{{Name: "h"}}
 		s.SnapshotVolumes, s.DefaultVolumesToFsBackup, s.SnapshotMoveData = yes(), yes(), yes()

@@ -8,7 +8,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/filter"
-	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/resourcepolicy"
 )
 
 func TestAResourcePolicyFiltersWhatTheSpecLeavesOpen(t *testing.T) {
@@ -19,7 +19,7 @@ func TestAResourcePolicyFiltersWhatTheSpecLeavesOpen(t *testing.T) {
 			s.IncludedNamespaceScopedResources = []string{"secrets", "services"}
 			s.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "p"}
 		}),
-		Policy: &policy.Policy{Resources: &filter.ScopedLists{
+		Policy: &resourcepolicy.Policy{Resources: &filter.ScopedLists{
 			IncludedNamespaced: []string{"wd", "unicorns"}, ExcludedNamespaced: []string{"secret"}, IncludedClusterScoped: []string{"gadgets"},
 		}},
 	})

@@ -21,14 +21,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/cleat-dev/cleat/server/test/roundtrip"
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	serverconfig "github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/test/roundtrip"
 )
 
 const (
@@ -124,7 +124,7 @@ func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	inForce, err := policies.New(&serverconfig.File{}, policies.Deps{Host: host, Log: hclog.NewNullLogger(), Now: time.Now})
+	inForce, err := policy.New(&serverconfig.File{}, policy.Deps{Host: host, Log: hclog.NewNullLogger(), Now: time.Now})
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
@@ -26,7 +26,7 @@ type pluginList struct {
 	Order      []string              `json:"order,omitempty"`
 	Items      []pluginreport.Plugin `json:"items"`
 	// Policies are how the policies of the running server do; absent for a directory.
-	Policies []policies.Status `json:"policies,omitempty"`
+	Policies []policy.Status `json:"policies,omitempty"`
 }
 
 func (a *App) pluginGetCommand() *cobra.Command {

@@ -22,7 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
 )
 
 // directoryFlags say which plugin directory a command looks at, without a cluster.
@@ -138,7 +138,7 @@ type pluginFlags struct {
 	directory directoryFlags
 	timeout   time.Duration
 
-	policies *policies.Report // of the server that was asked; nil when none was, or it does not tell
+	policies *policy.Report // of the server that was asked; nil when none was, or it does not tell
 }
 
 func (f *pluginFlags) add(cmd *cobra.Command) {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
 )
 
 // queueServer is what the server says of its queue.
@@ -17,7 +17,7 @@ type queueServer struct {
 	// Limit is how many backups may run or be about to; 0 when the server does not say.
 	Limit int `json:"limit,omitempty"`
 	// Policy is how the one does that decides who may start; nil when the server does not say.
-	Policy *policies.Status `json:"policy,omitempty"`
+	Policy *policy.Status `json:"policy,omitempty"`
 	// Problem is why the server does not say.
 	Problem string `json:"serverProblem,omitempty"`
 }
@@ -40,12 +40,12 @@ func (s *session) askQueueServer(ctx context.Context, timeout time.Duration) que
 }
 
 // policiesOf is what an answer has about policies; nil when the server does not tell of them.
-func policiesOf(answer *velerov1.ServerStatusRequest) (*policies.Report, error) {
-	text, told := answer.Annotations[policies.ReportAnnotation]
+func policiesOf(answer *velerov1.ServerStatusRequest) (*policy.Report, error) {
+	text, told := answer.Annotations[policy.ReportAnnotation]
 	if !told {
 		return nil, nil
 	}
-	return policies.DecodeReport(text)
+	return policy.DecodeReport(text)
 }
 
 // askPause is how often the server is asked while the queue is watched.
@@ -98,7 +98,7 @@ func (q *queueServer) trouble(now time.Time) string {
 }
 
 // failsSince is since when a policy fails, as far as that is known.
-func failsSince(status *policies.Status, now time.Time) string {
+func failsSince(status *policy.Status, now time.Time) string {
 	if status.Since.IsZero() {
 		return ""
 	}
@@ -106,7 +106,7 @@ func failsSince(status *policies.Status, now time.Time) string {
 }
 
 // policyTable is how policies do, below the plugins.
-func policyTable(all []policies.Status, now time.Time) table {
+func policyTable(all []policy.Status, now time.Time) table {
 	t := table{head: []string{"POLICY", "PLUGIN", "ON FAILURE", "STATE"}}
 	for i := range all {
 		p := &all[i]

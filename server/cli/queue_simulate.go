@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -50,7 +50,7 @@ func (a *App) queueSimulateCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "filename", "f", "", `file with Backups, YAML or JSON, "-" for stdin`)
 	flags.IntVar(&f.limit, "concurrent-backups", 0, "backups that run at once; 0 for what --config says, or 1")
-	flags.StringVar(&f.policy, "policy", "", "policy to ask; empty for the one that --config names, or "+policies.BuiltInAdmission)
+	flags.StringVar(&f.policy, "policy", "", "policy to ask; empty for the one that --config names, or "+policy.BuiltInAdmission)
 	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces of the cluster, for patterns; without it, those that the backups name")
 	f.directory.add(cmd, "directory of the plugin binaries; empty for the built-in policies alone")
 	addOutput(cmd, &f.output, "table")
@@ -131,13 +131,13 @@ func (f *simulateFlags) complete(cmd *cobra.Command) error {
 }
 
 // admission is the policy to ask, with its name.
-func (f *simulateFlags) admission(host *pluginhost.Host) (*policies.Admission, string, error) {
+func (f *simulateFlags) admission(host *pluginhost.Host) (*policy.Admission, string, error) {
 	file := *f.directory.file
 	file.Backups.ManifestWriters, file.NodeAgent = nil, config.NodeAgent{} // these are not asked
 	if f.policy != "" && f.policy != file.Backups.Admission.Plugin {
 		file.Backups.Admission = config.Policy{Plugin: f.policy}
 	}
-	name := cmp.Or(file.Backups.Admission.Plugin, policies.BuiltInAdmission)
+	name := cmp.Or(file.Backups.Admission.Plugin, policy.BuiltInAdmission)
 	if _, err := host.Find("QueueAdmission", name); err != nil {
 		return nil, "", fmt.Errorf("find the policy (if it is in a plugin directory, name that with --plugin-dir): %w", err)
 	}
@@ -150,7 +150,7 @@ func (f *simulateFlags) admission(host *pluginhost.Host) (*policies.Admission, s
 			return nil, "", err
 		}
 	}
-	inForce, err := policies.New(&file, policies.Deps{Host: host, Log: hclog.NewNullLogger(), Now: time.Now})
+	inForce, err := policy.New(&file, policy.Deps{Host: host, Log: hclog.NewNullLogger(), Now: time.Now})
 	if err != nil {
 		return nil, "", err
 	}

@@ -115,7 +115,7 @@ func TestSimulateKeepsToTheFile(t *testing.T) {
 
 func TestSimulateAsksAPolicyOfTheDirectory(t *testing.T) {
 	t.Parallel()
-	dir := pluginDir(t, map[string]string{"policy": "../policies/testdata/policy"})
+	dir := pluginDir(t, map[string]string{"policy": "../policy/testdata/policy"})
 	document := simulated(t, backupOf("a", "")+backupOf("b", "")+backupOf("c", ""), "--plugin-dir", dir, "--policy", "example.io/policy")
 	require.Equal(t, []string{"c", "b", "a"}, document.Order)
 	require.Equal(t, "the last is the first", document.Rounds[0].Waiting[0].Message)

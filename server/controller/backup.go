@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/oplog"
-	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/resourcepolicy"
+	"github.com/cleat-dev/cleat/server/runlog"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -77,7 +77,7 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 }
 
 // start writes the phase with which the work begins, or FailedValidation.
-func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, rules *policy.Policy, err error) {
+func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, err error) {
 	err = r.advanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
 		if location, err = r.prepare(ctx, b); err != nil {
 			return err
@@ -119,8 +119,8 @@ func (r *Backups) notStarted(ctx context.Context, b *velerov1.Backup, reason err
 }
 
 // run does the work of an InProgress backup and writes the phase that comes after it.
-func (r *Backups) run(op *operation, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *policy.Policy, server hclog.Logger) {
-	log, err := oplog.New(oplog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
+func (r *Backups) run(op *operation, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) {
+	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"backup", client.ObjectKeyFromObject(b).String())
 	if err != nil {
 		r.finish(op, b, failedBackup(err, r.Now()), server)

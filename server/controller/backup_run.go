@@ -7,9 +7,9 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
-	"github.com/cleat-dev/cleat/server/oplog"
-	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/runlog"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -19,8 +19,8 @@ type backupWork struct {
 	op       *operation
 	backup   *velerov1.Backup
 	location *velerov1.BackupStorageLocation
-	policy   *policy.Policy // nil if there is none
-	log      *oplog.Log
+	policy   *resourcepolicy.Policy // nil if there is none
+	log      *runlog.Log
 }
 
 // do streams the archive into the bucket while the engine writes it, and returns the change of

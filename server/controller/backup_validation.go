@@ -17,7 +17,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
-	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/resourcepolicy"
 )
 
 // BackupDefaults are what the server fills into a backup's spec where the user left it open.
@@ -275,8 +275,8 @@ func (r *Backups) excludeLabelledNamespaces(ctx context.Context, b *velerov1.Bac
 
 // policy reads the resource policy that the spec refers to; nil if it refers to none. What is wrong
 // with it is added to status.validationErrors. It is for the engine only: the spec does not change.
-func (r *Backups) policy(ctx context.Context, b *velerov1.Backup) (*policy.Policy, error) {
-	rules, problems, err := readReferred(ctx, r.Cluster, b.Namespace, "spec.resourcePolicy", b.Spec.ResourcePolicy, policy.Parse)
+func (r *Backups) policy(ctx context.Context, b *velerov1.Backup) (*resourcepolicy.Policy, error) {
+	rules, problems, err := readReferred(ctx, r.Cluster, b.Namespace, "spec.resourcePolicy", b.Spec.ResourcePolicy, resourcepolicy.Parse)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/filter"
-	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/resourcepolicy"
 )
 
 func configMap(name string, data map[string]string) *corev1.ConfigMap {
@@ -67,12 +67,12 @@ func TestAResourcePolicyIsReadBeforeABackupStarts(t *testing.T) {
 		policy string
 		old    []string // includedResources
 		want   string   // problem
-		rules  *policy.Policy
+		rules  *resourcepolicy.Policy
 	}{
 		"none":                    {},
-		"lists":                   {policy: "lists", rules: &policy.Policy{Resources: &filter.ScopedLists{ExcludedNamespaced: []string{"secrets"}}}},
+		"lists":                   {policy: "lists", rules: &resourcepolicy.Policy{Resources: &filter.ScopedLists{ExcludedNamespaced: []string{"secrets"}}}},
 		"lists-and-old-filters":   {policy: "lists", old: []string{"pods"}, want: "the includeExcludePolicy in config map " + c.Namespace + "/lists cannot be used together with includedResources"},
-		"volumes-and-old-filters": {policy: "volumes", old: []string{"pods"}, rules: &policy.Policy{VolumePolicies: 1}},
+		"volumes-and-old-filters": {policy: "volumes", old: []string{"pods"}, rules: &resourcepolicy.Policy{VolumePolicies: 1}},
 		"star":                    {policy: "star", want: "spec.resourcePolicy: resource policy in config map " + c.Namespace + "/star: includeExcludePolicy.includedClusterScopedResources: * is not allowed"},
 		"missing":                 {policy: "lost", want: "spec.resourcePolicy: config map " + c.Namespace + "/lost does not exist"},
 	} {

@@ -18,7 +18,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
 )
 
 // Parts are what the controllers are made of.
@@ -31,7 +31,7 @@ type Parts struct {
 	ListPlugins   func() []velerov1.PluginInfo
 	ReportPlugins func(ctx context.Context, details string) *pluginreport.Report // see Statuses
 
-	ReportPolicies func() *policies.Report // see Statuses
+	ReportPolicies func() *policy.Report // see Statuses
 
 	Namespace          string
 	Version            string // of this server

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
@@ -25,7 +25,7 @@ import (
 // Admission decides which queued backups may start: the policy that the configuration names, with what is to happen when
 // it does not decide. Its decision keeps the rules of the hub, and is the queue's to change.
 type Admission interface {
-	Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (policies.Outcome[*queueadmission.Decision], error)
+	Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (policy.Outcome[*queueadmission.Decision], error)
 }
 
 // again is how soon a decision follows one that could not be carried out to its end.
@@ -82,7 +82,7 @@ func (q *Queue) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	if done {
 		q.Metrics.planned(line, work.Plan)
 	}
-	held := errors.Is(errDecide, policies.ErrHeld) // which has been logged
+	held := errors.Is(errDecide, policy.ErrHeld) // which has been logged
 	if !held {
 		err = errors.Join(err, errDecide)
 	}
@@ -92,9 +92,9 @@ func (q *Queue) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	case !done:
 		return ctrl.Result{RequeueAfter: again}, nil
 	case held:
-		return ctrl.Result{RequeueAfter: policies.RetryAfter}, nil
+		return ctrl.Result{RequeueAfter: policy.RetryAfter}, nil
 	case outcome.Failure != nil:
-		return ctrl.Result{RequeueAfter: soonest(policies.RetryAfter, soonest(outcome.Decision.RecheckAfter, q.Sweep))}, nil
+		return ctrl.Result{RequeueAfter: soonest(policy.RetryAfter, soonest(outcome.Decision.RecheckAfter, q.Sweep))}, nil
 	}
 	return ctrl.Result{RequeueAfter: soonest(outcome.Decision.RecheckAfter, q.Sweep)}, nil
 }
@@ -107,7 +107,7 @@ type work struct {
 }
 
 // plan is what follows from what was decided. Whoever waits is told when the policy that is configured did not decide.
-func (q *Queue) plan(line queue.Line, outcome policies.Outcome[*queueadmission.Decision], errDecide error, woken uint64) work {
+func (q *Queue) plan(line queue.Line, outcome policy.Outcome[*queueadmission.Decision], errDecide error, woken uint64) work {
 	if errDecide != nil {
 		failing := q.failure.words(errDecide, woken)
 		return work{Plan: queue.Hold(line, reasonUndecided, "nothing is decided: "+failing, q.Now()), failing: failing}
@@ -132,7 +132,7 @@ type failure struct {
 // words are err in a line; none for nil. They stay as they were while nothing has happened but that the policy was asked
 // again and failed for the same reason, because all backups that wait have them.
 func (f *failure) words(err error, woken uint64) string {
-	reason := policies.ReasonOf(err)
+	reason := policy.ReasonOf(err)
 	switch {
 	case err == nil:
 		*f = failure{}

@@ -29,7 +29,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -56,9 +56,9 @@ type decider interface {
 type alone struct{ decider }
 
 // Decide implements Admission.
-func (a alone) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (policies.Outcome[*queueadmission.Decision], error) {
+func (a alone) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (policy.Outcome[*queueadmission.Decision], error) {
 	decision, err := a.decider.Decide(ctx, snapshot)
-	return policies.Outcome[*queueadmission.Decision]{Decision: decision, By: "example.io/alone"}, err
+	return policy.Outcome[*queueadmission.Decision]{Decision: decision, By: "example.io/alone"}, err
 }
 
 // newAdmission is a built-in policy behind the host, as in a server.

@@ -15,7 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -118,8 +118,8 @@ func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
 		return []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}
 	}, Report: func(_ context.Context, details string) *pluginreport.Report {
 		return &pluginreport.Report{Directory: "/plugins", Plugins: []pluginreport.Plugin{{Name: "example.io/" + details, Status: pluginreport.InUse}}}
-	}, Policies: func() *policies.Report {
-		return &policies.Report{ConcurrentBackups: 3, Policies: []policies.Status{{Kind: "QueueAdmission", Plugin: "a.b/c", FailurePolicy: "Hold"}}}
+	}, Policies: func() *policy.Report {
+		return &policy.Report{ConcurrentBackups: 3, Policies: []policy.Status{{Kind: "QueueAdmission", Plugin: "a.b/c", FailurePolicy: "Hold"}}}
 	}}
 	result, err := r.Reconcile(t.Context(), c.request("q"))
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
 	require.Equal(t, []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}, q.Status.Plugins)
 	require.Equal(t, "stays", q.Annotations["mine"])
 	require.JSONEq(t, `{"directory":"/plugins","plugins":[{"name":"example.io/p","status":"InUse"}]}`, q.Annotations[pluginreport.Annotation])
-	require.JSONEq(t, `{"concurrentBackups":3,"policies":[{"kind":"QueueAdmission","plugin":"a.b/c","failurePolicy":"Hold"}]}`, q.Annotations[policies.ReportAnnotation])
+	require.JSONEq(t, `{"concurrentBackups":3,"policies":[{"kind":"QueueAdmission","plugin":"a.b/c","failurePolicy":"Hold"}]}`, q.Annotations[policy.ReportAnnotation])
 
 	now = now.Add(time.Minute)
 	_, err = r.Reconcile(t.Context(), c.request("q"))

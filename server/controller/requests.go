@@ -13,7 +13,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
 )
 
 const (
@@ -98,7 +98,7 @@ type Statuses struct {
 	// Report tells all about the plugins; with details, about those only that it means. See pluginreport.
 	Report func(ctx context.Context, details string) *pluginreport.Report
 	// Policies tells how the policies do; nil tells nothing.
-	Policies func() *policies.Report
+	Policies func() *policy.Report
 	Log      hclog.Logger
 	Now      func() time.Time
 }
@@ -145,7 +145,7 @@ func (r *Statuses) reportPolicies(request *velerov1.ServerStatusRequest) {
 		r.Log.Warn("answer to a status request has no report of policies", "request", request.Name, "error", err)
 		return
 	}
-	metav1.SetMetaDataAnnotation(&request.ObjectMeta, policies.ReportAnnotation, text)
+	metav1.SetMetaDataAnnotation(&request.ObjectMeta, policy.ReportAnnotation, text)
 }
 
 func (r *Statuses) expire(ctx context.Context, request *velerov1.ServerStatusRequest) (ctrl.Result, error) {

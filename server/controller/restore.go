@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/oplog"
+	"github.com/cleat-dev/cleat/server/runlog"
 )
 
 // restoreFinalizer keeps a Restore until its files in the bucket are removed.
@@ -86,7 +86,7 @@ func (r *Restores) start(ctx context.Context, restore *velerov1.Restore) (src so
 
 // run does the work of an InProgress restore and writes the phase that comes after it.
 func (r *Restores) run(op *operation, restore *velerov1.Restore, src source, server hclog.Logger) {
-	log, err := oplog.New(oplog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
+	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"restore", client.ObjectKeyFromObject(restore).String())
 	if err != nil {
 		r.finish(op, restore, failedRestore(err, r.Now()), server)

@@ -10,9 +10,9 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
-	"github.com/cleat-dev/cleat/server/oplog"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/runlog"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -22,7 +22,7 @@ type restoreWork struct {
 	op     *operation
 	object *velerov1.Restore
 	source source
-	log    *oplog.Log
+	log    *runlog.Log
 	server hclog.Logger
 }
 

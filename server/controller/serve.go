@@ -34,7 +34,7 @@ import (
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/restore"
 )
 
@@ -93,7 +93,7 @@ func Serve(ctx context.Context, c ServerConfig) error {
 		return err
 	}
 	defer host.Close()
-	inForce, err := policies.New(c.File, policies.Deps{Host: host, Log: c.Log.Named("policies"), Metrics: metrics, Now: time.Now})
+	inForce, err := policy.New(c.File, policy.Deps{Host: host, Log: c.Log.Named("policies"), Metrics: metrics, Now: time.Now})
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ type parts struct {
 	lost       context.Context // see Parts.LostLead
 	host       *pluginhost.Host
 	changed    <-chan event.GenericEvent // tells of changes of the plugins
-	policies   *policies.Policies
+	policies   *policy.Policies
 	opener     *location.Opener
 	discoverer *clientdiscovery.DiscoveryClient
 	scratch    string
@@ -288,7 +288,7 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		ServerVersion: p.discoverer.ServerVersionWithContext,
 		ListPlugins:   func() []velerov1.PluginInfo { return listPlugins(p.host.Entries()) },
 		ReportPlugins: reportPlugins(c, p.host),
-		ReportPolicies: func() *policies.Report {
+		ReportPolicies: func() *policy.Report {
 			return p.policies.Report(max(1, o.ConcurrentBackups))
 		},
 		Namespace: c.Namespace,

@@ -82,7 +82,7 @@ func requireWords(t *testing.T, text string, words ...string) {
 	require.NotContains(t, text, "\n")
 }
 
-func TestAcceptSpine_StorageFaults(t *testing.T) {
+func TestAcceptBackup_StorageFaults(t *testing.T) {
 	t.Parallel()
 	t.Run("wrong locations become Unavailable and say why", wrongLocations)
 	t.Run("an empty prefix is a good location", emptyPrefix)

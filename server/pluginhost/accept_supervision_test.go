@@ -23,7 +23,7 @@ import (
 
 // TestAcceptKinds_Supervision has real plugin processes do what none should do, and holds what the operator reads. While
 // they do, somebody else uses another plugin without a break; afterwards both are there, in sessions from before
-// and new ones. TestAcceptSpine_PluginDies has the ways to die.
+// and new ones. TestAcceptBackup_PluginDies has the ways to die.
 func TestAcceptKinds_Supervision(t *testing.T) {
 	t.Parallel()
 	tests := map[string]fault{

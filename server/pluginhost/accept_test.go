@@ -16,9 +16,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// TestAcceptSpine_PluginDies kills real plugin processes at every point of their life and holds what the caller reads,
+// TestAcceptBackup_PluginDies kills real plugin processes at every point of their life and holds what the caller reads,
 // and that the plugin is there again afterwards.
-func TestAcceptSpine_PluginDies(t *testing.T) {
+func TestAcceptBackup_PluginDies(t *testing.T) {
 	t.Parallel()
 	t.Run("in Execute", testDiesInExecute)
 	t.Run("in Init", testDiesInInit)

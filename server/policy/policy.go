@@ -1,176 +1,179 @@
-// Package policy reads resource policies: what a user wrote into a ConfigMap to be used by many backups,
-// each of which names it in spec.resourcePolicy. Start with Parse.
-//
-// The form is Velero's: filters of resources, and rules that say by volume what becomes of its data. The
-// filters are used; of the rules only the form is checked, as data of volumes is not backed up yet.
-//
-// The package imports the server's filter and configmap, and the types of Kubernetes.
 package policy
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"sync"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	"github.com/hashicorp/go-hclog"
 
-	"github.com/cleat-dev/cleat/server/configmap"
-	"github.com/cleat-dev/cleat/server/filter"
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Policy is a checked resource policy.
-type Policy struct {
-	// Resources are filters for what the spec of a backup leaves open; nil if the policy has none.
-	Resources *filter.ScopedLists
-	// VolumePolicies is the number of rules for volumes.
-	VolumePolicies int
+// policy is one policy in force.
+type policy struct {
+	kind     string
+	settings config.Policy // all set
+	builtIn  string        // what may decide in its place
+	host     *pluginhost.Host
+	log      hclog.Logger
+	health   *health
+
+	mu     sync.Mutex
+	schema []byte // that the config was last held against
+	unfit  error  // what came of it
 }
 
-// version is the only one of the document there is.
-const version = "v1"
+// Outcome is a decision, and who made it.
+type Outcome[D any] struct {
+	Decision D
+	// By is the name of the plugin that decided.
+	By string
+	// Failure is why the built-in policy decided in the place of the configured one; nil when it did not.
+	Failure error
+}
 
-// The document, with Velero's names.
-type (
-	document struct {
-		Version              string         `json:"version"`
-		VolumePolicies       []volumePolicy `json:"volumePolicies"`
-		IncludeExcludePolicy *resourceLists `json:"includeExcludePolicy"`
-	}
-	resourceLists struct {
-		IncludedClusterScopedResources   []string `json:"includedClusterScopedResources"`
-		ExcludedClusterScopedResources   []string `json:"excludedClusterScopedResources"`
-		IncludedNamespaceScopedResources []string `json:"includedNamespaceScopedResources"`
-		ExcludedNamespaceScopedResources []string `json:"excludedNamespaceScopedResources"`
-	}
-	volumePolicy struct {
-		Conditions volumeConditions `json:"conditions"`
-		Action     volumeAction     `json:"action"`
-	}
-	volumeConditions struct {
-		Capacity     string            `json:"capacity"` // "least,most", either may be empty
-		StorageClass []string          `json:"storageClass"`
-		NFS          *nfsVolume        `json:"nfs"`
-		CSI          *csiVolume        `json:"csi"`
-		VolumeTypes  []string          `json:"volumeTypes"`
-		PVCLabels    map[string]string `json:"pvcLabels"`
-		PVCPhase     []string          `json:"pvcPhase"`
-	}
-	nfsVolume struct {
-		Server string `json:"server"`
-		Path   string `json:"path"`
-	}
-	csiVolume struct {
-		Driver           string            `json:"driver"`
-		VolumeAttributes map[string]string `json:"volumeAttributes"`
-	}
-	volumeAction struct {
-		Type       string         `json:"type"`
-		Parameters map[string]any `json:"parameters"`
-	}
-)
+// ErrHeld is found by errors.Is in the error of a decision that is not made because the plugin failed and its
+// failurePolicy is Hold. What waits for the decision goes on waiting; ask again when something changes, and after
+// RetryAfter.
+var ErrHeld = errors.New("held")
 
-// Parse reads the policy in a ConfigMap. The error names the ConfigMap, the field and what would be
-// right.
-func Parse(cm *corev1.ConfigMap) (*Policy, error) {
-	policy, err := parse(cm)
+// RetryAfter is when to ask again after ErrHeld.
+const RetryAfter = 10 * time.Second
+
+// HeldError is ErrHeld with what to tell people.
+type HeldError struct {
+	Status Status
+	Cause  error
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("held (failurePolicy: %s): %v", e.Status.FailurePolicy, e.Cause)
+}
+
+// Is tells that it is ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld } //nolint:errorlint // this is what errors.Is asks
+
+// Unwrap gives the failure.
+func (e *HeldError) Unwrap() error { return e.Cause }
+
+// question is what a policy is asked. H is the hub of its kind, D the decision.
+type question[H, D any] struct {
+	call string                                                            // its name on the wire
+	bind func(name string) (H, error)                                      // finds the plugin
+	ask  func(ctx context.Context, plugin H, configured []byte) (D, error) // asks it, handing over its config
+}
+
+// decide has a policy decide. The error is a *HeldError, or that of ctx when the caller has given up, which says nothing
+// about the plugin.
+func decide[H, D any](ctx context.Context, p *policy, q question[H, D]) (Outcome[D], error) {
+	call := func(name string, configured config.Object) (D, error) {
+		var none D
+		entry, err := p.find(p.host.Find, name, configured)
+		if err != nil {
+			return none, err
+		}
+		plugin, err := q.bind(name)
+		if err != nil {
+			return none, unavailable(p.kind, name, err)
+		}
+		limit := p.settings.Deadline
+		ctx, cancel := context.WithTimeoutCause(pluginhost.WithDeadline(ctx, limit), limit,
+			&pluginhost.OverdueError{Plugin: name, Command: entry.Command, During: q.call, Limit: limit})
+		defer cancel()
+		return q.ask(ctx, plugin, configured.Bytes())
+	}
+	decision, err := call(p.settings.Plugin, p.settings.Config)
+	if err != nil && ctx.Err() != nil {
+		return Outcome[D]{}, fmt.Errorf("ask %s %s: %w", p.kind, p.settings.Plugin, context.Cause(ctx))
+	}
+	if err == nil {
+		p.health.report(nil, p.settings.Plugin)
+		return Outcome[D]{Decision: decision, By: p.settings.Plugin}, nil
+	}
+	cause := err
+	if instead := p.instead(); instead != "" {
+		decision, errBuiltIn := call(instead, config.Object{})
+		if errBuiltIn == nil {
+			p.health.report(err, instead)
+			return Outcome[D]{Decision: decision, By: instead, Failure: err}, nil
+		}
+		cause = fmt.Errorf("%w; and the built-in one in its place: %w", err, errBuiltIn)
+	}
+	return Outcome[D]{}, &HeldError{Status: p.health.report(err, ""), Cause: cause}
+}
+
+// instead is the plugin that decides when the one that is configured fails; empty when none does.
+func (p *policy) instead() string {
+	if p.settings.FailurePolicy == config.UseBuiltIn && p.settings.Plugin != p.builtIn {
+		return p.builtIn
+	}
+	return ""
+}
+
+// status is how the policy did when it was last asked. If it did well, it is looked for again: it may have gone while
+// nobody asked.
+func (p *policy) status() Status {
+	status := p.health.now()
+	if !status.Working() {
+		return status
+	}
+	if _, err := p.find(p.host.Find, p.settings.Plugin, p.settings.Config); err != nil {
+		status.Reason, status.Message, status.Since = ReasonOf(err), err.Error(), time.Time{}
+		status.Decides = p.instead()
+	}
+	return status
+}
+
+// find makes sure that a plugin is there and takes its config. lookup is that of the host or of a session.
+func (p *policy) find(lookup func(kind, name string) (pluginhost.Entry, error), name string, configured config.Object) (pluginhost.Entry, error) {
+	entry, err := lookup(p.kind, name)
 	if err != nil {
-		return nil, fmt.Errorf("resource policy in config map %s/%s: %w", cm.Namespace, cm.Name, err)
+		return entry, unavailable(p.kind, name, err)
 	}
-	return policy, nil
+	if name == p.settings.Plugin {
+		err = p.takes(entry.ConfigSchema, configured)
+	}
+	return entry, err
 }
 
-func parse(cm *corev1.ConfigMap) (*Policy, error) {
-	text, err := configmap.Document(cm)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := configmap.Decode[document](text)
-	if err != nil {
-		return nil, err
-	}
-	if doc.Version != version {
-		return nil, fmt.Errorf("version: %q is not supported, want %s", doc.Version, version)
-	}
-	for i, p := range doc.VolumePolicies {
-		if err := p.check(); err != nil {
-			return nil, fmt.Errorf("volumePolicies[%d].%w", i, err)
-		}
-	}
-	policy := &Policy{VolumePolicies: len(doc.VolumePolicies)}
-	if lists := doc.IncludeExcludePolicy; lists != nil {
-		if err := lists.check(); err != nil {
-			return nil, fmt.Errorf("includeExcludePolicy.%w", err)
-		}
-		policy.Resources = &filter.ScopedLists{
-			IncludedClusterScoped: lists.IncludedClusterScopedResources, ExcludedClusterScoped: lists.ExcludedClusterScopedResources,
-			IncludedNamespaced: lists.IncludedNamespaceScopedResources, ExcludedNamespaced: lists.ExcludedNamespaceScopedResources,
-		}
-	}
-	return policy, nil
-}
-
-// check says what is wrong with the lists. The error begins with the name of the field.
-func (l *resourceLists) check() error {
-	for _, pair := range []struct {
-		scope              string
-		includes, excludes []string
-	}{
-		{"ClusterScopedResources", l.IncludedClusterScopedResources, l.ExcludedClusterScopedResources},
-		{"NamespaceScopedResources", l.IncludedNamespaceScopedResources, l.ExcludedNamespaceScopedResources},
-	} {
-		for _, list := range []struct {
-			field string
-			names []string
-		}{{"included", pair.includes}, {"excluded", pair.excludes}} {
-			if slices.Contains(list.names, "*") {
-				return fmt.Errorf("%s%s: * is not allowed in a policy, want names of resources or patterns of some", list.field, pair.scope)
-			}
-			if _, err := filter.NewNames(list.names, nil); err != nil {
-				return fmt.Errorf("%s%s: %w", list.field, pair.scope, errors.Unwrap(err))
-			}
-		}
-		for _, name := range pair.excludes {
-			if slices.Contains(pair.includes, name) {
-				return fmt.Errorf("excluded%s: %s is in included%s too, want it in one of them", pair.scope, name, pair.scope)
-			}
-		}
-	}
-	return nil
-}
-
-// check says what is wrong with a rule for volumes. The error begins with the name of the field.
-func (p *volumePolicy) check() error {
-	if actions := []string{"skip", "snapshot", "fs-backup", "custom"}; !slices.Contains(actions, p.Action.Type) {
-		return fmt.Errorf("action.type: %q is not supported, want one of %s", p.Action.Type, strings.Join(actions, ", "))
-	}
-	if csi := p.Conditions.CSI; csi != nil && csi.Driver == "" && len(csi.VolumeAttributes) > 0 {
-		return errors.New("conditions.csi.driver: it is missing, want it beside volumeAttributes")
-	}
-	return checkCapacity(p.Conditions.Capacity)
-}
-
-func checkCapacity(capacity string) error {
-	if capacity == "" {
+// takes tells whether the config fits a schema. As long as the schema stays the same, so does the answer.
+func (p *policy) takes(schema []byte, configured config.Object) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(schema) == 0 {
 		return nil
 	}
-	least, most, ok := strings.Cut(capacity, ",")
-	if !ok || strings.Contains(most, ",") {
-		return fmt.Errorf(`conditions.capacity: %q is no range, want two quantities such as "10Gi,100Gi", of which one may be missing`, capacity)
+	if bytes.Equal(schema, p.schema) {
+		return p.unfit
 	}
-	var bounds [2]resource.Quantity
-	for i, text := range []string{least, most} {
-		if text = strings.TrimSpace(text); text == "" {
-			continue
-		}
-		var err error
-		if bounds[i], err = resource.ParseQuantity(text); err != nil {
-			return fmt.Errorf("conditions.capacity: %q: %w", text, err)
-		}
+	p.schema, p.unfit = schema, nil
+	err := configured.Check(schema)
+	var broken *config.BrokenSchemaError
+	switch {
+	case errors.As(err, &broken):
+		p.log.Warn("the config of a policy is not checked", "reason", broken)
+	case err != nil:
+		p.unfit = &unfitError{versioning.NewPlugin(p.kind, p.settings.Plugin).Wrap(fmt.Errorf("it does not take its config: %w", err))}
 	}
-	if !bounds[1].IsZero() && bounds[1].Cmp(bounds[0]) < 0 {
-		return fmt.Errorf("conditions.capacity: %q has its larger quantity first, want the smaller one there", capacity)
-	}
-	return nil
+	return p.unfit
 }
+
+// unavailableError is that a plugin is not there, or is left out.
+type unavailableError struct{ error }
+
+func (e *unavailableError) Unwrap() error { return e.error }
+
+func unavailable(kind, name string, err error) error {
+	return &unavailableError{versioning.NewPlugin(kind, name).Wrap(err)}
+}
+
+// unfitError is that a plugin does not take its config any more.
+type unfitError struct{ error }
+
+func (e *unfitError) Unwrap() error { return e.error }

@@ -118,7 +118,7 @@ func createdNames(things []thing) []string {
 	return names
 }
 
-func TestAcceptSpine_ApiServerFaults(t *testing.T) {
+func TestAcceptRestore_ApiServerFaults(t *testing.T) {
 	t.Parallel()
 	isWrite := func(r *http.Request) bool { return r.Method != http.MethodGet }
 	for name, f := range map[string]fault{
@@ -214,7 +214,7 @@ func isDiscovery(r *http.Request) bool {
 		strings.Count(r.URL.Path, "/") == 3 && strings.HasPrefix(r.URL.Path, "/apis/")
 }
 
-func TestAcceptSpine_ApiServerFaults_RestartInMidRestore(t *testing.T) {
+func TestAcceptRestore_ApiServerFaults_RestartInMidRestore(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: needs a control plane")
@@ -259,7 +259,7 @@ func TestAcceptSpine_ApiServerFaults_RestartInMidRestore(t *testing.T) {
 	}
 }
 
-func TestAcceptSpine_ApiServerFaults_GoneForGood(t *testing.T) {
+func TestAcceptRestore_ApiServerFaults_GoneForGood(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	var gone atomic.Bool
@@ -281,7 +281,7 @@ func TestAcceptSpine_ApiServerFaults_GoneForGood(t *testing.T) {
 	require.Less(t, len(created(result, "")), len(things))
 }
 
-func TestAcceptSpine_ApiServerFaults_OneItemThatNeverWorks(t *testing.T) {
+func TestAcceptRestore_ApiServerFaults_OneItemThatNeverWorks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	things := manyConfigMaps(unique(t, "bad"), 20)
@@ -317,7 +317,7 @@ func widgetCRD(group, plural, kind string) thing {
 	})
 }
 
-func TestAcceptSpine_ApiServerFaults_CRDThatIsNeverEstablished(t *testing.T) {
+func TestAcceptRestore_ApiServerFaults_CRDThatIsNeverEstablished(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	group := unique(t, "g") + ".example.com"

@@ -94,13 +94,13 @@ func adds(items ...framework.ResourceIdentifier) func(p string) restoreitemactio
 	}
 }
 
-// TestAcceptSpine_Filters says which objects of a backup a restore brings back, after the documentation of the
+// TestAcceptRestore_Filters says which objects of a backup a restore brings back, after the documentation of the
 // Restore's fields: a namespace filter is about the namespaces of the backup; without one, and with
 // includeClusterResources not set, cluster-scoped objects are restored too; with one they are not, unless
 // includeClusterResources is true; namespaces are made when something goes into them; what an action asks
 // for has to pass the filters of type and namespace, but not the labels, and may be cluster-scoped
 // unless includeClusterResources is false.
-func TestAcceptSpine_Filters(t *testing.T) {
+func TestAcceptRestore_Filters(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
 	type spec = velerov1.RestoreSpec

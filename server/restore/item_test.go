@@ -24,9 +24,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// TestAcceptSpine_BadArchives restores archives that are whole but hold what is no object: each such item is an
+// TestAcceptRestore_BadArchives restores archives that are whole but hold what is no object: each such item is an
 // error that names its path and what is wrong, and the others are restored.
-func TestAcceptSpine_BadArchives(t *testing.T) {
+func TestAcceptRestore_BadArchives(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	tests := map[string]struct{ body, says string }{

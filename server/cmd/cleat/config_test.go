@@ -29,7 +29,7 @@ func TestTheConfigFilePicksThePolicyAndWhatItsFailureMeans(t *testing.T) {
 	s := newSite(t, "cleat.dev/file")
 	s.shop = s.workload(2)
 	dir := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "policy"), "../../policies/testdata/policy").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "policy"), "../../policy/testdata/policy").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	admission := "backups:\n  admission:\n    plugin: example.io/policy\n    failurePolicy: Hold\n    config: {do: fail}\n"
 

@@ -34,11 +34,11 @@ func newGatedSite(t *testing.T) (*site, *gate) {
 	return s, g
 }
 
-// TestAcceptSpine_KillServerAtEveryPhase kills the server with kill -9 in front of and right after
+// TestAcceptBackup_KillServerAtEveryPhase kills the server with kill -9 in front of and right after
 // each single write that it makes to the API server or to S3, in the course of a backup, of a
 // restore and of a deletion. The next server has to bring every custom resource to a final phase
 // with a reason, and the bucket must hold whole backups only.
-func TestAcceptSpine_KillServerAtEveryPhase(t *testing.T) {
+func TestAcceptBackup_KillServerAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	courses := map[string]struct {
 		writes  []string // to which resources

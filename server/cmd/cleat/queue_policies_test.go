@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/policies"
+	"github.com/cleat-dev/cleat/server/policy"
 )
 
 // TestAcceptQueue_PolicyPlugins has each policy decide about the same backups, the built-in ones and the vendor's of
@@ -277,7 +277,7 @@ func aBrokenPolicyHoldsTheQueue(t *testing.T) {
 	}
 	require.Contains(t, server.log.String(), "policy fails")
 	require.Equal(t, 1, s.warnings("a"), "the event for the failure is not repeated while it lasts")
-	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: "", reason: policies.ReasonOverdue})
+	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: "", reason: policy.ReasonOverdue})
 	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 1`, `cleat_queue_depth 3`, `cleat_queue_running 1`,
 		`cleat_queue_waiting{reason="PolicyFailed"} 3`, `cleat_policy_failures_total{kind="QueueAdmission",plugin="example.io/broken",reason="Died"} \d+`,
 		`cleat_policy_failures_total{kind="QueueAdmission",plugin="example.io/broken",reason="InvalidReply"} \d+`)
@@ -296,7 +296,7 @@ func aBrokenPolicyHoldsTheQueue(t *testing.T) {
 
 	// What is found out without anybody asking: its program is gone.
 	require.NoError(t, os.Remove(filepath.Join(p.dir, "admission")))
-	s.tellsOfTheQueue(cli{Running: 1, Limit: 3, decides: "", reason: policies.ReasonUnavailable})
+	s.tellsOfTheQueue(cli{Running: 1, Limit: 3, decides: "", reason: policy.ReasonUnavailable})
 }
 
 // cli is what "cleat queue -o json" is to say.
@@ -314,7 +314,7 @@ func (s *site) tellsOfTheQueue(want cli) {
 		}
 		var got struct {
 			cli
-			Policy policies.Status
+			Policy policy.Status
 		}
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
 			return false, err
@@ -374,7 +374,7 @@ func theBuiltInStandsIn(t *testing.T) {
 	}
 	s.shows(nil, "free Completed")
 	require.Equal(t, 1, s.warnings("a"), "the event that another one decides is not repeated while it does")
-	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: policies.BuiltInAdmission, reason: policies.ReasonOverdue})
+	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: policy.BuiltInAdmission, reason: policy.ReasonOverdue})
 	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 1`, `cleat_queue_waiting{reason="NamespaceOverlap"} 3`,
 		`cleat_queue_wait_seconds_count 1`)
 	p.put("keep the rules")

@@ -17,7 +17,7 @@ var plane controlplane.Shared
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
 // The demo's job: what is deleted comes back as it was, through an external plugin and S3.
-func TestAcceptSpine_RoundTrip(t *testing.T) {
+func TestAcceptBackup_RoundTrip(t *testing.T) {
 	t.Parallel()
 	cluster := plane.Get(t)
 	dir := t.TempDir()

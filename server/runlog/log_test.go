@@ -1,4 +1,4 @@
-package oplog_test
+package runlog_test
 
 import (
 	"bytes"
@@ -15,14 +15,14 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/server/oplog"
+	"github.com/cleat-dev/cleat/server/runlog"
 )
 
 // clock stands still.
 func clock() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("CET", 3600)) }
 
 // text ends the log and returns its lines.
-func text(t *testing.T, l *oplog.Log) string {
+func text(t *testing.T, l *runlog.Log) string {
 	t.Helper()
 	r, err := l.Reader()
 	require.NoError(t, err)
@@ -34,13 +34,13 @@ func text(t *testing.T, l *oplog.Log) string {
 	return string(out)
 }
 
-func newLog(t *testing.T, opts oplog.Options, fields ...any) *oplog.Log {
+func newLog(t *testing.T, opts runlog.Options, fields ...any) *runlog.Log {
 	t.Helper()
 	opts.Dir, opts.Now = t.TempDir(), clock
 	if opts.Tee == nil {
 		opts.Tee = hclog.New(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Info})
 	}
-	l, err := oplog.New(opts, fields...)
+	l, err := runlog.New(opts, fields...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
@@ -48,7 +48,7 @@ func newLog(t *testing.T, opts oplog.Options, fields ...any) *oplog.Log {
 
 func TestLinesAreLogrusText(t *testing.T) {
 	t.Parallel()
-	l := newLog(t, oplog.Options{}, "backup", "velero/nightly")
+	l := newLog(t, runlog.Options{}, "backup", "velero/nightly")
 	log := l.Logger()
 	log.Info("backed up items", "count", 3)
 	log.Warn("say \"hi\"\n", "error", errors.New("boom: x"), "plugin", "example.io/first")
@@ -65,7 +65,7 @@ func TestLinesAreLogrusText(t *testing.T) {
 
 func TestLinesAreJSONOnRequest(t *testing.T) {
 	t.Parallel()
-	l := newLog(t, oplog.Options{JSON: true}, "restore", "velero/r")
+	l := newLog(t, runlog.Options{JSON: true}, "restore", "velero/r")
 	l.Logger().Error("bad", "error", errors.New("boom"))
 	require.JSONEq(t,
 		`{"time":"2026-01-02T02:04:05Z","level":"error","msg":"bad","restore":"velero/r","error.message":"boom"}`,
@@ -76,7 +76,7 @@ func TestServersLogGetsEveryLineWithItsFields(t *testing.T) {
 	t.Parallel()
 	var server bytes.Buffer
 	tee := hclog.New(&hclog.LoggerOptions{Output: &server, Level: hclog.Debug, DisableTime: true})
-	l := newLog(t, oplog.Options{Tee: tee}, "backup", "velero/b")
+	l := newLog(t, runlog.Options{Tee: tee}, "backup", "velero/b")
 	log := l.Logger()
 	log.Debug("one")
 	require.Contains(t, text(t, l), "msg=one")
@@ -88,7 +88,7 @@ func TestServersLogGetsEveryLineWithItsFields(t *testing.T) {
 
 func TestConcurrentLinesStayWhole(t *testing.T) {
 	t.Parallel()
-	l := newLog(t, oplog.Options{})
+	l := newLog(t, runlog.Options{})
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
@@ -107,7 +107,7 @@ func TestConcurrentLinesStayWhole(t *testing.T) {
 
 func TestStandardLoggerWritesLines(t *testing.T) {
 	t.Parallel()
-	l := newLog(t, oplog.Options{})
+	l := newLog(t, runlog.Options{})
 	l.Logger().StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Error}).Print("from a library")
 	require.Contains(t, text(t, l), `level=error msg="from a library"`)
 }
@@ -115,7 +115,7 @@ func TestStandardLoggerWritesLines(t *testing.T) {
 func TestCloseRemovesTheFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	l, err := oplog.New(oplog.Options{Dir: dir, Tee: hclog.NewNullLogger(), Now: clock})
+	l, err := runlog.New(runlog.Options{Dir: dir, Tee: hclog.NewNullLogger(), Now: clock})
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	left, err := os.ReadDir(dir)
@@ -126,7 +126,7 @@ func TestCloseRemovesTheFile(t *testing.T) {
 
 func TestMissingDirectoryIsNamed(t *testing.T) {
 	t.Parallel()
-	_, err := oplog.New(oplog.Options{Dir: filepath.Join(t.TempDir(), "gone"), Tee: hclog.NewNullLogger(), Now: clock})
+	_, err := runlog.New(runlog.Options{Dir: filepath.Join(t.TempDir(), "gone"), Tee: hclog.NewNullLogger(), Now: clock})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "gone")
 }

@@ -1,4 +1,4 @@
-// Package policies asks the plugins that decide, as the configuration says, and does what it says when they cannot.
+// Package policy asks the plugins that decide, as the configuration says, and does what it says when they cannot.
 //
 //	Admission   admission.go   which queued backups may start
 //	Soothing    soothing.go    whether a load may begin to prepare
@@ -9,4 +9,4 @@
 // ends: see health.go; every one is counted: see metrics.go. Whoever asks is told how all policies do: see report.go.
 //
 // It may import config, pluginhost, the hubs of versioning, and plugins for the names of built-in ones. Start reading at policies.go.
-package policies
+package policy

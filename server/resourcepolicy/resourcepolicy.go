@@ -1,0 +1,176 @@
+// Package resourcepolicy reads resource policies: what a user wrote into a ConfigMap to be used by many backups,
+// each of which names it in spec.resourcePolicy. Start with Parse.
+//
+// The form is Velero's: filters of resources, and rules that say by volume what becomes of its data. The
+// filters are used; of the rules only the form is checked, as data of volumes is not backed up yet.
+//
+// The package imports the server's filter and configmap, and the types of Kubernetes.
+package resourcepolicy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/cleat-dev/cleat/server/configmap"
+	"github.com/cleat-dev/cleat/server/filter"
+)
+
+// Policy is a checked resource policy.
+type Policy struct {
+	// Resources are filters for what the spec of a backup leaves open; nil if the policy has none.
+	Resources *filter.ScopedLists
+	// VolumePolicies is the number of rules for volumes.
+	VolumePolicies int
+}
+
+// version is the only one of the document there is.
+const version = "v1"
+
+// The document, with Velero's names.
+type (
+	document struct {
+		Version              string         `json:"version"`
+		VolumePolicies       []volumePolicy `json:"volumePolicies"`
+		IncludeExcludePolicy *resourceLists `json:"includeExcludePolicy"`
+	}
+	resourceLists struct {
+		IncludedClusterScopedResources   []string `json:"includedClusterScopedResources"`
+		ExcludedClusterScopedResources   []string `json:"excludedClusterScopedResources"`
+		IncludedNamespaceScopedResources []string `json:"includedNamespaceScopedResources"`
+		ExcludedNamespaceScopedResources []string `json:"excludedNamespaceScopedResources"`
+	}
+	volumePolicy struct {
+		Conditions volumeConditions `json:"conditions"`
+		Action     volumeAction     `json:"action"`
+	}
+	volumeConditions struct {
+		Capacity     string            `json:"capacity"` // "least,most", either may be empty
+		StorageClass []string          `json:"storageClass"`
+		NFS          *nfsVolume        `json:"nfs"`
+		CSI          *csiVolume        `json:"csi"`
+		VolumeTypes  []string          `json:"volumeTypes"`
+		PVCLabels    map[string]string `json:"pvcLabels"`
+		PVCPhase     []string          `json:"pvcPhase"`
+	}
+	nfsVolume struct {
+		Server string `json:"server"`
+		Path   string `json:"path"`
+	}
+	csiVolume struct {
+		Driver           string            `json:"driver"`
+		VolumeAttributes map[string]string `json:"volumeAttributes"`
+	}
+	volumeAction struct {
+		Type       string         `json:"type"`
+		Parameters map[string]any `json:"parameters"`
+	}
+)
+
+// Parse reads the policy in a ConfigMap. The error names the ConfigMap, the field and what would be
+// right.
+func Parse(cm *corev1.ConfigMap) (*Policy, error) {
+	policy, err := parse(cm)
+	if err != nil {
+		return nil, fmt.Errorf("resource policy in config map %s/%s: %w", cm.Namespace, cm.Name, err)
+	}
+	return policy, nil
+}
+
+func parse(cm *corev1.ConfigMap) (*Policy, error) {
+	text, err := configmap.Document(cm)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := configmap.Decode[document](text)
+	if err != nil {
+		return nil, err
+	}
+	if doc.Version != version {
+		return nil, fmt.Errorf("version: %q is not supported, want %s", doc.Version, version)
+	}
+	for i, p := range doc.VolumePolicies {
+		if err := p.check(); err != nil {
+			return nil, fmt.Errorf("volumePolicies[%d].%w", i, err)
+		}
+	}
+	policy := &Policy{VolumePolicies: len(doc.VolumePolicies)}
+	if lists := doc.IncludeExcludePolicy; lists != nil {
+		if err := lists.check(); err != nil {
+			return nil, fmt.Errorf("includeExcludePolicy.%w", err)
+		}
+		policy.Resources = &filter.ScopedLists{
+			IncludedClusterScoped: lists.IncludedClusterScopedResources, ExcludedClusterScoped: lists.ExcludedClusterScopedResources,
+			IncludedNamespaced: lists.IncludedNamespaceScopedResources, ExcludedNamespaced: lists.ExcludedNamespaceScopedResources,
+		}
+	}
+	return policy, nil
+}
+
+// check says what is wrong with the lists. The error begins with the name of the field.
+func (l *resourceLists) check() error {
+	for _, pair := range []struct {
+		scope              string
+		includes, excludes []string
+	}{
+		{"ClusterScopedResources", l.IncludedClusterScopedResources, l.ExcludedClusterScopedResources},
+		{"NamespaceScopedResources", l.IncludedNamespaceScopedResources, l.ExcludedNamespaceScopedResources},
+	} {
+		for _, list := range []struct {
+			field string
+			names []string
+		}{{"included", pair.includes}, {"excluded", pair.excludes}} {
+			if slices.Contains(list.names, "*") {
+				return fmt.Errorf("%s%s: * is not allowed in a policy, want names of resources or patterns of some", list.field, pair.scope)
+			}
+			if _, err := filter.NewNames(list.names, nil); err != nil {
+				return fmt.Errorf("%s%s: %w", list.field, pair.scope, errors.Unwrap(err))
+			}
+		}
+		for _, name := range pair.excludes {
+			if slices.Contains(pair.includes, name) {
+				return fmt.Errorf("excluded%s: %s is in included%s too, want it in one of them", pair.scope, name, pair.scope)
+			}
+		}
+	}
+	return nil
+}
+
+// check says what is wrong with a rule for volumes. The error begins with the name of the field.
+func (p *volumePolicy) check() error {
+	if actions := []string{"skip", "snapshot", "fs-backup", "custom"}; !slices.Contains(actions, p.Action.Type) {
+		return fmt.Errorf("action.type: %q is not supported, want one of %s", p.Action.Type, strings.Join(actions, ", "))
+	}
+	if csi := p.Conditions.CSI; csi != nil && csi.Driver == "" && len(csi.VolumeAttributes) > 0 {
+		return errors.New("conditions.csi.driver: it is missing, want it beside volumeAttributes")
+	}
+	return checkCapacity(p.Conditions.Capacity)
+}
+
+func checkCapacity(capacity string) error {
+	if capacity == "" {
+		return nil
+	}
+	least, most, ok := strings.Cut(capacity, ",")
+	if !ok || strings.Contains(most, ",") {
+		return fmt.Errorf(`conditions.capacity: %q is no range, want two quantities such as "10Gi,100Gi", of which one may be missing`, capacity)
+	}
+	var bounds [2]resource.Quantity
+	for i, text := range []string{least, most} {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		var err error
+		if bounds[i], err = resource.ParseQuantity(text); err != nil {
+			return fmt.Errorf("conditions.capacity: %q: %w", text, err)
+		}
+	}
+	if !bounds[1].IsZero() && bounds[1].Cmp(bounds[0]) < 0 {
+		return fmt.Errorf("conditions.capacity: %q has its larger quantity first, want the smaller one there", capacity)
+	}
+	return nil
+}
