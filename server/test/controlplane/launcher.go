@@ -31,7 +31,7 @@ func buildLauncher(ctx context.Context) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	source := filepath.Join(root, "examples", "localcluster")
+	source := filepath.Join(root, "server", "test", "localcluster")
 	sum, err := sourceSum(source)
 	if err != nil {
 		return "", err
