@@ -11,7 +11,7 @@
 //	observer           observer.go, metrics.go, spans.go  what a call is measured by, and its span
 //	supervisor         supervisor.go, breaker.go        one process that is started again when it has died
 //	process            process.go, child.go, binary.go  one run of a binary, its end and its last words
-//	trust              trust.go, environment.go         which binaries may run, and what they learn of the server
+//	trust              trust.go                         which binaries may run, and what they learn of the server
 //	lockFile           lockfile.go, lock.go             the lock that trust keeps to, and how it changes
 //	output             output.go, lines.go, logline.go  what a process writes to stdout and stderr
 //	Limits             limits.go                        how much of that, and how large its answers may be

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostenv"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/kinds"
@@ -42,7 +43,7 @@ type Config struct {
 	Isolate bool
 	Self    string // path of the server's binary
 	// Environment is given to each plugin ("NAME=value"), beside what it gets of the server's own:
-	// see environment.go.
+	// see package hostenv.
 	Environment []string
 	Log         hclog.Logger
 	Deadlines   Deadlines
@@ -144,7 +145,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 			return nil, err
 		}
 	}
-	h.environment = pluginEnvironment(os.Environ(), cfg.Environment)
+	h.environment = hostenv.Environ(os.Environ(), cfg.Environment...)
 	var err error
 	if h.order, err = newOrder(cfg.Order); err != nil {
 		return nil, err

@@ -1,19 +1,29 @@
-package pluginhost
+package hostenv
 
 import "strings"
 
-// passedExactly and passedByPrefix are the parts of the server's environment that a plugin gets. Everything
-// else stays with the server: a plugin needs what finds its files, its proxy, its cluster and the credentials
-// that Velero's install puts there, and no secret that happens to stand in the server's environment.
+// Environ returns the variables of environ ("NAME=value") that a plugin gets, followed by those of extra. A plugin needs
+// variables that locate its files, its proxy, its cluster and the credentials that an installation provides. Secrets of the
+// host that happen to be in environ are left out.
+func Environ(environ []string, extra ...string) []string {
+	var passed []string
+	for _, variable := range environ {
+		if name, _, ok := strings.Cut(variable, "="); ok && (passedExactly(name) || passedByPrefix(name)) {
+			passed = append(passed, variable)
+		}
+	}
+	return append(passed, extra...)
+}
+
 func passedExactly(name string) bool {
 	switch name {
 	case
 		// the process
 		"PATH", "HOME", "USER", "TMPDIR", "TZ", "LANG", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR",
 		"SYSTEMROOT", "TEMP", "TMP", "USERPROFILE", "COMSPEC", "PATHEXT",
-		// the Go runtime, and the limits an operator sets for it
+		// the Go runtime, and the limits that an operator sets for it
 		"GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR",
-		// the way out
+		// proxies
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
 		// the cluster
 		"KUBECONFIG", "NODE_NAME", "POD_NAME", "POD_NAMESPACE":
@@ -34,20 +44,4 @@ func passedByPrefix(name string) bool {
 		}
 	}
 	return false
-}
-
-// pluginEnvironment picks from environ ("NAME=value" each) what a plugin gets, plus what the configuration
-// names in extra.
-func pluginEnvironment(environ, extra []string) []string {
-	var passed []string
-	for _, variable := range environ {
-		name, _, ok := strings.Cut(variable, "=")
-		if !ok || name == "" {
-			continue
-		}
-		if passedExactly(name) || passedByPrefix(name) {
-			passed = append(passed, variable)
-		}
-	}
-	return append(passed, extra...)
 }
