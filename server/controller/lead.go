@@ -21,9 +21,6 @@ import (
 // leaseName is the Lease that the leading server of a namespace holds.
 const leaseName = "cleat-server"
 
-// errLostLead ends everything at once in a server that another one may have taken the place of.
-var errLostLead = errors.New("this server does not lead any more: its lease could not be renewed in time")
-
 // leadership is what it takes to be the one server of a namespace that works.
 type leadership struct {
 	rest      *rest.Config

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -22,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/framework/api/velero/crds"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
 // plane is the control plane of this package's tests.
@@ -35,7 +36,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(NewLogr(hclog.NewNullLogger()))
+	ctrl.SetLogger(logr.Discard())
 	os.Exit(plane.Main(m))
 }
 

@@ -6,12 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/hashicorp/go-hclog"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -54,14 +51,6 @@ type Parts struct {
 	Now     func() time.Time
 }
 
-// Names are the names of the controllers, for --disable-controllers.
-func Names() []string {
-	return []string{
-		nameBackup, nameBackupQueue, nameBackupFinalizer, nameBackupDeletion, nameRestore, nameRestoreFinalizer,
-		nameSchedule, nameDownloadRequest, nameServerStatus,
-	}
-}
-
 // workers are how many requests the light controllers work on at once.
 const workers = 4
 
@@ -79,7 +68,7 @@ func Register(mgr ctrl.Manager, p Parts) error {
 		Cluster: cluster, Operations: backups, Stores: p.Stores, Plugins: p.Plugins, Engine: p.BackupEngine,
 		ServerVersion: p.ServerVersion, Defaults: p.Defaults, LogOptions: p.LogOptions,
 		Metrics: p.Metrics, Log: p.Log.Named(nameBackup), Now: p.Now,
-	}, stopDeleted(backups))
+	}, backups.stopDeleted())
 	r.add(nameBackupFinalizer, &velerov1.Backup{}, workers, &BackupFinalizer{
 		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(nameBackupFinalizer), Now: p.Now,
 	}, nil)
@@ -90,7 +79,7 @@ func Register(mgr ctrl.Manager, p Parts) error {
 		Cluster: cluster, Operations: restores, Stores: p.Stores, Plugins: p.Plugins, Engine: p.RestoreEngine,
 		ItemOperationTimeout: p.Defaults.ItemOperationTimeout, LogOptions: p.LogOptions, SpoolDir: p.SpoolDir,
 		Metrics: p.Metrics, Log: p.Log.Named(nameRestore), Now: p.Now,
-	}, stopDeleted(restores))
+	}, restores.stopDeleted())
 	r.add(nameRestoreFinalizer, &velerov1.Restore{}, workers, &RestoreFinalizer{
 		Cluster: cluster, Operations: restores, Stores: p.Stores, Metrics: p.Metrics,
 		Log: p.Log.Named(nameRestoreFinalizer), Now: p.Now,
@@ -126,7 +115,7 @@ func (r *registrar) add(name string, object client.Object, workers int, reconcil
 	if r.isDisabled(name) {
 		return
 	}
-	b := r.builder(name, workers).For(object)
+	b := NewBuilder(r.mgr, name, workers, NewLogr(r.log.Named(name))).For(object)
 	if watch != nil {
 		b = b.Watches(object, watch)
 	}
@@ -143,7 +132,7 @@ func (r *registrar) addQueue(q *Queue, wake <-chan event.GenericEvent) {
 		r.log.Warn("controller disabled, because controller \"backup\" is", "controller", nameBackupQueue)
 		return
 	}
-	r.complete(nameBackupQueue, q.Setup(r.builder(nameBackupQueue, 1), wake), q)
+	r.complete(nameBackupQueue, q.Setup(NewBuilder(r.mgr, nameBackupQueue, 1, NewLogr(r.log.Named(nameBackupQueue))), wake), q)
 }
 
 func (r *registrar) isDisabled(name string) bool {
@@ -154,32 +143,8 @@ func (r *registrar) isDisabled(name string) bool {
 	return disabled
 }
 
-func (r *registrar) builder(name string, workers int) *ctrl.Builder {
-	return ctrl.NewControllerManagedBy(r.mgr).Named(name).WithOptions(controller.Options{
-		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, 30*time.Second),
-		SkipNameValidation:      new(true), // names are unique in a manager; there may be several in a process
-		LogConstructor:          func(*reconcile.Request) logr.Logger { return NewLogr(r.log.Named(name)) },
-	})
-}
-
 func (r *registrar) complete(name string, b *ctrl.Builder, reconciler reconcile.Reconciler) {
 	if err := b.Complete(reconciler); err != nil {
 		r.err = fmt.Errorf("set up controller %s: %w", name, err)
-	}
-}
-
-// stopDeleted ends the running operation of a custom resource that is deleted. The controller
-// itself cannot, as it works on that very object.
-func stopDeleted(operations *Operations) handler.EventHandler {
-	return handler.Funcs{
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			if e.ObjectNew.GetDeletionTimestamp() != nil {
-				operations.stop(e.ObjectNew.GetUID(), errDeleted)
-			}
-		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			operations.stop(e.Object.GetUID(), errDeleted)
-		},
 	}
 }

@@ -10,6 +10,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 var (
@@ -18,6 +22,9 @@ var (
 
 	// errShutdown ends a running operation when the server stops.
 	errShutdown = errors.New("the server was stopped while it was in progress")
+
+	// errLostLead ends everything at once in a server that another one may have taken the place of.
+	errLostLead = errors.New("this server does not lead any more: its lease could not be renewed in time")
 )
 
 // FinalWrites is how long an operation that had to end early may take to clean up and to say so.
@@ -96,6 +103,21 @@ func (o *Operations) stop(uid types.UID, reason error) {
 	defer o.mu.Unlock()
 	if op := o.running[uid]; op != nil {
 		op.cancel(reason)
+	}
+}
+
+// stopDeleted ends the running operation of a custom resource that is deleted. The controller
+// itself cannot, as it works on that very object.
+func (o *Operations) stopDeleted() handler.EventHandler {
+	return handler.Funcs{
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			if e.ObjectNew.GetDeletionTimestamp() != nil {
+				o.stop(e.ObjectNew.GetUID(), errDeleted)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			o.stop(e.Object.GetUID(), errDeleted)
+		},
 	}
 }
 

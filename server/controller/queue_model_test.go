@@ -73,9 +73,7 @@ func (m *model) start() {
 		q.Admission = alone{m.flaw.admission(m.admission)}
 	}
 	watched := newWatchedQueue(q, m.observer)
-	r := registrar{mgr: mgr, log: hclog.NewNullLogger()}
-	watched.setup(&r, m.flaw)
-	require.NoError(m.t, r.err)
+	require.NoError(m.t, watched.setup(mgr, m.flaw))
 	ctx, cancel := context.WithCancel(m.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

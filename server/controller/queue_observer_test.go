@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"sync"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -238,14 +238,13 @@ func newWatchedQueue(q *Queue, o *observer) *watchedQueue {
 }
 
 // setup makes the controller as Queue.Setup does, with the window, and with the flaw behind it.
-func (w *watchedQueue) setup(r *registrar, f flaw) {
+func (w *watchedQueue) setup(mgr ctrl.Manager, f flaw) error {
 	onBackup, onNamespace := w.onBackup(), w.onNamespace()
 	if f.watch != nil {
 		onBackup = f.watch(w.Queue, onBackup)
 	}
-	namespace := metadataOf(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	b := r.builder(nameBackupQueue, 1).Watches(&velerov1.Backup{}, w.heardOf(onBackup)).WatchesMetadata(namespace, w.heardOf(onNamespace))
-	r.complete(nameBackupQueue, b, w)
+	return NewBuilder(mgr, nameBackupQueue, 1, logr.Discard()).
+		Watches(&velerov1.Backup{}, w.heardOf(onBackup)).WatchesMetadata(namespaceMetadata(), w.heardOf(onNamespace)).Complete(w)
 }
 
 // Reconcile implements reconcile.Reconciler.

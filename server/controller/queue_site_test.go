@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -137,7 +138,7 @@ func newQueueManager(t *testing.T, namespace string, wrap transport.WrapperFunc)
 			ByObject:          map[client.Object]cache.ByObject{&corev1.Namespace{}: {Label: labels.SelectorFromSet(ofLife(namespace))}},
 		},
 		Metrics:                 metricsserver.Options{BindAddress: "0"},
-		Logger:                  NewLogr(hclog.NewNullLogger()),
+		Logger:                  logr.Discard(),
 		GracefulShutdownTimeout: new(patience),
 	})
 	require.NoError(t, err)
@@ -152,12 +153,11 @@ func (s *queueSite) start() {
 	if s.wrap != nil {
 		cluster = s.wrap(cluster)
 	}
-	r := registrar{mgr: mgr, log: hclog.NewNullLogger()}
-	r.addQueue(&Queue{
+	q := &Queue{
 		Cluster: cluster, Admission: s.admission, Limit: s.limit, Events: mgr.GetEventRecorder("cleat"), Metrics: s.metrics,
 		Log: hclog.NewNullLogger(), Now: time.Now,
-	}, s.wakes)
-	require.NoError(s.t, r.err)
+	}
+	require.NoError(s.t, q.Setup(NewBuilder(mgr, nameBackupQueue, 1, logr.Discard()), s.wakes).Complete(q))
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

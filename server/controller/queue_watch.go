@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,8 +29,7 @@ func queueRequest() reconcile.Request {
 // Setup adds the queue's controller to b. wake, if not nil, tells of changes that no object shows: of the configuration,
 // or of the plugins.
 func (q *Queue) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctrl.Builder {
-	namespace := metadataOf(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	b = b.Watches(&velerov1.Backup{}, q.onBackup()).WatchesMetadata(namespace, q.onNamespace())
+	b = b.Watches(&velerov1.Backup{}, q.onBackup()).WatchesMetadata(namespaceMetadata(), q.onNamespace())
 	if wake != nil {
 		b = b.WatchesRawSource(ctrlsource.Channel(wake, handler.Funcs{
 			GenericFunc: func(_ context.Context, _ event.GenericEvent, queue requests) { q.wake(queue) },
@@ -100,4 +100,11 @@ func matters(before, after *velerov1.Backup) bool {
 			!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
 			!equality.Semantic.DeepEqual(&before.Spec, &after.Spec)
 	}
+}
+
+// namespaceMetadata returns an object for the metadata of a Namespace, which is all that the queue reads of it.
+func namespaceMetadata() *metav1.PartialObjectMetadata {
+	namespace := new(metav1.PartialObjectMetadata)
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return namespace
 }

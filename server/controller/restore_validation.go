@@ -10,8 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -179,11 +177,4 @@ func checkInitContainers(hooks []velerov1.RestoreResourceHookSpec) []string {
 		}
 	}
 	return problems
-}
-
-// metadataOf is an object of a kind of which only the metadata is read.
-func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	object := new(metav1.PartialObjectMetadata)
-	object.SetGroupVersionKind(kind)
-	return object
 }

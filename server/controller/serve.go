@@ -14,8 +14,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientdiscovery "k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,8 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-
-	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -178,7 +177,7 @@ func newManager(c ServerConfig) (ctrl.Manager, error) {
 
 // checkNamespace makes sure that the server's namespace exists.
 func checkNamespace(ctx context.Context, reader client.Reader, namespace string) error {
-	err := reader.Get(ctx, client.ObjectKey{Name: namespace}, metadataOf(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}))
+	err := reader.Get(ctx, client.ObjectKey{Name: namespace}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("namespace %s does not exist; create it, or name the server's namespace with --namespace or $VELERO_NAMESPACE", namespace)
 	}
