@@ -24,6 +24,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
+	"github.com/cleat-dev/cleat/server/app"
 	serverconfig "github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/pluginhost"
@@ -46,7 +47,7 @@ func queueWakeOverBare(ctx context.Context, cleat string, report func(string, fl
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	scheme, err := controller.Scheme()
+	scheme, err := app.Scheme()
 	if err != nil {
 		return err
 	}
@@ -130,11 +131,11 @@ func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
 	}
 	config := rest.CopyConfig(w.config)
 	config.Wrap(w.wrap)
-	scheme, err := controller.Scheme()
+	scheme, err := app.Scheme()
 	if err != nil {
 		return nil, err
 	}
-	ctrl.SetLogger(controller.NewLogr(hclog.NewNullLogger()))
+	ctrl.SetLogger(app.NewLogr(hclog.NewNullLogger()))
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{roundtrip.Namespace: {}}},

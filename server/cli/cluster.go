@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/app"
 )
 
 // defaultNamespace is the server's namespace when nothing says it.
@@ -103,7 +103,7 @@ func (f *clusterFlags) connect() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := controller.Scheme()
+	scheme, err := app.Scheme()
 	if err != nil {
 		return nil, err
 	}

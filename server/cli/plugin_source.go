@@ -17,8 +17,8 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
@@ -106,11 +106,11 @@ func (f *directoryFlags) open(ctx context.Context, a *App, lock *pluginlock.Lock
 	if err != nil {
 		return nil, fmt.Errorf("find the path of this binary: %w", err)
 	}
-	server := controller.ServerConfig{Options: f.options, File: f.file, Self: self, Log: log}
+	server := app.Config{Options: f.options, File: f.file, Self: self, Log: log}
 	if !f.noBuiltIns {
 		server.BuiltIns = a.builtIns()
 	}
-	host := controller.HostConfig(server)
+	host := app.HostConfig(server)
 	host.Dir, host.Order, host.Lock, host.Rescan = f.path, f.order, lock, -1
 	started, err := pluginhost.New(ctx, host)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/plugins"
 	"github.com/cleat-dev/cleat/plugins/itemactions"
+	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/controller"
 )
 
 func (a *App) serverCommand() *cobra.Command {
@@ -49,23 +49,23 @@ type serverFlags struct {
 }
 
 // serverConfig is what the flags and the file that they name say, without the cluster.
-func (a *App) serverConfig(cmd *cobra.Command, flags *serverFlags) (controller.ServerConfig, error) {
+func (a *App) serverConfig(cmd *cobra.Command, flags *serverFlags) (app.Config, error) {
 	file := &config.File{}
 	if cmd.Flags().Changed("config") {
 		read, err := config.ReadFile(flags.file)
 		if err != nil {
-			return controller.ServerConfig{}, err
+			return app.Config{}, err
 		}
 		file = read
 	}
 	if err := errors.Join(file.Apply(cmd.Flags()), flags.options.Complete()); err != nil {
-		return controller.ServerConfig{}, err
+		return app.Config{}, err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return controller.ServerConfig{}, fmt.Errorf("find the path of this binary: %w", err)
+		return app.Config{}, fmt.Errorf("find the path of this binary: %w", err)
 	}
-	return controller.ServerConfig{
+	return app.Config{
 		Options: flags.options, File: file, Version: a.Version,
 		BuiltIns: a.builtIns(), Self: self, PluginArgs: a.pluginArgs(), Log: newLog(a, flags.options),
 	}, nil
@@ -86,10 +86,10 @@ func (a *App) runServer(cmd *cobra.Command, flags *serverFlags) error {
 	if server.Namespace, err = a.cluster.namespaceOrDefault(); err != nil {
 		return err
 	}
-	ctrl.SetLogger(controller.NewLogr(server.Log.Named("controller-runtime")))
-	klog.SetLogger(controller.NewLogr(server.Log.Named("client-go")))
+	ctrl.SetLogger(app.NewLogr(server.Log.Named("controller-runtime")))
+	klog.SetLogger(app.NewLogr(server.Log.Named("client-go")))
 	limitGarbage()
-	return controller.Serve(cmd.Context(), server)
+	return app.Serve(cmd.Context(), server)
 }
 
 // checkServer makes sure that a server with these flags would find the plugins that it is told to use.
@@ -101,7 +101,7 @@ func (a *App) checkServer(cmd *cobra.Command, flags *serverFlags) error {
 	if err != nil {
 		return err
 	}
-	host, err := controller.NewHost(cmd.Context(), server, nil, nil, nil)
+	host, err := app.NewHost(cmd.Context(), server, nil, nil, nil)
 	if err != nil {
 		return err
 	}

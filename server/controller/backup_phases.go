@@ -16,18 +16,18 @@ type backupTransition struct {
 
 // The names of the controllers, as --disable-controllers knows them.
 const (
-	nameBackup           = "backup"
-	nameBackupQueue      = "backup-queue"
-	nameBackupOperations = "backup-operations"
-	nameBackupFinalizer  = "backup-finalizer"
-	nameBackupDeletion   = "backup-deletion"
-	nameRestore          = "restore"
-	nameRestoreOps       = "restore-operations"
-	nameRestoreFinalizer = "restore-finalizer"
-	nameSchedule         = "schedule"
-	nameDownloadRequest  = "download-request"
-	nameServerStatus     = "server-status-request"
-	nameRecovery         = "recovery" // the start of the server; it cannot be disabled
+	BackupController            = "backup"
+	BackupQueueController       = "backup-queue"
+	BackupOperationsController  = "backup-operations"
+	BackupFinalizerController   = "backup-finalizer"
+	BackupDeletionController    = "backup-deletion"
+	RestoreController           = "restore"
+	RestoreOperationsController = "restore-operations"
+	RestoreFinalizerController  = "restore-finalizer"
+	ScheduleController          = "schedule"
+	DownloadRequestController   = "download-request"
+	ServerStatusController      = "server-status-request"
+	RecoveryController          = "recovery" // the start of the server; it cannot be disabled
 )
 
 // backupTransitions is the state machine of backups: what is not in it is never written. The empty
@@ -50,41 +50,41 @@ func backupTransitions() []backupTransition {
 	)
 	return []backupTransition{
 		// Admission. A backup that is ready and cannot be started at all fails, and gives its place back.
-		{newPhase, queued, nameBackupQueue},
-		{queued, ready, nameBackupQueue},
-		{ready, invalid, nameBackup},
-		{ready, inProgress, nameBackup},
-		{ready, failed, nameBackup},
+		{newPhase, queued, BackupQueueController},
+		{queued, ready, BackupQueueController},
+		{ready, invalid, BackupController},
+		{ready, inProgress, BackupController},
+		{ready, failed, BackupController},
 
 		// The run.
-		{inProgress, failed, nameBackup},
-		{inProgress, failed, nameRecovery},
-		{inProgress, waiting, nameBackup},
-		{inProgress, waitingPartial, nameBackup},
-		{inProgress, finalizing, nameBackup},
-		{inProgress, finalPartial, nameBackup},
+		{inProgress, failed, BackupController},
+		{inProgress, failed, RecoveryController},
+		{inProgress, waiting, BackupController},
+		{inProgress, waitingPartial, BackupController},
+		{inProgress, finalizing, BackupController},
+		{inProgress, finalPartial, BackupController},
 
 		// Asynchronous operations of plugins.
-		{waiting, finalizing, nameBackupOperations},
-		{waiting, finalPartial, nameBackupOperations},
-		{waiting, partial, nameBackupOperations},
-		{waitingPartial, finalPartial, nameBackupOperations},
-		{waitingPartial, partial, nameBackupOperations},
+		{waiting, finalizing, BackupOperationsController},
+		{waiting, finalPartial, BackupOperationsController},
+		{waiting, partial, BackupOperationsController},
+		{waitingPartial, finalPartial, BackupOperationsController},
+		{waitingPartial, partial, BackupOperationsController},
 
 		// The end. A Finalizing backup whose location is gone ends PartiallyFailed too.
-		{finalizing, completed, nameBackupFinalizer},
-		{finalizing, partial, nameBackupFinalizer},
-		{finalPartial, partial, nameBackupFinalizer},
+		{finalizing, completed, BackupFinalizerController},
+		{finalizing, partial, BackupFinalizerController},
+		{finalPartial, partial, BackupFinalizerController},
 
 		// Deletion, of whatever nobody works on. A Deleting backup ends by being removed, and
 		// stays Deleting, for another request, when that fails.
-		{newPhase, deleting, nameBackupDeletion},
-		{queued, deleting, nameBackupDeletion},
-		{ready, deleting, nameBackupDeletion},
-		{invalid, deleting, nameBackupDeletion},
-		{completed, deleting, nameBackupDeletion},
-		{partial, deleting, nameBackupDeletion},
-		{failed, deleting, nameBackupDeletion},
+		{newPhase, deleting, BackupDeletionController},
+		{queued, deleting, BackupDeletionController},
+		{ready, deleting, BackupDeletionController},
+		{invalid, deleting, BackupDeletionController},
+		{completed, deleting, BackupDeletionController},
+		{partial, deleting, BackupDeletionController},
+		{failed, deleting, BackupDeletionController},
 	}
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,7 +17,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,9 +50,8 @@ func newCluster(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *C
 	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(t).Kubeconfig)
 	require.NoError(t, err)
 	config.QPS = -1
-	scheme, err := Scheme()
+	scheme, err := newScheme()
 	require.NoError(t, err)
-	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
 	direct, err := client.New(config, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	installOnce.Do(func() { errInstall = install(t.Context(), direct) })
@@ -64,6 +66,12 @@ func newCluster(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *C
 	c, err := client.New(wrapped, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	return &Cluster{Client: c, Live: c, Namespace: namespace.Name}
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(clientgoscheme.AddToScheme(scheme), velerov1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme))
+	return scheme, err
 }
 
 // install creates the definitions and waits until they are served.

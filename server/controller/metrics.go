@@ -172,7 +172,7 @@ func (m *Metrics) scheduleSeen(name string, interval time.Duration) {
 
 func (m *Metrics) scheduleGone(name string) { m.scheduleSeen(name, 0) }
 
-func (m *Metrics) locationValidated(name string, available bool) {
+func (m *Metrics) LocationValidated(name string, available bool) {
 	if m == nil {
 		return
 	}

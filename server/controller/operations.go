@@ -24,7 +24,7 @@ var (
 	errShutdown = errors.New("the server was stopped while it was in progress")
 
 	// errLostLead ends everything at once in a server that another one may have taken the place of.
-	errLostLead = errors.New("this server does not lead any more: its lease could not be renewed in time")
+	ErrLostLead = errors.New("this server does not lead any more: its lease could not be renewed in time")
 )
 
 // FinalWrites is how long an operation that had to end early may take to clean up and to say so.
@@ -70,8 +70,8 @@ func (o *Operations) begin(server context.Context, uid types.UID) *operation {
 		context.AfterFunc(last, func() { t1.Stop(); t2.Stop() })
 	})
 	keep := context.AfterFunc(o.lost, func() {
-		cancelRun(errLostLead)
-		cancelLast(errLostLead)
+		cancelRun(ErrLostLead)
+		cancelLast(ErrLostLead)
 	})
 	op := &operation{run: run, last: last, cancel: cancelRun}
 	op.end = func() {
@@ -108,7 +108,7 @@ func (o *Operations) stop(uid types.UID, reason error) {
 
 // stopDeleted ends the running operation of a custom resource that is deleted. The controller
 // itself cannot, as it works on that very object.
-func (o *Operations) stopDeleted() handler.EventHandler {
+func (o *Operations) StopDeleted() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			if e.ObjectNew.GetDeletionTimestamp() != nil {

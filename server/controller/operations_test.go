@@ -78,6 +78,6 @@ func TestALostLeadEndsEverythingAtOnce(t *testing.T) {
 	lose()
 	<-op.run.Done()
 	<-op.last.Done()
-	require.ErrorIs(t, context.Cause(op.run), errLostLead)
-	require.ErrorIs(t, context.Cause(op.last), errLostLead)
+	require.ErrorIs(t, context.Cause(op.run), ErrLostLead)
+	require.ErrorIs(t, context.Cause(op.last), ErrLostLead)
 }

@@ -46,7 +46,7 @@ func TestEveryBackupCanEnd(t *testing.T) {
 	}
 	for range allBackupPhases() {
 		for _, tr := range backupTransitions() {
-			if tr.by != nameBackupDeletion {
+			if tr.by != BackupDeletionController {
 				ends[tr.from] = ends[tr.from] || ends[tr.to]
 			}
 		}

@@ -243,7 +243,7 @@ func (w *watchedQueue) setup(mgr ctrl.Manager, f flaw) error {
 	if f.watch != nil {
 		onBackup = f.watch(w.Queue, onBackup)
 	}
-	return NewBuilder(mgr, nameBackupQueue, 1, logr.Discard()).
+	return NewBuilder(mgr, BackupQueueController, 1, logr.Discard()).
 		Watches(&velerov1.Backup{}, w.heardOf(onBackup)).WatchesMetadata(namespaceMetadata(), w.heardOf(onNamespace)).Complete(w)
 }
 

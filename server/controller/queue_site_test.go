@@ -109,7 +109,7 @@ func findServed(kubeconfig string) (s served, err error) {
 		return s, err
 	}
 	s.config.QPS = -1
-	if s.scheme, err = Scheme(); err != nil {
+	if s.scheme, err = newScheme(); err != nil {
 		return s, err
 	}
 	c, err := rest.HTTPClientFor(s.config)
@@ -157,7 +157,7 @@ func (s *queueSite) start() {
 		Cluster: cluster, Admission: s.admission, Limit: s.limit, Events: mgr.GetEventRecorder("cleat"), Metrics: s.metrics,
 		Log: hclog.NewNullLogger(), Now: time.Now,
 	}
-	require.NoError(s.t, q.Setup(NewBuilder(mgr, nameBackupQueue, 1, logr.Discard()), s.wakes).Complete(q))
+	require.NoError(s.t, q.Setup(NewBuilder(mgr, BackupQueueController, 1, logr.Discard()), s.wakes).Complete(q))
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

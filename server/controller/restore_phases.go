@@ -30,22 +30,22 @@ func restoreTransitions() []restoreTransition {
 		failed         = velerov1.RestorePhaseFailed
 	)
 	return []restoreTransition{
-		{newPhase, invalid, nameRestore},
-		{newPhase, inProgress, nameRestore},
+		{newPhase, invalid, RestoreController},
+		{newPhase, inProgress, RestoreController},
 
-		{inProgress, failed, nameRestore},
-		{inProgress, failed, nameRecovery},
-		{inProgress, waiting, nameRestore},
-		{inProgress, waitingPartial, nameRestore},
-		{inProgress, finalizing, nameRestore},
-		{inProgress, finalPartial, nameRestore},
+		{inProgress, failed, RestoreController},
+		{inProgress, failed, RecoveryController},
+		{inProgress, waiting, RestoreController},
+		{inProgress, waitingPartial, RestoreController},
+		{inProgress, finalizing, RestoreController},
+		{inProgress, finalPartial, RestoreController},
 
-		{waiting, finalizing, nameRestoreOps},
-		{waiting, finalPartial, nameRestoreOps},
-		{waitingPartial, finalPartial, nameRestoreOps},
+		{waiting, finalizing, RestoreOperationsController},
+		{waiting, finalPartial, RestoreOperationsController},
+		{waitingPartial, finalPartial, RestoreOperationsController},
 
-		{finalizing, completed, nameRestoreFinalizer},
-		{finalPartial, partial, nameRestoreFinalizer},
+		{finalizing, completed, RestoreFinalizerController},
+		{finalPartial, partial, RestoreFinalizerController},
 	}
 }
 

@@ -22,9 +22,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cleat-dev/cleat/server/test/controlplane"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/app"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
 // shared is the control plane of this package's tests, binary the program under test.
@@ -99,7 +99,7 @@ func newSite(t *testing.T, provider string) *site {
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
 	require.NoError(t, err)
 	config.QPS = -1
-	scheme, err := controller.Scheme()
+	scheme, err := app.Scheme()
 	require.NoError(t, err)
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	require.NoError(t, err)

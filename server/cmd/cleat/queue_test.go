@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/app"
 )
 
 // witness sees every state of the Backups of a site, in order, and holds what must be true of any number of servers.
@@ -33,7 +33,7 @@ func (s *site) watchBackups(limit int) *witness {
 	s.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	require.NoError(s.t, err)
-	scheme, err := controller.Scheme()
+	scheme, err := app.Scheme()
 	require.NoError(s.t, err)
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	require.NoError(s.t, err)

@@ -1,4 +1,4 @@
-package controller
+package app
 
 import (
 	"context"
@@ -30,6 +30,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/pluginhost"
@@ -38,7 +39,7 @@ import (
 )
 
 // ServerConfig is what a server needs to know.
-type ServerConfig struct {
+type Config struct {
 	REST      *rest.Config
 	Namespace string
 	Options   config.Options // complete
@@ -60,7 +61,7 @@ const resync = 10 * time.Minute
 // Serve runs the server until ctx ends; running operations then get their grace period. The order
 // is: the namespace, the resource definitions, the plugins, the lead, what a former server left in
 // progress, then the controllers.
-func Serve(ctx context.Context, c ServerConfig) error {
+func Serve(ctx context.Context, c Config) error {
 	mgr, err := newManager(c)
 	if err != nil {
 		return err
@@ -115,9 +116,9 @@ func Serve(ctx context.Context, c ServerConfig) error {
 	}
 	endpoints := newEndpoints(c.Options, prometheus.Gatherers{metrics, ctrlmetrics.Registry}, mgr.GetCache(), c.Log)
 	work := func(ctx context.Context) error {
-		recovery := Recovery{
-			Cluster: &Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: c.Namespace},
-			Log:     c.Log.Named(nameRecovery), Now: time.Now,
+		recovery := controller.Recovery{
+			Cluster: &controller.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: c.Namespace},
+			Log:     c.Log.Named(controller.RecoveryController), Now: time.Now,
 		}
 		if err := recovery.Run(ctx); err != nil {
 			return fmt.Errorf("finish off what a former server left in progress: %w", err)
@@ -150,7 +151,7 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func newManager(c ServerConfig) (ctrl.Manager, error) {
+func newManager(c Config) (ctrl.Manager, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
@@ -166,7 +167,7 @@ func newManager(c ServerConfig) (ctrl.Manager, error) {
 			SyncPeriod:        new(resync),
 		},
 		Metrics:                 metricsserver.Options{BindAddress: "0"}, // see endpoints.go
-		GracefulShutdownTimeout: new(c.Options.ShutdownGracePeriod + FinalWrites + 5*time.Second),
+		GracefulShutdownTimeout: new(c.Options.ShutdownGracePeriod + controller.FinalWrites + 5*time.Second),
 		Logger:                  NewLogr(c.Log.Named("controller-runtime")),
 	})
 	if err != nil {
@@ -244,14 +245,14 @@ type parts struct {
 }
 
 // registerAll adds all controllers to mgr.
-func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
+func registerAll(mgr ctrl.Manager, c Config, p parts) error {
 	o := c.Options
-	metrics, err := NewMetrics(p.metrics)
+	metrics, err := controller.NewMetrics(p.metrics)
 	if err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	resources := discovery.New(p.discoverer, c.Log.Named("discovery"))
-	queueMetrics, err := NewQueueMetrics(p.metrics)
+	queueMetrics, err := controller.NewQueueMetrics(p.metrics)
 	if err != nil {
 		return fmt.Errorf("register the metrics of the queue: %w", err)
 	}
@@ -270,7 +271,7 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 	locations := &location.Reconciler{
 		Client: mgr.GetClient(), Opener: p.opener, Log: c.Log.Named("backup-storage-location"), Now: time.Now,
 		Frequency: o.StoreValidationFrequency, DefaultLocation: o.DefaultBackupStorageLocation,
-		Observe: metrics.locationValidated,
+		Observe: metrics.LocationValidated,
 	}
 	if err := locations.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("set up controller backup-storage-location: %w", err)
@@ -292,7 +293,7 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		},
 		Namespace: c.Namespace,
 		Version:   c.Version,
-		Defaults: BackupDefaults{
+		Defaults: controller.BackupDefaults{
 			TTL: o.DefaultBackupTTL, ItemOperationTimeout: o.DefaultItemOperationTimeout,
 			CSISnapshotTimeout: csiSnapshotTimeout, ResourceTimeout: o.ResourceTimeout,
 			VolumeGroupSnapshotLabel: o.VolumeGroupSnapshotLabelKey, VolumesToFsBackup: o.DefaultVolumesToFSBackup,
@@ -309,7 +310,7 @@ func registerAll(mgr ctrl.Manager, c ServerConfig, p parts) error {
 		LostLead:           p.lost,
 		SkipImmediately:    o.ScheduleSkipImmediately,
 		Disabled:           o.Disabled(),
-		LogOptions:         LogOptions{Dir: p.scratch, JSON: o.LogFormat == "json"},
+		LogOptions:         controller.LogOptions{Dir: p.scratch, JSON: o.LogFormat == "json"},
 		SpoolDir:           p.scratch,
 		Metrics:            metrics,
 		Log:                c.Log,

@@ -1,4 +1,4 @@
-package controller
+package app
 
 import (
 	"reflect"
@@ -15,7 +15,7 @@ func TestEverySettingOfPluginsReachesTheHost(t *testing.T) {
 	t.Parallel()
 	file, err := config.ReadFile("../../examples/config/cleat.yaml")
 	require.NoError(t, err)
-	host := HostConfig(ServerConfig{File: file, Log: hclog.NewNullLogger()})
+	host := HostConfig(Config{File: file, Log: hclog.NewNullLogger()})
 	require.Equal(t, file.Plugins.Order, host.Order)
 	require.Equal(t, file.Plugins.Rescan, host.Rescan)
 	require.Equal(t, []string{"EXAMPLE_ENDPOINT=https://storage.example.io"}, host.Environment)
@@ -39,7 +39,7 @@ func requireAlike(t *testing.T, from, to reflect.Value) {
 func TestWithoutAFileTheHostHasItsDefaults(t *testing.T) {
 	t.Parallel()
 	options := config.Defaults()
-	host := HostConfig(ServerConfig{Options: options, File: &config.File{}, Log: hclog.NewNullLogger()})
+	host := HostConfig(Config{Options: options, File: &config.File{}, Log: hclog.NewNullLogger()})
 	require.Equal(t, options.PluginDir, host.Dir)
 	require.Zero(t, host.Deadlines)
 	require.Zero(t, host.Limits)

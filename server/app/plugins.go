@@ -1,4 +1,4 @@
-package controller
+package app
 
 import (
 	"context"
@@ -25,7 +25,7 @@ import (
 // NewHost finds the plugins, as the configuration says, and makes sure that those that it names as policies are there
 // and take what it has for them. Of c it needs no cluster. metrics, spans and changed, see pluginhost.Config, may be nil.
 func NewHost(
-	ctx context.Context, c ServerConfig, metrics prometheus.Registerer, spans trace.TracerProvider, changed func(),
+	ctx context.Context, c Config, metrics prometheus.Registerer, spans trace.TracerProvider, changed func(),
 ) (*pluginhost.Host, error) {
 	settings := HostConfig(c)
 	settings.Metrics, settings.Tracer, settings.Changed = metrics, spans, changed
@@ -53,7 +53,7 @@ func NewHost(
 }
 
 // HostConfig is how plugins are found and run.
-func HostConfig(c ServerConfig) pluginhost.Config {
+func HostConfig(c Config) pluginhost.Config {
 	p := c.File.Plugins
 	return pluginhost.Config{
 		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns,
@@ -74,7 +74,7 @@ func HostConfig(c ServerConfig) pluginhost.Config {
 }
 
 // lock is what the configuration names, or else what lies in the plugin directory; nil when nothing does.
-func lock(c ServerConfig) (*pluginlock.Lock, error) {
+func lock(c Config) (*pluginlock.Lock, error) {
 	named := c.File.Plugins.Lock
 	read, err := pluginlock.Read(lockPath(c))
 	switch {
@@ -90,7 +90,7 @@ func lock(c ServerConfig) (*pluginlock.Lock, error) {
 }
 
 // lockPath is where the lock is, if there is one.
-func lockPath(c ServerConfig) string {
+func lockPath(c Config) string {
 	if named := c.File.Plugins.Lock; named != "" && named != config.LockRequired {
 		return named
 	}
@@ -98,7 +98,7 @@ func lockPath(c ServerConfig) string {
 }
 
 // tracer sends the spans of plugin calls where the configuration says, nil when it says nothing. stop sends what is left.
-func tracer(ctx context.Context, c ServerConfig) (spans trace.TracerProvider, stop func(), err error) {
+func tracer(ctx context.Context, c Config) (spans trace.TracerProvider, stop func(), err error) {
 	if c.File.Tracing.Endpoint == "" {
 		return nil, func() {}, nil
 	}
@@ -144,7 +144,7 @@ func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
 }
 
 // reportPlugins gives the report of all plugins or, with details, of those only that it means.
-func reportPlugins(c ServerConfig, host *pluginhost.Host) func(ctx context.Context, details string) *pluginreport.Report {
+func reportPlugins(c Config, host *pluginhost.Host) func(ctx context.Context, details string) *pluginreport.Report {
 	source := pluginreport.Source{
 		Host: host, Directory: c.Options.PluginDir, LockPath: lockPath(c),
 		Order: c.File.Plugins.Order, Log: c.Log.Named("plugins"),

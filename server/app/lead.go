@@ -1,4 +1,4 @@
-package controller
+package app
 
 import (
 	"cmp"
@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/cleat-dev/cleat/server/controller"
 )
 
 // leaseName is the Lease that the leading server of a namespace holds.
@@ -80,8 +82,8 @@ func (l leadership) run(ctx context.Context, work func(context.Context) error) e
 	elector.Run(hold)
 	if hold.Err() == nil {
 		l.lose()
-		stop(errLostLead)
-		return errors.Join(errLostLead, <-ended)
+		stop(controller.ErrLostLead)
+		return errors.Join(controller.ErrLostLead, <-ended)
 	}
 	if !leads.Load() {
 		return nil // told to stop while it stood by

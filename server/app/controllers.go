@@ -1,4 +1,4 @@
-package controller
+package app
 
 import (
 	"context"
@@ -14,17 +14,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/policy"
 )
 
 // Parts are what the controllers are made of.
 type Parts struct {
-	Stores        Stores
-	Plugins       Plugins
-	BackupEngine  BackupEngine
-	RestoreEngine RestoreEngine
-	ServerVersion ServerVersion // of the API server
+	Stores        controller.Stores
+	Plugins       controller.Plugins
+	BackupEngine  controller.BackupEngine
+	RestoreEngine controller.RestoreEngine
+	ServerVersion controller.ServerVersion // of the API server
 	ListPlugins   func() []velerov1.PluginInfo
 	ReportPlugins func(ctx context.Context, details string) *pluginreport.Report // see Statuses
 
@@ -32,21 +33,21 @@ type Parts struct {
 
 	Namespace          string
 	Version            string // of this server
-	Defaults           BackupDefaults
-	Admission          Admission
+	Defaults           controller.BackupDefaults
+	Admission          controller.Admission
 	ConcurrentBackups  int                       // that run or are about to; less than 1 means 1
 	ConcurrentRestores int                       // that run; less than 1 means 1
 	QueueSweep         time.Duration             // how often to look at the queue without a reason; 0 for never
 	QueueWake          <-chan event.GenericEvent // tells of changes that no object shows; may be nil
-	QueueMetrics       *QueueMetrics
+	QueueMetrics       *controller.QueueMetrics
 	Grace              time.Duration   // for running operations, once the server is told to stop
 	LostLead           context.Context // ends when another server may have taken over
 	SkipImmediately    bool            // what schedules do that do not say it
 	Disabled           []string        // controllers by name
-	LogOptions         LogOptions
+	LogOptions         controller.LogOptions
 	SpoolDir           string
 
-	Metrics *Metrics
+	Metrics *controller.Metrics
 	Log     hclog.Logger
 	Now     func() time.Time
 }
@@ -56,44 +57,44 @@ const workers = 4
 
 // Register adds the controllers to mgr. They start with it.
 func Register(mgr ctrl.Manager, p Parts) error {
-	cluster := &Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: p.Namespace}
-	backups, restores := NewOperations(p.LostLead, p.Grace), NewOperations(p.LostLead, p.Grace)
+	cluster := &controller.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: p.Namespace}
+	backups, restores := controller.NewOperations(p.LostLead, p.Grace), controller.NewOperations(p.LostLead, p.Grace)
 	r := registrar{mgr: mgr, log: p.Log, disabled: p.Disabled}
 
-	r.addQueue(&Queue{
+	r.addQueue(&controller.Queue{
 		Cluster: cluster, Admission: p.Admission, Limit: max(1, p.ConcurrentBackups), Sweep: p.QueueSweep,
-		Events: mgr.GetEventRecorder("cleat"), Metrics: p.QueueMetrics, Log: p.Log.Named(nameBackupQueue), Now: p.Now,
+		Events: mgr.GetEventRecorder("cleat"), Metrics: p.QueueMetrics, Log: p.Log.Named(controller.BackupQueueController), Now: p.Now,
 	}, p.QueueWake)
-	r.add(nameBackup, &velerov1.Backup{}, max(1, p.ConcurrentBackups), &Backups{
+	r.add(controller.BackupController, &velerov1.Backup{}, max(1, p.ConcurrentBackups), &controller.Backups{
 		Cluster: cluster, Operations: backups, Stores: p.Stores, Plugins: p.Plugins, Engine: p.BackupEngine,
 		ServerVersion: p.ServerVersion, Defaults: p.Defaults, LogOptions: p.LogOptions,
-		Metrics: p.Metrics, Log: p.Log.Named(nameBackup), Now: p.Now,
-	}, backups.stopDeleted())
-	r.add(nameBackupFinalizer, &velerov1.Backup{}, workers, &BackupFinalizer{
-		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(nameBackupFinalizer), Now: p.Now,
+		Metrics: p.Metrics, Log: p.Log.Named(controller.BackupController), Now: p.Now,
+	}, backups.StopDeleted())
+	r.add(controller.BackupFinalizerController, &velerov1.Backup{}, workers, &controller.BackupFinalizer{
+		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(controller.BackupFinalizerController), Now: p.Now,
 	}, nil)
-	r.add(nameBackupDeletion, &velerov1.DeleteBackupRequest{}, workers, &Deletions{
-		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(nameBackupDeletion), Now: p.Now,
+	r.add(controller.BackupDeletionController, &velerov1.DeleteBackupRequest{}, workers, &controller.Deletions{
+		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(controller.BackupDeletionController), Now: p.Now,
 	}, nil)
-	r.add(nameRestore, &velerov1.Restore{}, max(1, p.ConcurrentRestores), &Restores{
+	r.add(controller.RestoreController, &velerov1.Restore{}, max(1, p.ConcurrentRestores), &controller.Restores{
 		Cluster: cluster, Operations: restores, Stores: p.Stores, Plugins: p.Plugins, Engine: p.RestoreEngine,
 		ItemOperationTimeout: p.Defaults.ItemOperationTimeout, LogOptions: p.LogOptions, SpoolDir: p.SpoolDir,
-		Metrics: p.Metrics, Log: p.Log.Named(nameRestore), Now: p.Now,
-	}, restores.stopDeleted())
-	r.add(nameRestoreFinalizer, &velerov1.Restore{}, workers, &RestoreFinalizer{
+		Metrics: p.Metrics, Log: p.Log.Named(controller.RestoreController), Now: p.Now,
+	}, restores.StopDeleted())
+	r.add(controller.RestoreFinalizerController, &velerov1.Restore{}, workers, &controller.RestoreFinalizer{
 		Cluster: cluster, Operations: restores, Stores: p.Stores, Metrics: p.Metrics,
-		Log: p.Log.Named(nameRestoreFinalizer), Now: p.Now,
+		Log: p.Log.Named(controller.RestoreFinalizerController), Now: p.Now,
 	}, nil)
-	r.add(nameSchedule, &velerov1.Schedule{}, workers, &Schedules{
+	r.add(controller.ScheduleController, &velerov1.Schedule{}, workers, &controller.Schedules{
 		Cluster: cluster, SkipImmediately: p.SkipImmediately, Events: mgr.GetEventRecorder("cleat"),
-		Metrics: p.Metrics, Log: p.Log.Named(nameSchedule), Now: p.Now,
+		Metrics: p.Metrics, Log: p.Log.Named(controller.ScheduleController), Now: p.Now,
 	}, nil)
-	r.add(nameDownloadRequest, &velerov1.DownloadRequest{}, workers, &Downloads{
-		Cluster: cluster, Stores: p.Stores, Log: p.Log.Named(nameDownloadRequest), Now: p.Now,
+	r.add(controller.DownloadRequestController, &velerov1.DownloadRequest{}, workers, &controller.Downloads{
+		Cluster: cluster, Stores: p.Stores, Log: p.Log.Named(controller.DownloadRequestController), Now: p.Now,
 	}, nil)
-	r.add(nameServerStatus, &velerov1.ServerStatusRequest{}, workers, &Statuses{
+	r.add(controller.ServerStatusController, &velerov1.ServerStatusRequest{}, workers, &controller.Statuses{
 		Cluster: cluster, Version: p.Version, Plugins: p.ListPlugins, Report: p.ReportPlugins, Policies: p.ReportPolicies,
-		Log: p.Log.Named(nameServerStatus), Now: p.Now,
+		Log: p.Log.Named(controller.ServerStatusController), Now: p.Now,
 	}, nil)
 	return r.err
 }
@@ -115,7 +116,7 @@ func (r *registrar) add(name string, object client.Object, workers int, reconcil
 	if r.isDisabled(name) {
 		return
 	}
-	b := NewBuilder(r.mgr, name, workers, NewLogr(r.log.Named(name))).For(object)
+	b := controller.NewBuilder(r.mgr, name, workers, NewLogr(r.log.Named(name))).For(object)
 	if watch != nil {
 		b = b.Watches(object, watch)
 	}
@@ -124,15 +125,15 @@ func (r *registrar) add(name string, object client.Object, workers int, reconcil
 
 // addQueue makes the controller of the queue. Backups that nobody starts are not admitted: they would hold their
 // places for ever.
-func (r *registrar) addQueue(q *Queue, wake <-chan event.GenericEvent) {
-	if r.isDisabled(nameBackupQueue) {
+func (r *registrar) addQueue(q *controller.Queue, wake <-chan event.GenericEvent) {
+	if r.isDisabled(controller.BackupQueueController) {
 		return
 	}
-	if slices.Contains(r.disabled, nameBackup) {
-		r.log.Warn("controller disabled, because controller \"backup\" is", "controller", nameBackupQueue)
+	if slices.Contains(r.disabled, controller.BackupController) {
+		r.log.Warn("controller disabled, because controller \"backup\" is", "controller", controller.BackupQueueController)
 		return
 	}
-	r.complete(nameBackupQueue, q.Setup(NewBuilder(r.mgr, nameBackupQueue, 1, NewLogr(r.log.Named(nameBackupQueue))), wake), q)
+	r.complete(controller.BackupQueueController, q.Setup(controller.NewBuilder(r.mgr, controller.BackupQueueController, 1, NewLogr(r.log.Named(controller.BackupQueueController))), wake), q)
 }
 
 func (r *registrar) isDisabled(name string) bool {
