@@ -1,0 +1,11 @@
+// Package kubeapi is the server's client of the Kubernetes API for raw JSON, and the policy by which the
+// server repeats requests.
+//
+// Backup and restore move objects as the bytes that the API server sends and accepts; Client carries
+// these bytes. Start with Client.Do in client.go. What a request consists of is in request.go. Which
+// failures are worth another attempt, and after which pause, is decided in retry.go and nowhere else:
+// code that uses a typed client takes Transient, Backoff and Pause from there. health.go keeps track of
+// whether the API server answers at all.
+//
+// The package imports client-go and nothing of the server.
+package kubeapi
