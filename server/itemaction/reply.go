@@ -1,0 +1,27 @@
+package itemaction
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cleat-dev/cleat/server/item"
+)
+
+// CheckItem returns the metadata of an item that the action named name returned for the item asked. It is an
+// error if the item is missing, is not an object with apiVersion and kind, or is another object than asked.
+func CheckItem(name string, asked item.Meta, returned []byte) (item.Meta, error) {
+	if len(returned) == 0 {
+		return item.Meta{}, fmt.Errorf("%s returned no item", name)
+	}
+	meta, err := item.ParseMeta(returned)
+	if err == nil && (meta.Kind == "" || meta.APIVersion == "") {
+		err = errors.New("want an object with apiVersion and kind")
+	}
+	switch {
+	case err != nil:
+		return item.Meta{}, fmt.Errorf("item returned by %s: %w", name, err)
+	case meta.Name != asked.Name || meta.Namespace != asked.Namespace:
+		return item.Meta{}, fmt.Errorf("%s returned object %q of namespace %q, want the one it was called for", name, meta.Name, meta.Namespace)
+	}
+	return meta, nil
+}

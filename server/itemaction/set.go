@@ -1,0 +1,79 @@
+package itemaction
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/filter"
+)
+
+// csiPrefix is part of the names of actions that need the feature EnableCSI.
+const csiPrefix = "velero.io/csi-"
+
+// Action is what all kinds of item actions have in common.
+type Action interface {
+	Name() string
+	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
+}
+
+// Set holds the actions of one run in the order in which they are called. It is safe for concurrent use,
+// except with Resolve.
+type Set[A Action] struct {
+	members []member[A]
+}
+
+type member[A Action] struct {
+	action   A
+	selector framework.ResourceSelector
+	applies  filter.Action
+}
+
+// NewSet asks each action what it applies to. An action that cannot answer is an error: its items would be
+// handled without it. Actions that need the feature EnableCSI are left out unless csi is true. Resolve must
+// be called before the set is used.
+func NewSet[A Action](ctx context.Context, actions []A, csi bool, log hclog.Logger) (*Set[A], error) {
+	set := &Set[A]{}
+	for _, action := range actions {
+		if !csi && strings.Contains(action.Name(), csiPrefix) {
+			log.Debug("action is not called because the feature EnableCSI is off", "action", action.Name())
+			continue
+		}
+		selector, err := action.AppliesTo(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("ask what the action applies to: %w", err)
+		}
+		set.members = append(set.members, member[A]{action: action, selector: selector})
+	}
+	return set, nil
+}
+
+// Resolve resolves what the actions apply to against what a cluster serves. It may be called again when the
+// cluster serves more than before.
+func (s *Set[A]) Resolve(snapshot *discovery.Snapshot) (err error) {
+	for i := range s.members {
+		m := &s.members[i]
+		if m.applies, err = filter.Resolve(m.selector, snapshot); err != nil {
+			return fmt.Errorf("what %s applies to: %w", m.action.Name(), err)
+		}
+	}
+	return nil
+}
+
+// For returns the actions that apply to an item, in order. labels is called for each action anew, because
+// the action before may have changed the labels of the item.
+func (s *Set[A]) For(gr schema.GroupResource, namespace string, labels func() map[string]string) iter.Seq[A] {
+	return func(yield func(A) bool) {
+		for i := range s.members {
+			if m := &s.members[i]; m.applies.Matches(gr, namespace, labels()) && !yield(m.action) {
+				return
+			}
+		}
+	}
+}
