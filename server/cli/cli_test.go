@@ -143,7 +143,7 @@ func TestTheNamespaceOfTheServer(t *testing.T) { //nolint:paralleltest // it set
 func TestPluginsGetTheServersFlags(t *testing.T) {
 	t.Parallel()
 	app := &App{Args: []string{"-n", "x", "server", "--features=EnableCSI", "--log-level", "debug"}}
-	require.Equal(t, []string{"-n", "x", "--features=EnableCSI", "--log-level", "debug"}, app.pluginArgs())
+	require.Equal(t, []string{"-n", "x", "--features=EnableCSI", "--log-level", "debug"}, pluginArgs(app))
 
 	var f clusterFlags
 	require.NoError(t, f.parse([]string{"--features=EnableCSI", "--kubeconfig", "/k", "--concurrent-backups", "3", "-n", "x"}))

@@ -133,7 +133,7 @@ func TestDescribeBackup(t *testing.T) {
 	b.Status.FormatVersion = "1.1.0"
 	b.Status.CompletionTimestamp = at(-35 * time.Hour)
 	b.Status.Progress = &velerov1.BackupProgress{TotalItems: 12, ItemsBackedUp: 10}
-	story := &backupStory{
+	doc := &backupDescription{
 		Backup: &b,
 		Results: &results.Results{
 			Errors: results.Result{
@@ -143,29 +143,29 @@ func TestDescribeBackup(t *testing.T) {
 			Warnings: results.Result{Cluster: []string{"group x could not be discovered"}},
 		},
 		Resources: map[string][]string{"v1/Pod": {"shop/db", "shop/web"}, "v1/Namespace": {"shop"}},
-		Deletions: []deletionStory{{Time: moment(at(0)), Phase: "Processed", Errors: []string{"backup is still in progress"}}},
+		Deletions: []deletionAttempt{{Time: formatTime(at(0)), Phase: "Processed", Errors: []string{"backup is still in progress"}}},
 	}
-	golden(t, "describe_backup.txt", story.print)
+	golden(t, "describe_backup.txt", doc.print)
 }
 
 func TestDescribeBackupThatDidNotStart(t *testing.T) {
 	t.Parallel()
 	waiting := backups()[2]
-	golden(t, "describe_backup_queued.txt", newBackupStory(&waiting).print)
+	golden(t, "describe_backup_queued.txt", newBackupDescription(&waiting).print)
 	waiting.Annotations = map[string]string{velerov1.QueueWaitAnnotation: `{"reason":"NamespaceOverlap","message":"shares namespace shop with nightly, which runs",` +
 		`"blockers":["nightly"],"namespaces":["shop"],"since":"2026-03-04T11:55:00Z"}`}
-	golden(t, "describe_backup_queued_why.txt", newBackupStory(&waiting).print)
+	golden(t, "describe_backup_queued_why.txt", newBackupDescription(&waiting).print)
 	waiting.Annotations[velerov1.QueueWaitAnnotation] = "soon"
-	golden(t, "describe_backup_queued_unreadable.txt", newBackupStory(&waiting).print)
+	golden(t, "describe_backup_queued_unreadable.txt", newBackupDescription(&waiting).print)
 	invalid := backups()[3]
 	invalid.Status.Phase = velerov1.BackupPhaseFailedValidation
 	invalid.Status.ValidationErrors = []string{"one thing", "another thing"}
-	golden(t, "describe_backup_invalid.txt", (&backupStory{Backup: &invalid, Problems: []string{"the server does not answer"}}).print)
+	golden(t, "describe_backup_invalid.txt", (&backupDescription{Backup: &invalid, Problems: []string{"the server does not answer"}}).print)
 }
 
 func TestDescribeRestore(t *testing.T) {
 	t.Parallel()
-	story := &restoreStory{
+	doc := &restoreDescription{
 		Restore: &velerov1.Restore{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "back"},
 			Spec: velerov1.RestoreSpec{
@@ -181,5 +181,5 @@ func TestDescribeRestore(t *testing.T) {
 		Results:   &results.Results{Errors: results.Result{Velero: []string{"disk full"}}},
 		Resources: map[string][]string{"v1/ConfigMap": {"shop-copy/a(created)", "shop-copy/b(skipped)"}},
 	}
-	golden(t, "describe_restore.txt", story.print)
+	golden(t, "describe_restore.txt", doc.print)
 }

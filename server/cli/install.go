@@ -19,7 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/api/velero/crds"
 )
 
-func (a *App) installCommand() *cobra.Command {
+func newInstallCommand(a *App) *cobra.Command {
 	var definitionsOnly bool
 	cmd := &cobra.Command{
 		Use:   "install --crds-only",
@@ -33,7 +33,7 @@ func (a *App) installCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.installDefinitions(cmd.Context(), s)
+			return installDefinitions(cmd.Context(), a, s)
 		},
 	}
 	cmd.Flags().BoolVar(&definitionsOnly, "crds-only", false, "install the custom resource definitions and nothing else")
@@ -44,7 +44,7 @@ func (a *App) installCommand() *cobra.Command {
 const establishTimeout = 2 * time.Minute
 
 // installDefinitions creates or updates the definitions, then waits until all are served.
-func (a *App) installDefinitions(ctx context.Context, s *session) error {
+func installDefinitions(ctx context.Context, a *App, s *session) error {
 	if err := apiextensionsv1.AddToScheme(s.Scheme()); err != nil {
 		return fmt.Errorf("build the scheme: %w", err)
 	}

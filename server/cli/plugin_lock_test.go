@@ -209,13 +209,13 @@ func TestLockAndVerifyTables(t *testing.T) {
 			},
 			Broken:  []fileProblem{{"d", "it died:\nexit status 3"}},
 			Partial: []fileProblem{{"a", "ObjectStore a.b/c is offered twice"}},
-		}).print(&App{Streams: Streams{Out: w}})
+		}).print(w)
 	})
 	golden(t, "plugin_verify.txt", func(w io.Writer) error {
 		return (&verification{Files: []verifiedFile{
 			{"a", fileRight, "", fileRight.toDo()}, {"vendor/b", fileChanged, "it has another sum", fileChanged.toDo()},
 			{"c", fileMissing, "it is not there", fileMissing.toDo()}, {"d", fileNotLocked, "it is not in the lock", fileNotLocked.toDo()},
 			{"e", fileQuarantined, "it died:\nexit status 3", fileQuarantined.toDo()},
-		}}).print(&App{Streams: Streams{Out: w}})
+		}}).print(w)
 	})
 }

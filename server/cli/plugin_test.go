@@ -41,9 +41,9 @@ func TestPluginTable(t *testing.T) {
 			if err := pluginTable(somePlugins(), wide).print(w); err != nil {
 				return err
 			}
-			d := &description{w: w}
-			d.quarantined(somePlugins())
-			return d.err
+			d := newDescription(w)
+			printQuarantined(d, somePlugins())
+			return d.err()
 		})
 	}
 }
@@ -68,9 +68,9 @@ func TestPluginInfoText(t *testing.T) {
 	report := &pluginreport.Report{Directory: "/plugins", Lock: "/plugins/plugins.lock", Plugins: somePlugins()}
 	report.Plugins[0].Details = someDetails()
 	golden(t, "plugin_info.txt", func(w io.Writer) error {
-		d := &description{w: w}
-		d.plugins(report)
-		return d.err
+		d := newDescription(w)
+		printPlugins(d, report)
+		return d.err()
 	})
 }
 

@@ -167,8 +167,8 @@ func TestMistakesInASimulationAreTold(t *testing.T) {
 	})
 }
 
-// play simulates with a policy of the test's.
-func play(t *testing.T, names []string, decide func(*queueadmission.Snapshot) (*queueadmission.Decision, error)) ([]round, []string, error) {
+// playWith simulates with a policy of the test's.
+func playWith(t *testing.T, names []string, decide func(*queueadmission.Snapshot) (*queueadmission.Decision, error)) ([]round, []string, error) {
 	t.Helper()
 	var content strings.Builder
 	for _, name := range names {
@@ -203,7 +203,7 @@ func hold(snapshot *queueadmission.Snapshot, recheck time.Duration, but ...strin
 
 func TestAPolicyThatNeverLetsOneGoIsNoticed(t *testing.T) {
 	t.Parallel()
-	rounds, stuck, err := play(t, []string{"a", "b", "c"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+	rounds, stuck, err := playWith(t, []string{"a", "b", "c"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 		return hold(s, 0, "b"), nil
 	})
 	require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestAPolicyThatNeverLetsOneGoIsNoticed(t *testing.T) {
 	require.Empty(t, rounds[1].Ends)
 
 	asked := 0
-	_, stuck, err = play(t, []string{"a"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+	_, stuck, err = playWith(t, []string{"a"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 		asked++
 		return hold(s, time.Second), nil
 	})
@@ -224,7 +224,7 @@ func TestAPolicyThatNeverLetsOneGoIsNoticed(t *testing.T) {
 
 func TestTimePassesWhenAPolicyWantsToBeAskedLater(t *testing.T) {
 	t.Parallel()
-	rounds, stuck, err := play(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+	rounds, stuck, err := playWith(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 		if s.Now.Before(noon().Add(2 * time.Hour)) {
 			return hold(s, time.Hour), nil
 		}
@@ -238,7 +238,7 @@ func TestTimePassesWhenAPolicyWantsToBeAskedLater(t *testing.T) {
 
 func TestAPolicyThatFailsEndsTheSimulation(t *testing.T) {
 	t.Parallel()
-	rounds, _, err := play(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+	rounds, _, err := playWith(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 		if len(s.Queued) < 2 {
 			return nil, errors.New("the calendar is full")
 		}
@@ -255,7 +255,7 @@ func TestARoundOfManyIsShort(t *testing.T) {
 		r.Waiting = append(r.Waiting, waiter{Position: i + 1, Name: "b", Message: "not now\x1b[2J"})
 	}
 	var out strings.Builder
-	r.print(&description{w: &out})
+	r.print(newDescription(&out))
 	require.True(t, strings.HasPrefix(out.String(), "\nRound 1, 1h0m0s later: nothing runs\n"), out.String())
 	require.True(t, strings.HasSuffix(out.String(), "\n  ... and 80 more, see -o json\n"), out.String())
 	require.NotContains(t, out.String(), "\x1b")

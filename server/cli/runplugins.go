@@ -10,7 +10,7 @@ import (
 )
 
 // runPluginsCommand serves the built-in plugins as a plugin process. The server starts it.
-func (a *App) runPluginsCommand() *cobra.Command {
+func newRunPluginsCommand(a *App) *cobra.Command {
 	return &cobra.Command{
 		Use:                "run-plugins",
 		Short:              "Serve the built-in plugins as a plugin process",

@@ -13,14 +13,11 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/cleat-dev/cleat/framework"
-	"github.com/cleat-dev/cleat/plugins"
-	"github.com/cleat-dev/cleat/plugins/itemactions"
 	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/config"
 )
 
-func (a *App) serverCommand() *cobra.Command {
+func newServerCommand(a *App) *cobra.Command {
 	s := serverFlags{options: config.Defaults()}
 	cmd := &cobra.Command{
 		Use:   "server",
@@ -30,9 +27,9 @@ func (a *App) serverCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.check {
-				return a.checkServer(cmd, &s)
+				return checkServer(a, cmd, &s)
 			}
-			return a.runServer(cmd, &s)
+			return runServer(a, cmd, &s)
 		},
 	}
 	s.options.AddFlags(cmd.Flags())
@@ -49,7 +46,7 @@ type serverFlags struct {
 }
 
 // serverConfig is what the flags and the file that they name say, without the cluster.
-func (a *App) serverConfig(cmd *cobra.Command, flags *serverFlags) (app.Config, error) {
+func serverConfig(a *App, cmd *cobra.Command, flags *serverFlags) (app.Config, error) {
 	file := &config.File{}
 	if cmd.Flags().Changed("config") {
 		read, err := config.ReadFile(flags.file)
@@ -67,12 +64,12 @@ func (a *App) serverConfig(cmd *cobra.Command, flags *serverFlags) (app.Config, 
 	}
 	return app.Config{
 		Options: flags.options, File: file, Version: a.Version,
-		BuiltIns: a.builtIns(), Self: self, PluginArgs: a.pluginArgs(), Log: newLog(a, flags.options),
+		BuiltIns: a.builtIns(), Self: self, PluginArgs: pluginArgs(a), Log: newLog(a, flags.options),
 	}, nil
 }
 
-func (a *App) runServer(cmd *cobra.Command, flags *serverFlags) error {
-	server, err := a.serverConfig(cmd, flags)
+func runServer(a *App, cmd *cobra.Command, flags *serverFlags) error {
+	server, err := serverConfig(a, cmd, flags)
 	if err != nil {
 		return err
 	}
@@ -93,11 +90,11 @@ func (a *App) runServer(cmd *cobra.Command, flags *serverFlags) error {
 }
 
 // checkServer makes sure that a server with these flags would find the plugins that it is told to use.
-func (a *App) checkServer(cmd *cobra.Command, flags *serverFlags) error {
+func checkServer(a *App, cmd *cobra.Command, flags *serverFlags) error {
 	if !cmd.Flags().Changed("log-level") {
 		flags.options.LogLevel = "warn" // what is wrong is to be seen
 	}
-	server, err := a.serverConfig(cmd, flags)
+	server, err := serverConfig(a, cmd, flags)
 	if err != nil {
 		return err
 	}
@@ -125,13 +122,8 @@ func limitGarbage() {
 	}
 }
 
-// builtIns are the built-in plugins, which ask the cluster that the flags name.
-func (a *App) builtIns() []framework.Registration {
-	return plugins.All(itemactions.WithConfig(a.cluster.restConfig))
-}
-
 // pluginArgs is what plugins are given: the server's own arguments without its name.
-func (a *App) pluginArgs() []string {
+func pluginArgs(a *App) []string {
 	args := slices.Clone(a.Args)
 	if i := slices.Index(args, "server"); i >= 0 {
 		args = slices.Delete(args, i, i+1)

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+func newDeleteBackupCommand(a *App) *cobra.Command {
+	var confirm, await bool
+	var which choice
+	cmd := &cobra.Command{
+		Use:   "delete [NAME...]",
+		Short: "Delete backups with all that belongs to them",
+		Long:  "Delete backups: their data in the object storage, the restores that were made from them, then the backups themselves.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.cluster.connect()
+			if err != nil {
+				return err
+			}
+			backups, err := getBackups().chosen(cmd.Context(), s, "backups", which, args)
+			if err != nil {
+				return err
+			}
+			if len(backups) == 0 {
+				fmt.Fprintln(a.Out, "No backups found.")
+				return nil
+			}
+			if !confirm {
+				if err := a.ask(fmt.Sprintf("Delete %s with all data?", getBackups().names(backups))); err != nil {
+					return err
+				}
+			}
+			return deleteBackups(cmd.Context(), a, s, backups, await)
+		},
+	}
+	which.add(cmd.Flags(), "delete", "backups")
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "do not ask")
+	cmd.Flags().BoolVarP(&await, "wait", "w", false, "wait until the backups are gone")
+	return cmd
+}
+
+// deleteBackups asks the server to delete, and waits for it if told to.
+func deleteBackups(ctx context.Context, a *App, s *session, backups []velerov1.Backup, await bool) error {
+	var errs []error
+	var requests []*velerov1.DeleteBackupRequest
+	for i := range backups {
+		b := &backups[i]
+		request := &velerov1.DeleteBackupRequest{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.namespace, GenerateName: b.Name + "-",
+				Labels: map[string]string{
+					velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name),
+					velerov1.BackupUIDLabel:  string(b.UID),
+				},
+			},
+			Spec: velerov1.DeleteBackupRequestSpec{BackupName: b.Name},
+		}
+		if err := s.Create(ctx, request); err != nil {
+			errs = append(errs, fmt.Errorf("request the deletion of backup %s: %w", b.Name, err))
+			continue
+		}
+		fmt.Fprintf(a.Out, "Request to delete backup %q submitted successfully.\n", b.Name)
+		requests = append(requests, request)
+	}
+	if !await {
+		if len(requests) > 0 {
+			fmt.Fprintln(a.Out, "The backup will be fully deleted after all associated data (files in object storage, restores) are removed.")
+		}
+		return errors.Join(errs...)
+	}
+	for _, request := range requests {
+		if err := awaitDeletion(ctx, s, request); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fmt.Fprintf(a.Out, "Backup %q deleted.\n", request.Spec.BackupName)
+	}
+	return errors.Join(errs...)
+}
+
+// awaitDeletion waits until the backup of a request is gone, or the request was answered.
+func awaitDeletion(ctx context.Context, s *session, request *velerov1.DeleteBackupRequest) error {
+	uid := request.Labels[velerov1.BackupUIDLabel]
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		var b velerov1.Backup
+		err := s.Get(ctx, s.key(request.Spec.BackupName), &b)
+		if apierrors.IsNotFound(err) || err == nil && string(b.UID) != uid {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		err = s.Get(ctx, client.ObjectKeyFromObject(request), request)
+		if client.IgnoreNotFound(err) != nil {
+			return false, err
+		}
+		if request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed && len(request.Status.Errors) > 0 {
+			return false, fmt.Errorf("%s", strings.Join(request.Status.Errors, "; "))
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("backup %s was not deleted: %w", request.Spec.BackupName, err)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/results"
+)
+
+func newDescribeBackupCommand(a *App) *cobra.Command {
+	var d downloads
+	var details bool
+	output := "plaintext"
+	cmd := &cobra.Command{
+		Use:   "describe NAME...",
+		Short: "Describe backups: phase, errors and warnings, and with --details what is in them",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.cluster.connect()
+			if err != nil {
+				return err
+			}
+			for i, name := range args {
+				if i > 0 {
+					fmt.Fprintln(a.Out)
+				}
+				doc, err := loadBackup(cmd.Context(), s, &d, name, details)
+				if err != nil {
+					return err
+				}
+				if err := describe(a.Out, output, doc, doc.print); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&details, "details", false, "list all objects of the backup as well")
+	cmd.Flags().StringVarP(&output, "output", "o", output, "form of the output: plaintext or json")
+	d.add(cmd.Flags(), describeTimeout)
+	return cmd
+}
+
+// backupDescription gathers it. That files cannot be downloaded is told, too; the rest is told all the same.
+func loadBackup(ctx context.Context, s *session, d *downloads, name string, details bool) (*backupDescription, error) {
+	b := new(velerov1.Backup)
+	if err := s.Get(ctx, s.key(name), b); err != nil {
+		return nil, err
+	}
+	b.APIVersion, b.Kind = velerov1.SchemeGroupVersion.String(), "Backup"
+	doc := newBackupDescription(b)
+	if doc.QueueWait != nil {
+		if line, err := queueLine(ctx, s); err != nil {
+			doc.Problems = append(doc.Problems, err.Error())
+		} else {
+			doc.Starts = explain(b, line, time.Now()).Starts
+		}
+	}
+	if stored := logStored(string(b.Status.Phase)); stored && b.Status.Errors+b.Status.Warnings > 0 {
+		r, err := fetch[results.Results](ctx, d, s, velerov1.DownloadTargetKindBackupResults, name, b.Spec.StorageLocation)
+		if err != nil {
+			doc.Problems = append(doc.Problems, err.Error())
+		} else {
+			doc.Results = &r
+		}
+	}
+	if stored := logStored(string(b.Status.Phase)); stored && details {
+		list, err := fetch[map[string][]string](ctx, d, s, velerov1.DownloadTargetKindBackupResourceList, name, b.Spec.StorageLocation)
+		if err != nil {
+			doc.Problems = append(doc.Problems, err.Error())
+		}
+		doc.Resources = list
+	}
+	var requests velerov1.DeleteBackupRequestList
+	err := s.List(ctx, &requests, client.InNamespace(s.namespace), client.MatchingLabels{velerov1.BackupNameLabel: velerov1.ValidLabelValue(name)})
+	if err != nil {
+		doc.Problems = append(doc.Problems, err.Error())
+	}
+	for i := range requests.Items {
+		r := &requests.Items[i]
+		doc.Deletions = append(doc.Deletions, deletionAttempt{
+			Time: formatTime(&r.CreationTimestamp), Phase: phaseOr(string(r.Status.Phase)), Errors: r.Status.Errors,
+		})
+	}
+	return doc, nil
+}

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+func newBackupLogsCommand(a *App) *cobra.Command {
+	var d downloads
+	cmd := &cobra.Command{
+		Use:   "logs NAME",
+		Short: "Print the log of a backup",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.cluster.connect()
+			if err != nil {
+				return err
+			}
+			var b velerov1.Backup
+			if err := s.Get(cmd.Context(), s.key(args[0]), &b); err != nil {
+				return err
+			}
+			if !logStored(string(b.Status.Phase)) {
+				return fmt.Errorf("the log of backup %s is stored when its run has ended; its phase is %s", b.Name, phaseOr(string(b.Status.Phase)))
+			}
+			err = d.copyFile(cmd.Context(), s, velerov1.DownloadTargetKindBackupLog, b.Name, b.Spec.StorageLocation, a.Out)
+			if errors.Is(err, errNoFile) {
+				return fmt.Errorf("there is no log of backup %s in the object storage; its phase is %s (%s)", b.Name, b.Status.Phase, orNone(b.Status.FailureReason))
+			}
+			return err
+		},
+	}
+	d.add(cmd.Flags(), time.Minute)
+	return cmd
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cleat-dev/cleat/server/app"
+)
+
+// clusterFlags say which cluster, and which namespace of it, a command is about.
+type clusterFlags struct {
+	kubeconfig, kubecontext, namespace string
+}
+
+func (f *clusterFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file; empty for $KUBECONFIG, ~/.kube/config, or the cluster that it runs in")
+	flags.StringVar(&f.kubecontext, "kubecontext", "", "context of the kubeconfig file; empty for its current one")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the server; empty for $VELERO_NAMESPACE, the client's configuration file, or "+defaultNamespace)
+}
+
+// parse reads the flags among the server's arguments and skips all others.
+func (f *clusterFlags) parse(args []string) error {
+	flags := pflag.NewFlagSet("run-plugins", pflag.ContinueOnError)
+	flags.ParseErrorsAllowlist.UnknownFlags = true
+	flags.SetOutput(io.Discard)
+	f.add(flags)
+	if err := flags.Parse(args); err != nil && !errors.Is(err, pflag.ErrHelp) {
+		return fmt.Errorf("read the server's flags: %w", err)
+	}
+	return nil
+}
+
+// restConfig is how to reach the API server.
+func (f *clusterFlags) restConfig() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.kubecontext}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster (name a file with --kubeconfig or $KUBECONFIG): %w", err)
+	}
+	return config, nil
+}
+
+// namespaceOrDefault is the server's namespace: the flag's, the environment's, that of the client's
+// configuration file, or the default.
+func (f *clusterFlags) namespaceOrDefault() (string, error) {
+	if f.namespace != "" {
+		return f.namespace, nil
+	}
+	if namespace := os.Getenv("VELERO_NAMESPACE"); namespace != "" {
+		return namespace, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return defaultNamespace, nil //nolint:nilerr // without a home there is no file
+	}
+	path := filepath.Join(home, ".config", "velero", "config.json")
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return defaultNamespace, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the client's configuration: %w", err)
+	}
+	var file struct {
+		Namespace string `json:"namespace"`
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return "", fmt.Errorf(`read the client's configuration %s, want {"namespace": "..."}: %w`, path, err)
+	}
+	if file.Namespace == "" {
+		return defaultNamespace, nil
+	}
+	return file.Namespace, nil
+}
+
+func (f *clusterFlags) connect() (*session, error) {
+	config, err := f.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := f.namespaceOrDefault()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := app.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1 // a command ends soon; the default of 5 a second makes an installation wait for seconds
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	return &session{WithWatch: c, namespace: namespace}, nil
+}
+
+// defaultNamespace is the server's namespace when nothing says it.
+const defaultNamespace = "velero"
+
+// session is a command's connection to the cluster.
+type session struct {
+	client.WithWatch
+	namespace string
+}
+
+// key names an object in the server's namespace.
+func (s *session) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: s.namespace, Name: name}
+}

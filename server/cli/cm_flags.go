@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// optionalBool is a switch that may also be left open.
+type optionalBool struct{ target **bool }
+
+func (o optionalBool) Set(text string) error {
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return fmt.Errorf("%q: want true or false", text)
+	}
+	*o.target = &value
+	return nil
+}
+
+func (o optionalBool) String() string {
+	if o.target == nil || *o.target == nil {
+		return ""
+	}
+	return strconv.FormatBool(**o.target)
+}
+
+func (o optionalBool) Type() string { return "true|false" }
+
+// addOptionalBool adds a switch that is nil unless it is given.
+func addOptionalBool(flags *pflag.FlagSet, target **bool, name, usage string) {
+	flags.Var(optionalBool{target}, name, usage)
+	flags.Lookup(name).NoOptDefVal = "true"
+}
+
+// selectors are the two ways to select by label.
+type selectors struct{ one, alternatives string }
+
+func (s *selectors) add(flags *pflag.FlagSet) {
+	flags.StringVarP(&s.one, "selector", "l", "", "only objects whose labels match, e.g. a=b,c!=d")
+	flags.StringVar(&s.alternatives, "or-selector", "", `only objects whose labels match one of several selectors, e.g. "a=b or c=d"`)
+}
+
+// parse are the selectors as a spec has them.
+func (s *selectors) parse() (*metav1.LabelSelector, []*metav1.LabelSelector, error) {
+	var one *metav1.LabelSelector
+	if s.one != "" {
+		selector, err := metav1.ParseToLabelSelector(s.one)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--selector: %w", err)
+		}
+		one = selector
+	}
+	var alternatives []*metav1.LabelSelector
+	if s.alternatives != "" {
+		for text := range strings.SplitSeq(s.alternatives, " or ") {
+			selector, err := metav1.ParseToLabelSelector(strings.TrimSpace(text))
+			if err != nil {
+				return nil, nil, fmt.Errorf("--or-selector: %w", err)
+			}
+			alternatives = append(alternatives, selector)
+		}
+	}
+	return one, alternatives, nil
+}
+
+var _ pflag.Value = optionalBool{}

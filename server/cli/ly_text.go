@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// count is a number of things, e.g. "3 items".
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func orNone(text string) string { return cmp.Or(text, "<none>") }
+
+// listOr is a list of names.
+func listOr(names []string, none string) string {
+	if len(names) == 0 {
+		return none
+	}
+	return strings.Join(names, ", ")
+}
+
+// keyValues is a map as lines of "key=value".
+func keyValues(m map[string]string) string {
+	var lines []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		lines = append(lines, key+"="+m[key])
+	}
+	return orNone(strings.Join(lines, "\n"))
+}
+
+// boolOrAuto is a switch that may be left open.
+func boolOrAuto(b *bool) string {
+	if b == nil {
+		return "auto"
+	}
+	return fmt.Sprint(*b)
+}
+
+// numberOrNone is a number that has a meaning unless it is 0.
+func numberOrNone(n int) string {
+	if n == 0 {
+		return "<none>"
+	}
+	return strconv.Itoa(n)
+}
+
+// mebibytes is an amount of memory; 0 is unknown.
+func mebibytes(bytes int64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20))
+}
+
+// printable is foreign text without what a terminal would take for a command. Line ends stay.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// oneLine is foreign text in a cell of a table.
+func oneLine(text string) string { return strings.Join(strings.Fields(printable(text)), " ") }
+
+// abbreviate are the first few of names.
+func abbreviate(names []string, most int, separator string) string {
+	safe := make([]string, 0, most)
+	for _, name := range names[:min(most, len(names))] {
+		safe = append(safe, oneLine(name))
+	}
+	text := strings.Join(safe, separator)
+	if left := len(names) - most; left > 0 {
+		text += fmt.Sprintf(" and %d more", left)
+	}
+	return text
+}
+
+// enumerate are names in a sentence: "a, b and c".
+func enumerate(names []string, word string) string {
+	const most = 5
+	last := len(names) - 1
+	if last == 0 || len(names) > most {
+		return abbreviate(names, most, ", ")
+	}
+	return abbreviate(names[:last], most, ", ") + " " + word + " " + abbreviate(names[last:], 1, "")
+}
+
+func plural(names []string, one, more string) string {
+	if len(names) == 1 {
+		return one
+	}
+	return more
+}
+
+// indentJSON is JSON as people read it.
+func indentJSON(data []byte) string {
+	var out bytes.Buffer
+	if err := json.Indent(&out, data, "", "  "); err != nil {
+		return string(data)
+	}
+	return out.String()
+}

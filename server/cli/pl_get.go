@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newGetCommand(a *App) *cobra.Command {
+	var f pluginFlags
+	var kind, output string
+	forms := []string{"table", "wide"}
+	cmd := &cobra.Command{
+		Use:     "get [NAME...]",
+		Aliases: []string{"list"},
+		Short:   "List plugins, those that are quarantined with the reason",
+		Long: "List the plugins of the running server, or with --plugin-dir those of a directory.\n" +
+			"A NAME is that of a plugin, or the path of a plugin's file.",
+		Example: "  cleat plugin get\n  cleat plugin get --kind BackupItemAction -o wide\n  cleat plugin get --plugin-dir ./plugins -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			report, err := f.report(cmd, a, "")
+			if err != nil {
+				return err
+			}
+			plugins, err := selected(report, args, kind)
+			if err != nil {
+				return err
+			}
+			slices.SortStableFunc(plugins, compareForList)
+			list := pluginList{apiVersion, "PluginList", report.Directory, report.Lock, report.Order, plugins, nil}
+			if f.policies != nil && len(args) == 0 && kind == "" {
+				list.Policies = f.policies.Policies
+			}
+			return a.print(output, forms, list, func() error {
+				if err := pluginTable(plugins, output == "wide").print(a.Out); err != nil {
+					return err
+				}
+				d := newDescription(a.Out)
+				printQuarantined(d, plugins)
+				if len(list.Policies) == 0 || d.err() != nil {
+					return d.err()
+				}
+				d.gap()
+				return policyTable(list.Policies, time.Now()).print(a.Out)
+			})
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&kind, "kind", "", "only plugins of this kind, e.g. ObjectStore; with its version, only of that: BackupItemActionV2")
+	addOutput(cmd, &output, forms...)
+	return cmd
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/server/pluginreport"
+)
+
+func newInfoCommand(a *App) *cobra.Command {
+	var f pluginFlags
+	var output string
+	cmd := &cobra.Command{
+		Use:   "info NAME|FILE",
+		Short: "Show everything about a plugin or about a file with plugins",
+		Long: "Show everything about a plugin of the running server, or with --plugin-dir of a directory: what it offers, which\n" +
+			"versions are used and why, what it applies to, the schema of its config, and what is wrong with it.\n" +
+			"A FILE that is there is started and looked at on its own, without a server.",
+		Example: "  cleat plugin info example.io/mover\n  cleat plugin info ./mover\n  cleat plugin info --plugin-dir ./plugins example.io/mover",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			report, err := f.detailed(cmd, a, args[0])
+			if err != nil {
+				return err
+			}
+			list := pluginList{apiVersion, "PluginList", report.Directory, report.Lock, report.Order, report.Plugins, nil}
+			return a.print(output, []string{"text"}, list, func() error {
+				d := newDescription(a.Out)
+				printPlugins(d, report)
+				return d.err()
+			})
+		},
+	}
+	f.add(cmd)
+	addOutput(cmd, &output, "text")
+	return cmd
+}
+
+// detailed is the report about what text means: a file that is there when no directory was named, else a plugin.
+func (f *pluginFlags) detailed(cmd *cobra.Command, a *App, text string) (*pluginreport.Report, error) {
+	if f.directory.path == "" && f.directory.config == "" {
+		isFile, err := pluginFileAt(text)
+		if err != nil {
+			return nil, err
+		}
+		if isFile {
+			return f.ofFile(cmd, a, text)
+		}
+	}
+	all, err := f.report(cmd, a, text)
+	if err != nil {
+		return nil, err
+	}
+	if len(all.Plugins) == 0 {
+		command := "cleat plugin get"
+		if f.directory.path != "" {
+			command += " --plugin-dir " + f.directory.path
+		}
+		return nil, fmt.Errorf("there is no plugin %q; %q lists those that there are", text, command)
+	}
+	return all, nil
+}
+
+// pluginFileAt tells whether text is the path of a plugin's file here; else it may be what a server calls a plugin, or a
+// path in its directory, unless it begins with a dot.
+func pluginFileAt(text string) (bool, error) {
+	info, err := os.Stat(text)
+	switch here := strings.HasPrefix(text, "."); {
+	case err != nil && here:
+		return false, err
+	case err != nil, info.IsDir() && !here:
+		return false, nil
+	case info.IsDir():
+		return false, fmt.Errorf("%s is a directory; \"cleat plugin get --plugin-dir %s\" lists its plugins", text, text)
+	}
+	err = checkExecutable(text)
+	return err == nil, err
+}
+
+// ofFile is the report about a file on its own.
+func (f *pluginFlags) ofFile(cmd *cobra.Command, a *App, path string) (*pluginreport.Report, error) {
+	if err := f.directory.complete(cmd); err != nil { // there is none, so the defaults
+		return nil, err
+	}
+	f.directory.path, f.directory.noBuiltIns = path, true
+	source, err := f.directory.openFile(cmd.Context(), a)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Host.Close()
+	return withoutProcesses(source.Detailed(cmd.Context(), "")), nil
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
+
+	"github.com/cleat-dev/cleat/server/plugininit"
+)
+
+// pluginProject is what "plugin init -o json" prints.
+type pluginProject struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Directory  string   `json:"directory"`
+	Framework  string   `json:"framework,omitempty"` // that it is built on; empty for the latest
+	Files      []string `json:"files"`               // relative to the directory
+}
+
+// print lists the files, and says how to go on.
+func (p pluginProject) print(a *App) error {
+	for _, file := range p.Files {
+		fmt.Fprintln(a.Out, filepath.Join(p.Directory, filepath.FromSlash(file)))
+	}
+	fmt.Fprintf(a.Err, "\nNext:\n  cd %s\n  make test build\nREADME.md there says how to go on.\n", p.Directory)
+	if p.Framework == "" {
+		fmt.Fprintf(a.Err, "This cleat (%s) is no release, so the project is built on the latest one; "+
+			"for another, or a source tree, say --framework.\n", a.Version)
+	}
+	return nil
+}
+
+func newInitCommand(a *App) *cobra.Command {
+	var options plugininit.Options
+	var dir, output string
+	cmd := &cobra.Command{
+		Use:   "init NAME",
+		Short: "Write the project of a new plugin: code, tests, Makefile, Dockerfile, CI",
+		Long: `Write the project of a new plugin, which builds and whose tests pass as written.
+
+NAME is how the host and users call the plugin: a domain of yours, a slash, and a word, like example.io/stamp.
+Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", ") + `.`,
+		Example: `  cleat plugin init example.io/stamp
+  cleat plugin init example.io/mover --kind AsyncBackupItemAction --kind AsyncRestoreItemAction --module github.com/example/mover`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := checkForm(output, "text"); err != nil {
+				return err
+			}
+			options.Name = args[0]
+			if options.Framework == "" && isRelease(a.Version) {
+				options.Framework = a.Version
+			}
+			if dir == "" {
+				folder, err := plugininit.Folder(options.Name)
+				if err != nil {
+					return err
+				}
+				dir = folder
+			}
+			files, err := plugininit.Write(dir, options)
+			if err != nil {
+				return err
+			}
+			project := pluginProject{apiVersion, "PluginProject", dir, options.Framework, nil}
+			for _, file := range files {
+				project.Files = append(project.Files, file.Path)
+			}
+			return a.print(output, []string{"text"}, project, func() error { return project.print(a) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&dir, "dir", "", "folder to write to; the word behind the slash of NAME when left out")
+	flags.StringVar(&options.Module, "module", "", "path of the Go module; NAME when left out")
+	flags.StringSliceVar(&options.Kinds, "kind", nil, "kinds of plugin to begin with, may be repeated (default BackupItemAction)")
+	flags.StringVar(&options.Framework, "framework", "",
+		"version of the framework to build on, or the path of a source tree of it, which images are not built with (default the version of this program)")
+	addOutput(cmd, &output, "text")
+	return cmd
+}
+
+// isRelease tells whether version is one that others can build on.
+func isRelease(version string) bool {
+	return semver.IsValid(version) && semver.Build(version) == "" && !module.IsPseudoVersion(version)
+}

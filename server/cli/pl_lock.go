@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/pluginlock"
+)
+
+func newLockCommand(a *App) *cobra.Command {
+	f := directoryFlags{path: config.Defaults().PluginDir}
+	var skipBroken, check bool
+	var output string
+	cmd := &cobra.Command{
+		Use:   "lock",
+		Short: "Write " + pluginlock.FileName + ": which plugin files a server may run, by their content",
+		Long: "Start each file in the plugin directory, ask what it provides, and write that with the sum of its content into the\n" +
+			"lock. A server with the lock runs these files and no others. The command says what changed against the lock that was\n" +
+			"there.",
+		Example: "  cleat plugin lock --plugin-dir ./plugins\n  cleat plugin lock --plugin-dir ./plugins --check",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(checkForm(output, "table"), f.complete(cmd)); err != nil {
+				return err
+			}
+			before, err := pluginlock.Read(f.lockPath())
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%w; repair the lock, or remove it to write a new one", err)
+			}
+			lock, changes, err := lockDirectory(cmd.Context(), a, &f)
+			if err != nil {
+				return err
+			}
+			changes.Changes = compareLocks(before, lock)
+			changes.refused = len(changes.Broken) > 0 && !skipBroken
+			changes.absent = check && before == nil
+			if !changes.refused && !check && (len(changes.Changes) > 0 || before == nil) {
+				if err := lock.Write(f.lockPath()); err != nil {
+					return err
+				}
+				changes.Written = true
+			}
+			if err := a.print(output, []string{"table"}, changes, func() error { return changes.print(a.Out) }); err != nil {
+				return err
+			}
+			return changes.verdict()
+		},
+	}
+	f.add(cmd, "directory to lock")
+	cmd.Flags().BoolVar(&skipBroken, "skip-broken", false, "leave out files that cannot be used instead of refusing to write")
+	cmd.Flags().BoolVar(&check, "check", false, "write nothing; fail if the lock would change")
+	addOutput(cmd, &output, "table")
+	return cmd
+}
+
+// lockOf is the lock of the directory, and what cannot be in it. The sums are taken first; then what has them is run,
+// so that the lock tells of nothing else.
+func lockDirectory(ctx context.Context, a *App, f *directoryFlags) (*pluginlock.Lock, *lockChanges, error) {
+	c := &lockChanges{APIVersion: apiVersion, Kind: "PluginLockChanges", Lock: f.lockPath(), Broken: []fileProblem{}, Partial: []fileProblem{}}
+	contents := &pluginlock.Lock{}
+	err := visit(ctx, a, f, &pluginlock.Lock{}, func(host *pluginhost.Host, relative string, file pluginFile) {
+		sum, err := host.Sum(file.path)
+		if err != nil {
+			c.Broken = append(c.Broken, fileProblem{relative, cmp.Or(file.problem, err.Error())})
+			return
+		}
+		contents.Plugins = append(contents.Plugins, pluginlock.Plugin{Path: relative, SHA256: sum}) // whatever it provides
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	contents.Sort()
+
+	lock := &pluginlock.Lock{}
+	err = visit(ctx, a, f, contents, func(_ *pluginhost.Host, relative string, file pluginFile) {
+		plugin, known := contents.Plugin(relative)
+		if !known {
+			return // it is broken, or it came a moment ago
+		}
+		provides, err := lockable(file)
+		if err != nil {
+			c.Broken = append(c.Broken, fileProblem{relative, err.Error()})
+			return
+		}
+		if len(file.partial) > 0 {
+			c.Partial = append(c.Partial, fileProblem{relative, strings.Join(file.partial, "\n")})
+		}
+		plugin.Provides = provides
+		lock.Plugins = append(lock.Plugins, plugin)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	lock.Sort()
+	slices.SortFunc(c.Broken, func(a, b fileProblem) int { return strings.Compare(a.File, b.File) })
+	c.Files = len(lock.Plugins)
+	return lock, c, nil
+}
+
+// visit starts a host with a lock over the directory, and shows the files that it finds.
+func visit(ctx context.Context, a *App, f *directoryFlags, lock *pluginlock.Lock, see func(host *pluginhost.Host, relative string, file pluginFile)) error {
+	source, err := f.open(ctx, a, lock)
+	if err != nil {
+		return err
+	}
+	defer source.Host.Close()
+	report := source.Report()
+	for _, file := range pluginFiles(source.Host) {
+		relative, below := report.Relative(file.path)
+		if !below {
+			return fmt.Errorf("%s is not below the plugin directory %s", file.path, report.Directory)
+		}
+		see(source.Host, relative, file)
+	}
+	return nil
+}
+
+// lockable is what a lock says that a file provides; the error is why it cannot be in a lock.
+func lockable(file pluginFile) ([]pluginlock.Provided, error) {
+	if file.problem != "" {
+		return nil, errors.New(file.problem)
+	}
+	provides := pluginlock.Provides(file.listed)
+	for _, provided := range provides {
+		if err := provided.Validate(); err != nil {
+			return nil, err
+		}
+	}
+	return provides, nil
+}

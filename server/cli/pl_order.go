@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/server/pluginreport"
+)
+
+func newOrderCommand(a *App) *cobra.Command {
+	var f pluginFlags
+	var output string
+	cmd := &cobra.Command{
+		Use:   "order",
+		Short: "Show in which order actions run, and in which they would without plugins.order",
+		Long: "Show in which order the actions of each stage run: of the running server, or with --plugin-dir of a directory, there\n" +
+			"also for an order that is not configured yet. Without an order, built-ins come first, then files in the order of the\n" +
+			"directory, and in a file what it lists. Asynchronous actions run after all others, by name.",
+		Example: "  cleat plugin order\n  cleat plugin order --plugin-dir ./plugins --order 'example.io/first,*,example.io/last'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(f.directory.order) > 0 && f.directory.path == "" {
+				return errors.New("--order tries an order on a directory, so name it with --plugin-dir; a running server has that of its --config file")
+			}
+			report, err := f.report(cmd, a, "")
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(report.Plugins, func(p pluginreport.Plugin) bool { return p.Status == pluginreport.Unknown }) {
+				return errors.New("this server does not tell the order of its plugins; look at its directory with --plugin-dir")
+			}
+			for _, name := range report.Order {
+				if name != "*" && len(report.Only(name).Plugins) == 0 {
+					fmt.Fprintf(a.Err, "The order names %s, which no plugin is called.\n", name)
+				}
+			}
+			order := pluginOrder{apiVersion, "PluginOrder", report.Order, inOrder(report)}
+			return a.print(output, []string{"table"}, order, func() error { return orderTable(order.Items).print(a.Out) })
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringSliceVar(&f.directory.order, "order", nil, `names in the order to try; "*" stands for all others, without it they come last`)
+	addOutput(cmd, &output, "table")
+	return cmd
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/policy"
+)
+
+// pluginFlags say whose plugins a command is about: a running server's, or those of a directory.
+type pluginFlags struct {
+	directory directoryFlags
+	timeout   time.Duration
+
+	policies *policy.Report // of the server that was asked; nil when none was, or it does not tell
+}
+
+func (f *pluginFlags) add(cmd *cobra.Command) {
+	f.directory.add(cmd, "look at the plugins in this directory, without a server; empty asks the running server")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "how long to wait for the server")
+}
+
+// report is about all plugins or, when only is not empty, about those that it means, with their details.
+func (f *pluginFlags) report(cmd *cobra.Command, a *App, only string) (*pluginreport.Report, error) {
+	ctx := cmd.Context()
+	if err := f.directory.complete(cmd); err != nil {
+		return nil, err
+	}
+	if f.directory.path == "" {
+		answer, err := askForPlugins(ctx, a, f.timeout, only)
+		if err != nil {
+			return nil, err
+		}
+		if f.policies, err = policiesOf(answer); err != nil {
+			return nil, err
+		}
+		return pluginsOf(a, answer, only)
+	}
+	lock, err := f.directory.readLock()
+	if err != nil {
+		return nil, err
+	}
+	source, err := f.directory.open(ctx, a, lock)
+	if err != nil {
+		return nil, err
+	}
+	defer source.Host.Close()
+	report := source.Report()
+	if only != "" {
+		report = source.Detailed(ctx, only)
+	}
+	return withoutProcesses(report), nil
+}
+
+// withoutProcesses leaves out what will have ended by the time that somebody reads it.
+func withoutProcesses(r *pluginreport.Report) *pluginreport.Report {
+	for i := range r.Plugins {
+		r.Plugins[i].Process = nil
+	}
+	return r
+}
+
+// askForPlugins asks the running server.
+func askForPlugins(ctx context.Context, a *App, timeout time.Duration, only string) (*velerov1.ServerStatusRequest, error) {
+	s, err := a.cluster.connect()
+	if err != nil {
+		return nil, fmt.Errorf("%w; to look at a directory instead, name it with --plugin-dir", err)
+	}
+	annotations := map[string]string{}
+	if only != "" {
+		annotations[pluginreport.AnnotationDetails] = only
+	}
+	answer, err := s.serverStatus(ctx, timeout, annotations)
+	if err != nil {
+		return nil, fmt.Errorf("ask the server for its plugins: %w", err)
+	}
+	return answer, nil
+}
+
+// pluginsOf is what an answer has about plugins. A server of Velero's says less; the user is told.
+func pluginsOf(a *App, answer *velerov1.ServerStatusRequest, only string) (*pluginreport.Report, error) {
+	report, err := reportOf(answer)
+	if err != nil {
+		return nil, err
+	}
+	if _, complete := answer.Annotations[pluginreport.Annotation]; !complete {
+		fmt.Fprintf(a.Err, "The server (%s) tells only names and kinds of its plugins: it is Velero's, or a cleat older than this. "+
+			"Files, versions in use and what is quarantined are in its log.\n", strings.TrimSpace(printable(answer.Status.ServerVersion)))
+	}
+	if report.Omitted > 0 {
+		fmt.Fprintf(a.Err, "%s more did not fit into the server's answer; ask for one with \"cleat plugin info NAME\".\n",
+			count(report.Omitted, "plugin"))
+	}
+	if only != "" {
+		report = report.Only(only)
+	}
+	return report, nil
+}
+
+// reportOf is what an answer has, from a server of Velero as well.
+func reportOf(answer *velerov1.ServerStatusRequest) (*pluginreport.Report, error) {
+	if text, complete := answer.Annotations[pluginreport.Annotation]; complete {
+		return pluginreport.Decode(text)
+	}
+	report := &pluginreport.Report{}
+	for _, info := range answer.Status.Plugins {
+		kind, version := framework.SplitWireKind(info.Kind)
+		report.Plugins = append(report.Plugins, pluginreport.Plugin{
+			Name: info.Name, Kind: kind, Version: version, Status: pluginreport.Unknown,
+		})
+	}
+	return report, nil
+}

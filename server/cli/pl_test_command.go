@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/framework/conformance"
+)
+
+// pluginTest are the flags of "plugin test".
+type pluginTest struct {
+	output        string
+	rules         bool
+	only          []string
+	config        []string
+	items         []string
+	volume, zone  string
+	timeout       time.Duration
+	operationWait time.Duration
+}
+
+// options are what the flags ask for.
+func (f *pluginTest) options() ([]conformance.Option, error) {
+	options := []conformance.Option{
+		conformance.WithTimeout(f.timeout), conformance.WithOperationWait(f.operationWait),
+		conformance.WithOnly(f.only...), conformance.WithVolume(f.volume, f.zone),
+	}
+	for _, text := range f.config {
+		option, err := conformance.ParseConfig(text)
+		if err != nil {
+			return nil, fmt.Errorf("--config: %w", err)
+		}
+		options = append(options, option)
+	}
+	for _, path := range f.items {
+		item, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("--item: %w", err)
+		}
+		options = append(options, conformance.WithItem(item))
+	}
+	return options, nil
+}
+
+// writer is the form of the output.
+func (f *pluginTest) writer() (func(*conformance.Report, io.Writer) error, error) {
+	switch f.output {
+	case "table":
+		return printTestReport, nil
+	case "json":
+		return func(report *conformance.Report, w io.Writer) error { return printJSON(w, report) }, nil
+	case "junit":
+		return (*conformance.Report).WriteJUnit, nil
+	}
+	return nil, fmt.Errorf("--output %q: want table, json or junit", f.output)
+}
+
+// pluginTestCommand tests a plugin against the contracts of its kinds.
+func newTestCommand(a *App) *cobra.Command {
+	var f pluginTest
+	cmd := &cobra.Command{
+		Use:   "test BINARY [-- ARGUMENT...]",
+		Short: "Test a plugin against the contracts of its kinds",
+		Long: "Run a plugin, and check what it announces, answers and leaves behind against the contracts of its kinds.\n" +
+			"The exit status is 1 when a rule is broken that must be kept. What could not be checked is listed with the reason.\n\n" +
+			"The plugin is run for real: actions are asked about items that do not exist, and an ObjectStore, when --config\n" +
+			"names its bucket, is filled and emptied. The bucket must be empty.",
+		Example: "  cleat plugin test ./my-plugin\n" +
+			"  cleat plugin test ./my-plugin -o junit > report.xml\n" +
+			"  cleat plugin test ./my-store --config bucket=test --config path=/tmp/stores\n" +
+			"  cleat plugin test ./my-plugin --item widget.yaml",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.rules {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.rules {
+				return printRules(a, f.output)
+			}
+			write, err := f.writer()
+			if err != nil {
+				return err
+			}
+			options, err := f.options()
+			if err != nil {
+				return err
+			}
+			if err := checkExecutable(args[0]); err != nil {
+				return err
+			}
+			progress := newTestProgress(a.Err, args[0])
+			report, err := conformance.Run(cmd.Context(), conformance.Binary(args[0], args[1:]...),
+				append(options, conformance.WithProgress(progress.tell))...)
+			progress.end()
+			if err != nil {
+				return err
+			}
+			if err := write(report, a.Out); err != nil {
+				return err
+			}
+			if !report.Conformant() {
+				return errQuiet
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.output, "output", "o", "table", "form of the output: table, json or junit")
+	flags.BoolVar(&f.rules, "rules", false, "list the rules, and test nothing")
+	flags.StringArrayVar(&f.only, "plugin", nil, "test this plugin of the binary only (may be given several times)")
+	flags.StringArrayVar(&f.config, "config", nil, "KEY=VALUE of the plugin's configuration, or PLUGIN:KEY=VALUE for one of them (may be given several times)")
+	flags.StringArrayVar(&f.items, "item", nil, "file with the YAML or JSON of an object to ask actions about, beside those that are built in (may be given several times)")
+	flags.StringVar(&f.volume, "volume", "", "id of a volume that a VolumeSnapshotter may take a snapshot of")
+	flags.StringVar(&f.zone, "volume-zone", "", "availability zone of --volume")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long a start, a call, or a message of a stream may take")
+	flags.DurationVar(&f.operationWait, "operation-wait", 10*time.Second, "how long to wait for the end of an operation that the plugin starts")
+	return cmd
+}
+
+// printTestReport is a report for people: a line for each plugin, then what is wrong, and what was not seen.
+func printTestReport(report *conformance.Report, w io.Writer) error {
+	t := table{head: []string{"KIND", "NAME", "PASSED", "FAILED", "WARNINGS", "SKIPPED"}}
+	for _, plugin := range report.Plugins {
+		one := conformance.Report{Plugins: []conformance.PluginReport{plugin}}
+		t.rows = append(t.rows, []string{
+			plugin.Kind, orNone(plugin.Name), strconv.Itoa(one.Count(conformance.Passed)), strconv.Itoa(one.Count(conformance.Failed)),
+			strconv.Itoa(one.Count(conformance.Warned)), strconv.Itoa(one.Count(conformance.Skipped)),
+		})
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	for _, outcome := range []conformance.Outcome{conformance.Failed, conformance.Warned} {
+		for _, plugin := range report.Plugins {
+			for _, result := range plugin.Results {
+				if result.Outcome == outcome {
+					fmt.Fprintf(w, "\n%s: %s: %s\n  %s\n  Seen: %s\n", outcome, plugin, result.Rule, result.Text,
+						strings.ReplaceAll(result.Seen, "\n", "\n    "))
+				}
+			}
+		}
+	}
+	printSkipped(report, w)
+	_, err := fmt.Fprintf(w, "\n%s: %s\n", report.Target, report.Summary())
+	return err
+}
+
+// printSkipped lists what was not checked, by plugin and reason.
+func printSkipped(report *conformance.Report, w io.Writer) {
+	for _, plugin := range report.Plugins {
+		rules := map[string][]string{}
+		var reasons []string
+		for _, result := range plugin.Results {
+			if result.Outcome != conformance.Skipped {
+				continue
+			}
+			if rules[result.Seen] == nil {
+				reasons = append(reasons, result.Seen)
+			}
+			rules[result.Seen] = append(rules[result.Seen], result.Rule)
+		}
+		for _, reason := range reasons {
+			fmt.Fprintf(w, "\nskipped: %s: %s\n  %s\n", plugin, strings.Join(rules[reason], ", "), reason)
+		}
+	}
+}
+
+// printRules lists the rules.
+func printRules(a *App, output string) error {
+	rules := conformance.Rules()
+	switch output {
+	case "table":
+		t := table{head: []string{"RULE", "SEVERITY", "KINDS", "TEXT"}}
+		for _, rule := range rules {
+			t.rows = append(t.rows, []string{rule.ID, string(rule.Severity), strings.Join(rule.Kinds, ","), rule.Text})
+		}
+		return t.print(a.Out)
+	case "json":
+		return printJSON(a.Out, rules)
+	}
+	return fmt.Errorf("--output %q of --rules: want table or json", output)
+}
+
+// testProgress shows how far a test is, to somebody who looks.
+type testProgress struct{ bar *bar }
+
+func (p *testProgress) tell(now conformance.Progress) {
+	if p.bar != nil {
+		p.bar.state(state{phase: strings.TrimSpace(now.Kind + " " + now.Name), done: now.Done, total: now.Total})
+	}
+}
+
+func (p *testProgress) end() {
+	if p.bar != nil {
+		p.bar.end()
+	}
+}
+
+func newTestProgress(w io.Writer, target string) *testProgress {
+	if shown, ok := newDisplay(w, target).(*bar); ok {
+		return &testProgress{bar: shown}
+	}
+	return &testProgress{}
+}

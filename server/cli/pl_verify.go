@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/pluginlock"
+	"github.com/cleat-dev/cleat/server/pluginreport"
+)
+
+func newVerifyCommand(a *App) *cobra.Command {
+	f := directoryFlags{path: config.Defaults().PluginDir}
+	var output string
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check the files of a plugin directory against " + pluginlock.FileName,
+		Long: "Check that the plugin directory has the files of the lock and no others, that they have its sums, and that those which\n" +
+			"have them provide what it says. Files with another sum are not started. The command fails when anything is wrong.",
+		Example: "  cleat plugin verify --plugin-dir ./plugins",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.complete(cmd); err != nil {
+				return err
+			}
+			lock, err := pluginlock.Read(f.lockPath())
+			if err != nil {
+				return err
+			}
+			source, err := f.open(cmd.Context(), a, lock)
+			if err != nil {
+				return err
+			}
+			defer source.Host.Close()
+			v := verify(source)
+			if err := a.print(output, []string{"table"}, v, func() error { return v.print(a.Out) }); err != nil {
+				return err
+			}
+			if wrong := v.wrong(); wrong > 0 {
+				return fmt.Errorf("%d of %s not right", wrong, count(len(v.Files), "file"))
+			}
+			return nil
+		},
+	}
+	f.add(cmd, "directory to check")
+	addOutput(cmd, &output, "table")
+	return cmd
+}
+
+// verify looks at the files that a host with a lock has found, and at those of the lock.
+func verify(source *pluginreport.Source) *verification {
+	report, lock := source.Report(), source.Lock
+	found := map[string]pluginFile{}
+	paths := map[string]bool{}
+	for _, file := range pluginFiles(source.Host) {
+		relative, below := report.Relative(file.path)
+		if !below {
+			relative = file.path
+		}
+		found[relative], paths[relative] = file, true
+	}
+	for _, plugin := range lock.Plugins {
+		paths[plugin.Path] = true
+	}
+	v := &verification{APIVersion: apiVersion, Kind: "PluginVerification", Lock: source.LockPath, Files: []verifiedFile{}}
+	for _, relative := range slices.Sorted(maps.Keys(paths)) {
+		file, was := found[relative]
+		state, reason := verifyFile(lock, report.Directory, relative, file, was)
+		v.Files = append(v.Files, verifiedFile{relative, state, reason, state.toDo()})
+	}
+	v.Right = v.wrong() == 0
+	return v
+}
+
+// verifyFile is the state of a file, with the reason unless it is right. found tells that the host has it.
+func verifyFile(lock *pluginlock.Lock, directory, relative string, file pluginFile, found bool) (fileState, string) {
+	path := filepath.Join(directory, filepath.FromSlash(relative))
+	info, err := os.Stat(path)
+	_, locked := lock.Plugin(relative)
+	switch {
+	case locked && errors.Is(err, fs.ErrNotExist):
+		return fileMissing, pluginlock.MissingReason
+	case err != nil:
+		return fileQuarantined, err.Error()
+	case !found:
+		return fileQuarantined, fmt.Sprintf("the server takes it for no plugin: its mode is %s, want one that is executable (chmod +x)", info.Mode())
+	}
+	sum, err := pluginlock.SumFile(path)
+	if err != nil {
+		return fileQuarantined, err.Error()
+	}
+	switch err := lock.Check(relative, sum); {
+	case err != nil && !locked:
+		return fileNotLocked, err.Error()
+	case err != nil:
+		return fileChanged, err.Error()
+	case file.problem != "":
+		return fileQuarantined, file.problem
+	case len(file.partial) > 0:
+		return fileQuarantined, strings.Join(file.partial, "\n")
+	}
+	return fileRight, ""
+}

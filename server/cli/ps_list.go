@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/versioning/kinds"
+)
+
+// pluginList is what "plugin get -o json" prints.
+type pluginList struct {
+	APIVersion string                `json:"apiVersion"`
+	Kind       string                `json:"kind"`
+	Directory  string                `json:"directory,omitempty"`
+	Lock       string                `json:"lock,omitempty"`
+	Order      []string              `json:"order,omitempty"`
+	Items      []pluginreport.Plugin `json:"items"`
+	// Policies are how the policies of the running server do; absent for a directory.
+	Policies []policy.Status `json:"policies,omitempty"`
+}
+
+// selected are the plugins that any of names means, all without names, and of a kind unless it is empty.
+func selected(r *pluginreport.Report, names []string, kind string) ([]pluginreport.Plugin, error) {
+	if kind != "" && !knownKind(r, kind) {
+		return nil, fmt.Errorf("--kind %q: there is no such kind; there are: %s", kind, strings.Join(kindNames(r), ", "))
+	}
+	selected := []pluginreport.Plugin{}
+	found := map[string]bool{}
+	for i := range r.Plugins {
+		p := &r.Plugins[i]
+		if kind != "" && !ofKind(p, kind) {
+			continue
+		}
+		wanted := len(names) == 0
+		for _, name := range names {
+			if r.Matches(p, name) {
+				wanted, found[name] = true, true
+			}
+		}
+		if wanted {
+			selected = append(selected, *p)
+		}
+	}
+	var errs []error
+	for _, name := range names {
+		if !found[name] {
+			errs = append(errs, noPlugin(r, name, kind))
+		}
+	}
+	return selected, errors.Join(errs...)
+}
+
+// noPlugin says that a name means nothing, and what there is.
+func noPlugin(r *pluginreport.Report, name, kind string) error {
+	what := "plugin"
+	if kind != "" {
+		what += " of the kind " + kind
+	}
+	if names := r.Names(); len(names) > 0 {
+		slices.Sort(names)
+		return fmt.Errorf("there is no %s %q; there are: %s", what, name, oneLine(strings.Join(names, ", ")))
+	}
+	return fmt.Errorf("there is no %s %q, and no other", what, name)
+}
+
+func ofKind(p *pluginreport.Plugin, kind string) bool {
+	return p.Kind != "" && (strings.EqualFold(p.Kind, kind) || strings.EqualFold(framework.WireKind(p.Kind, p.Version), kind))
+}
+
+func knownKind(r *pluginreport.Report, kind string) bool {
+	for _, known := range kinds.All() {
+		if strings.EqualFold(known.Kind, kind) || strings.EqualFold(known.Wire, kind) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.Plugins, func(p pluginreport.Plugin) bool { return ofKind(&p, kind) })
+}
+
+// kindNames are the kinds that this command or the server knows.
+func kindNames(r *pluginreport.Report) []string {
+	var names []string
+	for _, known := range kinds.All() {
+		names = append(names, known.Kind)
+	}
+	for _, p := range r.Plugins {
+		if p.Kind != "" {
+			names = append(names, oneLine(p.Kind))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// compareForList sorts by kind and name, the newest version first, and files that offer nothing last.
+func compareForList(a, b pluginreport.Plugin) int {
+	if (a.Kind == "") != (b.Kind == "") {
+		if a.Kind == "" {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(b.Version, a.Version), cmp.Compare(a.File, b.File))
+}
+
+// pluginTable is what "plugin get" prints.
+func pluginTable(plugins []pluginreport.Plugin, wide bool) table {
+	t := table{head: []string{"NAME", "KIND", "VERSION", "STATUS", "FROM"}}
+	if wide {
+		t.head = append(t.head, "PLUGIN", "FRAMEWORK", "PID", "RESTARTS", "MEMORY", "WHY")
+	}
+	for i := range plugins {
+		p := &plugins[i]
+		row := []string{oneLine(orNone(p.Name)), oneLine(orNone(p.Kind)), numberOrNone(p.Version), statusText(p.Status), oneLine(fromText(p))}
+		if wide {
+			pid, restarts, memory := "", "", ""
+			if p.Process != nil {
+				pid, restarts, memory = strconv.Itoa(p.Process.PID), strconv.Itoa(p.Process.Restarts), mebibytes(p.Process.ResidentBytes)
+			}
+			row = append(row, orNone(oneLine(p.PluginVersion)), orNone(oneLine(p.FrameworkVersion)), orNone(pid), orNone(restarts), orNone(memory), why(p))
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t
+}
+
+// why is the reason in a cell; that of what is quarantined stands below the table, where it has room.
+func why(p *pluginreport.Plugin) string {
+	reason := p.Reason
+	if p.Status == pluginreport.Quarantined {
+		reason = "see below"
+	}
+	if p.Note != "" {
+		reason = strings.TrimPrefix(reason+"; "+p.Note, "; ")
+	}
+	return oneLine(reason)
+}
+
+// quarantined writes what is wrong with plugins, if anything is.
+func printQuarantined(d *description, plugins []pluginreport.Plugin) {
+	bad := slices.DeleteFunc(slices.Clone(plugins), func(p pluginreport.Plugin) bool { return p.Status != pluginreport.Quarantined })
+	if len(bad) == 0 {
+		return
+	}
+	d.gap()
+	d.section("Quarantined", func() {
+		for i := range bad {
+			d.section(oneLine(subject(&bad[i])), func() { d.text(bad[i].Reason) })
+		}
+	})
+}
+
+// subject is what is quarantined: a file, or one plugin in it.
+func subject(p *pluginreport.Plugin) string {
+	if p.Name == "" && p.Kind == "" {
+		return fromText(p)
+	}
+	return fmt.Sprintf("%s %s of %s", wireKind(p), p.Name, fromText(p))
+}
+
+// statusText is a status as people read it.
+func statusText(status pluginreport.Status) string {
+	switch status {
+	case pluginreport.InUse:
+		return "in use"
+	case pluginreport.NotUsed:
+		return "not used"
+	case pluginreport.Quarantined:
+		return "quarantined"
+	default:
+		return "<unknown>"
+	}
+}
+
+// fromText is where a plugin comes from.
+func fromText(p *pluginreport.Plugin) string {
+	if p.BuiltIn {
+		return "built-in"
+	}
+	return cmp.Or(printable(p.File), "<unknown>")
+}
+
+// wireKind is kind and version as a plugin lists them.
+func wireKind(p *pluginreport.Plugin) string { return framework.WireKind(p.Kind, p.Version) }

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/cleat-dev/cleat/server/pluginlock"
+)
+
+// lockChanges is what "plugin lock -o json" prints.
+type lockChanges struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Lock       string        `json:"lock"`
+	Files      int           `json:"files"`   // in the lock
+	Written    bool          `json:"written"` // false when nothing changed, and with --check
+	Changes    []lockChange  `json:"changes"`
+	Broken     []fileProblem `json:"broken"`  // cannot be used, so they are not in the lock
+	Partial    []fileProblem `json:"partial"` // in the lock, but something in them cannot be used
+
+	refused bool // broken files keep the lock from being written
+	absent  bool // there is no lock to check
+}
+
+// print writes what changed, and what is broken.
+func (c *lockChanges) print(w io.Writer) error {
+	d := newDescription(w)
+	if len(c.Changes) > 0 {
+		t := table{head: []string{"CHANGE", "FILE", "WHAT"}}
+		for _, change := range c.Changes {
+			t.rows = append(t.rows, []string{change.Change, oneLine(change.File), orNone(oneLine(change.What))})
+		}
+		if err := t.print(w); err != nil {
+			return err
+		}
+		d.gap()
+	}
+	printFileProblems(d, "Cannot be used", c.Broken)
+	printFileProblems(d, "Usable only in part", c.Partial)
+	conclusion := ""
+	switch {
+	case c.Written:
+		conclusion = fmt.Sprintf("Wrote %s with %s.", c.Lock, count(c.Files, "file"))
+	case len(c.Changes) == 0 && !c.refused && !c.absent:
+		conclusion = fmt.Sprintf("%s is up to date: %s.", c.Lock, count(c.Files, "file"))
+	default:
+		return d.err()
+	}
+	if len(c.Broken)+len(c.Partial) > 0 {
+		d.gap()
+	}
+	d.line("%s", conclusion)
+	return d.err()
+}
+
+// verdict is the error to end with.
+func (c *lockChanges) verdict() error {
+	switch {
+	case c.refused:
+		return fmt.Errorf("%s cannot be used, so it cannot be locked; repair or remove what is broken, or leave it out with --skip-broken",
+			count(len(c.Broken), "file"))
+	case c.absent:
+		return fmt.Errorf("there is no lock %s; write it without --check", c.Lock)
+	case !c.Written && len(c.Changes) > 0:
+		return fmt.Errorf("the lock %s is not that of the directory; look at what differs, and write it without --check", c.Lock)
+	}
+	return nil
+}
+
+// lockChange is how a lock differs from the one before.
+type lockChange struct {
+	Change string `json:"change"` // added, changed or removed
+	File   string `json:"file"`   // relative to the directory
+	What   string `json:"what,omitempty"`
+}
+
+// fileProblem is what is wrong with a file.
+type fileProblem struct {
+	File   string `json:"file"` // relative to the directory
+	Reason string `json:"reason"`
+}
+
+// compareLocks is how a lock differs from the one before, which may be nil, by files.
+func compareLocks(before, now *pluginlock.Lock) []lockChange {
+	if before == nil {
+		before = &pluginlock.Lock{}
+	}
+	changes := []lockChange{}
+	for _, plugin := range now.Plugins {
+		old, was := before.Plugin(plugin.Path)
+		if !was {
+			changes = append(changes, lockChange{"added", plugin.Path, cmp.Or(providesText("provides ", plugin.Provides, nil), "provides nothing")})
+			continue
+		}
+		var what []string
+		if old.SHA256 != plugin.SHA256 {
+			what = append(what, "other content")
+		}
+		what = append(what, providesText("also provides ", plugin.Provides, old.Provides), providesText("no longer provides ", old.Provides, plugin.Provides))
+		what = slices.DeleteFunc(what, func(text string) bool { return text == "" })
+		if len(what) > 0 {
+			changes = append(changes, lockChange{"changed", plugin.Path, strings.Join(what, "; ")})
+		}
+	}
+	for _, old := range before.Plugins {
+		if _, is := now.Plugin(old.Path); !is {
+			changes = append(changes, lockChange{"removed", old.Path, providesText("provided ", old.Provides, nil)})
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b lockChange) int { return strings.Compare(a.File, b.File) })
+	return changes
+}
+
+// providesText names what is in all and not in others, empty when there is nothing.
+func providesText(verb string, all, others []pluginlock.Provided) string {
+	var names []string
+	for _, provided := range all {
+		if !slices.Contains(others, provided) {
+			names = append(names, provided.String())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return verb + strings.Join(names, ", ")
+}
+
+// problems writes what is wrong with files.
+func printFileProblems(d *description, head string, all []fileProblem) {
+	if len(all) == 0 {
+		return
+	}
+	d.section(head, func() {
+		for _, problem := range all {
+			d.section(oneLine(problem.File), func() { d.text(problem.Reason) })
+		}
+	})
+}

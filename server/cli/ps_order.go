@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/cleat-dev/cleat/server/pluginreport"
+)
+
+// pluginOrder is what "plugin order -o json" prints.
+type pluginOrder struct {
+	APIVersion string         `json:"apiVersion"`
+	Kind       string         `json:"kind"`
+	Order      []string       `json:"order,omitempty"` // as configured
+	Items      []orderedEntry `json:"items"`
+}
+
+// orderedEntry is an action with its place among those of its stage, from 1.
+type orderedEntry struct {
+	Stage      string `json:"stage"`
+	Place      int    `json:"place"`
+	StockPlace int    `json:"stockPlace"` // if no order were configured
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	File       string `json:"file,omitempty"`
+	BuiltIn    bool   `json:"builtIn,omitempty"`
+	from       string
+}
+
+// inOrder are the actions in use by stages.
+func inOrder(r *pluginreport.Report) []orderedEntry {
+	all := []orderedEntry{}
+	for _, stage := range pluginreport.Stages() {
+		var actions []pluginreport.Plugin
+		for _, kind := range stage.Kinds {
+			for _, p := range r.Plugins {
+				if p.Status == pluginreport.InUse && p.Kind == kind {
+					actions = append(actions, p)
+				}
+			}
+		}
+		stock := slices.SortedFunc(slices.Values(actions), func(a, b pluginreport.Plugin) int { return cmp.Compare(a.Stock, b.Stock) })
+		for i := range actions {
+			p := &actions[i]
+			at := slices.IndexFunc(stock, func(q pluginreport.Plugin) bool { return q.Stock == p.Stock })
+			all = append(all, orderedEntry{
+				Stage: stage.Name, Place: i + 1, StockPlace: at + 1, Kind: p.Kind, Name: p.Name, File: p.File, BuiltIn: p.BuiltIn, from: fromText(p),
+			})
+		}
+	}
+	return all
+}
+
+// orderTable is what "plugin order" prints.
+func orderTable(items []orderedEntry) table {
+	t := table{head: []string{"STAGE", "PLACE", "STOCK", "NAME", "KIND", "FROM"}}
+	for _, item := range items {
+		t.rows = append(t.rows, []string{
+			item.Stage, strconv.Itoa(item.Place), strconv.Itoa(item.StockPlace), oneLine(item.Name), item.Kind, oneLine(item.from),
+		})
+	}
+	return t
+}

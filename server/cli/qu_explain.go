@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+func newExplainCommand(a *App) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:     "explain BACKUP",
+		Short:   "Explain why a backup waits, for whom, and when it starts",
+		Example: "  cleat queue explain nightly",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.cluster.connect()
+			if err != nil {
+				return err
+			}
+			line, err := queueLine(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			var b velerov1.Backup
+			if err := s.Get(cmd.Context(), s.key(args[0]), &b); err != nil {
+				return err
+			}
+			e := explain(&b, line, time.Now())
+			return a.print(output, []string{"table"}, e, func() error { return e.print(a.Out, time.Now()) })
+		},
+	}
+	addOutput(cmd, &output, "table")
+	return cmd
+}

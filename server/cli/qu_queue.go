@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/queue"
+)
+
+func newQueueCommand(a *App) *cobra.Command {
+	var live bool
+	var output string
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Show which backups run, which wait, and why",
+		Long: "Show which backups run, which wait, and why; how many places there are, and whether the policy works that decides who\n" +
+			"starts. With -w, go on until ctrl-c: on a terminal the table is drawn anew, anywhere else there is a line for each\n" +
+			"change, which is a JSON object with -o json.",
+		Example: "  cleat queue\n  cleat queue -w\n  cleat queue -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.cluster.connect()
+			if err != nil {
+				return err
+			}
+			if live {
+				view, err := newQueueView(a.Out, a.Err, output)
+				if err != nil {
+					return err
+				}
+				return watchQueue(cmd.Context(), s, view, timeout)
+			}
+			server := askQueueServer(cmd.Context(), s, timeout)
+			line, err := queueLine(cmd.Context(), s)
+			if err != nil {
+				return err
+			}
+			document := newQueueDocument(s.namespace, line, server)
+			return a.print(output, []string{"table"}, document, func() error {
+				if _, err := fmt.Fprintln(a.Out, server.text(document.Running+document.Ready, time.Now())); err != nil {
+					return err
+				}
+				if len(document.Items) == 0 {
+					_, err := fmt.Fprintln(a.Out, "No backup runs or waits.")
+					return err
+				}
+				return queueTable(document.Items, time.Now()).print(a.Out)
+			})
+		},
+	}
+	addOutput(cmd, &output, "table")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for what the server says; the queue is shown without it")
+	cmd.Flags().BoolVarP(&live, "watch", "w", false, "show each change as it happens")
+	cmd.AddCommand(newExplainCommand(a), newSimulateCommand(a))
+	return cmd
+}
+
+// line is the queue as the Backups have it now.
+func queueLine(ctx context.Context, s *session) (queue.Line, error) {
+	var list velerov1.BackupList
+	if err := s.List(ctx, &list, client.InNamespace(s.namespace)); err != nil {
+		return queue.Line{}, fmt.Errorf("list the backups: %w", err)
+	}
+	backups := make([]*velerov1.Backup, len(list.Items))
+	for i := range list.Items {
+		backups[i] = &list.Items[i]
+	}
+	return queue.NewLine(backups), nil
+}

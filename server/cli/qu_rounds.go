@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/filter"
+	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/versioning/queueadmission"
+)
+
+// simulation plays the queue: it asks the policy as a server would, and instead of making backups ends them, one in each
+// round, the one that has run longest first. Time passes only when nothing runs and the policy wants to be asked later.
+type simulation struct {
+	decide     func(context.Context, *queueadmission.Snapshot) (*queueadmission.Decision, error)
+	backups    []*velerov1.Backup // are changed
+	namespaces []string           // that exist
+	limit      int
+	now        time.Time
+
+	resolver queue.Resolver
+	running  []string // in the order in which they end
+}
+
+// rounds plays until all have ended, and calls each with every round. stuck are those that the policy never lets go.
+func (s *simulation) rounds(ctx context.Context, each func(round) error) (stuck []string, err error) {
+	for number := 1; ; number++ {
+		line := queue.NewLine(s.backups)
+		if len(line.Running)+len(line.Ready)+len(line.Queued) == 0 {
+			return nil, nil
+		}
+		if number == 1 {
+			s.running = namesOf(line.Running)
+		}
+		r := round{Round: number, Running: slices.Clone(s.running), Starts: namesOf(line.Ready)}
+		decision, passed, err := s.ask(ctx, line)
+		if err != nil {
+			return nil, fmt.Errorf("round %d: %w", number, err)
+		}
+		if passed > 0 {
+			r.After = passed.Round(time.Second).String()
+		}
+		r.Starts = append(r.Starts, decision.Admit...)
+		for i, waiting := range decision.Waiting {
+			r.Waiting = append(r.Waiting, waiter{i + 1, waiting.Name, waiting.Reason, waiting.Message, waiting.Blockers, waiting.Namespaces})
+		}
+		if err := s.carryOut(line, decision, r.Starts); err != nil {
+			return nil, err
+		}
+		if len(s.running) == 0 {
+			for _, waiting := range r.Waiting {
+				stuck = append(stuck, waiting.Name)
+			}
+			return stuck, each(r)
+		}
+		r.Ends, s.running = s.running[0], s.running[1:]
+		s.backups = slices.DeleteFunc(s.backups, func(b *velerov1.Backup) bool { return b.Name == r.Ends })
+		if err := each(r); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// ask is one decision; when nothing runs and nothing is admitted, that for which the policy wants to be asked later.
+func (s *simulation) ask(ctx context.Context, line queue.Line) (decision *queueadmission.Decision, passed time.Duration, err error) {
+	for asked := 0; ; asked++ {
+		decision, err := s.decide(ctx, s.resolver.Snapshot(line, s.namespaces, s.limit, s.now))
+		if err != nil {
+			return nil, 0, err
+		}
+		idle := len(line.Running)+len(line.Ready)+len(decision.Admit) == 0
+		if !idle || decision.RecheckAfter == 0 || asked == mostAsked || passed+decision.RecheckAfter > mostPassed {
+			return decision, passed, nil
+		}
+		passed += decision.RecheckAfter
+		s.now = s.now.Add(decision.RecheckAfter)
+	}
+}
+
+// carryOut makes the backups what was decided, and those that start run.
+func (s *simulation) carryOut(line queue.Line, decision *queueadmission.Decision, starts []string) error {
+	plan := queue.NewPlan(line, decision, "", s.now)
+	for _, b := range plan.Admit {
+		queue.Admit(b)
+	}
+	for _, placement := range plan.Place {
+		if err := placement.Apply(placement.Backup); err != nil {
+			return err
+		}
+	}
+	for _, b := range s.backups {
+		if b.Status.Phase == velerov1.BackupPhaseReadyToStart && b.DeletionTimestamp == nil {
+			b.Status.Phase, b.Status.StartTimestamp = velerov1.BackupPhaseInProgress, new(metav1.NewTime(s.now))
+		}
+	}
+	s.running = append(s.running, starts...)
+	return nil
+}
+
+const (
+	mostAsked  = 1000                // times in a round
+	mostPassed = 31 * 24 * time.Hour // time in a round
+)
+
+func namesOf(backups []*velerov1.Backup) []string {
+	var names []string
+	for _, b := range backups {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
+// namedBy are the namespaces that backups name without a pattern.
+func namedBy(backups []*velerov1.Backup) []string {
+	var names []string
+	for _, b := range backups {
+		for _, name := range slices.Concat(b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces) {
+			if name != "" && !filter.IsGlob(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

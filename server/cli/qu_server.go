@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/policy"
+)
+
+// askQueueServer asks the server for what no Backup tells.
+func askQueueServer(ctx context.Context, s *session, timeout time.Duration) queueServer {
+	answer, err := s.serverStatus(ctx, timeout, nil)
+	if err != nil {
+		return queueServer{Problem: oneLine(err.Error())}
+	}
+	report, err := policiesOf(answer)
+	switch {
+	case err != nil:
+		return queueServer{Problem: oneLine(err.Error())}
+	case report == nil:
+		return queueServer{Problem: fmt.Sprintf("the server (%s) does not say: it is Velero's, or a cleat older than this",
+			strings.TrimSpace(printable(answer.Status.ServerVersion)))}
+	}
+	return queueServer{Limit: report.ConcurrentBackups, Policy: report.Of("QueueAdmission")}
+}
+
+// policiesOf is what an answer has about policies; nil when the server does not tell of them.
+func policiesOf(answer *velerov1.ServerStatusRequest) (*policy.Report, error) {
+	text, told := answer.Annotations[policy.ReportAnnotation]
+	if !told {
+		return nil, nil
+	}
+	return policy.DecodeReport(text)
+}
+
+// askPause is how often the server is asked while the queue is watched.
+const askPause = 30 * time.Second
+
+// keepAsking tells what the server says, again and again until ctx ends.
+func keepAsking(ctx context.Context, s *session, timeout time.Duration, told chan<- queueServer) {
+	for {
+		answer := askQueueServer(ctx, s, timeout)
+		select {
+		case <-ctx.Done():
+			return
+		case told <- answer:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(askPause):
+		}
+	}
+}

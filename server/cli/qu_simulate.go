@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/pluginlock"
+	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/versioning/queueadmission"
+)
+
+// simulateFlags are those of "queue simulate".
+type simulateFlags struct {
+	directory  directoryFlags
+	file       string // of the backups
+	policy     string
+	limit      int
+	namespaces []string
+	output     string
+}
+
+func (f *simulateFlags) run(cmd *cobra.Command, a *App) error {
+	if !slices.Contains([]string{"table", "json", "yaml"}, f.output) {
+		return a.print(f.output, []string{"table"}, nil, nil)
+	}
+	backups, err := f.backups(cmd)
+	if err != nil {
+		return err
+	}
+	if err := f.complete(cmd); err != nil {
+		return err
+	}
+	var lock *pluginlock.Lock
+	if f.directory.path != "" {
+		if lock, err = f.directory.readLock(); err != nil {
+			return err
+		}
+	}
+	source, err := f.directory.open(cmd.Context(), a, lock)
+	if err != nil {
+		return err
+	}
+	defer source.Host.Close()
+	admission, name, err := f.admission(source.Host)
+	if err != nil {
+		return err
+	}
+	document := simulationDocument{
+		APIVersion: apiVersion, Kind: "QueueSimulation", Policy: name,
+		Limit: cmp.Or(f.limit, f.directory.options.ConcurrentBackups, 1), Namespaces: f.namespaces, Rounds: []round{},
+	}
+	s := &simulation{
+		backups: backups, namespaces: f.namespaces, limit: document.Limit, now: time.Now(),
+		decide: func(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+			outcome, err := admission.Decide(ctx, snapshot)
+			return outcome.Decision, err
+		},
+	}
+	return play(cmd.Context(), a, &document, s, f.output)
+}
+
+// backups are those of the file that are not at their end, and the namespaces that are taken to exist.
+func (f *simulateFlags) backups(cmd *cobra.Command) ([]*velerov1.Backup, error) {
+	for _, name := range f.namespaces {
+		if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
+			return nil, fmt.Errorf("--namespaces: %q: %s", name, wrong[0])
+		}
+	}
+	if f.limit < 0 {
+		return nil, fmt.Errorf("--concurrent-backups is %d, want at least 1", f.limit)
+	}
+	backups, err := readBackups(f.file, cmd.InOrStdin(), time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if !cmd.Flags().Changed("namespaces") {
+		f.namespaces = namedBy(backups)
+	}
+	return backups, nil
+}
+
+// complete finds out which plugins there are to choose from.
+func (f *simulateFlags) complete(cmd *cobra.Command) error {
+	if err := f.directory.complete(cmd); err != nil {
+		return err
+	}
+	// That of the configuration is a path on the server, which need not be here.
+	if _, err := os.Stat(f.directory.path); errors.Is(err, fs.ErrNotExist) && !cmd.Flags().Changed("plugin-dir") {
+		f.directory.path = ""
+	}
+	return nil
+}
+
+// admission is the policy to ask, with its name.
+func (f *simulateFlags) admission(host *pluginhost.Host) (*policy.Admission, string, error) {
+	file := *f.directory.file
+	file.Backups.ManifestWriters, file.NodeAgent = nil, config.NodeAgent{} // these are not asked
+	if f.policy != "" && f.policy != file.Backups.Admission.Plugin {
+		file.Backups.Admission = config.Policy{Plugin: f.policy}
+	}
+	name := cmp.Or(file.Backups.Admission.Plugin, policy.BuiltInAdmission)
+	if _, err := host.Find("QueueAdmission", name); err != nil {
+		return nil, "", fmt.Errorf("find the policy (if it is in a plugin directory, name that with --plugin-dir): %w", err)
+	}
+	if f.directory.config != "" {
+		_, err := file.Check(func(kind, name string) ([]byte, error) {
+			entry, err := host.Find(kind, name)
+			return entry.ConfigSchema, err
+		})
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	inForce, err := policy.New(&file, policy.Deps{Host: host, Log: hclog.NewNullLogger(), Now: time.Now})
+	if err != nil {
+		return nil, "", err
+	}
+	return inForce.Admission, name, nil
+}
+
+func newSimulateCommand(a *App) *cobra.Command {
+	var f simulateFlags
+	cmd := &cobra.Command{
+		Use:   "simulate -f FILE",
+		Short: "Show in which order backups would run, and who would wait for whom, without a cluster",
+		Long: "Show in which order the backups of a file would run, and who would wait for whom, without a cluster. The policy is\n" +
+			"the one that a server would ask: a built-in one, or one in --plugin-dir. In each round it says who starts; then the\n" +
+			"backup that has run longest ends. Backups that have ended already are left out.",
+		Example: "  kubectl get backups -n velero -o yaml | cleat queue simulate -f - --concurrent-backups 3\n" +
+			"  cleat queue simulate -f backups.yaml --policy cleat.dev/priority --namespaces shop,billing",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, a) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "filename", "f", "", `file with Backups, YAML or JSON, "-" for stdin`)
+	flags.IntVar(&f.limit, "concurrent-backups", 0, "backups that run at once; 0 for what --config says, or 1")
+	flags.StringVar(&f.policy, "policy", "", "policy to ask; empty for the one that --config names, or "+policy.BuiltInAdmission)
+	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces of the cluster, for patterns; without it, those that the backups name")
+	f.directory.add(cmd, "directory of the plugin binaries; empty for the built-in policies alone")
+	addOutput(cmd, &f.output, "table")
+	_ = cmd.MarkFlagRequired("filename") // it is there
+	return cmd
+}
+
+// play fills in the rounds and prints them: text as they come, anything else at the end.
+func play(ctx context.Context, a *App, d *simulationDocument, s *simulation, output string) error {
+	text := newDescription(a.Out)
+	if output == "table" {
+		text.line("policy %s, %s at once", d.Policy, count(d.Limit, "backup"))
+	}
+	stuck, err := s.rounds(ctx, func(r round) error {
+		d.Rounds = append(d.Rounds, r)
+		d.Order = append(d.Order, r.Starts...)
+		if output == "table" {
+			r.print(text)
+		}
+		return text.err()
+	})
+	if err != nil {
+		return err
+	}
+	d.Stuck = stuck
+	err = a.print(output, []string{"table"}, d, func() error {
+		text.gap()
+		if len(stuck) == 0 {
+			text.line("All have ended after %s. They start in this order: %s", count(len(d.Rounds), "round"), orNone(strings.Join(d.Order, ", ")))
+		}
+		return text.err()
+	})
+	if err == nil && len(stuck) > 0 {
+		err = fmt.Errorf("policy %s never lets %s go, though nothing else runs", d.Policy, abbreviate(stuck, 5, ", "))
+	}
+	return err
+}

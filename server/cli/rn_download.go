@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// downloads fetch files of backups and restores from object storage, by the URLs that the server
+// makes for it.
+type downloads struct {
+	timeout  time.Duration // for the server to make the URL
+	insecure bool
+	caFile   string
+}
+
+func (d *downloads) add(flags *pflag.FlagSet, timeout time.Duration) {
+	flags.DurationVar(&d.timeout, "timeout", timeout, "how long to wait for the server to make the URL")
+	flags.BoolVar(&d.insecure, "insecure-skip-tls-verify", false, "do not check the certificate of the object storage")
+	flags.StringVar(&d.caFile, "cacert", "", "file of CA certificates of the object storage")
+}
+
+// open streams a file, unpacked. location is that of the backup, whose CA is trusted as well.
+func (d *downloads) open(ctx context.Context, s *session, kind velerov1.DownloadTargetKind, name, location string) (io.ReadCloser, error) {
+	address, err := d.address(ctx, s, kind, name)
+	if err != nil {
+		return nil, err
+	}
+	body, err := d.get(ctx, s, address, location)
+	if err != nil {
+		return nil, fmt.Errorf("download %s of %s: %w", kind, name, err)
+	}
+	plain, err := gzip.NewReader(body)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("download %s of %s: %w", kind, name, err), body.Close())
+	}
+	return &unpacked{Reader: plain, body: body}, nil
+}
+
+// address asks the server for a URL. The server removes the request when the URL has expired.
+func (d *downloads) address(ctx context.Context, s *session, kind velerov1.DownloadTargetKind, name string) (*url.URL, error) {
+	request := &velerov1.DownloadRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: cutName(name) + "-" + uuid.NewString()},
+		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: kind, Name: name}},
+	}
+	if err := s.Create(ctx, request); err != nil {
+		return nil, fmt.Errorf("ask the server for the URL of %s %s: %w", kind, name, err)
+	}
+	err := wait.PollUntilContextTimeout(ctx, urlPoll, d.timeout, false, func(ctx context.Context) (bool, error) {
+		err := s.Get(ctx, client.ObjectKeyFromObject(request), request)
+		return request.Status.DownloadURL != "", err
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return nil, fmt.Errorf("the server has made no URL of %s %s within %s: is it running? Its log says why", kind, name, d.timeout)
+	}
+	if err != nil {
+		return nil, err
+	}
+	address, err := url.Parse(request.Status.DownloadURL)
+	if err != nil {
+		return nil, fmt.Errorf("the server made a URL that cannot be read: %w", err)
+	}
+	return address, nil
+}
+
+// get reads from http, https and file URLs.
+func (d *downloads) get(ctx context.Context, s *session, address *url.URL, location string) (io.ReadCloser, error) {
+	if address.Scheme == "file" {
+		file, err := os.Open(address.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, errNoFile
+		}
+		return file, err
+	}
+	transport, err := d.transport(ctx, s, location)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("the object storage cannot be reached from here (see --cacert for its certificate): %w", err)
+	}
+	if response.StatusCode == http.StatusOK {
+		return response.Body, nil
+	}
+	defer func() { _ = response.Body.Close() }() // only read from
+	if response.StatusCode == http.StatusNotFound {
+		return nil, errNoFile
+	}
+	words, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // what there is of them
+	return nil, fmt.Errorf("the object storage answered %s: %s", response.Status, words)
+}
+
+// transport trusts the system's CAs, those of --cacert, and the one in the location.
+func (d *downloads) transport(ctx context.Context, s *session, location string) (http.RoundTripper, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if d.caFile != "" {
+		pem, err := os.ReadFile(d.caFile)
+		if err != nil {
+			return nil, fmt.Errorf("--cacert: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--cacert: %s holds no certificate in PEM form", d.caFile)
+		}
+	}
+	var bsl velerov1.BackupStorageLocation
+	if err := s.Get(ctx, s.key(location), &bsl); err == nil && bsl.Spec.ObjectStorage != nil {
+		pool.AppendCertsFromPEM(bsl.Spec.ObjectStorage.CACert)
+	}
+	return &http.Transport{
+		Proxy:              http.ProxyFromEnvironment,
+		DisableCompression: true,                                                                                     // the files are compressed themselves
+		TLSClientConfig:    &tls.Config{RootCAs: pool, InsecureSkipVerify: d.insecure, MinVersion: tls.VersionTLS12}, //nolint:gosec // asked for
+	}, nil
+}
+
+// copyFile writes a file of a backup or restore to w.
+func (d *downloads) copyFile(ctx context.Context, s *session, kind velerov1.DownloadTargetKind, name, location string, w io.Writer) error {
+	body, err := d.open(ctx, s, kind, name, location)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, body)
+	return cmp.Or(err, body.Close())
+}
+
+// errNoFile means that the bucket does not hold a file.
+var errNoFile = errors.New("file not found")
+
+// urlPoll is how often to look for the URL.
+const urlPoll = 50 * time.Millisecond
+
+// unpacked closes what it reads from.
+type unpacked struct {
+	*gzip.Reader
+	body io.Closer
+}
+
+func (u *unpacked) Close() error { return u.body.Close() }
+
+// cutName leaves room for a UUID in the name of an object.
+func cutName(name string) string {
+	return name[:min(len(name), 253-37)]
+}
+
+// fetch reads a JSON file of a backup or restore. One that is not there is the zero value.
+func fetch[T any](ctx context.Context, d *downloads, s *session, kind velerov1.DownloadTargetKind, name, location string) (T, error) {
+	var value, none T
+	body, err := d.open(ctx, s, kind, name, location)
+	if errors.Is(err, errNoFile) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	err = json.NewDecoder(body).Decode(&value)
+	if err := cmp.Or(err, body.Close()); err != nil {
+		return none, fmt.Errorf("read %s of %s: %w", kind, name, err)
+	}
+	return value, nil
+}
+
+// describeTimeout is how long "describe" waits for the server to make a URL.
+const describeTimeout = 30 * time.Second

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/results"
+)
+
+func newDescribeRestoreCommand(a *App) *cobra.Command {
+	var d downloads
+	var details bool
+	output := "plaintext"
+	cmd := &cobra.Command{
+		Use:   "describe NAME...",
+		Short: "Describe restores: phase, errors and warnings, and with --details what became of each object",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.cluster.connect()
+			if err != nil {
+				return err
+			}
+			for i, name := range args {
+				if i > 0 {
+					fmt.Fprintln(a.Out)
+				}
+				doc, err := loadRestore(cmd.Context(), s, &d, name, details)
+				if err != nil {
+					return err
+				}
+				if err := describe(a.Out, output, doc, doc.print); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&details, "details", false, "list all objects of the restore as well")
+	cmd.Flags().StringVarP(&output, "output", "o", output, "form of the output: plaintext or json")
+	d.add(cmd.Flags(), describeTimeout)
+	return cmd
+}
+
+// restoreDescription gathers it. That files cannot be downloaded is told, too; the rest is told all the same.
+func loadRestore(ctx context.Context, s *session, d *downloads, name string, details bool) (*restoreDescription, error) {
+	r := new(velerov1.Restore)
+	if err := s.Get(ctx, s.key(name), r); err != nil {
+		return nil, err
+	}
+	r.APIVersion, r.Kind = velerov1.SchemeGroupVersion.String(), "Restore"
+	doc := &restoreDescription{Restore: r}
+	if !logStored(string(r.Status.Phase)) {
+		return doc, nil
+	}
+	location := backupLocation(ctx, s, r.Spec.BackupName)
+	if r.Status.Errors+r.Status.Warnings > 0 {
+		found, err := fetch[results.Results](ctx, d, s, velerov1.DownloadTargetKindRestoreResults, name, location)
+		if err != nil {
+			doc.Problems = append(doc.Problems, err.Error())
+		} else {
+			doc.Results = &found
+		}
+	}
+	if details {
+		list, err := fetch[map[string][]string](ctx, d, s, velerov1.DownloadTargetKindRestoreResourceList, name, location)
+		if err != nil {
+			doc.Problems = append(doc.Problems, err.Error())
+		}
+		doc.Resources = list
+	}
+	return doc, nil
+}

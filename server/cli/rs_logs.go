@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+func newRestoreLogsCommand(a *App) *cobra.Command {
+	var d downloads
+	cmd := &cobra.Command{
+		Use:   "logs NAME",
+		Short: "Print the log of a restore",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.cluster.connect()
+			if err != nil {
+				return err
+			}
+			var r velerov1.Restore
+			if err := s.Get(cmd.Context(), s.key(args[0]), &r); err != nil {
+				return err
+			}
+			if !logStored(string(r.Status.Phase)) {
+				return fmt.Errorf("the log of restore %s is stored when its run has ended; its phase is %s", r.Name, phaseOr(string(r.Status.Phase)))
+			}
+			err = d.copyFile(cmd.Context(), s, velerov1.DownloadTargetKindRestoreLog, r.Name, backupLocation(cmd.Context(), s, r.Spec.BackupName), a.Out)
+			if errors.Is(err, errNoFile) {
+				return fmt.Errorf("there is no log of restore %s in the object storage; its phase is %s (%s)", r.Name, r.Status.Phase, orNone(r.Status.FailureReason))
+			}
+			return err
+		},
+	}
+	d.add(cmd.Flags(), time.Minute)
+	return cmd
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+func newDeleteScheduleCommand(a *App) *cobra.Command {
+	var which choice
+	var confirm bool
+	cmd := &cobra.Command{
+		Use:   "delete [NAME...]",
+		Short: "Delete schedules; their backups stay, unless the schedule owns them",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return eachSchedule(cmd.Context(), a, which, args, func(schedules []velerov1.Schedule) error {
+				if confirm {
+					return nil
+				}
+				return a.ask(fmt.Sprintf("Delete %s?", getSchedules().names(schedules)))
+			}, func(s *session, schedule *velerov1.Schedule) error {
+				if err := s.Delete(cmd.Context(), schedule); err != nil {
+					return fmt.Errorf("delete schedule %s: %w", schedule.Name, err)
+				}
+				fmt.Fprintf(a.Out, "Schedule deleted: %s\n", schedule.Name)
+				return nil
+			})
+		},
+	}
+	which.add(cmd.Flags(), "delete", "schedules")
+	cmd.Flags().BoolVar(&confirm, "confirm", false, "do not ask")
+	return cmd
+}
+
+// schedulePauseCommand is "pause" or "unpause".
+func newPauseScheduleCommand(a *App, verb string, paused bool) *cobra.Command {
+	var which choice
+	var skip *bool
+	cmd := &cobra.Command{
+		Use:   verb + " [NAME...]",
+		Short: map[bool]string{true: "Let schedules make no backups for now", false: "Let paused schedules make backups again"}[paused],
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return eachSchedule(cmd.Context(), a, which, args, nil, func(s *session, schedule *velerov1.Schedule) error {
+				if schedule.Spec.Paused == paused {
+					fmt.Fprintf(a.Out, "Schedule %s is already %sd, skip\n", schedule.Name, verb)
+					return nil
+				}
+				before := schedule.DeepCopy()
+				schedule.Spec.Paused, schedule.Spec.SkipImmediately = paused, skip
+				if err := s.Patch(cmd.Context(), schedule, client.MergeFrom(before)); err != nil {
+					return fmt.Errorf("%s schedule %s: %w", verb, schedule.Name, err)
+				}
+				fmt.Fprintf(a.Out, "Schedule %s %sd successfully\n", schedule.Name, verb)
+				return nil
+			})
+		},
+	}
+	which.add(cmd.Flags(), verb, "schedules")
+	addSkipImmediately(cmd, &skip)
+	return cmd
+}
+
+// eachSchedule does something to the schedules that were chosen, once ask, unless it is nil, has agreed.
+func eachSchedule(ctx context.Context, a *App, which choice, names []string, ask func([]velerov1.Schedule) error,
+	do func(*session, *velerov1.Schedule) error,
+) error {
+	s, err := a.cluster.connect()
+	if err != nil {
+		return err
+	}
+	schedules, err := getSchedules().chosen(ctx, s, "schedules", which, names)
+	if err != nil {
+		return err
+	}
+	if len(schedules) == 0 {
+		fmt.Fprintln(a.Out, "No schedules found.")
+		return nil
+	}
+	if ask != nil {
+		if err := ask(schedules); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for i := range schedules {
+		errs = append(errs, do(s, &schedules[i]))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// scheduleCreate are the flags of "schedule create".
+type scheduleCreate struct {
+	backupFlags
+	schedule   velerov1.ScheduleSpec
+	owner      bool
+	skipAtOnce *bool
+	name       string
+}
+
+func (c *scheduleCreate) run(ctx context.Context, a *App) error {
+	if c.schedule.Schedule == "" {
+		return errors.New("say when to back up: --schedule \"0 3 * * *\"")
+	}
+	template, err := c.build()
+	if err != nil {
+		return err
+	}
+	s, err := a.cluster.connect()
+	if err != nil {
+		return err
+	}
+	schedule := &velerov1.Schedule{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: c.name, Labels: c.labels, Annotations: c.annotations},
+		Spec:       c.schedule,
+	}
+	getSchedules().retype(schedule)
+	schedule.Spec.Template, schedule.Spec.UseOwnerReferencesInBackup, schedule.Spec.SkipImmediately = template, &c.owner, c.skipAtOnce
+	if printed, err := c.print(a, schedule); printed {
+		return err
+	}
+	err = s.Create(ctx, schedule)
+	if apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("a schedule named %s exists; choose another name, or delete it with \"cleat schedule delete %s\"", schedule.Name, schedule.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("create the schedule: %w", err)
+	}
+	fmt.Fprintf(a.Out, "Schedule %q created successfully.\n", schedule.Name)
+	return nil
+}
+
+func newCreateScheduleCommand(a *App) *cobra.Command {
+	c := new(scheduleCreate)
+	cmd := &cobra.Command{
+		Use:   "create NAME --schedule CRON",
+		Short: "Create a schedule",
+		Long: "Create a schedule. --schedule is a cron expression (minute, hour, day of the month, month, day of the week),\n" +
+			"a descriptor such as @daily, or \"@every 6h\". Times are those of the server's zone, UTC as a rule, unless the\n" +
+			"expression begins with that of another, as in \"CRON_TZ=Europe/Berlin 0 3 * * *\".",
+		Example: "  cleat schedule create nightly --schedule \"0 3 * * *\" --include-namespaces shop,billing --ttl 720h",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.name = args[0]
+			return c.run(cmd.Context(), a)
+		},
+	}
+	f := cmd.Flags()
+	c.add(f, "schedule")
+	f.StringVar(&c.schedule.Schedule, "schedule", "", "when to back up, as a cron expression")
+	f.BoolVar(&c.owner, "use-owner-references-in-backup", false, "let the schedule own its backups: when it is deleted, they go too")
+	f.BoolVar(&c.schedule.Paused, "paused", false, "create the schedule paused")
+	addSkipImmediately(cmd, &c.skipAtOnce)
+	return cmd
+}
+
+func addSkipImmediately(cmd *cobra.Command, target **bool) {
+	addOptionalBool(cmd.Flags(), target, "skip-immediately", "skip a backup that is due at once; without it, the server's setting holds")
+}

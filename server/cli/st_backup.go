@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// backupTable is what "backup get" prints.
+func backupTable(backups []velerov1.Backup, now time.Time) table {
+	t := table{head: []string{"NAME", "STATUS", "ERRORS", "WARNINGS", "CREATED", "EXPIRES", "STORAGE LOCATION", "QUEUE POSITION", "SELECTOR"}}
+	for i := range backups {
+		b := &backups[i]
+		status := cmp.Or(string(b.Status.Phase), string(velerov1.BackupPhaseNew))
+		if b.DeletionTimestamp != nil {
+			status = string(velerov1.BackupPhaseDeleting)
+		}
+		position := ""
+		if b.Status.QueuePosition > 0 {
+			position = strconv.Itoa(b.Status.QueuePosition)
+		}
+		t.rows = append(t.rows, []string{
+			b.Name, status, strconv.Itoa(b.Status.Errors), strconv.Itoa(b.Status.Warnings), formatTime(b.Status.StartTimestamp),
+			remaining(b.Status.Expiration, now), b.Spec.StorageLocation, position, formatSelector(b.Spec.LabelSelector, b.Spec.OrLabelSelectors),
+		})
+	}
+	return t
+}
+
+// madeBySchedule matches the names that schedules give: a name and a moment.
+var madeBySchedule = regexp.MustCompile(`^(.+)-(\d{14})$`)
+
+// sortBackups sorts by name, but of those that one schedule made the newest first.
+func sortBackups(backups []velerov1.Backup) {
+	slices.SortFunc(backups, func(a, b velerov1.Backup) int {
+		x, y := madeBySchedule.FindStringSubmatch(a.Name), madeBySchedule.FindStringSubmatch(b.Name)
+		if x != nil && y != nil && x[1] == y[1] {
+			return cmp.Compare(y[2], x[2])
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+}
+
+// phaseOr is a phase, with New for the empty one.
+func phaseOr(phase string) string {
+	return cmp.Or(phase, string(velerov1.BackupPhaseNew))
+}
+
+// logStored reports whether an operation in this phase has stored its log, unless it failed early.
+func logStored(phase string) bool {
+	switch phaseOr(phase) {
+	case string(velerov1.BackupPhaseNew), string(velerov1.BackupPhaseQueued), string(velerov1.BackupPhaseReadyToStart),
+		string(velerov1.BackupPhaseInProgress), string(velerov1.BackupPhaseFailedValidation):
+		return false
+	default:
+		return true
+	}
+}
+
+// formatSelector is a selection by label as people write it.
+func formatSelector(one *metav1.LabelSelector, alternatives []*metav1.LabelSelector) string {
+	if len(alternatives) > 0 {
+		var texts []string
+		for _, selector := range alternatives {
+			texts = append(texts, metav1.FormatLabelSelector(selector))
+		}
+		return strings.Join(texts, " or ")
+	}
+	return orNone(metav1.FormatLabelSelector(one))
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"cmp"
+	"io"
+	"strconv"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/results"
+)
+
+// backupDescription is what there is to tell of a backup.
+type backupDescription struct {
+	Backup    *velerov1.Backup    `json:"backup"`
+	QueueWait *velerov1.QueueWait `json:"queueWait,omitempty"` // of a Queued one
+	Starts    string              `json:"starts,omitempty"`    // what has to happen so that a Queued one does, in words
+	Results   *results.Results    `json:"results,omitempty"`
+	Resources map[string][]string `json:"resourceList,omitempty"`
+	Deletions []deletionAttempt   `json:"deletionAttempts,omitempty"`
+	Problems  []string            `json:"problems,omitempty"` // what could not be found out
+}
+
+// print writes the doc as text.
+func (doc *backupDescription) print(w io.Writer) error {
+	b := doc.Backup
+	d := newDescription(w)
+	printMetadata(d, &b.ObjectMeta)
+	d.gap()
+	doc.printPhase(d)
+	d.gap()
+	printBackupSpec(d, &b.Spec)
+	d.gap()
+	d.pairs(
+		[2]string{"Backup Format Version", orNone(b.Status.FormatVersion)},
+		[2]string{"Started", formatTime(b.Status.StartTimestamp)},
+		[2]string{"Completed", formatTime(b.Status.CompletionTimestamp)},
+		[2]string{"Expiration", formatTime(b.Status.Expiration)},
+	)
+	if p := b.Status.Progress; p != nil {
+		d.gap()
+		d.pairs([2]string{"Total items to be backed up", strconv.Itoa(p.TotalItems)},
+			[2]string{"Items backed up", strconv.Itoa(p.ItemsBackedUp)})
+	}
+	if doc.Resources != nil {
+		d.gap()
+		printResources(d, doc.Resources)
+	}
+	doc.printDeletions(d)
+	printProblems(d, doc.Problems)
+	return d.err()
+}
+
+// printPhase tells how the backup ended, or where it is.
+func (doc *backupDescription) printPhase(d *description) {
+	status := &doc.Backup.Status
+	lines := [][2]string{{"Phase", phaseOr(string(status.Phase))}}
+	if status.Phase == velerov1.BackupPhaseQueued {
+		lines = append(lines, [2]string{"Queue position", strconv.Itoa(status.QueuePosition)})
+	}
+	if wait := doc.QueueWait; wait != nil {
+		lines = append(lines, [2]string{"Waits because", oneLine(cmp.Or(wait.Message, wait.Reason))},
+			[2]string{"Waits for", orNone(abbreviate(wait.Blockers, 8, ", "))}, [2]string{"Waits so since", formatTime(&wait.Since)})
+	}
+	if doc.Starts != "" {
+		lines = append(lines, [2]string{"Starts", doc.Starts})
+	}
+	if status.FailureReason != "" {
+		lines = append(lines, [2]string{"Failure reason", status.FailureReason})
+	}
+	d.pairs(append(lines, [2]string{"Errors", strconv.Itoa(status.Errors)}, [2]string{"Warnings", strconv.Itoa(status.Warnings)})...)
+	printValidationErrors(d, status.ValidationErrors)
+	printResults(d, doc.Results)
+}
+
+func (doc *backupDescription) printDeletions(d *description) {
+	if len(doc.Deletions) == 0 {
+		return
+	}
+	d.gap()
+	d.section("Deletion attempts", func() {
+		for _, attempt := range doc.Deletions {
+			d.line("%s: %s", attempt.Time, attempt.Phase)
+			d.indented(1, func() {
+				for _, text := range attempt.Errors {
+					d.line("%s", text)
+				}
+			})
+		}
+	})
+}
+
+// deletionAttempt is one attempt to delete a backup.
+type deletionAttempt struct {
+	Time   string   `json:"time"`
+	Phase  string   `json:"phase"`
+	Errors []string `json:"errors,omitempty"`
+}
+
+// newBackupDescription is what the Backup itself tells.
+func newBackupDescription(b *velerov1.Backup) *backupDescription {
+	doc := &backupDescription{Backup: b}
+	if b.Status.Phase != velerov1.BackupPhaseQueued {
+		return doc
+	}
+	wait, err := velerov1.QueueWaitOf(b)
+	if err != nil {
+		doc.Problems = append(doc.Problems, err.Error())
+	}
+	doc.QueueWait = wait
+	return doc
+}
+
+func printBackupSpec(d *description, spec *velerov1.BackupSpec) {
+	d.section("Namespaces", func() {
+		d.pairs([2]string{"Included", listOr(spec.IncludedNamespaces, "*")}, [2]string{"Excluded", listOr(spec.ExcludedNamespaces, "<none>")})
+	})
+	d.gap()
+	d.section("Resources", func() {
+		if len(spec.IncludedResources)+len(spec.ExcludedResources) > 0 || spec.IncludeClusterResources != nil {
+			d.pairs([2]string{"Included", listOr(spec.IncludedResources, "*")}, [2]string{"Excluded", listOr(spec.ExcludedResources, "<none>")},
+				[2]string{"Cluster-scoped", boolOrAuto(spec.IncludeClusterResources)})
+			return
+		}
+		d.pairs(
+			[2]string{"Included cluster-scoped", listOr(spec.IncludedClusterScopedResources, "auto")},
+			[2]string{"Excluded cluster-scoped", listOr(spec.ExcludedClusterScopedResources, "<none>")},
+			[2]string{"Included namespace-scoped", listOr(spec.IncludedNamespaceScopedResources, "*")},
+			[2]string{"Excluded namespace-scoped", listOr(spec.ExcludedNamespaceScopedResources, "<none>")})
+	})
+	d.gap()
+	d.pairs(
+		[2]string{"Label selector", formatSelector(spec.LabelSelector, spec.OrLabelSelectors)},
+		[2]string{"Storage Location", orNone(spec.StorageLocation)},
+		[2]string{"Snapshot volumes", boolOrAuto(spec.SnapshotVolumes)},
+		[2]string{"Snapshot move data", boolOrAuto(spec.SnapshotMoveData)},
+		[2]string{"TTL", spec.TTL.Duration.String()},
+		[2]string{"CSI snapshot timeout", spec.CSISnapshotTimeout.Duration.String()},
+		[2]string{"Item operation timeout", spec.ItemOperationTimeout.Duration.String()},
+	)
+	if len(spec.OrderedResources) > 0 {
+		d.gap()
+		d.pairs([2]string{"Ordered resources", keyValues(spec.OrderedResources)})
+	}
+	if len(spec.Hooks.Resources) > 0 {
+		d.gap()
+		d.section("Hooks", func() {
+			for _, hook := range spec.Hooks.Resources {
+				d.line("%s: %s, %s", hook.Name, count(len(hook.PreHooks), "pre hook"), count(len(hook.PostHooks), "post hook"))
+			}
+		})
+	}
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/queue"
+)
+
+// queueDocument is what "queue -o json" prints.
+type queueDocument struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace"`
+	Running    int    `json:"running"`
+	Ready      int    `json:"ready"`
+	Waiting    int    `json:"waiting"`
+	queueServer
+	Items []queueItem `json:"items"` // those that run, then those that are ready, then those that wait, in order
+}
+
+func newQueueDocument(namespace string, line queue.Line, server queueServer) queueDocument {
+	return queueDocument{
+		APIVersion: apiVersion, Kind: "Queue", Namespace: namespace,
+		Running: len(line.Running), Ready: len(line.Ready), Waiting: len(line.Queued), queueServer: server, Items: queueItems(line),
+	}
+}
+
+// queueItem is a backup in the queue.
+type queueItem struct {
+	Name     string `json:"name"`
+	Phase    string `json:"phase"`
+	Position int    `json:"position,omitempty"` // of one that waits, from 1
+	// Since is when it was started, and of one that was not, when it was created.
+	Since metav1.Time `json:"since"`
+	// Wait is why it waits; absent when it does not, or when the server does not say so.
+	Wait    *velerov1.QueueWait `json:"wait,omitempty"`
+	Problem string              `json:"problem,omitempty"` // with what the server says
+}
+
+// why is for people why a backup waits.
+func (i *queueItem) why() string {
+	switch {
+	case i.Wait != nil:
+		return oneLine(cmp.Or(i.Wait.Message, i.Wait.Reason))
+	default:
+		return oneLine(i.Problem)
+	}
+}
+
+// blockers are the backups that it is said to wait for.
+func (i *queueItem) blockers() []string {
+	if i.Wait == nil {
+		return nil
+	}
+	return i.Wait.Blockers
+}
+
+// place is its place as people read it.
+func (i *queueItem) place() string {
+	if i.Position < 1 {
+		return "-"
+	}
+	return strconv.Itoa(i.Position)
+}
+
+func (i *queueItem) waits() bool {
+	return i.Phase == string(velerov1.BackupPhaseQueued) || i.Phase == string(velerov1.BackupPhaseNew)
+}
+
+// waitsForPlace tells that it has only the limit in its way.
+func (i *queueItem) waitsForPlace() bool { return i.Wait != nil && i.Wait.Reason == reasonLimit }
+
+func newQueueItem(b *velerov1.Backup) queueItem {
+	item := queueItem{Name: b.Name, Phase: phaseOr(string(b.Status.Phase)), Since: b.CreationTimestamp}
+	if start := b.Status.StartTimestamp; start != nil {
+		item.Since = *start
+	}
+	if b.Status.Phase != velerov1.BackupPhaseQueued {
+		return item
+	}
+	item.Position = b.Status.QueuePosition
+	wait, err := velerov1.QueueWaitOf(b)
+	if err != nil {
+		item.Problem = err.Error()
+	}
+	item.Wait = wait
+	return item
+}
+
+// queueItems are all backups of a line: who runs first, who waits longest last.
+func queueItems(line queue.Line) []queueItem {
+	items := []queueItem{}
+	for _, backups := range [][]*velerov1.Backup{line.Running, line.Ready, line.Queued} {
+		for _, b := range backups {
+			items = append(items, newQueueItem(b))
+		}
+	}
+	return items
+}
+
+// queueTable is what "queue" prints.
+func queueTable(items []queueItem, now time.Time) table {
+	t := table{head: []string{"PLACE", "NAME", "PHASE", "SINCE", "WAITS FOR", "WHY"}}
+	for i := range items {
+		item := &items[i]
+		t.rows = append(t.rows, []string{
+			item.place(), item.Name, item.Phase, ago(item.Since, now), abbreviate(item.blockers(), 3, ", "), item.why(),
+		})
+	}
+	return t
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cleat-dev/cleat/server/policy"
+)
+
+// queueServer is what the server says of its queue.
+type queueServer struct {
+	// Limit is how many backups may run or be about to; 0 when the server does not say.
+	Limit int `json:"limit,omitempty"`
+	// Policy is how the one does that decides who may start; nil when the server does not say.
+	Policy *policy.Status `json:"policy,omitempty"`
+	// Problem is why the server does not say.
+	Problem string `json:"serverProblem,omitempty"`
+}
+
+// text is for people how many places are taken, and who decides.
+func (q *queueServer) text(taken int, now time.Time) string {
+	if q.Problem != "" {
+		return "How many places there are is not known: " + q.Problem
+	}
+	text := fmt.Sprintf("%d of %s taken", taken, count(q.Limit, "place"))
+	switch {
+	case q.Policy == nil:
+		return text
+	case q.Policy.Working():
+		return text + "; policy " + oneLine(q.Policy.Plugin) + " decides"
+	default:
+		return text + "; policy " + q.trouble(now)
+	}
+}
+
+// trouble is what is wrong with the policy, and what follows from it; empty for nothing.
+func (q *queueServer) trouble(now time.Time) string {
+	if q.Policy == nil || q.Policy.Working() {
+		return ""
+	}
+	follows := "nobody starts until it works again"
+	if q.Policy.Decides != "" {
+		follows = oneLine(q.Policy.Decides) + " decides in its place"
+	}
+	return fmt.Sprintf("%s fails%s, %s (failurePolicy: %s): %s", oneLine(q.Policy.Plugin), failsSince(q.Policy, now), follows,
+		oneLine(q.Policy.FailurePolicy), oneLine(q.Policy.Message))
+}
+
+// failsSince is since when a policy fails, as far as that is known.
+func failsSince(status *policy.Status, now time.Time) string {
+	if status.Since.IsZero() {
+		return ""
+	}
+	return sinceTime(new(metav1.NewTime(status.Since)), now)
+}
+
+// policyTable is how policies do, below the plugins.
+func policyTable(all []policy.Status, now time.Time) table {
+	t := table{head: []string{"POLICY", "PLUGIN", "ON FAILURE", "STATE"}}
+	for i := range all {
+		p := &all[i]
+		state := "works"
+		if !p.Working() {
+			state = "fails" + failsSince(p, now) + ": " + oneLine(p.Message)
+		}
+		t.rows = append(t.rows, []string{oneLine(p.Kind), oneLine(p.Plugin), oneLine(p.FailurePolicy), state})
+	}
+	return t
+}
