@@ -14,6 +14,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // backupCreate are the flags of "backup create".
@@ -127,13 +128,13 @@ func awaitBackup(ctx context.Context, a *App, s *session, b *velerov1.Backup) er
 		if b.Status.Progress != nil {
 			items = b.Status.Progress.ItemsBackedUp
 		}
-		fmt.Fprintf(a.Out, "Backup completed with status: Completed, %s; %s.\n", count(items, "item"), count(b.Status.Warnings, "warning"))
+		fmt.Fprintf(a.Out, "Backup completed with status: Completed, %s; %s.\n", layout.Count(items, "item"), layout.Count(b.Status.Warnings, "warning"))
 		return nil
 	case velerov1.BackupPhaseFailedValidation:
 		return fmt.Errorf("backup %s failed validation: %s", b.Name, strings.Join(b.Status.ValidationErrors, "; "))
 	case velerov1.BackupPhasePartiallyFailed:
-		return fmt.Errorf("backup %s completed with status: PartiallyFailed, %s; %s", b.Name, count(b.Status.Errors, "error"), more)
+		return fmt.Errorf("backup %s completed with status: PartiallyFailed, %s; %s", b.Name, layout.Count(b.Status.Errors, "error"), more)
 	default:
-		return fmt.Errorf("backup %s completed with status: %s: %s; %s", b.Name, b.Status.Phase, orNone(b.Status.FailureReason), more)
+		return fmt.Errorf("backup %s completed with status: %s: %s; %s", b.Name, b.Status.Phase, layout.OrNone(b.Status.FailureReason), more)
 	}
 }

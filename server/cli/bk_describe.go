@@ -10,6 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 func newDescribeBackupCommand(a *App) *cobra.Command {
@@ -84,7 +85,7 @@ func loadBackup(ctx context.Context, s *session, d *downloads, name string, deta
 	for i := range requests.Items {
 		r := &requests.Items[i]
 		doc.Deletions = append(doc.Deletions, deletionAttempt{
-			Time: formatTime(&r.CreationTimestamp), Phase: phaseOr(string(r.Status.Phase)), Errors: r.Status.Errors,
+			Time: layout.FormatTime(&r.CreationTimestamp), Phase: phaseOr(string(r.Status.Phase)), Errors: r.Status.Errors,
 		})
 	}
 	return doc, nil

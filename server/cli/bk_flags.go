@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // backupFlags are the flags that say what a backup is like.
@@ -58,9 +59,9 @@ func (c *backupFlags) print(a *App, object client.Object) (printed bool, err err
 	case "":
 		return false, nil
 	case "json":
-		return true, printJSON(a.Out, object)
+		return true, layout.PrintJSON(a.Out, object)
 	case "yaml":
-		return true, printYAML(a.Out, object)
+		return true, layout.PrintYAML(a.Out, object)
 	default:
 		return true, fmt.Errorf("--output %q: want json or yaml", c.output)
 	}

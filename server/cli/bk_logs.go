@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 func newBackupLogsCommand(a *App) *cobra.Command {
@@ -30,7 +31,7 @@ func newBackupLogsCommand(a *App) *cobra.Command {
 			}
 			err = d.copyFile(cmd.Context(), s, velerov1.DownloadTargetKindBackupLog, b.Name, b.Spec.StorageLocation, a.Out)
 			if errors.Is(err, errNoFile) {
-				return fmt.Errorf("there is no log of backup %s in the object storage; its phase is %s (%s)", b.Name, b.Status.Phase, orNone(b.Status.FailureReason))
+				return fmt.Errorf("there is no log of backup %s in the object storage; its phase is %s (%s)", b.Name, b.Status.Phase, layout.OrNone(b.Status.FailureReason))
 			}
 			return err
 		},

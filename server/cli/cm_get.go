@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // getFlags are those of all "get" commands.
@@ -32,7 +34,7 @@ type getter[V any, L client.ObjectList] struct {
 	newList func() L
 	items   func(L) *[]V
 	sort    func([]V)
-	table   func([]V, time.Time) table
+	table   func([]V, time.Time) layout.Table
 	meta    func(*V) client.Object
 	retype  func(*V) // sets apiVersion and kind, which a client leaves out
 }
@@ -116,17 +118,17 @@ func (g getter[V, L]) print(a *App, f getFlags, list L, one bool) error {
 	}
 	switch f.output {
 	case "json":
-		return printJSON(a.Out, value)
+		return layout.PrintJSON(a.Out, value)
 	case "yaml":
-		return printYAML(a.Out, value)
+		return layout.PrintYAML(a.Out, value)
 	case "table":
 		t := g.table(items, time.Now())
 		var all []map[string]string
 		for i := range items {
 			all = append(all, g.meta(&items[i]).GetLabels())
 		}
-		t.addLabels(all, f.labelColumns, f.showLabels)
-		return t.print(a.Out)
+		t.AddLabels(all, f.labelColumns, f.showLabels)
+		return t.Print(a.Out)
 	default:
 		return fmt.Errorf("--output %q: want table, json or yaml", f.output)
 	}

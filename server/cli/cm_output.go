@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // print writes a value in the form that somebody asked for, which is text unless it is JSON or YAML. forms are the
@@ -17,9 +19,9 @@ func (a *App) print(form string, forms []string, value any, text func() error) e
 	}
 	switch form {
 	case "json":
-		return printJSON(a.Out, value)
+		return layout.PrintJSON(a.Out, value)
 	case "yaml":
-		return printYAML(a.Out, value)
+		return layout.PrintYAML(a.Out, value)
 	default:
 		return text()
 	}
@@ -44,7 +46,7 @@ func describe(w io.Writer, output string, doc any, plain func(io.Writer) error) 
 	case "plaintext":
 		return plain(w)
 	case "json":
-		return printJSON(w, doc)
+		return layout.PrintJSON(w, doc)
 	default:
 		return fmt.Errorf("--output %q: want plaintext or json", output)
 	}

@@ -14,6 +14,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -67,15 +68,15 @@ func TestBackupTable(t *testing.T) {
 	t.Parallel()
 	list := backups()
 	sortBackups(list)
-	golden(t, "backups.txt", backupTable(list, noon()).print)
+	golden(t, "backups.txt", backupTable(list, noon()).Print)
 }
 
 func TestBackupTableWithLabels(t *testing.T) {
 	t.Parallel()
 	list := backups()[:2]
 	table := backupTable(list, noon())
-	table.addLabels([]map[string]string{list[0].Labels, list[1].Labels}, []string{"team", "velero.io/schedule-name"}, true)
-	golden(t, "backups_labels.txt", table.print)
+	table.AddLabels([]map[string]string{list[0].Labels, list[1].Labels}, []string{"team", "velero.io/schedule-name"}, true)
+	golden(t, "backups_labels.txt", table.Print)
 }
 
 func TestRestoreTable(t *testing.T) {
@@ -87,7 +88,7 @@ func TestRestoreTable(t *testing.T) {
 			Status:     velerov1.RestoreStatus{Phase: velerov1.RestorePhaseCompleted, StartTimestamp: at(time.Second), CompletionTimestamp: at(time.Minute), Warnings: 4},
 		},
 		{ObjectMeta: metav1.ObjectMeta{Name: "fresh", CreationTimestamp: *at(0)}, Spec: velerov1.RestoreSpec{BackupName: "nightly"}},
-	}).print)
+	}).Print)
 }
 
 func schedules() []velerov1.Schedule {
@@ -113,7 +114,7 @@ func schedules() []velerov1.Schedule {
 
 func TestScheduleTable(t *testing.T) {
 	t.Parallel()
-	golden(t, "schedules.txt", scheduleTable(schedules(), noon()).print)
+	golden(t, "schedules.txt", scheduleTable(schedules(), noon()).Print)
 }
 
 func TestDescribeSchedule(t *testing.T) {
@@ -143,7 +144,7 @@ func TestDescribeBackup(t *testing.T) {
 			Warnings: results.Result{Cluster: []string{"group x could not be discovered"}},
 		},
 		Resources: map[string][]string{"v1/Pod": {"shop/db", "shop/web"}, "v1/Namespace": {"shop"}},
-		Deletions: []deletionAttempt{{Time: formatTime(at(0)), Phase: "Processed", Errors: []string{"backup is still in progress"}}},
+		Deletions: []deletionAttempt{{Time: layout.FormatTime(at(0)), Phase: "Processed", Errors: []string{"backup is still in progress"}}},
 	}
 	golden(t, "describe_backup.txt", doc.print)
 }

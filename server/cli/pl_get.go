@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 func newGetCommand(a *App) *cobra.Command {
@@ -33,16 +35,16 @@ func newGetCommand(a *App) *cobra.Command {
 				list.Policies = f.policies.Policies
 			}
 			return a.print(output, forms, list, func() error {
-				if err := pluginTable(plugins, output == "wide").print(a.Out); err != nil {
+				if err := pluginTable(plugins, output == "wide").Print(a.Out); err != nil {
 					return err
 				}
-				d := newDescription(a.Out)
+				d := layout.NewDescription(a.Out)
 				printQuarantined(d, plugins)
-				if len(list.Policies) == 0 || d.err() != nil {
-					return d.err()
+				if len(list.Policies) == 0 || d.Err() != nil {
+					return d.Err()
 				}
-				d.gap()
-				return policyTable(list.Policies, time.Now()).print(a.Out)
+				d.Gap()
+				return policyTable(list.Policies, time.Now()).Print(a.Out)
 			})
 		},
 	}

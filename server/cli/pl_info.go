@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 func newInfoCommand(a *App) *cobra.Command {
@@ -28,9 +29,9 @@ func newInfoCommand(a *App) *cobra.Command {
 			}
 			list := pluginList{apiVersion, "PluginList", report.Directory, report.Lock, report.Order, report.Plugins, nil}
 			return a.print(output, []string{"text"}, list, func() error {
-				d := newDescription(a.Out)
+				d := layout.NewDescription(a.Out)
 				printPlugins(d, report)
-				return d.err()
+				return d.Err()
 			})
 		},
 	}

@@ -38,7 +38,7 @@ func newOrderCommand(a *App) *cobra.Command {
 				}
 			}
 			order := pluginOrder{apiVersion, "PluginOrder", report.Order, inOrder(report)}
-			return a.print(output, []string{"table"}, order, func() error { return orderTable(order.Items).print(a.Out) })
+			return a.print(output, []string{"table"}, order, func() error { return orderTable(order.Items).Print(a.Out) })
 		},
 	}
 	f.add(cmd)

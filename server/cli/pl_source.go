@@ -12,6 +12,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // pluginFlags say whose plugins a command is about: a running server's, or those of a directory.
@@ -92,11 +93,11 @@ func pluginsOf(a *App, answer *velerov1.ServerStatusRequest, only string) (*plug
 	}
 	if _, complete := answer.Annotations[pluginreport.Annotation]; !complete {
 		fmt.Fprintf(a.Err, "The server (%s) tells only names and kinds of its plugins: it is Velero's, or a cleat older than this. "+
-			"Files, versions in use and what is quarantined are in its log.\n", strings.TrimSpace(printable(answer.Status.ServerVersion)))
+			"Files, versions in use and what is quarantined are in its log.\n", strings.TrimSpace(layout.Printable(answer.Status.ServerVersion)))
 	}
 	if report.Omitted > 0 {
 		fmt.Fprintf(a.Err, "%s more did not fit into the server's answer; ask for one with \"cleat plugin info NAME\".\n",
-			count(report.Omitted, "plugin"))
+			layout.Count(report.Omitted, "plugin"))
 	}
 	if only != "" {
 		report = report.Only(only)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/framework/conformance"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // pluginTest are the flags of "plugin test".
@@ -54,7 +55,7 @@ func (f *pluginTest) writer() (func(*conformance.Report, io.Writer) error, error
 	case "table":
 		return printTestReport, nil
 	case "json":
-		return func(report *conformance.Report, w io.Writer) error { return printJSON(w, report) }, nil
+		return func(report *conformance.Report, w io.Writer) error { return layout.PrintJSON(w, report) }, nil
 	case "junit":
 		return (*conformance.Report).WriteJUnit, nil
 	}
@@ -127,15 +128,15 @@ func newTestCommand(a *App) *cobra.Command {
 
 // printTestReport is a report for people: a line for each plugin, then what is wrong, and what was not seen.
 func printTestReport(report *conformance.Report, w io.Writer) error {
-	t := table{head: []string{"KIND", "NAME", "PASSED", "FAILED", "WARNINGS", "SKIPPED"}}
+	t := layout.Table{Head: []string{"KIND", "NAME", "PASSED", "FAILED", "WARNINGS", "SKIPPED"}}
 	for _, plugin := range report.Plugins {
 		one := conformance.Report{Plugins: []conformance.PluginReport{plugin}}
-		t.rows = append(t.rows, []string{
-			plugin.Kind, orNone(plugin.Name), strconv.Itoa(one.Count(conformance.Passed)), strconv.Itoa(one.Count(conformance.Failed)),
+		t.Rows = append(t.Rows, []string{
+			plugin.Kind, layout.OrNone(plugin.Name), strconv.Itoa(one.Count(conformance.Passed)), strconv.Itoa(one.Count(conformance.Failed)),
 			strconv.Itoa(one.Count(conformance.Warned)), strconv.Itoa(one.Count(conformance.Skipped)),
 		})
 	}
-	if err := t.print(w); err != nil {
+	if err := t.Print(w); err != nil {
 		return err
 	}
 	for _, outcome := range []conformance.Outcome{conformance.Failed, conformance.Warned} {
@@ -178,13 +179,13 @@ func printRules(a *App, output string) error {
 	rules := conformance.Rules()
 	switch output {
 	case "table":
-		t := table{head: []string{"RULE", "SEVERITY", "KINDS", "TEXT"}}
+		t := layout.Table{Head: []string{"RULE", "SEVERITY", "KINDS", "TEXT"}}
 		for _, rule := range rules {
-			t.rows = append(t.rows, []string{rule.ID, string(rule.Severity), strings.Join(rule.Kinds, ","), rule.Text})
+			t.Rows = append(t.Rows, []string{rule.ID, string(rule.Severity), strings.Join(rule.Kinds, ","), rule.Text})
 		}
-		return t.print(a.Out)
+		return t.Print(a.Out)
 	case "json":
-		return printJSON(a.Out, rules)
+		return layout.PrintJSON(a.Out, rules)
 	}
 	return fmt.Errorf("--output %q of --rules: want table or json", output)
 }

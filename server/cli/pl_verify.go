@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 func newVerifyCommand(a *App) *cobra.Command {
@@ -45,7 +46,7 @@ func newVerifyCommand(a *App) *cobra.Command {
 				return err
 			}
 			if wrong := v.wrong(); wrong > 0 {
-				return fmt.Errorf("%d of %s not right", wrong, count(len(v.Files), "file"))
+				return fmt.Errorf("%d of %s not right", wrong, layout.Count(len(v.Files), "file"))
 			}
 			return nil
 		},

@@ -13,6 +13,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 func somePlugins() []pluginreport.Plugin {
@@ -38,12 +39,12 @@ func TestPluginTable(t *testing.T) {
 	t.Parallel()
 	for name, wide := range map[string]bool{"plugins.txt": false, "plugins_wide.txt": true} {
 		golden(t, name, func(w io.Writer) error {
-			if err := pluginTable(somePlugins(), wide).print(w); err != nil {
+			if err := pluginTable(somePlugins(), wide).Print(w); err != nil {
 				return err
 			}
-			d := newDescription(w)
+			d := layout.NewDescription(w)
 			printQuarantined(d, somePlugins())
-			return d.err()
+			return d.Err()
 		})
 	}
 }
@@ -59,8 +60,8 @@ func TestPluginDocument(t *testing.T) {
 	t.Parallel()
 	list := pluginList{apiVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"}, somePlugins(), nil}
 	list.Items[0].Details = someDetails()
-	golden(t, "plugins.json", func(w io.Writer) error { return printJSON(w, list) })
-	golden(t, "plugins.yaml", func(w io.Writer) error { return printYAML(w, list) })
+	golden(t, "plugins.json", func(w io.Writer) error { return layout.PrintJSON(w, list) })
+	golden(t, "plugins.yaml", func(w io.Writer) error { return layout.PrintYAML(w, list) })
 }
 
 func TestPluginInfoText(t *testing.T) {
@@ -68,9 +69,9 @@ func TestPluginInfoText(t *testing.T) {
 	report := &pluginreport.Report{Directory: "/plugins", Lock: "/plugins/plugins.lock", Plugins: somePlugins()}
 	report.Plugins[0].Details = someDetails()
 	golden(t, "plugin_info.txt", func(w io.Writer) error {
-		d := newDescription(w)
+		d := layout.NewDescription(w)
 		printPlugins(d, report)
-		return d.err()
+		return d.Err()
 	})
 }
 

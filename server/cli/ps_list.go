@@ -11,6 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
@@ -65,7 +66,7 @@ func noPlugin(r *pluginreport.Report, name, kind string) error {
 	}
 	if names := r.Names(); len(names) > 0 {
 		slices.Sort(names)
-		return fmt.Errorf("there is no %s %q; there are: %s", what, name, oneLine(strings.Join(names, ", ")))
+		return fmt.Errorf("there is no %s %q; there are: %s", what, name, layout.OneLine(strings.Join(names, ", ")))
 	}
 	return fmt.Errorf("there is no %s %q, and no other", what, name)
 }
@@ -91,7 +92,7 @@ func kindNames(r *pluginreport.Report) []string {
 	}
 	for _, p := range r.Plugins {
 		if p.Kind != "" {
-			names = append(names, oneLine(p.Kind))
+			names = append(names, layout.OneLine(p.Kind))
 		}
 	}
 	slices.Sort(names)
@@ -110,22 +111,22 @@ func compareForList(a, b pluginreport.Plugin) int {
 }
 
 // pluginTable is what "plugin get" prints.
-func pluginTable(plugins []pluginreport.Plugin, wide bool) table {
-	t := table{head: []string{"NAME", "KIND", "VERSION", "STATUS", "FROM"}}
+func pluginTable(plugins []pluginreport.Plugin, wide bool) layout.Table {
+	t := layout.Table{Head: []string{"NAME", "KIND", "VERSION", "STATUS", "FROM"}}
 	if wide {
-		t.head = append(t.head, "PLUGIN", "FRAMEWORK", "PID", "RESTARTS", "MEMORY", "WHY")
+		t.Head = append(t.Head, "PLUGIN", "FRAMEWORK", "PID", "RESTARTS", "MEMORY", "WHY")
 	}
 	for i := range plugins {
 		p := &plugins[i]
-		row := []string{oneLine(orNone(p.Name)), oneLine(orNone(p.Kind)), numberOrNone(p.Version), statusText(p.Status), oneLine(fromText(p))}
+		row := []string{layout.OneLine(layout.OrNone(p.Name)), layout.OneLine(layout.OrNone(p.Kind)), layout.NumberOrNone(p.Version), statusText(p.Status), layout.OneLine(fromText(p))}
 		if wide {
 			pid, restarts, memory := "", "", ""
 			if p.Process != nil {
-				pid, restarts, memory = strconv.Itoa(p.Process.PID), strconv.Itoa(p.Process.Restarts), mebibytes(p.Process.ResidentBytes)
+				pid, restarts, memory = strconv.Itoa(p.Process.PID), strconv.Itoa(p.Process.Restarts), layout.Mebibytes(p.Process.ResidentBytes)
 			}
-			row = append(row, orNone(oneLine(p.PluginVersion)), orNone(oneLine(p.FrameworkVersion)), orNone(pid), orNone(restarts), orNone(memory), why(p))
+			row = append(row, layout.OrNone(layout.OneLine(p.PluginVersion)), layout.OrNone(layout.OneLine(p.FrameworkVersion)), layout.OrNone(pid), layout.OrNone(restarts), layout.OrNone(memory), why(p))
 		}
-		t.rows = append(t.rows, row)
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
@@ -139,19 +140,19 @@ func why(p *pluginreport.Plugin) string {
 	if p.Note != "" {
 		reason = strings.TrimPrefix(reason+"; "+p.Note, "; ")
 	}
-	return oneLine(reason)
+	return layout.OneLine(reason)
 }
 
 // quarantined writes what is wrong with plugins, if anything is.
-func printQuarantined(d *description, plugins []pluginreport.Plugin) {
+func printQuarantined(d *layout.Description, plugins []pluginreport.Plugin) {
 	bad := slices.DeleteFunc(slices.Clone(plugins), func(p pluginreport.Plugin) bool { return p.Status != pluginreport.Quarantined })
 	if len(bad) == 0 {
 		return
 	}
-	d.gap()
-	d.section("Quarantined", func() {
+	d.Gap()
+	d.Section("Quarantined", func() {
 		for i := range bad {
-			d.section(oneLine(subject(&bad[i])), func() { d.text(bad[i].Reason) })
+			d.Section(layout.OneLine(subject(&bad[i])), func() { d.Text(bad[i].Reason) })
 		}
 	})
 }
@@ -183,7 +184,7 @@ func fromText(p *pluginreport.Plugin) string {
 	if p.BuiltIn {
 		return "built-in"
 	}
-	return cmp.Or(printable(p.File), "<unknown>")
+	return cmp.Or(layout.Printable(p.File), "<unknown>")
 }
 
 // wireKind is kind and version as a plugin lists them.

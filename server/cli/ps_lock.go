@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cleat-dev/cleat/server/pluginlock"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // lockChanges is what "plugin lock -o json" prints.
@@ -27,33 +28,33 @@ type lockChanges struct {
 
 // print writes what changed, and what is broken.
 func (c *lockChanges) print(w io.Writer) error {
-	d := newDescription(w)
+	d := layout.NewDescription(w)
 	if len(c.Changes) > 0 {
-		t := table{head: []string{"CHANGE", "FILE", "WHAT"}}
+		t := layout.Table{Head: []string{"CHANGE", "FILE", "WHAT"}}
 		for _, change := range c.Changes {
-			t.rows = append(t.rows, []string{change.Change, oneLine(change.File), orNone(oneLine(change.What))})
+			t.Rows = append(t.Rows, []string{change.Change, layout.OneLine(change.File), layout.OrNone(layout.OneLine(change.What))})
 		}
-		if err := t.print(w); err != nil {
+		if err := t.Print(w); err != nil {
 			return err
 		}
-		d.gap()
+		d.Gap()
 	}
 	printFileProblems(d, "Cannot be used", c.Broken)
 	printFileProblems(d, "Usable only in part", c.Partial)
 	conclusion := ""
 	switch {
 	case c.Written:
-		conclusion = fmt.Sprintf("Wrote %s with %s.", c.Lock, count(c.Files, "file"))
+		conclusion = fmt.Sprintf("Wrote %s with %s.", c.Lock, layout.Count(c.Files, "file"))
 	case len(c.Changes) == 0 && !c.refused && !c.absent:
-		conclusion = fmt.Sprintf("%s is up to date: %s.", c.Lock, count(c.Files, "file"))
+		conclusion = fmt.Sprintf("%s is up to date: %s.", c.Lock, layout.Count(c.Files, "file"))
 	default:
-		return d.err()
+		return d.Err()
 	}
 	if len(c.Broken)+len(c.Partial) > 0 {
-		d.gap()
+		d.Gap()
 	}
-	d.line("%s", conclusion)
-	return d.err()
+	d.Line("%s", conclusion)
+	return d.Err()
 }
 
 // verdict is the error to end with.
@@ -61,7 +62,7 @@ func (c *lockChanges) verdict() error {
 	switch {
 	case c.refused:
 		return fmt.Errorf("%s cannot be used, so it cannot be locked; repair or remove what is broken, or leave it out with --skip-broken",
-			count(len(c.Broken), "file"))
+			layout.Count(len(c.Broken), "file"))
 	case c.absent:
 		return fmt.Errorf("there is no lock %s; write it without --check", c.Lock)
 	case !c.Written && len(c.Changes) > 0:
@@ -129,13 +130,13 @@ func providesText(verb string, all, others []pluginlock.Provided) string {
 }
 
 // problems writes what is wrong with files.
-func printFileProblems(d *description, head string, all []fileProblem) {
+func printFileProblems(d *layout.Description, head string, all []fileProblem) {
 	if len(all) == 0 {
 		return
 	}
-	d.section(head, func() {
+	d.Section(head, func() {
 		for _, problem := range all {
-			d.section(oneLine(problem.File), func() { d.text(problem.Reason) })
+			d.Section(layout.OneLine(problem.File), func() { d.Text(problem.Reason) })
 		}
 	})
 }

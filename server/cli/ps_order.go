@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // pluginOrder is what "plugin order -o json" prints.
@@ -53,11 +54,11 @@ func inOrder(r *pluginreport.Report) []orderedEntry {
 }
 
 // orderTable is what "plugin order" prints.
-func orderTable(items []orderedEntry) table {
-	t := table{head: []string{"STAGE", "PLACE", "STOCK", "NAME", "KIND", "FROM"}}
+func orderTable(items []orderedEntry) layout.Table {
+	t := layout.Table{Head: []string{"STAGE", "PLACE", "STOCK", "NAME", "KIND", "FROM"}}
 	for _, item := range items {
-		t.rows = append(t.rows, []string{
-			item.Stage, strconv.Itoa(item.Place), strconv.Itoa(item.StockPlace), oneLine(item.Name), item.Kind, oneLine(item.from),
+		t.Rows = append(t.Rows, []string{
+			item.Stage, strconv.Itoa(item.Place), strconv.Itoa(item.StockPlace), layout.OneLine(item.Name), item.Kind, layout.OneLine(item.from),
 		})
 	}
 	return t

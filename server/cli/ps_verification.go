@@ -3,6 +3,8 @@ package cli
 import (
 	"io"
 	"strings"
+
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // verification is what "plugin verify -o json" prints.
@@ -27,23 +29,23 @@ func (v *verification) wrong() int {
 
 // print writes a table of all files, and below it what is wrong.
 func (v *verification) print(w io.Writer) error {
-	t := table{head: []string{"FILE", "STATE", "WHAT TO DO"}}
+	t := layout.Table{Head: []string{"FILE", "STATE", "WHAT TO DO"}}
 	var problems []fileProblem
 	for _, file := range v.Files {
-		t.rows = append(t.rows, []string{oneLine(file.File), file.State.text(), orNone(file.ToDo)})
+		t.Rows = append(t.Rows, []string{layout.OneLine(file.File), file.State.text(), layout.OrNone(file.ToDo)})
 		if file.Reason != "" {
 			problems = append(problems, fileProblem{file.File, file.Reason})
 		}
 	}
-	if err := t.print(w); err != nil {
+	if err := t.Print(w); err != nil {
 		return err
 	}
-	d := newDescription(w)
+	d := layout.NewDescription(w)
 	if len(problems) > 0 {
-		d.gap()
+		d.Gap()
 	}
 	printFileProblems(d, "Not right", problems)
-	return d.err()
+	return d.Err()
 }
 
 // verifiedFile is a file with what the lock and its process say.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // changes writes a line for each change of a backup that is or was in the queue.
@@ -43,7 +44,7 @@ func (c *changes) server(told queueServer) {
 	case c.trouble != "":
 		c.note("policy " + c.trouble)
 	case before != "":
-		c.note("policy " + oneLine(told.Policy.Plugin) + " works again")
+		c.note("policy " + layout.OneLine(told.Policy.Plugin) + " works again")
 	}
 }
 

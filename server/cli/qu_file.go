@@ -23,6 +23,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/filter"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // maxBackupsFile is far more than a list of thousands of Backups.
@@ -131,7 +132,7 @@ func (r *backupsReader) object(node *yaml.Node) {
 			r.object(item)
 		}
 	default:
-		r.problem(kind.Line, "kind", "is %s, want Backup or List", oneLine(kind.Value))
+		r.problem(kind.Line, "kind", "is %s, want Backup or List", layout.OneLine(kind.Value))
 	}
 }
 
@@ -199,12 +200,12 @@ func (r *backupsReader) check(node *yaml.Node, b *velerov1.Backup) {
 	case b.Name == "":
 		r.problem(line(node, "metadata.name"), "metadata.name", "is missing")
 	case len(wrong) > 0:
-		r.problem(line(node, "metadata.name"), "metadata.name", "%q: %s", oneLine(b.Name), wrong[0])
+		r.problem(line(node, "metadata.name"), "metadata.name", "%q: %s", layout.OneLine(b.Name), wrong[0])
 	case r.lines[b.Name] > 0:
 		r.problem(line(node, "metadata.name"), "metadata.name", "%s is the name of the Backup in line %d as well; want each once", b.Name, r.lines[b.Name])
 	}
 	if !slices.Contains(backupPhases(), b.Status.Phase) {
-		r.problem(line(node, "status.phase"), "status.phase", "%q: want one of %s, or none", oneLine(string(b.Status.Phase)), phaseNames())
+		r.problem(line(node, "status.phase"), "status.phase", "%q: want one of %s, or none", layout.OneLine(string(b.Status.Phase)), phaseNames())
 	}
 	if _, err := filter.NewNames(b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces); err != nil {
 		r.problem(line(node, "spec.includedNamespaces"), "spec.includedNamespaces", "%v", err)

@@ -50,7 +50,7 @@ func newQueueCommand(a *App) *cobra.Command {
 					_, err := fmt.Fprintln(a.Out, "No backup runs or waits.")
 					return err
 				}
-				return queueTable(document.Items, time.Now()).print(a.Out)
+				return queueTable(document.Items, time.Now()).Print(a.Out)
 			})
 		},
 	}

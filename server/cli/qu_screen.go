@@ -14,6 +14,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // terminal is one that can say how large it is.
@@ -58,7 +59,7 @@ func (s *screen) change(before, after *velerov1.Backup) error {
 
 func (s *screen) server(told queueServer) { s.changed, s.told = true, told }
 
-func (s *screen) note(text string) { s.changed, s.notice = true, oneLine(text) }
+func (s *screen) note(text string) { s.changed, s.notice = true, layout.OneLine(text) }
 
 // refresh draws what has changed, and the times each second.
 func (s *screen) refresh(now time.Time) error {
@@ -99,7 +100,7 @@ func (s *screen) picture(now time.Time, width, height int) []string {
 	}
 	if items := queueItems(line); len(items) > 0 {
 		var text strings.Builder
-		_ = queueTable(items, now).print(&text) // a Builder takes everything
+		_ = queueTable(items, now).Print(&text) // a Builder takes everything
 		lines = append(lines, strings.Split(strings.TrimRight(text.String(), "\n"), "\n")...)
 	}
 	if fit := max(3, height-1); len(lines) > fit {

@@ -8,21 +8,22 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // askQueueServer asks the server for what no Backup tells.
 func askQueueServer(ctx context.Context, s *session, timeout time.Duration) queueServer {
 	answer, err := s.serverStatus(ctx, timeout, nil)
 	if err != nil {
-		return queueServer{Problem: oneLine(err.Error())}
+		return queueServer{Problem: layout.OneLine(err.Error())}
 	}
 	report, err := policiesOf(answer)
 	switch {
 	case err != nil:
-		return queueServer{Problem: oneLine(err.Error())}
+		return queueServer{Problem: layout.OneLine(err.Error())}
 	case report == nil:
 		return queueServer{Problem: fmt.Sprintf("the server (%s) does not say: it is Velero's, or a cleat older than this",
-			strings.TrimSpace(printable(answer.Status.ServerVersion)))}
+			strings.TrimSpace(layout.Printable(answer.Status.ServerVersion)))}
 	}
 	return queueServer{Limit: report.ConcurrentBackups, Policy: report.Of("QueueAdmission")}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -158,9 +159,9 @@ func newSimulateCommand(a *App) *cobra.Command {
 
 // play fills in the rounds and prints them: text as they come, anything else at the end.
 func play(ctx context.Context, a *App, d *simulationDocument, s *simulation, output string) error {
-	text := newDescription(a.Out)
+	text := layout.NewDescription(a.Out)
 	if output == "table" {
-		text.line("policy %s, %s at once", d.Policy, count(d.Limit, "backup"))
+		text.Line("policy %s, %s at once", d.Policy, layout.Count(d.Limit, "backup"))
 	}
 	stuck, err := s.rounds(ctx, func(r round) error {
 		d.Rounds = append(d.Rounds, r)
@@ -168,21 +169,21 @@ func play(ctx context.Context, a *App, d *simulationDocument, s *simulation, out
 		if output == "table" {
 			r.print(text)
 		}
-		return text.err()
+		return text.Err()
 	})
 	if err != nil {
 		return err
 	}
 	d.Stuck = stuck
 	err = a.print(output, []string{"table"}, d, func() error {
-		text.gap()
+		text.Gap()
 		if len(stuck) == 0 {
-			text.line("All have ended after %s. They start in this order: %s", count(len(d.Rounds), "round"), orNone(strings.Join(d.Order, ", ")))
+			text.Line("All have ended after %s. They start in this order: %s", layout.Count(len(d.Rounds), "round"), layout.OrNone(strings.Join(d.Order, ", ")))
 		}
-		return text.err()
+		return text.Err()
 	})
 	if err == nil && len(stuck) > 0 {
-		err = fmt.Errorf("policy %s never lets %s go, though nothing else runs", d.Policy, abbreviate(stuck, 5, ", "))
+		err = fmt.Errorf("policy %s never lets %s go, though nothing else runs", d.Policy, layout.Abbreviate(stuck, 5, ", "))
 	}
 	return err
 }

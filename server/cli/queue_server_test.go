@@ -74,7 +74,7 @@ func TestPoliciesAreShownBelowThePlugins(t *testing.T) {
 	failing := aPolicy(policy.ReasonDied)
 	failing.Kind = "LoadSoothing"
 	var out bytes.Buffer
-	require.NoError(t, policyTable([]policy.Status{*aPolicy(""), *failing}, noon()).print(&out))
+	require.NoError(t, policyTable([]policy.Status{*aPolicy(""), *failing}, noon()).Print(&out))
 	require.Equal(t, `POLICY           PLUGIN              ON FAILURE   STATE
 QueueAdmission   example.io/policy   Hold         works
 LoadSoothing     example.io/policy   Hold         fails since 2026-03-04 11:55:00 +0000 UTC (5m ago): QueueAdmission(example.io/policy): it is down

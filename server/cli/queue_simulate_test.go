@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -255,7 +256,7 @@ func TestARoundOfManyIsShort(t *testing.T) {
 		r.Waiting = append(r.Waiting, waiter{Position: i + 1, Name: "b", Message: "not now\x1b[2J"})
 	}
 	var out strings.Builder
-	r.print(newDescription(&out))
+	r.print(layout.NewDescription(&out))
 	require.True(t, strings.HasPrefix(out.String(), "\nRound 1, 1h0m0s later: nothing runs\n"), out.String())
 	require.True(t, strings.HasSuffix(out.String(), "\n  ... and 80 more, see -o json\n"), out.String())
 	require.NotContains(t, out.String(), "\x1b")

@@ -17,6 +17,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // inQueue is a Backup that was made some minutes before noon.
@@ -75,8 +76,8 @@ func aQueue() []*velerov1.Backup {
 func TestQueueTable(t *testing.T) {
 	t.Parallel()
 	document := newQueueDocument("velero", queue.NewLine(aQueue()), queueServer{Limit: 2, Policy: aPolicy("")})
-	golden(t, "queue.txt", queueTable(document.Items, noon()).print)
-	golden(t, "queue.json", func(w io.Writer) error { return printJSON(w, document) })
+	golden(t, "queue.txt", queueTable(document.Items, noon()).Print)
+	golden(t, "queue.json", func(w io.Writer) error { return layout.PrintJSON(w, document) })
 }
 
 func TestExplain(t *testing.T) {
@@ -106,7 +107,7 @@ func TestExplain(t *testing.T) {
 		}
 		return nil
 	})
-	golden(t, "queue_explain.json", func(w io.Writer) error { return printJSON(w, explain(byName["second"], line, noon())) })
+	golden(t, "queue_explain.json", func(w io.Writer) error { return layout.PrintJSON(w, explain(byName["second"], line, noon())) })
 }
 
 func TestAnExplanationOfManyIsShort(t *testing.T) {

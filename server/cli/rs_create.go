@@ -16,6 +16,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // restoreCreate are the flags of "restore create".
@@ -50,9 +51,9 @@ func (c *restoreCreate) run(ctx context.Context, a *App, args []string) error {
 	switch c.output {
 	case "":
 	case "json":
-		return printJSON(a.Out, restore)
+		return layout.PrintJSON(a.Out, restore)
 	case "yaml":
-		return printYAML(a.Out, restore)
+		return layout.PrintYAML(a.Out, restore)
 	default:
 		return fmt.Errorf("--output %q: want json or yaml", c.output)
 	}
@@ -196,13 +197,13 @@ func awaitRestore(ctx context.Context, a *App, s *session, r *velerov1.Restore) 
 		if r.Status.Progress != nil {
 			items = r.Status.Progress.ItemsRestored
 		}
-		fmt.Fprintf(a.Out, "Restore completed with status: Completed, %s; %s.\n", count(items, "item"), count(r.Status.Warnings, "warning"))
+		fmt.Fprintf(a.Out, "Restore completed with status: Completed, %s; %s.\n", layout.Count(items, "item"), layout.Count(r.Status.Warnings, "warning"))
 		return nil
 	case velerov1.RestorePhaseFailedValidation:
 		return fmt.Errorf("restore %s failed validation: %s", r.Name, strings.Join(r.Status.ValidationErrors, "; "))
 	case velerov1.RestorePhasePartiallyFailed:
-		return fmt.Errorf("restore %s completed with status: PartiallyFailed, %s; %s", r.Name, count(r.Status.Errors, "error"), more)
+		return fmt.Errorf("restore %s completed with status: PartiallyFailed, %s; %s", r.Name, layout.Count(r.Status.Errors, "error"), more)
 	default:
-		return fmt.Errorf("restore %s completed with status: %s: %s; %s", r.Name, r.Status.Phase, orNone(r.Status.FailureReason), more)
+		return fmt.Errorf("restore %s completed with status: %s: %s; %s", r.Name, r.Status.Phase, layout.OrNone(r.Status.FailureReason), more)
 	}
 }

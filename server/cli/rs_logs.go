@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 func newRestoreLogsCommand(a *App) *cobra.Command {
@@ -30,7 +31,7 @@ func newRestoreLogsCommand(a *App) *cobra.Command {
 			}
 			err = d.copyFile(cmd.Context(), s, velerov1.DownloadTargetKindRestoreLog, r.Name, backupLocation(cmd.Context(), s, r.Spec.BackupName), a.Out)
 			if errors.Is(err, errNoFile) {
-				return fmt.Errorf("there is no log of restore %s in the object storage; its phase is %s (%s)", r.Name, r.Status.Phase, orNone(r.Status.FailureReason))
+				return fmt.Errorf("there is no log of restore %s in the object storage; its phase is %s (%s)", r.Name, r.Status.Phase, layout.OrNone(r.Status.FailureReason))
 			}
 			return err
 		},

@@ -11,11 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // backupTable is what "backup get" prints.
-func backupTable(backups []velerov1.Backup, now time.Time) table {
-	t := table{head: []string{"NAME", "STATUS", "ERRORS", "WARNINGS", "CREATED", "EXPIRES", "STORAGE LOCATION", "QUEUE POSITION", "SELECTOR"}}
+func backupTable(backups []velerov1.Backup, now time.Time) layout.Table {
+	t := layout.Table{Head: []string{"NAME", "STATUS", "ERRORS", "WARNINGS", "CREATED", "EXPIRES", "STORAGE LOCATION", "QUEUE POSITION", "SELECTOR"}}
 	for i := range backups {
 		b := &backups[i]
 		status := cmp.Or(string(b.Status.Phase), string(velerov1.BackupPhaseNew))
@@ -26,9 +27,9 @@ func backupTable(backups []velerov1.Backup, now time.Time) table {
 		if b.Status.QueuePosition > 0 {
 			position = strconv.Itoa(b.Status.QueuePosition)
 		}
-		t.rows = append(t.rows, []string{
-			b.Name, status, strconv.Itoa(b.Status.Errors), strconv.Itoa(b.Status.Warnings), formatTime(b.Status.StartTimestamp),
-			remaining(b.Status.Expiration, now), b.Spec.StorageLocation, position, formatSelector(b.Spec.LabelSelector, b.Spec.OrLabelSelectors),
+		t.Rows = append(t.Rows, []string{
+			b.Name, status, strconv.Itoa(b.Status.Errors), strconv.Itoa(b.Status.Warnings), layout.FormatTime(b.Status.StartTimestamp),
+			layout.Remaining(b.Status.Expiration, now), b.Spec.StorageLocation, position, formatSelector(b.Spec.LabelSelector, b.Spec.OrLabelSelectors),
 		})
 	}
 	return t
@@ -73,5 +74,5 @@ func formatSelector(one *metav1.LabelSelector, alternatives []*metav1.LabelSelec
 		}
 		return strings.Join(texts, " or ")
 	}
-	return orNone(metav1.FormatLabelSelector(one))
+	return layout.OrNone(metav1.FormatLabelSelector(one))
 }

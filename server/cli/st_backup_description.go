@@ -7,6 +7,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // backupDescription is what there is to tell of a backup.
@@ -23,43 +24,43 @@ type backupDescription struct {
 // print writes the doc as text.
 func (doc *backupDescription) print(w io.Writer) error {
 	b := doc.Backup
-	d := newDescription(w)
+	d := layout.NewDescription(w)
 	printMetadata(d, &b.ObjectMeta)
-	d.gap()
+	d.Gap()
 	doc.printPhase(d)
-	d.gap()
+	d.Gap()
 	printBackupSpec(d, &b.Spec)
-	d.gap()
-	d.pairs(
-		[2]string{"Backup Format Version", orNone(b.Status.FormatVersion)},
-		[2]string{"Started", formatTime(b.Status.StartTimestamp)},
-		[2]string{"Completed", formatTime(b.Status.CompletionTimestamp)},
-		[2]string{"Expiration", formatTime(b.Status.Expiration)},
+	d.Gap()
+	d.Pairs(
+		[2]string{"Backup Format Version", layout.OrNone(b.Status.FormatVersion)},
+		[2]string{"Started", layout.FormatTime(b.Status.StartTimestamp)},
+		[2]string{"Completed", layout.FormatTime(b.Status.CompletionTimestamp)},
+		[2]string{"Expiration", layout.FormatTime(b.Status.Expiration)},
 	)
 	if p := b.Status.Progress; p != nil {
-		d.gap()
-		d.pairs([2]string{"Total items to be backed up", strconv.Itoa(p.TotalItems)},
+		d.Gap()
+		d.Pairs([2]string{"Total items to be backed up", strconv.Itoa(p.TotalItems)},
 			[2]string{"Items backed up", strconv.Itoa(p.ItemsBackedUp)})
 	}
 	if doc.Resources != nil {
-		d.gap()
+		d.Gap()
 		printResources(d, doc.Resources)
 	}
 	doc.printDeletions(d)
 	printProblems(d, doc.Problems)
-	return d.err()
+	return d.Err()
 }
 
 // printPhase tells how the backup ended, or where it is.
-func (doc *backupDescription) printPhase(d *description) {
+func (doc *backupDescription) printPhase(d *layout.Description) {
 	status := &doc.Backup.Status
 	lines := [][2]string{{"Phase", phaseOr(string(status.Phase))}}
 	if status.Phase == velerov1.BackupPhaseQueued {
 		lines = append(lines, [2]string{"Queue position", strconv.Itoa(status.QueuePosition)})
 	}
 	if wait := doc.QueueWait; wait != nil {
-		lines = append(lines, [2]string{"Waits because", oneLine(cmp.Or(wait.Message, wait.Reason))},
-			[2]string{"Waits for", orNone(abbreviate(wait.Blockers, 8, ", "))}, [2]string{"Waits so since", formatTime(&wait.Since)})
+		lines = append(lines, [2]string{"Waits because", layout.OneLine(cmp.Or(wait.Message, wait.Reason))},
+			[2]string{"Waits for", layout.OrNone(layout.Abbreviate(wait.Blockers, 8, ", "))}, [2]string{"Waits so since", layout.FormatTime(&wait.Since)})
 	}
 	if doc.Starts != "" {
 		lines = append(lines, [2]string{"Starts", doc.Starts})
@@ -67,22 +68,22 @@ func (doc *backupDescription) printPhase(d *description) {
 	if status.FailureReason != "" {
 		lines = append(lines, [2]string{"Failure reason", status.FailureReason})
 	}
-	d.pairs(append(lines, [2]string{"Errors", strconv.Itoa(status.Errors)}, [2]string{"Warnings", strconv.Itoa(status.Warnings)})...)
+	d.Pairs(append(lines, [2]string{"Errors", strconv.Itoa(status.Errors)}, [2]string{"Warnings", strconv.Itoa(status.Warnings)})...)
 	printValidationErrors(d, status.ValidationErrors)
 	printResults(d, doc.Results)
 }
 
-func (doc *backupDescription) printDeletions(d *description) {
+func (doc *backupDescription) printDeletions(d *layout.Description) {
 	if len(doc.Deletions) == 0 {
 		return
 	}
-	d.gap()
-	d.section("Deletion attempts", func() {
+	d.Gap()
+	d.Section("Deletion attempts", func() {
 		for _, attempt := range doc.Deletions {
-			d.line("%s: %s", attempt.Time, attempt.Phase)
-			d.indented(1, func() {
+			d.Line("%s: %s", attempt.Time, attempt.Phase)
+			d.Indented(1, func() {
 				for _, text := range attempt.Errors {
-					d.line("%s", text)
+					d.Line("%s", text)
 				}
 			})
 		}
@@ -110,42 +111,42 @@ func newBackupDescription(b *velerov1.Backup) *backupDescription {
 	return doc
 }
 
-func printBackupSpec(d *description, spec *velerov1.BackupSpec) {
-	d.section("Namespaces", func() {
-		d.pairs([2]string{"Included", listOr(spec.IncludedNamespaces, "*")}, [2]string{"Excluded", listOr(spec.ExcludedNamespaces, "<none>")})
+func printBackupSpec(d *layout.Description, spec *velerov1.BackupSpec) {
+	d.Section("Namespaces", func() {
+		d.Pairs([2]string{"Included", layout.ListOr(spec.IncludedNamespaces, "*")}, [2]string{"Excluded", layout.ListOr(spec.ExcludedNamespaces, "<none>")})
 	})
-	d.gap()
-	d.section("Resources", func() {
+	d.Gap()
+	d.Section("Resources", func() {
 		if len(spec.IncludedResources)+len(spec.ExcludedResources) > 0 || spec.IncludeClusterResources != nil {
-			d.pairs([2]string{"Included", listOr(spec.IncludedResources, "*")}, [2]string{"Excluded", listOr(spec.ExcludedResources, "<none>")},
-				[2]string{"Cluster-scoped", boolOrAuto(spec.IncludeClusterResources)})
+			d.Pairs([2]string{"Included", layout.ListOr(spec.IncludedResources, "*")}, [2]string{"Excluded", layout.ListOr(spec.ExcludedResources, "<none>")},
+				[2]string{"Cluster-scoped", layout.BoolOrAuto(spec.IncludeClusterResources)})
 			return
 		}
-		d.pairs(
-			[2]string{"Included cluster-scoped", listOr(spec.IncludedClusterScopedResources, "auto")},
-			[2]string{"Excluded cluster-scoped", listOr(spec.ExcludedClusterScopedResources, "<none>")},
-			[2]string{"Included namespace-scoped", listOr(spec.IncludedNamespaceScopedResources, "*")},
-			[2]string{"Excluded namespace-scoped", listOr(spec.ExcludedNamespaceScopedResources, "<none>")})
+		d.Pairs(
+			[2]string{"Included cluster-scoped", layout.ListOr(spec.IncludedClusterScopedResources, "auto")},
+			[2]string{"Excluded cluster-scoped", layout.ListOr(spec.ExcludedClusterScopedResources, "<none>")},
+			[2]string{"Included namespace-scoped", layout.ListOr(spec.IncludedNamespaceScopedResources, "*")},
+			[2]string{"Excluded namespace-scoped", layout.ListOr(spec.ExcludedNamespaceScopedResources, "<none>")})
 	})
-	d.gap()
-	d.pairs(
+	d.Gap()
+	d.Pairs(
 		[2]string{"Label selector", formatSelector(spec.LabelSelector, spec.OrLabelSelectors)},
-		[2]string{"Storage Location", orNone(spec.StorageLocation)},
-		[2]string{"Snapshot volumes", boolOrAuto(spec.SnapshotVolumes)},
-		[2]string{"Snapshot move data", boolOrAuto(spec.SnapshotMoveData)},
+		[2]string{"Storage Location", layout.OrNone(spec.StorageLocation)},
+		[2]string{"Snapshot volumes", layout.BoolOrAuto(spec.SnapshotVolumes)},
+		[2]string{"Snapshot move data", layout.BoolOrAuto(spec.SnapshotMoveData)},
 		[2]string{"TTL", spec.TTL.Duration.String()},
 		[2]string{"CSI snapshot timeout", spec.CSISnapshotTimeout.Duration.String()},
 		[2]string{"Item operation timeout", spec.ItemOperationTimeout.Duration.String()},
 	)
 	if len(spec.OrderedResources) > 0 {
-		d.gap()
-		d.pairs([2]string{"Ordered resources", keyValues(spec.OrderedResources)})
+		d.Gap()
+		d.Pairs([2]string{"Ordered resources", layout.KeyValues(spec.OrderedResources)})
 	}
 	if len(spec.Hooks.Resources) > 0 {
-		d.gap()
-		d.section("Hooks", func() {
+		d.Gap()
+		d.Section("Hooks", func() {
 			for _, hook := range spec.Hooks.Resources {
-				d.line("%s: %s, %s", hook.Name, count(len(hook.PreHooks), "pre hook"), count(len(hook.PostHooks), "post hook"))
+				d.Line("%s: %s, %s", hook.Name, layout.Count(len(hook.PreHooks), "pre hook"), layout.Count(len(hook.PostHooks), "post hook"))
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // explanation is what "queue explain -o json" prints.
@@ -30,45 +31,45 @@ type explanation struct {
 
 // print writes the explanation as text.
 func (e *explanation) print(w io.Writer, now time.Time) error {
-	d := newDescription(w)
-	d.line("%s", e.State)
+	d := layout.NewDescription(w)
+	d.Line("%s", e.State)
 	if e.Position == 0 {
-		return d.err()
+		return d.Err()
 	}
-	d.gap()
+	d.Gap()
 	if e.Wait == nil {
-		d.pairs([2]string{"Why", orNone(e.why())}, [2]string{"Created", formatTime(&e.Created) + " (" + ago(e.Created, now) + ")"},
-			[2]string{"Ahead of it", count(e.Ahead, "backup")})
+		d.Pairs([2]string{"Why", layout.OrNone(e.why())}, [2]string{"Created", layout.FormatTime(&e.Created) + " (" + layout.Ago(e.Created, now) + ")"},
+			[2]string{"Ahead of it", layout.Count(e.Ahead, "backup")})
 		if e.Problem == "" {
-			d.gap()
-			d.line("The server has not said why. One of Velero's does not; cleat's does with its next decision.")
+			d.Gap()
+			d.Line("The server has not said why. One of Velero's does not; cleat's does with its next decision.")
 		}
-		return d.err()
+		return d.Err()
 	}
-	d.pairs(
+	d.Pairs(
 		[2]string{"Why", e.why()},
-		[2]string{"Reason", oneLine(e.Wait.Reason)},
-		[2]string{"Decided by", cmp.Or(oneLine(e.Wait.Policy), "nobody: the policy does not answer")},
-		[2]string{"Namespaces", orNone(abbreviate(e.Wait.Namespaces, 8, ", "))},
-		[2]string{"Waits so since", formatTime(&e.Wait.Since) + " (" + ago(e.Wait.Since, now) + ")"},
-		[2]string{"Created", formatTime(&e.Created) + " (" + ago(e.Created, now) + ")"},
-		[2]string{"Ahead of it", count(e.Ahead, "backup")},
+		[2]string{"Reason", layout.OneLine(e.Wait.Reason)},
+		[2]string{"Decided by", cmp.Or(layout.OneLine(e.Wait.Policy), "nobody: the policy does not answer")},
+		[2]string{"Namespaces", layout.OrNone(layout.Abbreviate(e.Wait.Namespaces, 8, ", "))},
+		[2]string{"Waits so since", layout.FormatTime(&e.Wait.Since) + " (" + layout.Ago(e.Wait.Since, now) + ")"},
+		[2]string{"Created", layout.FormatTime(&e.Created) + " (" + layout.Ago(e.Created, now) + ")"},
+		[2]string{"Ahead of it", layout.Count(e.Ahead, "backup")},
 		[2]string{"Starts", e.Starts},
 	)
 	if len(e.Chain) == 0 {
-		return d.err()
+		return d.Err()
 	}
-	d.gap()
-	d.section("Waits for", func() {
+	d.Gap()
+	d.Section("Waits for", func() {
 		for i := range e.Chain[:min(maxLinks, len(e.Chain))] {
 			l := &e.Chain[i]
-			d.indented(l.depth-1, func() { d.line("%s", l.text(now)) })
+			d.Indented(l.depth-1, func() { d.Line("%s", l.text(now)) })
 		}
 		if left := len(e.Chain) - maxLinks; left > 0 {
-			d.line("... and %d more, see -o json", left)
+			d.Line("... and %d more, see -o json", left)
 		}
 	})
-	return d.err()
+	return d.Err()
 }
 
 // link is a backup that others wait for.
@@ -82,7 +83,7 @@ type link struct {
 func (l *link) text(now time.Time) string {
 	switch l.Phase {
 	case string(velerov1.BackupPhaseInProgress):
-		return fmt.Sprintf("%s, which runs%s", l.Name, sinceTime(&l.Since, now))
+		return fmt.Sprintf("%s, which runs%s", l.Name, layout.SinceTime(&l.Since, now))
 	case string(velerov1.BackupPhaseReadyToStart):
 		return l.Name + ", which is about to start"
 	}
@@ -124,17 +125,17 @@ func stateOf(b *velerov1.Backup, waiting int, now time.Time) string {
 	case phase == velerov1.BackupPhaseReadyToStart:
 		return b.Name + " does not wait: it has its place and is about to start."
 	case phase == velerov1.BackupPhaseInProgress:
-		text := b.Name + " does not wait: it runs" + sinceTime(b.Status.StartTimestamp, now)
+		text := b.Name + " does not wait: it runs" + layout.SinceTime(b.Status.StartTimestamp, now)
 		if p := b.Status.Progress; p != nil && p.TotalItems > 0 {
 			text += fmt.Sprintf(", and has backed up %d of %d items", p.ItemsBackedUp, p.TotalItems)
 		}
 		return text + "."
 	case phase == velerov1.BackupPhaseFailedValidation:
-		return fmt.Sprintf("%s does not wait: it is not valid and was never started: %s.", b.Name, oneLine(strings.Join(b.Status.ValidationErrors, "; ")))
+		return fmt.Sprintf("%s does not wait: it is not valid and was never started: %s.", b.Name, layout.OneLine(strings.Join(b.Status.ValidationErrors, "; ")))
 	case phase.Terminal():
 		text := fmt.Sprintf("%s does not wait: it has ended as %s", b.Name, phase)
 		if b.Status.CompletionTimestamp != nil {
-			text += " at " + formatTime(b.Status.CompletionTimestamp)
+			text += " at " + layout.FormatTime(b.Status.CompletionTimestamp)
 		}
 		return text + "."
 	default:
@@ -189,9 +190,9 @@ func (c *chain) starts(item *queueItem, ahead int) string {
 	case item.waitsForPlace() && len(waitFor) == 0:
 		return "with the next decision: places are free"
 	case item.waitsForPlace():
-		text := fmt.Sprintf("when %s has ended", enumerate(waitFor, "or"))
+		text := fmt.Sprintf("when %s has ended", layout.Enumerate(waitFor, "or"))
 		if ahead > 0 {
-			text += fmt.Sprintf(", and none of the %s takes the place", count(ahead, "backup")+" ahead of it")
+			text += fmt.Sprintf(", and none of the %s takes the place", layout.Count(ahead, "backup")+" ahead of it")
 		}
 		return text
 	case len(item.blockers()) == 0:
@@ -209,10 +210,10 @@ func (c *chain) starts(item *queueItem, ahead int) string {
 	}
 	var conditions []string
 	if len(running) > 0 {
-		conditions = append(conditions, enumerate(running, "and")+plural(running, " has ended", " have ended"))
+		conditions = append(conditions, layout.Enumerate(running, "and")+layout.Plural(running, " has ended", " have ended"))
 	}
 	if len(waiting) > 0 {
-		conditions = append(conditions, enumerate(waiting, "and")+plural(waiting, " has run", " have run"))
+		conditions = append(conditions, layout.Enumerate(waiting, "and")+layout.Plural(waiting, " has run", " have run"))
 	}
 	return "when " + strings.Join(conditions, " and ") + ", and a place is free"
 }

@@ -9,6 +9,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // queueDocument is what "queue -o json" prints.
@@ -46,9 +47,9 @@ type queueItem struct {
 func (i *queueItem) why() string {
 	switch {
 	case i.Wait != nil:
-		return oneLine(cmp.Or(i.Wait.Message, i.Wait.Reason))
+		return layout.OneLine(cmp.Or(i.Wait.Message, i.Wait.Reason))
 	default:
-		return oneLine(i.Problem)
+		return layout.OneLine(i.Problem)
 	}
 }
 
@@ -104,12 +105,12 @@ func queueItems(line queue.Line) []queueItem {
 }
 
 // queueTable is what "queue" prints.
-func queueTable(items []queueItem, now time.Time) table {
-	t := table{head: []string{"PLACE", "NAME", "PHASE", "SINCE", "WAITS FOR", "WHY"}}
+func queueTable(items []queueItem, now time.Time) layout.Table {
+	t := layout.Table{Head: []string{"PLACE", "NAME", "PHASE", "SINCE", "WAITS FOR", "WHY"}}
 	for i := range items {
 		item := &items[i]
-		t.rows = append(t.rows, []string{
-			item.place(), item.Name, item.Phase, ago(item.Since, now), abbreviate(item.blockers(), 3, ", "), item.why(),
+		t.Rows = append(t.Rows, []string{
+			item.place(), item.Name, item.Phase, layout.Ago(item.Since, now), layout.Abbreviate(item.blockers(), 3, ", "), item.why(),
 		})
 	}
 	return t

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // queueServer is what the server says of its queue.
@@ -24,12 +25,12 @@ func (q *queueServer) text(taken int, now time.Time) string {
 	if q.Problem != "" {
 		return "How many places there are is not known: " + q.Problem
 	}
-	text := fmt.Sprintf("%d of %s taken", taken, count(q.Limit, "place"))
+	text := fmt.Sprintf("%d of %s taken", taken, layout.Count(q.Limit, "place"))
 	switch {
 	case q.Policy == nil:
 		return text
 	case q.Policy.Working():
-		return text + "; policy " + oneLine(q.Policy.Plugin) + " decides"
+		return text + "; policy " + layout.OneLine(q.Policy.Plugin) + " decides"
 	default:
 		return text + "; policy " + q.trouble(now)
 	}
@@ -42,10 +43,10 @@ func (q *queueServer) trouble(now time.Time) string {
 	}
 	follows := "nobody starts until it works again"
 	if q.Policy.Decides != "" {
-		follows = oneLine(q.Policy.Decides) + " decides in its place"
+		follows = layout.OneLine(q.Policy.Decides) + " decides in its place"
 	}
-	return fmt.Sprintf("%s fails%s, %s (failurePolicy: %s): %s", oneLine(q.Policy.Plugin), failsSince(q.Policy, now), follows,
-		oneLine(q.Policy.FailurePolicy), oneLine(q.Policy.Message))
+	return fmt.Sprintf("%s fails%s, %s (failurePolicy: %s): %s", layout.OneLine(q.Policy.Plugin), failsSince(q.Policy, now), follows,
+		layout.OneLine(q.Policy.FailurePolicy), layout.OneLine(q.Policy.Message))
 }
 
 // failsSince is since when a policy fails, as far as that is known.
@@ -53,19 +54,19 @@ func failsSince(status *policy.Status, now time.Time) string {
 	if status.Since.IsZero() {
 		return ""
 	}
-	return sinceTime(new(metav1.NewTime(status.Since)), now)
+	return layout.SinceTime(new(metav1.NewTime(status.Since)), now)
 }
 
 // policyTable is how policies do, below the plugins.
-func policyTable(all []policy.Status, now time.Time) table {
-	t := table{head: []string{"POLICY", "PLUGIN", "ON FAILURE", "STATE"}}
+func policyTable(all []policy.Status, now time.Time) layout.Table {
+	t := layout.Table{Head: []string{"POLICY", "PLUGIN", "ON FAILURE", "STATE"}}
 	for i := range all {
 		p := &all[i]
 		state := "works"
 		if !p.Working() {
-			state = "fails" + failsSince(p, now) + ": " + oneLine(p.Message)
+			state = "fails" + failsSince(p, now) + ": " + layout.OneLine(p.Message)
 		}
-		t.rows = append(t.rows, []string{oneLine(p.Kind), oneLine(p.Plugin), oneLine(p.FailurePolicy), state})
+		t.Rows = append(t.Rows, []string{layout.OneLine(p.Kind), layout.OneLine(p.Plugin), layout.OneLine(p.FailurePolicy), state})
 	}
 	return t
 }

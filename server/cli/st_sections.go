@@ -8,50 +8,51 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // metadata writes what every object has.
-func printMetadata(d *description, m *metav1.ObjectMeta) {
-	d.pairs([2]string{"Name", m.Name}, [2]string{"Namespace", m.Namespace},
-		[2]string{"Labels", keyValues(m.Labels)}, [2]string{"Annotations", keyValues(m.Annotations)})
+func printMetadata(d *layout.Description, m *metav1.ObjectMeta) {
+	d.Pairs([2]string{"Name", m.Name}, [2]string{"Namespace", m.Namespace},
+		[2]string{"Labels", layout.KeyValues(m.Labels)}, [2]string{"Annotations", layout.KeyValues(m.Annotations)})
 }
 
-func printValidationErrors(d *description, errs []string) {
+func printValidationErrors(d *layout.Description, errs []string) {
 	if len(errs) == 0 {
 		return
 	}
-	d.gap()
-	d.section("Validation errors", func() {
+	d.Gap()
+	d.Section("Validation errors", func() {
 		for _, text := range errs {
-			d.line("%s", text)
+			d.Line("%s", text)
 		}
 	})
 }
 
-func printResults(d *description, r *results.Results) {
+func printResults(d *layout.Description, r *results.Results) {
 	if r == nil {
 		return
 	}
 	if r.Errors.Count() > 0 {
-		d.gap()
+		d.Gap()
 		printMessages(d, "Errors", r.Errors)
 	}
 	if r.Warnings.Count() > 0 {
-		d.gap()
+		d.Gap()
 		printMessages(d, "Warnings", r.Warnings)
 	}
 }
 
 // messages writes errors or warnings by what they are about.
-func printMessages(d *description, head string, r results.Result) {
-	d.section(head, func() {
+func printMessages(d *layout.Description, head string, r results.Result) {
+	d.Section(head, func() {
 		each := func(name string, texts []string) {
 			if len(texts) == 0 {
 				return
 			}
-			d.section(name, func() {
+			d.Section(name, func() {
 				for _, text := range texts {
-					d.line("%s", strings.TrimSpace(text))
+					d.Line("%s", strings.TrimSpace(text))
 				}
 			})
 		}
@@ -64,29 +65,29 @@ func printMessages(d *description, head string, r results.Result) {
 }
 
 // resources writes the objects of a backup or restore by kind.
-func printResources(d *description, list map[string][]string) {
-	d.section("Resource List", func() {
+func printResources(d *layout.Description, list map[string][]string) {
+	d.Section("Resource List", func() {
 		if len(list) == 0 {
-			d.line("<none>")
+			d.Line("<none>")
 		}
 		for _, kind := range slices.Sorted(maps.Keys(list)) {
-			d.section(kind, func() {
+			d.Section(kind, func() {
 				for _, name := range list[kind] {
-					d.line("- %s", name)
+					d.Line("- %s", name)
 				}
 			})
 		}
 	})
 }
 
-func printProblems(d *description, problems []string) {
+func printProblems(d *layout.Description, problems []string) {
 	if len(problems) == 0 {
 		return
 	}
-	d.gap()
-	d.section("Not found out", func() {
+	d.Gap()
+	d.Section("Not found out", func() {
 		for _, text := range problems {
-			d.line("%s", text)
+			d.Line("%s", text)
 		}
 	})
 }

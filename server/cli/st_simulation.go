@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // simulationDocument is what "queue simulate -o json" prints.
@@ -29,40 +31,40 @@ type round struct {
 }
 
 // print writes a round as text.
-func (r *round) print(d *description) {
+func (r *round) print(d *layout.Description) {
 	head := fmt.Sprintf("Round %d", r.Round)
 	if r.After != "" {
 		head += ", " + r.After + " later"
 	}
 	var happens []string
 	if len(r.Running) > 0 {
-		happens = append(happens, strings.Join(r.Running, ", ")+plural(r.Running, " runs", " run"))
+		happens = append(happens, strings.Join(r.Running, ", ")+layout.Plural(r.Running, " runs", " run"))
 	}
 	if len(r.Starts) > 0 {
-		happens = append(happens, strings.Join(r.Starts, ", ")+plural(r.Starts, " starts", " start"))
+		happens = append(happens, strings.Join(r.Starts, ", ")+layout.Plural(r.Starts, " starts", " start"))
 	}
 	if len(happens) == 0 {
 		happens = append(happens, "nothing runs")
 	}
-	d.gap()
-	d.line("%s: %s", head, strings.Join(happens, "; "))
+	d.Gap()
+	d.Line("%s: %s", head, strings.Join(happens, "; "))
 	if len(r.Waiting) > 0 {
-		t := table{head: []string{"PLACE", "NAME", "WAITS FOR", "WHY"}}
+		t := layout.Table{Head: []string{"PLACE", "NAME", "WAITS FOR", "WHY"}}
 		for i := range r.Waiting[:min(maxWaits, len(r.Waiting))] {
 			w := &r.Waiting[i]
-			t.rows = append(t.rows, []string{strconv.Itoa(w.Position), w.Name, abbreviate(w.Blockers, 3, ", "), oneLine(w.Message)})
+			t.Rows = append(t.Rows, []string{strconv.Itoa(w.Position), w.Name, layout.Abbreviate(w.Blockers, 3, ", "), layout.OneLine(w.Message)})
 		}
 		var text strings.Builder
-		_ = t.print(&text) // a Builder takes everything
+		_ = t.Print(&text) // a Builder takes everything
 		for row := range strings.Lines(text.String()) {
-			d.line("  %s", strings.TrimRight(row, "\n"))
+			d.Line("  %s", strings.TrimRight(row, "\n"))
 		}
 		if left := len(r.Waiting) - maxWaits; left > 0 {
-			d.line("  ... and %d more, see -o json", left)
+			d.Line("  ... and %d more, see -o json", left)
 		}
 	}
 	if r.Ends != "" {
-		d.line("%s ends.", r.Ends)
+		d.Line("%s ends.", r.Ends)
 	}
 }
 

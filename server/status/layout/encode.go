@@ -1,4 +1,4 @@
-package cli
+package layout
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 )
 
 // printJSON writes a value as indented JSON.
-func printJSON(w io.Writer, value any) error {
+func PrintJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
@@ -16,7 +16,7 @@ func printJSON(w io.Writer, value any) error {
 }
 
 // printYAML writes a value as YAML.
-func printYAML(w io.Writer, value any) error {
+func PrintYAML(w io.Writer, value any) error {
 	data, err := yaml.Marshal(value)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package cli
+package layout
 
 import (
 	"bytes"
@@ -13,17 +13,17 @@ import (
 )
 
 // count is a number of things, e.g. "3 items".
-func count(n int, thing string) string {
+func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-func orNone(text string) string { return cmp.Or(text, "<none>") }
+func OrNone(text string) string { return cmp.Or(text, "<none>") }
 
 // listOr is a list of names.
-func listOr(names []string, none string) string {
+func ListOr(names []string, none string) string {
 	if len(names) == 0 {
 		return none
 	}
@@ -31,16 +31,16 @@ func listOr(names []string, none string) string {
 }
 
 // keyValues is a map as lines of "key=value".
-func keyValues(m map[string]string) string {
+func KeyValues(m map[string]string) string {
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		lines = append(lines, key+"="+m[key])
 	}
-	return orNone(strings.Join(lines, "\n"))
+	return OrNone(strings.Join(lines, "\n"))
 }
 
 // boolOrAuto is a switch that may be left open.
-func boolOrAuto(b *bool) string {
+func BoolOrAuto(b *bool) string {
 	if b == nil {
 		return "auto"
 	}
@@ -48,7 +48,7 @@ func boolOrAuto(b *bool) string {
 }
 
 // numberOrNone is a number that has a meaning unless it is 0.
-func numberOrNone(n int) string {
+func NumberOrNone(n int) string {
 	if n == 0 {
 		return "<none>"
 	}
@@ -56,7 +56,7 @@ func numberOrNone(n int) string {
 }
 
 // mebibytes is an amount of memory; 0 is unknown.
-func mebibytes(bytes int64) string {
+func Mebibytes(bytes int64) string {
 	if bytes == 0 {
 		return ""
 	}
@@ -64,7 +64,7 @@ func mebibytes(bytes int64) string {
 }
 
 // printable is foreign text without what a terminal would take for a command. Line ends stay.
-func printable(text string) string {
+func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || unicode.IsPrint(r) {
 			return r
@@ -77,13 +77,13 @@ func printable(text string) string {
 }
 
 // oneLine is foreign text in a cell of a table.
-func oneLine(text string) string { return strings.Join(strings.Fields(printable(text)), " ") }
+func OneLine(text string) string { return strings.Join(strings.Fields(Printable(text)), " ") }
 
 // abbreviate are the first few of names.
-func abbreviate(names []string, most int, separator string) string {
+func Abbreviate(names []string, most int, separator string) string {
 	safe := make([]string, 0, most)
 	for _, name := range names[:min(most, len(names))] {
-		safe = append(safe, oneLine(name))
+		safe = append(safe, OneLine(name))
 	}
 	text := strings.Join(safe, separator)
 	if left := len(names) - most; left > 0 {
@@ -93,16 +93,16 @@ func abbreviate(names []string, most int, separator string) string {
 }
 
 // enumerate are names in a sentence: "a, b and c".
-func enumerate(names []string, word string) string {
+func Enumerate(names []string, word string) string {
 	const most = 5
 	last := len(names) - 1
 	if last == 0 || len(names) > most {
-		return abbreviate(names, most, ", ")
+		return Abbreviate(names, most, ", ")
 	}
-	return abbreviate(names[:last], most, ", ") + " " + word + " " + abbreviate(names[last:], 1, "")
+	return Abbreviate(names[:last], most, ", ") + " " + word + " " + Abbreviate(names[last:], 1, "")
 }
 
-func plural(names []string, one, more string) string {
+func Plural(names []string, one, more string) string {
 	if len(names) == 1 {
 		return one
 	}
@@ -110,7 +110,7 @@ func plural(names []string, one, more string) string {
 }
 
 // indentJSON is JSON as people read it.
-func indentJSON(data []byte) string {
+func IndentJSON(data []byte) string {
 	var out bytes.Buffer
 	if err := json.Indent(&out, data, "", "  "); err != nil {
 		return string(data)

@@ -1,4 +1,4 @@
-package cli
+package layout
 
 import (
 	"fmt"
@@ -8,20 +8,20 @@ import (
 
 // description writes lines of the form "Key:  value", indented by sections. The values of one section are aligned.
 // After the first error nothing more is written.
-type description struct {
+type Description struct {
 	w      io.Writer
 	indent int
 	failed error
 }
 
 // newDescription returns a description that writes to w.
-func newDescription(w io.Writer) *description { return &description{w: w} }
+func NewDescription(w io.Writer) *Description { return &Description{w: w} }
 
 // err returns the first error of writing.
-func (d *description) err() error { return d.failed }
+func (d *Description) Err() error { return d.failed }
 
 // line writes one line.
-func (d *description) line(format string, args ...any) {
+func (d *Description) Line(format string, args ...any) {
 	if d.failed != nil {
 		return
 	}
@@ -29,10 +29,10 @@ func (d *description) line(format string, args ...any) {
 }
 
 // gap writes an empty line.
-func (d *description) gap() { d.line("") }
+func (d *Description) Gap() { d.Line("") }
 
 // pairs writes keys and values, aligned. A value of several lines goes on below itself.
-func (d *description) pairs(pairs ...[2]string) {
+func (d *Description) Pairs(pairs ...[2]string) {
 	width := 0
 	for _, pair := range pairs {
 		width = max(width, len(pair[0]))
@@ -43,27 +43,27 @@ func (d *description) pairs(pairs ...[2]string) {
 			if i > 0 {
 				key = ""
 			}
-			d.line("%-*s  %s", width+1, key, text)
+			d.Line("%-*s  %s", width+1, key, text)
 		}
 	}
 }
 
 // section writes a head and, further in, what body writes.
-func (d *description) section(head string, body func()) {
-	d.line("%s:", head)
-	d.indented(1, body)
+func (d *Description) Section(head string, body func()) {
+	d.Line("%s:", head)
+	d.Indented(1, body)
 }
 
 // indented writes what body writes, further in by levels.
-func (d *description) indented(levels int, body func()) {
+func (d *Description) Indented(levels int, body func()) {
 	d.indent += levels
 	body()
 	d.indent -= levels
 }
 
 // lines writes foreign text.
-func (d *description) text(text string) {
+func (d *Description) Text(text string) {
 	for line := range strings.Lines(text) {
-		d.line("%s", strings.TrimRight(printable(line), "\n"))
+		d.Line("%s", strings.TrimRight(Printable(line), "\n"))
 	}
 }

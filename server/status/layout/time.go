@@ -1,4 +1,4 @@
-package cli
+package layout
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 // formatTime is a time as people read it, in UTC.
-func formatTime(t *metav1.Time) string {
+func FormatTime(t *metav1.Time) string {
 	if t == nil || t.IsZero() {
 		return "<none>"
 	}
@@ -17,7 +17,7 @@ func formatTime(t *metav1.Time) string {
 }
 
 // ago is how long ago a moment was.
-func ago(t metav1.Time, now time.Time) string {
+func Ago(t metav1.Time, now time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
 	}
@@ -25,7 +25,7 @@ func ago(t metav1.Time, now time.Time) string {
 }
 
 // remaining is how far away a moment is.
-func remaining(t *metav1.Time, now time.Time) string {
+func Remaining(t *metav1.Time, now time.Time) string {
 	if t == nil || t.IsZero() {
 		return "n/a"
 	}
@@ -35,9 +35,9 @@ func remaining(t *metav1.Time, now time.Time) string {
 	return duration.HumanDuration(now.Sub(t.Time)) + " ago"
 }
 
-func sinceTime(t *metav1.Time, now time.Time) string {
+func SinceTime(t *metav1.Time, now time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf(" since %s (%s)", formatTime(t), ago(*t, now))
+	return fmt.Sprintf(" since %s (%s)", FormatTime(t), Ago(*t, now))
 }
