@@ -1,82 +1,9 @@
 package pluginreport
 
 import (
-	"encoding/json"
-	"path/filepath"
-	"strings"
-
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 )
-
-// Report is what a host has. Fields that a reader does not know yet are no error.
-type Report struct {
-	// Directory is the plugin directory, absolute; empty when there is none.
-	Directory string `json:"directory,omitempty"`
-	// Lock is the path of the lock that holds; empty without one.
-	Lock string `json:"lock,omitempty"`
-	// Order is the configured order of the actions, as in the file that --config names; empty for the stock order.
-	Order []string `json:"order,omitempty"`
-	// Plugins come in the order in which they run.
-	Plugins []Plugin `json:"plugins"`
-	// Omitted is how many plugins more there are, which did not fit into an answer.
-	Omitted int `json:"omitted,omitempty"`
-}
-
-// Status is what becomes of a plugin.
-type Status string
-
-// What Status can be.
-const (
-	InUse       Status = "InUse"       // the server calls it
-	NotUsed     Status = "NotUsed"     // nothing is wrong with it, but another is called, or the server does not know it
-	Quarantined Status = "Quarantined" // something is wrong with it
-	Unknown     Status = "Unknown"     // the server does not say, as Velero's does not
-)
-
-// Plugin is one name of one kind at one version in one file, or a file that has none.
-type Plugin struct {
-	Name    string `json:"name,omitempty"`    // "example.io/mover"; empty for a file that could not be asked
-	Kind    string `json:"kind,omitempty"`    // "BackupItemAction", whatever the version
-	Version int    `json:"version,omitempty"` // of the kind, as the plugin says it: the server may not know it
-	Status  Status `json:"status"`
-	Reason  string `json:"reason,omitempty"` // why it has this status
-	Note    string `json:"note,omitempty"`   // what else is worth knowing
-	File    string `json:"file,omitempty"`   // absolute; the server's own for built-ins
-	BuiltIn bool   `json:"builtIn,omitempty"`
-	Stock   int    `json:"stockPlace,omitempty"` // its place among all of the report if no order were configured, from 1
-
-	PluginVersion    string   `json:"pluginVersion,omitempty"`
-	FrameworkVersion string   `json:"frameworkVersion,omitempty"`
-	Process          *Process `json:"process,omitempty"` // nil when none runs
-
-	*Details
-}
-
-// Process is the running process that the plugin is in.
-type Process struct {
-	PID           int   `json:"pid"`
-	Restarts      int   `json:"restarts"` // since the server started
-	ResidentBytes int64 `json:"residentBytes"`
-}
-
-// Details are what is only asked for on demand; see Detailer.
-type Details struct {
-	SHA256       string          `json:"sha256,omitempty"` // of the file that runs; empty for built-ins
-	Locked       bool            `json:"locked"`           // the lock has the file with this sum
-	ConfigSchema json.RawMessage `json:"configSchema,omitempty"`
-	AppliesTo    *Selector       `json:"appliesTo,omitempty"` // of actions in use
-	Problem      string          `json:"problem,omitempty"`   // why something is not known
-}
-
-// Selector is which items an action wants, as framework.ResourceSelector.
-type Selector struct {
-	IncludedNamespaces []string `json:"includedNamespaces,omitempty"`
-	ExcludedNamespaces []string `json:"excludedNamespaces,omitempty"`
-	IncludedResources  []string `json:"includedResources,omitempty"`
-	ExcludedResources  []string `json:"excludedResources,omitempty"`
-	LabelSelector      string   `json:"labelSelector,omitempty"`
-}
 
 // Plugins are a host's entries as they are shown, in their order.
 func Plugins(entries []pluginhost.Entry) []Plugin {
@@ -108,50 +35,4 @@ func plugin(e pluginhost.Entry) Plugin {
 		p.Process = &process
 	}
 	return p
-}
-
-// Matches tells whether a plugin is meant by what somebody wrote: its name, where "aws" is "velero.io/aws" as in
-// Velero, or its file, also relative to the plugin directory. An empty text means all.
-func (r *Report) Matches(p *Plugin, text string) bool {
-	if text == "" || p.Name == text || p.Name == "velero.io/"+text {
-		return true
-	}
-	return p.File != "" && (p.File == text || r.Directory != "" && p.File == filepath.Join(r.Directory, text))
-}
-
-// Only is the report without the plugins that text does not mean; an empty text means all.
-func (r *Report) Only(text string) *Report {
-	kept := *r
-	kept.Plugins = nil
-	for i := range r.Plugins {
-		if r.Matches(&r.Plugins[i], text) {
-			kept.Plugins = append(kept.Plugins, r.Plugins[i])
-		}
-	}
-	return &kept
-}
-
-// Names are those of the plugins, each once, in their order.
-func (r *Report) Names() []string {
-	var names []string
-	seen := map[string]bool{"": true}
-	for _, p := range r.Plugins {
-		if !seen[p.Name] {
-			seen[p.Name] = true
-			names = append(names, p.Name)
-		}
-	}
-	return names
-}
-
-// Relative is the path of a file below the plugin directory, with slashes, as a lock has it; false when it is elsewhere.
-func (r *Report) Relative(file string) (string, bool) {
-	if r.Directory == "" {
-		return "", false
-	}
-	relative, err := filepath.Rel(r.Directory, file)
-	if err != nil || relative == "." || strings.HasPrefix(relative, "..") {
-		return "", false
-	}
-	return filepath.ToSlash(relative), true
 }

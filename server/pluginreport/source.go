@@ -53,7 +53,7 @@ func (s Source) Detailed(ctx context.Context, text string) *Report {
 		if ask := appliesTo[i]; ask != nil {
 			selector, err := ask(ctx)
 			if err != nil {
-				p.problem(err)
+				addProblem(p, err)
 				continue
 			}
 			p.AppliesTo = (*Selector)(&selector)
@@ -69,7 +69,7 @@ func (s Source) addSum(r *Report, p *Plugin) {
 	}
 	sum, err := s.Host.Sum(p.File)
 	if err != nil {
-		p.problem(err)
+		addProblem(p, err)
 		return
 	}
 	p.SHA256 = sum
@@ -78,7 +78,7 @@ func (s Source) addSum(r *Report, p *Plugin) {
 	}
 }
 
-func (p *Plugin) problem(err error) {
+func addProblem(p *Plugin, err error) {
 	if p.Problem != "" {
 		p.Problem += "; "
 	}

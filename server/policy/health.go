@@ -11,24 +11,6 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Status is how one policy does. It has what a condition has.
-type Status struct {
-	Kind          string `json:"kind"`   // "QueueAdmission"
-	Plugin        string `json:"plugin"` // that is configured
-	FailurePolicy string `json:"failurePolicy"`
-	// Decides is the plugin that decides now: the one that is configured, or the built-in one in its place. It is empty
-	// when none does.
-	Decides string `json:"decides,omitempty"`
-	// Reason is why it failed when it was last asked, one of the Reason constants; empty when it did not.
-	Reason string `json:"reason,omitempty"`
-	// Message is that failure in words.
-	Message string `json:"message,omitempty"`
-	// Since is when Reason became what it is; zero before the first call.
-	Since time.Time `json:"since,omitzero"`
-	// Failures are those since it last worked.
-	Failures int `json:"failures,omitempty"`
-}
-
 // Why a policy failed.
 const (
 	ReasonUnavailable   = "PluginUnavailable" // it is not there, quarantined, or of another kind
@@ -40,9 +22,6 @@ const (
 	ReasonNotKept       = "NotKept"           // a file that it wrote could not be stored
 	ReasonFailed        = "Failed"            // it answered with an error
 )
-
-// Working tells that the policy did what it should when it was last asked, or was not asked yet.
-func (s Status) Working() bool { return s.Reason == "" }
 
 // ReasonOf is why a policy failed, by the error that Decide, or an Outcome, has of it; empty for none.
 func ReasonOf(err error) string {

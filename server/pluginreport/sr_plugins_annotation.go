@@ -21,37 +21,6 @@ const (
 	maxReason = 300
 )
 
-// Encode is the report as the annotation has it. One that is too long has its reasons cut, and then its last plugins
-// left out, which Omitted counts.
-func (r *Report) Encode() (string, error) {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return "", fmt.Errorf("write the report of plugins as JSON: %w", err)
-	}
-	if len(data) <= maxAnnotation {
-		return string(data), nil
-	}
-	short := *r
-	short.Plugins = make([]Plugin, 0, len(r.Plugins))
-	room := maxAnnotation - 4<<10 // for what is around the plugins
-	for i, p := range r.Plugins {
-		p.Reason, p.Note = cut(p.Reason), cut(p.Note)
-		one, err := json.Marshal(p)
-		if err != nil {
-			return "", fmt.Errorf("write the report of plugins as JSON: %w", err)
-		}
-		if room -= len(one) + 1; room < 0 {
-			short.Omitted = len(r.Plugins) - i
-			break
-		}
-		short.Plugins = append(short.Plugins, p)
-	}
-	if data, err = json.Marshal(&short); err != nil {
-		return "", fmt.Errorf("write the report of plugins as JSON: %w", err)
-	}
-	return string(data), nil
-}
-
 func cut(text string) string {
 	if len(text) <= maxReason {
 		return text
