@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cleat-dev/cleat/server/status/serverreport"
+
 	"github.com/hashicorp/go-hclog"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,8 +17,6 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller"
-	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policy"
 )
 
 // Parts are what the controllers are made of.
@@ -27,9 +27,9 @@ type Parts struct {
 	RestoreEngine controller.RestoreEngine
 	ServerVersion controller.ServerVersion // of the API server
 	ListPlugins   func() []velerov1.PluginInfo
-	ReportPlugins func(ctx context.Context, details string) *pluginreport.Report // see Statuses
+	ReportPlugins func(ctx context.Context, details string) *serverreport.PluginReport // see Statuses
 
-	ReportPolicies func() *policy.Report // see Statuses
+	ReportPolicies func() *serverreport.PolicyReport // see Statuses
 
 	Namespace          string
 	Version            string // of this server

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cleat-dev/cleat/server/status/serverreport"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
@@ -144,12 +146,12 @@ func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
 }
 
 // reportPlugins gives the report of all plugins or, with details, of those only that it means.
-func reportPlugins(c Config, host *pluginhost.Host) func(ctx context.Context, details string) *pluginreport.Report {
+func reportPlugins(c Config, host *pluginhost.Host) func(ctx context.Context, details string) *serverreport.PluginReport {
 	source := pluginreport.Source{
 		Host: host, Directory: c.Options.PluginDir, LockPath: lockPath(c),
 		Order: c.File.Plugins.Order, Log: c.Log.Named("plugins"),
 	}
-	return func(ctx context.Context, details string) *pluginreport.Report {
+	return func(ctx context.Context, details string) *serverreport.PluginReport {
 		source := source
 		source.Lock = host.Lock()
 		if details == "" {

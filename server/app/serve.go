@@ -36,6 +36,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/restore"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // ServerConfig is what a server needs to know.
@@ -288,7 +289,7 @@ func registerAll(mgr ctrl.Manager, c Config, p parts) error {
 		ServerVersion: p.discoverer.ServerVersionWithContext,
 		ListPlugins:   func() []velerov1.PluginInfo { return listPlugins(p.host.Entries()) },
 		ReportPlugins: reportPlugins(c, p.host),
-		ReportPolicies: func() *policy.Report {
+		ReportPolicies: func() *serverreport.PolicyReport {
 			return p.policies.Report(max(1, o.ConcurrentBackups))
 		},
 		Namespace: c.Namespace,

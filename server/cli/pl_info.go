@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 func newInfoCommand(a *App) *cobra.Command {
@@ -41,7 +41,7 @@ func newInfoCommand(a *App) *cobra.Command {
 }
 
 // detailed is the report about what text means: a file that is there when no directory was named, else a plugin.
-func (f *pluginFlags) detailed(cmd *cobra.Command, a *App, text string) (*pluginreport.Report, error) {
+func (f *pluginFlags) detailed(cmd *cobra.Command, a *App, text string) (*serverreport.PluginReport, error) {
 	if f.directory.path == "" && f.directory.config == "" {
 		isFile, err := pluginFileAt(text)
 		if err != nil {
@@ -82,7 +82,7 @@ func pluginFileAt(text string) (bool, error) {
 }
 
 // ofFile is the report about a file on its own.
-func (f *pluginFlags) ofFile(cmd *cobra.Command, a *App, path string) (*pluginreport.Report, error) {
+func (f *pluginFlags) ofFile(cmd *cobra.Command, a *App, path string) (*serverreport.PluginReport, error) {
 	if err := f.directory.complete(cmd); err != nil { // there is none, so the defaults
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 func newOrderCommand(a *App) *cobra.Command {
@@ -29,7 +29,7 @@ func newOrderCommand(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if slices.ContainsFunc(report.Plugins, func(p pluginreport.Plugin) bool { return p.Status == pluginreport.Unknown }) {
+			if slices.ContainsFunc(report.Plugins, func(p serverreport.Plugin) bool { return p.Status == serverreport.Unknown }) {
 				return errors.New("this server does not tell the order of its plugins; look at its directory with --plugin-dir")
 			}
 			for _, name := range report.Order {

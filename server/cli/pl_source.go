@@ -10,9 +10,8 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // pluginFlags say whose plugins a command is about: a running server's, or those of a directory.
@@ -20,7 +19,7 @@ type pluginFlags struct {
 	directory directoryFlags
 	timeout   time.Duration
 
-	policies *policy.Report // of the server that was asked; nil when none was, or it does not tell
+	policies *serverreport.PolicyReport // of the server that was asked; nil when none was, or it does not tell
 }
 
 func (f *pluginFlags) add(cmd *cobra.Command) {
@@ -29,7 +28,7 @@ func (f *pluginFlags) add(cmd *cobra.Command) {
 }
 
 // report is about all plugins or, when only is not empty, about those that it means, with their details.
-func (f *pluginFlags) report(cmd *cobra.Command, a *App, only string) (*pluginreport.Report, error) {
+func (f *pluginFlags) report(cmd *cobra.Command, a *App, only string) (*serverreport.PluginReport, error) {
 	ctx := cmd.Context()
 	if err := f.directory.complete(cmd); err != nil {
 		return nil, err
@@ -61,7 +60,7 @@ func (f *pluginFlags) report(cmd *cobra.Command, a *App, only string) (*pluginre
 }
 
 // withoutProcesses leaves out what will have ended by the time that somebody reads it.
-func withoutProcesses(r *pluginreport.Report) *pluginreport.Report {
+func withoutProcesses(r *serverreport.PluginReport) *serverreport.PluginReport {
 	for i := range r.Plugins {
 		r.Plugins[i].Process = nil
 	}
@@ -76,7 +75,7 @@ func askForPlugins(ctx context.Context, a *App, timeout time.Duration, only stri
 	}
 	annotations := map[string]string{}
 	if only != "" {
-		annotations[pluginreport.AnnotationDetails] = only
+		annotations[serverreport.PluginDetailsAnnotation] = only
 	}
 	answer, err := s.serverStatus(ctx, timeout, annotations)
 	if err != nil {
@@ -86,12 +85,12 @@ func askForPlugins(ctx context.Context, a *App, timeout time.Duration, only stri
 }
 
 // pluginsOf is what an answer has about plugins. A server of Velero's says less; the user is told.
-func pluginsOf(a *App, answer *velerov1.ServerStatusRequest, only string) (*pluginreport.Report, error) {
+func pluginsOf(a *App, answer *velerov1.ServerStatusRequest, only string) (*serverreport.PluginReport, error) {
 	report, err := reportOf(answer)
 	if err != nil {
 		return nil, err
 	}
-	if _, complete := answer.Annotations[pluginreport.Annotation]; !complete {
+	if _, complete := answer.Annotations[serverreport.PluginsAnnotation]; !complete {
 		fmt.Fprintf(a.Err, "The server (%s) tells only names and kinds of its plugins: it is Velero's, or a cleat older than this. "+
 			"Files, versions in use and what is quarantined are in its log.\n", strings.TrimSpace(layout.Printable(answer.Status.ServerVersion)))
 	}
@@ -106,15 +105,15 @@ func pluginsOf(a *App, answer *velerov1.ServerStatusRequest, only string) (*plug
 }
 
 // reportOf is what an answer has, from a server of Velero as well.
-func reportOf(answer *velerov1.ServerStatusRequest) (*pluginreport.Report, error) {
-	if text, complete := answer.Annotations[pluginreport.Annotation]; complete {
-		return pluginreport.Decode(text)
+func reportOf(answer *velerov1.ServerStatusRequest) (*serverreport.PluginReport, error) {
+	if text, complete := answer.Annotations[serverreport.PluginsAnnotation]; complete {
+		return serverreport.DecodePlugins(text)
 	}
-	report := &pluginreport.Report{}
+	report := &serverreport.PluginReport{}
 	for _, info := range answer.Status.Plugins {
 		kind, version := framework.SplitWireKind(info.Kind)
-		report.Plugins = append(report.Plugins, pluginreport.Plugin{
-			Name: info.Name, Kind: kind, Version: version, Status: pluginreport.Unknown,
+		report.Plugins = append(report.Plugins, serverreport.Plugin{
+			Name: info.Name, Kind: kind, Version: version, Status: serverreport.Unknown,
 		})
 	}
 	return report, nil

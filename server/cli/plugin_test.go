@@ -12,26 +12,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-func somePlugins() []pluginreport.Plugin {
-	process := &pluginreport.Process{PID: 17, Restarts: 2, ResidentBytes: 23 << 20}
-	return []pluginreport.Plugin{
+func somePlugins() []serverreport.Plugin {
+	process := &serverreport.Process{PID: 17, Restarts: 2, ResidentBytes: 23 << 20}
+	return []serverreport.Plugin{
 		{
-			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: pluginreport.InUse, Reason: "newest version that both know",
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Reason: "newest version that both know",
 			Note: "it will be removed in v2, use version 3", File: "/plugins/mover", PluginVersion: "1.2 (blue)", FrameworkVersion: "v0.3.0", Process: process,
 		},
 		{
-			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: pluginreport.NotUsed, Reason: "version 2 of the same name is used",
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: serverreport.NotUsed, Reason: "version 2 of the same name is used",
 			File: "/plugins/mover", PluginVersion: "1.2 (blue)", FrameworkVersion: "v0.3.0", Process: process,
 		},
-		{Name: "velero.io/pod", Kind: "BackupItemAction", Version: 1, Status: pluginreport.InUse, Reason: "newest version that both know", BuiltIn: true, File: "/cleat"},
-		{Name: "a.b/\x1b[31mred", Kind: "Foo", Version: 3, Status: pluginreport.Quarantined, Reason: "bad name", File: "/plugins/red"},
-		{Status: pluginreport.Quarantined, Reason: "it died:\n\tpanic: \x1b[2Jno\u00a0configuration", File: "/plugins/broken"},
-		{Status: pluginreport.NotUsed, Reason: "it lists no plugins", File: "/plugins/empty"},
-		{Name: "velero.io/aws", Kind: "ObjectStore", Version: 1, Status: pluginreport.Unknown},
+		{Name: "velero.io/pod", Kind: "BackupItemAction", Version: 1, Status: serverreport.InUse, Reason: "newest version that both know", BuiltIn: true, File: "/cleat"},
+		{Name: "a.b/\x1b[31mred", Kind: "Foo", Version: 3, Status: serverreport.Quarantined, Reason: "bad name", File: "/plugins/red"},
+		{Status: serverreport.Quarantined, Reason: "it died:\n\tpanic: \x1b[2Jno\u00a0configuration", File: "/plugins/broken"},
+		{Status: serverreport.NotUsed, Reason: "it lists no plugins", File: "/plugins/empty"},
+		{Name: "velero.io/aws", Kind: "ObjectStore", Version: 1, Status: serverreport.Unknown},
 	}
 }
 
@@ -49,10 +49,10 @@ func TestPluginTable(t *testing.T) {
 	}
 }
 
-func someDetails() *pluginreport.Details {
-	return &pluginreport.Details{
+func someDetails() *serverreport.Details {
+	return &serverreport.Details{
 		SHA256: "e3b0c442", Locked: true, ConfigSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`), Problem: "one\ntwo",
-		AppliesTo: &pluginreport.Selector{IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"pods", "deployments.apps"}, LabelSelector: "app=web"},
+		AppliesTo: &serverreport.Selector{IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"pods", "deployments.apps"}, LabelSelector: "app=web"},
 	}
 }
 
@@ -66,7 +66,7 @@ func TestPluginDocument(t *testing.T) {
 
 func TestPluginInfoText(t *testing.T) {
 	t.Parallel()
-	report := &pluginreport.Report{Directory: "/plugins", Lock: "/plugins/plugins.lock", Plugins: somePlugins()}
+	report := &serverreport.PluginReport{Directory: "/plugins", Lock: "/plugins/plugins.lock", Plugins: somePlugins()}
 	report.Plugins[0].Details = someDetails()
 	golden(t, "plugin_info.txt", func(w io.Writer) error {
 		d := layout.NewDescription(w)
@@ -108,13 +108,13 @@ example.io/mover +BackupItemAction +1 +not used +/plugins/kinds$`, out)
 	require.NoError(t, err)
 	list := listOf(t, out)
 	require.Equal(t, "/plugins", list.Directory)
-	require.Equal(t, []pluginreport.Plugin{
+	require.Equal(t, []serverreport.Plugin{
 		{
-			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: pluginreport.InUse, Reason: "newest version that both know",
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Reason: "newest version that both know",
 			File: "/plugins/kinds", PluginVersion: "1.2.3", FrameworkVersion: list.Items[0].FrameworkVersion, Stock: list.Items[0].Stock,
 		},
 		{
-			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: pluginreport.NotUsed, Reason: "version 2 of the same name is used",
+			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: serverreport.NotUsed, Reason: "version 2 of the same name is used",
 			File: "/plugins/kinds", PluginVersion: "1.2.3", FrameworkVersion: list.Items[0].FrameworkVersion, Stock: list.Items[1].Stock,
 		},
 	}, list.Items)
@@ -174,7 +174,7 @@ func TestInfoHasEverythingAboutAPlugin(t *testing.T) {
 	items := listOf(t, out).Items
 	require.Len(t, items, 2)
 	for _, item := range items {
-		require.Equal(t, &pluginreport.Selector{IncludedResources: []string{"persistentvolumeclaims"}}, item.AppliesTo, item.Kind)
+		require.Equal(t, &serverreport.Selector{IncludedResources: []string{"persistentvolumeclaims"}}, item.AppliesTo, item.Kind)
 	}
 
 	out, err = plugin(t, dir, "info", "exits")
@@ -248,12 +248,12 @@ func TestAnAnswerOfVelerosServerIsUsedForWhatItHas(t *testing.T) {
 	}}}
 	report, err := reportOf(answer)
 	require.NoError(t, err)
-	require.Equal(t, []pluginreport.Plugin{
-		{Name: "velero.io/aws", Kind: "ObjectStore", Version: 1, Status: pluginreport.Unknown},
-		{Name: "velero.io/csi", Kind: "BackupItemAction", Version: 2, Status: pluginreport.Unknown},
+	require.Equal(t, []serverreport.Plugin{
+		{Name: "velero.io/aws", Kind: "ObjectStore", Version: 1, Status: serverreport.Unknown},
+		{Name: "velero.io/csi", Kind: "BackupItemAction", Version: 2, Status: serverreport.Unknown},
 	}, report.Plugins)
 
-	metav1.SetMetaDataAnnotation(&answer.ObjectMeta, pluginreport.Annotation, "{")
+	metav1.SetMetaDataAnnotation(&answer.ObjectMeta, serverreport.PluginsAnnotation, "{")
 	_, err = reportOf(answer)
 	require.ErrorContains(t, err, "annotation cleat.dev/plugins of the server's answer is no report of plugins")
 }

@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // plugins writes all that is known of plugins, by their files.
-func printPlugins(d *layout.Description, r *pluginreport.Report) {
+func printPlugins(d *layout.Description, r *serverreport.PluginReport) {
 	for i, file := range filesOf(r.Plugins) {
 		if i > 0 {
 			d.Gap()
 		}
-		var those []pluginreport.Plugin
+		var those []serverreport.Plugin
 		for _, p := range r.Plugins {
 			if fromText(&p) == file {
 				those = append(those, p)
@@ -25,7 +25,7 @@ func printPlugins(d *layout.Description, r *pluginreport.Report) {
 }
 
 // filesOf are where plugins come from, each once.
-func filesOf(plugins []pluginreport.Plugin) []string {
+func filesOf(plugins []serverreport.Plugin) []string {
 	var files []string
 	for i := range plugins {
 		if file := fromText(&plugins[i]); !slices.Contains(files, file) {
@@ -36,7 +36,7 @@ func filesOf(plugins []pluginreport.Plugin) []string {
 }
 
 // file writes about plugins of one file.
-func printFile(d *layout.Description, r *pluginreport.Report, plugins []pluginreport.Plugin) {
+func printFile(d *layout.Description, r *serverreport.PluginReport, plugins []serverreport.Plugin) {
 	first := &plugins[0]
 	pairs := [][2]string{
 		{"From", layout.OneLine(fromText(first))},
@@ -63,7 +63,7 @@ func printFile(d *layout.Description, r *pluginreport.Report, plugins []pluginre
 }
 
 // lockText is what the lock says of a file.
-func lockText(r *pluginreport.Report, p *pluginreport.Plugin) string {
+func lockText(r *serverreport.PluginReport, p *serverreport.Plugin) string {
 	switch {
 	case r.Lock == "":
 		return "<none>"
@@ -75,7 +75,7 @@ func lockText(r *pluginreport.Report, p *pluginreport.Plugin) string {
 }
 
 // offered writes about one version of one kind.
-func printOffered(d *layout.Description, p *pluginreport.Plugin) {
+func printOffered(d *layout.Description, p *serverreport.Plugin) {
 	printFate(d, p, [2]string{"Version", layout.NumberOrNone(p.Version)})
 	if p.Details == nil {
 		return
@@ -101,16 +101,16 @@ func printOffered(d *layout.Description, p *pluginreport.Plugin) {
 }
 
 // fate writes what becomes of a plugin, why, and what to do about it, after other pairs.
-func printFate(d *layout.Description, p *pluginreport.Plugin, pairs ...[2]string) {
+func printFate(d *layout.Description, p *serverreport.Plugin, pairs ...[2]string) {
 	pairs = append(pairs, [2]string{"Status", statusText(p.Status)})
-	if p.Status != pluginreport.Quarantined {
+	if p.Status != serverreport.Quarantined {
 		pairs = append(pairs, [2]string{"Why", layout.OneLine(layout.OrNone(p.Reason))})
 	}
 	if p.Note != "" {
 		pairs = append(pairs, [2]string{"Note", layout.OneLine(p.Note)})
 	}
 	d.Pairs(pairs...)
-	if p.Status != pluginreport.Quarantined {
+	if p.Status != serverreport.Quarantined {
 		return
 	}
 	d.Section("Why", func() { d.Text(p.Reason) })

@@ -9,9 +9,8 @@ import (
 	"strings"
 
 	"github.com/cleat-dev/cleat/framework"
-	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
@@ -22,17 +21,17 @@ type pluginList struct {
 	Directory  string                `json:"directory,omitempty"`
 	Lock       string                `json:"lock,omitempty"`
 	Order      []string              `json:"order,omitempty"`
-	Items      []pluginreport.Plugin `json:"items"`
+	Items      []serverreport.Plugin `json:"items"`
 	// Policies are how the policies of the running server do; absent for a directory.
-	Policies []policy.Status `json:"policies,omitempty"`
+	Policies []serverreport.Policy `json:"policies,omitempty"`
 }
 
 // selected are the plugins that any of names means, all without names, and of a kind unless it is empty.
-func selected(r *pluginreport.Report, names []string, kind string) ([]pluginreport.Plugin, error) {
+func selected(r *serverreport.PluginReport, names []string, kind string) ([]serverreport.Plugin, error) {
 	if kind != "" && !knownKind(r, kind) {
 		return nil, fmt.Errorf("--kind %q: there is no such kind; there are: %s", kind, strings.Join(kindNames(r), ", "))
 	}
-	selected := []pluginreport.Plugin{}
+	selected := []serverreport.Plugin{}
 	found := map[string]bool{}
 	for i := range r.Plugins {
 		p := &r.Plugins[i]
@@ -59,7 +58,7 @@ func selected(r *pluginreport.Report, names []string, kind string) ([]pluginrepo
 }
 
 // noPlugin says that a name means nothing, and what there is.
-func noPlugin(r *pluginreport.Report, name, kind string) error {
+func noPlugin(r *serverreport.PluginReport, name, kind string) error {
 	what := "plugin"
 	if kind != "" {
 		what += " of the kind " + kind
@@ -71,21 +70,21 @@ func noPlugin(r *pluginreport.Report, name, kind string) error {
 	return fmt.Errorf("there is no %s %q, and no other", what, name)
 }
 
-func ofKind(p *pluginreport.Plugin, kind string) bool {
+func ofKind(p *serverreport.Plugin, kind string) bool {
 	return p.Kind != "" && (strings.EqualFold(p.Kind, kind) || strings.EqualFold(framework.WireKind(p.Kind, p.Version), kind))
 }
 
-func knownKind(r *pluginreport.Report, kind string) bool {
+func knownKind(r *serverreport.PluginReport, kind string) bool {
 	for _, known := range kinds.All() {
 		if strings.EqualFold(known.Kind, kind) || strings.EqualFold(known.Wire, kind) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(r.Plugins, func(p pluginreport.Plugin) bool { return ofKind(&p, kind) })
+	return slices.ContainsFunc(r.Plugins, func(p serverreport.Plugin) bool { return ofKind(&p, kind) })
 }
 
 // kindNames are the kinds that this command or the server knows.
-func kindNames(r *pluginreport.Report) []string {
+func kindNames(r *serverreport.PluginReport) []string {
 	var names []string
 	for _, known := range kinds.All() {
 		names = append(names, known.Kind)
@@ -100,7 +99,7 @@ func kindNames(r *pluginreport.Report) []string {
 }
 
 // compareForList sorts by kind and name, the newest version first, and files that offer nothing last.
-func compareForList(a, b pluginreport.Plugin) int {
+func compareForList(a, b serverreport.Plugin) int {
 	if (a.Kind == "") != (b.Kind == "") {
 		if a.Kind == "" {
 			return 1
@@ -111,7 +110,7 @@ func compareForList(a, b pluginreport.Plugin) int {
 }
 
 // pluginTable is what "plugin get" prints.
-func pluginTable(plugins []pluginreport.Plugin, wide bool) layout.Table {
+func pluginTable(plugins []serverreport.Plugin, wide bool) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "KIND", "VERSION", "STATUS", "FROM"}}
 	if wide {
 		t.Head = append(t.Head, "PLUGIN", "FRAMEWORK", "PID", "RESTARTS", "MEMORY", "WHY")
@@ -132,9 +131,9 @@ func pluginTable(plugins []pluginreport.Plugin, wide bool) layout.Table {
 }
 
 // why is the reason in a cell; that of what is quarantined stands below the table, where it has room.
-func why(p *pluginreport.Plugin) string {
+func why(p *serverreport.Plugin) string {
 	reason := p.Reason
-	if p.Status == pluginreport.Quarantined {
+	if p.Status == serverreport.Quarantined {
 		reason = "see below"
 	}
 	if p.Note != "" {
@@ -144,8 +143,8 @@ func why(p *pluginreport.Plugin) string {
 }
 
 // quarantined writes what is wrong with plugins, if anything is.
-func printQuarantined(d *layout.Description, plugins []pluginreport.Plugin) {
-	bad := slices.DeleteFunc(slices.Clone(plugins), func(p pluginreport.Plugin) bool { return p.Status != pluginreport.Quarantined })
+func printQuarantined(d *layout.Description, plugins []serverreport.Plugin) {
+	bad := slices.DeleteFunc(slices.Clone(plugins), func(p serverreport.Plugin) bool { return p.Status != serverreport.Quarantined })
 	if len(bad) == 0 {
 		return
 	}
@@ -158,7 +157,7 @@ func printQuarantined(d *layout.Description, plugins []pluginreport.Plugin) {
 }
 
 // subject is what is quarantined: a file, or one plugin in it.
-func subject(p *pluginreport.Plugin) string {
+func subject(p *serverreport.Plugin) string {
 	if p.Name == "" && p.Kind == "" {
 		return fromText(p)
 	}
@@ -166,13 +165,13 @@ func subject(p *pluginreport.Plugin) string {
 }
 
 // statusText is a status as people read it.
-func statusText(status pluginreport.Status) string {
+func statusText(status serverreport.PluginStatus) string {
 	switch status {
-	case pluginreport.InUse:
+	case serverreport.InUse:
 		return "in use"
-	case pluginreport.NotUsed:
+	case serverreport.NotUsed:
 		return "not used"
-	case pluginreport.Quarantined:
+	case serverreport.Quarantined:
 		return "quarantined"
 	default:
 		return "<unknown>"
@@ -180,7 +179,7 @@ func statusText(status pluginreport.Status) string {
 }
 
 // fromText is where a plugin comes from.
-func fromText(p *pluginreport.Plugin) string {
+func fromText(p *serverreport.Plugin) string {
 	if p.BuiltIn {
 		return "built-in"
 	}
@@ -188,4 +187,4 @@ func fromText(p *pluginreport.Plugin) string {
 }
 
 // wireKind is kind and version as a plugin lists them.
-func wireKind(p *pluginreport.Plugin) string { return framework.WireKind(p.Kind, p.Version) }
+func wireKind(p *serverreport.Plugin) string { return framework.WireKind(p.Kind, p.Version) }

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // pluginOrder is what "plugin order -o json" prints.
@@ -30,21 +30,21 @@ type orderedEntry struct {
 }
 
 // inOrder are the actions in use by stages.
-func inOrder(r *pluginreport.Report) []orderedEntry {
+func inOrder(r *serverreport.PluginReport) []orderedEntry {
 	all := []orderedEntry{}
-	for _, stage := range pluginreport.Stages() {
-		var actions []pluginreport.Plugin
+	for _, stage := range serverreport.Stages() {
+		var actions []serverreport.Plugin
 		for _, kind := range stage.Kinds {
 			for _, p := range r.Plugins {
-				if p.Status == pluginreport.InUse && p.Kind == kind {
+				if p.Status == serverreport.InUse && p.Kind == kind {
 					actions = append(actions, p)
 				}
 			}
 		}
-		stock := slices.SortedFunc(slices.Values(actions), func(a, b pluginreport.Plugin) int { return cmp.Compare(a.Stock, b.Stock) })
+		stock := slices.SortedFunc(slices.Values(actions), func(a, b serverreport.Plugin) int { return cmp.Compare(a.Stock, b.Stock) })
 		for i := range actions {
 			p := &actions[i]
-			at := slices.IndexFunc(stock, func(q pluginreport.Plugin) bool { return q.Stock == p.Stock })
+			at := slices.IndexFunc(stock, func(q serverreport.Plugin) bool { return q.Stock == p.Stock })
 			all = append(all, orderedEntry{
 				Stage: stage.Name, Place: i + 1, StockPlace: at + 1, Kind: p.Kind, Name: p.Name, File: p.File, BuiltIn: p.BuiltIn, from: fromText(p),
 			})

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // askQueueServer asks the server for what no Backup tells.
@@ -29,12 +29,12 @@ func askQueueServer(ctx context.Context, s *session, timeout time.Duration) queu
 }
 
 // policiesOf is what an answer has about policies; nil when the server does not tell of them.
-func policiesOf(answer *velerov1.ServerStatusRequest) (*policy.Report, error) {
-	text, told := answer.Annotations[policy.ReportAnnotation]
+func policiesOf(answer *velerov1.ServerStatusRequest) (*serverreport.PolicyReport, error) {
+	text, told := answer.Annotations[serverreport.PoliciesAnnotation]
 	if !told {
 		return nil, nil
 	}
-	return policy.DecodeReport(text)
+	return serverreport.DecodePolicies(text)
 }
 
 // askPause is how often the server is asked while the queue is watched.

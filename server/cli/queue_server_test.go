@@ -10,12 +10,13 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // aPolicy is one that fails for a reason since five minutes before noon, and in whose place nobody decides; without a
 // reason one that works.
-func aPolicy(reason string) *policy.Status {
-	status := &policy.Status{Kind: "QueueAdmission", Plugin: "example.io/policy", FailurePolicy: "Hold", Decides: "example.io/policy", Since: at(-5 * time.Minute).Time}
+func aPolicy(reason string) *serverreport.Policy {
+	status := &serverreport.Policy{Kind: "QueueAdmission", Plugin: "example.io/policy", FailurePolicy: "Hold", Decides: "example.io/policy", Since: at(-5 * time.Minute).Time}
 	if reason != "" {
 		status.Decides, status.Reason, status.Failures = "", reason, 3
 		status.Message = "QueueAdmission(example.io/policy): it is\ndown"
@@ -50,7 +51,7 @@ func TestAnAnswerWithoutOrWithABadReportOfPolicies(t *testing.T) {
 	report, err := policiesOf(answer)
 	require.NoError(t, err)
 	require.Nil(t, report)
-	answer.Annotations = map[string]string{policy.ReportAnnotation: "{"}
+	answer.Annotations = map[string]string{serverreport.PoliciesAnnotation: "{"}
 	_, err = policiesOf(answer)
 	require.ErrorContains(t, err, "annotation cleat.dev/policies of the server's answer is no report of policies")
 }
@@ -74,7 +75,7 @@ func TestPoliciesAreShownBelowThePlugins(t *testing.T) {
 	failing := aPolicy(policy.ReasonDied)
 	failing.Kind = "LoadSoothing"
 	var out bytes.Buffer
-	require.NoError(t, policyTable([]policy.Status{*aPolicy(""), *failing}, noon()).Print(&out))
+	require.NoError(t, policyTable([]serverreport.Policy{*aPolicy(""), *failing}, noon()).Print(&out))
 	require.Equal(t, `POLICY           PLUGIN              ON FAILURE   STATE
 QueueAdmission   example.io/policy   Hold         works
 LoadSoothing     example.io/policy   Hold         fails since 2026-03-04 11:55:00 +0000 UTC (5m ago): QueueAdmission(example.io/policy): it is down

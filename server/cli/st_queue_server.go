@@ -6,8 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // queueServer is what the server says of its queue.
@@ -15,7 +15,7 @@ type queueServer struct {
 	// Limit is how many backups may run or be about to; 0 when the server does not say.
 	Limit int `json:"limit,omitempty"`
 	// Policy is how the one does that decides who may start; nil when the server does not say.
-	Policy *policy.Status `json:"policy,omitempty"`
+	Policy *serverreport.Policy `json:"policy,omitempty"`
 	// Problem is why the server does not say.
 	Problem string `json:"serverProblem,omitempty"`
 }
@@ -50,7 +50,7 @@ func (q *queueServer) trouble(now time.Time) string {
 }
 
 // failsSince is since when a policy fails, as far as that is known.
-func failsSince(status *policy.Status, now time.Time) string {
+func failsSince(status *serverreport.Policy, now time.Time) string {
 	if status.Since.IsZero() {
 		return ""
 	}
@@ -58,7 +58,7 @@ func failsSince(status *policy.Status, now time.Time) string {
 }
 
 // policyTable is how policies do, below the plugins.
-func policyTable(all []policy.Status, now time.Time) layout.Table {
+func policyTable(all []serverreport.Policy, now time.Time) layout.Table {
 	t := layout.Table{Head: []string{"POLICY", "PLUGIN", "ON FAILURE", "STATE"}}
 	for i := range all {
 		p := &all[i]

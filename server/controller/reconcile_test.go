@@ -14,8 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -111,15 +110,15 @@ func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
 	c.create(t, &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{
-		Name: "q", Annotations: map[string]string{"mine": "stays", pluginreport.AnnotationDetails: "p"},
+		Name: "q", Annotations: map[string]string{"mine": "stays", serverreport.PluginDetailsAnnotation: "p"},
 	}})
 	now := time.Now()
 	r := &Statuses{Cluster: c, Version: "v1", Now: func() time.Time { return now }, Plugins: func() []velerov1.PluginInfo {
 		return []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}
-	}, Report: func(_ context.Context, details string) *pluginreport.Report {
-		return &pluginreport.Report{Directory: "/plugins", Plugins: []pluginreport.Plugin{{Name: "example.io/" + details, Status: pluginreport.InUse}}}
-	}, Policies: func() *policy.Report {
-		return &policy.Report{ConcurrentBackups: 3, Policies: []policy.Status{{Kind: "QueueAdmission", Plugin: "a.b/c", FailurePolicy: "Hold"}}}
+	}, Report: func(_ context.Context, details string) *serverreport.PluginReport {
+		return &serverreport.PluginReport{Directory: "/plugins", Plugins: []serverreport.Plugin{{Name: "example.io/" + details, Status: serverreport.InUse}}}
+	}, Policies: func() *serverreport.PolicyReport {
+		return &serverreport.PolicyReport{ConcurrentBackups: 3, Policies: []serverreport.Policy{{Kind: "QueueAdmission", Plugin: "a.b/c", FailurePolicy: "Hold"}}}
 	}}
 	result, err := r.Reconcile(t.Context(), c.request("q"))
 	require.NoError(t, err)
@@ -130,8 +129,8 @@ func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
 	require.Equal(t, "v1", q.Status.ServerVersion)
 	require.Equal(t, []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}, q.Status.Plugins)
 	require.Equal(t, "stays", q.Annotations["mine"])
-	require.JSONEq(t, `{"directory":"/plugins","plugins":[{"name":"example.io/p","status":"InUse"}]}`, q.Annotations[pluginreport.Annotation])
-	require.JSONEq(t, `{"concurrentBackups":3,"policies":[{"kind":"QueueAdmission","plugin":"a.b/c","failurePolicy":"Hold"}]}`, q.Annotations[policy.ReportAnnotation])
+	require.JSONEq(t, `{"directory":"/plugins","plugins":[{"name":"example.io/p","status":"InUse"}]}`, q.Annotations[serverreport.PluginsAnnotation])
+	require.JSONEq(t, `{"concurrentBackups":3,"policies":[{"kind":"QueueAdmission","plugin":"a.b/c","failurePolicy":"Hold"}]}`, q.Annotations[serverreport.PoliciesAnnotation])
 
 	now = now.Add(time.Minute)
 	_, err = r.Reconcile(t.Context(), c.request("q"))

@@ -12,8 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/pluginreport"
-	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 const (
@@ -96,9 +95,9 @@ type Statuses struct {
 	Version string                       // of the server
 	Plugins func() []velerov1.PluginInfo // sorted by kind and name
 	// Report tells all about the plugins; with details, about those only that it means. See pluginreport.
-	Report func(ctx context.Context, details string) *pluginreport.Report
+	Report func(ctx context.Context, details string) *serverreport.PluginReport
 	// Policies tells how the policies do; nil tells nothing.
-	Policies func() *policy.Report
+	Policies func() *serverreport.PolicyReport
 	Log      hclog.Logger
 	Now      func() time.Time
 }
@@ -127,12 +126,12 @@ func (r *Statuses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 
 // report adds what Velero's status has no field for. An answer without it is an answer as well.
 func (r *Statuses) report(ctx context.Context, request *velerov1.ServerStatusRequest) {
-	text, err := r.Report(ctx, request.Annotations[pluginreport.AnnotationDetails]).Encode()
+	text, err := r.Report(ctx, request.Annotations[serverreport.PluginDetailsAnnotation]).Encode()
 	if err != nil {
 		r.Log.Warn("answer to a status request has no report of plugins", "request", request.Name, "error", err)
 		return
 	}
-	metav1.SetMetaDataAnnotation(&request.ObjectMeta, pluginreport.Annotation, text)
+	metav1.SetMetaDataAnnotation(&request.ObjectMeta, serverreport.PluginsAnnotation, text)
 }
 
 // reportPolicies adds how the policies do.
@@ -145,7 +144,7 @@ func (r *Statuses) reportPolicies(request *velerov1.ServerStatusRequest) {
 		r.Log.Warn("answer to a status request has no report of policies", "request", request.Name, "error", err)
 		return
 	}
-	metav1.SetMetaDataAnnotation(&request.ObjectMeta, policy.ReportAnnotation, text)
+	metav1.SetMetaDataAnnotation(&request.ObjectMeta, serverreport.PoliciesAnnotation, text)
 }
 
 func (r *Statuses) expire(ctx context.Context, request *velerov1.ServerStatusRequest) (ctrl.Result, error) {

@@ -5,15 +5,16 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // ask asks an action what it applies to.
 type ask func(ctx context.Context) (framework.ResourceSelector, error)
 
 // actions are how to ask plugins what they apply to, by their index. Those that are no actions in use have none.
-func actions(session *pluginhost.Session, plugins []Plugin) map[int]ask {
+func actions(session *pluginhost.Session, plugins []serverreport.Plugin) map[int]ask {
 	found := map[int]ask{}
-	stages := Stages()
+	stages := serverreport.Stages()
 	match(found, plugins, stages[0].Kinds, session.ItemBlockActions())
 	match(found, plugins, stages[1].Kinds, session.BackupItemActions())
 	match(found, plugins, stages[2].Kinds, session.RestoreItemActions())
@@ -29,11 +30,11 @@ type action interface {
 
 // match finds the plugins that actions speak for. An action does not tell its kind, but those of one name come in the
 // order of the kinds.
-func match[A action](found map[int]ask, plugins []Plugin, ofKinds []string, actions []A) {
+func match[A action](found map[int]ask, plugins []serverreport.Plugin, ofKinds []string, actions []A) {
 	taken := map[int]bool{}
 	for _, kind := range ofKinds {
 		for i, p := range plugins {
-			if p.Status != InUse || p.Kind != kind {
+			if p.Status != serverreport.InUse || p.Kind != kind {
 				continue
 			}
 			for j, a := range actions {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // hub is an action that applies to what it says.
@@ -20,13 +21,13 @@ func (h hub) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 
 func TestEachActionIsAskedThoughTwoKindsHaveItsName(t *testing.T) {
 	t.Parallel()
-	plugins := []Plugin{
-		{Name: "a.b/late", Kind: "Late", Status: InUse},
-		{Name: "a.b/both", Kind: "Early", Version: 1, Status: NotUsed},
-		{Name: "a.b/both", Kind: "Late", Status: InUse},
-		{Name: "a.b/both", Kind: "Early", Version: 2, Status: InUse},
-		{Name: "a.b/both", Kind: "Other", Status: InUse},
-		{Name: "a.b/gone", Kind: "Early", Status: InUse},
+	plugins := []serverreport.Plugin{
+		{Name: "a.b/late", Kind: "Late", Status: serverreport.InUse},
+		{Name: "a.b/both", Kind: "Early", Version: 1, Status: serverreport.NotUsed},
+		{Name: "a.b/both", Kind: "Late", Status: serverreport.InUse},
+		{Name: "a.b/both", Kind: "Early", Version: 2, Status: serverreport.InUse},
+		{Name: "a.b/both", Kind: "Other", Status: serverreport.InUse},
+		{Name: "a.b/gone", Kind: "Early", Status: serverreport.InUse},
 	}
 	found := map[int]ask{}
 	match(found, plugins, []string{"Early", "Late"}, []hub{{"a.b/both", "early"}, {"a.b/both", "late"}, {"a.b/late", "alone"}})

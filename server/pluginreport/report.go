@@ -3,20 +3,21 @@ package pluginreport
 import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // Plugins are a host's entries as they are shown, in their order.
-func Plugins(entries []pluginhost.Entry) []Plugin {
-	plugins := make([]Plugin, 0, len(entries))
+func Plugins(entries []pluginhost.Entry) []serverreport.Plugin {
+	plugins := make([]serverreport.Plugin, 0, len(entries))
 	for _, entry := range entries {
 		plugins = append(plugins, plugin(entry))
 	}
 	return plugins
 }
 
-func plugin(e pluginhost.Entry) Plugin {
-	p := Plugin{
-		Name: e.Name, Status: NotUsed, Reason: e.Choice, Note: e.Note, File: e.Command, BuiltIn: e.BuiltIn, Stock: e.Stock,
+func plugin(e pluginhost.Entry) serverreport.Plugin {
+	p := serverreport.Plugin{
+		Name: e.Name, Status: serverreport.NotUsed, Reason: e.Choice, Note: e.Note, File: e.Command, BuiltIn: e.BuiltIn, Stock: e.Stock,
 		PluginVersion: e.PluginVersion, FrameworkVersion: e.FrameworkVersion,
 	}
 	if e.Kind != "" {
@@ -24,14 +25,14 @@ func plugin(e pluginhost.Entry) Plugin {
 	}
 	switch {
 	case e.Quarantined != "":
-		p.Status, p.Reason = Quarantined, e.Quarantined
+		p.Status, p.Reason = serverreport.Quarantined, e.Quarantined
 	case e.Used:
-		p.Status = InUse
+		p.Status = serverreport.InUse
 	case p.Reason == "":
 		p.Reason, p.Note = p.Note, ""
 	}
 	if e.Process != (pluginhost.Process{}) {
-		process := Process(e.Process)
+		process := serverreport.Process(e.Process)
 		p.Process = &process
 	}
 	return p

@@ -7,43 +7,44 @@ import (
 
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 func TestAnEntryIsShownWithItsStatusAndTheReason(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		entry pluginhost.Entry
-		want  pluginreport.Plugin
+		want  serverreport.Plugin
 	}{
 		"in use": {
 			pluginhost.Entry{
 				Name: "a.b/c", Kind: "BackupItemActionV2", Version: 2, Command: "/plugins/c", Used: true, Choice: "newest", Note: "old", Stock: 3,
 				PluginVersion: "1", FrameworkVersion: "2", ConfigSchema: []byte(`{}`), Process: pluginhost.Process{PID: 7, Restarts: 1, ResidentBytes: 9},
 			},
-			pluginreport.Plugin{
-				Name: "a.b/c", Kind: "BackupItemAction", Version: 2, Status: pluginreport.InUse, Reason: "newest", Note: "old", File: "/plugins/c", Stock: 3,
-				PluginVersion: "1", FrameworkVersion: "2", Process: &pluginreport.Process{PID: 7, Restarts: 1, ResidentBytes: 9},
+			serverreport.Plugin{
+				Name: "a.b/c", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Reason: "newest", Note: "old", File: "/plugins/c", Stock: 3,
+				PluginVersion: "1", FrameworkVersion: "2", Process: &serverreport.Process{PID: 7, Restarts: 1, ResidentBytes: 9},
 			},
 		},
 		"of a version that the server does not know": {
 			pluginhost.Entry{Name: "a.b/c", Kind: "ObjectStoreV9", Choice: "this server knows version 1 of ObjectStore, not 9", BuiltIn: true},
-			pluginreport.Plugin{
-				Name: "a.b/c", Kind: "ObjectStore", Version: 9, Status: pluginreport.NotUsed, BuiltIn: true,
+			serverreport.Plugin{
+				Name: "a.b/c", Kind: "ObjectStore", Version: 9, Status: serverreport.NotUsed, BuiltIn: true,
 				Reason: "this server knows version 1 of ObjectStore, not 9",
 			},
 		},
 		"quarantined": {
 			pluginhost.Entry{Command: "/plugins/c", Quarantined: "it does not start"},
-			pluginreport.Plugin{Status: pluginreport.Quarantined, Reason: "it does not start", File: "/plugins/c"},
+			serverreport.Plugin{Status: serverreport.Quarantined, Reason: "it does not start", File: "/plugins/c"},
 		},
 		"a file without plugins": {
 			pluginhost.Entry{Command: "/plugins/c", Note: "it lists no plugins"},
-			pluginreport.Plugin{Status: pluginreport.NotUsed, Reason: "it lists no plugins", File: "/plugins/c"},
+			serverreport.Plugin{Status: serverreport.NotUsed, Reason: "it lists no plugins", File: "/plugins/c"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, []pluginreport.Plugin{test.want}, pluginreport.Plugins([]pluginhost.Entry{test.entry}))
+			require.Equal(t, []serverreport.Plugin{test.want}, pluginreport.Plugins([]pluginhost.Entry{test.entry}))
 		})
 	}
 }

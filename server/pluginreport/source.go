@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // Source is a host and what it was made with: where reports come from.
@@ -21,10 +22,10 @@ type Source struct {
 }
 
 // Report is what the host has now.
-func (s Source) Report() *Report { return s.report(s.Host.Entries()) }
+func (s Source) Report() *serverreport.PluginReport { return s.report(s.Host.Entries()) }
 
-func (s Source) report(entries []pluginhost.Entry) *Report {
-	r := &Report{Directory: s.Directory, Order: s.Order, Plugins: Plugins(entries)}
+func (s Source) report(entries []pluginhost.Entry) *serverreport.PluginReport {
+	r := &serverreport.PluginReport{Directory: s.Directory, Order: s.Order, Plugins: Plugins(entries)}
 	if absolute, err := filepath.Abs(s.Directory); err == nil && s.Directory != "" {
 		r.Directory = absolute
 	}
@@ -37,7 +38,7 @@ func (s Source) report(entries []pluginhost.Entry) *Report {
 // Detailed is the report of the plugins that text means, see Report.Matches, with their Details. Actions in use are
 // asked what they apply to, which starts their processes unless they run. What cannot be found out is a Problem of the
 // plugin.
-func (s Source) Detailed(ctx context.Context, text string) *Report {
+func (s Source) Detailed(ctx context.Context, text string) *serverreport.PluginReport {
 	entries := s.Host.Entries()
 	r := s.report(entries)
 	session := s.Host.Session(s.Log)
@@ -48,7 +49,7 @@ func (s Source) Detailed(ctx context.Context, text string) *Report {
 		if !r.Matches(p, text) {
 			continue
 		}
-		p.Details = &Details{ConfigSchema: entries[i].ConfigSchema}
+		p.Details = &serverreport.Details{ConfigSchema: entries[i].ConfigSchema}
 		s.addSum(r, p)
 		if ask := appliesTo[i]; ask != nil {
 			selector, err := ask(ctx)
@@ -56,14 +57,14 @@ func (s Source) Detailed(ctx context.Context, text string) *Report {
 				addProblem(p, err)
 				continue
 			}
-			p.AppliesTo = (*Selector)(&selector)
+			p.AppliesTo = (*serverreport.Selector)(&selector)
 		}
 	}
 	return r.Only(text)
 }
 
 // addSum tells which content the file has now and whether the lock has it.
-func (s Source) addSum(r *Report, p *Plugin) {
+func (s Source) addSum(r *serverreport.PluginReport, p *serverreport.Plugin) {
 	if p.BuiltIn || p.File == "" {
 		return
 	}
@@ -78,7 +79,7 @@ func (s Source) addSum(r *Report, p *Plugin) {
 	}
 }
 
-func addProblem(p *Plugin, err error) {
+func addProblem(p *serverreport.Plugin, err error) {
 	if p.Problem != "" {
 		p.Problem += "; "
 	}

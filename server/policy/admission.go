@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -30,4 +31,4 @@ func (a *Admission) Decide(ctx context.Context, snapshot *queueadmission.Snapsho
 }
 
 // Status is how the policy does, see Report.
-func (a *Admission) Status() Status { return a.policy.status() }
+func (a *Admission) Status() serverreport.Policy { return a.policy.status() }

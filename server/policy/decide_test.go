@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
@@ -36,7 +37,7 @@ func TestWithoutAFileTheBuiltInsDecide(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, BuiltInSoothing, admitted.By)
 	require.True(t, admitted.Decision.Admitted)
-	require.Equal(t, []Status{
+	require.Equal(t, []serverreport.Policy{
 		{Kind: "QueueAdmission", Plugin: BuiltInAdmission, FailurePolicy: config.Hold, Decides: BuiltInAdmission, Since: noon()},
 		{Kind: "LoadSoothing", Plugin: BuiltInSoothing, FailurePolicy: config.Hold, Decides: BuiltInSoothing, Since: noon()},
 	}, s.Status())

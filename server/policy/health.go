@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -54,16 +55,16 @@ type health struct {
 	clock  func() time.Time
 
 	mu     sync.Mutex
-	status Status
+	status serverreport.Policy
 }
 
-func newHealth(status Status, log hclog.Logger, counts *metrics, clock func() time.Time) *health {
+func newHealth(status serverreport.Policy, log hclog.Logger, counts *metrics, clock func() time.Time) *health {
 	counts.failing(status)
 	return &health{log: log, counts: counts, clock: clock, status: status}
 }
 
 // now is the status.
-func (h *health) now() Status {
+func (h *health) now() serverreport.Policy {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.status
@@ -71,7 +72,7 @@ func (h *health) now() Status {
 
 // report notes how a call ended, and who decided then, and gives the status after it. It is logged when it is another
 // reason than before.
-func (h *health) report(err error, decides string) Status {
+func (h *health) report(err error, decides string) serverreport.Policy {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	before := h.status

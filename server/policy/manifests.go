@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
@@ -33,8 +34,8 @@ func (m *Manifests) Begin(ctx context.Context, session *pluginhost.Session, back
 }
 
 // Status is how each writer does.
-func (m *Manifests) Status() []Status {
-	var all []Status
+func (m *Manifests) Status() []serverreport.Policy {
+	var all []serverreport.Policy
 	for _, p := range m.writers {
 		all = append(all, p.status())
 	}

@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cleat-dev/cleat/server/status/serverreport"
+)
 
 // metrics count what becomes of policies.
 type metrics struct {
@@ -29,9 +33,11 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) failed(s Status) { m.failures.WithLabelValues(s.Kind, s.Plugin, s.Reason).Inc() }
+func (m *metrics) failed(s serverreport.Policy) {
+	m.failures.WithLabelValues(s.Kind, s.Plugin, s.Reason).Inc()
+}
 
-func (m *metrics) failing(s Status) {
+func (m *metrics) failing(s serverreport.Policy) {
 	value := 0.0
 	if !s.Working() {
 		value = 1

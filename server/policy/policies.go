@@ -12,6 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // The built-in policies, which decide where the configuration names no others, and in the place of those that fail with
@@ -56,7 +57,7 @@ func New(file *config.File, deps Deps) (*Policies, error) {
 		log := deps.Log.With("kind", kind, "plugin", settings.Plugin)
 		return &policy{
 			kind: kind, settings: settings, builtIn: builtIn, host: deps.Host, log: log,
-			health: newHealth(Status{Kind: kind, Plugin: settings.Plugin, FailurePolicy: settings.FailurePolicy, Decides: settings.Plugin}, log, counts, deps.Now),
+			health: newHealth(serverreport.Policy{Kind: kind, Plugin: settings.Plugin, FailurePolicy: settings.FailurePolicy, Decides: settings.Plugin}, log, counts, deps.Now),
 		}
 	}
 	p := &Policies{
@@ -72,7 +73,7 @@ func New(file *config.File, deps Deps) (*Policies, error) {
 }
 
 // Status is how each policy does, for whoever shows it.
-func (p *Policies) Status() []Status {
-	all := []Status{p.Admission.Status(), p.Soothing.Status()}
+func (p *Policies) Status() []serverreport.Policy {
+	all := []serverreport.Policy{p.Admission.Status(), p.Soothing.Status()}
 	return append(all, p.Manifests.Status()...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -48,7 +49,7 @@ const RetryAfter = 10 * time.Second
 
 // HeldError is ErrHeld with what to tell people.
 type HeldError struct {
-	Status Status
+	Status serverreport.Policy
 	Cause  error
 }
 
@@ -118,7 +119,7 @@ func (p *policy) instead() string {
 
 // status is how the policy did when it was last asked. If it did well, it is looked for again: it may have gone while
 // nobody asked.
-func (p *policy) status() Status {
+func (p *policy) status() serverreport.Policy {
 	status := p.health.now()
 	if !status.Working() {
 		return status

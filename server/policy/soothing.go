@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 )
 
@@ -24,4 +25,4 @@ func (s *Soothing) Admit(ctx context.Context, request *loadsoothing.Request) (Ou
 }
 
 // Status is how the policy does.
-func (s *Soothing) Status() Status { return s.policy.status() }
+func (s *Soothing) Status() serverreport.Policy { return s.policy.status() }

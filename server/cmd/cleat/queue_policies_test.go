@@ -21,6 +21,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // TestAcceptQueue_PolicyPlugins has each policy decide about the same backups, the built-in ones and the vendor's of
@@ -314,7 +315,7 @@ func (s *site) tellsOfTheQueue(want cli) {
 		}
 		var got struct {
 			cli
-			Policy policy.Status
+			Policy serverreport.Policy
 		}
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
 			return false, err

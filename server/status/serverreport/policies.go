@@ -1,4 +1,4 @@
-package policy
+package serverreport
 
 import (
 	"encoding/json"
@@ -8,10 +8,10 @@ import (
 )
 
 // ReportAnnotation is that of an answered ServerStatusRequest which has a Report as JSON. Velero's clients keep it.
-const ReportAnnotation = "cleat.dev/policies"
+const PoliciesAnnotation = "cleat.dev/policies"
 
 // Status is how one policy does. It has what a condition has.
-type Status struct {
+type Policy struct {
 	Kind          string `json:"kind"`   // "QueueAdmission"
 	Plugin        string `json:"plugin"` // that is configured
 	FailurePolicy string `json:"failurePolicy"`
@@ -29,20 +29,20 @@ type Status struct {
 }
 
 // Working tells that the policy did what it should when it was last asked, or was not asked yet.
-func (s Status) Working() bool { return s.Reason == "" }
+func (s Policy) Working() bool { return s.Reason == "" }
 
 // Report is what a server tells of its policies.
-type Report struct {
+type PolicyReport struct {
 	// ConcurrentBackups is how many backups may run or be about to.
 	ConcurrentBackups int `json:"concurrentBackups"`
 	// Policies are all of them, that of the queue first.
-	Policies []Status `json:"policies"`
+	Policies []Policy `json:"policies"`
 }
 
 // Encode is the report as the annotation has it, with long messages cut.
-func (r *Report) Encode() (string, error) {
+func (r *PolicyReport) Encode() (string, error) {
 	short := *r
-	short.Policies = make([]Status, 0, len(r.Policies))
+	short.Policies = make([]Policy, 0, len(r.Policies))
 	most := min(maxMessage, maxMessages/max(1, len(r.Policies)))
 	for _, status := range r.Policies {
 		if len(status.Message) > most {
@@ -58,7 +58,7 @@ func (r *Report) Encode() (string, error) {
 }
 
 // Of is the first policy of a kind; nil when there is none.
-func (r *Report) Of(kind string) *Status {
+func (r *PolicyReport) Of(kind string) *Policy {
 	for i := range r.Policies {
 		if r.Policies[i].Kind == kind {
 			return &r.Policies[i]
@@ -76,14 +76,14 @@ const (
 
 // DecodeReport reads what a server wrote into the annotation. What it does not know is passed over: the server may be
 // newer.
-func DecodeReport(text string) (*Report, error) {
-	r := &Report{}
+func DecodePolicies(text string) (*PolicyReport, error) {
+	r := &PolicyReport{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return nil, fmt.Errorf("annotation %s of the server's answer is no report of policies: %w", ReportAnnotation, err)
+		return nil, fmt.Errorf("annotation %s of the server's answer is no report of policies: %w", PoliciesAnnotation, err)
 	}
 	for i, status := range r.Policies {
 		if status.Kind == "" || status.Plugin == "" {
-			return nil, fmt.Errorf("annotation %s of the server's answer: policies[%d] has no kind or no plugin", ReportAnnotation, i)
+			return nil, fmt.Errorf("annotation %s of the server's answer: policies[%d] has no kind or no plugin", PoliciesAnnotation, i)
 		}
 	}
 	return r, nil

@@ -1,4 +1,4 @@
-package pluginreport
+package serverreport
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 
 // Encode is the report as the annotation has it. One that is too long has its reasons cut, and then its last plugins
 // left out, which Omitted counts.
-func (r *Report) Encode() (string, error) {
+func (r *PluginReport) Encode() (string, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return "", fmt.Errorf("write the report of plugins as JSON: %w", err)
@@ -39,7 +39,7 @@ func (r *Report) Encode() (string, error) {
 }
 
 // Report is what a host has. Fields that a reader does not know yet are no error.
-type Report struct {
+type PluginReport struct {
 	// Directory is the plugin directory, absolute; empty when there is none.
 	Directory string `json:"directory,omitempty"`
 	// Lock is the path of the lock that holds; empty without one.
@@ -54,7 +54,7 @@ type Report struct {
 
 // Matches tells whether a plugin is meant by what somebody wrote: its name, where "aws" is "velero.io/aws" as in
 // Velero, or its file, also relative to the plugin directory. An empty text means all.
-func (r *Report) Matches(p *Plugin, text string) bool {
+func (r *PluginReport) Matches(p *Plugin, text string) bool {
 	if text == "" || p.Name == text || p.Name == "velero.io/"+text {
 		return true
 	}
@@ -62,7 +62,7 @@ func (r *Report) Matches(p *Plugin, text string) bool {
 }
 
 // Only is the report without the plugins that text does not mean; an empty text means all.
-func (r *Report) Only(text string) *Report {
+func (r *PluginReport) Only(text string) *PluginReport {
 	kept := *r
 	kept.Plugins = nil
 	for i := range r.Plugins {
@@ -74,7 +74,7 @@ func (r *Report) Only(text string) *Report {
 }
 
 // Names are those of the plugins, each once, in their order.
-func (r *Report) Names() []string {
+func (r *PluginReport) Names() []string {
 	var names []string
 	seen := map[string]bool{"": true}
 	for _, p := range r.Plugins {
@@ -87,7 +87,7 @@ func (r *Report) Names() []string {
 }
 
 // Relative is the path of a file below the plugin directory, with slashes, as a lock has it; false when it is elsewhere.
-func (r *Report) Relative(file string) (string, bool) {
+func (r *PluginReport) Relative(file string) (string, bool) {
 	if r.Directory == "" {
 		return "", false
 	}
@@ -99,27 +99,27 @@ func (r *Report) Relative(file string) (string, bool) {
 }
 
 // Status is what becomes of a plugin.
-type Status string
+type PluginStatus string
 
 // What Status can be.
 const (
-	InUse       Status = "InUse"       // the server calls it
-	NotUsed     Status = "NotUsed"     // nothing is wrong with it, but another is called, or the server does not know it
-	Quarantined Status = "Quarantined" // something is wrong with it
-	Unknown     Status = "Unknown"     // the server does not say, as Velero's does not
+	InUse       PluginStatus = "InUse"       // the server calls it
+	NotUsed     PluginStatus = "NotUsed"     // nothing is wrong with it, but another is called, or the server does not know it
+	Quarantined PluginStatus = "Quarantined" // something is wrong with it
+	Unknown     PluginStatus = "Unknown"     // the server does not say, as Velero's does not
 )
 
 // Plugin is one name of one kind at one version in one file, or a file that has none.
 type Plugin struct {
-	Name    string `json:"name,omitempty"`    // "example.io/mover"; empty for a file that could not be asked
-	Kind    string `json:"kind,omitempty"`    // "BackupItemAction", whatever the version
-	Version int    `json:"version,omitempty"` // of the kind, as the plugin says it: the server may not know it
-	Status  Status `json:"status"`
-	Reason  string `json:"reason,omitempty"` // why it has this status
-	Note    string `json:"note,omitempty"`   // what else is worth knowing
-	File    string `json:"file,omitempty"`   // absolute; the server's own for built-ins
-	BuiltIn bool   `json:"builtIn,omitempty"`
-	Stock   int    `json:"stockPlace,omitempty"` // its place among all of the report if no order were configured, from 1
+	Name    string       `json:"name,omitempty"`    // "example.io/mover"; empty for a file that could not be asked
+	Kind    string       `json:"kind,omitempty"`    // "BackupItemAction", whatever the version
+	Version int          `json:"version,omitempty"` // of the kind, as the plugin says it: the server may not know it
+	Status  PluginStatus `json:"status"`
+	Reason  string       `json:"reason,omitempty"` // why it has this status
+	Note    string       `json:"note,omitempty"`   // what else is worth knowing
+	File    string       `json:"file,omitempty"`   // absolute; the server's own for built-ins
+	BuiltIn bool         `json:"builtIn,omitempty"`
+	Stock   int          `json:"stockPlace,omitempty"` // its place among all of the report if no order were configured, from 1
 
 	PluginVersion    string   `json:"pluginVersion,omitempty"`
 	FrameworkVersion string   `json:"frameworkVersion,omitempty"`

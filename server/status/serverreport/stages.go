@@ -1,4 +1,4 @@
-package pluginreport
+package serverreport
 
 import (
 	"github.com/cleat-dev/cleat/versioning/kinds"

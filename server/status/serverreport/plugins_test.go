@@ -1,4 +1,4 @@
-package pluginreport_test
+package serverreport_test
 
 import (
 	"encoding/json"
@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 func TestAPluginIsMeantByItsNameOrItsFile(t *testing.T) {
 	t.Parallel()
-	r := &pluginreport.Report{Directory: "/plugins", Plugins: []pluginreport.Plugin{
+	r := &serverreport.PluginReport{Directory: "/plugins", Plugins: []serverreport.Plugin{
 		{Name: "velero.io/aws", File: "/plugins/vendor/aws"}, {Name: "a.b/c", File: "/plugins/c"}, {File: "/plugins/broken"}, {Name: "x.y/z"},
 	}}
 	for text, want := range map[string][]int{
@@ -42,22 +42,22 @@ func TestAPluginIsMeantByItsNameOrItsFile(t *testing.T) {
 
 func TestAReportComesThroughTheAnnotation(t *testing.T) {
 	t.Parallel()
-	want := &pluginreport.Report{
+	want := &serverreport.PluginReport{
 		Directory: "/plugins", Lock: "/plugins/plugins.lock", Order: []string{"a.b/c", "*"},
-		Plugins: []pluginreport.Plugin{{
-			Name: "a.b/c", Kind: "BackupItemAction", Version: 2, Status: pluginreport.InUse, Stock: 1, Process: &pluginreport.Process{PID: 7},
-			Details: &pluginreport.Details{
+		Plugins: []serverreport.Plugin{{
+			Name: "a.b/c", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Stock: 1, Process: &serverreport.Process{PID: 7},
+			Details: &serverreport.Details{
 				SHA256: "ab", Locked: true, ConfigSchema: json.RawMessage(`{"type":"object"}`), Problem: "p",
-				AppliesTo: &pluginreport.Selector{IncludedResources: []string{"pods"}, LabelSelector: "a=b"},
+				AppliesTo: &serverreport.Selector{IncludedResources: []string{"pods"}, LabelSelector: "a=b"},
 			},
 		}},
 	}
 	text, err := want.Encode()
 	require.NoError(t, err)
-	got, err := pluginreport.Decode(text)
+	got, err := serverreport.DecodePlugins(text)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
-	_, err = pluginreport.Decode(strings.Replace(text, `"name"`, `"fromTheFuture":{},"name"`, 1))
+	_, err = serverreport.DecodePlugins(strings.Replace(text, `"name"`, `"fromTheFuture":{},"name"`, 1))
 	require.NoError(t, err, "a newer server may say more")
 }
 
@@ -65,14 +65,14 @@ func TestAReportFitsIntoAnAnnotation(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 2000)
 	for _, count := range []int{100, 3000} {
-		r := &pluginreport.Report{Directory: "/plugins"}
+		r := &serverreport.PluginReport{Directory: "/plugins"}
 		for i := range count {
-			r.Plugins = append(r.Plugins, pluginreport.Plugin{Name: fmt.Sprintf("a.b/%d", i), Status: pluginreport.Quarantined, Reason: long})
+			r.Plugins = append(r.Plugins, serverreport.Plugin{Name: fmt.Sprintf("a.b/%d", i), Status: serverreport.Quarantined, Reason: long})
 		}
 		text, err := r.Encode()
 		require.NoError(t, err)
 		require.Less(t, len(text), 230<<10, "an object has room for 256 KiB of annotations")
-		got, err := pluginreport.Decode(text)
+		got, err := serverreport.DecodePlugins(text)
 		require.NoError(t, err)
 		require.Equal(t, count, len(got.Plugins)+got.Omitted)
 		require.Equal(t, count > 1000, got.Omitted > 0)
@@ -89,7 +89,7 @@ func TestAnAnnotationThatIsNoReportIsRefused(t *testing.T) {
 		`{"plugins":[{"name":"a.b/c"}]}`: "plugins[0] ( a.b/c) has no status",
 		`{"plugins":[{"status":1}]}`:     "is no report of plugins",
 	} {
-		_, err := pluginreport.Decode(text)
+		_, err := serverreport.DecodePlugins(text)
 		require.ErrorContains(t, err, want, text)
 		require.ErrorContains(t, err, "annotation cleat.dev/plugins", text)
 	}
@@ -99,13 +99,13 @@ func FuzzDecode(f *testing.F) {
 	f.Add(`{"plugins":[{"name":"a.b/c","status":"InUse","process":{"pid":1},"configSchema":{"a":1}}]}`)
 	f.Add(`{"plugins":null,"omitted":-1}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := pluginreport.Decode(text)
+		r, err := serverreport.DecodePlugins(text)
 		if err != nil {
 			return
 		}
 		again, err := r.Encode()
 		require.NoError(t, err)
-		_, err = pluginreport.Decode(again)
+		_, err = serverreport.DecodePlugins(again)
 		require.NoError(t, err)
 	})
 }

@@ -1,4 +1,4 @@
-package pluginreport
+package serverreport
 
 import (
 	"encoding/json"
@@ -8,11 +8,11 @@ import (
 
 const (
 	// Annotation is that of an answered ServerStatusRequest which has the report as JSON. Velero's clients keep it.
-	Annotation = "cleat.dev/plugins"
+	PluginsAnnotation = "cleat.dev/plugins"
 
 	// AnnotationDetails is that of a ServerStatusRequest which asks for the plugins that its value means only, with
 	// their details; see Report.Matches.
-	AnnotationDetails = "cleat.dev/plugin-details"
+	PluginDetailsAnnotation = "cleat.dev/plugin-details"
 
 	// maxAnnotation is how much of the 256 KiB that an object's annotations may have is for a report, in bytes.
 	maxAnnotation = 224 << 10
@@ -29,14 +29,14 @@ func cut(text string) string {
 }
 
 // Decode reads what a server wrote into the annotation. What it does not know is passed over: the server may be newer.
-func Decode(text string) (*Report, error) {
-	r := &Report{}
+func DecodePlugins(text string) (*PluginReport, error) {
+	r := &PluginReport{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return nil, fmt.Errorf("annotation %s of the server's answer is no report of plugins: %w", Annotation, err)
+		return nil, fmt.Errorf("annotation %s of the server's answer is no report of plugins: %w", PluginsAnnotation, err)
 	}
 	for i, p := range r.Plugins {
 		if p.Status == "" {
-			return nil, fmt.Errorf("annotation %s of the server's answer: plugins[%d] (%s %s) has no status", Annotation, i, p.Kind, p.Name)
+			return nil, fmt.Errorf("annotation %s of the server's answer: plugins[%d] (%s %s) has no status", PluginsAnnotation, i, p.Kind, p.Name)
 		}
 	}
 	return r, nil
