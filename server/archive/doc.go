@@ -1,8 +1,8 @@
-// Package archive writes and reads the archive of a backup: a gzip-compressed tar with one JSON file for
-// each object, in Velero's layout (path.go, reader_path.go).
+// Package archive writes and reads the archive of a backup: a plain tar.gz in Velero's layout, with one JSON file for
+// each object (path.go).
 //
-// Writer streams it out while the backup runs. Open streams it in, to one spool file with an index in
-// memory, and trusts nothing that it reads. Start there.
+// Writer streams an archive out while the backup runs. Open streams an archive in, into one spool file with an index in
+// memory, and validates everything that it reads. Start at writer.go and archive.go.
 //
-// The package imports compression and the group-resource type of apimachinery, nothing of the server.
+// The package may import compression libraries and the group-resource type of apimachinery, nothing of the server.
 package archive

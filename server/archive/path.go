@@ -1,7 +1,10 @@
 package archive
 
 import (
+	"errors"
 	"fmt"
+	"path"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -10,37 +13,86 @@ import (
 // FormatVersion is the version of the layout: the content of metadata/version, and status.formatVersion.
 const FormatVersion = "1.1.0"
 
-// preferredSuffix marks the folder of the version that the API server preferred.
-const preferredSuffix = "-preferredversion"
+// The fixed parts of paths in an archive (Velero's layout).
+const (
+	resourcesDir  = "resources"
+	namespacesDir = "namespaces"
+	clusterDir    = "cluster"
+	versionPath   = "metadata/version"
+	itemSuffix    = ".json"
 
-// ItemPath is the path of an object in an archive. versionDir is "" for the path without version, else
-// a version such as "v1", or one that ends in "-preferredversion". namespace is "" for a
-// cluster-scoped object.
+	// preferredSuffix marks the folder of the version that the API server preferred.
+	preferredSuffix = "-preferredversion"
+)
+
+// ItemPath returns the path of an object in an archive. versionDir is empty for the path without a version; otherwise it
+// is a version such as "v1", or one that ends in "-preferredversion". namespace is empty for a cluster-scoped object.
 func ItemPath(gr schema.GroupResource, versionDir, namespace, name string) string {
-	return string(appendItemPath(nil, gr, versionDir, namespace, name))
-}
-
-func appendItemPath(b []byte, gr schema.GroupResource, versionDir, namespace, name string) []byte {
-	b = append(append(b, resourcesDir+"/"...), gr.Resource...)
-	if gr.Group != "" {
-		b = append(append(b, '.'), gr.Group...)
-	}
-	b = append(b, '/')
-	if versionDir != "" {
-		b = append(append(b, versionDir...), '/')
+	var b strings.Builder
+	for _, part := range []string{resourcesDir, gr.String(), versionDir} {
+		if part != "" {
+			b.WriteString(part + "/")
+		}
 	}
 	if namespace == "" {
-		b = append(b, clusterDir+"/"...)
+		b.WriteString(clusterDir + "/")
 	} else {
-		b = append(append(append(b, namespacesDir+"/"...), namespace...), '/')
+		b.WriteString(namespacesDir + "/" + namespace + "/")
 	}
-	return append(append(b, name...), itemSuffix...)
+	b.WriteString(name + itemSuffix)
+	return b.String()
 }
 
-// checkPart refuses what would not be one part of a path.
+// checkPart returns an error unless part can be one part of a path.
 func checkPart(what, part string) error {
 	if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "/\x00") {
 		return fmt.Errorf(`%s %q cannot be part of a path in an archive; want a name without "/"`, what, part)
 	}
 	return nil
+}
+
+// cleanPath removes "./" and doubled slashes from a path. It returns an error if the path could point outside a folder.
+func cleanPath(name string) (string, error) {
+	switch {
+	case strings.ContainsRune(name, 0):
+		return "", errors.New(`path with a NUL, want names joined by "/"`)
+	case path.IsAbs(name):
+		return "", errors.New("absolute path, want one relative to the archive")
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return "", errors.New(`path with "..", want one inside the archive`)
+		}
+	}
+	return path.Clean(name), nil
+}
+
+// parsePath splits resources/<gr>/cluster/<name>.json and resources/<gr>/namespaces/<namespace>/<name>.json into their
+// parts. It reports false for all other paths, including those with a version.
+func parsePath(p string) (gr schema.GroupResource, namespace, name string, ok bool) {
+	parts := strings.Split(p, "/")
+	if len(parts) < 4 || parts[0] != resourcesDir || parts[1] == "" {
+		return gr, "", "", false
+	}
+	switch {
+	case parts[2] == clusterDir && len(parts) == 4:
+	case parts[2] == namespacesDir && len(parts) == 5 && parts[3] != "":
+		namespace = parts[3]
+	default:
+		return gr, "", "", false
+	}
+	name, ok = strings.CutSuffix(parts[len(parts)-1], itemSuffix)
+	if !ok || name == "" {
+		return gr, "", "", false
+	}
+	return schema.ParseGroupResource(parts[1]), namespace, name, true
+}
+
+// quotedPath returns a path for use in a message: quoted, and cut if it is long.
+func quotedPath(p string) string {
+	const most = 200
+	if len(p) > most {
+		p = p[:most] + "..."
+	}
+	return strconv.Quote(p)
 }

@@ -1,48 +1,70 @@
 package archive
 
 import (
+	"archive/tar"
 	"errors"
+	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"time"
 
+	"github.com/klauspost/pgzip"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Writer writes an archive as a stream: nothing is kept but the batches that are being compressed, of
-// 32 KiB or one object each. It is safe for concurrent use.
+const (
+	// compressionLevel trades size for time: archives are 6 % larger than at the default level of compress/gzip, which
+	// takes three times as long.
+	compressionLevel = pgzip.DefaultCompression
+	// blockSize is how many bytes are compressed at once.
+	blockSize = 256 << 10
+	// maxBlocks bounds the blocks that are compressed at the same time, and with them the memory of a Writer.
+	maxBlocks = 4
+
+	fileMode = 0o755
+)
+
+// Writer writes an archive as a stream and keeps no more than a few blocks of it in memory. It is safe for
+// concurrent use.
 //
-// Every object is stored twice, under a path with and one without version, as Velero does. The second
-// copy is not compressed again but written as a reference to the first.
+// Like Velero, it stores an object in its preferred version under two paths, with and without the version. The two
+// entries follow each other, so that most second entries compress to a reference to the first.
 type Writer struct {
-	mu     sync.Mutex
-	gz     *compressor
-	header *header
-	batch  *batch
-	path   []byte
-	first  []byte // header of the first entry of an object
-	closed bool
+	mu      sync.Mutex
+	sink    *sink
+	gzip    *pgzip.Writer
+	tar     *tar.Writer
+	modTime time.Time
+	err     error // that ended the archive early
+	closed  bool
 }
 
-// NewWriter starts an archive on w with the entry that names the format. modTime becomes that of all
-// entries. The caller must call Close or Abort in the end.
+// NewWriter starts an archive on w with the entry that holds the format version. All entries get modTime.
+// The caller must call Close or Abort.
 func NewWriter(w io.Writer, modTime time.Time) (*Writer, error) {
-	gz, err := newCompressor(w)
+	out := &sink{w: w}
+	compressor, err := pgzip.NewWriterLevel(out, compressionLevel)
 	if err != nil {
+		return nil, fmt.Errorf("set up compression: %w", err)
+	}
+	if err := compressor.SetConcurrency(blockSize, min(maxBlocks, 1+runtime.GOMAXPROCS(0))); err != nil {
+		return nil, fmt.Errorf("set up compression: %w", err)
+	}
+	a := &Writer{sink: out, gzip: compressor, tar: tar.NewWriter(compressor), modTime: modTime.Truncate(time.Second)}
+	if err := a.entry(versionPath, []byte(FormatVersion+"\n")); err != nil {
+		a.stop()
 		return nil, err
 	}
-	a := &Writer{gz: gz, header: newHeader(modTime), batch: gz.batch()}
-	version := []byte(FormatVersion + "\n")
-	a.batch.put(a.header.bytes([]byte(versionPath), len(version)), nil, version)
 	return a, nil
 }
 
-// Item writes one object: raw is its JSON, version the version of the API it is in. An object in the
-// version that the API server prefers gets two paths, with and without version; others only the
-// one with version. namespace is "" for a cluster-scoped object.
+// Item writes one object: raw is its JSON in the given API version. An object in the version that the API server
+// prefers gets two entries, with and without the version in the path; any other object gets only the entry with the
+// version. namespace is empty for a cluster-scoped object.
 //
-// An error about a name leaves the archive intact; after any other every call fails. Errors of the
-// sink come late, with a later object or with Close.
+// After an error about a name the archive is intact. After any other error every call fails. An error of the sink may
+// be reported by a later call of Item or by Close.
 func (a *Writer) Item(gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte) error {
 	if err := errors.Join(checkPart("resource", gr.String()), checkPart("version", version), checkPart("object name", name)); err != nil {
 		return err
@@ -57,29 +79,31 @@ func (a *Writer) Item(gr schema.GroupResource, version string, preferred bool, n
 	if a.closed {
 		return errors.New("the archive is closed")
 	}
-	if err := a.gz.failure(); err != nil {
+	if !preferred {
+		return a.entry(ItemPath(gr, version, namespace, name), raw)
+	}
+	if err := a.entry(ItemPath(gr, "", namespace, name), raw); err != nil {
 		return err
 	}
-	if !preferred {
-		a.path = appendItemPath(a.path[:0], gr, version, namespace, name)
-		a.entry(a.header.bytes(a.path, len(raw)), nil, raw)
-		return nil
-	}
-	a.path = appendItemPath(a.path[:0], gr, "", namespace, name)
-	a.first = append(a.first[:0], a.header.bytes(a.path, len(raw))...)
-	a.path = appendItemPath(a.path[:0], gr, version+preferredSuffix, namespace, name)
-	second := a.header.bytes(a.path, len(raw))
-	if len(second) == len(a.first) {
-		a.entry(a.first, second, raw)
-		return nil
-	}
-	// A path that only with the version is too long for a plain header.
-	a.entry(a.first, nil, raw)
-	a.entry(second, nil, raw)
-	return nil
+	return a.entry(ItemPath(gr, version+preferredSuffix, namespace, name), raw)
 }
 
-// Close ends the archive.
+// entry writes one regular file.
+func (a *Writer) entry(path string, body []byte) error {
+	if a.err != nil {
+		return a.err
+	}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: path, Size: int64(len(body)), Mode: fileMode, ModTime: a.modTime}
+	if a.err = a.tar.WriteHeader(header); a.err == nil {
+		_, a.err = a.tar.Write(body)
+	}
+	if a.err != nil {
+		a.err = fmt.Errorf("write %s to the archive: %w", path, a.err)
+	}
+	return a.err
+}
+
+// Close writes the end of the archive.
 func (a *Writer) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,15 +111,22 @@ func (a *Writer) Close() error {
 		return errors.New("the archive is closed")
 	}
 	a.closed = true
-	a.gz.add(a.batch)
-	end := a.gz.batch()
-	end.put(nil, nil, zeros[:2*blockSize]) // a tar file ends with two empty blocks
-	a.gz.add(end)
-	return a.gz.close()
+	if a.err == nil {
+		if a.err = a.tar.Close(); a.err == nil {
+			a.err = a.gzip.Close()
+		}
+		if a.err != nil {
+			a.err = fmt.Errorf("write the end of the archive: %w", a.err)
+		}
+	}
+	if a.err != nil {
+		a.stop()
+	}
+	return a.err
 }
 
-// Abort ends the writing without the end of the archive: what was written so far cannot be mistaken for
-// a whole one. It is for when Close will not be called.
+// Abort stops writing without the end of the archive, so that no reader takes what was written for a whole archive.
+// It does nothing after Close.
 func (a *Writer) Abort() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,19 +134,35 @@ func (a *Writer) Abort() {
 		return
 	}
 	a.closed = true
-	a.gz.fail(errors.New("the archive was given up"))
-	_ = a.gz.close() // that error
+	a.stop()
 }
 
-// entry adds an entry to the batch, and sends that on its way when it is full.
-func (a *Writer) entry(header, second, body []byte) {
-	size := len(header) + len(body) + padding(len(body))
-	if len(a.batch.plain) > 0 && len(a.batch.plain)+size > window {
-		a.gz.add(a.batch)
-		a.batch = a.gz.batch()
+// stop ends the goroutines of the compressor. Nothing reaches the sink any more, neither blocks under way nor the end
+// of the gzip stream.
+func (a *Writer) stop() {
+	a.sink.close()
+	a.gzip.Reset(io.Discard)
+}
+
+// sink is the writer below the compressor. Nothing passes it once it is closed.
+type sink struct {
+	w      io.Writer
+	mu     sync.Mutex
+	closed bool
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return 0, errors.New("the archive was aborted")
 	}
-	a.batch.big = size > window
-	a.batch.put(header, second, body)
+	return s.w.Write(p)
 }
 
-var zeros [2 * blockSize]byte
+func (s *sink) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}

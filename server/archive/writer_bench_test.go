@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// benchItems are objects of about 2 KB, 100 MB in all, as compressible as those of a cluster.
+// benchItems returns objects of about 2 KB, 100 MB in all, as compressible as those of a cluster.
 func benchItems() [][]byte {
 	const total, size = 100_000_000, 2_000
 	r := rand.New(rand.NewPCG(1, 2))
@@ -45,8 +45,8 @@ func benchItems() [][]byte {
 	return items
 }
 
-// BenchmarkArchive and BenchmarkCompressorAlone take the same 100 MB of objects: the first as an archive,
-// where each is stored twice, the second once and as bare bytes.
+// BenchmarkArchive and BenchmarkCompressorAlone process the same 100 MB of objects. The archive holds each object twice;
+// the compressor alone gets the bytes of each object once.
 func BenchmarkArchive(b *testing.B) {
 	items := benchItems()
 	gr := schema.GroupResource{Resource: "configmaps"}

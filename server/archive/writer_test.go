@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +43,7 @@ func entries(t *testing.T, archive []byte) (names []string, bodies map[string]st
 	}
 }
 
-func TestWriterKeepsTheLayoutOfVelero(t *testing.T) {
+func TestWriterWritesVeleroLayout(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	w, err := NewWriter(&out, when)
@@ -76,7 +77,7 @@ func TestWriterKeepsTheLayoutOfVelero(t *testing.T) {
 	require.Empty(t, bodies[names[6]])
 }
 
-func TestWriterTakesPathsOfEveryLength(t *testing.T) {
+func TestWriterAcceptsPathsOfEveryLength(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	w, err := NewWriter(&out, when)
@@ -94,7 +95,7 @@ func TestWriterTakesPathsOfEveryLength(t *testing.T) {
 	require.ElementsMatch(t, want, names[1:])
 }
 
-func TestWriterRefusesNamesThatLeaveTheArchive(t *testing.T) {
+func TestWriterRejectsNamesThatPointOutsideTheArchive(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	w, err := NewWriter(&out, when)
@@ -122,7 +123,7 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAnAbortedArchiveIsTruncated(t *testing.T) {
+func TestAbortTruncatesTheArchive(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	w, err := NewWriter(&out, when)
@@ -137,6 +138,31 @@ func TestAnAbortedArchiveIsTruncated(t *testing.T) {
 	require.NoError(t, err)
 	_, err = io.Copy(io.Discard, gz)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+// TestWriterEndsItsGoroutines relies on synctest, which fails a test that leaves a blocked goroutine behind.
+func TestWriterEndsItsGoroutines(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*Writer) error{
+		"Close": (*Writer).Close,
+		"Abort": func(w *Writer) error { w.Abort(); return errors.New("aborted") },
+	} {
+		for _, space := range []int{5, 1000, 1 << 30} {
+			t.Run(fmt.Sprintf("%s after %d bytes", name, space), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					w, err := NewWriter(&failing{left: space}, when)
+					if err != nil {
+						return // the sink fails at once
+					}
+					for range 300 {
+						_ = w.Item(schema.GroupResource{Resource: "pods"}, "v1", true, "a", "b", make([]byte, 4096)) // may fail
+					}
+					require.Equal(t, name == "Close" && space == 1<<30, end(w) == nil)
+				})
+			})
+		}
+	}
 }
 
 func TestWriterReportsAFailingSink(t *testing.T) {
@@ -156,7 +182,10 @@ func TestWriterReportsAFailingSink(t *testing.T) {
 	require.Error(t, w.Item(schema.GroupResource{Resource: "pods"}, "v1", true, "a", "b", nil))
 }
 
-func TestWriterTakesObjectsOfEverySize(t *testing.T) {
+// window is how far back a deflate stream can refer.
+const window = 32 << 10
+
+func TestWriterAcceptsObjectsOfEverySize(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	w, err := NewWriter(&out, when)
@@ -164,8 +193,8 @@ func TestWriterTakesObjectsOfEverySize(t *testing.T) {
 	noise := rand.NewChaCha8([32]byte{7})
 	gr := schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	want := map[string]string{"metadata/version": "1.1.0\n"}
-	// All around the sizes of blocks, of the window, and of what one reference can hold.
-	for _, about := range []int{0, 258, 512, 1024, 5000, window / 2, window - 1024, window - 512, window, 100_000} {
+	// Around the sizes of tar blocks, of the longest reference, of the window and of the compressed blocks.
+	for _, about := range []int{0, 258, 512, 1024, 5000, window / 2, window - 1024, window - 512, window, blockSize, 400_000} {
 		for size := max(0, about-4); size <= about+4; size++ {
 			for _, preferred := range []bool{true, false} {
 				body := make([]byte, size)
@@ -189,8 +218,7 @@ func TestWriterTakesObjectsOfEverySize(t *testing.T) {
 	require.Equal(t, want, bodies)
 }
 
-// FuzzWriter proves that whatever is written comes out again, through the readers of the standard
-// library.
+// FuzzWriter verifies that the standard library reads back whatever is written.
 func FuzzWriter(f *testing.F) {
 	f.Add("shop", "web", "v1", []byte(`{"a":1}`), uint16(3), uint16(40000))
 	f.Add("", "system:x", "v1alpha1", []byte("xyz"), uint16(30000), uint16(0))
@@ -206,7 +234,7 @@ func FuzzWriter(f *testing.F) {
 				full := fmt.Sprintf("%s%d-%d", name, n, len(b))
 				if w.Item(gr, version, n%5 != 4, namespace, full, b) != nil {
 					require.NoError(t, w.Close())
-					return // a name that is refused
+					return // an invalid name
 				}
 				if n%5 != 4 {
 					want[ItemPath(gr, "", namespace, full)] = string(b)

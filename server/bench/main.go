@@ -31,6 +31,7 @@ type bench struct {
 // not asked for alone.
 var benches = []bench{
 	{"archive_over_gzip", archiveOverGzip},
+	{"archive_size", archiveSize},
 	{"backup_over_limit", backupOverLimit},
 	{"restore_over_limit", restoreOverLimit},
 	{"calls_per_restored_item", callsPerRestoredItem},
@@ -49,7 +50,8 @@ var benches = []bench{
 func limits() map[string]float64 {
 	return map[string]float64{
 		"archive_over_gzip":       1.2,
-		"backup_over_limit":       2,
+		"archive_size":            1.02,
+		"backup_over_limit":       1,
 		"restore_over_limit":      2.5,
 		"calls_per_restored_item": 1.2,
 		"backup_rss_growth":       1.3,

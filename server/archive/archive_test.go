@@ -18,13 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// file is one entry of a test archive; a zero type is a regular file.
+// file is one entry of a test archive. A zero kind means a regular file.
 type file struct {
 	path, body string
 	kind       byte
 }
 
-// packTar builds the tar of some entries.
+// packTar returns a tar of the files.
 func packTar(t testing.TB, files ...file) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -67,7 +67,7 @@ func open(t testing.TB, data []byte) (*Archive, error) {
 	return openLimited(t, data, Limits{})
 }
 
-// openLimited opens and checks that nothing is left of an archive that is refused or closed.
+// openLimited opens an archive and checks that no file is left after an error or after Close.
 func openLimited(t testing.TB, data []byte, limits Limits) (*Archive, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -157,7 +157,7 @@ func TestOpenReadsArchivesFromBeforeFormat110(t *testing.T) {
 	}
 }
 
-func TestOpenOfABackupOfNothing(t *testing.T) {
+func TestOpenReadsAnEmptyBackup(t *testing.T) {
 	t.Parallel()
 	a, err := open(t, packFiles(t, file{path: "metadata/version", body: "1.1.0\n"}))
 	require.NoError(t, err)
@@ -165,7 +165,7 @@ func TestOpenOfABackupOfNothing(t *testing.T) {
 	require.Zero(t, a.Len())
 }
 
-func TestOpenKeepsManyItemsApart(t *testing.T) {
+func TestOpenIndexesManyItems(t *testing.T) {
 	t.Parallel()
 	var files []file
 	for i := range 500 {
@@ -186,7 +186,7 @@ func TestOpenKeepsManyItemsApart(t *testing.T) {
 	}
 }
 
-func TestOpenTellsABrokenStreamFromABrokenArchive(t *testing.T) {
+func TestOpenDistinguishesABrokenStreamFromABrokenArchive(t *testing.T) {
 	t.Parallel()
 	whole := packFiles(t, file{path: "resources/pods/namespaces/a/one.json", body: strings.Repeat("{}", 5000)})
 	broken := errors.New("connection reset")
@@ -205,7 +205,7 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestOpenSaysThatItCannotSpool(t *testing.T) {
+func TestOpenReportsAMissingSpoolDirectory(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), bytes.NewReader(packFiles(t)), t.TempDir()+"/missing", Limits{})
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -281,7 +281,7 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 	}
 }
 
-// FuzzOpen opens whatever comes and reads all that the index says is there.
+// FuzzOpen opens arbitrary data and reads every entry of the index.
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte{}, true)
 	f.Add(packTar(f, file{path: "metadata/version", body: "1.1.0\n"}, file{path: "resources/pods/namespaces/a/one.json", body: "{}"}), true)

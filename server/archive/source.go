@@ -11,16 +11,16 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// packed counts the compressed bytes and remembers what the stream itself said, so that a broken
-// connection is not taken for a broken archive.
-type packed struct {
+// source counts the compressed bytes and keeps the error of the stream, so that a broken connection is not reported as a
+// broken archive.
+type source struct {
 	ctx  context.Context
 	r    io.Reader
 	read int64
 	err  error
 }
 
-func (s *packed) Read(p []byte) (int, error) {
+func (s *source) Read(p []byte) (int, error) {
 	if err := context.Cause(s.ctx); err != nil {
 		s.err = err
 		return 0, err
@@ -33,8 +33,8 @@ func (s *packed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// explain says in the words of an operator what an error of gzip or tar means.
-func (s *packed) explain(err error, where string) error {
+// explain turns an error of gzip or tar into one that an operator can act on.
+func (s *source) explain(err error, where string) error {
 	var invalid flate.CorruptInputError
 	var internal flate.InternalError
 	switch {
@@ -51,15 +51,15 @@ func (s *packed) explain(err error, where string) error {
 	case errors.Is(err, tar.ErrHeader), errors.Is(err, tar.ErrFieldTooLong), errors.Is(err, tar.ErrInsecurePath):
 		return fmt.Errorf("%w %s: the header of the next tar entry is invalid", ErrCorrupt, where)
 	default:
-		// What is left is the spool file, e.g. a full disk.
+		// An error of the spool file, e.g. a full disk.
 		return fmt.Errorf("unpack the archive, %s: %w", where, err)
 	}
 }
 
-// meter counts the unpacked bytes and stops when there are too many of them.
+// meter counts the unpacked bytes and returns an error when there are too many.
 type meter struct {
 	r      io.Reader
-	source *packed
+	source *source
 	limits Limits
 	read   int64
 }

@@ -1,0 +1,155 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Errors of an archive. An error of Open wraps one of these, or an error of the source or the disk.
+var (
+	ErrNotArchive = errors.New("not a backup archive")
+	ErrTruncated  = errors.New("archive is truncated")
+	ErrCorrupt    = errors.New("archive is corrupt")
+	ErrUnsafePath = errors.New("unsafe path in archive")
+	ErrDuplicate  = errors.New("duplicate entry in archive")
+	ErrLimit      = errors.New("archive is over a limit")
+)
+
+// Entry is one object in an archive.
+type Entry struct {
+	GroupResource schema.GroupResource
+	Namespace     string // "" for a cluster-scoped object
+	Name          string
+
+	offset, size int64
+}
+
+// Path returns the path of the object in the archive.
+func (e Entry) Path() string { return ItemPath(e.GroupResource, "", e.Namespace, e.Name) }
+
+// Archive is an archive unpacked into one spool file, with an index in memory. It is safe for concurrent use.
+type Archive struct {
+	spool         *os.File
+	formatVersion string
+	hasResources  bool
+	length        int
+	index         map[schema.GroupResource][]record
+	resources     []schema.GroupResource
+}
+
+// record is an Entry in the index, which holds one for each object of the backup.
+type record struct {
+	namespace, name string
+	offset, size    int64
+}
+
+func compareRecords(a, b record) int {
+	return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+}
+
+// Open unpacks the tar.gz that r streams. It concatenates the objects in one file in dir and keeps only an index in
+// memory. The file is unlinked at once where the system allows it, so that it is removed however the process ends.
+// Open reads each object from its path without a version; it skips the copies below versions and all other entries.
+//
+// Open reads r to its end and verifies the checksum, so that a truncated or damaged archive is an error here instead of
+// half a restore. An error names the entry and its offset in the tar, and wraps one of the errors above. Open does not
+// validate the content of objects.
+func Open(ctx context.Context, r io.Reader, dir string, limits Limits) (*Archive, error) {
+	spool, err := os.CreateTemp(dir, "cleat-archive-*")
+	if err != nil {
+		return nil, fmt.Errorf("make a spool file for the archive: %w", err)
+	}
+	_ = os.Remove(spool.Name()) // fails on systems that keep open files; Close removes it there
+	a := &Archive{spool: spool, index: map[schema.GroupResource][]record{}}
+	if err := a.unpack(ctx, r, limits.orDefaults()); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// FormatVersion returns the content of metadata/version, e.g. "1.1.0", or an empty string if that file is missing.
+func (a *Archive) FormatVersion() string { return a.formatVersion }
+
+// HasResources reports whether the archive has the folder "resources". The archive of an empty backup has none.
+func (a *Archive) HasResources() bool { return a.hasResources }
+
+// Len returns the number of objects.
+func (a *Archive) Len() int { return a.length }
+
+// Resources returns the types of the objects in the archive, sorted by name.
+func (a *Archive) Resources() []schema.GroupResource { return a.resources }
+
+// Count returns the number of objects of a type.
+func (a *Archive) Count(gr schema.GroupResource) int { return len(a.index[gr]) }
+
+// Items returns the objects of a type, sorted by namespace and name.
+func (a *Archive) Items(gr schema.GroupResource) iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		for _, r := range a.index[gr] {
+			if !yield(r.entry(gr)) {
+				return
+			}
+		}
+	}
+}
+
+// Namespaces returns the namespaces of all objects in the archive, sorted. A namespace of which the archive has only the
+// Namespace object is not included.
+func (a *Archive) Namespaces() []string {
+	found := map[string]struct{}{}
+	for _, records := range a.index {
+		last := ""
+		for _, r := range records {
+			if r.namespace != last {
+				last = r.namespace
+				found[last] = struct{}{}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Find returns the entry of one object.
+func (a *Archive) Find(gr schema.GroupResource, namespace, name string) (Entry, bool) {
+	records := a.index[gr]
+	i, found := slices.BinarySearchFunc(records, record{namespace: namespace, name: name}, compareRecords)
+	if !found {
+		return Entry{}, false
+	}
+	return records[i].entry(gr), true
+}
+
+func (r record) entry(gr schema.GroupResource) Entry {
+	return Entry{GroupResource: gr, Namespace: r.namespace, Name: r.name, offset: r.offset, size: r.size}
+}
+
+// Read returns the archived JSON of one object.
+func (a *Archive) Read(e Entry) ([]byte, error) {
+	data := make([]byte, e.size)
+	if _, err := a.spool.ReadAt(data, e.offset); err != nil {
+		return nil, fmt.Errorf("read %s from the spool file: %w", e.Path(), err)
+	}
+	return data, nil
+}
+
+// Close removes the spool file. The archive cannot be used afterwards.
+func (a *Archive) Close() error {
+	err := a.spool.Close()
+	if removed := os.Remove(a.spool.Name()); removed != nil && !errors.Is(removed, os.ErrNotExist) {
+		err = errors.Join(err, removed)
+	}
+	if err != nil {
+		return fmt.Errorf("close the spool file of the archive: %w", err)
+	}
+	return nil
+}

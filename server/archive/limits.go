@@ -1,0 +1,44 @@
+package archive
+
+import "cmp"
+
+// Limits bound what Open accepts from an archive, which may come from anywhere. A zero field has its value from
+// DefaultLimits.
+type Limits struct {
+	// TotalBytes is the size of the unpacked tar, and so of the spool file.
+	TotalBytes int64
+	// ItemBytes is the size of one object.
+	ItemBytes int64
+	// Items is the number of tar entries of any kind.
+	Items int
+	// PathBytes is the length of one entry's path.
+	PathBytes int
+	// Ratio is how many times larger than its compressed form the unpacked archive may be. It applies only
+	// beyond RatioFloor unpacked bytes, because small archives of repetitive objects compress very well.
+	Ratio      int64
+	RatioFloor int64
+}
+
+// DefaultLimits returns limits far above what a cluster can hold: an API server refuses objects above 3 MiB.
+func DefaultLimits() Limits {
+	return Limits{
+		TotalBytes: 64 << 30,
+		ItemBytes:  32 << 20,
+		Items:      10_000_000,
+		PathBytes:  1024,
+		Ratio:      200,
+		RatioFloor: 256 << 20,
+	}
+}
+
+func (l Limits) orDefaults() Limits {
+	d := DefaultLimits()
+	return Limits{
+		TotalBytes: cmp.Or(l.TotalBytes, d.TotalBytes),
+		ItemBytes:  cmp.Or(l.ItemBytes, d.ItemBytes),
+		Items:      cmp.Or(l.Items, d.Items),
+		PathBytes:  cmp.Or(l.PathBytes, d.PathBytes),
+		Ratio:      cmp.Or(l.Ratio, d.Ratio),
+		RatioFloor: cmp.Or(l.RatioFloor, d.RatioFloor),
+	}
+}
