@@ -11,32 +11,30 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 )
 
-// DefaultDir is where a plugin of that name may keep its operations: below the folder that the environment names in
-// CLEAT_STATE_DIR, else in VELERO_SCRATCH_DIR, which servers have, else below the folder for temporary files. It lives as
-// long as that folder does.
+// DefaultDir returns a directory for the operations of the named plugin. It is below the directory that the environment
+// variable CLEAT_STATE_DIR names, else VELERO_SCRATCH_DIR, which servers set, else below the directory for temporary files.
 func DefaultDir(plugin string) string {
 	root := cmp.Or(os.Getenv("CLEAT_STATE_DIR"), os.Getenv("VELERO_SCRATCH_DIR"), os.TempDir())
 	return filepath.Join(root, "plugin-operations", filepath.Clean("/"+filepath.FromSlash(plugin)))
 }
 
-// Dir is a Store that keeps each operation as a file of a directory, for processes of one machine. A file is written
-// whole and synced under another name before it gets its own, so that neither a kill nor a full disk leaves half of
-// one. Changes are made under a lock of the directory, which ends with the process that has it.
+// Dir is a Store that keeps each operation in a file of a directory, for processes on one machine. A file is written and
+// synced under a temporary name and then renamed, so a crash or a full disk leaves either the old state or the new one.
+// Processes lock an operation while they change it; the lock ends with the process that holds it.
 type Dir struct {
-	path string
+	path  string
+	turns turns
 }
 
 var _ Store = (*Dir)(nil)
 
-// OpenDir opens a directory, which is made if it is not there. It tries whether it can be written.
+// OpenDir opens a directory, which it creates if needed. It returns an error if the directory is not writable.
 func OpenDir(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("keep operations in %s: %w", path, err)
 	}
-	d := &Dir{path: path}
 	probe, err := os.CreateTemp(path, ".probe-*")
 	if err != nil {
 		return nil, fmt.Errorf("keep operations in %s: %w", path, err)
@@ -45,10 +43,10 @@ func OpenDir(path string) (*Dir, error) {
 	if err := os.Remove(probe.Name()); err != nil {
 		return nil, fmt.Errorf("keep operations in %s: %w", path, err)
 	}
-	return d, nil
+	return &Dir{path: path}, nil
 }
 
-// versioned is what is in a file.
+// versioned is the content of a file.
 type versioned struct {
 	Version   int64           `json:"version"`
 	Operation json.RawMessage `json:"operation"`
@@ -83,61 +81,34 @@ func (d *Dir) Update(ctx context.Context, operation *Operation) error {
 	})
 }
 
-// change writes an operation when next, which sees what is there, gives it a version.
+// change locks an operation, passes its current state, or the error of reading it, to next, and stores the operation with
+// the version that next returns.
 func (d *Dir) change(ctx context.Context, operation *Operation, next func(current *Operation, err error) (int64, error)) error {
-	if !idPattern.MatchString(operation.ID) {
-		return fmt.Errorf("keep operation %q: want an id that ID makes", operation.ID)
+	id := operation.ID
+	if !idPattern.MatchString(id) {
+		return fmt.Errorf("keep operation %q: want an id that ID makes", id)
 	}
-	unlock, err := d.lock(ctx)
+	claim, err := d.claim(ctx, id)
 	if err != nil {
-		return fmt.Errorf("keep operation %s: %w", operation.ID, err)
+		return fmt.Errorf("keep operation %s: %w", id, err)
 	}
-	defer unlock()
-	version, err := next(d.read(operation.ID))
+	defer claim.release()
+	version, err := next(d.read(id))
 	if err != nil {
-		return fmt.Errorf("keep operation %s: %w", operation.ID, err)
+		return fmt.Errorf("keep operation %s: %w", id, err)
 	}
 	content, err := Encode(operation)
 	if err != nil {
 		return err
 	}
 	if content, err = json.Marshal(versioned{Version: version, Operation: content}); err != nil {
-		return fmt.Errorf("keep operation %s: %w", operation.ID, err)
+		return fmt.Errorf("keep operation %s: %w", id, err)
 	}
-	if err := d.write(operation.ID, append(content, '\n')); err != nil {
-		return fmt.Errorf("keep operation %s: %w", operation.ID, err)
+	if err := claim.replace(append(content, '\n')); err != nil {
+		return fmt.Errorf("keep operation %s: %w", id, err)
 	}
 	operation.Version = strconv.FormatInt(version, 10)
 	return nil
-}
-
-// write replaces the file of an operation. The lock is held.
-func (d *Dir) write(id string, content []byte) error {
-	part, err := os.OpenFile(d.part(id), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = part.Write(content)
-	if err = errors.Join(err, part.Sync(), part.Close()); err == nil {
-		err = os.Rename(part.Name(), d.file(id))
-	}
-	if err != nil {
-		_ = os.Remove(part.Name())
-		return err
-	}
-	return d.sync()
-}
-
-// part is the file of an operation while it is written.
-func (d *Dir) part(id string) string { return filepath.Join(d.path, "."+id+".part") }
-
-// sync makes the names in the directory last.
-func (d *Dir) sync() error {
-	dir, err := os.Open(d.path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // Get implements Store.
@@ -152,7 +123,7 @@ func (d *Dir) Get(_ context.Context, id string) (*Operation, error) {
 	return operation, nil
 }
 
-// read needs no lock: a file is replaced as a whole.
+// read reads the file of an operation. It needs no lock, because files are replaced as a whole.
 func (d *Dir) read(id string) (*Operation, error) {
 	content, err := os.ReadFile(d.file(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +139,7 @@ func (d *Dir) read(id string) (*Operation, error) {
 	return operation, nil
 }
 
-// decodeFile is the operation that a file holds which is named after id.
+// decodeFile decodes the content of the file of an operation.
 func decodeFile(id string, content []byte) (*Operation, error) {
 	var v versioned
 	if err := json.Unmarshal(content, &v); err != nil {
@@ -182,7 +153,7 @@ func decodeFile(id string, content []byte) (*Operation, error) {
 		return nil, err
 	}
 	if operation.ID != id {
-		return nil, fmt.Errorf("it holds operation %s", operation.ID)
+		return nil, fmt.Errorf("it holds operation %s, want %s", operation.ID, id)
 	}
 	operation.Version = strconv.FormatInt(v.Version, 10)
 	return operation, nil
@@ -193,18 +164,16 @@ func (d *Dir) Delete(ctx context.Context, id string) error {
 	if !idPattern.MatchString(id) {
 		return nil
 	}
-	unlock, err := d.lock(ctx)
+	claim, err := d.claim(ctx, id)
 	if err != nil {
-		return fmt.Errorf("forget operation %s: %w", id, err)
+		return fmt.Errorf("delete operation %s: %w", id, err)
 	}
-	defer unlock()
-	for _, path := range []string{d.part(id), d.file(id)} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forget operation %s: %w", id, err)
-		}
+	defer claim.release()
+	if err := os.Remove(d.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete operation %s: %w", id, err)
 	}
 	if err := d.sync(); err != nil {
-		return fmt.Errorf("forget operation %s: %w", id, err)
+		return fmt.Errorf("delete operation %s: %w", id, err)
 	}
 	return nil
 }
@@ -224,27 +193,11 @@ func (d *Dir) List(context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// lock waits until no process, and no other call, changes the directory, or until ctx ends.
-func (d *Dir) lock(ctx context.Context) (unlock func(), err error) {
-	file, err := os.OpenFile(filepath.Join(d.path, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+// sync makes changes of the directory's entries durable.
+func (d *Dir) sync() error {
+	dir, err := os.Open(d.path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	const longest = 50 * time.Millisecond
-	for wait := time.Millisecond; ; wait = min(2*wait, longest) {
-		taken, err := tryLock(file)
-		if err != nil {
-			_ = file.Close()
-			return nil, fmt.Errorf("lock %s: %w", d.path, err)
-		}
-		if taken {
-			return func() { _ = file.Close() }, nil // which unlocks it
-		}
-		select {
-		case <-ctx.Done():
-			_ = file.Close()
-			return nil, fmt.Errorf("wait for the lock of %s: %w", d.path, ctx.Err())
-		case <-time.After(wait):
-		}
-	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -20,7 +20,7 @@ func openDir(t *testing.T, path string) *operations.Dir {
 	return dir
 }
 
-func TestADirectoryThatCannotBeUsedIsRefusedWhenItIsOpened(t *testing.T) {
+func TestOpenDirRefusesUnusableDirectory(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -30,7 +30,7 @@ func TestADirectoryThatCannotBeUsedIsRefusedWhenItIsOpened(t *testing.T) {
 	}
 }
 
-func TestGarbageInAFileIsDamageThatNamesTheFile(t *testing.T) {
+func TestGetReportsDamagedFile(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	dir := openDir(t, path)
@@ -44,12 +44,12 @@ func TestGarbageInAFileIsDamageThatNamesTheFile(t *testing.T) {
 		"zeros":             {strings.Repeat("\x00", 100), "invalid character"},
 		"cut":               {string(good[:len(good)/2]), "unexpected end"},
 		"null":              {"null", "version is 0"},
-		"no operation":      {`{"version":1}`, "it ends too early"},
-		"another format":    {strings.Replace(string(good), `"format":1`, `"format":9`, 1), "it has format 9, want 1"},
-		"another operation": {strings.ReplaceAll(string(good), `"a"`, `"b"`), "which follows from its runner and key"},
+		"no operation":      {`{"version":1}`, "unexpected end of its JSON"},
+		"another format":    {strings.Replace(string(good), `"format":1`, `"format":9`, 1), "its format is 9, want 1"},
+		"another operation": {strings.ReplaceAll(string(good), `"a"`, `"b"`), "as computed from its runner and key"},
 		"an unknown key":    {strings.Replace(string(good), `"attempt"`, `"attmpt"`, 1), "attmpt"},
-		"a negative count":  {strings.Replace(string(good), `"nTotal":2`, `"nTotal":-2`, 1), "must not be negative"},
-		"ended and owned":   {strings.Replace(string(good), `"attempt"`, `"completed":true,"attempt"`, 1), "it has ended, and me works on it"},
+		"a negative count":  {strings.Replace(string(good), `"nTotal":2`, `"nTotal":-2`, 1), "none may be negative"},
+		"ended and owned":   {strings.Replace(string(good), `"attempt"`, `"completed":true,"attempt"`, 1), "it has completed, but its owner is me"},
 		"no input":          {strings.Replace(string(good), `"input":{"a":1},`, ``, 1), "it has no input"},
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(test.content), 0o600))
@@ -58,15 +58,15 @@ func TestGarbageInAFileIsDamageThatNamesTheFile(t *testing.T) {
 		require.ErrorContains(t, err, file, name)
 		require.ErrorContains(t, err, test.want, name)
 		require.ErrorIs(t, dir.Update(t.Context(), a), operations.ErrDamaged, name)
-		require.ErrorIs(t, dir.Create(t.Context(), operation("a")), operations.ErrExists, name+": what it was is not known, so it is not begun anew")
+		require.ErrorIs(t, dir.Create(t.Context(), operation("a")), operations.ErrExists, name+": a damaged operation must not be started again")
 		content, err := os.ReadFile(file)
 		require.NoError(t, err)
-		require.Equal(t, test.content, string(content), "it is left for a look")
+		require.Equal(t, test.content, string(content), "the damaged file must be kept")
 	}
 	require.NoError(t, dir.Delete(t.Context(), a.ID))
 }
 
-func TestAFullDiskLeavesWhatWasThere(t *testing.T) {
+func TestFullDiskKeepsOldState(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("needs /dev/full")
@@ -79,7 +79,7 @@ func TestAFullDiskLeavesWhatWasThere(t *testing.T) {
 		require.NoError(t, os.Symlink("/dev/full", filepath.Join(path, "."+o.ID+".part")))
 	}
 	before := *a
-	a.CancelAsked = true
+	a.CancelRequested = true
 	err := dir.Update(t.Context(), a)
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorContains(t, err, "keep operation "+a.ID)
@@ -91,11 +91,11 @@ func TestAFullDiskLeavesWhatWasThere(t *testing.T) {
 	_, err = dir.Get(t.Context(), operation("b").ID)
 	require.ErrorIs(t, err, operations.ErrNotFound)
 
-	require.NoError(t, dir.Update(t.Context(), a), "there is room again")
+	require.NoError(t, dir.Update(t.Context(), a), "once there is room again")
 	require.NoError(t, dir.Create(t.Context(), operation("b")))
 }
 
-func TestAnIDThatIsNoneTouchesNoFile(t *testing.T) {
+func TestInvalidIDTouchesNoFile(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	dir := openDir(t, filepath.Join(path, "state"))
@@ -113,11 +113,11 @@ func TestAnIDThatIsNoneTouchesNoFile(t *testing.T) {
 	require.FileExists(t, outside)
 }
 
-func TestAChangeWaitsForTheLockAndForItsContext(t *testing.T) {
+func TestChangeWaitsForLockUntilContextEnds(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	dir := openDir(t, path)
-	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(filepath.Join(path, "."+operation("a").ID+".part"), os.O_RDWR|os.O_CREATE, 0o600)
 	require.NoError(t, err)
 	require.NoError(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -131,7 +131,29 @@ func TestAChangeWaitsForTheLockAndForItsContext(t *testing.T) {
 	require.NoError(t, <-created)
 }
 
-func TestTheDefaultFolderIsThePluginsOwn(t *testing.T) {
+func TestPartFileOfKilledProcessIsReplaced(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	dir := openDir(t, path)
+	a := operation("a")
+	part := filepath.Join(path, "."+a.ID+".part")
+	for _, change := range []func(context.Context, *operations.Operation) error{dir.Create, dir.Update} {
+		require.NoError(t, os.WriteFile(part, []byte(strings.Repeat("garbage", 1000)), 0o600))
+		require.NoError(t, change(t.Context(), a))
+		require.NoFileExists(t, part)
+		got, err := dir.Get(t.Context(), a.ID)
+		require.NoError(t, err)
+		require.Equal(t, a, got)
+	}
+	require.NoError(t, os.WriteFile(part, []byte("garbage"), 0o600))
+	require.ErrorIs(t, dir.Create(t.Context(), operation("a")), operations.ErrExists)
+	require.NoError(t, dir.Delete(t.Context(), a.ID))
+	entries, err := os.ReadDir(path)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+}
+
+func TestDefaultDirIsSeparatePerPlugin(t *testing.T) {
 	t.Setenv("CLEAT_STATE_DIR", "")
 	t.Setenv("VELERO_SCRATCH_DIR", "/scratch")
 	require.Equal(t, "/scratch/plugin-operations/example.io/mover", operations.DefaultDir("example.io/mover"))

@@ -1,46 +1,46 @@
-// Package operations is for actions whose work goes on after their call has ended: AsyncBackupItemAction and
-// AsyncRestoreItemAction, and version 2 of BackupItemAction and RestoreItemAction. It keeps what was started where the
-// next process of the plugin finds it, so that an operation begins once however often it is asked for, and is answered for
-// whichever process is asked.
+// Package operations runs work that goes on after the call of an action has returned, and keeps its state. It serves
+// AsyncBackupItemAction and AsyncRestoreItemAction, and version 2 of BackupItemAction and RestoreItemAction. The state of an
+// operation is stored where the next process of the plugin finds it, so that an operation is started once however often the
+// host asks for it, and every process of the plugin can report its progress.
 //
-// For work that is done inside the plugin's process there is Runner. The author writes a function; the runner gives it a
-// goroutine per operation, tells how far it is, cancels it, and after a restart has it done again or reports it as failed,
-// as the author chooses:
+// A Runner does the work inside the plugin's process. The author writes a function; the runner calls it in a goroutine for
+// each operation, reports its progress, cancels it, and after a restart of the plugin calls it again or reports the
+// operation as failed, as the author chooses:
 //
 //	func newMover(log hclog.Logger) (abiav1.AsyncBackupItemAction, error) {
 //		store, err := operations.OpenDir(operations.DefaultDir("example.io/mover"))
 //		if err != nil {
 //			return nil, err
 //		}
-//		return &mover{operations.NewRunner("example.io/mover", store, log, move, operations.ResumeAfterRestart())}, nil
+//		return &mover{operations.NewRunner("example.io/mover", store, log, move, operations.WithResume())}, nil
 //	}
 //
 //	func (m *mover) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
-//		id, err := m.runner.Begin(ctx, input.Key, volume{Namespace: input.Item.GetNamespace(), Name: input.Item.GetName()})
+//		id, err := m.runner.Start(ctx, input.Key, volume{Namespace: input.Item.GetNamespace(), Name: input.Item.GetName()})
 //		if err != nil {
 //			return nil, err
 //		}
 //		return abiav1.Started(id), nil
 //	}
 //
-//	func (m *mover) Progress(ctx context.Context, id string, _ *velerov1.Backup) (framework.OperationProgress, error) {
-//		return m.runner.Progress(ctx, id)
-//	}
-//
-//	func (m *mover) Cancel(ctx context.Context, id string, _ *velerov1.Backup) (bool, error) {
-//		return m.runner.Cancel(ctx, id)
-//	}
-//
 //	func move(ctx context.Context, v volume, run *operations.Run) error {
-//		// as long as it takes; run.Report tells how far it is
+//		source, target, size, err := open(ctx, v)
+//		if err != nil {
+//			return err
+//		}
+//		run.Log().Info("copying", "namespace", v.Namespace, "name", v.Name)
+//		_, err = io.Copy(run.Writer(target, size), source) // reports its progress, and ends when ctx does
+//		return errors.Join(err, target.Close())
 //	}
 //
-// Kinds that have no key in their input make one with Key. An action whose work is done by a controller needs no runner:
-// it creates a custom resource under the ID of its key, and reads how far it is from its status.
+// The action's methods Progress and Cancel call those of the runner. Kinds whose input has no key make one with Key. An
+// action whose work is done by a controller needs no runner: it creates a custom resource whose name is the ID of its key,
+// and reads the progress from the resource's status.
 //
-// A Dir keeps operations as files, for processes that see one directory. It has to outlive them: in a pod that is a volume.
-// Where there is none, Store has five methods that an author implements on custom resources or config maps, and package
-// storetest tests.
+// A Dir keeps operations as files, for processes that share a directory. The directory has to outlive them: in a pod it is
+// on a volume. Where there is no such directory, the author implements Store on custom resources or config maps, and tests
+// it with package storetest.
 //
-// Start reading at operation.go; store.go is the contract of stores and dir.go the one here; runner.go runs work.
+// The package imports the framework and the logger, and nothing of the server. Start reading at operation.go; store.go has
+// the contract of stores, dir.go and claim.go implement it, runner.go and work.go run the work.
 package operations

@@ -1,4 +1,4 @@
 package operations
 
-// DecodeFileForTest is what a Dir makes of the content of the file that is named after id.
+// DecodeFileForTest decodes content as a Dir decodes the file of the operation id.
 func DecodeFileForTest(id string, content []byte) (*Operation, error) { return decodeFile(id, content) }

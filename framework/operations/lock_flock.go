@@ -3,32 +3,28 @@
 package operations
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"syscall"
 )
 
-// tryLock takes the lock of file unless another open file has it. The kernel gives it back when the file is closed, which
-// the end of the process does too.
-func tryLock(file *os.File) (taken bool, err error) {
+// lock waits until no other open file has the lock of file, and takes it. The kernel releases it when the file is closed,
+// which happens at the latest when the process ends.
+func lock(file *os.File) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
-		return false, err
+		return err
 	}
-	var locked error
+	var failed error
 	if err := raw.Control(func(fd uintptr) {
-		for locked = syscall.EINTR; locked == syscall.EINTR; { //nolint:errorlint // it is what the kernel says
-			locked = syscall.Flock(int(fd), syscall.LOCK_EX|syscall.LOCK_NB)
+		for failed = syscall.EINTR; failed == syscall.EINTR; { //nolint:errorlint // the kernel returns it unwrapped
+			failed = syscall.Flock(int(fd), syscall.LOCK_EX)
 		}
 	}); err != nil {
-		return false, err
+		return err
 	}
-	if errors.Is(locked, syscall.EWOULDBLOCK) {
-		return false, nil
+	if failed != nil {
+		return fmt.Errorf("flock: %w", failed)
 	}
-	if locked != nil {
-		return false, fmt.Errorf("flock: %w", locked)
-	}
-	return true, nil
+	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-// tryLock is for systems whose locks do not end with their process.
-func tryLock(*os.File) (taken bool, err error) {
-	return false, fmt.Errorf("directories of operations on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+// lock is not implemented for systems whose locks do not end with their process.
+func lock(*os.File) error {
+	return fmt.Errorf("directories of operations on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
-// TestWhateverHappensAnOperationEndsOnce has processes come and be killed, calls come to any of them, and the store fail now
-// and then, and holds what hosts see against what must always be so.
-func TestWhateverHappensAnOperationEndsOnce(t *testing.T) {
+// TestOperationCompletesOnceDespiteFaults starts and kills processes, calls each of them, makes the store fail at times, and
+// checks what a host sees against a model.
+func TestOperationCompletesOnceDespiteFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -38,23 +38,23 @@ type model struct {
 	processes []*process
 
 	mu        sync.Mutex
-	working   map[string]*process                    // which live process works on an operation
-	attempts  map[string]int                         // how many began to
-	begun     map[string]bool                        // ids that Begin has answered
-	cancelled map[string]bool                        // ids whose Cancel was acknowledged
-	completed map[string]framework.OperationProgress // as first seen
+	working   map[string]*process                    // the live process that works on an operation
+	attempts  map[string]int                         // how many processes have worked on it
+	started   map[string]bool                        // ids that Start has returned
+	cancelled map[string]bool                        // ids for which Cancel has returned nil
+	completed map[string]framework.OperationProgress // progress as first seen completed
 }
 
 func newModel(t *testing.T, seed uint64) *model {
 	m := &model{
 		t: t, random: rand.New(rand.NewPCG(seed, 0)), store: newResources(), resume: seed%2 == 0,
-		working: map[string]*process{}, attempts: map[string]int{}, begun: map[string]bool{},
+		working: map[string]*process{}, attempts: map[string]int{}, started: map[string]bool{},
 		cancelled: map[string]bool{}, completed: map[string]framework.OperationProgress{},
 	}
 	flaky := rand.New(rand.NewPCG(seed, 1))
 	m.store.fault = func(string, string) error {
 		if flaky.IntN(10) == 0 {
-			return errors.New("the store is away")
+			return errors.New("the store is unavailable")
 		}
 		return nil
 	}
@@ -67,9 +67,9 @@ func (m *model) start() {
 	var p *process
 	var options []operations.Option
 	if m.resume {
-		options = append(options, operations.ResumeAfterRestart())
+		options = append(options, operations.WithResume())
 	}
-	p = begin(m.store, func(ctx context.Context, v volume, run *operations.Run) error {
+	p = newProcess(m.store, func(ctx context.Context, v volume, run *operations.Run) error {
 		m.enter(run.ID(), p)
 		defer m.leave(run.ID(), p)
 		for done := range int64(5) {
@@ -85,7 +85,7 @@ func (m *model) start() {
 	m.processes = append(m.processes, p)
 }
 
-// enter is a process that begins to work on an operation: no other that lives may.
+// enter records that a process begins to work on an operation, which no other live process may do.
 func (m *model) enter(id string, p *process) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,12 +93,12 @@ func (m *model) enter(id string, p *process) {
 		return
 	}
 	if other := m.working[id]; other != nil && !other.dead.Load() {
-		m.t.Errorf("%s is worked on by two processes", id)
+		m.t.Errorf("two processes work on %s", id)
 	}
 	m.working[id] = p
 	m.attempts[id]++
 	if !m.resume && m.attempts[id] > 1 {
-		m.t.Errorf("%s is worked on twice, and the author said not to", id)
+		m.t.Errorf("%s is resumed, although the runner has no WithResume", id)
 	}
 }
 
@@ -126,13 +126,13 @@ func (m *model) play(steps int) {
 			}
 			m.start()
 		case 1:
-			if acknowledged, err := p.Cancel(m.t.Context(), id); err == nil && acknowledged && m.begun[id] {
+			if err := p.Cancel(m.t.Context(), id); err == nil && m.started[id] {
 				m.cancelled[id] = true
 			}
 		case 2, 3, 4, 5:
-			if answered, err := p.Begin(m.t.Context(), key, volume{Name: key}); err == nil {
-				require.Equal(m.t, id, answered)
-				m.begun[id] = true
+			if returned, err := p.Start(m.t.Context(), key, volume{Name: key}); err == nil {
+				require.Equal(m.t, id, returned)
+				m.started[id] = true
 			}
 		default:
 			m.look(p, id)
@@ -142,38 +142,38 @@ func (m *model) play(steps int) {
 	m.settle()
 }
 
-// look asks for progress, as a host does. What it is told of the end stays so.
+// look reads the progress, as a host does. The progress must not change once the operation has completed.
 func (m *model) look(p *process, id string) {
 	progress, err := p.Progress(m.t.Context(), id)
-	if err != nil || !m.begun[id] {
+	if err != nil || !m.started[id] {
 		return
 	}
 	require.LessOrEqual(m.t, progress.NCompleted, int64(5))
 	if end, ended := m.completed[id]; ended {
-		require.Equal(m.t, end, progress, "%s changed after its end", id)
+		require.Equal(m.t, end, progress, "%s changed after it completed", id)
 	}
 	if progress.Completed {
 		m.completed[id] = progress
 	}
 }
 
-// settle lets the store recover: every operation then comes to its end.
+// settle lets the store recover, after which every operation must complete.
 func (m *model) settle() {
 	m.store.setFault(nil)
 	for range 60 {
-		for id := range m.begun {
+		for id := range m.started {
 			m.look(m.processes[m.random.IntN(len(m.processes))], id)
 		}
 		time.Sleep(4 * time.Second)
 	}
-	for id := range m.begun {
+	for id := range m.started {
 		end, ended := m.completed[id]
-		require.True(m.t, ended, "%s never ends", id)
+		require.True(m.t, ended, "%s never completes", id)
 		switch end.Err {
 		case "":
 		case "the operation was cancelled":
-			require.True(m.t, m.cancelled[id] || m.asked(id), "%s was cancelled by nobody", id)
-		case "the process of the plugin that worked on the operation has ended":
+			require.True(m.t, m.cancelled[id] || m.requested(id), "%s was cancelled without a request", id)
+		case "the plugin process that worked on the operation has ended":
 			require.False(m.t, m.resume)
 		default:
 			m.t.Errorf("%s ended with %q", id, end.Err)
@@ -184,9 +184,9 @@ func (m *model) settle() {
 	}
 }
 
-// asked tells whether a Cancel was kept whose answer got lost.
-func (m *model) asked(id string) bool {
+// requested reports whether a Cancel that returned an error was stored nevertheless.
+func (m *model) requested(id string) bool {
 	operation, err := m.store.Get(m.t.Context(), id)
 	require.NoError(m.t, err)
-	return operation.CancelAsked
+	return operation.CancelRequested
 }

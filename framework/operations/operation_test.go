@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
-func TestAnIDBelongsToOneRunnerAndKey(t *testing.T) {
+func TestIDDependsOnRunnerAndKey(t *testing.T) {
 	t.Parallel()
 	id := operations.ID("example.io/mover", "k")
 	require.Regexp(t, `^op-[0-9a-f]{32}$`, id)
@@ -22,7 +22,7 @@ func TestAnIDBelongsToOneRunnerAndKey(t *testing.T) {
 	}
 }
 
-func TestAKeyBelongsToOneItemOfOneBackup(t *testing.T) {
+func TestKeyIdentifiesItemOfBackup(t *testing.T) {
 	t.Parallel()
 	backup := func(name, uid string) *velerov1.Backup {
 		b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: name}}
@@ -44,7 +44,7 @@ func TestAKeyBelongsToOneItemOfOneBackup(t *testing.T) {
 	require.Equal(t, "u-1/Node//n", operations.Key(backup("a", "u-1"), item("v1", "Node", "", "n")))
 }
 
-// FuzzDecode proves that whatever is understood is written again as it was, and that nothing makes it panic.
+// FuzzDecode checks that whatever can be decoded is encoded again unchanged, and that nothing makes Decode panic.
 func FuzzDecode(f *testing.F) {
 	a := operation("a")
 	a.Progress.Started = time.Unix(1_700_000_000, 5).UTC()
@@ -69,7 +69,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzDecodeFile proves that no file makes a directory panic, or give an operation that is not the one asked for.
+// FuzzDecodeFile checks that no content of a file makes a Dir panic or return an operation with another ID.
 func FuzzDecodeFile(f *testing.F) {
 	a := operation("a")
 	content, err := operations.Encode(a)

@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/plugintest"
 )
 
-// mover is a folder with the plugin testdata/mover, built when the first test asks for it.
+// mover is the directory with the plugin testdata/mover, which the first test that needs it builds.
 var mover struct {
 	once sync.Once
 	dir  string
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// site is where real processes of the plugin testdata/mover work.
+// site runs processes of the plugin testdata/mover on one state directory.
 type site struct {
 	t      *testing.T
 	binary string
@@ -55,14 +55,14 @@ func newSite(t *testing.T) *site {
 	return &site{t: t, binary: filepath.Join(mover.dir, "mover"), state: t.TempDir()}
 }
 
-// start starts a process that others take for dead after it was silent for as long as the lease.
+// start starts a process with the given lease.
 func (s *site) start(lease time.Duration) (*plugintest.Plugin, abiav1.AsyncBackupItemAction) {
 	s.t.Helper()
 	plugin := plugintest.Start(s.t, s.binary, "--log-level=debug", lease.String(), s.state)
 	return plugin, plugin.AsyncBackupItemActionV1("example.io/mover")
 }
 
-// input is the start of an operation on the claim of that name.
+// input returns the input that starts an operation on the named claim.
 func (s *site) input(claim string) *abiav1.StartInput {
 	return &abiav1.StartInput{
 		Item:   plugintest.Object(s.t, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: shop, name: `+claim+`}}`),
@@ -70,7 +70,7 @@ func (s *site) input(claim string) *abiav1.StartInput {
 	}
 }
 
-// release has the work on a claim end.
+// release ends the work on a claim: with the error that how names, or successfully if it is empty.
 func (s *site) release(claim, how string) {
 	s.t.Helper()
 	part := filepath.Join(s.state, claim+".part")
@@ -78,7 +78,7 @@ func (s *site) release(claim, how string) {
 	require.NoError(s.t, os.Rename(part, filepath.Join(s.state, claim)))
 }
 
-// begun is how often the work on a claim has begun.
+// begun returns how many times the work on a claim has begun.
 func (s *site) begun(claim string) int {
 	s.t.Helper()
 	content, err := os.ReadFile(filepath.Join(s.state, "begun"))
@@ -89,7 +89,7 @@ func (s *site) begun(claim string) int {
 	return strings.Count(string(content), claim+"\n")
 }
 
-// await asks for progress, as a host does, until it is as wanted.
+// await polls the progress, as a host does, until it is as wanted.
 func (s *site) await(action abiav1.AsyncBackupItemAction, id string, wanted func(framework.OperationProgress) bool) framework.OperationProgress {
 	s.t.Helper()
 	var progress framework.OperationProgress
@@ -107,7 +107,7 @@ func says(description string) func(framework.OperationProgress) bool {
 	return func(progress framework.OperationProgress) bool { return progress.Description == description }
 }
 
-func TestAnOperationSurvivesTheKillOfItsProcess(t *testing.T) {
+func TestOperationSurvivesKilledProcess(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	first, action := s.start(3 * time.Second)
@@ -126,7 +126,7 @@ func TestAnOperationSurvivesTheKillOfItsProcess(t *testing.T) {
 	require.Equal(t, 2, s.begun("data"))
 }
 
-func TestAStartThatIsRepeatedAndRacedBeginsOnce(t *testing.T) {
+func TestConcurrentStartsStartOneOperation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	_, first := s.start(time.Hour)
@@ -156,7 +156,7 @@ func TestAStartThatIsRepeatedAndRacedBeginsOnce(t *testing.T) {
 	require.Equal(t, 1, s.begun("data"))
 }
 
-func TestAnotherProcessCancels(t *testing.T) {
+func TestCancelFromAnotherProcess(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	_, first := s.start(3 * time.Second)
@@ -171,7 +171,7 @@ func TestAnotherProcessCancels(t *testing.T) {
 	}
 }
 
-func TestGarbageInTheStateIsTold(t *testing.T) {
+func TestDamagedStateIsReported(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	_, action := s.start(time.Hour)
@@ -186,10 +186,10 @@ func TestGarbageInTheStateIsTold(t *testing.T) {
 	require.True(t, progress.Completed)
 	require.Contains(t, progress.Err, file)
 	_, err = action.Start(t.Context(), s.input("data"))
-	require.ErrorContains(t, err, "AsyncBackupItemAction(example.io/mover): begin an operation: it has begun before")
+	require.ErrorContains(t, err, "AsyncBackupItemAction(example.io/mover): start an operation: it was started before")
 }
 
-func TestAKindWithoutKeysHasOneByItsItem(t *testing.T) {
+func TestKeyServesKindsWithoutKeys(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	plugin, _ := s.start(time.Hour)

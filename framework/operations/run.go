@@ -6,46 +6,61 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// Run is the work on one operation in this process. Its methods may be called concurrently.
+// Run is the work on one operation in this process. Its methods are safe for concurrent use.
 type Run struct {
 	id      string
 	attempt int64
+	log     hclog.Logger
 	cancel  context.CancelCauseFunc
+	ended   func() error // the error of the work's context
 
 	mu       sync.Mutex
 	progress framework.OperationProgress
-	unsaved  error // why its end, which has come, is not kept yet
-	over     bool  // it is not ours any more: the store knows better
+	unsaved  error // why the result of the work is not stored yet
+	over     bool  // set when the store has the progress, because the work is stored as completed or another process has it
 }
 
-// ID is the operation's id.
+// ID returns the id of the operation.
 func (r *Run) ID() string { return r.id }
 
-// Attempt is 1 for the process that began the operation, and counts on with every process that resumes it.
+// Attempt returns 1 in the process that started the operation, and one more in each process that resumed it.
 func (r *Run) Attempt() int { return int(r.attempt) }
 
-// Report tells how far the work is: completed of total units (0 when the total is not known yet), and in words what
-// happens right now. It costs nothing, so it may be called as often as something changes.
+// Log returns a logger whose lines name the operation.
+func (r *Run) Log() hclog.Logger { return r.log }
+
+// Report sets the progress: completed of total units, and what is happening now. total is 0 as long as it is not known. Report
+// only takes a lock, so it may be called as often as the progress changes.
 func (r *Run) Report(completed, total int64, units, description string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.progress.NCompleted, r.progress.NTotal = max(completed, 0), max(total, 0)
-	r.progress.Units, r.progress.Description = wireText(units), wireText(description)
+	r.progress.Units, r.progress.Description = validText(units), validText(description)
 	r.progress.Updated = time.Now().UTC()
 }
 
-// current is what Progress answers, false when the store has to be asked.
-func (r *Run) current() (progress framework.OperationProgress, mine bool, err error) {
+// Describe sets what is happening now, and leaves the rest of the progress as it is.
+func (r *Run) Describe(description string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.progress.Description = validText(description)
+	r.progress.Updated = time.Now().UTC()
+}
+
+// current returns the progress, and false if the caller has to read it from the store.
+func (r *Run) current() (progress framework.OperationProgress, ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.progress, !r.over, r.unsaved
 }
 
-// now is how far the work is, and that it is so now.
-func (r *Run) now() framework.OperationProgress {
+// touch returns the progress, updated now.
+func (r *Run) touch() framework.OperationProgress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.progress.Updated = time.Now().UTC()
@@ -64,5 +79,5 @@ func (r *Run) setOver() {
 	r.over = true
 }
 
-// wireText is text that can be sent.
-func wireText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+// validText returns text as valid UTF-8, which gRPC requires.
+func validText(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

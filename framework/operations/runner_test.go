@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,26 +21,26 @@ type volume struct {
 	Name string `json:"name"`
 }
 
-// process is a runner as one process has it. Killed, its work goes on unseen: it reaches the store no more.
+// process is the runner of one process. After kill its work goes on but cannot reach the store.
 type process struct {
 	*operations.Runner[volume]
 	dead atomic.Bool
 }
 
 // begin starts a process on store.
-func begin(store operations.Store, work operations.Work[volume], options ...operations.Option) *process {
+func newProcess(store operations.Store, work operations.Work[volume], options ...operations.Option) *process {
 	p := &process{}
 	p.Runner = operations.NewRunner("example.io/mover", &mortal{Store: store, dead: &p.dead}, hclog.NewNullLogger(), work, options...)
 	return p
 }
 
-// kill is kill -9: nothing that the process does reaches anybody any more.
+// kill ends the process as kill -9 does: nothing that it does has an effect any more.
 func (p *process) kill() {
 	p.dead.Store(true)
 	go p.Close()
 }
 
-// mortal is a store that a killed process cannot use.
+// mortal is the store of a process. Its writes fail after the process is killed.
 type mortal struct {
 	operations.Store
 	dead *atomic.Bool
@@ -63,7 +62,7 @@ func (m *mortal) Update(ctx context.Context, o *operations.Operation) error {
 	return m.Store.Update(ctx, o)
 }
 
-// until works until it is told the end, or its context has ended.
+// until returns work that lasts until it receives its result from end, or until its context ends.
 func until(end <-chan error) operations.Work[volume] {
 	return func(ctx context.Context, _ volume, run *operations.Run) error {
 		run.Report(1, 3, "bytes", fmt.Sprintf("attempt %d", run.Attempt()))
@@ -83,24 +82,24 @@ func mustProgress(t *testing.T, p *process, id string) framework.OperationProgre
 	return progress
 }
 
-func mustBegin(t *testing.T, p *process, key string) string {
+func mustStart(t *testing.T, p *process, key string) string {
 	t.Helper()
-	id, err := p.Begin(t.Context(), key, volume{Name: key})
+	id, err := p.Start(t.Context(), key, volume{Name: key})
 	require.NoError(t, err)
 	synctest.Wait()
 	return id
 }
 
-func TestAnOperationBeginsOnceAndEndsOnce(t *testing.T) {
+func TestOperationStartsOnceAndCompletesOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan error)
-		p := begin(newResources(), until(end))
+		p := newProcess(newResources(), until(end))
 		defer p.Close()
 		began := time.Now()
-		id := mustBegin(t, p, "k")
+		id := mustStart(t, p, "k")
 		require.Equal(t, operations.ID("example.io/mover", "k"), id)
-		require.Equal(t, id, mustBegin(t, p, "k"))
+		require.Equal(t, id, mustStart(t, p, "k"))
 		progress := mustProgress(t, p, id)
 		require.Equal(t, framework.OperationProgress{
 			NCompleted: 1, NTotal: 3, Units: "bytes", Description: "attempt 1", Started: began.UTC(), Updated: began.UTC(),
@@ -113,34 +112,32 @@ func TestAnOperationBeginsOnceAndEndsOnce(t *testing.T) {
 		require.True(t, progress.Completed)
 		require.Empty(t, progress.Err)
 		require.Equal(t, time.Hour, progress.Updated.Sub(progress.Started))
-		require.Equal(t, id, mustBegin(t, p, "k"), "one that has ended does not begin again")
+		require.Equal(t, id, mustStart(t, p, "k"), "a completed operation must not start again")
 		require.Equal(t, progress, mustProgress(t, p, id))
-		acknowledged, err := p.Cancel(t.Context(), id)
-		require.NoError(t, err)
-		require.True(t, acknowledged)
-		require.Equal(t, progress, mustProgress(t, p, id), "and cannot be cancelled")
+		require.NoError(t, p.Cancel(t.Context(), id))
+		require.Equal(t, progress, mustProgress(t, p, id), "a completed operation cannot be cancelled")
 	})
 }
 
-func TestHowTheWorkEndsIsHowTheOperationEnds(t *testing.T) {
+func TestResultOfWorkIsResultOfOperation(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		work func() error
 		want string
 	}{
-		"well":             {func() error { return nil }, ""},
-		"badly":            {func() error { return errors.New("disk full") }, "disk full"},
-		"without words":    {func() error { return errors.New("") }, "it failed without a message"},
-		"with other bytes": {func() error { return errors.New("name \xff") }, "name \uFFFD"},
-		"by a panic":       {func() error { panic("out of luck") }, "plugin panicked: out of luck"},
-		"without a return": {func() error { runtime.Goexit(); return nil }, "the work's goroutine ended without returning"},
+		"success":         {func() error { return nil }, ""},
+		"failure":         {func() error { return errors.New("disk full") }, "disk full"},
+		"without message": {func() error { return errors.New("") }, "the work failed without a message"},
+		"invalid UTF-8":   {func() error { return errors.New("name \xff") }, "name \uFFFD"},
+		"panic":           {func() error { panic("out of luck") }, "plugin panicked: out of luck"},
+		"no return":       {func() error { runtime.Goexit(); return nil }, "the goroutine of the work ended without returning"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				p := begin(newResources(), func(context.Context, volume, *operations.Run) error { return test.work() })
+				p := newProcess(newResources(), func(context.Context, volume, *operations.Run) error { return test.work() })
 				defer p.Close()
-				progress := mustProgress(t, p, mustBegin(t, p, "k"))
+				progress := mustProgress(t, p, mustStart(t, p, "k"))
 				require.True(t, progress.Completed)
 				require.Equal(t, test.want, progress.Err)
 			})
@@ -148,14 +145,14 @@ func TestHowTheWorkEndsIsHowTheOperationEnds(t *testing.T) {
 	}
 }
 
-func TestWorkOutlivesTheCallThatBeganIt(t *testing.T) {
+func TestWorkOutlivesCallThatStartedIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan error)
-		p := begin(newResources(), until(end))
+		p := newProcess(newResources(), until(end))
 		defer p.Close()
 		ctx, cancel := context.WithCancel(t.Context())
-		id, err := p.Begin(ctx, "k", volume{})
+		id, err := p.Start(ctx, "k", volume{})
 		require.NoError(t, err)
 		cancel()
 		synctest.Wait()
@@ -166,28 +163,26 @@ func TestWorkOutlivesTheCallThatBeganIt(t *testing.T) {
 	})
 }
 
-func TestAnOperationIsCancelledFromAnyProcess(t *testing.T) {
+func TestCancelFromAnyProcess(t *testing.T) {
 	t.Parallel()
-	for name, other := range map[string]bool{"its own": false, "another": true} {
+	for name, other := range map[string]bool{"its owner": false, "another": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := newResources()
-				mine, asked := begin(store, until(nil)), begin(store, until(nil))
-				defer mine.Close()
+				owner, asked := newProcess(store, until(nil)), newProcess(store, until(nil))
+				defer owner.Close()
 				defer asked.Close()
-				id := mustBegin(t, mine, "k")
+				id := mustStart(t, owner, "k")
 				if !other {
-					asked = mine
+					asked = owner
 				}
 				for range 2 {
-					acknowledged, err := asked.Cancel(t.Context(), id)
-					require.NoError(t, err)
-					require.True(t, acknowledged)
+					require.NoError(t, asked.Cancel(t.Context(), id))
 				}
-				time.Sleep(6 * time.Second) // a third of a lease, and a bit
+				time.Sleep(6 * time.Second) // a heartbeat later
 				synctest.Wait()
-				for _, p := range []*process{mine, asked} {
+				for _, p := range []*process{owner, asked} {
 					progress := mustProgress(t, p, id)
 					require.True(t, progress.Completed)
 					require.Equal(t, "the operation was cancelled", progress.Err)
@@ -197,52 +192,49 @@ func TestAnOperationIsCancelledFromAnyProcess(t *testing.T) {
 	}
 }
 
-func TestWorkThatIsDoneInSpiteOfACancelIsDone(t *testing.T) {
+func TestWorkMaySucceedAfterCancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := begin(newResources(), func(ctx context.Context, _ volume, _ *operations.Run) error {
+		p := newProcess(newResources(), func(ctx context.Context, _ volume, _ *operations.Run) error {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), operations.ErrCancelled) {
-				return errors.New("the cause is not told")
+				return errors.New("the cause is not ErrCancelled")
 			}
 			return nil // it had just finished
 		})
 		defer p.Close()
-		id := mustBegin(t, p, "k")
-		_, err := p.Cancel(t.Context(), id)
-		require.NoError(t, err)
+		id := mustStart(t, p, "k")
+		require.NoError(t, p.Cancel(t.Context(), id))
 		synctest.Wait()
 		require.Empty(t, mustProgress(t, p, id).Err)
 	})
 }
 
-func TestAfterAKillTheNextProcessGoesOnAsTheAuthorChose(t *testing.T) {
+func TestNextProcessResumesOrFailsOperation(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		options []operations.Option
 		cancel  bool
 		want    string // how it ends; empty when it is resumed
 	}{
-		"fail":             {nil, false, "the process of the plugin that worked on the operation has ended"},
-		"resume":           {[]operations.Option{operations.ResumeAfterRestart()}, false, ""},
-		"cancelled before": {[]operations.Option{operations.ResumeAfterRestart()}, true, "the operation was cancelled"},
+		"fail":             {nil, false, "the plugin process that worked on the operation has ended"},
+		"resume":           {[]operations.Option{operations.WithResume()}, false, ""},
+		"cancelled before": {[]operations.Option{operations.WithResume()}, true, "the operation was cancelled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store, end := newResources(), make(chan error)
-				first := begin(store, until(nil), test.options...)
-				id := mustBegin(t, first, "k")
+				first := newProcess(store, until(nil), test.options...)
+				id := mustStart(t, first, "k")
 				first.kill()
-				second := begin(store, until(end), test.options...)
+				second := newProcess(store, until(end), test.options...)
 				defer second.Close()
-				require.Equal(t, id, mustBegin(t, second, "k"), "the answer got lost, so it is asked again")
+				require.Equal(t, id, mustStart(t, second, "k"), "the host repeats a call whose reply was lost")
 				if test.cancel {
-					acknowledged, err := second.Cancel(t.Context(), id)
-					require.NoError(t, err)
-					require.True(t, acknowledged)
+					require.NoError(t, second.Cancel(t.Context(), id))
 				}
-				for range 4 { // the host asks every few seconds; for all that is known, the first process lives
+				for range 4 { // the lease of the first process has not expired
 					progress := mustProgress(t, second, id)
 					require.False(t, progress.Completed)
 					time.Sleep(4 * time.Second)
@@ -264,14 +256,14 @@ func TestAfterAKillTheNextProcessGoesOnAsTheAuthorChose(t *testing.T) {
 	}
 }
 
-func TestAProcessThatIsAliveIsLeftAlone(t *testing.T) {
+func TestLiveProcessKeepsItsOperations(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, end := newResources(), make(chan error)
-		first, second := begin(store, until(end)), begin(store, until(nil))
+		first, second := newProcess(store, until(end)), newProcess(store, until(nil))
 		defer first.Close()
 		defer second.Close()
-		id := mustBegin(t, first, "k")
+		id := mustStart(t, first, "k")
 		for range 100 {
 			time.Sleep(7 * time.Second)
 			require.False(t, mustProgress(t, second, id).Completed)
@@ -283,80 +275,100 @@ func TestAProcessThatIsAliveIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestAProcessThatWasSilentForTooLongStopsItsWork(t *testing.T) {
+func TestSuspendedProcessStopsItsWork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newResources()
 		stopped := make(chan error, 1)
-		first := begin(store, func(ctx context.Context, _ volume, _ *operations.Run) error {
+		first := newProcess(store, func(ctx context.Context, _ volume, _ *operations.Run) error {
 			<-ctx.Done()
 			stopped <- context.Cause(ctx)
 			return nil
-		}, operations.ResumeAfterRestart())
-		second := begin(store, until(nil), operations.ResumeAfterRestart())
+		}, operations.WithResume())
+		second := newProcess(store, until(nil), operations.WithResume())
 		defer second.Close()
 		defer first.Close()
-		id := mustBegin(t, first, "k")
+		id := mustStart(t, first, "k")
 		mustProgress(t, second, id)
-		first.dead.Store(true) // as by SIGSTOP
+		first.dead.Store(true) // as if by SIGSTOP
 		time.Sleep(16 * time.Second)
 		require.False(t, mustProgress(t, second, id).Completed)
 		first.dead.Store(false)
-		require.ErrorContains(t, <-stopped, "not this process's any more")
+		require.ErrorContains(t, <-stopped, "this process no longer owns the operation")
 		time.Sleep(6 * time.Second)
-		require.Equal(t, "attempt 2", mustProgress(t, first, id).Description, "the first one tells what the second does")
+		require.Equal(t, "attempt 2", mustProgress(t, first, id).Description, "the first process reports the progress of the second")
 	})
 }
 
-func TestACloseHandsOperationsOver(t *testing.T) {
+func TestCloseHandsOverOperations(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, end := newResources(), make(chan error)
-		first := begin(store, until(nil), operations.ResumeAfterRestart())
-		id := mustBegin(t, first, "k")
+		first := newProcess(store, until(nil), operations.WithResume())
+		id := mustStart(t, first, "k")
 		first.Close()
 		require.False(t, mustProgress(t, first, id).Completed)
-		_, err := first.Begin(t.Context(), "l", volume{})
+		_, err := first.Start(t.Context(), "l", volume{})
 		require.ErrorContains(t, err, "the runner is closed")
 
-		second := begin(store, until(end), operations.ResumeAfterRestart())
+		second := newProcess(store, until(end), operations.WithResume())
 		defer second.Close()
 		mustProgress(t, second, id)
 		synctest.Wait()
-		require.Equal(t, "attempt 2", mustProgress(t, second, id).Description, "at once")
+		require.Equal(t, "attempt 2", mustProgress(t, second, id).Description, "without waiting for the lease")
 	})
 }
 
-func TestAProcessWorksOnSoManyAtOnce(t *testing.T) {
+// slow is a store on which every update takes a second.
+type slow struct{ operations.Store }
+
+func (s slow) Update(ctx context.Context, o *operations.Operation) error {
+	time.Sleep(time.Second)
+	return s.Store.Update(ctx, o)
+}
+
+func TestCloseStoresAllOperationsConcurrently(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newProcess(slow{newResources()}, until(nil), operations.WithResume())
+		for i := range 300 {
+			mustStart(t, p, fmt.Sprint(i))
+		}
+		closed := time.Now()
+		p.Close()
+		require.Equal(t, time.Second, time.Since(closed))
+	})
+}
+
+func TestConcurrencyLimitsWork(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int32
-		p := begin(newResources(), func(context.Context, volume, *operations.Run) error {
+		p := newProcess(newResources(), func(context.Context, volume, *operations.Run) error {
 			now := running.Add(1)
 			for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
 			}
 			time.Sleep(time.Second)
 			running.Add(-1)
 			return nil
-		}, operations.AtOnce(2))
+		}, operations.WithConcurrency(2))
 		defer p.Close()
 		ids := map[string]bool{}
 		for i := range 6 {
-			ids[mustBegin(t, p, fmt.Sprint(i))] = true
+			ids[mustStart(t, p, fmt.Sprint(i))] = true
 		}
 		require.Len(t, ids, 6)
 		waiting := 0
 		for id := range ids {
-			if mustProgress(t, p, id).Description == "waits for its turn" {
+			if mustProgress(t, p, id).Description == "waiting to run" {
 				waiting++
 			}
 		}
 		require.GreaterOrEqual(t, waiting, 4)
-		cancelled := mustBegin(t, p, "never")
-		_, err := p.Cancel(t.Context(), cancelled)
-		require.NoError(t, err)
+		cancelled := mustStart(t, p, "never")
+		require.NoError(t, p.Cancel(t.Context(), cancelled))
 		synctest.Wait()
-		require.Equal(t, "the operation was cancelled", mustProgress(t, p, cancelled).Err, "while it waits")
+		require.Equal(t, "the operation was cancelled", mustProgress(t, p, cancelled).Err, "cancelled while it waits")
 		time.Sleep(10 * time.Second)
 		for id := range ids {
 			require.True(t, mustProgress(t, p, id).Completed)
@@ -365,7 +377,7 @@ func TestAProcessWorksOnSoManyAtOnce(t *testing.T) {
 	})
 }
 
-func TestAStoreThatCannotBeUsed(t *testing.T) {
+func TestUnavailableStore(t *testing.T) {
 	t.Parallel()
 	full := errors.New("no space left")
 	only := func(call string) func(string, string) error {
@@ -376,30 +388,30 @@ func TestAStoreThatCannotBeUsed(t *testing.T) {
 			return nil
 		}
 	}
-	t.Run("begins nothing", func(t *testing.T) {
+	t.Run("starts nothing", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			store := newResources()
 			store.fault = only("create")
-			p := begin(store, func(context.Context, volume, *operations.Run) error { t.Error("it works"); return nil })
+			p := newProcess(store, func(context.Context, volume, *operations.Run) error { t.Error("the work was called"); return nil })
 			defer p.Close()
-			_, err := p.Begin(t.Context(), "k", volume{})
+			_, err := p.Start(t.Context(), "k", volume{})
 			require.ErrorIs(t, err, full)
 			synctest.Wait()
 		})
 	})
-	t.Run("does not hide an end for ever", func(t *testing.T) {
+	t.Run("reports the result later", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			store, end := newResources(), make(chan error)
-			p := begin(store, until(end))
+			p := newProcess(store, until(end))
 			defer p.Close()
-			id := mustBegin(t, p, "k")
+			id := mustStart(t, p, "k")
 			store.setFault(only("update"))
 			end <- errors.New("cable cut")
 			synctest.Wait()
 			_, err := p.Progress(t.Context(), id)
-			require.ErrorIs(t, err, full, "an end is told when it is kept: what has completed stays so")
+			require.ErrorIs(t, err, full, "a result must be stored before it is reported")
 			store.setFault(nil)
 			time.Sleep(6 * time.Second)
 			progress := mustProgress(t, p, id)
@@ -407,45 +419,40 @@ func TestAStoreThatCannotBeUsed(t *testing.T) {
 			require.Equal(t, "cable cut", progress.Err)
 		})
 	})
-	t.Run("does not keep an operation from being cancelled", func(t *testing.T) {
+	t.Run("does not prevent cancellation", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			store := newResources()
-			p := begin(store, until(nil))
+			p := newProcess(store, until(nil))
 			defer p.Close()
-			id := mustBegin(t, p, "k")
+			id := mustStart(t, p, "k")
 			store.setFault(only("update"))
-			acknowledged, err := p.Cancel(t.Context(), id)
-			require.NoError(t, err)
-			require.True(t, acknowledged)
+			require.NoError(t, p.Cancel(t.Context(), id))
 			store.setFault(nil)
 			time.Sleep(6 * time.Second)
 			require.Equal(t, "the operation was cancelled", mustProgress(t, p, id).Err)
 
-			other := begin(store, until(nil))
+			other := newProcess(store, until(nil))
 			defer other.Close()
-			id = mustBegin(t, p, "l")
+			id = mustStart(t, p, "l")
 			store.setFault(only("update"))
-			acknowledged, err = other.Cancel(t.Context(), id)
-			require.ErrorIs(t, err, full)
-			require.False(t, acknowledged)
+			require.ErrorIs(t, other.Cancel(t.Context(), id), full)
 			store.setFault(only("get"))
-			_, err = other.Cancel(t.Context(), id)
-			require.ErrorIs(t, err, full)
-			_, err = other.Progress(t.Context(), id)
+			require.ErrorIs(t, other.Cancel(t.Context(), id), full)
+			_, err := other.Progress(t.Context(), id)
 			require.ErrorIs(t, err, full)
 			store.setFault(nil)
 		})
 	})
 }
 
-func TestAStateThatIsLostIsAnOperationThatFailed(t *testing.T) {
+func TestLostStateFailsOperation(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]struct {
 		lose func(store *resources, id string)
 		want string
 	}{
-		"gone":    {func(store *resources, id string) { _ = store.Delete(context.Background(), id) }, "there is no such operation"},
+		"missing": {func(store *resources, id string) { _ = store.Delete(context.Background(), id) }, "there is no such operation"},
 		"garbage": {func(store *resources, id string) { store.set(id, []byte("\x00garbage")) }, "the state of the operation is damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -453,28 +460,26 @@ func TestAStateThatIsLostIsAnOperationThatFailed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := newResources()
 				stopped := make(chan struct{})
-				p := begin(store, func(ctx context.Context, _ volume, _ *operations.Run) error {
+				p := newProcess(store, func(ctx context.Context, _ volume, _ *operations.Run) error {
 					<-ctx.Done()
 					close(stopped)
 					return ctx.Err()
 				})
 				defer p.Close()
-				id := mustBegin(t, p, "k")
+				id := mustStart(t, p, "k")
 				damage.lose(store, id)
 				time.Sleep(6 * time.Second)
 				<-stopped
 				synctest.Wait()
-				for _, p := range []*process{p, begin(store, until(nil))} {
+				for _, p := range []*process{p, newProcess(store, until(nil))} {
 					progress := mustProgress(t, p, id)
 					require.True(t, progress.Completed)
 					require.Contains(t, progress.Err, "the state of the operation is lost: ")
 					require.Contains(t, progress.Err, damage.want)
-					acknowledged, err := p.Cancel(t.Context(), id)
-					require.NoError(t, err)
-					require.True(t, acknowledged)
+					require.NoError(t, p.Cancel(t.Context(), id))
 				}
 				if name == "garbage" {
-					_, err := p.Begin(t.Context(), "k", volume{})
+					_, err := p.Start(t.Context(), "k", volume{})
 					require.ErrorIs(t, err, operations.ErrDamaged)
 				}
 			})
@@ -482,98 +487,52 @@ func TestAStateThatIsLostIsAnOperationThatFailed(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoOperationIsAnError(t *testing.T) {
+func TestUnknownOperationIsError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newResources()
-		p := begin(store, until(nil))
+		p := newProcess(store, until(nil))
 		other := operations.NewRunner("example.io/other", store, hclog.NewNullLogger(), until(nil))
 		defer p.Close()
 		defer other.Close()
-		theirs, err := other.Begin(t.Context(), "k", volume{})
+		theirs, err := other.Start(t.Context(), "k", volume{})
 		require.NoError(t, err)
 		for _, id := range []string{"", "x", "../../etc/passwd", theirs} {
 			_, err := p.Progress(t.Context(), id)
 			require.Error(t, err, id)
-			_, err = p.Cancel(t.Context(), id)
+			err = p.Cancel(t.Context(), id)
 			require.Error(t, err, id)
 		}
-		_, err = p.Begin(t.Context(), "", volume{})
+		_, err = p.Start(t.Context(), "", volume{})
 		require.ErrorContains(t, err, "the key is empty")
-		unfit := operations.NewRunner("a", store, hclog.NewNullLogger(), func(context.Context, chan int, *operations.Run) error { return nil })
-		_, err = unfit.Begin(t.Context(), "k", make(chan int))
+		unencodable := operations.NewRunner("a", store, hclog.NewNullLogger(), func(context.Context, chan int, *operations.Run) error { return nil })
+		_, err = unencodable.Start(t.Context(), "k", make(chan int))
 		require.ErrorContains(t, err, "encode its input")
 	})
 }
 
-func TestOperationsAreForgottenWhenNobodyNeedsThemAnyMore(t *testing.T) {
+func TestOldOperationsAreDeleted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newResources()
 		other := operations.NewRunner("example.io/other", store, hclog.NewNullLogger(),
 			func(context.Context, volume, *operations.Run) error { return nil })
 		defer other.Close()
-		theirs, err := other.Begin(t.Context(), "k", volume{})
+		theirs, err := other.Start(t.Context(), "k", volume{})
 		require.NoError(t, err)
-		p := begin(store, until(nil), operations.KeepFor(24*time.Hour))
+		p := newProcess(store, until(nil), operations.WithRetention(24*time.Hour))
 		defer p.Close()
-		ended, works := mustBegin(t, p, "ended"), mustBegin(t, p, "works")
+		ended, running := mustStart(t, p, "ended"), mustStart(t, p, "running")
 		store.set(operations.ID("example.io/mover", "damaged"), []byte("garbage"))
-		_, err = p.Cancel(t.Context(), ended)
-		require.NoError(t, err)
+		require.NoError(t, p.Cancel(t.Context(), ended))
 		time.Sleep(23 * time.Hour)
-		mustBegin(t, p, "later")
+		mustStart(t, p, "later")
 		require.True(t, store.has(ended))
 		time.Sleep(2 * time.Hour)
-		mustBegin(t, p, "still later")
+		mustStart(t, p, "still later")
 		require.False(t, store.has(ended))
-		require.True(t, store.has(works))
+		require.True(t, store.has(running))
 		require.True(t, store.has(theirs))
-		require.True(t, store.has(operations.ID("example.io/mover", "damaged")), "for a look")
-	})
-}
-
-func (r *resources) has(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, found := r.objects[id]
-	return found
-}
-
-func (r *resources) set(id string, state []byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.version++
-	r.objects[id] = resource{version: r.version, state: state}
-}
-
-// setFault has calls fail as fault says; nil has none fail.
-func (r *resources) setFault(fault func(call, id string) error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if fault == nil {
-		fault = func(string, string) error { return nil }
-	}
-	r.fault = fault
-}
-
-func TestAReportIsFitToBeSent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := begin(newResources(), func(ctx context.Context, _ volume, run *operations.Run) error {
-			var reports sync.WaitGroup
-			for range 4 {
-				reports.Go(func() { run.Report(-1, -5, "\xff", "\xfe") })
-			}
-			reports.Wait()
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		defer p.Close()
-		progress := mustProgress(t, p, mustBegin(t, p, "k"))
-		require.Zero(t, progress.NCompleted)
-		require.Zero(t, progress.NTotal)
-		require.Equal(t, "\uFFFD", progress.Units)
-		require.Equal(t, "\uFFFD", progress.Description)
+		require.True(t, store.has(operations.ID("example.io/mover", "damaged")), "damaged operations must be kept")
 	})
 }

@@ -5,33 +5,36 @@ import (
 	"errors"
 )
 
-// Store keeps operations where all processes of a plugin see them. Its methods are called concurrently, in one process and
-// in several. What Create and Update have answered without an error survives the end of the process and of the machine.
+// Store keeps operations where all processes of a plugin find them. Its methods are safe for concurrent use, by several
+// goroutines and by several processes. A change for which Create or Update has returned nil survives a crash of the process
+// and of the machine.
 //
-// Errors that the caller acts on wrap those below. All others mean that the store cannot be used at the moment.
+// Where a method's comment names one of the errors below, callers depend on errors.Is. Any other error means that the store
+// is unavailable at the moment.
 type Store interface {
-	// Create keeps an operation that there is none of by this ID, and sets its Version; else it is ErrExists. Of several
-	// calls for one ID exactly one succeeds.
+	// Create adds an operation and sets its Version. It returns ErrExists if there is one with the same ID. Of several
+	// concurrent calls with one ID exactly one succeeds.
 	Create(ctx context.Context, operation *Operation) error
-	// Get is the operation with an ID, ErrNotFound when there is none, and ErrDamaged when there is something that is
-	// not understood.
+	// Get returns the operation with the given ID. It returns ErrNotFound if there is none, and ErrDamaged if what is
+	// stored cannot be decoded.
 	Get(ctx context.Context, id string) (*Operation, error)
-	// Update keeps an operation instead of the one of this ID if that still has the same Version, and sets its new one;
-	// else it is ErrConflict, or ErrNotFound when it is gone.
+	// Update replaces the operation with the same ID if its Version is still the given one, and sets the new Version. It
+	// returns ErrConflict if the Version differs, ErrNotFound if there is no such operation, and ErrDamaged if what is
+	// stored cannot be decoded.
 	Update(ctx context.Context, operation *Operation) error
-	// Delete forgets the operation with an ID. That there is none is no error.
+	// Delete removes the operation with the given ID. It returns nil if there is none.
 	Delete(ctx context.Context, id string) error
-	// List is the IDs of all operations, in any order.
+	// List returns the IDs of all operations, in any order.
 	List(ctx context.Context) ([]string, error)
 }
 
 var (
-	// ErrExists is wrapped by the error of Create for an operation that is there already.
-	ErrExists = errors.New("the operation exists already")
-	// ErrNotFound is wrapped by the error of Get and Update for an operation that is not there.
+	// ErrExists is returned by Create for an operation that already exists.
+	ErrExists = errors.New("the operation already exists")
+	// ErrNotFound is returned by Get and Update for an operation that does not exist.
 	ErrNotFound = errors.New("there is no such operation")
-	// ErrConflict is wrapped by the error of Update for an operation that has changed since it was read.
-	ErrConflict = errors.New("the operation has changed meanwhile")
-	// ErrDamaged is wrapped by the error of Get and Update for an operation whose state is not understood.
+	// ErrConflict is returned by Update for an operation that has changed since it was read.
+	ErrConflict = errors.New("the operation has changed since it was read")
+	// ErrDamaged is returned by Get and Update for an operation whose stored state cannot be decoded.
 	ErrDamaged = errors.New("the state of the operation is damaged")
 )

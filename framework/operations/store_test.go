@@ -16,13 +16,13 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations/storetest"
 )
 
-// resources is a Store on what stands for custom resources: named, with a resource version, created and updated as an API
-// server does. It is all that an author has to write.
+// resources is a Store on simulated custom resources: they have names and resource versions, and are created and updated as
+// in an API server. An author of a store writes this much.
 type resources struct {
 	mu      sync.Mutex
 	objects map[string]resource
 	version int
-	fault   func(call, id string) error // of the next call, nil for none
+	fault   func(call, id string) error // returns the error of a call
 }
 
 type resource struct {
@@ -106,15 +106,39 @@ func (r *resources) List(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(r.objects)), nil
 }
 
-// operation is one that was begun under key.
+func (r *resources) has(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, found := r.objects[id]
+	return found
+}
+
+func (r *resources) set(id string, state []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.version++
+	r.objects[id] = resource{version: r.version, state: state}
+}
+
+// setFault makes calls fail with the error that fault returns; nil makes all succeed.
+func (r *resources) setFault(fault func(call, id string) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if fault == nil {
+		fault = func(string, string) error { return nil }
+	}
+	r.fault = fault
+}
+
+// operation returns a new operation with the given key.
 func operation(key string) *operations.Operation {
 	return &operations.Operation{
 		ID: operations.ID("test", key), Runner: "test", Key: key, Input: []byte(`{"a":1}`), Owner: "me", Attempt: 1,
-		Progress: framework.OperationProgress{NCompleted: 1, NTotal: 2, Units: "bytes", Description: "copies"},
+		Progress: framework.OperationProgress{NCompleted: 1, NTotal: 2, Units: "bytes", Description: "copying"},
 	}
 }
 
-func TestEveryStoreKeepsItsContract(t *testing.T) {
+func TestStoresKeepContract(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) func() operations.Store{
 		"custom resources": func(*testing.T) func() operations.Store {
@@ -123,7 +147,7 @@ func TestEveryStoreKeepsItsContract(t *testing.T) {
 		},
 		"a directory": func(t *testing.T) func() operations.Store {
 			path := t.TempDir()
-			return func() operations.Store { // each as another process
+			return func() operations.Store { // each as if in another process
 				dir, err := operations.OpenDir(path)
 				require.NoError(t, err)
 				return dir

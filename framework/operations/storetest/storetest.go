@@ -1,4 +1,4 @@
-// Package storetest is the contract of operations.Store as a test, for whoever writes a store:
+// Package storetest tests implementations of operations.Store. A store's test calls Run:
 //
 //	func TestMyStore(t *testing.T) {
 //		cluster := startCluster(t)
@@ -17,23 +17,23 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
-// Run tests stores that keep the same operations, none at first. open makes one as another process has it; it is called a
-// few times.
+// Run tests that the stores that open returns keep the contract of operations.Store. open is called several times, as if by
+// several processes; all its stores must hold the same operations, none at first.
 func Run(t *testing.T, open func() operations.Store) {
 	t.Helper()
-	t.Run("what is kept is found", func(t *testing.T) { testKept(t, open) }) //nolint:paralleltest // the stores are the same
-	t.Run("at once", func(t *testing.T) { testAtOnce(t, open) })             //nolint:paralleltest // the stores are the same
+	t.Run("sequential", func(t *testing.T) { testSequential(t, open) }) //nolint:paralleltest // the stores are the same
+	t.Run("concurrent", func(t *testing.T) { testConcurrent(t, open) }) //nolint:paralleltest // the stores are the same
 }
 
-// operation is one that was begun under key.
+// operation returns a new operation with the given key.
 func operation(key string) *operations.Operation {
 	return &operations.Operation{
 		ID: operations.ID("test", key), Runner: "test", Key: key, Input: []byte(`{"a":1}`), Owner: "me", Attempt: 1,
-		Progress: framework.OperationProgress{NCompleted: 1, NTotal: 2, Units: "bytes", Description: "copies"},
+		Progress: framework.OperationProgress{NCompleted: 1, NTotal: 2, Units: "bytes", Description: "copying"},
 	}
 }
 
-func testKept(t *testing.T, open func() operations.Store) {
+func testSequential(t *testing.T, open func() operations.Store) {
 	t.Helper()
 	ctx := t.Context()
 	store := open()
@@ -51,7 +51,7 @@ func testKept(t *testing.T, open func() operations.Store) {
 	require.Equal(t, a, got)
 
 	stale := *a
-	a.CancelAsked, a.Progress.NCompleted = true, 2
+	a.CancelRequested, a.Progress.NCompleted = true, 2
 	require.NoError(t, store.Update(ctx, a))
 	require.NotEqual(t, stale.Version, a.Version)
 	require.ErrorIs(t, open().Update(ctx, &stale), operations.ErrConflict)
@@ -70,10 +70,10 @@ func testKept(t *testing.T, open func() operations.Store) {
 	require.Equal(t, []string{operation("b").ID}, ids)
 }
 
-// testAtOnce has many callers create one operation, and then count in it.
-func testAtOnce(t *testing.T, open func() operations.Store) {
+// testConcurrent lets callers create one operation at the same time, and then increment a number in it.
+func testConcurrent(t *testing.T, open func() operations.Store) {
 	t.Helper()
-	const callers, each = 8, 5
+	const callers, increments = 8, 5
 	var wait sync.WaitGroup
 	created := make(chan struct{}, callers)
 	for range callers {
@@ -85,14 +85,14 @@ func testAtOnce(t *testing.T, open func() operations.Store) {
 			case !errors.Is(err, operations.ErrExists):
 				t.Error(err)
 			}
-			for counted := 0; counted < each; {
+			for done := 0; done < increments; {
 				o, err := store.Get(t.Context(), operation("c").ID)
 				if err == nil {
-					o.Beat++
+					o.Heartbeat++
 					err = store.Update(t.Context(), o)
 				}
 				if err == nil {
-					counted++
+					done++
 				} else if !errors.Is(err, operations.ErrConflict) {
 					t.Error(err)
 					return
@@ -102,7 +102,7 @@ func testAtOnce(t *testing.T, open func() operations.Store) {
 	}
 	wait.Wait()
 	require.Len(t, created, 1)
-	counted, err := open().Get(t.Context(), operation("c").ID)
+	got, err := open().Get(t.Context(), operation("c").ID)
 	require.NoError(t, err)
-	require.EqualValues(t, callers*each, counted.Beat, "no change is lost")
+	require.EqualValues(t, callers*increments, got.Heartbeat, "updates were lost")
 }

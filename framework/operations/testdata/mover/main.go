@@ -1,4 +1,4 @@
-// Command mover is a plugin whose operations are a function: it moves a volume when somebody says so.
+// Command mover is a plugin whose work waits until a test creates a file.
 package main
 
 import (
@@ -24,15 +24,15 @@ func main() {
 	framework.Serve(abiav1.Register(name, newMover), registerV2())
 }
 
-// stateDir is the last word of the command line; the one before it is the lease.
+// stateDir returns the last argument of the command line; the one before it is the lease.
 func stateDir() string { return os.Args[len(os.Args)-1] }
 
-// mover is all that an action needs whose work is a function.
+// mover is an action whose work is a function.
 type mover struct {
 	runner *operations.Runner[volume]
 }
 
-// volume is what an operation works on.
+// volume is the input of an operation.
 type volume struct{ Namespace, Name string }
 
 func newMover(log hclog.Logger) (abiav1.AsyncBackupItemAction, error) {
@@ -49,7 +49,7 @@ func newRunner(name string, log hclog.Logger) (*operations.Runner[volume], error
 	if err != nil {
 		return nil, err
 	}
-	return operations.NewRunner(name, store, log, move, operations.ResumeAfterRestart(), operations.WithLease(lease)), nil
+	return operations.NewRunner(name, store, log, move, operations.WithResume(), operations.WithLease(lease)), nil
 }
 
 func (m *mover) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -57,7 +57,7 @@ func (m *mover) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 }
 
 func (m *mover) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
-	id, err := m.runner.Begin(ctx, input.Key, volume{input.Item.GetNamespace(), input.Item.GetName()})
+	id, err := m.runner.Start(ctx, input.Key, volume{input.Item.GetNamespace(), input.Item.GetName()})
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +69,10 @@ func (m *mover) Progress(ctx context.Context, id string, _ *velerov1.Backup) (fr
 }
 
 func (m *mover) Cancel(ctx context.Context, id string, _ *velerov1.Backup) (bool, error) {
-	return m.runner.Cancel(ctx, id)
+	return true, m.runner.Cancel(ctx, id)
 }
 
-// move notes that it has begun, and waits for a file of the volume's name.
+// move records that it has begun, and waits for a file with the volume's name. The content of the file is its error.
 func move(ctx context.Context, v volume, run *operations.Run) error {
 	begun, err := os.OpenFile(filepath.Join(stateDir(), "begun"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -88,7 +88,7 @@ func move(ctx context.Context, v volume, run *operations.Run) error {
 		case err == nil && len(how) > 0:
 			return errors.New(string(how))
 		case !errors.Is(err, fs.ErrNotExist):
-			return err // nil: it is moved
+			return err // nil if the file is empty
 		}
 		select {
 		case <-ctx.Done():

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
-// moverV2 is mover for hosts that have no AsyncBackupItemAction; its input has no key.
+// moverV2 is a mover for hosts without AsyncBackupItemAction. Its input has no key.
 type moverV2 struct {
 	runner *operations.Runner[volume]
 }
@@ -28,7 +28,7 @@ func (m *moverV2) AppliesTo(context.Context) (framework.ResourceSelector, error)
 }
 
 func (m *moverV2) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
-	id, err := m.runner.Begin(ctx, operations.Key(input.Backup, input.Item), volume{input.Item.GetNamespace(), input.Item.GetName()})
+	id, err := m.runner.Start(ctx, operations.Key(input.Backup, input.Item), volume{input.Item.GetNamespace(), input.Item.GetName()})
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +40,5 @@ func (m *moverV2) Progress(ctx context.Context, id string, _ *velerov1.Backup) (
 }
 
 func (m *moverV2) Cancel(ctx context.Context, id string, _ *velerov1.Backup) error {
-	_, err := m.runner.Cancel(ctx, id)
-	return err
+	return m.runner.Cancel(ctx, id)
 }
