@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
+	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -149,20 +150,20 @@ func TestItemErrorsAreRecordedAndTheBackupGoesOn(t *testing.T) {
 	}{
 		"failing": {func([]byte) (*backupitemaction.Result, error) { return nil, errors.New("no luck") },
 			" resource: /configmaps name: /settings message: /error backing up item error: /no luck"},
-		"nil":        {func([]byte) (*backupitemaction.Result, error) { return nil, nil }, "answered no item"},
-		"empty item": {func([]byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{}, nil }, "answered no item"},
+		"nil":        {func([]byte) (*backupitemaction.Result, error) { return nil, nil }, "returned no item"},
+		"empty item": {func([]byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{}, nil }, "returned no item"},
 		"garbage": {func([]byte) (*backupitemaction.Result, error) {
 			return &backupitemaction.Result{Item: []byte("garbage")}, nil
 		}, "invalid JSON at byte 0"},
 		"another object": {func(item []byte) (*backupitemaction.Result, error) {
 			return &backupitemaction.Result{Item: []byte(strings.ReplaceAll(string(item), "settings", "others"))}, nil
-		}, `answered object "others"`},
+		}, `returned object "others"`},
 		"no kind": {func([]byte) (*backupitemaction.Result, error) {
 			return &backupitemaction.Result{Item: []byte(`{"metadata":{"namespace":"shop-prod","name":"settings"}}`)}, nil
-		}, "without apiVersion or kind"},
+		}, "want an object with apiVersion and kind"},
 		"unknown additional item": {func(item []byte) (*backupitemaction.Result, error) {
 			return &backupitemaction.Result{Item: item, AdditionalItems: []framework.ResourceIdentifier{id("", "unicorns", "", "x")}}, nil
-		}, "additional item unicorns/x asked for by example.com/bad: unicorns is not a resource of this cluster"},
+		}, "additional item unicorns/x requested by example.com/bad: unicorns is not a resource of this cluster"},
 		"additional item without name": {func(item []byte) (*backupitemaction.Result, error) {
 			return &backupitemaction.Result{Item: item, AdditionalItems: []framework.ResourceIdentifier{id("", "secrets", "shop-prod", "")}}, nil
 		}, "its name is missing"},
@@ -214,7 +215,7 @@ func TestOperationsOfActionsAreAnswered(t *testing.T) {
 	require.Len(t, b.Operations, 1)
 	op := b.Operations[0]
 	require.False(t, op.Created.IsZero())
-	require.Equal(t, backup.Operation{
+	require.Equal(t, itemaction.Operation{
 		Action: "example.com/starter", ID: "op-1", Item: id("", "secrets", "shop-prod", "password"), Created: op.Created,
 		PostOperationItems: []framework.ResourceIdentifier{id("", "pods", "shop-prod", "db-0")},
 	}, op)

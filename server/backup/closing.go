@@ -3,17 +3,15 @@ package backup
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/item"
 )
 
-// close backs up what depends on the objects that are in the backup by now.
+// close backs up the objects that depend on those in the backup: namespaces and custom resource definitions.
 func (e *engine) close(ctx context.Context) error {
 	if err := e.backUpNamespaces(ctx); err != nil {
 		return err
@@ -25,25 +23,25 @@ func (e *engine) close(ctx context.Context) error {
 	return nil
 }
 
-// warnOfVolumes says that the objects of volumes are not their data, unless the spec does without.
+// warnOfVolumes warns that the data of volumes is not backed up, unless the spec does not request it.
 func (e *engine) warnOfVolumes() {
 	if wanted := e.req.Backup.Spec.SnapshotVolumes; wanted != nil {
-		return // preflight has warned, or none is wanted
+		return // preflight has warned, or none is requested
 	}
 	if n := e.record.count(volumesResource); n > 0 {
 		e.warn(fmt.Sprintf("the data of %d persistent volumes is not backed up: snapshots of volumes are not supported yet; set spec.snapshotVolumes to false to do without them", n))
 	}
 }
 
-// backUpNamespaces backs up the namespaces themselves. When all namespaces and only some labels are
-// selected, those are meant that have the labels or hold something that has.
+// backUpNamespaces backs up the namespaces themselves. If the spec selects all namespaces and some labels,
+// these are the namespaces that have the labels or contain an object that has them.
 func (e *engine) backUpNamespaces(ctx context.Context) error {
 	resource, ok := e.sel.snapshot.ByGroupResource(namespacesResource)
 	if !ok || !e.sel.resources.Includes(resource) {
 		return nil
 	}
 	var end error
-	err := e.eachOf(ctx, list{resource: resource}, func(raw []byte) error {
+	err := e.eachOf(ctx, pages.List{Resource: resource}, func(raw []byte) error {
 		meta, err := item.ParseMeta(raw)
 		if err == nil {
 			if !e.sel.namespaces.Match(meta.Name) {
@@ -58,14 +56,14 @@ func (e *engine) backUpNamespaces(ctx context.Context) error {
 		return end
 	})
 	if err != nil && end == nil && ctx.Err() == nil {
-		e.listFailed(&list{resource: resource}, err)
+		e.listFailed(&pages.List{Resource: resource}, err)
 		return nil
 	}
 	return err
 }
 
-// backUpDefinitions backs up the definitions of the custom resources in the backup, without which
-// those could not be restored, unless definitions are excluded.
+// backUpDefinitions backs up the definitions of the custom resources in the backup, which a restore needs,
+// unless definitions are excluded.
 func (e *engine) backUpDefinitions(ctx context.Context) error {
 	definitions, ok := e.sel.snapshot.ByGroupResource(crdsResource)
 	if !ok || e.sel.resources.Excludes(definitions) {
@@ -79,7 +77,7 @@ func (e *engine) backUpDefinitions(ctx context.Context) error {
 		if e.seen.has(e.seen.key(crdsResource.Group, crdsResource.Resource, "", gr.String())) {
 			continue
 		}
-		raw, err := e.client.get(ctx, definitions, "", gr.String())
+		raw, err := e.get(ctx, definitions, "", gr.String())
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -95,13 +93,4 @@ func (e *engine) backUpDefinitions(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// resources are the resources of which something is in the backup.
-func (r *record) resources() []schema.GroupResource {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(r.used), func(a, b schema.GroupResource) int {
-		return strings.Compare(a.String(), b.String())
-	})
 }

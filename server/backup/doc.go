@@ -1,22 +1,25 @@
-// Package backup is the engine of a backup: it reads the objects that a Backup selects from the API
-// server, lets plugins' actions look at them, and streams them into an archive.
+// Package backup is the engine of a backup: it reads the objects that a Backup selects from the API server,
+// calls the plugins' actions for them, and streams them into an archive.
 //
-// Start with Run in engine.go, which tells the story; the files behind it follow the data:
+// Start with Run in engine.go. The other files are in the order of the data:
 //
-//	selection.go  what the spec selects: namespaces, resources, labels
-//	preflight.go  what the spec asks for and does not get
-//	plan.go       which lists to read, in which order
-//	client.go     the API server as raw JSON, with retries
-//	pages.go      the pages of all lists, read ahead within bounds
-//	items.go      what happens to one object
-//	actions.go    the plugins' part of that
-//	closing.go    namespaces and custom resource definitions, which come last
-//	record.go     counts, resource list, errors and warnings
+//	selection.go   what the spec selects: namespaces, resources, labels
+//	preflight.go   warnings about what the spec requests and the server does not support
+//	plan.go        which lists to read, in which order
+//	pages/         the pages of all lists, read ahead
+//	ordered.go     the objects of spec.orderedResources, which come first
+//	workers.go     blocks of objects, and the goroutines that back them up
+//	items.go       what happens to one object
+//	actions.go     calling the plugins' actions for it
+//	annotation.go  removing an annotation from an object
+//	seen.go        which objects are in the backup already
+//	closing.go     namespaces and custom resource definitions, which come last
+//	record.go      counts, resource list, errors and warnings
 //
-// An object stays the raw JSON that the API server sent. It is copied, and decoded, only where an action
-// applies to it. Memory does not grow with the number of objects, but for one hash and one line of
-// the resource list each.
+// An object stays the raw JSON that the API server sent. It is copied and decoded only if an action applies
+// to it. Memory does not grow with the number of objects, except for one hash and one line of the resource
+// list each.
 //
-// The engine gets everything as arguments and keeps nothing between runs, so that it can run in a
-// process of its own. It must not import controllers or the store.
+// The engine gets everything as arguments and keeps no state between runs, so that it can run in a process
+// of its own. It must not import controllers or the store.
 package backup

@@ -11,36 +11,38 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/client-go/rest"
 
-	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/itemaction"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// Deps is what all backups share.
+// Deps are the parts of the server that all backups share.
 type Deps struct {
-	// Config reaches the API server. Its rate limits apply to each run by itself.
+	// Config reaches the API server. Its rate limits apply to each run separately.
 	Config *rest.Config
-	// Discovery knows the API server's resources.
+	// Discovery knows the resources of the API server.
 	Discovery *discovery.Helper
-	// PageSize is the number of objects to ask for in one request; 0 means 500.
+	// PageSize is the number of objects to request at once; 0 means 500.
 	PageSize int
-	// Workers is the number of item blocks that are backed up at the same time; 0 means 1.
+	// Workers is the number of blocks of objects that are backed up at the same time; 0 means 1.
 	Workers int
 	// RetryFor is how long requests are repeated while the API server is away or overloaded; 0 means
 	// two minutes.
 	RetryFor time.Duration
-	// CSI is whether the feature EnableCSI is on. Without it actions named "velero.io/csi-..." are
-	// not called.
+	// CSI enables actions that need the feature EnableCSI. Without it, actions named "velero.io/csi-..."
+	// are not called.
 	CSI bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Request is one backup.
+// Request describes one backup.
 type Request struct {
 	// Backup with its spec defaulted and validated. It is read only.
 	Backup *velerov1.Backup
@@ -50,12 +52,12 @@ type Request struct {
 	Policy *resourcepolicy.Policy
 	// Log is the log of the backup.
 	Log hclog.Logger
-	// Progress, unless nil, is told the number of objects in the archive and the number known so far,
-	// for each object and from several goroutines: the caller throttles.
+	// Progress, unless nil, is called with the number of objects in the archive and the number known so
+	// far, for each object and from several goroutines. The caller throttles.
 	Progress func(done, total int)
 }
 
-// Result is what came of a backup. Errors of single objects are in Results only.
+// Result is the outcome of a backup. Errors of single objects are in Results only.
 type Result struct {
 	// Items is the number of objects in the archive.
 	Items int
@@ -64,23 +66,14 @@ type Result struct {
 	// Results are the errors and warnings; Errors and Warnings count them.
 	Results          results.Results
 	Errors, Warnings int
-	// Operations are the asynchronous operations that actions started. Nobody has asked after them yet.
-	Operations []Operation
+	// Operations are the asynchronous operations that actions started.
+	Operations []itemaction.Operation
 }
 
-// Operation is an asynchronous operation that an action started for an object.
-type Operation struct {
-	Action             string // name of the plugin
-	ID                 string
-	Item               framework.ResourceIdentifier
-	PostOperationItems []framework.ResourceIdentifier
-	Created            time.Time
-}
-
-// Run takes a backup and writes its archive to w, as a stream. Whatever makes the archive as a whole
-// unusable is an error: the sink fails, the spec cannot be understood, an action cannot say what it
-// applies to, the API server does not even list its namespaces, ctx ends. What concerns single objects
-// or single lists is in the result and does not stop the backup. The result is never nil.
+// Run takes a backup and streams its archive to w. It returns an error for whatever makes the archive as a
+// whole unusable: the sink fails, the spec is invalid, an action cannot say what it applies to, the API
+// server does not list its namespaces, ctx ends. Problems with single objects or lists are in the result and
+// do not stop the backup. The result is never nil.
 func Run(ctx context.Context, deps Deps, req Request, w io.Writer) (*Result, error) {
 	e := &engine{deps: deps, req: req, log: req.Log, now: deps.Now}
 	if e.now == nil {
@@ -91,20 +84,20 @@ func Run(ctx context.Context, deps Deps, req Request, w io.Writer) (*Result, err
 	return e.record.result(), err
 }
 
-// engine is one run.
+// engine is the state of one run.
 type engine struct {
 	deps Deps
 	req  Request
 	log  hclog.Logger
 	now  func() time.Time
 
-	client     *client
+	client     *kubeapi.Client
 	sel        *selection
-	actions    []action
-	backupJSON []byte
+	actions    *itemaction.Set[backupitemaction.Action]
+	backupJSON []byte // for plugins
 	archive    *archive.Writer
 	seen       seen
-	buffers    scratch
+	buffers    bufferPool
 	record     *record
 }
 
@@ -123,7 +116,7 @@ func (e *engine) run(ctx context.Context, w io.Writer) (err error) {
 	if err == nil {
 		err = e.close(ctx)
 	}
-	// A failing sink ends the reading through ctx: then its error is the one that tells what happened.
+	// A failing sink ends the reading through ctx. Its error is then the one to report.
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -137,11 +130,11 @@ func (e *engine) run(ctx context.Context, w io.Writer) (err error) {
 // prepare resolves everything that is fixed for the whole run.
 func (e *engine) prepare(ctx context.Context) (err error) {
 	retryFor := cmp.Or(e.deps.RetryFor, 2*time.Minute)
-	if e.client, err = newClient(e.deps.Config, e.log, retryFor, e.now); err != nil {
+	if e.client, err = kubeapi.New(e.deps.Config, e.log, retryFor); err != nil {
 		return err
 	}
 	var snapshot *discovery.Snapshot
-	err = e.client.retry(ctx, "discover resources", func(ctx context.Context) (err error) {
+	err = e.client.Retry(ctx, "discovery", func(ctx context.Context) (err error) {
 		snapshot, err = e.deps.Discovery.Refresh(ctx)
 		return err
 	})
@@ -151,7 +144,10 @@ func (e *engine) prepare(ctx context.Context) (err error) {
 	if e.sel, err = e.newSelection(ctx, snapshot); err != nil {
 		return err
 	}
-	if e.actions, err = e.resolveActions(ctx); err != nil {
+	if e.actions, err = itemaction.NewSet(ctx, e.req.Actions, e.deps.CSI, e.log); err != nil {
+		return err
+	}
+	if err := e.actions.Resolve(snapshot); err != nil {
 		return err
 	}
 	if e.backupJSON, err = json.Marshal(e.req.Backup); err != nil {
@@ -160,33 +156,57 @@ func (e *engine) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// collect backs up the objects of all lists but the namespaces.
+// collect backs up the objects of all lists except the namespaces.
 func (e *engine) collect(ctx context.Context, cancel context.CancelCauseFunc) error {
 	lists := plan(e.sel)
 	e.log.Info("collecting objects", "lists", len(lists))
-	reader := newPages(e.client, pageSize(e.deps), lists, e.record.expect)
+	reader := pages.NewReader(e.client, pageSize(e.deps), lists, e.record.expect)
 	workers := newWorkers(max(1, e.deps.Workers), func(b block) {
 		defer b.done()
 		if err := e.block(ctx, b); err != nil {
 			cancel(err)
 		}
 	})
-	begun := func(l *list) error {
-		if l.first {
-			return e.ordered(ctx, l.resource, workers)
+	begun := func(l *pages.List) error {
+		if l.First {
+			return e.ordered(ctx, l.Resource, workers)
 		}
 		return nil
 	}
-	consume := func(p *page) error {
-		for _, raw := range p.items {
-			p.hold()
-			workers.add(block{items: []object{{resource: p.list.resource, raw: raw, listed: true}}, done: p.release})
+	consume := func(p *pages.Page) error {
+		for _, raw := range p.Objects {
+			p.Hold()
+			workers.add(block{objects: []object{{resource: p.List.Resource, raw: raw, listed: true}}, done: p.Release})
 		}
 		return context.Cause(ctx)
 	}
-	err := reader.each(ctx, begun, consume, e.listFailed)
+	err := reader.Each(ctx, begun, consume, e.listFailed)
 	workers.wait()
 	return cmp.Or(context.Cause(ctx), err)
+}
+
+// get reads one object. namespace is empty for a cluster-scoped one.
+func (e *engine) get(ctx context.Context, resource discovery.Resource, namespace, name string) ([]byte, error) {
+	reply, err := e.client.Do(ctx, kubeapi.Request{Resource: resource.GroupVersionResource(), Namespace: namespace, Name: name})
+	return reply.Body, err
+}
+
+// eachOf calls use with every object of one list.
+func (e *engine) eachOf(ctx context.Context, l pages.List, use func(raw []byte) error) error {
+	var failure error
+	reader := pages.NewReader(e.client, pageSize(e.deps), []pages.List{l}, func(int) {})
+	err := reader.Each(ctx, func(*pages.List) error { return nil }, func(p *pages.Page) error {
+		for _, raw := range p.Objects {
+			if err := use(raw); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func(_ *pages.List, err error) { failure = err })
+	if err != nil {
+		return err
+	}
+	return failure
 }
 
 func pageSize(deps Deps) int { return cmp.Or(deps.PageSize, 500) }

@@ -23,9 +23,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/backup"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -134,7 +134,7 @@ func TestAcceptBackup_ApiServerFaults(t *testing.T) {
 		}, want: all.without(all.kinds("Secret")), errors: " resource: /secrets message: /cannot list secrets"},
 		"a resource that is gone": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return ends(r, "widgets") && refuse(w, http.StatusNotFound, "NotFound", "")
-		}, want: all.without(all.kinds("Widget")), warnings: "the resource is gone since the backup began"},
+		}, want: all.without(all.kinds("Widget")), warnings: "the API server no longer serves the resource"},
 		"an answer that is no list": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			if !ends(r, "services") {
 				return false
@@ -151,13 +151,13 @@ func TestAcceptBackup_ApiServerFaults(t *testing.T) {
 		}, want: all.without(all.kinds("Service")), errors: "metadata.name is missing"},
 		"one resource that never answers": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return ends(r, "events") && refuse(w, http.StatusInternalServerError, "InternalError", "")
-		}, want: all.without(all.kinds("Event")), errors: "given up after"},
+		}, want: all.without(all.kinds("Event")), errors: "gave up after"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			deps := depsFor(t, faultyServer(t, config, row.intercept))
 			deps.PageSize = row.pageSize
-			if strings.Contains(row.errors, "given up") {
+			if strings.Contains(row.errors, "gave up") {
 				deps.RetryFor = 300 * time.Millisecond
 			}
 			b := take(t.Context(), t, deps, backup.Request{Backup: newBackup(nil)})

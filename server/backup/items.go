@@ -4,39 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"sync"
 
-	"github.com/cleat-dev/cleat/framework"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/item"
 )
 
-// excludeLabel with the value "true" keeps an object, or all of a namespace, out of every backup.
+// excludeLabel with the value "true" excludes an object, or everything in a namespace, from every backup.
 const excludeLabel = "velero.io/exclude-from-backup"
 
-// fatal is an error that ends the whole backup, in contrast to one of an object.
+// fatal is an error that ends the whole backup, as opposed to one of an object.
 type fatal struct{ error }
 
 func (f fatal) Unwrap() error { return f.error }
 
-// scratch is a pool of buffers for objects that are put together.
-type scratch struct{ pool sync.Pool }
+// bufferPool holds buffers for objects to which type information is added.
+type bufferPool struct{ pool sync.Pool }
 
-func (s *scratch) get() *[]byte {
-	if buf, ok := s.pool.Get().(*[]byte); ok {
+func (p *bufferPool) get() *[]byte {
+	if buf, ok := p.pool.Get().(*[]byte); ok {
 		return buf
 	}
 	return new([]byte)
 }
 
-func (s *scratch) put(buf *[]byte) {
+func (p *bufferPool) put(buf *[]byte) {
 	if cap(*buf) <= 1<<20 {
-		s.pool.Put(buf)
+		p.pool.Put(buf)
 	}
 }
 
-// object backs up one object and what its actions ask for. Its failure is recorded and does not end
-// the backup; an error is one that does.
+// object backs up one object and the additional items that its actions return. Failures of the object are
+// recorded; an error ends the whole backup.
 func (e *engine) object(ctx context.Context, o object) (bool, error) {
 	meta, err := item.ParseMeta(o.raw)
 	if err == nil && meta.Name == "" {
@@ -63,17 +64,17 @@ func (e *engine) object(ctx context.Context, o object) (bool, error) {
 	return stored, nil
 }
 
-// store takes an object through its actions into the archive. It answers whether the object is in the
-// backup, now or from before.
+// store calls the actions for an object and writes the object to the archive. It reports whether the object
+// is in the backup, now or from before.
 func (e *engine) store(ctx context.Context, o object, meta item.Meta) (bool, error) {
 	if o.listed {
 		e.record.collected(meta.Namespace)
 	}
-	if reason := e.leaveOut(o, meta); reason != "" {
+	if reason := e.exclusion(o, meta); reason != "" {
 		if o.listed {
 			e.record.expect(-1)
 		}
-		e.log.Debug("object is left out", "resource", o.resource.GroupResource(),
+		e.log.Debug("object is excluded", "resource", o.resource.GroupResource(),
 			"namespace", meta.Namespace, "name", meta.Name, "reason", reason)
 		return false, nil
 	}
@@ -107,7 +108,7 @@ func (e *engine) store(ctx context.Context, o object, meta item.Meta) (bool, err
 		e.record.expect(-1)
 		return false, nil
 	}
-	// The resource is always read in its preferred version.
+	// Resources are always read in their preferred version.
 	err = e.archive.Item(o.resource.GroupResource(), o.resource.GroupVersion.Version, true, meta.Namespace, meta.Name, raw)
 	if err != nil {
 		return false, fatal{err}
@@ -117,8 +118,8 @@ func (e *engine) store(ctx context.Context, o object, meta item.Meta) (bool, err
 	return true, nil
 }
 
-// leaveOut says why an object does not belong to the backup, "" if it does.
-func (e *engine) leaveOut(o object, meta item.Meta) string {
+// exclusion returns why an object is not part of the backup, or "" if it is.
+func (e *engine) exclusion(o object, meta item.Meta) string {
 	if !o.must {
 		switch {
 		case meta.Labels[excludeLabel] == "true":
@@ -135,58 +136,15 @@ func (e *engine) leaveOut(o object, meta item.Meta) string {
 	return ""
 }
 
-// seen remembers the objects that were taken up, as hashes of 128 bits.
-type seen struct {
-	once  sync.Once
-	seeds [2]maphash.Seed
-	mu    sync.Mutex
-	keys  map[[2]uint64]struct{}
-}
-
-func (s *seen) key(group, resource, namespace, name string) (k [2]uint64) {
-	s.once.Do(func() {
-		s.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-		s.keys = map[[2]uint64]struct{}{}
-	})
-	id := framework.ResourceIdentifier{Group: group, Resource: resource, Namespace: namespace, Name: name}
-	for i, seed := range s.seeds {
-		k[i] = maphash.Comparable(seed, id)
-	}
-	return k
-}
-
-// add says whether the key is new.
-func (s *seen) add(k [2]uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.keys[k]; ok {
-		return false
-	}
-	s.keys[k] = struct{}{}
-	return true
-}
-
-func (s *seen) has(k [2]uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.keys[k]
-	return ok
-}
-
-func (s *seen) remove(k [2]uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.keys, k)
-}
-
 // listFailed records that a list could not be read to its end.
-func (e *engine) listFailed(l *list, err error) {
-	gr := l.resource.GroupResource()
-	if vanished(err) {
-		e.record.warned(gr, l.namespace, "", "the resource is gone since the backup began, its objects are left out", nil)
-		e.log.Warn("resource is gone since the backup began", "resource", gr)
+func (e *engine) listFailed(l *pages.List, err error) {
+	gr := l.Resource.GroupResource()
+	if apierrors.IsNotFound(err) {
+		const text = "the API server no longer serves the resource, its objects are left out"
+		e.record.warned(gr, l.Namespace, "", text, nil)
+		e.log.Warn(text, "resource", gr)
 		return
 	}
-	e.record.failed(gr, l.namespace, "", fmt.Sprintf("cannot %s, the objects that were not read are missing in the backup", l.describe()), err)
-	e.log.Error("cannot "+l.describe(), "error", err)
+	e.record.failed(gr, l.Namespace, "", fmt.Sprintf("cannot %s, the objects that were not read are missing in the backup", l), err)
+	e.log.Error("cannot "+l.String(), "error", err)
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/cleat-dev/cleat/server/item"
 )
 
-// ordered backs up the objects of a resource that spec.orderedResources names, in its order and in one
-// block, before the lists of the resource are read. The lists will hold them again; they are
-// recognised then.
+// ordered backs up the objects of a resource that spec.orderedResources names, in its order and in one block,
+// before the lists of the resource are read. The lists contain them again; the backup recognises them.
 func (e *engine) ordered(ctx context.Context, resource discovery.Resource, workers *workers) error {
 	b := block{done: func() {}}
 	for _, entry := range e.orderOf(resource) {
@@ -27,7 +26,7 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, worke
 		if resource.Namespaced && !e.sel.namespaces.Match(namespace) {
 			continue
 		}
-		raw, err := e.client.get(ctx, resource, namespace, name)
+		raw, err := e.get(ctx, resource, namespace, name)
 		if apierrors.IsNotFound(err) {
 			e.record.warned(resource.GroupResource(), namespace, name, "spec.orderedResources: object does not exist", nil)
 			continue
@@ -36,7 +35,7 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, worke
 			return ctx.Err()
 		}
 		if err != nil {
-			// Not lost: the lists will have it, only not in order.
+			// The lists contain the object nevertheless.
 			e.record.warned(resource.GroupResource(), namespace, name, "spec.orderedResources: object cannot be read, it is not backed up in order", err)
 			continue
 		}
@@ -44,16 +43,16 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, worke
 			continue
 		}
 		e.record.expect(1)
-		b.items = append(b.items, object{resource: resource, raw: raw, listed: true})
+		b.objects = append(b.objects, object{resource: resource, raw: raw, listed: true})
 	}
-	if len(b.items) > 0 {
+	if len(b.objects) > 0 {
 		workers.add(b)
 	}
 	return nil
 }
 
-// orderOf are the entries of spec.orderedResources for a resource, by its plural name with or without
-// group.
+// orderOf returns the entries of spec.orderedResources for a resource, which is named there by its plural
+// with or without the group.
 func (e *engine) orderOf(resource discovery.Resource) []string {
 	var entries []string
 	for _, key := range []string{resource.GroupResource().String(), resource.Name} {

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/filter"
 )
@@ -16,28 +17,19 @@ var (
 	crdsResource       = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 )
 
-// list is one list to read from the API server: the objects of one resource, in one namespace or in
-// all ("" ), that match one label selector.
-type list struct {
-	resource  discovery.Resource
-	namespace string
-	selector  string
-	first     bool // of the resource's lists
-}
-
-// plan is the lists of a backup in the order in which their objects are backed up. The namespaces
+// plan returns the lists of a backup in the order in which their objects are backed up. The namespaces
 // themselves are not among them: which of them belong to the backup may depend on the other objects.
-func plan(sel *selection) []list {
-	var lists []list
-	for _, res := range wanted(sel) {
+func plan(sel *selection) []pages.List {
+	var lists []pages.List
+	for _, res := range includedResources(sel) {
 		namespaces := []string{""}
-		if res.Namespaced && !together(sel.namespaces) {
+		if res.Namespaced && !listTogether(sel.namespaces) {
 			namespaces = sel.namespaces.List()
 		}
 		first := true
 		for _, namespace := range namespaces {
 			for _, selector := range sel.queries() {
-				lists = append(lists, list{resource: res, namespace: namespace, selector: selector, first: first})
+				lists = append(lists, pages.List{Resource: res, Namespace: namespace, Selector: selector, First: first})
 				first = false
 			}
 		}
@@ -45,10 +37,10 @@ func plan(sel *selection) []list {
 	return lists
 }
 
-// together says whether one list of all namespaces costs less than one for each included namespace. A request
-// costs about as much as some tens of objects, so it does when a good part of the namespaces is
-// included; objects of the others are left out as they are read.
-func together(namespaces filter.Namespaces) bool {
+// listTogether reports whether one list of all namespaces costs less than one for each included namespace. A
+// request costs about as much as some tens of objects, so it does if at least a quarter of the namespaces is
+// included. Objects of the others are dropped as they are read.
+func listTogether(namespaces filter.Namespaces) bool {
 	if namespaces.All() {
 		return true
 	}
@@ -56,23 +48,23 @@ func together(namespaces filter.Namespaces) bool {
 	return included > 4 && 4*included >= namespaces.Existing()
 }
 
-// wanted are the resources that the filters include, without the namespaces, and with one of those
-// that show the same objects under two groups.
-func wanted(sel *selection) []discovery.Resource {
-	var chosen []discovery.Resource
+// includedResources returns the resources that the filters include, without the namespaces, and with one of
+// those that serve the same objects under two groups.
+func includedResources(sel *selection) []discovery.Resource {
+	var included []discovery.Resource
 	for _, res := range sel.snapshot.Resources() {
 		if res.GroupResource() == namespacesResource || !sel.resources.Includes(res) {
 			continue
 		}
-		if slices.ContainsFunc(chosen, func(other discovery.Resource) bool { return sameObjects(res, other) }) {
+		if slices.ContainsFunc(included, func(other discovery.Resource) bool { return sameObjects(res, other) }) {
 			continue
 		}
-		chosen = append(chosen, res)
+		included = append(included, res)
 	}
-	return chosen
+	return included
 }
 
-// sameObjects says whether two resources are two views of the same objects.
+// sameObjects reports whether two resources serve the same objects.
 func sameObjects(a, b discovery.Resource) bool {
 	if a.Name != b.Name {
 		return false

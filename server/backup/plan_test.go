@@ -33,7 +33,7 @@ func TestOneListOfAllNamespacesIsReadWhenMostAreIncluded(t *testing.T) {
 			t.Parallel()
 			namespaces, err := filter.NewNamespaces(tt.includes, tt.excludes, tt.existing)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, together(namespaces))
+			require.Equal(t, tt.want, listTogether(namespaces))
 		})
 	}
 }

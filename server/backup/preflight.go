@@ -7,23 +7,23 @@ import (
 	"github.com/cleat-dev/cleat/server/item"
 )
 
-// preflight records what the spec asks for and does not get.
+// preflight records what the spec requests and the server does not support.
 func (e *engine) preflight() {
 	spec := &e.req.Backup.Spec
-	yes := func(b *bool) bool { return b != nil && *b }
-	for _, ask := range []struct {
-		asked bool
-		text  string
+	isTrue := func(b *bool) bool { return b != nil && *b }
+	for _, request := range []struct {
+		made    bool
+		warning string
 	}{
 		{len(spec.Hooks.Resources) > 0, "spec.hooks: hooks are not supported yet, none is run"},
-		{yes(spec.SnapshotVolumes), "spec.snapshotVolumes: snapshots of volumes are not supported yet, none is taken"},
+		{isTrue(spec.SnapshotVolumes), "spec.snapshotVolumes: snapshots of volumes are not supported yet, none is taken"},
 		{len(spec.VolumeSnapshotLocations) > 0, "spec.volumeSnapshotLocations: snapshots of volumes are not supported yet, none is taken"},
-		{yes(spec.DefaultVolumesToFsBackup), "spec.defaultVolumesToFsBackup: file system backups of volumes are not supported yet, the data of volumes is not backed up"},
-		{yes(spec.SnapshotMoveData), "spec.snapshotMoveData: data movement is not supported yet, the data of volumes is not backed up"},
+		{isTrue(spec.DefaultVolumesToFsBackup), "spec.defaultVolumesToFsBackup: file system backups of volumes are not supported yet, the data of volumes is not backed up"},
+		{isTrue(spec.SnapshotMoveData), "spec.snapshotMoveData: data movement is not supported yet, the data of volumes is not backed up"},
 		{e.req.Policy != nil && e.req.Policy.VolumePolicies > 0, "spec.resourcePolicy: volumePolicies are not supported yet, those of the policy have no effect"},
 	} {
-		if ask.asked {
-			e.warn(ask.text)
+		if request.made {
+			e.warn(request.warning)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(spec.OrderedResources)) {
@@ -33,19 +33,19 @@ func (e *engine) preflight() {
 	}
 }
 
-// warnOfPod records what the annotations of a pod ask for and do not get.
+// warnOfPod records what the annotations of a pod request and the server does not support.
 func (e *engine) warnOfPod(o object, meta item.Meta) {
 	if len(meta.Annotations) == 0 || o.resource.GroupResource() != podsResource {
 		return
 	}
-	for _, ask := range []struct{ annotation, text string }{
+	for _, request := range []struct{ annotation, warning string }{
 		{"pre.hook.backup.velero.io/command", "hooks are not supported yet, none is run"},
 		{"hook.backup.velero.io/command", "hooks are not supported yet, none is run"},
 		{"post.hook.backup.velero.io/command", "hooks are not supported yet, none is run"},
 		{"backup.velero.io/backup-volumes", "file system backups of volumes are not supported yet, the data of volumes is not backed up"},
 	} {
-		if meta.Annotations[ask.annotation] != "" {
-			text := "annotation " + ask.annotation + ": " + ask.text
+		if meta.Annotations[request.annotation] != "" {
+			text := "annotation " + request.annotation + ": " + request.warning
 			e.record.warned(podsResource, meta.Namespace, meta.Name, text, nil)
 			e.log.Warn(text, "namespace", meta.Namespace, "name", meta.Name)
 		}

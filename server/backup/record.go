@@ -1,16 +1,19 @@
 package backup
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/server/item"
+	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/server/results"
 )
 
-// record gathers what a run tells about itself. It is safe for concurrent use.
+// record collects the outcome of a run. It is safe for concurrent use.
 type record struct {
 	progress func(done, total int)
 	results  results.Collector
@@ -21,7 +24,7 @@ type record struct {
 	list       map[string][]string
 	namespaces map[string]struct{}          // from which objects were collected
 	used       map[schema.GroupResource]int // how many objects of a resource are stored
-	operations []Operation
+	operations []itemaction.Operation
 }
 
 func newRecord(progress func(done, total int)) *record {
@@ -34,7 +37,7 @@ func newRecord(progress func(done, total int)) *record {
 	}
 }
 
-// expect changes the number of objects that the backup is going to have.
+// expect changes the number of objects that the backup will have.
 func (r *record) expect(delta int) {
 	if delta == 0 {
 		return
@@ -46,7 +49,7 @@ func (r *record) expect(delta int) {
 	r.progress(done, total)
 }
 
-// collected notes that an object of a namespace was selected.
+// collected records that an object of a namespace was selected.
 func (r *record) collected(namespace string) {
 	if namespace == "" {
 		return
@@ -63,7 +66,7 @@ func (r *record) collectedFrom(namespace string) bool {
 	return ok
 }
 
-// stored notes an object that is in the archive.
+// stored records an object that is in the archive.
 func (r *record) stored(gr schema.GroupResource, meta item.Meta) {
 	name := meta.Name
 	if meta.Namespace != "" {
@@ -79,14 +82,23 @@ func (r *record) stored(gr schema.GroupResource, meta item.Meta) {
 	r.progress(done, total)
 }
 
-// count is the number of objects of a resource that are stored.
+// count returns the number of objects of a resource that are stored.
 func (r *record) count(gr schema.GroupResource) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.used[gr]
 }
 
-func (r *record) operation(op Operation) {
+// resources returns the resources that have objects in the backup, sorted.
+func (r *record) resources() []schema.GroupResource {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(r.used), func(a, b schema.GroupResource) int {
+		return strings.Compare(a.String(), b.String())
+	})
+}
+
+func (r *record) operation(op itemaction.Operation) {
 	r.mu.Lock()
 	r.operations = append(r.operations, op)
 	r.mu.Unlock()
@@ -97,7 +109,7 @@ func (r *record) failed(gr schema.GroupResource, namespace, name, text string, e
 	r.results.Error(namespace, results.Message{Resource: gr.String(), Name: name, Text: text, Err: err}.String())
 }
 
-// warned is failed for what does not count as an error.
+// warned records a warning about an object, or about a resource when name is empty.
 func (r *record) warned(gr schema.GroupResource, namespace, name, text string, err error) {
 	r.results.Warning(namespace, results.Message{Resource: gr.String(), Name: name, Text: text, Err: err}.String())
 }

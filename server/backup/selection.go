@@ -4,19 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/filter"
 	"github.com/cleat-dev/cleat/server/item"
 	"github.com/cleat-dev/cleat/server/results"
 )
 
-// alwaysExcluded are never backed up for themselves: they belong to the snapshot of a volume.
+// alwaysExcluded returns the resources that are backed up only at the request of an action: they belong to the
+// snapshot of a volume.
 func alwaysExcluded() []schema.GroupResource {
 	return []schema.GroupResource{
 		{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"},
@@ -32,7 +35,7 @@ type selection struct {
 	selectors  []labels.Selector // an object must match one of them, if there are any
 }
 
-// newSelection resolves the filters of the spec, and records what they name that does not exist.
+// newSelection resolves the filters of the spec and records names that do not exist.
 func (e *engine) newSelection(ctx context.Context, snapshot *discovery.Snapshot) (*selection, error) {
 	spec := &e.req.Backup.Spec
 	sel := &selection{snapshot: snapshot}
@@ -72,19 +75,18 @@ func (e *engine) namespaceFilter(ctx context.Context, snapshot *discovery.Snapsh
 	if !ok {
 		return filter.Namespaces{}, errors.New("the API server does not serve namespaces")
 	}
-	var existing, hidden, ending []string
-	hide := map[string]bool{}
-	err := e.eachOf(ctx, list{resource: resource}, func(raw []byte) error {
+	var existing, excluded, terminating []string
+	err := e.eachOf(ctx, pages.List{Resource: resource}, func(raw []byte) error {
 		meta, err := item.ParseMeta(raw)
 		if err != nil {
 			return fmt.Errorf("read a namespace: %w", err)
 		}
 		existing = append(existing, meta.Name)
 		if meta.Labels[excludeLabel] == "true" {
-			hidden, hide[meta.Name] = append(hidden, meta.Name), true
+			excluded = append(excluded, meta.Name)
 		}
 		if meta.Deleting() {
-			ending = append(ending, meta.Name)
+			terminating = append(terminating, meta.Name)
 		}
 		return nil
 	})
@@ -92,12 +94,12 @@ func (e *engine) namespaceFilter(ctx context.Context, snapshot *discovery.Snapsh
 		return filter.Namespaces{}, fmt.Errorf("list the namespaces of the cluster: %w", err)
 	}
 
-	// Namespaces that ask to be left out do not make the filter one for some namespaces only, even if
-	// the server has written them into the spec.
+	// Namespaces that are labelled for exclusion do not restrict the filter to some namespaces, even if the
+	// server has written them into the spec.
 	spec := &e.req.Backup.Spec
 	var excludes []string
 	for _, name := range spec.ExcludedNamespaces {
-		if !hide[name] {
+		if !slices.Contains(excluded, name) {
 			excludes = append(excludes, name)
 		}
 	}
@@ -105,15 +107,15 @@ func (e *engine) namespaceFilter(ctx context.Context, snapshot *discovery.Snapsh
 	if err != nil {
 		return filter.Namespaces{}, fmt.Errorf("namespaces of the spec: %w", err)
 	}
-	ns = ns.Without(hidden...)
+	ns = ns.Without(excluded...)
 	for _, name := range ns.Missing() {
 		e.record.results.OperationError(results.Message{Resource: "namespaces", Name: name,
 			Text: "namespace of spec.includedNamespaces does not exist"}.String())
 		e.log.Error("namespace of spec.includedNamespaces does not exist", "name", name)
 	}
-	for _, name := range ending {
+	for _, name := range terminating {
 		if ns.Match(name) {
-			e.record.warned(namespacesResource, name, name, "namespace is terminating, it and what is being deleted in it is left out", nil)
+			e.record.warned(namespacesResource, name, name, "namespace is terminating, it is left out with the objects in it that are being deleted", nil)
 			e.log.Warn("namespace is terminating", "namespace", name)
 		}
 	}
@@ -123,7 +125,7 @@ func (e *engine) namespaceFilter(ctx context.Context, snapshot *discovery.Snapsh
 	return ns, nil
 }
 
-// selectors are the label selectors of the spec, of which an object must match one.
+// selectors returns the label selectors of the spec, of which an object must match one.
 func selectors(one *metav1.LabelSelector, several []*metav1.LabelSelector) ([]labels.Selector, error) {
 	if one != nil && len(several) > 0 {
 		return nil, errors.New("spec.labelSelector and spec.orLabelSelectors cannot be used together")
@@ -142,7 +144,7 @@ func selectors(one *metav1.LabelSelector, several []*metav1.LabelSelector) ([]la
 	return parsed, nil
 }
 
-// queries are the selectors as they are sent to the API server, one for each list.
+// queries returns the selectors as they are sent to the API server, one for each list.
 func (s *selection) queries() []string {
 	if len(s.selectors) == 0 {
 		return []string{""}
@@ -154,8 +156,7 @@ func (s *selection) queries() []string {
 	return queries
 }
 
-// matches says whether labels match the selectors of the spec, as those of all objects do if there are
-// none.
+// matches reports whether labels match a selector of the spec. All do if there is none.
 func (s *selection) matches(objectLabels map[string]string) bool {
 	for _, selector := range s.selectors {
 		if selector.Matches(labels.Set(objectLabels)) {
@@ -163,21 +164,6 @@ func (s *selection) matches(objectLabels map[string]string) bool {
 		}
 	}
 	return len(s.selectors) == 0
-}
-
-// eachOf reads one list to its end, page by page.
-func (e *engine) eachOf(ctx context.Context, l list, use func(raw []byte) error) error {
-	var failure error
-	reader := newPages(e.client, pageSize(e.deps), []list{l}, func(int) {})
-	err := reader.each(ctx, func(*list) error { return nil }, func(p *page) error {
-		for _, raw := range p.items {
-			if err := use(raw); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, func(_ *list, err error) { failure = err })
-	return errors.Join(err, failure)
 }
 
 // warn records a warning about the backup as a whole.

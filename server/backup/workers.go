@@ -11,17 +11,17 @@ import (
 type object struct {
 	resource discovery.Resource
 	raw      []byte // as in a list, where it may lack apiVersion and kind
-	listed   bool   // selected by the filters, rather than asked for by an action
-	must     bool   // an action insists on it: filters do not count
+	listed   bool   // the filters selected it, rather than an action requested it
+	must     bool   // an action insists on it: filters do not apply
 }
 
-// block is a group of objects that are backed up together, one after the other, by one worker.
+// block is a group of objects that one worker backs up, one after the other.
 type block struct {
-	items []object
-	done  func()
+	objects []object
+	done    func()
 }
 
-// workers back up blocks. Blocks are begun in the order in which they were added.
+// workers back up blocks, which are begun in the order in which they were added.
 type workers struct {
 	blocks chan block
 	group  sync.WaitGroup
@@ -39,18 +39,18 @@ func newWorkers(n int, work func(block)) *workers {
 	return w
 }
 
-// add waits for a free place, not for the block to be done.
+// add waits until the block is queued, not until it is done.
 func (w *workers) add(b block) { w.blocks <- b }
 
-// wait returns when all blocks are done. Nothing may be added any more.
+// wait returns when all blocks are done. No block may be added any more.
 func (w *workers) wait() {
 	close(w.blocks)
 	w.group.Wait()
 }
 
-// block backs up the objects of a block. It fails only for what ends the whole backup.
+// block backs up the objects of a block. An error ends the whole backup.
 func (e *engine) block(ctx context.Context, b block) error {
-	for _, o := range b.items {
+	for _, o := range b.objects {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
