@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -197,25 +196,4 @@ stranger +not in the lock +remove the file, or run "cleat plugin lock"$`, out)
 	require.ErrorContains(t, err, "plugins.lock:1: the lock has no apiVersion")
 	_, err = plugin(t, dir, "lock")
 	require.ErrorContains(t, err, "repair the lock, or remove it to write a new one")
-}
-
-func TestLockAndVerifyTables(t *testing.T) {
-	t.Parallel()
-	golden(t, "plugin_lock.txt", func(w io.Writer) error {
-		return (&lockChanges{
-			Lock: "/plugins/plugins.lock", Files: 2, Written: true,
-			Changes: []lockChange{
-				{"added", "a", "provides ObjectStore a.b/c"}, {"changed", "vendor/b", "other content; also provides ObjectStore a.b/\x1b[31md"}, {"removed", "c", ""},
-			},
-			Broken:  []fileProblem{{"d", "it died:\nexit status 3"}},
-			Partial: []fileProblem{{"a", "ObjectStore a.b/c is offered twice"}},
-		}).print(w)
-	})
-	golden(t, "plugin_verify.txt", func(w io.Writer) error {
-		return (&verification{Files: []verifiedFile{
-			{"a", fileRight, "", fileRight.toDo()}, {"vendor/b", fileChanged, "it has another sum", fileChanged.toDo()},
-			{"c", fileMissing, "it is not there", fileMissing.toDo()}, {"d", fileNotLocked, "it is not in the lock", fileNotLocked.toDo()},
-			{"e", fileQuarantined, "it died:\nexit status 3", fileQuarantined.toDo()},
-		}}).print(w)
-	})
 }

@@ -2,78 +2,15 @@ package cli
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
-
-func somePlugins() []serverreport.Plugin {
-	process := &serverreport.Process{PID: 17, Restarts: 2, ResidentBytes: 23 << 20}
-	return []serverreport.Plugin{
-		{
-			Name: "example.io/mover", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Reason: "newest version that both know",
-			Note: "it will be removed in v2, use version 3", File: "/plugins/mover", PluginVersion: "1.2 (blue)", FrameworkVersion: "v0.3.0", Process: process,
-		},
-		{
-			Name: "example.io/mover", Kind: "BackupItemAction", Version: 1, Status: serverreport.NotUsed, Reason: "version 2 of the same name is used",
-			File: "/plugins/mover", PluginVersion: "1.2 (blue)", FrameworkVersion: "v0.3.0", Process: process,
-		},
-		{Name: "velero.io/pod", Kind: "BackupItemAction", Version: 1, Status: serverreport.InUse, Reason: "newest version that both know", BuiltIn: true, File: "/cleat"},
-		{Name: "a.b/\x1b[31mred", Kind: "Foo", Version: 3, Status: serverreport.Quarantined, Reason: "bad name", File: "/plugins/red"},
-		{Status: serverreport.Quarantined, Reason: "it died:\n\tpanic: \x1b[2Jno\u00a0configuration", File: "/plugins/broken"},
-		{Status: serverreport.NotUsed, Reason: "it lists no plugins", File: "/plugins/empty"},
-		{Name: "velero.io/aws", Kind: "ObjectStore", Version: 1, Status: serverreport.Unknown},
-	}
-}
-
-func TestPluginTable(t *testing.T) {
-	t.Parallel()
-	for name, wide := range map[string]bool{"plugins.txt": false, "plugins_wide.txt": true} {
-		golden(t, name, func(w io.Writer) error {
-			if err := pluginTable(somePlugins(), wide).Print(w); err != nil {
-				return err
-			}
-			d := layout.NewDescription(w)
-			printQuarantined(d, somePlugins())
-			return d.Err()
-		})
-	}
-}
-
-func someDetails() *serverreport.Details {
-	return &serverreport.Details{
-		SHA256: "e3b0c442", Locked: true, ConfigSchema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"string"}}}`), Problem: "one\ntwo",
-		AppliesTo: &serverreport.Selector{IncludedNamespaces: []string{"shop"}, IncludedResources: []string{"pods", "deployments.apps"}, LabelSelector: "app=web"},
-	}
-}
-
-func TestPluginDocument(t *testing.T) {
-	t.Parallel()
-	list := pluginList{apiVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"}, somePlugins(), nil}
-	list.Items[0].Details = someDetails()
-	golden(t, "plugins.json", func(w io.Writer) error { return layout.PrintJSON(w, list) })
-	golden(t, "plugins.yaml", func(w io.Writer) error { return layout.PrintYAML(w, list) })
-}
-
-func TestPluginInfoText(t *testing.T) {
-	t.Parallel()
-	report := &serverreport.PluginReport{Directory: "/plugins", Lock: "/plugins/plugins.lock", Plugins: somePlugins()}
-	report.Plugins[0].Details = someDetails()
-	golden(t, "plugin_info.txt", func(w io.Writer) error {
-		d := layout.NewDescription(w)
-		printPlugins(d, report)
-		return d.Err()
-	})
-}
 
 // listOf reads what "plugin get -o json" or "plugin info -o json" printed.
 func listOf(t *testing.T, out string) pluginList {
@@ -239,21 +176,4 @@ func TestTheOrderOfActions(t *testing.T) {
 	require.Contains(t, out, "The order names example.io/nobody, which no plugin is called.\n")
 	require.Regexp(t, `(?m)^STAGE +PLACE +STOCK +NAME +KIND +FROM\n(item blocks .*\n)+backup +1 +\d+ +example.io/named-a +BackupItemAction +`, out)
 	require.Regexp(t, `(?m)^backup +2 +1 +velero.io/pod +BackupItemAction +built-in$`, out)
-}
-
-func TestAnAnswerOfVelerosServerIsUsedForWhatItHas(t *testing.T) {
-	t.Parallel()
-	answer := &velerov1.ServerStatusRequest{Status: velerov1.ServerStatusRequestStatus{Plugins: []velerov1.PluginInfo{
-		{Name: "velero.io/aws", Kind: "ObjectStore"}, {Name: "velero.io/csi", Kind: "BackupItemActionV2"},
-	}}}
-	report, err := reportOf(answer)
-	require.NoError(t, err)
-	require.Equal(t, []serverreport.Plugin{
-		{Name: "velero.io/aws", Kind: "ObjectStore", Version: 1, Status: serverreport.Unknown},
-		{Name: "velero.io/csi", Kind: "BackupItemAction", Version: 2, Status: serverreport.Unknown},
-	}, report.Plugins)
-
-	metav1.SetMetaDataAnnotation(&answer.ObjectMeta, serverreport.PluginsAnnotation, "{")
-	_, err = reportOf(answer)
-	require.ErrorContains(t, err, "annotation cleat.dev/plugins of the server's answer is no report of plugins")
 }

@@ -1,23 +1,14 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/status/layout"
-	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
 const scenario = "testdata/queue/backups.yaml"
@@ -165,122 +156,5 @@ func TestMistakesInASimulationAreTold(t *testing.T) {
 	golden(t, "queue_mistakes.txt", func(w io.Writer) error {
 		_, err := io.WriteString(w, err.Error()+"\n")
 		return err
-	})
-}
-
-// playWith simulates with a policy of the test's.
-func playWith(t *testing.T, names []string, decide func(*queueadmission.Snapshot) (*queueadmission.Decision, error)) ([]round, []string, error) {
-	t.Helper()
-	var content strings.Builder
-	for _, name := range names {
-		content.WriteString(backupOf(name, ""))
-	}
-	backups, err := parseBackups("x.yaml", []byte(content.String()), noon())
-	require.NoError(t, err)
-	s := &simulation{backups: backups, limit: 1, now: noon(), decide: func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
-		return decide(snapshot)
-	}}
-	var rounds []round
-	stuck, err := s.rounds(t.Context(), func(r round) error {
-		rounds = append(rounds, r)
-		return nil
-	})
-	return rounds, stuck, err
-}
-
-// hold lets nobody go but those that are named, one at a time.
-func hold(snapshot *queueadmission.Snapshot, recheck time.Duration, but ...string) *queueadmission.Decision {
-	decision := &queueadmission.Decision{RecheckAfter: recheck}
-	for i := range snapshot.Queued {
-		name := snapshot.Queued[i].Name
-		if slices.Contains(but, name) && len(decision.Admit) < snapshot.Free() {
-			decision.Admit = append(decision.Admit, name)
-			continue
-		}
-		decision.Waiting = append(decision.Waiting, queueadmission.Waiting{Name: name, Reason: "Frozen", Message: "not now"})
-	}
-	return decision
-}
-
-func TestAPolicyThatNeverLetsOneGoIsNoticed(t *testing.T) {
-	t.Parallel()
-	rounds, stuck, err := playWith(t, []string{"a", "b", "c"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
-		return hold(s, 0, "b"), nil
-	})
-	require.NoError(t, err)
-	require.Equal(t, []string{"a", "c"}, stuck)
-	require.Len(t, rounds, 2)
-	require.Equal(t, "b", rounds[0].Ends)
-	require.Empty(t, rounds[1].Ends)
-
-	asked := 0
-	_, stuck, err = playWith(t, []string{"a"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
-		asked++
-		return hold(s, time.Second), nil
-	})
-	require.NoError(t, err)
-	require.Equal(t, []string{"a"}, stuck)
-	require.Equal(t, mostAsked+1, asked)
-}
-
-func TestTimePassesWhenAPolicyWantsToBeAskedLater(t *testing.T) {
-	t.Parallel()
-	rounds, stuck, err := playWith(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
-		if s.Now.Before(noon().Add(2 * time.Hour)) {
-			return hold(s, time.Hour), nil
-		}
-		return hold(s, 0, "a", "b"), nil
-	})
-	require.NoError(t, err)
-	require.Empty(t, stuck)
-	require.Equal(t, "2h0m0s", rounds[0].After)
-	require.Empty(t, rounds[1].After)
-}
-
-func TestAPolicyThatFailsEndsTheSimulation(t *testing.T) {
-	t.Parallel()
-	rounds, _, err := playWith(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
-		if len(s.Queued) < 2 {
-			return nil, errors.New("the calendar is full")
-		}
-		return hold(s, 0, "a"), nil
-	})
-	require.EqualError(t, err, "round 2: the calendar is full")
-	require.Len(t, rounds, 1)
-}
-
-func TestARoundOfManyIsShort(t *testing.T) {
-	t.Parallel()
-	r := round{Round: 1, After: "1h0m0s"}
-	for i := range 100 {
-		r.Waiting = append(r.Waiting, waiter{Position: i + 1, Name: "b", Message: "not now\x1b[2J"})
-	}
-	var out strings.Builder
-	r.print(layout.NewDescription(&out))
-	require.True(t, strings.HasPrefix(out.String(), "\nRound 1, 1h0m0s later: nothing runs\n"), out.String())
-	require.True(t, strings.HasSuffix(out.String(), "\n  ... and 80 more, see -o json\n"), out.String())
-	require.NotContains(t, out.String(), "\x1b")
-}
-
-func FuzzParseBackups(f *testing.F) {
-	for _, path := range []string{scenario, "testdata/queue/mistakes.yaml"} {
-		data, err := os.ReadFile(path)
-		require.NoError(f, err)
-		f.Add(data)
-	}
-	f.Add([]byte("kind: List\nitems: [{kind: List, items: [&a {kind: Backup, spec: *a}]}]"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		backups, err := parseBackups("x.yaml", data, noon())
-		if err != nil {
-			require.ErrorContains(t, err, "x.yaml")
-			return
-		}
-		names := map[string]bool{}
-		for _, b := range backups {
-			require.False(t, names[b.Name], "each once")
-			names[b.Name] = true
-			require.Contains(t, backupPhases(), b.Status.Phase)
-			require.NotEqual(t, velerov1.BackupPhase("Waiting"), b.Status.Phase)
-		}
 	})
 }

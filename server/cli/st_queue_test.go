@@ -8,20 +8,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// aPolicy is one that fails for a reason since five minutes before noon, and in whose place nobody decides; without a
-// reason one that works.
-func aPolicy(reason string) *serverreport.Policy {
-	status := &serverreport.Policy{Kind: "QueueAdmission", Plugin: "example.io/policy", FailurePolicy: "Hold", Decides: "example.io/policy", Since: at(-5 * time.Minute).Time}
-	if reason != "" {
-		status.Decides, status.Reason, status.Failures = "", reason, 3
-		status.Message = "QueueAdmission(example.io/policy): it is\ndown"
-	}
-	return status
+func TestQueueTable(t *testing.T) {
+	t.Parallel()
+	document := newQueueDocument("velero", queue.NewLine(aQueue()), queueServer{Limit: 2, Policy: aPolicy("")})
+	golden(t, "queue.txt", queueTable(document.Items, noon()).Print)
+	golden(t, "queue.json", func(w io.Writer) error { return layout.PrintJSON(w, document) })
 }
 
 func TestWhatTheServerSaysOfItsQueue(t *testing.T) {
@@ -43,31 +40,6 @@ func TestWhatTheServerSaysOfItsQueue(t *testing.T) {
 	} {
 		require.Equal(t, want, told.text(2, noon()))
 	}
-}
-
-func TestAnAnswerWithoutOrWithABadReportOfPolicies(t *testing.T) {
-	t.Parallel()
-	answer := &velerov1.ServerStatusRequest{}
-	report, err := policiesOf(answer)
-	require.NoError(t, err)
-	require.Nil(t, report)
-	answer.Annotations = map[string]string{serverreport.PoliciesAnnotation: "{"}
-	_, err = policiesOf(answer)
-	require.ErrorContains(t, err, "annotation cleat.dev/policies of the server's answer is no report of policies")
-}
-
-func TestAPolicyThatFailsIsNotedOnceInAPipe(t *testing.T) {
-	t.Parallel()
-	var notes bytes.Buffer
-	view := &changes{notes: &notes, write: textChanges(io.Discard), now: noon}
-	for _, told := range []queueServer{
-		{Limit: 1, Policy: aPolicy("")}, {Limit: 1, Policy: aPolicy(policy.ReasonDied)}, {Limit: 1, Policy: aPolicy(policy.ReasonFailed)},
-		{Problem: "no answer"}, {Limit: 1, Policy: aPolicy("")}, {Limit: 1, Policy: aPolicy("")},
-	} {
-		view.server(told)
-	}
-	require.Equal(t, "policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), nobody starts until it works again "+
-		"(failurePolicy: Hold): QueueAdmission(example.io/policy): it is down\npolicy example.io/policy works again\n", notes.String())
 }
 
 func TestPoliciesAreShownBelowThePlugins(t *testing.T) {

@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestASwitchMayBeLeftOpen(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]*bool{"": nil, "--s": new(true), "--s=true": new(true), "--s=false": new(false)} {
+		var got *bool
+		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
+		addOptionalBool(flags, &got, "s", "")
+		require.NoError(t, flags.Parse(strings.Fields(text)))
+		require.Equal(t, want, got, text)
+	}
+}
+
+func TestSelectorsOfAList(t *testing.T) {
+	t.Parallel()
+	s := selectors{one: "a=b,c notin (d)", alternatives: "x=y or z"}
+	one, alternatives, err := s.parse()
+	require.NoError(t, err)
+	require.Equal(t, "a=b,c notin (d)", metav1.FormatLabelSelector(one))
+	require.Len(t, alternatives, 2)
+	_, _, err = (&selectors{one: "a=("}).parse()
+	require.ErrorContains(t, err, "--selector")
+	_, _, err = (&selectors{alternatives: "a=b or ("}).parse()
+	require.ErrorContains(t, err, "--or-selector")
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/policy"
+)
+
+// feed tells a view of changes.
+func feed(t *testing.T, view queueView, events ...[2]*velerov1.Backup) {
+	t.Helper()
+	for _, e := range events {
+		require.NoError(t, view.change(e[0], e[1]))
+	}
+}
+
+// queueEvents are some changes, of which some show nothing.
+func queueEvents() [][2]*velerov1.Backup {
+	first := waiting("b", 2, 5, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken"})
+	moved := waiting("b", 1, 5, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken"})
+	labelled := moved.DeepCopy()
+	labelled.Labels = map[string]string{"team": "a"}
+	ready, runs := inQueue("b", velerov1.BackupPhaseReadyToStart, 5), inQueue("b", velerov1.BackupPhaseInProgress, 5)
+	progress := runs.DeepCopy()
+	progress.Status.Progress = &velerov1.BackupProgress{TotalItems: 3}
+	done := inQueue("b", velerov1.BackupPhaseCompleted, 5)
+	other := inQueue("other", "", 1)
+	going := other.DeepCopy()
+	going.DeletionTimestamp = at(0)
+	return [][2]*velerov1.Backup{
+		{nil, inQueue("old", velerov1.BackupPhaseCompleted, 90)},
+		{nil, first},
+		{first, moved},
+		{moved, labelled},
+		{labelled, ready},
+		{ready, runs},
+		{runs, progress},
+		{progress, done},
+		{done, nil},
+		{nil, other},
+		{other, going},
+		{going, nil},
+		{nil, ready},
+		{ready, nil},
+	}
+}
+
+func TestChangesInAPipe(t *testing.T) {
+	t.Parallel()
+	golden(t, "queue_changes.txt", func(w io.Writer) error {
+		feed(t, &changes{write: textChanges(w), now: noon}, queueEvents()...)
+		return nil
+	})
+	golden(t, "queue_changes.json", func(w io.Writer) error {
+		feed(t, &changes{write: jsonChanges(w), now: noon}, queueEvents()...)
+		return nil
+	})
+}
+
+func TestAViewIsChosenByWhereItGoes(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(t.TempDir() + "/out")
+	require.NoError(t, err)
+	defer file.Close()
+	for _, w := range []io.Writer{file, &bytes.Buffer{}} {
+		view, err := newQueueView(w, w, "table")
+		require.NoError(t, err)
+		require.IsType(t, &changes{}, view)
+	}
+	_, err = newQueueView(file, file, "yaml")
+	require.EqualError(t, err, `--output "yaml" with --watch: want table or json`)
+}
+
+func TestAPolicyThatFailsIsNotedOnceInAPipe(t *testing.T) {
+	t.Parallel()
+	var notes bytes.Buffer
+	view := &changes{notes: &notes, write: textChanges(io.Discard), now: noon}
+	for _, told := range []queueServer{
+		{Limit: 1, Policy: aPolicy("")}, {Limit: 1, Policy: aPolicy(policy.ReasonDied)}, {Limit: 1, Policy: aPolicy(policy.ReasonFailed)},
+		{Problem: "no answer"}, {Limit: 1, Policy: aPolicy("")}, {Limit: 1, Policy: aPolicy("")},
+	} {
+		view.server(told)
+	}
+	require.Equal(t, "policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), nobody starts until it works again "+
+		"(failurePolicy: Hold): QueueAdmission(example.io/policy): it is down\npolicy example.io/policy works again\n", notes.String())
+}

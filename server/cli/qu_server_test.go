@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
+)
+
+func TestAnAnswerWithoutOrWithABadReportOfPolicies(t *testing.T) {
+	t.Parallel()
+	answer := &velerov1.ServerStatusRequest{}
+	report, err := policiesOf(answer)
+	require.NoError(t, err)
+	require.Nil(t, report)
+	answer.Annotations = map[string]string{serverreport.PoliciesAnnotation: "{"}
+	_, err = policiesOf(answer)
+	require.ErrorContains(t, err, "annotation cleat.dev/policies of the server's answer is no report of policies")
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// memory notes what a view is told.
+type memory struct{ told []string }
+
+func (m *memory) change(before, after *velerov1.Backup) error {
+	switch {
+	case after == nil:
+		m.told = append(m.told, "-"+before.Name)
+	case before == nil:
+		m.told = append(m.told, "+"+after.Name)
+	default:
+		m.told = append(m.told, after.Name+" "+string(before.Status.Phase)+">"+string(after.Status.Phase))
+	}
+	return nil
+}
+
+func (m *memory) server(queueServer) {}
+
+func (m *memory) refresh(time.Time) error { return nil }
+
+func (m *memory) note(string) {}
+
+func (m *memory) end() error { return nil }
+
+func TestWhatHappenedWhileNobodyWatchedIsShown(t *testing.T) {
+	t.Parallel()
+	known := map[string]*velerov1.Backup{}
+	view := &memory{}
+	list := func(backups ...*velerov1.Backup) []velerov1.Backup {
+		var items []velerov1.Backup
+		for _, b := range backups {
+			items = append(items, *b)
+		}
+		return items
+	}
+	again := inQueue("again", velerov1.BackupPhaseQueued, 1)
+	again.UID = "1"
+	require.NoError(t, relist(known, list(inQueue("done", velerov1.BackupPhaseCompleted, 9), again, inQueue("runs", velerov1.BackupPhaseInProgress, 3), inQueue("gone", "", 1)), view))
+	require.Equal(t, []string{"+runs", "+again", "+gone", "+done"}, view.told, "in the order of the queue")
+	view.told = nil
+	again.UID = "2"
+	require.NoError(t, relist(known, list(again, inQueue("runs", velerov1.BackupPhaseFailed, 3), inQueue("done", velerov1.BackupPhaseCompleted, 9)), view))
+	require.Equal(t, []string{"-again", "-gone", "+again", "done Completed>Completed", "runs InProgress>Failed"}, view.told)
+
+	view.told = nil
+	require.NoError(t, happened(known, watch.Event{Type: watch.Modified, Object: inQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
+	require.NoError(t, happened(known, watch.Event{Type: watch.Deleted, Object: inQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
+	require.NoError(t, happened(known, watch.Event{Type: watch.Bookmark, Object: &velerov1.Restore{}}, view))
+	require.Equal(t, []string{"runs Failed>Completed", "-runs"}, view.told)
+	expired := apierrors.NewResourceExpired("too old").Status()
+	require.ErrorIs(t, happened(known, watch.Event{Type: watch.Error, Object: &expired}, view), errWatchEnded)
+	forbidden := apierrors.NewForbidden(velerov1.Resource("backups"), "", errors.New("no")).Status()
+	require.True(t, apierrors.IsForbidden(happened(known, watch.Event{Type: watch.Error, Object: &forbidden}, view)))
+}

@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/results"
+)
+
+func TestRestoreTable(t *testing.T) {
+	t.Parallel()
+	golden(t, "restores.txt", restoreTable([]velerov1.Restore{
+		{
+			ObjectMeta: metav1.ObjectMeta{Name: "back", CreationTimestamp: *at(0)},
+			Spec:       velerov1.RestoreSpec{BackupName: "nightly"},
+			Status:     velerov1.RestoreStatus{Phase: velerov1.RestorePhaseCompleted, StartTimestamp: at(time.Second), CompletionTimestamp: at(time.Minute), Warnings: 4},
+		},
+		{ObjectMeta: metav1.ObjectMeta{Name: "fresh", CreationTimestamp: *at(0)}, Spec: velerov1.RestoreSpec{BackupName: "nightly"}},
+	}).Print)
+}
+
+func TestDescribeRestore(t *testing.T) {
+	t.Parallel()
+	doc := &restoreDescription{
+		Restore: &velerov1.Restore{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "back"},
+			Spec: velerov1.RestoreSpec{
+				BackupName: "nightly", NamespaceMapping: map[string]string{"shop": "shop-copy"},
+				ExcludedResources: []string{"nodes", "events"}, ExistingResourcePolicy: velerov1.PolicyTypeUpdate,
+				PreserveNodePorts: new(true),
+			},
+			Status: velerov1.RestoreStatus{
+				Phase: velerov1.RestorePhaseFailed, FailureReason: "disk full", StartTimestamp: at(0), CompletionTimestamp: at(time.Minute), Errors: 1,
+				Progress: &velerov1.RestoreProgress{TotalItems: 3, ItemsRestored: 2},
+			},
+		},
+		Results:   &results.Results{Errors: results.Result{Velero: []string{"disk full"}}},
+		Resources: map[string][]string{"v1/ConfigMap": {"shop-copy/a(created)", "shop-copy/b(skipped)"}},
+	}
+	golden(t, "describe_restore.txt", doc.print)
+}
