@@ -7,6 +7,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
 func somePlugins() []serverreport.Plugin {
@@ -38,7 +39,7 @@ func someDetails() *serverreport.Details {
 func TestPluginTable(t *testing.T) {
 	t.Parallel()
 	for name, wide := range map[string]bool{"plugins.txt": false, "plugins_wide.txt": true} {
-		golden(t, name, func(w io.Writer) error {
+		statustest.Golden(t, name, func(w io.Writer) error {
 			if err := pluginTable(somePlugins(), wide).Print(w); err != nil {
 				return err
 			}
@@ -53,15 +54,15 @@ func TestPluginDocument(t *testing.T) {
 	t.Parallel()
 	list := pluginList{apiVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"}, somePlugins(), nil}
 	list.Items[0].Details = someDetails()
-	golden(t, "plugins.json", func(w io.Writer) error { return layout.PrintJSON(w, list) })
-	golden(t, "plugins.yaml", func(w io.Writer) error { return layout.PrintYAML(w, list) })
+	statustest.Golden(t, "plugins.json", func(w io.Writer) error { return layout.PrintJSON(w, list) })
+	statustest.Golden(t, "plugins.yaml", func(w io.Writer) error { return layout.PrintYAML(w, list) })
 }
 
 func TestPluginInfoText(t *testing.T) {
 	t.Parallel()
 	report := &serverreport.PluginReport{Directory: "/plugins", Lock: "/plugins/plugins.lock", Plugins: somePlugins()}
 	report.Plugins[0].Details = someDetails()
-	golden(t, "plugin_info.txt", func(w io.Writer) error {
+	statustest.Golden(t, "plugin_info.txt", func(w io.Writer) error {
 		d := layout.NewDescription(w)
 		printPlugins(d, report)
 		return d.Err()
@@ -70,7 +71,7 @@ func TestPluginInfoText(t *testing.T) {
 
 func TestLockAndVerifyTables(t *testing.T) {
 	t.Parallel()
-	golden(t, "plugin_lock.txt", func(w io.Writer) error {
+	statustest.Golden(t, "plugin_lock.txt", func(w io.Writer) error {
 		return (&lockChanges{
 			Lock: "/plugins/plugins.lock", Files: 2, Written: true,
 			Changes: []lockChange{
@@ -80,7 +81,7 @@ func TestLockAndVerifyTables(t *testing.T) {
 			Partial: []fileProblem{{"a", "ObjectStore a.b/c is offered twice"}},
 		}).print(w)
 	})
-	golden(t, "plugin_verify.txt", func(w io.Writer) error {
+	statustest.Golden(t, "plugin_verify.txt", func(w io.Writer) error {
 		return (&verification{Files: []verifiedFile{
 			{"a", fileRight, "", fileRight.toDo()}, {"vendor/b", fileChanged, "it has another sum", fileChanged.toDo()},
 			{"c", fileMissing, "it is not there", fileMissing.toDo()}, {"d", fileNotLocked, "it is not in the lock", fileNotLocked.toDo()},

@@ -10,6 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
 // feed tells a view of changes.
@@ -22,19 +23,19 @@ func feed(t *testing.T, view queueView, events ...[2]*velerov1.Backup) {
 
 // queueEvents are some changes, of which some show nothing.
 func queueEvents() [][2]*velerov1.Backup {
-	first := waiting("b", 2, 5, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken"})
-	moved := waiting("b", 1, 5, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken"})
+	first := statustest.Waiting("b", 2, 5, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken"})
+	moved := statustest.Waiting("b", 1, 5, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken"})
 	labelled := moved.DeepCopy()
 	labelled.Labels = map[string]string{"team": "a"}
-	ready, runs := inQueue("b", velerov1.BackupPhaseReadyToStart, 5), inQueue("b", velerov1.BackupPhaseInProgress, 5)
+	ready, runs := statustest.InQueue("b", velerov1.BackupPhaseReadyToStart, 5), statustest.InQueue("b", velerov1.BackupPhaseInProgress, 5)
 	progress := runs.DeepCopy()
 	progress.Status.Progress = &velerov1.BackupProgress{TotalItems: 3}
-	done := inQueue("b", velerov1.BackupPhaseCompleted, 5)
-	other := inQueue("other", "", 1)
+	done := statustest.InQueue("b", velerov1.BackupPhaseCompleted, 5)
+	other := statustest.InQueue("other", "", 1)
 	going := other.DeepCopy()
-	going.DeletionTimestamp = at(0)
+	going.DeletionTimestamp = statustest.At(0)
 	return [][2]*velerov1.Backup{
-		{nil, inQueue("old", velerov1.BackupPhaseCompleted, 90)},
+		{nil, statustest.InQueue("old", velerov1.BackupPhaseCompleted, 90)},
 		{nil, first},
 		{first, moved},
 		{moved, labelled},
@@ -53,12 +54,12 @@ func queueEvents() [][2]*velerov1.Backup {
 
 func TestChangesInAPipe(t *testing.T) {
 	t.Parallel()
-	golden(t, "queue_changes.txt", func(w io.Writer) error {
-		feed(t, &changes{write: textChanges(w), now: noon}, queueEvents()...)
+	statustest.Golden(t, "queue_changes.txt", func(w io.Writer) error {
+		feed(t, &changes{write: textChanges(w), now: statustest.Noon}, queueEvents()...)
 		return nil
 	})
-	golden(t, "queue_changes.json", func(w io.Writer) error {
-		feed(t, &changes{write: jsonChanges(w), now: noon}, queueEvents()...)
+	statustest.Golden(t, "queue_changes.json", func(w io.Writer) error {
+		feed(t, &changes{write: jsonChanges(w), now: statustest.Noon}, queueEvents()...)
 		return nil
 	})
 }
@@ -80,10 +81,10 @@ func TestAViewIsChosenByWhereItGoes(t *testing.T) {
 func TestAPolicyThatFailsIsNotedOnceInAPipe(t *testing.T) {
 	t.Parallel()
 	var notes bytes.Buffer
-	view := &changes{notes: &notes, write: textChanges(io.Discard), now: noon}
+	view := &changes{notes: &notes, write: textChanges(io.Discard), now: statustest.Noon}
 	for _, told := range []queueServer{
-		{Limit: 1, Policy: aPolicy("")}, {Limit: 1, Policy: aPolicy(policy.ReasonDied)}, {Limit: 1, Policy: aPolicy(policy.ReasonFailed)},
-		{Problem: "no answer"}, {Limit: 1, Policy: aPolicy("")}, {Limit: 1, Policy: aPolicy("")},
+		{Limit: 1, Policy: statustest.Policy("")}, {Limit: 1, Policy: statustest.Policy(policy.ReasonDied)}, {Limit: 1, Policy: statustest.Policy(policy.ReasonFailed)},
+		{Problem: "no answer"}, {Limit: 1, Policy: statustest.Policy("")}, {Limit: 1, Policy: statustest.Policy("")},
 	} {
 		view.server(told)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
 func FuzzParseBackups(f *testing.F) {
@@ -17,7 +18,7 @@ func FuzzParseBackups(f *testing.F) {
 	}
 	f.Add([]byte("kind: List\nitems: [{kind: List, items: [&a {kind: Backup, spec: *a}]}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		backups, err := parseBackups("x.yaml", data, noon())
+		backups, err := parseBackups("x.yaml", data, statustest.Noon())
 		if err != nil {
 			require.ErrorContains(t, err, "x.yaml")
 			return

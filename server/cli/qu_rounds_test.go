@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/server/status/statustest"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -20,9 +21,9 @@ func playWith(t *testing.T, names []string, decide func(*queueadmission.Snapshot
 	for _, name := range names {
 		content.WriteString(backupOf(name, ""))
 	}
-	backups, err := parseBackups("x.yaml", []byte(content.String()), noon())
+	backups, err := parseBackups("x.yaml", []byte(content.String()), statustest.Noon())
 	require.NoError(t, err)
-	s := &simulation{backups: backups, limit: 1, now: noon(), decide: func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+	s := &simulation{backups: backups, limit: 1, now: statustest.Noon(), decide: func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 		return decide(snapshot)
 	}}
 	var rounds []round
@@ -71,7 +72,7 @@ func TestAPolicyThatNeverLetsOneGoIsNoticed(t *testing.T) {
 func TestTimePassesWhenAPolicyWantsToBeAskedLater(t *testing.T) {
 	t.Parallel()
 	rounds, stuck, err := playWith(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
-		if s.Now.Before(noon().Add(2 * time.Hour)) {
+		if s.Now.Before(statustest.Noon().Add(2 * time.Hour)) {
 			return hold(s, time.Hour), nil
 		}
 		return hold(s, 0, "a", "b"), nil

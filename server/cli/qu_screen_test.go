@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
 // screenText is what a terminal shows after the control sequences of a screen.
@@ -54,33 +55,33 @@ func TestAScreenIsDrawnInPlace(t *testing.T) {
 	var out bytes.Buffer
 	width, height := 100, 12
 	s := &screen{w: &out, size: func() (int, int) { return width, height }, backups: map[string]*velerov1.Backup{}}
-	for _, b := range aQueue() {
+	for _, b := range statustest.Queue() {
 		require.NoError(t, s.change(nil, b))
 	}
-	require.NoError(t, s.refresh(noon()))
-	golden(t, "queue_screen.txt", func(w io.Writer) error {
+	require.NoError(t, s.refresh(statustest.Noon()))
+	statustest.Golden(t, "queue_screen.txt", func(w io.Writer) error {
 		_, err := io.WriteString(w, screenText(t, out.String()))
 		return err
 	})
 	drawn := out.Len()
-	require.NoError(t, s.refresh(noon().Add(500*time.Millisecond)))
+	require.NoError(t, s.refresh(statustest.Noon().Add(500*time.Millisecond)))
 	require.Equal(t, drawn, out.Len(), "nothing has changed")
-	require.NoError(t, s.refresh(noon().Add(time.Second)))
+	require.NoError(t, s.refresh(statustest.Noon().Add(time.Second)))
 	require.Greater(t, out.Len(), drawn, "the times have")
 
-	s.server(queueServer{Limit: 3, Policy: aPolicy("")})
-	require.NoError(t, s.refresh(noon().Add(time.Second)))
+	s.server(queueServer{Limit: 3, Policy: statustest.Policy("")})
+	require.NoError(t, s.refresh(statustest.Noon().Add(time.Second)))
 	require.Contains(t, screenText(t, out.String()), "waiting\n2 of 3 places taken; policy example.io/policy decides\nPLACE")
 
 	height = 6
 	s.note("the API server\nis away")
-	require.NoError(t, s.refresh(noon().Add(2*time.Second)))
+	require.NoError(t, s.refresh(statustest.Noon().Add(2*time.Second)))
 	text := screenText(t, out.String())
 	require.True(t, strings.HasPrefix(text, "1 running, 1 about to start, 6 waiting; the API server is away\n"), text)
 	require.Contains(t, text, "\n... and 7 more\n")
 	require.Len(t, strings.Split(strings.TrimRight(text, "\n"), "\n"), 5)
 
-	for _, b := range aQueue() {
+	for _, b := range statustest.Queue() {
 		require.NoError(t, s.change(b, nil))
 	}
 	require.NoError(t, s.end())

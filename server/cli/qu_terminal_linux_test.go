@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
 // pseudoTerminal is a terminal of that size, and what is behind it.
@@ -35,10 +37,10 @@ func TestOnATerminalTheQueueIsATableOfItsSize(t *testing.T) {
 	terminal, behind := pseudoTerminal(t, 60, 8)
 	view, err := newQueueView(terminal, terminal, "table")
 	require.NoError(t, err)
-	for _, b := range aQueue() {
+	for _, b := range statustest.Queue() {
 		require.NoError(t, view.change(nil, b))
 	}
-	require.NoError(t, view.refresh(noon()))
+	require.NoError(t, view.refresh(statustest.Noon()))
 	require.NoError(t, view.end())
 	require.NoError(t, terminal.Close())
 	shown, _ := io.ReadAll(behind) // its end is an error: nobody is left at the terminal

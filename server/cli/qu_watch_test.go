@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
 // memory notes what a view is told.
@@ -46,18 +47,18 @@ func TestWhatHappenedWhileNobodyWatchedIsShown(t *testing.T) {
 		}
 		return items
 	}
-	again := inQueue("again", velerov1.BackupPhaseQueued, 1)
+	again := statustest.InQueue("again", velerov1.BackupPhaseQueued, 1)
 	again.UID = "1"
-	require.NoError(t, relist(known, list(inQueue("done", velerov1.BackupPhaseCompleted, 9), again, inQueue("runs", velerov1.BackupPhaseInProgress, 3), inQueue("gone", "", 1)), view))
+	require.NoError(t, relist(known, list(statustest.InQueue("done", velerov1.BackupPhaseCompleted, 9), again, statustest.InQueue("runs", velerov1.BackupPhaseInProgress, 3), statustest.InQueue("gone", "", 1)), view))
 	require.Equal(t, []string{"+runs", "+again", "+gone", "+done"}, view.told, "in the order of the queue")
 	view.told = nil
 	again.UID = "2"
-	require.NoError(t, relist(known, list(again, inQueue("runs", velerov1.BackupPhaseFailed, 3), inQueue("done", velerov1.BackupPhaseCompleted, 9)), view))
+	require.NoError(t, relist(known, list(again, statustest.InQueue("runs", velerov1.BackupPhaseFailed, 3), statustest.InQueue("done", velerov1.BackupPhaseCompleted, 9)), view))
 	require.Equal(t, []string{"-again", "-gone", "+again", "done Completed>Completed", "runs InProgress>Failed"}, view.told)
 
 	view.told = nil
-	require.NoError(t, happened(known, watch.Event{Type: watch.Modified, Object: inQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
-	require.NoError(t, happened(known, watch.Event{Type: watch.Deleted, Object: inQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
+	require.NoError(t, happened(known, watch.Event{Type: watch.Modified, Object: statustest.InQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
+	require.NoError(t, happened(known, watch.Event{Type: watch.Deleted, Object: statustest.InQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
 	require.NoError(t, happened(known, watch.Event{Type: watch.Bookmark, Object: &velerov1.Restore{}}, view))
 	require.Equal(t, []string{"runs Failed>Completed", "-runs"}, view.told)
 	expired := apierrors.NewResourceExpired("too old").Status()

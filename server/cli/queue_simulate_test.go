@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
 const scenario = "testdata/queue/backups.yaml"
@@ -23,13 +25,13 @@ func TestSimulateTheScenario(t *testing.T) {
 	t.Parallel()
 	out, err := simulate(t, "--concurrent-backups", "2")
 	require.NoError(t, err)
-	golden(t, "queue_simulate.txt", func(w io.Writer) error {
+	statustest.Golden(t, "queue_simulate.txt", func(w io.Writer) error {
 		_, err := io.WriteString(w, out)
 		return err
 	})
 	out, err = simulate(t, "--concurrent-backups", "2", "-o", "json")
 	require.NoError(t, err)
-	golden(t, "queue_simulate.json", func(w io.Writer) error {
+	statustest.Golden(t, "queue_simulate.json", func(w io.Writer) error {
 		_, err := io.WriteString(w, out)
 		return err
 	})
@@ -153,7 +155,7 @@ func TestMistakesInASimulationAreTold(t *testing.T) {
 	}
 	_, err := execute(t, "queue", "simulate", "-f", "testdata/queue/mistakes.yaml")
 	require.Error(t, err)
-	golden(t, "queue_mistakes.txt", func(w io.Writer) error {
+	statustest.Golden(t, "queue_mistakes.txt", func(w io.Writer) error {
 		_, err := io.WriteString(w, err.Error()+"\n")
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
 func backups() []velerov1.Backup {
@@ -16,12 +17,12 @@ func backups() []velerov1.Backup {
 		{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "nightly-20260301000000", Labels: map[string]string{"team": "a", "velero.io/schedule-name": "nightly"}},
 			Spec:       velerov1.BackupSpec{StorageLocation: "default"},
-			Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted, StartTimestamp: at(-60 * time.Hour), Expiration: at(-time.Hour)},
+			Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted, StartTimestamp: statustest.At(-60 * time.Hour), Expiration: statustest.At(-time.Hour)},
 		},
 		{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "nightly-20260302000000", Labels: map[string]string{"team": "b"}},
 			Spec:       velerov1.BackupSpec{StorageLocation: "default", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "shop"}}},
-			Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhasePartiallyFailed, Errors: 2, Warnings: 1, StartTimestamp: at(-36 * time.Hour), Expiration: at(29 * 24 * time.Hour)},
+			Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhasePartiallyFailed, Errors: 2, Warnings: 1, StartTimestamp: statustest.At(-36 * time.Hour), Expiration: statustest.At(29 * 24 * time.Hour)},
 		},
 		{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "waiting"},
@@ -29,11 +30,11 @@ func backups() []velerov1.Backup {
 		},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "fresh"}},
 		{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "going", DeletionTimestamp: at(0)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "going", DeletionTimestamp: statustest.At(0)},
 			Spec: velerov1.BackupSpec{StorageLocation: "far", OrLabelSelectors: []*metav1.LabelSelector{
 				{MatchLabels: map[string]string{"a": "b"}}, {MatchLabels: map[string]string{"c": "d"}},
 			}},
-			Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted, StartTimestamp: at(-time.Minute), Expiration: at(30 * time.Hour)},
+			Status: velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted, StartTimestamp: statustest.At(-time.Minute), Expiration: statustest.At(30 * time.Hour)},
 		},
 	}
 }
@@ -42,15 +43,15 @@ func TestBackupTable(t *testing.T) {
 	t.Parallel()
 	list := backups()
 	sortBackups(list)
-	golden(t, "backups.txt", backupTable(list, noon()).Print)
+	statustest.Golden(t, "backups.txt", backupTable(list, statustest.Noon()).Print)
 }
 
 func TestBackupTableWithLabels(t *testing.T) {
 	t.Parallel()
 	list := backups()[:2]
-	table := backupTable(list, noon())
+	table := backupTable(list, statustest.Noon())
 	table.AddLabels([]map[string]string{list[0].Labels, list[1].Labels}, []string{"team", "velero.io/schedule-name"}, true)
-	golden(t, "backups_labels.txt", table.Print)
+	statustest.Golden(t, "backups_labels.txt", table.Print)
 }
 
 func TestDescribeBackup(t *testing.T) {
@@ -62,7 +63,7 @@ func TestDescribeBackup(t *testing.T) {
 	b.Spec.TTL.Duration = 720 * time.Hour
 	b.Spec.OrderedResources = map[string]string{"pods": "shop/db,shop/web"}
 	b.Status.FormatVersion = "1.1.0"
-	b.Status.CompletionTimestamp = at(-35 * time.Hour)
+	b.Status.CompletionTimestamp = statustest.At(-35 * time.Hour)
 	b.Status.Progress = &velerov1.BackupProgress{TotalItems: 12, ItemsBackedUp: 10}
 	doc := &backupDescription{
 		Backup: &b,
@@ -74,22 +75,22 @@ func TestDescribeBackup(t *testing.T) {
 			Warnings: results.Result{Cluster: []string{"group x could not be discovered"}},
 		},
 		Resources: map[string][]string{"v1/Pod": {"shop/db", "shop/web"}, "v1/Namespace": {"shop"}},
-		Deletions: []deletionAttempt{{Time: layout.FormatTime(at(0)), Phase: "Processed", Errors: []string{"backup is still in progress"}}},
+		Deletions: []deletionAttempt{{Time: layout.FormatTime(statustest.At(0)), Phase: "Processed", Errors: []string{"backup is still in progress"}}},
 	}
-	golden(t, "describe_backup.txt", doc.print)
+	statustest.Golden(t, "describe_backup.txt", doc.print)
 }
 
 func TestDescribeBackupThatDidNotStart(t *testing.T) {
 	t.Parallel()
 	waiting := backups()[2]
-	golden(t, "describe_backup_queued.txt", newBackupDescription(&waiting).print)
+	statustest.Golden(t, "describe_backup_queued.txt", newBackupDescription(&waiting).print)
 	waiting.Annotations = map[string]string{velerov1.QueueWaitAnnotation: `{"reason":"NamespaceOverlap","message":"shares namespace shop with nightly, which runs",` +
 		`"blockers":["nightly"],"namespaces":["shop"],"since":"2026-03-04T11:55:00Z"}`}
-	golden(t, "describe_backup_queued_why.txt", newBackupDescription(&waiting).print)
+	statustest.Golden(t, "describe_backup_queued_why.txt", newBackupDescription(&waiting).print)
 	waiting.Annotations[velerov1.QueueWaitAnnotation] = "soon"
-	golden(t, "describe_backup_queued_unreadable.txt", newBackupDescription(&waiting).print)
+	statustest.Golden(t, "describe_backup_queued_unreadable.txt", newBackupDescription(&waiting).print)
 	invalid := backups()[3]
 	invalid.Status.Phase = velerov1.BackupPhaseFailedValidation
 	invalid.Status.ValidationErrors = []string{"one thing", "another thing"}
-	golden(t, "describe_backup_invalid.txt", (&backupDescription{Backup: &invalid, Problems: []string{"the server does not answer"}}).print)
+	statustest.Golden(t, "describe_backup_invalid.txt", (&backupDescription{Backup: &invalid, Problems: []string{"the server does not answer"}}).print)
 }

@@ -12,51 +12,54 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	held := waiting("held", 5, 10, velerov1.QueueWait{Reason: "PolicyFailed", Message: "nothing is decided: QueueAdmission(example.io/policy): it is down"})
-	invalid := inQueue("invalid", velerov1.BackupPhaseFailedValidation, 5)
+	held := statustest.Waiting("held", 5, 10, velerov1.QueueWait{Reason: "PolicyFailed", Message: "nothing is decided: QueueAdmission(example.io/policy): it is down"})
+	invalid := statustest.InQueue("invalid", velerov1.BackupPhaseFailedValidation, 5)
 	invalid.Status.ValidationErrors = []string{"one thing", "another thing"}
-	done := inQueue("done", velerov1.BackupPhaseCompleted, 100)
-	done.Status.CompletionTimestamp = at(-time.Hour)
-	runs := inQueue("runs", velerov1.BackupPhaseInProgress, 60)
+	done := statustest.InQueue("done", velerov1.BackupPhaseCompleted, 100)
+	done.Status.CompletionTimestamp = statustest.At(-time.Hour)
+	runs := statustest.InQueue("runs", velerov1.BackupPhaseInProgress, 60)
 	runs.Status.Progress = &velerov1.BackupProgress{TotalItems: 10, ItemsBackedUp: 3}
 	byName := map[string]*velerov1.Backup{}
-	for _, b := range aQueue() {
+	for _, b := range statustest.Queue() {
 		byName[b.Name] = b
 	}
 	byName["invalid"], byName["done"], byName["runs"], byName["held"] = invalid, done, runs, held
-	line := queue.NewLine(aQueue())
-	golden(t, "queue_explain.txt", func(w io.Writer) error {
+	line := queue.NewLine(statustest.Queue())
+	statustest.Golden(t, "queue_explain.txt", func(w io.Writer) error {
 		for _, name := range []string{
 			"second", "first", "third", "fourth", "held", "unreadable", "fresh", "ready", "runs", "finishing", "done", "invalid", "going",
 		} {
 			_, _ = io.WriteString(w, "$ cleat queue explain "+name+"\n")
-			if err := explain(byName[name], line, noon()).print(w, noon()); err != nil {
+			if err := explain(byName[name], line, statustest.Noon()).print(w, statustest.Noon()); err != nil {
 				return err
 			}
 			_, _ = io.WriteString(w, "\n")
 		}
 		return nil
 	})
-	golden(t, "queue_explain.json", func(w io.Writer) error { return layout.PrintJSON(w, explain(byName["second"], line, noon())) })
+	statustest.Golden(t, "queue_explain.json", func(w io.Writer) error {
+		return layout.PrintJSON(w, explain(byName["second"], line, statustest.Noon()))
+	})
 }
 
 func TestAnExplanationOfManyIsShort(t *testing.T) {
 	t.Parallel()
-	backups := []*velerov1.Backup{inQueue("b0", velerov1.BackupPhaseInProgress, 3000)}
+	backups := []*velerov1.Backup{statustest.InQueue("b0", velerov1.BackupPhaseInProgress, 3000)}
 	name := func(i int) string { return "b" + strings.Repeat("i", i) }
 	backups[0].Name = name(0)
 	for i := 1; i <= 1000; i++ {
-		backups = append(backups, waiting(name(i), i, 2000-i, velerov1.QueueWait{
+		backups = append(backups, statustest.Waiting(name(i), i, 2000-i, velerov1.QueueWait{
 			Reason: "NamespaceOverlap", Message: "m", Blockers: []string{name(i - 1), name(max(0, i-2)), name((i + 1) % 1000)}, // in a ring, too
 		}))
 	}
 	var out bytes.Buffer
-	e := explain(backups[1000], queue.NewLine(backups), noon())
-	require.NoError(t, e.print(&out, noon()))
+	e := explain(backups[1000], queue.NewLine(backups), statustest.Noon())
+	require.NoError(t, e.print(&out, statustest.Noon()))
 	require.Len(t, e.Chain, 1000)
 	require.Contains(t, out.String(), "  ... and 970 more, see -o json\n")
 }

@@ -12,42 +12,43 @@ import (
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
 func TestQueueTable(t *testing.T) {
 	t.Parallel()
-	document := newQueueDocument("velero", queue.NewLine(aQueue()), queueServer{Limit: 2, Policy: aPolicy("")})
-	golden(t, "queue.txt", queueTable(document.Items, noon()).Print)
-	golden(t, "queue.json", func(w io.Writer) error { return layout.PrintJSON(w, document) })
+	document := newQueueDocument("velero", queue.NewLine(statustest.Queue()), queueServer{Limit: 2, Policy: statustest.Policy("")})
+	statustest.Golden(t, "queue.txt", queueTable(document.Items, statustest.Noon()).Print)
+	statustest.Golden(t, "queue.json", func(w io.Writer) error { return layout.PrintJSON(w, document) })
 }
 
 func TestWhatTheServerSaysOfItsQueue(t *testing.T) {
 	t.Parallel()
-	instead := aPolicy(policy.ReasonDied)
+	instead := statustest.Policy(policy.ReasonDied)
 	instead.FailurePolicy, instead.Decides = "UseBuiltIn", policy.BuiltInAdmission
-	gone := aPolicy(policy.ReasonUnavailable)
+	gone := statustest.Policy(policy.ReasonUnavailable)
 	gone.Since = time.Time{}
 	for want, told := range map[string]queueServer{
-		"2 of 3 places taken; policy example.io/policy decides": {Limit: 3, Policy: aPolicy("")},
+		"2 of 3 places taken; policy example.io/policy decides": {Limit: 3, Policy: statustest.Policy("")},
 		"2 of 1 place taken": {Limit: 1},
 		"2 of 3 places taken; policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), " +
-			"nobody starts until it works again (failurePolicy: Hold): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: aPolicy(policy.ReasonDied)},
+			"nobody starts until it works again (failurePolicy: Hold): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: statustest.Policy(policy.ReasonDied)},
 		"2 of 3 places taken; policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), " +
 			"cleat.dev/namespace-overlap decides in its place (failurePolicy: UseBuiltIn): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: instead},
 		"2 of 3 places taken; policy example.io/policy fails, " +
 			"nobody starts until it works again (failurePolicy: Hold): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: gone},
 		"How many places there are is not known: no answer": {Problem: "no answer"},
 	} {
-		require.Equal(t, want, told.text(2, noon()))
+		require.Equal(t, want, told.text(2, statustest.Noon()))
 	}
 }
 
 func TestPoliciesAreShownBelowThePlugins(t *testing.T) {
 	t.Parallel()
-	failing := aPolicy(policy.ReasonDied)
+	failing := statustest.Policy(policy.ReasonDied)
 	failing.Kind = "LoadSoothing"
 	var out bytes.Buffer
-	require.NoError(t, policyTable([]serverreport.Policy{*aPolicy(""), *failing}, noon()).Print(&out))
+	require.NoError(t, policyTable([]serverreport.Policy{*statustest.Policy(""), *failing}, statustest.Noon()).Print(&out))
 	require.Equal(t, `POLICY           PLUGIN              ON FAILURE   STATE
 QueueAdmission   example.io/policy   Hold         works
 LoadSoothing     example.io/policy   Hold         fails since 2026-03-04 11:55:00 +0000 UTC (5m ago): QueueAdmission(example.io/policy): it is down

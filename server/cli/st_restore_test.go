@@ -8,17 +8,18 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
 func TestRestoreTable(t *testing.T) {
 	t.Parallel()
-	golden(t, "restores.txt", restoreTable([]velerov1.Restore{
+	statustest.Golden(t, "restores.txt", restoreTable([]velerov1.Restore{
 		{
-			ObjectMeta: metav1.ObjectMeta{Name: "back", CreationTimestamp: *at(0)},
+			ObjectMeta: metav1.ObjectMeta{Name: "back", CreationTimestamp: *statustest.At(0)},
 			Spec:       velerov1.RestoreSpec{BackupName: "nightly"},
-			Status:     velerov1.RestoreStatus{Phase: velerov1.RestorePhaseCompleted, StartTimestamp: at(time.Second), CompletionTimestamp: at(time.Minute), Warnings: 4},
+			Status:     velerov1.RestoreStatus{Phase: velerov1.RestorePhaseCompleted, StartTimestamp: statustest.At(time.Second), CompletionTimestamp: statustest.At(time.Minute), Warnings: 4},
 		},
-		{ObjectMeta: metav1.ObjectMeta{Name: "fresh", CreationTimestamp: *at(0)}, Spec: velerov1.RestoreSpec{BackupName: "nightly"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "fresh", CreationTimestamp: *statustest.At(0)}, Spec: velerov1.RestoreSpec{BackupName: "nightly"}},
 	}).Print)
 }
 
@@ -33,12 +34,12 @@ func TestDescribeRestore(t *testing.T) {
 				PreserveNodePorts: new(true),
 			},
 			Status: velerov1.RestoreStatus{
-				Phase: velerov1.RestorePhaseFailed, FailureReason: "disk full", StartTimestamp: at(0), CompletionTimestamp: at(time.Minute), Errors: 1,
+				Phase: velerov1.RestorePhaseFailed, FailureReason: "disk full", StartTimestamp: statustest.At(0), CompletionTimestamp: statustest.At(time.Minute), Errors: 1,
 				Progress: &velerov1.RestoreProgress{TotalItems: 3, ItemsRestored: 2},
 			},
 		},
 		Results:   &results.Results{Errors: results.Result{Velero: []string{"disk full"}}},
 		Resources: map[string][]string{"v1/ConfigMap": {"shop-copy/a(created)", "shop-copy/b(skipped)"}},
 	}
-	golden(t, "describe_restore.txt", doc.print)
+	statustest.Golden(t, "describe_restore.txt", doc.print)
 }

@@ -1,4 +1,4 @@
-package cli
+package statustest
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // golden compares what print writes with a file.
-func golden(t *testing.T, name string, print func(io.Writer) error) {
+func Golden(t *testing.T, name string, print func(io.Writer) error) {
 	t.Helper()
 	var out bytes.Buffer
 	require.NoError(t, print(&out))
@@ -29,6 +29,6 @@ func golden(t *testing.T, name string, print func(io.Writer) error) {
 	require.Equal(t, string(want), out.String())
 }
 
-func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
+func Noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
 
-func at(d time.Duration) *metav1.Time { return new(metav1.NewTime(noon().Add(d))) }
+func At(d time.Duration) *metav1.Time { return new(metav1.NewTime(Noon().Add(d))) }

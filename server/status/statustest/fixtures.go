@@ -1,4 +1,4 @@
-package cli
+package statustest
 
 import (
 	"encoding/json"
@@ -11,62 +11,62 @@ import (
 )
 
 // inQueue is a Backup that was made some minutes before noon.
-func inQueue(name string, phase velerov1.BackupPhase, minutes int) *velerov1.Backup {
+func InQueue(name string, phase velerov1.BackupPhase, minutes int) *velerov1.Backup {
 	b := &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: name, CreationTimestamp: *at(-time.Duration(minutes) * time.Minute)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: name, CreationTimestamp: *At(-time.Duration(minutes) * time.Minute)},
 		Status:     velerov1.BackupStatus{Phase: phase},
 	}
 	if phase == velerov1.BackupPhaseInProgress {
-		b.Status.StartTimestamp = at(-time.Duration(minutes-1) * time.Minute)
+		b.Status.StartTimestamp = At(-time.Duration(minutes-1) * time.Minute)
 	}
 	return b
 }
 
 // waiting is a Backup that says why it waits.
-func waiting(name string, position, minutes int, wait velerov1.QueueWait) *velerov1.Backup {
-	b := inQueue(name, velerov1.BackupPhaseQueued, minutes)
+func Waiting(name string, position, minutes int, wait velerov1.QueueWait) *velerov1.Backup {
+	b := InQueue(name, velerov1.BackupPhaseQueued, minutes)
 	b.Status.QueuePosition = position
 	if wait.Reason != "PolicyFailed" {
 		wait.Policy = "example.io/policy"
 	}
-	wait.Since = *at(-time.Duration(minutes-2) * time.Minute)
+	wait.Since = *At(-time.Duration(minutes-2) * time.Minute)
 	text, _ := json.Marshal(wait)
 	b.Annotations = map[string]string{velerov1.QueueWaitAnnotation: string(text)}
 	return b
 }
 
 // aQueue is one with everything in it that there can be, not in its order.
-func aQueue() []*velerov1.Backup {
-	unreadable := waiting("unreadable", 5, 10, velerov1.QueueWait{})
+func Queue() []*velerov1.Backup {
+	unreadable := Waiting("unreadable", 5, 10, velerov1.QueueWait{})
 	unreadable.Annotations[velerov1.QueueWaitAnnotation] = "{"
-	going := inQueue("going", velerov1.BackupPhaseQueued, 50)
-	going.DeletionTimestamp = at(0)
+	going := InQueue("going", velerov1.BackupPhaseQueued, 50)
+	going.DeletionTimestamp = At(0)
 	going.Status.QueuePosition = 9
 	return []*velerov1.Backup{
-		inQueue("fresh", "", 1),
-		waiting("fourth", 4, 20, velerov1.QueueWait{Reason: "Freeze", Message: "no backups\x1b[2J before\n18:00"}),
-		waiting("third", 3, 30, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken, and it starts when one gets free"}),
-		waiting("second", 2, 40, velerov1.QueueWait{
+		InQueue("fresh", "", 1),
+		Waiting("fourth", 4, 20, velerov1.QueueWait{Reason: "Freeze", Message: "no backups\x1b[2J before\n18:00"}),
+		Waiting("third", 3, 30, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken, and it starts when one gets free"}),
+		Waiting("second", 2, 40, velerov1.QueueWait{
 			Reason: "NamespaceOverlap", Message: "shares namespace shop with first, which is ahead of it in the queue; in its way too: a, b, c, d",
 			Blockers: []string{"first", "runs", "c", "d", "e"}, Namespaces: []string{"shop"},
 		}),
 		unreadable,
-		inQueue("done", velerov1.BackupPhaseCompleted, 100),
-		inQueue("finishing", velerov1.BackupPhaseFinalizing, 90),
+		InQueue("done", velerov1.BackupPhaseCompleted, 100),
+		InQueue("finishing", velerov1.BackupPhaseFinalizing, 90),
 		going,
-		inQueue("ready", velerov1.BackupPhaseReadyToStart, 45),
-		waiting("first", 1, 55, velerov1.QueueWait{
+		InQueue("ready", velerov1.BackupPhaseReadyToStart, 45),
+		Waiting("first", 1, 55, velerov1.QueueWait{
 			Reason: "NamespaceOverlap", Message: "shares namespaces billing, shop with runs, which runs",
 			Blockers: []string{"runs"}, Namespaces: []string{"billing", "shop"},
 		}),
-		inQueue("runs", velerov1.BackupPhaseInProgress, 60),
+		InQueue("runs", velerov1.BackupPhaseInProgress, 60),
 	}
 }
 
 // aPolicy is one that fails for a reason since five minutes before noon, and in whose place nobody decides; without a
 // reason one that works.
-func aPolicy(reason string) *serverreport.Policy {
-	status := &serverreport.Policy{Kind: "QueueAdmission", Plugin: "example.io/policy", FailurePolicy: "Hold", Decides: "example.io/policy", Since: at(-5 * time.Minute).Time}
+func Policy(reason string) *serverreport.Policy {
+	status := &serverreport.Policy{Kind: "QueueAdmission", Plugin: "example.io/policy", FailurePolicy: "Hold", Decides: "example.io/policy", Since: At(-5 * time.Minute).Time}
 	if reason != "" {
 		status.Decides, status.Reason, status.Failures = "", reason, 3
 		status.Message = "QueueAdmission(example.io/policy): it is\ndown"
