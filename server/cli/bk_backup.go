@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status"
 )
 
 func newBackupCommand(a *App) *cobra.Command {
@@ -18,8 +19,8 @@ func getBackups() getter[velerov1.Backup, *velerov1.BackupList] {
 	return getter[velerov1.Backup, *velerov1.BackupList]{
 		newList: func() *velerov1.BackupList { return &velerov1.BackupList{} },
 		items:   func(l *velerov1.BackupList) *[]velerov1.Backup { return &l.Items },
-		sort:    sortBackups,
-		table:   backupTable,
+		sort:    status.SortBackups,
+		table:   status.BackupTable,
 		meta:    func(b *velerov1.Backup) client.Object { return b },
 		retype: func(b *velerov1.Backup) {
 			b.TypeMeta = metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Backup"}

@@ -14,6 +14,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -112,7 +113,7 @@ func newCreateBackupCommand(a *App) *cobra.Command {
 // awaitBackup shows the backup until it has ended.
 func awaitBackup(ctx context.Context, a *App, s *session, b *velerov1.Backup) error {
 	see := func() state {
-		now := state{phase: phaseOr(string(b.Status.Phase)), ended: b.Status.Phase.Terminal()}
+		now := state{phase: status.PhaseOrNew(string(b.Status.Phase)), ended: b.Status.Phase.Terminal()}
 		if p := b.Status.Progress; p != nil {
 			now.done, now.total = p.ItemsBackedUp, p.TotalItems
 		}

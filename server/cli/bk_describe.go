@@ -10,6 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -34,7 +35,7 @@ func newDescribeBackupCommand(a *App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := describe(a.Out, output, doc, doc.print); err != nil {
+				if err := describe(a.Out, output, doc, doc.Print); err != nil {
 					return err
 				}
 			}
@@ -48,21 +49,21 @@ func newDescribeBackupCommand(a *App) *cobra.Command {
 }
 
 // backupDescription gathers it. That files cannot be downloaded is told, too; the rest is told all the same.
-func loadBackup(ctx context.Context, s *session, d *downloads, name string, details bool) (*backupDescription, error) {
+func loadBackup(ctx context.Context, s *session, d *downloads, name string, details bool) (*status.BackupDescription, error) {
 	b := new(velerov1.Backup)
 	if err := s.Get(ctx, s.key(name), b); err != nil {
 		return nil, err
 	}
 	b.APIVersion, b.Kind = velerov1.SchemeGroupVersion.String(), "Backup"
-	doc := newBackupDescription(b)
+	doc := status.NewBackupDescription(b)
 	if doc.QueueWait != nil {
 		if line, err := queueLine(ctx, s); err != nil {
 			doc.Problems = append(doc.Problems, err.Error())
 		} else {
-			doc.Starts = explain(b, line, time.Now()).Starts
+			doc.Starts = status.Explain(b, line, time.Now()).Starts
 		}
 	}
-	if stored := logStored(string(b.Status.Phase)); stored && b.Status.Errors+b.Status.Warnings > 0 {
+	if stored := status.LogStored(string(b.Status.Phase)); stored && b.Status.Errors+b.Status.Warnings > 0 {
 		r, err := fetch[results.Results](ctx, d, s, velerov1.DownloadTargetKindBackupResults, name, b.Spec.StorageLocation)
 		if err != nil {
 			doc.Problems = append(doc.Problems, err.Error())
@@ -70,7 +71,7 @@ func loadBackup(ctx context.Context, s *session, d *downloads, name string, deta
 			doc.Results = &r
 		}
 	}
-	if stored := logStored(string(b.Status.Phase)); stored && details {
+	if stored := status.LogStored(string(b.Status.Phase)); stored && details {
 		list, err := fetch[map[string][]string](ctx, d, s, velerov1.DownloadTargetKindBackupResourceList, name, b.Spec.StorageLocation)
 		if err != nil {
 			doc.Problems = append(doc.Problems, err.Error())
@@ -84,8 +85,8 @@ func loadBackup(ctx context.Context, s *session, d *downloads, name string, deta
 	}
 	for i := range requests.Items {
 		r := &requests.Items[i]
-		doc.Deletions = append(doc.Deletions, deletionAttempt{
-			Time: layout.FormatTime(&r.CreationTimestamp), Phase: phaseOr(string(r.Status.Phase)), Errors: r.Status.Errors,
+		doc.Deletions = append(doc.Deletions, status.DeletionAttempt{
+			Time: layout.FormatTime(&r.CreationTimestamp), Phase: status.PhaseOrNew(string(r.Status.Phase)), Errors: r.Status.Errors,
 		})
 	}
 	return doc, nil

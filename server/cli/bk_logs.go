@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -26,8 +27,8 @@ func newBackupLogsCommand(a *App) *cobra.Command {
 			if err := s.Get(cmd.Context(), s.key(args[0]), &b); err != nil {
 				return err
 			}
-			if !logStored(string(b.Status.Phase)) {
-				return fmt.Errorf("the log of backup %s is stored when its run has ended; its phase is %s", b.Name, phaseOr(string(b.Status.Phase)))
+			if !status.LogStored(string(b.Status.Phase)) {
+				return fmt.Errorf("the log of backup %s is stored when its run has ended; its phase is %s", b.Name, status.PhaseOrNew(string(b.Status.Phase)))
 			}
 			err = d.copyFile(cmd.Context(), s, velerov1.DownloadTargetKindBackupLog, b.Name, b.Spec.StorageLocation, a.Out)
 			if errors.Is(err, errNoFile) {

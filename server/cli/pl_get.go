@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -30,7 +31,7 @@ func newGetCommand(a *App) *cobra.Command {
 				return err
 			}
 			slices.SortStableFunc(plugins, compareForList)
-			list := pluginList{apiVersion, "PluginList", report.Directory, report.Lock, report.Order, plugins, nil}
+			list := pluginList{status.APIVersion, "PluginList", report.Directory, report.Lock, report.Order, plugins, nil}
 			if f.policies != nil && len(args) == 0 && kind == "" {
 				list.Policies = f.policies.Policies
 			}
@@ -44,7 +45,7 @@ func newGetCommand(a *App) *cobra.Command {
 					return d.Err()
 				}
 				d.Gap()
-				return policyTable(list.Policies, time.Now()).Print(a.Out)
+				return status.PolicyTable(list.Policies, time.Now()).Print(a.Out)
 			})
 		},
 	}

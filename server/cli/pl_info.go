@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
@@ -27,7 +28,7 @@ func newInfoCommand(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list := pluginList{apiVersion, "PluginList", report.Directory, report.Lock, report.Order, report.Plugins, nil}
+			list := pluginList{status.APIVersion, "PluginList", report.Directory, report.Lock, report.Order, report.Plugins, nil}
 			return a.print(output, []string{"text"}, list, func() error {
 				d := layout.NewDescription(a.Out)
 				printPlugins(d, report)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/cleat-dev/cleat/server/plugininit"
+	"github.com/cleat-dev/cleat/server/status"
 )
 
 // pluginProject is what "plugin init -o json" prints.
@@ -66,7 +67,7 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 			if err != nil {
 				return err
 			}
-			project := pluginProject{apiVersion, "PluginProject", dir, options.Framework, nil}
+			project := pluginProject{status.APIVersion, "PluginProject", dir, options.Framework, nil}
 			for _, file := range files {
 				project.Files = append(project.Files, file.Path)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
+	"github.com/cleat-dev/cleat/server/status"
 )
 
 func newLockCommand(a *App) *cobra.Command {
@@ -65,7 +66,7 @@ func newLockCommand(a *App) *cobra.Command {
 // lockOf is the lock of the directory, and what cannot be in it. The sums are taken first; then what has them is run,
 // so that the lock tells of nothing else.
 func lockDirectory(ctx context.Context, a *App, f *directoryFlags) (*pluginlock.Lock, *lockChanges, error) {
-	c := &lockChanges{APIVersion: apiVersion, Kind: "PluginLockChanges", Lock: f.lockPath(), Broken: []fileProblem{}, Partial: []fileProblem{}}
+	c := &lockChanges{APIVersion: status.APIVersion, Kind: "PluginLockChanges", Lock: f.lockPath(), Broken: []fileProblem{}, Partial: []fileProblem{}}
 	contents := &pluginlock.Lock{}
 	err := visit(ctx, a, f, &pluginlock.Lock{}, func(host *pluginhost.Host, relative string, file pluginFile) {
 		sum, err := host.Sum(file.path)

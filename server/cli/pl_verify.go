@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -71,7 +72,7 @@ func verify(source *pluginreport.Source) *verification {
 	for _, plugin := range lock.Plugins {
 		paths[plugin.Path] = true
 	}
-	v := &verification{APIVersion: apiVersion, Kind: "PluginVerification", Lock: source.LockPath, Files: []verifiedFile{}}
+	v := &verification{APIVersion: status.APIVersion, Kind: "PluginVerification", Lock: source.LockPath, Files: []verifiedFile{}}
 	for _, relative := range slices.Sorted(maps.Keys(paths)) {
 		file, was := found[relative]
 		state, reason := verifyFile(lock, report.Directory, relative, file, was)

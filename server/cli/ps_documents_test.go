@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/server/status/statustest"
@@ -52,7 +53,7 @@ func TestPluginTable(t *testing.T) {
 
 func TestPluginDocument(t *testing.T) {
 	t.Parallel()
-	list := pluginList{apiVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"}, somePlugins(), nil}
+	list := pluginList{status.APIVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"}, somePlugins(), nil}
 	list.Items[0].Details = someDetails()
 	statustest.Golden(t, "plugins.json", func(w io.Writer) error { return layout.PrintJSON(w, list) })
 	statustest.Golden(t, "plugins.yaml", func(w io.Writer) error { return layout.PrintYAML(w, list) })

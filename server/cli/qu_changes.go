@@ -7,25 +7,26 @@ import (
 	"time"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // changes writes a line for each change of a backup that is or was in the queue.
 type changes struct {
 	notes io.Writer
-	write func(queueChange) error
+	write func(status.QueueChange) error
 	now   func() time.Time
 
 	trouble string // with the policy, as it was told last
 }
 
 func (c *changes) change(before, after *velerov1.Backup) error {
-	was, is := newChange(before), newChange(after)
+	was, is := status.NewQueueChange(before), status.NewQueueChange(after)
 	switch {
-	case after == nil && inLine(before):
+	case after == nil && status.InQueue(before):
 		is = was
 		is.Deleted = true
-	case after == nil, before == nil && !inLine(after), was.text() == is.text():
+	case after == nil, before == nil && !status.InQueue(after), was.Text() == is.Text():
 		return nil
 	}
 	is.Time = c.now().UTC().Format(time.RFC3339)
@@ -33,12 +34,12 @@ func (c *changes) change(before, after *velerov1.Backup) error {
 }
 
 // server notes what is wrong with the policy, once.
-func (c *changes) server(told queueServer) {
+func (c *changes) server(told status.QueueServer) {
 	if told.Problem != "" {
 		return
 	}
 	before := c.trouble
-	c.trouble = told.trouble(c.now())
+	c.trouble = told.Trouble(c.now())
 	switch {
 	case c.trouble != "" && before != "":
 	case c.trouble != "":
@@ -54,15 +55,15 @@ func (c *changes) note(text string) { fmt.Fprintln(c.notes, text) }
 
 func (c *changes) end() error { return nil }
 
-func textChanges(w io.Writer) func(queueChange) error {
-	return func(c queueChange) error {
-		_, err := fmt.Fprintf(w, "%s  %s\n", c.Time, c.text())
+func textChanges(w io.Writer) func(status.QueueChange) error {
+	return func(c status.QueueChange) error {
+		_, err := fmt.Fprintf(w, "%s  %s\n", c.Time, c.Text())
 		return err
 	}
 }
 
-func jsonChanges(w io.Writer) func(queueChange) error {
+func jsonChanges(w io.Writer) func(status.QueueChange) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	return func(c queueChange) error { return encoder.Encode(c) }
+	return func(c status.QueueChange) error { return encoder.Encode(c) }
 }

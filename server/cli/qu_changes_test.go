@@ -10,6 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
@@ -82,7 +83,7 @@ func TestAPolicyThatFailsIsNotedOnceInAPipe(t *testing.T) {
 	t.Parallel()
 	var notes bytes.Buffer
 	view := &changes{notes: &notes, write: textChanges(io.Discard), now: statustest.Noon}
-	for _, told := range []queueServer{
+	for _, told := range []status.QueueServer{
 		{Limit: 1, Policy: statustest.Policy("")}, {Limit: 1, Policy: statustest.Policy(policy.ReasonDied)}, {Limit: 1, Policy: statustest.Policy(policy.ReasonFailed)},
 		{Problem: "no answer"}, {Limit: 1, Policy: statustest.Policy("")}, {Limit: 1, Policy: statustest.Policy("")},
 	} {

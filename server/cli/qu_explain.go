@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status"
 )
 
 func newExplainCommand(a *App) *cobra.Command {
@@ -28,8 +29,8 @@ func newExplainCommand(a *App) *cobra.Command {
 			if err := s.Get(cmd.Context(), s.key(args[0]), &b); err != nil {
 				return err
 			}
-			e := explain(&b, line, time.Now())
-			return a.print(output, []string{"table"}, e, func() error { return e.print(a.Out, time.Now()) })
+			e := status.Explain(&b, line, time.Now())
+			return a.print(output, []string{"table"}, e, func() error { return e.Print(a.Out, time.Now()) })
 		},
 	}
 	addOutput(cmd, &output, "table")

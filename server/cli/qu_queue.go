@@ -10,6 +10,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/status"
 )
 
 func newQueueCommand(a *App) *cobra.Command {
@@ -41,16 +42,16 @@ func newQueueCommand(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			document := newQueueDocument(s.namespace, line, server)
+			document := status.NewQueue(s.namespace, line, server)
 			return a.print(output, []string{"table"}, document, func() error {
-				if _, err := fmt.Fprintln(a.Out, server.text(document.Running+document.Ready, time.Now())); err != nil {
+				if _, err := fmt.Fprintln(a.Out, server.Text(document.Running+document.Ready, time.Now())); err != nil {
 					return err
 				}
 				if len(document.Items) == 0 {
 					_, err := fmt.Fprintln(a.Out, "No backup runs or waits.")
 					return err
 				}
-				return queueTable(document.Items, time.Now()).Print(a.Out)
+				return status.QueueTable(document.Items, time.Now()).Print(a.Out)
 			})
 		},
 	}

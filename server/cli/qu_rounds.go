@@ -11,6 +11,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/filter"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -28,7 +29,7 @@ type simulation struct {
 }
 
 // rounds plays until all have ended, and calls each with every round. stuck are those that the policy never lets go.
-func (s *simulation) rounds(ctx context.Context, each func(round) error) (stuck []string, err error) {
+func (s *simulation) rounds(ctx context.Context, each func(status.Round) error) (stuck []string, err error) {
 	for number := 1; ; number++ {
 		line := queue.NewLine(s.backups)
 		if len(line.Running)+len(line.Ready)+len(line.Queued) == 0 {
@@ -37,7 +38,7 @@ func (s *simulation) rounds(ctx context.Context, each func(round) error) (stuck 
 		if number == 1 {
 			s.running = namesOf(line.Running)
 		}
-		r := round{Round: number, Running: slices.Clone(s.running), Starts: namesOf(line.Ready)}
+		r := status.Round{Round: number, Running: slices.Clone(s.running), Starts: namesOf(line.Ready)}
 		decision, passed, err := s.ask(ctx, line)
 		if err != nil {
 			return nil, fmt.Errorf("round %d: %w", number, err)
@@ -47,7 +48,9 @@ func (s *simulation) rounds(ctx context.Context, each func(round) error) (stuck 
 		}
 		r.Starts = append(r.Starts, decision.Admit...)
 		for i, waiting := range decision.Waiting {
-			r.Waiting = append(r.Waiting, waiter{i + 1, waiting.Name, waiting.Reason, waiting.Message, waiting.Blockers, waiting.Namespaces})
+			r.Waiting = append(r.Waiting, status.Waiter{
+				Position: i + 1, Name: waiting.Name, Reason: waiting.Reason, Message: waiting.Message, Blockers: waiting.Blockers, Namespaces: waiting.Namespaces,
+			})
 		}
 		if err := s.carryOut(line, decision, r.Starts); err != nil {
 			return nil, err

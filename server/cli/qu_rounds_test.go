@@ -10,12 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/statustest"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
 // playWith simulates with a policy of the test's.
-func playWith(t *testing.T, names []string, decide func(*queueadmission.Snapshot) (*queueadmission.Decision, error)) ([]round, []string, error) {
+func playWith(t *testing.T, names []string, decide func(*queueadmission.Snapshot) (*queueadmission.Decision, error)) ([]status.Round, []string, error) {
 	t.Helper()
 	var content strings.Builder
 	for _, name := range names {
@@ -26,8 +27,8 @@ func playWith(t *testing.T, names []string, decide func(*queueadmission.Snapshot
 	s := &simulation{backups: backups, limit: 1, now: statustest.Noon(), decide: func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 		return decide(snapshot)
 	}}
-	var rounds []round
-	stuck, err := s.rounds(t.Context(), func(r round) error {
+	var rounds []status.Round
+	stuck, err := s.rounds(t.Context(), func(r status.Round) error {
 		rounds = append(rounds, r)
 		return nil
 	})

@@ -14,6 +14,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -41,7 +42,7 @@ type screen struct {
 
 	backups map[string]*velerov1.Backup // by name
 	notice  string                      // until the next change
-	told    queueServer                 // zero until the server has answered
+	told    status.QueueServer          // zero until the server has answered
 	changed bool
 	drawnAt time.Time
 	drawn   []string // lines that are on the terminal
@@ -49,7 +50,7 @@ type screen struct {
 
 func (s *screen) change(before, after *velerov1.Backup) error {
 	s.changed, s.notice = true, ""
-	if after != nil && inLine(after) {
+	if after != nil && status.InQueue(after) {
 		s.backups[after.Name] = after
 	} else if before != nil {
 		delete(s.backups, before.Name)
@@ -57,7 +58,7 @@ func (s *screen) change(before, after *velerov1.Backup) error {
 	return nil
 }
 
-func (s *screen) server(told queueServer) { s.changed, s.told = true, told }
+func (s *screen) server(told status.QueueServer) { s.changed, s.told = true, told }
 
 func (s *screen) note(text string) { s.changed, s.notice = true, layout.OneLine(text) }
 
@@ -95,12 +96,12 @@ func (s *screen) picture(now time.Time, width, height int) []string {
 		head += "; " + s.notice
 	}
 	lines := []string{head}
-	if s.told != (queueServer{}) {
-		lines = append(lines, s.told.text(len(line.Running)+len(line.Ready), now))
+	if s.told != (status.QueueServer{}) {
+		lines = append(lines, s.told.Text(len(line.Running)+len(line.Ready), now))
 	}
-	if items := queueItems(line); len(items) > 0 {
+	if items := status.QueueItems(line); len(items) > 0 {
 		var text strings.Builder
-		_ = queueTable(items, now).Print(&text) // a Builder takes everything
+		_ = status.QueueTable(items, now).Print(&text) // a Builder takes everything
 		lines = append(lines, strings.Split(strings.TrimRight(text.String(), "\n"), "\n")...)
 	}
 	if fit := max(3, height-1); len(lines) > fit {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
@@ -69,7 +70,7 @@ func TestAScreenIsDrawnInPlace(t *testing.T) {
 	require.NoError(t, s.refresh(statustest.Noon().Add(time.Second)))
 	require.Greater(t, out.Len(), drawn, "the times have")
 
-	s.server(queueServer{Limit: 3, Policy: statustest.Policy("")})
+	s.server(status.QueueServer{Limit: 3, Policy: statustest.Policy("")})
 	require.NoError(t, s.refresh(statustest.Noon().Add(time.Second)))
 	require.Contains(t, screenText(t, out.String()), "waiting\n2 of 3 places taken; policy example.io/policy decides\nPLACE")
 

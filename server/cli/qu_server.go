@@ -7,25 +7,26 @@ import (
 	"time"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // askQueueServer asks the server for what no Backup tells.
-func askQueueServer(ctx context.Context, s *session, timeout time.Duration) queueServer {
+func askQueueServer(ctx context.Context, s *session, timeout time.Duration) status.QueueServer {
 	answer, err := s.serverStatus(ctx, timeout, nil)
 	if err != nil {
-		return queueServer{Problem: layout.OneLine(err.Error())}
+		return status.QueueServer{Problem: layout.OneLine(err.Error())}
 	}
 	report, err := policiesOf(answer)
 	switch {
 	case err != nil:
-		return queueServer{Problem: layout.OneLine(err.Error())}
+		return status.QueueServer{Problem: layout.OneLine(err.Error())}
 	case report == nil:
-		return queueServer{Problem: fmt.Sprintf("the server (%s) does not say: it is Velero's, or a cleat older than this",
+		return status.QueueServer{Problem: fmt.Sprintf("the server (%s) does not say: it is Velero's, or a cleat older than this",
 			strings.TrimSpace(layout.Printable(answer.Status.ServerVersion)))}
 	}
-	return queueServer{Limit: report.ConcurrentBackups, Policy: report.Of("QueueAdmission")}
+	return status.QueueServer{Limit: report.ConcurrentBackups, Policy: report.Of("QueueAdmission")}
 }
 
 // policiesOf is what an answer has about policies; nil when the server does not tell of them.
@@ -41,7 +42,7 @@ func policiesOf(answer *velerov1.ServerStatusRequest) (*serverreport.PolicyRepor
 const askPause = 30 * time.Second
 
 // keepAsking tells what the server says, again and again until ctx ends.
-func keepAsking(ctx context.Context, s *session, timeout time.Duration, told chan<- queueServer) {
+func keepAsking(ctx context.Context, s *session, timeout time.Duration, told chan<- status.QueueServer) {
 	for {
 		answer := askQueueServer(ctx, s, timeout)
 		select {

@@ -20,6 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
@@ -60,9 +61,9 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *App) error {
 	if err != nil {
 		return err
 	}
-	document := simulationDocument{
-		APIVersion: apiVersion, Kind: "QueueSimulation", Policy: name,
-		Limit: cmp.Or(f.limit, f.directory.options.ConcurrentBackups, 1), Namespaces: f.namespaces, Rounds: []round{},
+	document := status.Simulation{
+		APIVersion: status.APIVersion, Kind: "QueueSimulation", Policy: name,
+		Limit: cmp.Or(f.limit, f.directory.options.ConcurrentBackups, 1), Namespaces: f.namespaces, Rounds: []status.Round{},
 	}
 	s := &simulation{
 		backups: backups, namespaces: f.namespaces, limit: document.Limit, now: time.Now(),
@@ -158,16 +159,16 @@ func newSimulateCommand(a *App) *cobra.Command {
 }
 
 // play fills in the rounds and prints them: text as they come, anything else at the end.
-func play(ctx context.Context, a *App, d *simulationDocument, s *simulation, output string) error {
+func play(ctx context.Context, a *App, d *status.Simulation, s *simulation, output string) error {
 	text := layout.NewDescription(a.Out)
 	if output == "table" {
 		text.Line("policy %s, %s at once", d.Policy, layout.Count(d.Limit, "backup"))
 	}
-	stuck, err := s.rounds(ctx, func(r round) error {
+	stuck, err := s.rounds(ctx, func(r status.Round) error {
 		d.Rounds = append(d.Rounds, r)
 		d.Order = append(d.Order, r.Starts...)
 		if output == "table" {
-			r.print(text)
+			r.Print(text)
 		}
 		return text.Err()
 	})

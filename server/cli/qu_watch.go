@@ -16,6 +16,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/status"
 )
 
 // queueView shows the queue while it changes.
@@ -23,7 +24,7 @@ type queueView interface {
 	// change tells how a Backup is now, and how it was: nil when it was not known before, or is gone.
 	change(before, after *velerov1.Backup) error
 	// server tells what the server says of its queue.
-	server(told queueServer)
+	server(told status.QueueServer)
 	// refresh is called every refreshPause, for what there is to show meanwhile.
 	refresh(now time.Time) error
 	// note tells the user something else.
@@ -43,7 +44,7 @@ func watchQueue(ctx context.Context, s *session, view queueView, timeout time.Du
 	known := map[string]*velerov1.Backup{}
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
-	server := make(chan queueServer)
+	server := make(chan status.QueueServer)
 	go keepAsking(asking, s, timeout, server)
 	for begun, told := false, false; ; {
 		err := followQueue(ctx, s, known, server, view, &begun)
@@ -76,7 +77,7 @@ func isViewError(err error) bool {
 }
 
 // followQueue looks at all Backups, and then at each that changes, until the watch or ctx ends.
-func followQueue(ctx context.Context, s *session, known map[string]*velerov1.Backup, server <-chan queueServer, view queueView, begun *bool,
+func followQueue(ctx context.Context, s *session, known map[string]*velerov1.Backup, server <-chan status.QueueServer, view queueView, begun *bool,
 ) error {
 	var list velerov1.BackupList
 	if err := s.List(ctx, &list, client.InNamespace(s.namespace)); err != nil {

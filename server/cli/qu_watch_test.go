@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
@@ -28,7 +29,7 @@ func (m *memory) change(before, after *velerov1.Backup) error {
 	return nil
 }
 
-func (m *memory) server(queueServer) {}
+func (m *memory) server(status.QueueServer) {}
 
 func (m *memory) refresh(time.Time) error { return nil }
 

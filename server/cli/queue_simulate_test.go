@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
@@ -38,13 +39,13 @@ func TestSimulateTheScenario(t *testing.T) {
 }
 
 // simulated is what "queue simulate -o json" says of a file with this content.
-func simulated(t *testing.T, content string, args ...string) simulationDocument {
+func simulated(t *testing.T, content string, args ...string) status.Simulation {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "backups.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	out, err := execute(t, append([]string{"queue", "simulate", "-o", "json", "-f", path}, args...)...)
 	require.NoError(t, err)
-	var document simulationDocument
+	var document status.Simulation
 	require.NoError(t, json.Unmarshal([]byte(out), &document))
 	return document
 }
@@ -60,7 +61,7 @@ func TestSimulateKeepsToTheFile(t *testing.T) {
 		content string
 		args    []string
 		order   []string
-		first   round
+		first   status.Round
 	}{
 		"the order is that of the file": {
 			content: backupOf("c", "") + backupOf("a", "") + backupOf("b", ""),
@@ -76,17 +77,17 @@ func TestSimulateKeepsToTheFile(t *testing.T) {
 				backupOf("runs", "spec: {includedNamespaces: [a]}\nstatus: {phase: InProgress}\n") +
 				backupOf("ready", "spec: {includedNamespaces: [b]}\nstatus: {phase: ReadyToStart}\n") + backupOf("waits", "spec: {includedNamespaces: [c]}\n"),
 			args: []string{"--concurrent-backups", "2"}, order: []string{"ready", "waits"},
-			first: round{Running: []string{"runs"}, Starts: []string{"ready"}, Ends: "runs"},
+			first: status.Round{Running: []string{"runs"}, Starts: []string{"ready"}, Ends: "runs"},
 		},
 		"patterns mean the namespaces that are named": {
 			content: backupOf("a", "spec: {includedNamespaces: [\"shop-*\"]}\n") + backupOf("b", "spec: {includedNamespaces: [\"*-eu\"]}\n"),
 			args:    []string{"--concurrent-backups", "2", "--namespaces", "shop-eu,shop-us"}, order: []string{"a", "b"},
-			first: round{Starts: []string{"a"}, Ends: "a"},
+			first: status.Round{Starts: []string{"a"}, Ends: "a"},
 		},
 		"without an overlap both start": {
 			content: backupOf("a", "spec: {includedNamespaces: [\"shop-*\"]}\n") + backupOf("b", "spec: {includedNamespaces: [\"*-eu\"]}\n"),
 			args:    []string{"--concurrent-backups", "2", "--namespaces", "shop-us,bank-eu"}, order: []string{"a", "b"},
-			first: round{Starts: []string{"a", "b"}, Ends: "a"},
+			first: status.Round{Starts: []string{"a", "b"}, Ends: "a"},
 		},
 		"by priority": {
 			content: backupOf("low", "") + backupOf("high", "  annotations: {cleat.dev/priority: \"9\"}\n"),

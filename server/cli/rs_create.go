@@ -16,6 +16,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -181,7 +182,7 @@ func startOf(b *velerov1.Backup) time.Time {
 // awaitRestore shows the restore until it has ended.
 func awaitRestore(ctx context.Context, a *App, s *session, r *velerov1.Restore) error {
 	see := func() state {
-		now := state{phase: phaseOr(string(r.Status.Phase)), ended: r.Status.Phase.Terminal()}
+		now := state{phase: status.PhaseOrNew(string(r.Status.Phase)), ended: r.Status.Phase.Terminal()}
 		if p := r.Status.Progress; p != nil {
 			now.done, now.total = p.ItemsRestored, p.TotalItems
 		}

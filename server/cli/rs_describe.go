@@ -8,6 +8,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/status"
 )
 
 func newDescribeRestoreCommand(a *App) *cobra.Command {
@@ -31,7 +32,7 @@ func newDescribeRestoreCommand(a *App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := describe(a.Out, output, doc, doc.print); err != nil {
+				if err := describe(a.Out, output, doc, doc.Print); err != nil {
 					return err
 				}
 			}
@@ -45,14 +46,14 @@ func newDescribeRestoreCommand(a *App) *cobra.Command {
 }
 
 // restoreDescription gathers it. That files cannot be downloaded is told, too; the rest is told all the same.
-func loadRestore(ctx context.Context, s *session, d *downloads, name string, details bool) (*restoreDescription, error) {
+func loadRestore(ctx context.Context, s *session, d *downloads, name string, details bool) (*status.RestoreDescription, error) {
 	r := new(velerov1.Restore)
 	if err := s.Get(ctx, s.key(name), r); err != nil {
 		return nil, err
 	}
 	r.APIVersion, r.Kind = velerov1.SchemeGroupVersion.String(), "Restore"
-	doc := &restoreDescription{Restore: r}
-	if !logStored(string(r.Status.Phase)) {
+	doc := &status.RestoreDescription{Restore: r}
+	if !status.LogStored(string(r.Status.Phase)) {
 		return doc, nil
 	}
 	location := backupLocation(ctx, s, r.Spec.BackupName)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -26,8 +27,8 @@ func newRestoreLogsCommand(a *App) *cobra.Command {
 			if err := s.Get(cmd.Context(), s.key(args[0]), &r); err != nil {
 				return err
 			}
-			if !logStored(string(r.Status.Phase)) {
-				return fmt.Errorf("the log of restore %s is stored when its run has ended; its phase is %s", r.Name, phaseOr(string(r.Status.Phase)))
+			if !status.LogStored(string(r.Status.Phase)) {
+				return fmt.Errorf("the log of restore %s is stored when its run has ended; its phase is %s", r.Name, status.PhaseOrNew(string(r.Status.Phase)))
 			}
 			err = d.copyFile(cmd.Context(), s, velerov1.DownloadTargetKindRestoreLog, r.Name, backupLocation(cmd.Context(), s, r.Spec.BackupName), a.Out)
 			if errors.Is(err, errNoFile) {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -27,7 +28,7 @@ func newGetRestoreCommand(a *App) *cobra.Command {
 		sort: func(list []velerov1.Restore) {
 			slices.SortFunc(list, func(a, b velerov1.Restore) int { return cmp.Compare(a.Name, b.Name) })
 		},
-		table: func(list []velerov1.Restore, _ time.Time) layout.Table { return restoreTable(list) },
+		table: func(list []velerov1.Restore, _ time.Time) layout.Table { return status.RestoreTable(list) },
 		meta:  func(r *velerov1.Restore) client.Object { return r },
 		retype: func(r *velerov1.Restore) {
 			r.TypeMeta = metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Restore"}

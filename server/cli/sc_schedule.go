@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/status"
 )
 
 func newScheduleCommand(a *App) *cobra.Command {
@@ -26,7 +27,7 @@ func getSchedules() getter[velerov1.Schedule, *velerov1.ScheduleList] {
 		sort: func(schedules []velerov1.Schedule) {
 			slices.SortFunc(schedules, func(a, b velerov1.Schedule) int { return cmp.Compare(a.Name, b.Name) })
 		},
-		table: scheduleTable,
+		table: status.ScheduleTable,
 		meta:  func(s *velerov1.Schedule) client.Object { return s },
 		retype: func(s *velerov1.Schedule) {
 			s.TypeMeta = metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Schedule"}
@@ -66,7 +67,7 @@ func newDescribeScheduleCommand(a *App) *cobra.Command {
 				if i > 0 {
 					fmt.Fprintln(a.Out)
 				}
-				if err := describeSchedule(a.Out, &list.Items[i]); err != nil {
+				if err := status.DescribeSchedule(a.Out, &list.Items[i]); err != nil {
 					return err
 				}
 			}

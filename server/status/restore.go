@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 )
 
 // restoreTable is what "restore get" prints.
-func restoreTable(restores []velerov1.Restore) layout.Table {
+func RestoreTable(restores []velerov1.Restore) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "BACKUP", "STATUS", "STARTED", "COMPLETED", "ERRORS", "WARNINGS", "CREATED", "SELECTOR"}}
 	for i := range restores {
 		r := &restores[i]
@@ -29,7 +29,7 @@ func restoreTable(restores []velerov1.Restore) layout.Table {
 }
 
 // restoreDescription is what there is to tell of a restore.
-type restoreDescription struct {
+type RestoreDescription struct {
 	Restore   *velerov1.Restore   `json:"restore"`
 	Results   *results.Results    `json:"results,omitempty"`
 	Resources map[string][]string `json:"resourceList,omitempty"`
@@ -37,12 +37,12 @@ type restoreDescription struct {
 }
 
 // print writes the doc as text.
-func (doc *restoreDescription) print(w io.Writer) error {
+func (doc *RestoreDescription) Print(w io.Writer) error {
 	r := doc.Restore
 	d := layout.NewDescription(w)
 	printMetadata(d, &r.ObjectMeta)
 	d.Gap()
-	lines := [][2]string{{"Phase", phaseOr(string(r.Status.Phase))}}
+	lines := [][2]string{{"Phase", PhaseOrNew(string(r.Status.Phase))}}
 	if r.Status.FailureReason != "" {
 		lines = append(lines, [2]string{"Failure reason", r.Status.FailureReason})
 	}

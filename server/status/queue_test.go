@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 
 func TestQueueTable(t *testing.T) {
 	t.Parallel()
-	document := newQueueDocument("velero", queue.NewLine(statustest.Queue()), queueServer{Limit: 2, Policy: statustest.Policy("")})
-	statustest.Golden(t, "queue.txt", queueTable(document.Items, statustest.Noon()).Print)
+	document := NewQueue("velero", queue.NewLine(statustest.Queue()), QueueServer{Limit: 2, Policy: statustest.Policy("")})
+	statustest.Golden(t, "queue.txt", QueueTable(document.Items, statustest.Noon()).Print)
 	statustest.Golden(t, "queue.json", func(w io.Writer) error { return layout.PrintJSON(w, document) })
 }
 
@@ -28,7 +28,7 @@ func TestWhatTheServerSaysOfItsQueue(t *testing.T) {
 	instead.FailurePolicy, instead.Decides = "UseBuiltIn", policy.BuiltInAdmission
 	gone := statustest.Policy(policy.ReasonUnavailable)
 	gone.Since = time.Time{}
-	for want, told := range map[string]queueServer{
+	for want, told := range map[string]QueueServer{
 		"2 of 3 places taken; policy example.io/policy decides": {Limit: 3, Policy: statustest.Policy("")},
 		"2 of 1 place taken": {Limit: 1},
 		"2 of 3 places taken; policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), " +
@@ -39,7 +39,7 @@ func TestWhatTheServerSaysOfItsQueue(t *testing.T) {
 			"nobody starts until it works again (failurePolicy: Hold): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: gone},
 		"How many places there are is not known: no answer": {Problem: "no answer"},
 	} {
-		require.Equal(t, want, told.text(2, statustest.Noon()))
+		require.Equal(t, want, told.Text(2, statustest.Noon()))
 	}
 }
 
@@ -48,7 +48,7 @@ func TestPoliciesAreShownBelowThePlugins(t *testing.T) {
 	failing := statustest.Policy(policy.ReasonDied)
 	failing.Kind = "LoadSoothing"
 	var out bytes.Buffer
-	require.NoError(t, policyTable([]serverreport.Policy{*statustest.Policy(""), *failing}, statustest.Noon()).Print(&out))
+	require.NoError(t, PolicyTable([]serverreport.Policy{*statustest.Policy(""), *failing}, statustest.Noon()).Print(&out))
 	require.Equal(t, `POLICY           PLUGIN              ON FAILURE   STATE
 QueueAdmission   example.io/policy   Hold         works
 LoadSoothing     example.io/policy   Hold         fails since 2026-03-04 11:55:00 +0000 UTC (5m ago): QueueAdmission(example.io/policy): it is down

@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"testing"
@@ -42,14 +42,14 @@ func backups() []velerov1.Backup {
 func TestBackupTable(t *testing.T) {
 	t.Parallel()
 	list := backups()
-	sortBackups(list)
-	statustest.Golden(t, "backups.txt", backupTable(list, statustest.Noon()).Print)
+	SortBackups(list)
+	statustest.Golden(t, "backups.txt", BackupTable(list, statustest.Noon()).Print)
 }
 
 func TestBackupTableWithLabels(t *testing.T) {
 	t.Parallel()
 	list := backups()[:2]
-	table := backupTable(list, statustest.Noon())
+	table := BackupTable(list, statustest.Noon())
 	table.AddLabels([]map[string]string{list[0].Labels, list[1].Labels}, []string{"team", "velero.io/schedule-name"}, true)
 	statustest.Golden(t, "backups_labels.txt", table.Print)
 }
@@ -65,7 +65,7 @@ func TestDescribeBackup(t *testing.T) {
 	b.Status.FormatVersion = "1.1.0"
 	b.Status.CompletionTimestamp = statustest.At(-35 * time.Hour)
 	b.Status.Progress = &velerov1.BackupProgress{TotalItems: 12, ItemsBackedUp: 10}
-	doc := &backupDescription{
+	doc := &BackupDescription{
 		Backup: &b,
 		Results: &results.Results{
 			Errors: results.Result{
@@ -75,22 +75,22 @@ func TestDescribeBackup(t *testing.T) {
 			Warnings: results.Result{Cluster: []string{"group x could not be discovered"}},
 		},
 		Resources: map[string][]string{"v1/Pod": {"shop/db", "shop/web"}, "v1/Namespace": {"shop"}},
-		Deletions: []deletionAttempt{{Time: layout.FormatTime(statustest.At(0)), Phase: "Processed", Errors: []string{"backup is still in progress"}}},
+		Deletions: []DeletionAttempt{{Time: layout.FormatTime(statustest.At(0)), Phase: "Processed", Errors: []string{"backup is still in progress"}}},
 	}
-	statustest.Golden(t, "describe_backup.txt", doc.print)
+	statustest.Golden(t, "describe_backup.txt", doc.Print)
 }
 
 func TestDescribeBackupThatDidNotStart(t *testing.T) {
 	t.Parallel()
 	waiting := backups()[2]
-	statustest.Golden(t, "describe_backup_queued.txt", newBackupDescription(&waiting).print)
+	statustest.Golden(t, "describe_backup_queued.txt", NewBackupDescription(&waiting).Print)
 	waiting.Annotations = map[string]string{velerov1.QueueWaitAnnotation: `{"reason":"NamespaceOverlap","message":"shares namespace shop with nightly, which runs",` +
 		`"blockers":["nightly"],"namespaces":["shop"],"since":"2026-03-04T11:55:00Z"}`}
-	statustest.Golden(t, "describe_backup_queued_why.txt", newBackupDescription(&waiting).print)
+	statustest.Golden(t, "describe_backup_queued_why.txt", NewBackupDescription(&waiting).Print)
 	waiting.Annotations[velerov1.QueueWaitAnnotation] = "soon"
-	statustest.Golden(t, "describe_backup_queued_unreadable.txt", newBackupDescription(&waiting).print)
+	statustest.Golden(t, "describe_backup_queued_unreadable.txt", NewBackupDescription(&waiting).Print)
 	invalid := backups()[3]
 	invalid.Status.Phase = velerov1.BackupPhaseFailedValidation
 	invalid.Status.ValidationErrors = []string{"one thing", "another thing"}
-	statustest.Golden(t, "describe_backup_invalid.txt", (&backupDescription{Backup: &invalid, Problems: []string{"the server does not answer"}}).print)
+	statustest.Golden(t, "describe_backup_invalid.txt", (&BackupDescription{Backup: &invalid, Problems: []string{"the server does not answer"}}).Print)
 }

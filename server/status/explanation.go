@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"cmp"
@@ -15,22 +15,22 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// explanation is what "queue explain -o json" prints.
-type explanation struct {
+// Explanation is what "queue explain -o json" prints.
+type Explanation struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	queueItem
+	QueueItem
 	State   string      `json:"state"` // a sentence
 	Created metav1.Time `json:"created"`
 	Ahead   int         `json:"ahead"`             // how many stand before it in the queue
 	Starts  string      `json:"starts,omitempty"`  // what has to happen, in words
 	WaitFor []string    `json:"waitFor,omitempty"` // names of those that it waits for itself
 	// Chain are all that it waits for, directly or because others wait for them, up to those that run.
-	Chain []link `json:"chain,omitempty"`
+	Chain []Link `json:"chain,omitempty"`
 }
 
 // print writes the explanation as text.
-func (e *explanation) print(w io.Writer, now time.Time) error {
+func (e *Explanation) Print(w io.Writer, now time.Time) error {
 	d := layout.NewDescription(w)
 	d.Line("%s", e.State)
 	if e.Position == 0 {
@@ -72,15 +72,15 @@ func (e *explanation) print(w io.Writer, now time.Time) error {
 	return d.Err()
 }
 
-// link is a backup that others wait for.
-type link struct {
-	queueItem
+// Link is a backup that others wait for.
+type Link struct {
+	QueueItem
 	WaitFor []string `json:"waitFor,omitempty"`
 	depth   int
 }
 
 // text is a link of the chain for people.
-func (l *link) text(now time.Time) string {
+func (l *Link) text(now time.Time) string {
 	switch l.Phase {
 	case string(velerov1.BackupPhaseInProgress):
 		return fmt.Sprintf("%s, which runs%s", l.Name, layout.SinceTime(&l.Since, now))
@@ -95,8 +95,8 @@ func (l *link) text(now time.Time) string {
 }
 
 // explain says what there is to say about b, which may have left the line.
-func explain(b *velerov1.Backup, line queue.Line, now time.Time) *explanation {
-	e := &explanation{APIVersion: apiVersion, Kind: "QueueExplanation", queueItem: newQueueItem(b), Created: b.CreationTimestamp}
+func Explain(b *velerov1.Backup, line queue.Line, now time.Time) *Explanation {
+	e := &Explanation{APIVersion: APIVersion, Kind: "QueueExplanation", QueueItem: newQueueItem(b), Created: b.CreationTimestamp}
 	at := slices.IndexFunc(line.Queued, func(other *velerov1.Backup) bool { return other.Name == b.Name })
 	e.State = stateOf(b, len(line.Queued), now)
 	if b.Status.Phase != velerov1.BackupPhaseQueued || b.DeletionTimestamp != nil {
@@ -105,8 +105,8 @@ func explain(b *velerov1.Backup, line queue.Line, now time.Time) *explanation {
 	}
 	e.Ahead = max(0, at)
 	everybody := newChain(line)
-	e.WaitFor = everybody.waitFor(&e.queueItem)
-	e.Starts = everybody.starts(&e.queueItem, e.Ahead)
+	e.WaitFor = everybody.waitFor(&e.QueueItem)
+	e.Starts = everybody.starts(&e.QueueItem, e.Ahead)
 	everybody.follow(e.Name, e.WaitFor, 1)
 	e.Chain = everybody.links
 	return e
@@ -145,14 +145,14 @@ func stateOf(b *velerov1.Backup, waiting int, now time.Time) string {
 
 // chain follows backups to those that they wait for.
 type chain struct {
-	items   map[string]*queueItem
+	items   map[string]*QueueItem
 	holders []string // of places
-	links   []link
+	links   []Link
 	met     map[string]bool
 }
 
 // waitFor are the backups of the line that an item waits for. One that waits for a place waits for those that have one.
-func (c *chain) waitFor(item *queueItem) []string {
+func (c *chain) waitFor(item *QueueItem) []string {
 	if item.waitsForPlace() {
 		return c.holders
 	}
@@ -174,13 +174,13 @@ func (c *chain) follow(name string, waitFor []string, depth int) {
 		}
 		item := c.items[other]
 		below := c.waitFor(item)
-		c.links = append(c.links, link{*item, below, depth})
+		c.links = append(c.links, Link{*item, below, depth})
 		c.follow(other, below, depth+1)
 	}
 }
 
 // starts says in words what has to happen so that an item starts, before which there are so many others.
-func (c *chain) starts(item *queueItem, ahead int) string {
+func (c *chain) starts(item *QueueItem, ahead int) string {
 	waitFor := c.waitFor(item)
 	switch {
 	case item.Wait == nil:
@@ -219,8 +219,8 @@ func (c *chain) starts(item *queueItem, ahead int) string {
 }
 
 func newChain(line queue.Line) *chain {
-	c := &chain{items: map[string]*queueItem{}, met: map[string]bool{}}
-	for _, item := range queueItems(line) {
+	c := &chain{items: map[string]*QueueItem{}, met: map[string]bool{}}
+	for _, item := range QueueItems(line) {
 		c.items[item.Name] = &item
 		if !item.waits() {
 			c.holders = append(c.holders, item.Name)

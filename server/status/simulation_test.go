@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"strings"
@@ -11,12 +11,12 @@ import (
 
 func TestARoundOfManyIsShort(t *testing.T) {
 	t.Parallel()
-	r := round{Round: 1, After: "1h0m0s"}
+	r := Round{Round: 1, After: "1h0m0s"}
 	for i := range 100 {
-		r.Waiting = append(r.Waiting, waiter{Position: i + 1, Name: "b", Message: "not now\x1b[2J"})
+		r.Waiting = append(r.Waiting, Waiter{Position: i + 1, Name: "b", Message: "not now\x1b[2J"})
 	}
 	var out strings.Builder
-	r.print(layout.NewDescription(&out))
+	r.Print(layout.NewDescription(&out))
 	require.True(t, strings.HasPrefix(out.String(), "\nRound 1, 1h0m0s later: nothing runs\n"), out.String())
 	require.True(t, strings.HasSuffix(out.String(), "\n  ... and 80 more, see -o json\n"), out.String())
 	require.NotContains(t, out.String(), "\x1b")

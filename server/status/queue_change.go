@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 
 // queueChange is a line of "queue -w -o json": how a backup is now. One that has left the queue has the phase in which it
 // is since, or is deleted.
-type queueChange struct {
+type QueueChange struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Time       string `json:"time"` // when it was seen, RFC 3339
-	queueItem
+	QueueItem
 	Deleted bool `json:"deleted,omitempty"`
 }
 
 // text is the change for people, without its time.
-func (c *queueChange) text() string {
+func (c *QueueChange) Text() string {
 	switch {
 	case c.Deleted:
 		return c.Name + ": deleted"
@@ -34,20 +34,20 @@ func (c *queueChange) text() string {
 }
 
 // newChange is a change to b, which may be nil.
-func newChange(b *velerov1.Backup) queueChange {
-	change := queueChange{APIVersion: apiVersion, Kind: "QueueChange"}
+func NewQueueChange(b *velerov1.Backup) QueueChange {
+	change := QueueChange{APIVersion: APIVersion, Kind: "QueueChange"}
 	if b == nil {
 		return change
 	}
-	change.queueItem = newQueueItem(b)
-	if b.DeletionTimestamp != nil && !inLine(b) {
+	change.QueueItem = newQueueItem(b)
+	if b.DeletionTimestamp != nil && !InQueue(b) {
 		change.Phase, change.Position = string(velerov1.BackupPhaseDeleting), 0
 	}
 	return change
 }
 
 // inLine tells whether a backup runs, is about to, or waits.
-func inLine(b *velerov1.Backup) bool {
+func InQueue(b *velerov1.Backup) bool {
 	line := queue.NewLine([]*velerov1.Backup{b})
 	return len(line.Running)+len(line.Ready)+len(line.Queued) > 0
 }

@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"cmp"
@@ -11,18 +11,18 @@ import (
 )
 
 // backupDescription is what there is to tell of a backup.
-type backupDescription struct {
+type BackupDescription struct {
 	Backup    *velerov1.Backup    `json:"backup"`
 	QueueWait *velerov1.QueueWait `json:"queueWait,omitempty"` // of a Queued one
 	Starts    string              `json:"starts,omitempty"`    // what has to happen so that a Queued one does, in words
 	Results   *results.Results    `json:"results,omitempty"`
 	Resources map[string][]string `json:"resourceList,omitempty"`
-	Deletions []deletionAttempt   `json:"deletionAttempts,omitempty"`
+	Deletions []DeletionAttempt   `json:"deletionAttempts,omitempty"`
 	Problems  []string            `json:"problems,omitempty"` // what could not be found out
 }
 
 // print writes the doc as text.
-func (doc *backupDescription) print(w io.Writer) error {
+func (doc *BackupDescription) Print(w io.Writer) error {
 	b := doc.Backup
 	d := layout.NewDescription(w)
 	printMetadata(d, &b.ObjectMeta)
@@ -52,9 +52,9 @@ func (doc *backupDescription) print(w io.Writer) error {
 }
 
 // printPhase tells how the backup ended, or where it is.
-func (doc *backupDescription) printPhase(d *layout.Description) {
+func (doc *BackupDescription) printPhase(d *layout.Description) {
 	status := &doc.Backup.Status
-	lines := [][2]string{{"Phase", phaseOr(string(status.Phase))}}
+	lines := [][2]string{{"Phase", PhaseOrNew(string(status.Phase))}}
 	if status.Phase == velerov1.BackupPhaseQueued {
 		lines = append(lines, [2]string{"Queue position", strconv.Itoa(status.QueuePosition)})
 	}
@@ -73,7 +73,7 @@ func (doc *backupDescription) printPhase(d *layout.Description) {
 	printResults(d, doc.Results)
 }
 
-func (doc *backupDescription) printDeletions(d *layout.Description) {
+func (doc *BackupDescription) printDeletions(d *layout.Description) {
 	if len(doc.Deletions) == 0 {
 		return
 	}
@@ -91,15 +91,15 @@ func (doc *backupDescription) printDeletions(d *layout.Description) {
 }
 
 // deletionAttempt is one attempt to delete a backup.
-type deletionAttempt struct {
+type DeletionAttempt struct {
 	Time   string   `json:"time"`
 	Phase  string   `json:"phase"`
 	Errors []string `json:"errors,omitempty"`
 }
 
 // newBackupDescription is what the Backup itself tells.
-func newBackupDescription(b *velerov1.Backup) *backupDescription {
-	doc := &backupDescription{Backup: b}
+func NewBackupDescription(b *velerov1.Backup) *BackupDescription {
+	doc := &BackupDescription{Backup: b}
 	if b.Status.Phase != velerov1.BackupPhaseQueued {
 		return doc
 	}

@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"io"
@@ -34,11 +34,11 @@ func schedules() []velerov1.Schedule {
 
 func TestScheduleTable(t *testing.T) {
 	t.Parallel()
-	statustest.Golden(t, "schedules.txt", scheduleTable(schedules(), statustest.Noon()).Print)
+	statustest.Golden(t, "schedules.txt", ScheduleTable(schedules(), statustest.Noon()).Print)
 }
 
 func TestDescribeSchedule(t *testing.T) {
 	t.Parallel()
-	statustest.Golden(t, "describe_schedule.txt", func(w io.Writer) error { return describeSchedule(w, &schedules()[0]) })
-	statustest.Golden(t, "describe_schedule_wrong.txt", func(w io.Writer) error { return describeSchedule(w, &schedules()[1]) })
+	statustest.Golden(t, "describe_schedule.txt", func(w io.Writer) error { return DescribeSchedule(w, &schedules()[0]) })
+	statustest.Golden(t, "describe_schedule_wrong.txt", func(w io.Writer) error { return DescribeSchedule(w, &schedules()[1]) })
 }

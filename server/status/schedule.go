@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"fmt"
@@ -11,23 +11,23 @@ import (
 )
 
 // scheduleTable is what "schedule get" prints.
-func scheduleTable(schedules []velerov1.Schedule, now time.Time) layout.Table {
+func ScheduleTable(schedules []velerov1.Schedule, now time.Time) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR", "PAUSED"}}
 	for i := range schedules {
 		s := &schedules[i]
 		t.Rows = append(t.Rows, []string{
-			s.Name, phaseOr(string(s.Status.Phase)), layout.FormatTime(&s.CreationTimestamp), s.Spec.Schedule, s.Spec.Template.TTL.Duration.String(),
+			s.Name, PhaseOrNew(string(s.Status.Phase)), layout.FormatTime(&s.CreationTimestamp), s.Spec.Schedule, s.Spec.Template.TTL.Duration.String(),
 			layout.Remaining(s.Status.LastBackup, now), formatSelector(s.Spec.Template.LabelSelector, s.Spec.Template.OrLabelSelectors), strconv.FormatBool(s.Spec.Paused),
 		})
 	}
 	return t
 }
 
-func describeSchedule(w io.Writer, s *velerov1.Schedule) error {
+func DescribeSchedule(w io.Writer, s *velerov1.Schedule) error {
 	d := layout.NewDescription(w)
 	printMetadata(d, &s.ObjectMeta)
 	d.Gap()
-	d.Pairs([2]string{"Phase", phaseOr(string(s.Status.Phase))}, [2]string{"Paused", fmt.Sprint(s.Spec.Paused)})
+	d.Pairs([2]string{"Phase", PhaseOrNew(string(s.Status.Phase))}, [2]string{"Paused", fmt.Sprint(s.Spec.Paused)})
 	printValidationErrors(d, s.Status.ValidationErrors)
 	d.Gap()
 	d.Pairs([2]string{"Schedule", s.Spec.Schedule}, [2]string{"Last Backup", layout.FormatTime(s.Status.LastBackup)},

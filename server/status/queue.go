@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"cmp"
@@ -13,26 +13,26 @@ import (
 )
 
 // queueDocument is what "queue -o json" prints.
-type queueDocument struct {
+type Queue struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace"`
 	Running    int    `json:"running"`
 	Ready      int    `json:"ready"`
 	Waiting    int    `json:"waiting"`
-	queueServer
-	Items []queueItem `json:"items"` // those that run, then those that are ready, then those that wait, in order
+	QueueServer
+	Items []QueueItem `json:"items"` // those that run, then those that are ready, then those that wait, in order
 }
 
-func newQueueDocument(namespace string, line queue.Line, server queueServer) queueDocument {
-	return queueDocument{
-		APIVersion: apiVersion, Kind: "Queue", Namespace: namespace,
-		Running: len(line.Running), Ready: len(line.Ready), Waiting: len(line.Queued), queueServer: server, Items: queueItems(line),
+func NewQueue(namespace string, line queue.Line, server QueueServer) Queue {
+	return Queue{
+		APIVersion: APIVersion, Kind: "Queue", Namespace: namespace,
+		Running: len(line.Running), Ready: len(line.Ready), Waiting: len(line.Queued), QueueServer: server, Items: QueueItems(line),
 	}
 }
 
-// queueItem is a backup in the queue.
-type queueItem struct {
+// QueueItem is a backup in the queue.
+type QueueItem struct {
 	Name     string `json:"name"`
 	Phase    string `json:"phase"`
 	Position int    `json:"position,omitempty"` // of one that waits, from 1
@@ -44,7 +44,7 @@ type queueItem struct {
 }
 
 // why is for people why a backup waits.
-func (i *queueItem) why() string {
+func (i *QueueItem) why() string {
 	switch {
 	case i.Wait != nil:
 		return layout.OneLine(cmp.Or(i.Wait.Message, i.Wait.Reason))
@@ -54,7 +54,7 @@ func (i *queueItem) why() string {
 }
 
 // blockers are the backups that it is said to wait for.
-func (i *queueItem) blockers() []string {
+func (i *QueueItem) blockers() []string {
 	if i.Wait == nil {
 		return nil
 	}
@@ -62,22 +62,22 @@ func (i *queueItem) blockers() []string {
 }
 
 // place is its place as people read it.
-func (i *queueItem) place() string {
+func (i *QueueItem) place() string {
 	if i.Position < 1 {
 		return "-"
 	}
 	return strconv.Itoa(i.Position)
 }
 
-func (i *queueItem) waits() bool {
+func (i *QueueItem) waits() bool {
 	return i.Phase == string(velerov1.BackupPhaseQueued) || i.Phase == string(velerov1.BackupPhaseNew)
 }
 
 // waitsForPlace tells that it has only the limit in its way.
-func (i *queueItem) waitsForPlace() bool { return i.Wait != nil && i.Wait.Reason == reasonLimit }
+func (i *QueueItem) waitsForPlace() bool { return i.Wait != nil && i.Wait.Reason == reasonLimit }
 
-func newQueueItem(b *velerov1.Backup) queueItem {
-	item := queueItem{Name: b.Name, Phase: phaseOr(string(b.Status.Phase)), Since: b.CreationTimestamp}
+func newQueueItem(b *velerov1.Backup) QueueItem {
+	item := QueueItem{Name: b.Name, Phase: PhaseOrNew(string(b.Status.Phase)), Since: b.CreationTimestamp}
 	if start := b.Status.StartTimestamp; start != nil {
 		item.Since = *start
 	}
@@ -94,8 +94,8 @@ func newQueueItem(b *velerov1.Backup) queueItem {
 }
 
 // queueItems are all backups of a line: who runs first, who waits longest last.
-func queueItems(line queue.Line) []queueItem {
-	items := []queueItem{}
+func QueueItems(line queue.Line) []QueueItem {
+	items := []QueueItem{}
 	for _, backups := range [][]*velerov1.Backup{line.Running, line.Ready, line.Queued} {
 		for _, b := range backups {
 			items = append(items, newQueueItem(b))
@@ -105,7 +105,7 @@ func queueItems(line queue.Line) []queueItem {
 }
 
 // queueTable is what "queue" prints.
-func queueTable(items []queueItem, now time.Time) layout.Table {
+func QueueTable(items []QueueItem, now time.Time) layout.Table {
 	t := layout.Table{Head: []string{"PLACE", "NAME", "PHASE", "SINCE", "WAITS FOR", "WHY"}}
 	for i := range items {
 		item := &items[i]

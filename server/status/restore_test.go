@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ import (
 
 func TestRestoreTable(t *testing.T) {
 	t.Parallel()
-	statustest.Golden(t, "restores.txt", restoreTable([]velerov1.Restore{
+	statustest.Golden(t, "restores.txt", RestoreTable([]velerov1.Restore{
 		{
 			ObjectMeta: metav1.ObjectMeta{Name: "back", CreationTimestamp: *statustest.At(0)},
 			Spec:       velerov1.RestoreSpec{BackupName: "nightly"},
@@ -25,7 +25,7 @@ func TestRestoreTable(t *testing.T) {
 
 func TestDescribeRestore(t *testing.T) {
 	t.Parallel()
-	doc := &restoreDescription{
+	doc := &RestoreDescription{
 		Restore: &velerov1.Restore{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "back"},
 			Spec: velerov1.RestoreSpec{
@@ -41,5 +41,5 @@ func TestDescribeRestore(t *testing.T) {
 		Results:   &results.Results{Errors: results.Result{Velero: []string{"disk full"}}},
 		Resources: map[string][]string{"v1/ConfigMap": {"shop-copy/a(created)", "shop-copy/b(skipped)"}},
 	}
-	statustest.Golden(t, "describe_restore.txt", doc.print)
+	statustest.Golden(t, "describe_restore.txt", doc.Print)
 }

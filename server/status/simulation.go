@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"fmt"
@@ -9,29 +9,29 @@ import (
 )
 
 // simulationDocument is what "queue simulate -o json" prints.
-type simulationDocument struct {
+type Simulation struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Policy     string   `json:"policy"`
 	Limit      int      `json:"limit"`
 	Namespaces []string `json:"namespaces,omitempty"` // that are taken to exist
-	Rounds     []round  `json:"rounds"`
+	Rounds     []Round  `json:"rounds"`
 	Order      []string `json:"order,omitempty"` // in which backups start
 	Stuck      []string `json:"stuck,omitempty"` // that never do
 }
 
 // round is what happens until the next backup ends.
-type round struct {
+type Round struct {
 	Round   int      `json:"round"`
 	After   string   `json:"after,omitempty"`   // what time had to pass for it, "2h0m0s"
 	Running []string `json:"running,omitempty"` // since an earlier round
 	Starts  []string `json:"starts,omitempty"`
-	Waiting []waiter `json:"waiting,omitempty"`
+	Waiting []Waiter `json:"waiting,omitempty"`
 	Ends    string   `json:"ends,omitempty"` // absent when nothing runs, and so nothing will
 }
 
 // print writes a round as text.
-func (r *round) print(d *layout.Description) {
+func (r *Round) Print(d *layout.Description) {
 	head := fmt.Sprintf("Round %d", r.Round)
 	if r.After != "" {
 		head += ", " + r.After + " later"
@@ -69,7 +69,7 @@ func (r *round) print(d *layout.Description) {
 }
 
 // waiter is where a backup waits in a round, and why.
-type waiter struct {
+type Waiter struct {
 	Position   int      `json:"position"`
 	Name       string   `json:"name"`
 	Reason     string   `json:"reason"`

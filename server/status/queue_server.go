@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 )
 
 // queueServer is what the server says of its queue.
-type queueServer struct {
+type QueueServer struct {
 	// Limit is how many backups may run or be about to; 0 when the server does not say.
 	Limit int `json:"limit,omitempty"`
 	// Policy is how the one does that decides who may start; nil when the server does not say.
@@ -21,7 +21,7 @@ type queueServer struct {
 }
 
 // text is for people how many places are taken, and who decides.
-func (q *queueServer) text(taken int, now time.Time) string {
+func (q *QueueServer) Text(taken int, now time.Time) string {
 	if q.Problem != "" {
 		return "How many places there are is not known: " + q.Problem
 	}
@@ -32,12 +32,12 @@ func (q *queueServer) text(taken int, now time.Time) string {
 	case q.Policy.Working():
 		return text + "; policy " + layout.OneLine(q.Policy.Plugin) + " decides"
 	default:
-		return text + "; policy " + q.trouble(now)
+		return text + "; policy " + q.Trouble(now)
 	}
 }
 
 // trouble is what is wrong with the policy, and what follows from it; empty for nothing.
-func (q *queueServer) trouble(now time.Time) string {
+func (q *QueueServer) Trouble(now time.Time) string {
 	if q.Policy == nil || q.Policy.Working() {
 		return ""
 	}
@@ -58,7 +58,7 @@ func failsSince(status *serverreport.Policy, now time.Time) string {
 }
 
 // policyTable is how policies do, below the plugins.
-func policyTable(all []serverreport.Policy, now time.Time) layout.Table {
+func PolicyTable(all []serverreport.Policy, now time.Time) layout.Table {
 	t := layout.Table{Head: []string{"POLICY", "PLUGIN", "ON FAILURE", "STATE"}}
 	for i := range all {
 		p := &all[i]

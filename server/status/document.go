@@ -1,4 +1,4 @@
-package cli
+package status
 
 // apiVersion is that of the documents that "-o json" and "-o yaml" print about plugins.
-const apiVersion = "cleat.dev/v1"
+const APIVersion = "cleat.dev/v1"

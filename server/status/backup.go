@@ -1,4 +1,4 @@
-package cli
+package status
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 )
 
 // backupTable is what "backup get" prints.
-func backupTable(backups []velerov1.Backup, now time.Time) layout.Table {
+func BackupTable(backups []velerov1.Backup, now time.Time) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "STATUS", "ERRORS", "WARNINGS", "CREATED", "EXPIRES", "STORAGE LOCATION", "QUEUE POSITION", "SELECTOR"}}
 	for i := range backups {
 		b := &backups[i]
@@ -39,7 +39,7 @@ func backupTable(backups []velerov1.Backup, now time.Time) layout.Table {
 var madeBySchedule = regexp.MustCompile(`^(.+)-(\d{14})$`)
 
 // sortBackups sorts by name, but of those that one schedule made the newest first.
-func sortBackups(backups []velerov1.Backup) {
+func SortBackups(backups []velerov1.Backup) {
 	slices.SortFunc(backups, func(a, b velerov1.Backup) int {
 		x, y := madeBySchedule.FindStringSubmatch(a.Name), madeBySchedule.FindStringSubmatch(b.Name)
 		if x != nil && y != nil && x[1] == y[1] {
@@ -50,13 +50,13 @@ func sortBackups(backups []velerov1.Backup) {
 }
 
 // phaseOr is a phase, with New for the empty one.
-func phaseOr(phase string) string {
+func PhaseOrNew(phase string) string {
 	return cmp.Or(phase, string(velerov1.BackupPhaseNew))
 }
 
 // logStored reports whether an operation in this phase has stored its log, unless it failed early.
-func logStored(phase string) bool {
-	switch phaseOr(phase) {
+func LogStored(phase string) bool {
+	switch PhaseOrNew(phase) {
 	case string(velerov1.BackupPhaseNew), string(velerov1.BackupPhaseQueued), string(velerov1.BackupPhaseReadyToStart),
 		string(velerov1.BackupPhaseInProgress), string(velerov1.BackupPhaseFailedValidation):
 		return false
