@@ -82,7 +82,7 @@ func TestAPhaseIsWrittenOnceWhateverTheAPIServerDoes(t *testing.T) {
 				return f
 			})
 			b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
-			c.create(t, b)
+			c.Add(t, b)
 			require.NoError(t, c.advanceBackup(t.Context(), b, toInProgress))
 
 			var there velerov1.Backup
@@ -98,7 +98,7 @@ func TestAnEditMeanwhileIsKept(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
 	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
-	c.create(t, b)
+	c.Add(t, b)
 	edited := b.DeepCopy()
 	edited.Labels = map[string]string{"edited": "yes"}
 	edited.Spec.IncludedNamespaces = []string{"other"}
@@ -120,7 +120,7 @@ func TestAPhaseThatMovedOrAnObjectThatWentIsNotOverwritten(t *testing.T) {
 	c := newCluster(t, nil)
 	ready := inPhase(velerov1.BackupPhaseReadyToStart)
 	moved, gone, replaced := newBackup("moved", ready), newBackup("gone", ready), newBackup("replaced", ready)
-	c.create(t, moved, gone, replaced)
+	c.Add(t, moved, gone, replaced)
 
 	deleting := moved.DeepCopy()
 	deleting.Status.Phase = velerov1.BackupPhaseDeleting
@@ -131,7 +131,7 @@ func TestAPhaseThatMovedOrAnObjectThatWentIsNotOverwritten(t *testing.T) {
 	require.ErrorIs(t, c.advanceBackup(t.Context(), gone, toInProgress), errGone)
 
 	require.NoError(t, c.Delete(t.Context(), replaced.DeepCopy()))
-	c.create(t, newBackup("replaced", ready))
+	c.Add(t, newBackup("replaced", ready))
 	require.ErrorIs(t, c.advanceBackup(t.Context(), replaced, toInProgress), errGone)
 }
 
@@ -139,7 +139,7 @@ func TestNobodyStartsWhatSomebodyElseStarted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
 	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
-	c.create(t, b)
+	c.Add(t, b)
 	mine, theirs := b.DeepCopy(), b.DeepCopy()
 	require.NoError(t, c.advanceBackup(t.Context(), theirs, func(b *velerov1.Backup) error {
 		b.Status.Phase = velerov1.BackupPhaseInProgress
@@ -157,7 +157,7 @@ func TestWhatIsNotInTheTableIsNotWritten(t *testing.T) {
 		return f
 	})
 	b := newBackup("b", inPhase(velerov1.BackupPhaseCompleted))
-	c.create(t, b)
+	c.Add(t, b)
 	require.ErrorContains(t, c.advanceBackup(t.Context(), b, toInProgress), "a backup does not go from Completed to InProgress")
 	require.Zero(t, f.sent.Load())
 }
@@ -170,7 +170,7 @@ func TestARefusalOfTheAPIServerIsNotTriedAgain(t *testing.T) {
 		return f
 	})
 	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
-	c.create(t, b)
+	c.Add(t, b)
 	err := c.advanceBackup(t.Context(), b, func(b *velerov1.Backup) error {
 		b.Labels = map[string]string{"k": strings.Repeat("x", 64)}
 		return toInProgress(b)
@@ -191,7 +191,7 @@ func TestTriesEndWithTheContext(t *testing.T) {
 		}}
 	})
 	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
-	c.create(t, b)
+	c.Add(t, b)
 	err := c.advanceBackup(ctx, b, toInProgress)
 	require.Error(t, err)
 	var there velerov1.Backup

@@ -17,7 +17,7 @@ func TestDefaultsAreWrittenIntoTheBackup(t *testing.T) {
 	hidden := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hidden-", Labels: map[string]string{velerov1.ExcludeFromBackupLabel: "true"}}}
 	vsl := &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Name: "only"}, Spec: velerov1.VolumeSnapshotLocationSpec{Provider: "example.io/snap"}}
 	marked := newLocation("marked", func(l *velerov1.BackupStorageLocation) { l.Spec.Default = true })
-	c.create(t, hidden, vsl, marked, newLocation("default"))
+	c.Add(t, hidden, vsl, marked, newLocation("default"))
 
 	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
 		b.Namespace = c.Namespace
@@ -76,7 +76,7 @@ func TestWhatIsWrongWithTheLocationsOfABackup(t *testing.T) {
 	vsl := func(name, provider string) *velerov1.VolumeSnapshotLocation {
 		return &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: velerov1.VolumeSnapshotLocationSpec{Provider: provider}}
 	}
-	c.create(t,
+	c.Add(t,
 		newLocation("good"),
 		newLocation("closed", func(l *velerov1.BackupStorageLocation) {
 			l.Spec.AccessMode = velerov1.BackupStorageLocationAccessModeReadOnly

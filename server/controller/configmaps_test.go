@@ -20,7 +20,7 @@ func configMap(name string, data map[string]string) *corev1.ConfigMap {
 func TestResourceModifiersAreReadBeforeARestoreStarts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
-	c.create(t, newLocation("default"),
+	c.Add(t, newLocation("default"),
 		newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
 			b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseCompleted
 		}),
@@ -42,7 +42,7 @@ func TestResourceModifiersAreReadBeforeARestoreStarts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			object := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b", ResourceModifier: tt.ref}}
-			src, err := (&Restores{Cluster: c, ItemOperationTimeout: time.Hour}).prepare(t.Context(), object)
+			src, err := (&Restores{Cluster: c.Cluster, ItemOperationTimeout: time.Hour}).prepare(t.Context(), object)
 			require.NoError(t, err)
 			require.Equal(t, name == "good", src.modifiers != nil)
 			if tt.want == "" {
@@ -58,7 +58,7 @@ func TestResourceModifiersAreReadBeforeARestoreStarts(t *testing.T) {
 func TestAResourcePolicyIsReadBeforeABackupStarts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
-	c.create(t, newLocation("default"),
+	c.Add(t, newLocation("default"),
 		configMap("lists", map[string]string{"p": "version: v1\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}"}),
 		configMap("volumes", map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: skip}}]"}),
 		configMap("star", map[string]string{"p": "version: v1\nincludeExcludePolicy: {includedClusterScopedResources: ['*']}"}),
@@ -84,10 +84,10 @@ func TestAResourcePolicyIsReadBeforeABackupStarts(t *testing.T) {
 					b.Spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: tt.policy}
 				}
 			})
-			c.create(t, b)
+			c.Add(t, b)
 			_, rules, err := newBackups(c).start(t.Context(), b)
 			require.NoError(t, err)
-			stored := c.backup(t, name)
+			stored := c.Backup(t, name)
 			require.NotContains(t, stored.Spec.ExcludedNamespaceScopedResources, "secrets", "the policy is not written into the spec")
 			if tt.want != "" {
 				require.Equal(t, velerov1.BackupPhaseFailedValidation, stored.Status.Phase)

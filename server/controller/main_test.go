@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 
 // newCluster is a namespace of its own on the real API server. transport, if not nil, wraps the
 // way there.
-func newCluster(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *Cluster {
+func newCluster(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *testCluster {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(t).Kubeconfig)
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func newCluster(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *C
 	}
 	c, err := client.New(wrapped, client.Options{Scheme: scheme})
 	require.NoError(t, err)
-	return &Cluster{Client: c, Live: c, Namespace: namespace.Name}
+	return &testCluster{&Cluster{Client: c, Live: c, Namespace: namespace.Name}}
 }
 
 func newScheme() (*runtime.Scheme, error) {
@@ -112,9 +112,9 @@ func serverVersion(context.Context) (*version.Info, error) {
 }
 
 // newBackups is a controller that only prepares backups.
-func newBackups(c *Cluster) *Backups {
+func newBackups(c *testCluster) *Backups {
 	return &Backups{
-		Cluster: c, ServerVersion: serverVersion, Now: noon, Log: hclog.NewNullLogger(),
+		Cluster: c.Cluster, ServerVersion: serverVersion, Now: noon, Log: hclog.NewNullLogger(),
 		Defaults: BackupDefaults{
 			TTL: 720 * time.Hour, ItemOperationTimeout: 4 * time.Hour, CSISnapshotTimeout: 10 * time.Minute,
 			ResourceTimeout: 10 * time.Minute, VolumeGroupSnapshotLabel: "velero.io/volume-group", StorageLocation: "default",
@@ -122,8 +122,11 @@ func newBackups(c *Cluster) *Backups {
 	}
 }
 
-// create creates objects in the cluster's namespace.
-func (c *Cluster) create(t *testing.T, objects ...client.Object) {
+// testCluster is a namespace of the control plane that the tests share.
+type testCluster struct{ *Cluster }
+
+// Add creates objects in the namespace.
+func (c *testCluster) Add(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
 		if _, clusterScoped := object.(*corev1.Namespace); !clusterScoped {
@@ -131,6 +134,17 @@ func (c *Cluster) create(t *testing.T, objects ...client.Object) {
 		}
 		require.NoError(t, c.Create(t.Context(), object))
 	}
+}
+
+func (c *testCluster) Request(name string) ctrl.Request {
+	return ctrl.Request{NamespacedName: client.ObjectKey{Namespace: c.Namespace, Name: name}}
+}
+
+func (c *testCluster) Backup(t *testing.T, name string) *velerov1.Backup {
+	t.Helper()
+	b := new(velerov1.Backup)
+	require.NoError(t, c.Get(t.Context(), c.Request(name).NamespacedName, b))
+	return b
 }
 
 // location is a location that can be used.

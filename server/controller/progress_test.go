@@ -14,8 +14,8 @@ func TestProgressIsShownAndKeptUpToDate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
 	b := newBackup("b", inPhase(velerov1.BackupPhaseInProgress))
-	c.create(t, b)
-	p := follow(t.Context(), c, b, "itemsBackedUp", hclog.NewNullLogger(), func() { t.Error("it is not gone") })
+	c.Add(t, b)
+	p := follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func() { t.Error("it is not gone") })
 	p.set(3, 10)
 	var there velerov1.Backup
 	require.Eventually(t, func() bool {
@@ -34,13 +34,13 @@ func TestProgressNoticesThatItsObjectIsGone(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, nil)
 			b := newBackup("b", inPhase(velerov1.BackupPhaseInProgress))
-			c.create(t, b)
+			c.Add(t, b)
 			require.NoError(t, c.Delete(t.Context(), b.DeepCopy()))
 			if replace {
-				c.create(t, newBackup("b"))
+				c.Add(t, newBackup("b"))
 			}
 			gone := make(chan struct{})
-			p := follow(t.Context(), c, b, "itemsBackedUp", hclog.NewNullLogger(), func() { close(gone) })
+			p := follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func() { close(gone) })
 			p.set(1, 2)
 			<-gone
 			p.end()

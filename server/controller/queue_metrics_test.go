@@ -46,10 +46,10 @@ func (s *queueSite) restarted() *prometheus.Registry {
 func TestMetricsAreThoseOfTheQueueAsItIs(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 2)
-	s.create(t, newBackup("runs", of("ns1"), inPhase(velerov1.BackupPhaseInProgress)))
-	s.create(t, newBackup("a-waits", of("ns1")))
-	s.create(t, newBackup("b-starts", of("ns2")))
-	s.create(t, newBackup("c-later", of("ns3")))
+	s.Add(t, newBackup("runs", of("ns1"), inPhase(velerov1.BackupPhaseInProgress)))
+	s.Add(t, newBackup("a-waits", of("ns1")))
+	s.Add(t, newBackup("b-starts", of("ns2")))
+	s.Add(t, newBackup("c-later", of("ns3")))
 	metrics := s.restarted()
 	shows := func(want map[string]float64) {
 		t.Helper()

@@ -29,7 +29,7 @@ import (
 // happen to the server, and after each step the rules.
 type model struct {
 	t        *testing.T
-	cluster  *Cluster
+	cluster  *testCluster
 	random   *rand.Rand
 	observer *observer
 	flaw     flaw
@@ -103,7 +103,7 @@ func newModelOf(t *testing.T, limit int, random *rand.Rand, admission decider, f
 	served := whatIsServed(t)
 	c, err := client.NewWithWatch(served.config, client.Options{Scheme: served.scheme, Mapper: served.mapper})
 	require.NoError(t, err)
-	m.cluster = &Cluster{Client: c, Live: c, Namespace: m.cluster.Namespace}
+	m.cluster.Client = c
 	ctx, end := context.WithCancel(t.Context())
 	m.end = func() { m.stop(); end() }
 	require.NoError(t, m.observer.follow(ctx, c, m.cluster.Namespace))
@@ -267,7 +267,7 @@ func (m *model) create() string {
 // add creates a backup.
 func (m *model) add(b *velerov1.Backup) {
 	m.note("create %s %v -%v", b.Name, b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces)
-	m.cluster.create(m.t, b)
+	m.cluster.Add(m.t, b)
 	m.observer.await(b)
 }
 

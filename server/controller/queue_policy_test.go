@@ -51,7 +51,7 @@ func TestAPolicyThatFlipsItsOrderIsAskedOnlyWhenSomethingHappens(t *testing.T) {
 		return decision, nil
 	})}
 	for _, name := range []string{"a", "b", "c", "d"} {
-		s.create(t, newBackup(name, of("n-"+name)))
+		s.Add(t, newBackup(name, of("n-"+name)))
 	}
 	s.start()
 	order := func() (names []string) {

@@ -37,7 +37,7 @@ import (
 // queueSite is a namespace of the real API server in which the queue's controller runs, alone: the test plays the part of
 // the controller that runs backups.
 type queueSite struct {
-	*Cluster
+	*testCluster
 	t         *testing.T
 	admission Admission
 	wakes     chan event.GenericEvent // as the host of the plugins does
@@ -76,7 +76,7 @@ func newAdmission(t *testing.T, name string, builtIns ...framework.Registration)
 func newQueueSite(t *testing.T, limit int) *queueSite {
 	t.Helper()
 	return &queueSite{
-		Cluster: newCluster(t, nil), t: t, limit: limit,
+		testCluster: newCluster(t, nil), t: t, limit: limit,
 		admission: alone{newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register())},
 		wakes:     make(chan event.GenericEvent),
 	}
@@ -184,7 +184,7 @@ func (s *queueSite) backups() map[string]*velerov1.Backup {
 // move plays the controller that runs backups, or a user: it writes a phase.
 func (s *queueSite) move(name string, phase velerov1.BackupPhase) {
 	s.t.Helper()
-	b := s.backup(s.t, name)
+	b := s.Backup(s.t, name)
 	before := b.DeepCopy()
 	b.Status.Phase = phase
 	require.NoError(s.t, s.Patch(s.t.Context(), b, client.MergeFrom(before)))
@@ -212,7 +212,7 @@ func (s *queueSite) shows(want ...string) {
 // says is why a backup waits.
 func (s *queueSite) says(name string) string {
 	s.t.Helper()
-	wait, err := velerov1.QueueWaitOf(s.backup(s.t, name))
+	wait, err := velerov1.QueueWaitOf(s.Backup(s.t, name))
 	require.NoError(s.t, err)
 	if wait == nil {
 		return ""

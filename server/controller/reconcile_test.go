@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -25,33 +24,22 @@ func (closed) Open(context.Context, *velerov1.BackupStorageLocation) (*store.Sto
 	return nil, errors.New("the bucket is on fire")
 }
 
-func (c *Cluster) request(name string) ctrl.Request {
-	return ctrl.Request{NamespacedName: client.ObjectKey{Namespace: c.Namespace, Name: name}}
-}
-
-func (c *Cluster) backup(t *testing.T, name string) *velerov1.Backup {
-	t.Helper()
-	b := new(velerov1.Backup)
-	require.NoError(t, c.Get(t.Context(), c.request(name).NamespacedName, b))
-	return b
-}
-
 func TestWhatAFormerServerLeftIsFinishedOff(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
 	phases := allBackupPhases()
 	for i, phase := range phases {
-		c.create(t, newBackup("b-"+string(rune('a'+i)), inPhase(phase)))
+		c.Add(t, newBackup("b-"+string(rune('a'+i)), inPhase(phase)))
 	}
-	c.create(t,
+	c.Add(t,
 		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "running"}, Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseInProgress}},
 		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "waiting"}},
 	)
-	r := Recovery{Cluster: c, Log: hclog.NewNullLogger(), Now: noon}
+	r := Recovery{Cluster: c.Cluster, Log: hclog.NewNullLogger(), Now: noon}
 	require.NoError(t, r.Run(t.Context()))
 
 	for i, phase := range phases {
-		b := c.backup(t, "b-"+string(rune('a'+i)))
+		b := c.Backup(t, "b-"+string(rune('a'+i)))
 		if phase != velerov1.BackupPhaseInProgress {
 			require.Equal(t, phase, b.Status.Phase, "others are left to their controllers")
 			require.False(t, isUnclean(b))
@@ -63,10 +51,10 @@ func TestWhatAFormerServerLeftIsFinishedOff(t *testing.T) {
 		require.True(t, isUnclean(b), "its data is still to be removed")
 	}
 	var running, waiting velerov1.Restore
-	require.NoError(t, c.Get(t.Context(), c.request("running").NamespacedName, &running))
+	require.NoError(t, c.Get(t.Context(), c.Request("running").NamespacedName, &running))
 	require.Equal(t, velerov1.RestorePhaseFailed, running.Status.Phase)
 	require.Equal(t, `found a restore with status "InProgress" during the server starting, mark it as "Failed"`, running.Status.FailureReason)
-	require.NoError(t, c.Get(t.Context(), c.request("waiting").NamespacedName, &waiting))
+	require.NoError(t, c.Get(t.Context(), c.Request("waiting").NamespacedName, &waiting))
 	require.Empty(t, waiting.Status.Phase)
 }
 
@@ -81,50 +69,50 @@ func TestABackupWhoseLocationIsGoneEndsAllTheSame(t *testing.T) {
 			}
 		}
 	}
-	c.create(t, newBackup("good", in(velerov1.BackupPhaseFinalizing)), newBackup("bad", in(velerov1.BackupPhaseFailed)))
-	r := &BackupFinalizer{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: noon}
+	c.Add(t, newBackup("good", in(velerov1.BackupPhaseFinalizing)), newBackup("bad", in(velerov1.BackupPhaseFailed)))
+	r := &BackupFinalizer{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: noon}
 	for _, name := range []string{"good", "bad"} {
-		_, err := r.Reconcile(t.Context(), c.request(name))
+		_, err := r.Reconcile(t.Context(), c.Request(name))
 		require.NoError(t, err)
 	}
-	good := c.backup(t, "good")
+	good := c.Backup(t, "good")
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, good.Status.Phase)
 	require.Contains(t, good.Status.FailureReason, "finalize the backup: the backup storage location does not exist: ")
 	require.NotNil(t, good.Status.CompletionTimestamp)
-	require.False(t, isUnclean(c.backup(t, "bad")))
+	require.False(t, isUnclean(c.Backup(t, "bad")))
 }
 
 func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
-	c.create(t, newLocation("default"), newBackup("b", func(b *velerov1.Backup) {
+	c.Add(t, newLocation("default"), newBackup("b", func(b *velerov1.Backup) {
 		b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseFinalizing
 	}))
-	r := &BackupFinalizer{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: noon}
-	_, err := r.Reconcile(t.Context(), c.request("b"))
+	r := &BackupFinalizer{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: noon}
+	_, err := r.Reconcile(t.Context(), c.Request("b"))
 	require.ErrorContains(t, err, "the bucket is on fire")
-	require.Equal(t, velerov1.BackupPhaseFinalizing, c.backup(t, "b").Status.Phase)
+	require.Equal(t, velerov1.BackupPhaseFinalizing, c.Backup(t, "b").Status.Phase)
 }
 
 func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
-	c.create(t, &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{
+	c.Add(t, &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{
 		Name: "q", Annotations: map[string]string{"mine": "stays", serverreport.PluginDetailsAnnotation: "p"},
 	}})
 	now := time.Now()
-	r := &Statuses{Cluster: c, Version: "v1", Now: func() time.Time { return now }, Plugins: func() []velerov1.PluginInfo {
+	r := &Statuses{Cluster: c.Cluster, Version: "v1", Now: func() time.Time { return now }, Plugins: func() []velerov1.PluginInfo {
 		return []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}
 	}, Report: func(_ context.Context, details string) *serverreport.PluginReport {
 		return &serverreport.PluginReport{Directory: "/plugins", Plugins: []serverreport.Plugin{{Name: "example.io/" + details, Status: serverreport.InUse}}}
 	}, Policies: func() *serverreport.PolicyReport {
 		return &serverreport.PolicyReport{ConcurrentBackups: 3, Policies: []serverreport.Policy{{Kind: "QueueAdmission", Plugin: "a.b/c", FailurePolicy: "Hold"}}}
 	}}
-	result, err := r.Reconcile(t.Context(), c.request("q"))
+	result, err := r.Reconcile(t.Context(), c.Request("q"))
 	require.NoError(t, err)
 	require.Equal(t, time.Minute, result.RequeueAfter)
 	var q velerov1.ServerStatusRequest
-	require.NoError(t, c.Get(t.Context(), c.request("q").NamespacedName, &q))
+	require.NoError(t, c.Get(t.Context(), c.Request("q").NamespacedName, &q))
 	require.Equal(t, velerov1.ServerStatusRequestPhaseProcessed, q.Status.Phase)
 	require.Equal(t, "v1", q.Status.ServerVersion)
 	require.Equal(t, []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}, q.Status.Plugins)
@@ -133,26 +121,26 @@ func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
 	require.JSONEq(t, `{"concurrentBackups":3,"policies":[{"kind":"QueueAdmission","plugin":"a.b/c","failurePolicy":"Hold"}]}`, q.Annotations[serverreport.PoliciesAnnotation])
 
 	now = now.Add(time.Minute)
-	_, err = r.Reconcile(t.Context(), c.request("q"))
+	_, err = r.Reconcile(t.Context(), c.Request("q"))
 	require.NoError(t, err)
-	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.request("q").NamespacedName, &q)))
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("q").NamespacedName, &q)))
 }
 
 func TestADownloadRequestThatCannotBeAnsweredIsRemovedInTheEnd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
-	c.create(t, &velerov1.DownloadRequest{
+	c.Add(t, &velerov1.DownloadRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "d"},
 		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindRestoreLog, Name: "none"}},
 	})
 	now := time.Now()
-	r := &Downloads{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: func() time.Time { return now }}
-	_, err := r.Reconcile(t.Context(), c.request("d"))
+	r := &Downloads{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: func() time.Time { return now }}
+	_, err := r.Reconcile(t.Context(), c.Request("d"))
 	require.ErrorContains(t, err, "make the URL of RestoreLog none: get restore none")
 	now = now.Add(11 * time.Minute)
-	_, err = r.Reconcile(t.Context(), c.request("d"))
+	_, err = r.Reconcile(t.Context(), c.Request("d"))
 	require.NoError(t, err)
-	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.request("d").NamespacedName, &velerov1.DownloadRequest{})))
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("d").NamespacedName, &velerov1.DownloadRequest{})))
 }
 
 func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
@@ -161,7 +149,7 @@ func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
 	in := func(location string, phase velerov1.BackupPhase) func(*velerov1.Backup) {
 		return func(b *velerov1.Backup) { b.Spec.StorageLocation, b.Status.Phase = location, phase }
 	}
-	c.create(t,
+	c.Add(t,
 		newLocation("default"),
 		newLocation("closed", func(l *velerov1.BackupStorageLocation) {
 			l.Spec.AccessMode = velerov1.BackupStorageLocationAccessModeReadOnly
@@ -202,20 +190,20 @@ func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "delete-" + backup + "x"},
 				Spec:       velerov1.DeleteBackupRequestSpec{BackupName: backup},
 			}
-			c.create(t, request)
-			r := &Deletions{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
-			_, err := r.Reconcile(t.Context(), c.request(request.Name))
+			c.Add(t, request)
+			r := &Deletions{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
+			_, err := r.Reconcile(t.Context(), c.Request(request.Name))
 			require.NoError(t, err)
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(request), request))
 			require.Equal(t, velerov1.DeleteBackupRequestPhaseProcessed, request.Status.Phase)
 			require.Len(t, request.Status.Errors, 1)
 			require.Contains(t, request.Status.Errors[0], tt.want)
 			if tt.phase != "" {
-				require.Equal(t, tt.phase, c.backup(t, backup).Status.Phase)
+				require.Equal(t, tt.phase, c.Backup(t, backup).Status.Phase)
 			}
 
 			r.Now = func() time.Time { return time.Now().Add(25 * time.Hour) }
-			_, err = r.Reconcile(t.Context(), c.request(request.Name))
+			_, err = r.Reconcile(t.Context(), c.Request(request.Name))
 			require.NoError(t, err)
 			require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(request), request)))
 		})
@@ -231,24 +219,24 @@ func TestABackupIsNotDeletedWhileARestoreReadsIt(t *testing.T) {
 		t.Run(string(phase), func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, nil)
-			c.create(t,
+			c.Add(t,
 				newBackup("b", inPhase(velerov1.BackupPhaseFailedValidation)),
 				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b"}, Status: velerov1.RestoreStatus{Phase: phase}},
 				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: velerov1.RestoreSpec{BackupName: "a"}, Status: velerov1.RestoreStatus{Phase: "InProgress"}},
 				&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
-			r := &Deletions{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
-			_, err := r.Reconcile(t.Context(), c.request("d"))
+			r := &Deletions{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
+			_, err := r.Reconcile(t.Context(), c.Request("d"))
 			require.NoError(t, err)
-			require.NoError(t, c.Get(t.Context(), c.request("other").NamespacedName, &velerov1.Restore{}))
+			require.NoError(t, c.Get(t.Context(), c.Request("other").NamespacedName, &velerov1.Restore{}))
 			if !refused {
-				require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.request("b").NamespacedName, &velerov1.Backup{})))
+				require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("b").NamespacedName, &velerov1.Backup{})))
 				return
 			}
 			var request velerov1.DeleteBackupRequest
-			require.NoError(t, c.Get(t.Context(), c.request("d").NamespacedName, &request))
+			require.NoError(t, c.Get(t.Context(), c.Request("d").NamespacedName, &request))
 			require.Equal(t, []string{"restore r from this backup is " + string(phase) + "; delete the backup when it has ended, or delete the restore first"}, request.Status.Errors)
-			require.Equal(t, velerov1.BackupPhaseFailedValidation, c.backup(t, "b").Status.Phase)
-			require.NoError(t, c.Get(t.Context(), c.request("r").NamespacedName, &velerov1.Restore{}))
+			require.Equal(t, velerov1.BackupPhaseFailedValidation, c.Backup(t, "b").Status.Phase)
+			require.NoError(t, c.Get(t.Context(), c.Request("r").NamespacedName, &velerov1.Restore{}))
 		})
 	}
 }
@@ -256,12 +244,12 @@ func TestABackupIsNotDeletedWhileARestoreReadsIt(t *testing.T) {
 func TestABackupThatNeverStartedIsDeletedWithoutItsLocation(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, nil)
-	c.create(t, newBackup("b", func(b *velerov1.Backup) {
+	c.Add(t, newBackup("b", func(b *velerov1.Backup) {
 		b.Spec.StorageLocation, b.Status.Phase = "gone", velerov1.BackupPhaseFailedValidation
 	}), &velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
-	r := &Deletions{Cluster: c, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
-	_, err := r.Reconcile(t.Context(), c.request("d"))
+	r := &Deletions{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
+	_, err := r.Reconcile(t.Context(), c.Request("d"))
 	require.NoError(t, err)
-	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.request("b").NamespacedName, &velerov1.Backup{})))
-	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.request("d").NamespacedName, &velerov1.DeleteBackupRequest{})))
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("b").NamespacedName, &velerov1.Backup{})))
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("d").NamespacedName, &velerov1.DeleteBackupRequest{})))
 }

@@ -25,7 +25,7 @@ func TestTheSourceOfARestore(t *testing.T) {
 	in := func(location string, phase velerov1.BackupPhase) func(*velerov1.Backup) {
 		return func(b *velerov1.Backup) { b.Spec.StorageLocation, b.Status.Phase = location, phase }
 	}
-	c.create(t,
+	c.Add(t,
 		newLocation("default"),
 		newLocation("broken", func(l *velerov1.BackupStorageLocation) {
 			l.Status.Phase = velerov1.BackupStorageLocationPhaseUnavailable
@@ -66,7 +66,7 @@ func TestTheSourceOfARestore(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "r"},
 				Spec:       velerov1.RestoreSpec{BackupName: tt.backup, ScheduleName: tt.schedule},
 			}
-			r := &Restores{Cluster: c, ItemOperationTimeout: 4 * time.Hour}
+			r := &Restores{Cluster: c.Cluster, ItemOperationTimeout: 4 * time.Hour}
 			src, err := r.prepare(t.Context(), restore)
 			require.NoError(t, err)
 			require.Equal(t, 4*time.Hour, restore.Spec.ItemOperationTimeout.Duration)

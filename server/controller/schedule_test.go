@@ -20,7 +20,7 @@ import (
 
 // scheduleSite is a namespace with schedules, a controller of them, and a clock that the test moves.
 type scheduleSite struct {
-	*Cluster
+	*testCluster
 	t     *testing.T
 	now   time.Time
 	tells *events.FakeRecorder
@@ -30,7 +30,7 @@ type scheduleSite struct {
 func newScheduleSite(t *testing.T) *scheduleSite {
 	t.Helper()
 	s := &scheduleSite{
-		Cluster: newCluster(t, nil), t: t, tells: events.NewFakeRecorder(100),
+		testCluster: newCluster(t, nil), t: t, tells: events.NewFakeRecorder(100),
 		now: time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour), // noon of tomorrow, after all creations
 	}
 	s.r = s.controller()
@@ -52,20 +52,20 @@ func (s *scheduleSite) schedule(name, expression string, change ...func(*velerov
 	for _, f := range change {
 		f(schedule)
 	}
-	s.create(s.t, schedule)
+	s.Add(s.t, schedule)
 }
 
 func (s *scheduleSite) read(name string) *velerov1.Schedule {
 	s.t.Helper()
 	schedule := new(velerov1.Schedule)
-	require.NoError(s.t, s.Get(s.t.Context(), s.request(name).NamespacedName, schedule))
+	require.NoError(s.t, s.Get(s.t.Context(), s.Request(name).NamespacedName, schedule))
 	return schedule
 }
 
 // look has the controller look at a schedule, and answers when it wants to be called again.
 func (s *scheduleSite) look(name string) time.Duration {
 	s.t.Helper()
-	result, err := s.r.Reconcile(s.t.Context(), s.request(name))
+	result, err := s.r.Reconcile(s.t.Context(), s.Request(name))
 	require.NoError(s.t, err)
 	return result.RequeueAfter
 }
@@ -177,7 +177,7 @@ func TestAMomentHasOneBackupWhateverHappens(t *testing.T) {
 
 	// The server dies after the backup was made, and before the schedule tells it.
 	s.r.Cluster = &Cluster{Client: dying{s.Client}, Live: s.Live, Namespace: s.Namespace}
-	_, err := s.r.Reconcile(t.Context(), s.request("hourly"))
+	_, err := s.r.Reconcile(t.Context(), s.Request("hourly"))
 	require.ErrorContains(t, err, "write the state of the schedule: the server died")
 	require.Equal(t, []string{"130000"}, s.made())
 	s.r = s.controller()
@@ -235,7 +235,7 @@ func TestTwoServersMakeOneBackupOfAMoment(t *testing.T) {
 			r := s.controller()
 			both.Go(func() {
 				for { // one of them is refused when it writes, and looks again
-					if _, err := r.Reconcile(t.Context(), s.request("hourly")); err == nil || t.Context().Err() != nil {
+					if _, err := r.Reconcile(t.Context(), s.Request("hourly")); err == nil || t.Context().Err() != nil {
 						return
 					}
 				}
@@ -430,7 +430,7 @@ func TestABackupThatIsRefusedIsTriedAgain(t *testing.T) {
 	})
 	s.look("hourly")
 	s.now = s.now.Add(time.Hour)
-	_, err := s.r.Reconcile(t.Context(), s.request("hourly"))
+	_, err := s.r.Reconcile(t.Context(), s.Request("hourly"))
 	require.ErrorContains(t, err, "create backup hourly-")
 	require.Contains(t, s.told(), "NotCreated backup hourly-")
 	s.change("hourly", func(schedule *velerov1.Schedule) { schedule.Spec.Template.Metadata.Labels = nil })
