@@ -66,7 +66,7 @@ func Register(mgr ctrl.Manager, p Parts) error {
 		Events: mgr.GetEventRecorder("cleat"), Metrics: p.QueueMetrics, Log: p.Log.Named(controller.BackupQueueController), Now: p.Now,
 	}, p.QueueWake)
 	r.add(controller.BackupController, &velerov1.Backup{}, max(1, p.ConcurrentBackups), &controller.Backups{
-		Cluster: cluster, Operations: backups, Stores: p.Stores, Plugins: p.Plugins, Engine: p.BackupEngine,
+		Cluster: cluster, Runs: backups, Stores: p.Stores, Plugins: p.Plugins, Engine: p.BackupEngine,
 		ServerVersion: p.ServerVersion, Defaults: p.Defaults, LogOptions: p.LogOptions,
 		Metrics: p.Metrics, Log: p.Log.Named(controller.BackupController), Now: p.Now,
 	}, backups.StopDeleted())
@@ -77,12 +77,12 @@ func Register(mgr ctrl.Manager, p Parts) error {
 		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(controller.BackupDeletionController), Now: p.Now,
 	}, nil)
 	r.add(controller.RestoreController, &velerov1.Restore{}, max(1, p.ConcurrentRestores), &controller.Restores{
-		Cluster: cluster, Operations: restores, Stores: p.Stores, Plugins: p.Plugins, Engine: p.RestoreEngine,
+		Cluster: cluster, Runs: restores, Stores: p.Stores, Plugins: p.Plugins, Engine: p.RestoreEngine,
 		ItemOperationTimeout: p.Defaults.ItemOperationTimeout, LogOptions: p.LogOptions, SpoolDir: p.SpoolDir,
 		Metrics: p.Metrics, Log: p.Log.Named(controller.RestoreController), Now: p.Now,
 	}, restores.StopDeleted())
 	r.add(controller.RestoreFinalizerController, &velerov1.Restore{}, workers, &controller.RestoreFinalizer{
-		Cluster: cluster, Operations: restores, Stores: p.Stores, Metrics: p.Metrics,
+		Cluster: cluster, Runs: restores, Stores: p.Stores, Metrics: p.Metrics,
 		Log: p.Log.Named(controller.RestoreFinalizerController), Now: p.Now,
 	}, nil)
 	r.add(controller.ScheduleController, &velerov1.Schedule{}, workers, &controller.Schedules{

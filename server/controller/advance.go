@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -167,9 +166,4 @@ func passes(err error) bool {
 	}
 	code := status.Status().Code
 	return code >= 500 || code == 429 || code == 408
-}
-
-// stamp is a moment as the API server keeps it: in whole seconds.
-func stamp(t time.Time) *metav1.Time {
-	return new(metav1.NewTime(t.Truncate(time.Second)))
 }

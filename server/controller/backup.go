@@ -14,24 +14,12 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/runlog"
-	"github.com/cleat-dev/cleat/server/store"
 )
-
-// Stores opens the object storage of a location.
-type Stores interface {
-	Open(ctx context.Context, location *velerov1.BackupStorageLocation) (*store.Store, error)
-}
-
-// LogOptions say how the logs of operations are written.
-type LogOptions struct {
-	Dir  string // of temporary files; empty means the system's
-	JSON bool
-}
 
 // Backups starts and runs backups: the phases from ReadyToStart to the end of InProgress.
 type Backups struct {
 	*Cluster
-	Operations    *Operations
+	Runs          *Operations
 	Stores        Stores
 	Plugins       Plugins
 	Engine        BackupEngine
@@ -56,8 +44,8 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	log := r.Log.With("backup", req.String())
 
 	// Registered before the phase is written: nobody ever sees an InProgress backup that is not.
-	op := r.Operations.begin(ctx, b.UID)
-	defer op.end()
+	active := r.Runs.begin(ctx, b.UID)
+	defer active.end()
 
 	location, rules, err := r.start(ctx, &b)
 	switch {
@@ -72,7 +60,7 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, nil
 	}
 	r.Metrics.backupStarted(&b)
-	r.run(op, &b, location, rules, log)
+	r.work(active, &b, location, rules, log)
 	return ctrl.Result{}, nil
 }
 
@@ -118,12 +106,12 @@ func (r *Backups) notStarted(ctx context.Context, b *velerov1.Backup, reason err
 	return errors.Join(reason, err)
 }
 
-// run does the work of an InProgress backup and writes the phase that comes after it.
-func (r *Backups) run(op *operation, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) {
+// work does the work of an InProgress backup and writes the phase that comes after it.
+func (r *Backups) work(active *operation, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) {
 	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"backup", client.ObjectKeyFromObject(b).String())
 	if err != nil {
-		r.finish(op, b, failedBackup(err, r.Now()), server)
+		r.finish(active, b, failedBackup(err, r.Now()), server)
 		return
 	}
 	defer func() {
@@ -131,19 +119,19 @@ func (r *Backups) run(op *operation, b *velerov1.Backup, location *velerov1.Back
 			server.Warn("the temporary file of the log could not be removed", "error", err)
 		}
 	}()
-	work := backupWork{Backups: r, op: op, backup: b, location: location, policy: rules, log: log}
-	r.finish(op, b, work.do(), server)
+	work := backupWork{Backups: r, run: active, backup: b, location: location, policy: rules, log: log}
+	r.finish(active, b, work.do(), server)
 }
 
 // finish writes the phase after the run. It does not give up while the server lives.
-func (r *Backups) finish(op *operation, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) {
-	err := r.advanceBackup(op.last, b, func(b *velerov1.Backup) error {
+func (r *Backups) finish(active *operation, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) {
+	err := r.advanceBackup(active.final, b, func(b *velerov1.Backup) error {
 		end(b)
 		return nil
 	})
 	switch {
 	case errors.Is(err, errGone):
-		r.forget(op, b, log)
+		r.forget(active, b, log)
 		log.Info("the backup was deleted while it was in progress")
 	case err != nil:
 		log.Error("the end of the run could not be written; the next server marks the backup as Failed", "error", err)
@@ -154,21 +142,9 @@ func (r *Backups) finish(op *operation, b *velerov1.Backup, end func(*velerov1.B
 }
 
 // forget removes from the bucket what a backup put there that was deleted meanwhile.
-func (r *Backups) forget(op *operation, b *velerov1.Backup, log hclog.Logger) {
-	if err := r.removeTraces(op.last, r.Stores, b); err != nil && !errors.Is(err, errNoLocation) {
+func (r *Backups) forget(active *operation, b *velerov1.Backup, log hclog.Logger) {
+	if err := removeTraces(active.final, r.Cluster, r.Stores, b); err != nil && !errors.Is(err, errNoLocation) {
 		log.Error("what the deleted backup had stored could not be removed", "error", err)
-	}
-}
-
-// failedBackup is the end of a backup that cannot be used.
-func failedBackup(reason error, now time.Time) func(*velerov1.Backup) {
-	return func(b *velerov1.Backup) {
-		b.Status.Phase = velerov1.BackupPhaseFailed
-		b.Status.FailureReason = reason.Error()
-		b.Status.CompletionTimestamp = stamp(now)
-		if errors.Is(reason, store.ErrNotCleaned) {
-			markUnclean(b)
-		}
 	}
 }
 

@@ -97,7 +97,7 @@ func (r *BackupFinalizer) putMetadata(ctx context.Context, b *velerov1.Backup, s
 
 // clean removes what a failed backup has in the bucket, then the mark that says so.
 func (r *BackupFinalizer) clean(ctx context.Context, b *velerov1.Backup, log hclog.Logger) error {
-	switch err := r.removePartial(ctx, r.Stores, b); {
+	switch err := removePartial(ctx, r.Cluster, r.Stores, b); {
 	case errors.Is(err, errNoLocation):
 		log.Warn("what the failed backup may have stored cannot be removed", "error", err)
 	case err != nil:

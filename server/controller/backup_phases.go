@@ -14,22 +14,6 @@ type backupTransition struct {
 	by   string // the controller that writes it, by its name in --disable-controllers
 }
 
-// The names of the controllers, as --disable-controllers knows them.
-const (
-	BackupController            = "backup"
-	BackupQueueController       = "backup-queue"
-	BackupOperationsController  = "backup-operations"
-	BackupFinalizerController   = "backup-finalizer"
-	BackupDeletionController    = "backup-deletion"
-	RestoreController           = "restore"
-	RestoreOperationsController = "restore-operations"
-	RestoreFinalizerController  = "restore-finalizer"
-	ScheduleController          = "schedule"
-	DownloadRequestController   = "download-request"
-	ServerStatusController      = "server-status-request"
-	RecoveryController          = "recovery" // the start of the server; it cannot be disabled
-)
-
 // backupTransitions is the state machine of backups: what is not in it is never written. The empty
 // phase is the same as New and does not occur here.
 func backupTransitions() []backupTransition {

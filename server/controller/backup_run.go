@@ -16,7 +16,7 @@ import (
 // backupWork is the run of one backup.
 type backupWork struct {
 	*Backups
-	op       *operation
+	run      *operation
 	backup   *velerov1.Backup
 	location *velerov1.BackupStorageLocation
 	policy   *resourcepolicy.Policy // nil if there is none
@@ -27,30 +27,30 @@ type backupWork struct {
 // status that the run ends with. The bucket then holds the whole backup, or no backup.
 func (w *backupWork) do() (end func(*velerov1.Backup)) {
 	log := w.log.Logger()
-	objects, err := w.Stores.Open(w.op.run, w.location)
+	objects, err := w.Stores.Open(w.run.ctx, w.location)
 	if err != nil {
-		return failedBackup(w.op.reason(fmt.Errorf("open backup storage location %s: %w", w.location.Name, err)), w.Now())
+		return failedBackup(w.run.reason(fmt.Errorf("open backup storage location %s: %w", w.location.Name, err)), w.Now())
 	}
-	upload, err := objects.BeginBackup(w.op.run, w.backup.Name)
+	upload, err := objects.BeginBackup(w.run.ctx, w.backup.Name)
 	if err != nil {
-		return failedBackup(w.op.reason(err), w.Now())
+		return failedBackup(w.run.reason(err), w.Now())
 	}
 	log.Info("backup started", "storageLocation", w.location.Name)
 
 	var result *backup.Result
-	progress := follow(w.op.run, w.Cluster, w.backup, "itemsBackedUp", log, func() { w.op.cancel(errDeleted) })
+	progress := follow(w.run.ctx, w.Cluster, w.backup, "itemsBackedUp", log, func() { w.run.cancel(errDeleted) })
 	err = safely(log, func() (err error) {
 		result, err = w.collect(progress.set, upload.Contents())
 		return err
 	})
 	*w.backup = *progress.end()
 	if err != nil {
-		return w.abort(upload, w.op.reason(err))
+		return w.abort(upload, w.run.reason(err))
 	}
 	w.warnOfOperations(result)
 	end = finalizingBackup(result)
 	if err := w.commit(upload, end, result); err != nil {
-		return failedBackup(w.op.reason(err), w.Now())
+		return failedBackup(w.run.reason(err), w.Now())
 	}
 	return end
 }
@@ -59,7 +59,7 @@ func (w *backupWork) do() (end func(*velerov1.Backup)) {
 func (w *backupWork) collect(show func(done, total int), archive io.Writer) (*backup.Result, error) {
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
-	ctx := session.Trace(w.op.run, "Backup", w.backup.Namespace+"/"+w.backup.Name)
+	ctx := session.Trace(w.run.ctx, "Backup", w.backup.Namespace+"/"+w.backup.Name)
 	return w.Engine(ctx, backup.Request{
 		Backup:   w.backup.DeepCopy(),
 		Actions:  session.BackupItemActions(),
@@ -98,7 +98,7 @@ func finalizingBackup(result *backup.Result) func(*velerov1.Backup) {
 func (w *backupWork) commit(upload *store.Upload, end func(*velerov1.Backup), result *backup.Result) error {
 	files, err := w.files(end, result)
 	if err != nil {
-		return errors.Join(err, upload.Abort(w.op.last, nil, nil))
+		return errors.Join(err, upload.Abort(w.run.final, nil, nil))
 	}
 	w.log.Logger().Info("backup stored", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
 	log, err := w.log.Reader()
@@ -108,7 +108,7 @@ func (w *backupWork) commit(upload *store.Upload, end func(*velerov1.Backup), re
 		defer func() { _ = log.Close() }() // only read from
 		files.Log = log
 	}
-	return upload.Commit(w.op.run, files)
+	return upload.Commit(w.run.ctx, files)
 }
 
 // files are the files beside the archive, but for the log.
@@ -149,7 +149,7 @@ func (w *backupWork) files(end func(*velerov1.Backup), result *backup.Result) (s
 func (w *backupWork) abort(upload *store.Upload, reason error) (end func(*velerov1.Backup)) {
 	end = failedBackup(reason, w.Now())
 	if errors.Is(reason, errDeleted) {
-		if err := upload.Abort(w.op.last, nil, nil); err != nil {
+		if err := upload.Abort(w.run.final, nil, nil); err != nil {
 			w.Log.Error("what the deleted backup had uploaded could not be removed", "backup", w.backup.Name, "error", err)
 		}
 		return end
@@ -166,7 +166,7 @@ func (w *backupWork) abort(upload *store.Upload, reason error) (end func(*velero
 		defer func() { _ = r.Close() }() // only read from
 		log = r
 	}
-	if err := errors.Join(err, upload.Abort(w.op.last, log, metadata)); err != nil {
+	if err := errors.Join(err, upload.Abort(w.run.final, log, metadata)); err != nil {
 		w.Log.Error("the failed backup could not be tidied up in the bucket", "backup", w.backup.Name, "error", err)
 		if errors.Is(err, store.ErrNotCleaned) {
 			return failedBackup(fmt.Errorf("%w (%w)", reason, store.ErrNotCleaned), w.Now())

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -177,38 +176,6 @@ func (r *Backups) location(ctx context.Context, b *velerov1.Backup) (*velerov1.B
 		problems = append(problems, "backup can't be created because "+problem)
 	}
 	return location, problems, nil
-}
-
-// errNoLocation means that a BackupStorageLocation does not exist.
-var errNoLocation = errors.New("the backup storage location does not exist")
-
-// getLocation reads a BackupStorageLocation.
-func (c *Cluster) getLocation(ctx context.Context, name string) (*velerov1.BackupStorageLocation, error) {
-	var location velerov1.BackupStorageLocation
-	err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, &location)
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%w: %s/%s", errNoLocation, c.Namespace, name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("get backup storage location %s: %w", name, err)
-	}
-	return &location, nil
-}
-
-// unavailable says why a location cannot be used, or nothing.
-func unavailable(location *velerov1.BackupStorageLocation) string {
-	switch location.Status.Phase {
-	case velerov1.BackupStorageLocationPhaseAvailable:
-		return ""
-	case "":
-		return fmt.Sprintf("backup storage location %s has not been validated yet; try again in a moment", location.Name)
-	default:
-		text := fmt.Sprintf("BackupStorageLocation %s is in %s status", location.Name, location.Status.Phase)
-		if location.Status.Message != "" {
-			text += ": " + location.Status.Message
-		}
-		return text
-	}
 }
 
 // snapshotLocations settles on one VolumeSnapshotLocation for every provider that has any.

@@ -4,10 +4,7 @@ import (
 	"context"
 	"io"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/server/backup"
-	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/restore"
 )
 
@@ -18,8 +15,3 @@ type BackupEngine func(ctx context.Context, req backup.Request, archive io.Write
 // RestoreEngine restores from an archive. An error is fatal, and the result tells what was done
 // until then; what went wrong with single items is in the result only.
 type RestoreEngine func(ctx context.Context, req restore.Request) (*restore.Result, error)
-
-// Plugins gives a running operation its view of the plugins.
-type Plugins interface {
-	Session(log hclog.Logger) *pluginhost.Session
-}

@@ -21,7 +21,7 @@ const restoreFinalizer = "restores.velero.io/external-resources-finalizer"
 // Restores starts and runs restores: the phases from New to the end of InProgress.
 type Restores struct {
 	*Cluster
-	Operations           *Operations
+	Runs                 *Operations
 	Stores               Stores
 	Plugins              Plugins
 	Engine               RestoreEngine
@@ -46,8 +46,8 @@ func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	log := r.Log.With("restore", req.String())
 
 	// Registered before the phase is written: nobody ever sees an InProgress restore that is not.
-	op := r.Operations.begin(ctx, restore.UID)
-	defer op.end()
+	active := r.Runs.begin(ctx, restore.UID)
+	defer active.end()
 
 	src, err := r.start(ctx, restore)
 	switch {
@@ -62,7 +62,7 @@ func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, nil
 	}
 	r.Metrics.restoreStarted(restore)
-	r.run(op, restore, src, log)
+	r.work(active, restore, src, log)
 	return ctrl.Result{}, nil
 }
 
@@ -84,12 +84,12 @@ func (r *Restores) start(ctx context.Context, restore *velerov1.Restore) (src so
 	return src, err
 }
 
-// run does the work of an InProgress restore and writes the phase that comes after it.
-func (r *Restores) run(op *operation, restore *velerov1.Restore, src source, server hclog.Logger) {
+// work does the work of an InProgress restore and writes the phase that comes after it.
+func (r *Restores) work(active *operation, restore *velerov1.Restore, src source, server hclog.Logger) {
 	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"restore", client.ObjectKeyFromObject(restore).String())
 	if err != nil {
-		r.finish(op, restore, failedRestore(err, r.Now()), server)
+		r.finish(active, restore, failedRestore(err, r.Now()), server)
 		return
 	}
 	defer func() {
@@ -97,13 +97,13 @@ func (r *Restores) run(op *operation, restore *velerov1.Restore, src source, ser
 			server.Warn("the temporary file of the log could not be removed", "error", err)
 		}
 	}()
-	work := restoreWork{Restores: r, op: op, object: restore, source: src, log: log, server: server}
-	r.finish(op, restore, work.do(), server)
+	work := restoreWork{Restores: r, run: active, object: restore, source: src, log: log, server: server}
+	r.finish(active, restore, work.do(), server)
 }
 
 // finish writes the phase after the run. It does not give up while the server lives.
-func (r *Restores) finish(op *operation, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger) {
-	err := r.advanceRestore(op.last, restore, func(restore *velerov1.Restore) error {
+func (r *Restores) finish(active *operation, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger) {
+	err := r.advanceRestore(active.final, restore, func(restore *velerov1.Restore) error {
 		end(restore)
 		return nil
 	})
@@ -115,14 +115,5 @@ func (r *Restores) finish(op *operation, restore *velerov1.Restore, end func(*ve
 	default:
 		log.Info("the run has ended", "phase", restore.Status.Phase, "errors", restore.Status.Errors, "warnings", restore.Status.Warnings, "reason", restore.Status.FailureReason)
 		r.Metrics.restoreRan(restore)
-	}
-}
-
-// failedRestore is the end of a restore that could not be done.
-func failedRestore(reason error, now time.Time) func(*velerov1.Restore) {
-	return func(restore *velerov1.Restore) {
-		restore.Status.Phase = velerov1.RestorePhaseFailed
-		restore.Status.FailureReason = reason.Error()
-		restore.Status.CompletionTimestamp = stamp(now)
 	}
 }

@@ -19,11 +19,11 @@ import (
 // of one that is deleted. All it does may be done twice.
 type RestoreFinalizer struct {
 	*Cluster
-	Operations *Operations
-	Stores     Stores
-	Metrics    *Metrics
-	Log        hclog.Logger
-	Now        func() time.Time
+	Runs    *Operations
+	Stores  Stores
+	Metrics *Metrics
+	Log     hclog.Logger
+	Now     func() time.Time
 }
 
 // stillRunning is when to look again after a restore that was asked to end.
@@ -72,8 +72,8 @@ func (r *RestoreFinalizer) remove(ctx context.Context, restore *velerov1.Restore
 	if !controllerutil.ContainsFinalizer(restore, restoreFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	if r.Operations.isRunning(restore.UID) {
-		r.Operations.stop(restore.UID, errDeleted)
+	if r.Runs.isRunning(restore.UID) {
+		r.Runs.stop(restore.UID, errDeleted)
 		return ctrl.Result{RequeueAfter: stillRunning}, nil
 	}
 	if err := r.removeFiles(ctx, restore, log); err != nil {

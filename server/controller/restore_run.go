@@ -19,7 +19,7 @@ import (
 // restoreWork is the run of one restore.
 type restoreWork struct {
 	*Restores
-	op     *operation
+	run    *operation
 	object *velerov1.Restore
 	source source
 	log    *runlog.Log
@@ -30,14 +30,14 @@ type restoreWork struct {
 // It returns the change of status that the run ends with.
 func (w *restoreWork) do() (end func(*velerov1.Restore)) {
 	log := w.log.Logger()
-	objects, err := w.Stores.Open(w.op.run, w.source.location)
+	objects, err := w.Stores.Open(w.run.ctx, w.source.location)
 	if err != nil {
-		return failedRestore(w.op.reason(fmt.Errorf("open backup storage location %s: %w", w.source.location.Name, err)), w.Now())
+		return failedRestore(w.run.reason(fmt.Errorf("open backup storage location %s: %w", w.source.location.Name, err)), w.Now())
 	}
 	log.Info("restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
 
 	result := new(restore.Result)
-	progress := follow(w.op.run, w.Cluster, w.object, "itemsRestored", log, func() { w.op.cancel(errDeleted) })
+	progress := follow(w.run.ctx, w.Cluster, w.object, "itemsRestored", log, func() { w.run.cancel(errDeleted) })
 	err = safely(log, func() error {
 		done, err := w.apply(objects, progress.set)
 		if done != nil {
@@ -47,7 +47,7 @@ func (w *restoreWork) do() (end func(*velerov1.Restore)) {
 	})
 	*w.object = *progress.end()
 	if err != nil {
-		reason := w.op.reason(err)
+		reason := w.run.reason(err)
 		log.Error("restore failed", "error", reason)
 		if !errors.Is(reason, errDeleted) {
 			result.Results.Errors.AddVelero(reason.Error())
@@ -77,7 +77,7 @@ func (w *restoreWork) apply(objects *store.Store, show func(done, total int)) (*
 	}()
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
-	ctx := session.Trace(w.op.run, "Restore", w.object.GetNamespace()+"/"+w.object.GetName())
+	ctx := session.Trace(w.run.ctx, "Restore", w.object.GetNamespace()+"/"+w.object.GetName())
 	return w.Engine(ctx, restore.Request{
 		Restore:   w.object.DeepCopy(),
 		Archive:   contents,
@@ -91,12 +91,12 @@ func (w *restoreWork) apply(objects *store.Store, show func(done, total int)) (*
 // open streams the archive of the backup to a file.
 func (w *restoreWork) open(objects *store.Store) (*archive.Archive, error) {
 	name := w.source.backup.Name
-	stream, err := objects.BackupContents(w.op.run, name)
+	stream, err := objects.BackupContents(w.run.ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("download the archive of backup %s: %w", name, err)
 	}
 	defer func() { _ = stream.Close() }() // only read from
-	contents, err := archive.Open(w.op.run, stream, w.SpoolDir, archive.DefaultLimits())
+	contents, err := archive.Open(w.run.ctx, stream, w.SpoolDir, archive.DefaultLimits())
 	if err != nil {
 		return nil, fmt.Errorf("read the archive of backup %s: %w", name, err)
 	}
@@ -115,14 +115,14 @@ func (w *restoreWork) put(objects *store.Store, result *restore.Result) {
 	}
 	name := w.object.Name
 	none := []struct{}{}
-	if err := putJSON(w.op.last, objects.PutRestoreResourceList, name, result.ResourceList); err != nil {
+	if err := putJSON(w.run.final, objects.PutRestoreResourceList, name, result.ResourceList); err != nil {
 		failed("resource list", err)
 	}
-	if err := putJSON(w.op.last, objects.PutRestoreItemOperations, name, none); err != nil {
+	if err := putJSON(w.run.final, objects.PutRestoreItemOperations, name, none); err != nil {
 		failed("item operations", err)
 	}
 	// The results are the last: they tell what became of the others.
-	if err := putJSON(w.op.last, objects.PutRestoreResults, name, result.Results); err != nil {
+	if err := putJSON(w.run.final, objects.PutRestoreResults, name, result.Results); err != nil {
 		failed("results", err)
 	}
 }
@@ -133,7 +133,7 @@ func (w *restoreWork) putLog(objects *store.Store) error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // only read from
-	return objects.PutRestoreLog(w.op.last, w.object.Name, log)
+	return objects.PutRestoreLog(w.run.final, w.object.Name, log)
 }
 
 func putJSON[T any](ctx context.Context, put func(context.Context, string, io.Reader) error, name string, value T) error {

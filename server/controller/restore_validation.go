@@ -97,9 +97,9 @@ func (r *Restores) source(ctx context.Context, restore *velerov1.Restore) (sourc
 }
 
 // newestOfSchedule is the name of the Completed backup of a schedule that was started last, or "".
-func (c *Cluster) newestOfSchedule(ctx context.Context, namespace, schedule string) (string, error) {
+func (r *Restores) newestOfSchedule(ctx context.Context, namespace, schedule string) (string, error) {
 	var list velerov1.BackupList
-	err := c.List(ctx, &list, client.InNamespace(namespace),
+	err := r.List(ctx, &list, client.InNamespace(namespace),
 		client.MatchingLabels{velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule)})
 	if err != nil {
 		return "", fmt.Errorf("list the backups of schedule %s: %w", schedule, err)

@@ -49,11 +49,11 @@ func NewOperations(lost context.Context, grace time.Duration) *Operations {
 
 // operation is one running backup or restore.
 type operation struct {
-	// run is for the work. Its cause is errDeleted or errShutdown when it had to end early.
-	run context.Context
-	// last is for the clean-up and the last write of the phase: it ends some time after the server
+	// ctx is for the work. Its cause is errDeleted or errShutdown when it had to end early.
+	ctx context.Context
+	// final is for the clean-up and the last write of the phase: it ends some time after the server
 	// was told to stop, and not before.
-	last context.Context
+	final context.Context
 
 	cancel context.CancelCauseFunc
 	end    func()
@@ -62,18 +62,18 @@ type operation struct {
 // begin registers an operation by the UID of its custom resource, in the server's context. The
 // operation's end must be called when all is written.
 func (o *Operations) begin(server context.Context, uid types.UID) *operation {
-	run, cancelRun := context.WithCancelCause(context.WithoutCancel(server))
-	last, cancelLast := context.WithCancelCause(context.WithoutCancel(server))
+	ctx, cancelRun := context.WithCancelCause(context.WithoutCancel(server))
+	final, cancelFinal := context.WithCancelCause(context.WithoutCancel(server))
 	stop := context.AfterFunc(server, func() {
 		t1 := time.AfterFunc(o.grace, func() { cancelRun(errShutdown) })
-		t2 := time.AfterFunc(o.grace+FinalWrites, func() { cancelLast(errShutdown) })
-		context.AfterFunc(last, func() { t1.Stop(); t2.Stop() })
+		t2 := time.AfterFunc(o.grace+FinalWrites, func() { cancelFinal(errShutdown) })
+		context.AfterFunc(final, func() { t1.Stop(); t2.Stop() })
 	})
 	keep := context.AfterFunc(o.lost, func() {
 		cancelRun(ErrLostLead)
-		cancelLast(ErrLostLead)
+		cancelFinal(ErrLostLead)
 	})
-	op := &operation{run: run, last: last, cancel: cancelRun}
+	op := &operation{ctx: ctx, final: final, cancel: cancelRun}
 	op.end = func() {
 		o.mu.Lock()
 		delete(o.running, uid)
@@ -81,7 +81,7 @@ func (o *Operations) begin(server context.Context, uid types.UID) *operation {
 		stop()
 		keep()
 		cancelRun(nil)
-		cancelLast(nil)
+		cancelFinal(nil)
 	}
 
 	o.mu.Lock()
@@ -123,8 +123,8 @@ func (o *Operations) StopDeleted() handler.EventHandler {
 
 // reason is why the work failed with err: the early end of the operation, if it had one.
 func (op *operation) reason(err error) error {
-	if op.run.Err() != nil {
-		return context.Cause(op.run)
+	if op.ctx.Err() != nil {
+		return context.Cause(op.ctx)
 	}
 	return err
 }

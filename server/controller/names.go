@@ -1,0 +1,17 @@
+package controller
+
+// The names of the controllers, as --disable-controllers knows them.
+const (
+	BackupController            = "backup"
+	BackupQueueController       = "backup-queue"
+	BackupOperationsController  = "backup-operations"
+	BackupFinalizerController   = "backup-finalizer"
+	BackupDeletionController    = "backup-deletion"
+	RestoreController           = "restore"
+	RestoreOperationsController = "restore-operations"
+	RestoreFinalizerController  = "restore-finalizer"
+	ScheduleController          = "schedule"
+	DownloadRequestController   = "download-request"
+	ServerStatusController      = "server-status-request"
+	RecoveryController          = "recovery" // the start of the server; it cannot be disabled
+)
