@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cleat-dev/cleat/server/status/serverreport"
-
 	"github.com/hashicorp/go-hclog"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,12 +15,14 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // Parts are what the controllers are made of.
 type Parts struct {
-	Stores        controller.Stores
-	Plugins       controller.Plugins
+	Stores        run.Stores
+	Plugins       run.Plugins
 	BackupEngine  controller.BackupEngine
 	RestoreEngine controller.RestoreEngine
 	ServerVersion controller.ServerVersion // of the API server
@@ -44,7 +44,7 @@ type Parts struct {
 	LostLead           context.Context // ends when another server may have taken over
 	SkipImmediately    bool            // what schedules do that do not say it
 	Disabled           []string        // controllers by name
-	LogOptions         controller.LogOptions
+	LogOptions         run.LogOptions
 	SpoolDir           string
 
 	Metrics *controller.Metrics
@@ -57,44 +57,44 @@ const workers = 4
 
 // Register adds the controllers to mgr. They start with it.
 func Register(mgr ctrl.Manager, p Parts) error {
-	cluster := &controller.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: p.Namespace}
-	backups, restores := controller.NewOperations(p.LostLead, p.Grace), controller.NewOperations(p.LostLead, p.Grace)
+	cluster := &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: p.Namespace}
+	backups, restores := run.NewRuns(p.LostLead, p.Grace), run.NewRuns(p.LostLead, p.Grace)
 	r := registrar{mgr: mgr, log: p.Log, disabled: p.Disabled}
 
 	r.addQueue(&controller.Queue{
 		Cluster: cluster, Admission: p.Admission, Limit: max(1, p.ConcurrentBackups), Sweep: p.QueueSweep,
-		Events: mgr.GetEventRecorder("cleat"), Metrics: p.QueueMetrics, Log: p.Log.Named(controller.BackupQueueController), Now: p.Now,
+		Events: mgr.GetEventRecorder("cleat"), Metrics: p.QueueMetrics, Log: p.Log.Named(run.BackupQueueController), Now: p.Now,
 	}, p.QueueWake)
-	r.add(controller.BackupController, &velerov1.Backup{}, max(1, p.ConcurrentBackups), &controller.Backups{
+	r.add(run.BackupController, &velerov1.Backup{}, max(1, p.ConcurrentBackups), &controller.Backups{
 		Cluster: cluster, Runs: backups, Stores: p.Stores, Plugins: p.Plugins, Engine: p.BackupEngine,
 		ServerVersion: p.ServerVersion, Defaults: p.Defaults, LogOptions: p.LogOptions,
-		Metrics: p.Metrics, Log: p.Log.Named(controller.BackupController), Now: p.Now,
+		Metrics: p.Metrics, Log: p.Log.Named(run.BackupController), Now: p.Now,
 	}, backups.StopDeleted())
-	r.add(controller.BackupFinalizerController, &velerov1.Backup{}, workers, &controller.BackupFinalizer{
-		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(controller.BackupFinalizerController), Now: p.Now,
+	r.add(run.BackupFinalizerController, &velerov1.Backup{}, workers, &controller.BackupFinalizer{
+		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(run.BackupFinalizerController), Now: p.Now,
 	}, nil)
-	r.add(controller.BackupDeletionController, &velerov1.DeleteBackupRequest{}, workers, &controller.Deletions{
-		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(controller.BackupDeletionController), Now: p.Now,
+	r.add(run.BackupDeletionController, &velerov1.DeleteBackupRequest{}, workers, &controller.Deletions{
+		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(run.BackupDeletionController), Now: p.Now,
 	}, nil)
-	r.add(controller.RestoreController, &velerov1.Restore{}, max(1, p.ConcurrentRestores), &controller.Restores{
+	r.add(run.RestoreController, &velerov1.Restore{}, max(1, p.ConcurrentRestores), &controller.Restores{
 		Cluster: cluster, Runs: restores, Stores: p.Stores, Plugins: p.Plugins, Engine: p.RestoreEngine,
 		ItemOperationTimeout: p.Defaults.ItemOperationTimeout, LogOptions: p.LogOptions, SpoolDir: p.SpoolDir,
-		Metrics: p.Metrics, Log: p.Log.Named(controller.RestoreController), Now: p.Now,
+		Metrics: p.Metrics, Log: p.Log.Named(run.RestoreController), Now: p.Now,
 	}, restores.StopDeleted())
-	r.add(controller.RestoreFinalizerController, &velerov1.Restore{}, workers, &controller.RestoreFinalizer{
+	r.add(run.RestoreFinalizerController, &velerov1.Restore{}, workers, &controller.RestoreFinalizer{
 		Cluster: cluster, Runs: restores, Stores: p.Stores, Metrics: p.Metrics,
-		Log: p.Log.Named(controller.RestoreFinalizerController), Now: p.Now,
+		Log: p.Log.Named(run.RestoreFinalizerController), Now: p.Now,
 	}, nil)
-	r.add(controller.ScheduleController, &velerov1.Schedule{}, workers, &controller.Schedules{
+	r.add(run.ScheduleController, &velerov1.Schedule{}, workers, &controller.Schedules{
 		Cluster: cluster, SkipImmediately: p.SkipImmediately, Events: mgr.GetEventRecorder("cleat"),
-		Metrics: p.Metrics, Log: p.Log.Named(controller.ScheduleController), Now: p.Now,
+		Metrics: p.Metrics, Log: p.Log.Named(run.ScheduleController), Now: p.Now,
 	}, nil)
-	r.add(controller.DownloadRequestController, &velerov1.DownloadRequest{}, workers, &controller.Downloads{
-		Cluster: cluster, Stores: p.Stores, Log: p.Log.Named(controller.DownloadRequestController), Now: p.Now,
+	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, workers, &controller.Downloads{
+		Cluster: cluster, Stores: p.Stores, Log: p.Log.Named(run.DownloadRequestController), Now: p.Now,
 	}, nil)
-	r.add(controller.ServerStatusController, &velerov1.ServerStatusRequest{}, workers, &controller.Statuses{
+	r.add(run.ServerStatusController, &velerov1.ServerStatusRequest{}, workers, &controller.Statuses{
 		Cluster: cluster, Version: p.Version, Plugins: p.ListPlugins, Report: p.ReportPlugins, Policies: p.ReportPolicies,
-		Log: p.Log.Named(controller.ServerStatusController), Now: p.Now,
+		Log: p.Log.Named(run.ServerStatusController), Now: p.Now,
 	}, nil)
 	return r.err
 }
@@ -126,14 +126,14 @@ func (r *registrar) add(name string, object client.Object, workers int, reconcil
 // addQueue makes the controller of the queue. Backups that nobody starts are not admitted: they would hold their
 // places for ever.
 func (r *registrar) addQueue(q *controller.Queue, wake <-chan event.GenericEvent) {
-	if r.isDisabled(controller.BackupQueueController) {
+	if r.isDisabled(run.BackupQueueController) {
 		return
 	}
-	if slices.Contains(r.disabled, controller.BackupController) {
-		r.log.Warn("controller disabled, because controller \"backup\" is", "controller", controller.BackupQueueController)
+	if slices.Contains(r.disabled, run.BackupController) {
+		r.log.Warn("controller disabled, because controller \"backup\" is", "controller", run.BackupQueueController)
 		return
 	}
-	r.complete(controller.BackupQueueController, q.Setup(controller.NewBuilder(r.mgr, controller.BackupQueueController, 1, NewLogr(r.log.Named(controller.BackupQueueController))), wake), q)
+	r.complete(run.BackupQueueController, q.Setup(controller.NewBuilder(r.mgr, run.BackupQueueController, 1, NewLogr(r.log.Named(run.BackupQueueController))), wake), q)
 }
 
 func (r *registrar) isDisabled(name string) bool {

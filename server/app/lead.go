@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // leaseName is the Lease that the leading server of a namespace holds.
@@ -82,8 +82,8 @@ func (l leadership) run(ctx context.Context, work func(context.Context) error) e
 	elector.Run(hold)
 	if hold.Err() == nil {
 		l.lose()
-		stop(controller.ErrLostLead)
-		return errors.Join(controller.ErrLostLead, <-ended)
+		stop(run.ErrLostLead)
+		return errors.Join(run.ErrLostLead, <-ended)
 	}
 	if !leads.Load() {
 		return nil // told to stop while it stood by

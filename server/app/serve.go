@@ -36,6 +36,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/restore"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
@@ -117,9 +118,9 @@ func Serve(ctx context.Context, c Config) error {
 	}
 	endpoints := newEndpoints(c.Options, prometheus.Gatherers{metrics, ctrlmetrics.Registry}, mgr.GetCache(), c.Log)
 	work := func(ctx context.Context) error {
-		recovery := controller.Recovery{
-			Cluster: &controller.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: c.Namespace},
-			Log:     c.Log.Named(controller.RecoveryController), Now: time.Now,
+		recovery := run.Recovery{
+			Cluster: &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: c.Namespace},
+			Log:     c.Log.Named(run.RecoveryController), Now: time.Now,
 		}
 		if err := recovery.Run(ctx); err != nil {
 			return fmt.Errorf("finish off what a former server left in progress: %w", err)
@@ -168,7 +169,7 @@ func newManager(c Config) (ctrl.Manager, error) {
 			SyncPeriod:        new(resync),
 		},
 		Metrics:                 metricsserver.Options{BindAddress: "0"}, // see endpoints.go
-		GracefulShutdownTimeout: new(c.Options.ShutdownGracePeriod + controller.FinalWrites + 5*time.Second),
+		GracefulShutdownTimeout: new(c.Options.ShutdownGracePeriod + run.FinalWrites + 5*time.Second),
 		Logger:                  NewLogr(c.Log.Named("controller-runtime")),
 	})
 	if err != nil {
@@ -311,7 +312,7 @@ func registerAll(mgr ctrl.Manager, c Config, p parts) error {
 		LostLead:           p.lost,
 		SkipImmediately:    o.ScheduleSkipImmediately,
 		Disabled:           o.Disabled(),
-		LogOptions:         controller.LogOptions{Dir: p.scratch, JSON: o.LogFormat == "json"},
+		LogOptions:         run.LogOptions{Dir: p.scratch, JSON: o.LogFormat == "json"},
 		SpoolDir:           p.scratch,
 		Metrics:            metrics,
 		Log:                c.Log,

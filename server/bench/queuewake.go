@@ -29,6 +29,7 @@ import (
 	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/test/roundtrip"
 )
 
@@ -144,7 +145,7 @@ func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
 		return nil, err
 	}
 	q := &controller.Queue{
-		Cluster:   &controller.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: roundtrip.Namespace},
+		Cluster:   &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: roundtrip.Namespace},
 		Admission: inForce.Admission, Limit: 1, Events: mgr.GetEventRecorder("cleat"), Log: hclog.NewNullLogger(), Now: time.Now,
 	}
 	if err := q.Setup(ctrl.NewControllerManagedBy(mgr).Named("backup-queue"), nil).Complete(q); err != nil {

@@ -13,19 +13,20 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
 )
 
 // Backups starts and runs backups: the phases from ReadyToStart to the end of InProgress.
 type Backups struct {
-	*Cluster
-	Runs          *Operations
-	Stores        Stores
-	Plugins       Plugins
+	*run.Cluster
+	Runs          *run.Runs
+	Stores        run.Stores
+	Plugins       run.Plugins
 	Engine        BackupEngine
 	ServerVersion ServerVersion
 	Defaults      BackupDefaults
-	LogOptions    LogOptions
+	LogOptions    run.LogOptions
 	Metrics       *Metrics
 	Log           hclog.Logger
 	Now           func() time.Time
@@ -44,17 +45,17 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	log := r.Log.With("backup", req.String())
 
 	// Registered before the phase is written: nobody ever sees an InProgress backup that is not.
-	active := r.Runs.begin(ctx, b.UID)
-	defer active.end()
+	active := r.Runs.Begin(ctx, b.UID)
+	defer active.End()
 
 	location, rules, err := r.start(ctx, &b)
 	switch {
-	case errors.Is(err, errGone), errors.Is(err, errMoved):
+	case errors.Is(err, run.ErrNotFound), errors.Is(err, run.ErrPhaseChanged):
 		log.Debug("not started", "reason", err)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, r.notStarted(ctx, &b, fmt.Errorf("start the backup: %w", err))
-	case backupPhase(&b) == velerov1.BackupPhaseFailedValidation:
+	case run.BackupPhase(&b) == velerov1.BackupPhaseFailedValidation:
 		log.Warn("the backup failed validation", "errors", b.Status.ValidationErrors)
 		r.Metrics.backupInvalid(&b)
 		return ctrl.Result{}, nil
@@ -66,7 +67,7 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 
 // start writes the phase with which the work begins, or FailedValidation.
 func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, err error) {
-	err = r.advanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
+	err = r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
 		if location, err = r.prepare(ctx, b); err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *vele
 			b.Status.Phase = velerov1.BackupPhaseFailedValidation
 			return nil
 		}
-		b.Status.StartTimestamp = stamp(r.Now())
+		b.Status.StartTimestamp = run.Timestamp(r.Now())
 		return nil
 	})
 	return location, rules, err
@@ -88,18 +89,18 @@ func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *vele
 // notStarted ends a backup that could not be started for a reason that stays, so that it gives its
 // place back. What passes is tried again.
 func (r *Backups) notStarted(ctx context.Context, b *velerov1.Backup, reason error) error {
-	if passes(reason) || ctx.Err() != nil {
+	if run.IsTransient(reason) || ctx.Err() != nil {
 		return reason
 	}
 	var now velerov1.Backup
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(b), &now); err != nil || now.UID != b.UID {
 		return errors.Join(reason, client.IgnoreNotFound(err))
 	}
-	err := r.advanceBackup(ctx, &now, func(b *velerov1.Backup) error {
-		failedBackup(reason, r.Now())(b)
+	err := r.AdvanceBackup(ctx, &now, func(b *velerov1.Backup) error {
+		run.FailedBackup(reason, r.Now())(b)
 		return nil
 	})
-	if err == nil || errors.Is(err, errGone) || errors.Is(err, errMoved) {
+	if err == nil || errors.Is(err, run.ErrNotFound) || errors.Is(err, run.ErrPhaseChanged) {
 		r.Log.Error("the backup could not be started", "backup", b.Namespace+"/"+b.Name, "error", reason)
 		return nil
 	}
@@ -107,11 +108,11 @@ func (r *Backups) notStarted(ctx context.Context, b *velerov1.Backup, reason err
 }
 
 // work does the work of an InProgress backup and writes the phase that comes after it.
-func (r *Backups) work(active *operation, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) {
+func (r *Backups) work(active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) {
 	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"backup", client.ObjectKeyFromObject(b).String())
 	if err != nil {
-		r.finish(active, b, failedBackup(err, r.Now()), server)
+		r.finish(active, b, run.FailedBackup(err, r.Now()), server)
 		return
 	}
 	defer func() {
@@ -124,13 +125,13 @@ func (r *Backups) work(active *operation, b *velerov1.Backup, location *velerov1
 }
 
 // finish writes the phase after the run. It does not give up while the server lives.
-func (r *Backups) finish(active *operation, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) {
-	err := r.advanceBackup(active.final, b, func(b *velerov1.Backup) error {
+func (r *Backups) finish(active *run.Run, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) {
+	err := r.AdvanceBackup(active.Final, b, func(b *velerov1.Backup) error {
 		end(b)
 		return nil
 	})
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, run.ErrNotFound):
 		r.forget(active, b, log)
 		log.Info("the backup was deleted while it was in progress")
 	case err != nil:
@@ -142,8 +143,8 @@ func (r *Backups) finish(active *operation, b *velerov1.Backup, end func(*velero
 }
 
 // forget removes from the bucket what a backup put there that was deleted meanwhile.
-func (r *Backups) forget(active *operation, b *velerov1.Backup, log hclog.Logger) {
-	if err := removeTraces(active.final, r.Cluster, r.Stores, b); err != nil && !errors.Is(err, errNoLocation) {
+func (r *Backups) forget(active *run.Run, b *velerov1.Backup, log hclog.Logger) {
+	if err := removeTraces(active.Final, r.Cluster, r.Stores, b); err != nil && !errors.Is(err, run.ErrLocationNotFound) {
 		log.Error("what the deleted backup had stored could not be removed", "error", err)
 	}
 }

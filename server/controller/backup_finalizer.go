@@ -11,14 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // BackupFinalizer brings a backup whose run has ended to its final phase, and removes what a
 // failed one left in the bucket. All it does may be done twice, so a server that dies in it is
 // continued by the next one.
 type BackupFinalizer struct {
-	*Cluster
-	Stores  Stores
+	*run.Cluster
+	Stores  run.Stores
 	Metrics *Metrics
 	Log     hclog.Logger
 	Now     func() time.Time
@@ -32,15 +33,15 @@ func (r *BackupFinalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	}
 	log := r.Log.With("backup", req.String())
 	var err error
-	switch phase := backupPhase(&b); {
+	switch phase := run.BackupPhase(&b); {
 	case phase == velerov1.BackupPhaseFinalizing:
 		err = r.finalize(ctx, &b, velerov1.BackupPhaseCompleted, log)
 	case phase == velerov1.BackupPhaseFinalizingPartiallyFailed:
 		err = r.finalize(ctx, &b, velerov1.BackupPhasePartiallyFailed, log)
-	case phase == velerov1.BackupPhaseFailed && isUnclean(&b):
+	case phase == velerov1.BackupPhaseFailed && run.HasPartialData(&b):
 		err = r.clean(ctx, &b, log)
 	}
-	if errors.Is(err, errGone) || errors.Is(err, errMoved) {
+	if errors.Is(err, run.ErrNotFound) || errors.Is(err, run.ErrPhaseChanged) {
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, err
@@ -48,15 +49,15 @@ func (r *BackupFinalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 
 // finalize stores velero-backup.json with the final phase, then writes that phase.
 func (r *BackupFinalizer) finalize(ctx context.Context, b *velerov1.Backup, final velerov1.BackupPhase, log hclog.Logger) error {
-	status := velerov1.BackupStatus{Phase: final, CompletionTimestamp: stamp(r.Now())}
+	status := velerov1.BackupStatus{Phase: final, CompletionTimestamp: run.Timestamp(r.Now())}
 	switch err := r.putMetadata(ctx, b, status); {
-	case errors.Is(err, errNoLocation):
+	case errors.Is(err, run.ErrLocationNotFound):
 		status.Phase = velerov1.BackupPhasePartiallyFailed
 		status.FailureReason = fmt.Sprintf("finalize the backup: %v", err)
 	case err != nil:
 		return fmt.Errorf("finalize the backup: %w", err)
 	}
-	err := r.advanceBackup(ctx, b, func(b *velerov1.Backup) error {
+	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
 		end(b, status)
 		return nil
 	})
@@ -78,7 +79,7 @@ func end(b *velerov1.Backup, status velerov1.BackupStatus) {
 
 // putMetadata overwrites velero-backup.json with the backup as it is about to end.
 func (r *BackupFinalizer) putMetadata(ctx context.Context, b *velerov1.Backup, status velerov1.BackupStatus) error {
-	location, err := r.getLocation(ctx, b.Spec.StorageLocation)
+	location, err := r.GetLocation(ctx, b.Spec.StorageLocation)
 	if err != nil {
 		return err
 	}
@@ -98,13 +99,13 @@ func (r *BackupFinalizer) putMetadata(ctx context.Context, b *velerov1.Backup, s
 // clean removes what a failed backup has in the bucket, then the mark that says so.
 func (r *BackupFinalizer) clean(ctx context.Context, b *velerov1.Backup, log hclog.Logger) error {
 	switch err := removePartial(ctx, r.Cluster, r.Stores, b); {
-	case errors.Is(err, errNoLocation):
+	case errors.Is(err, run.ErrLocationNotFound):
 		log.Warn("what the failed backup may have stored cannot be removed", "error", err)
 	case err != nil:
 		return fmt.Errorf("remove what the failed backup left in the bucket: %w", err)
 	}
 	before := b.DeepCopy()
-	delete(b.Annotations, uncleanAnnotation)
+	delete(b.Annotations, run.PartialDataAnnotation)
 	if err := r.Patch(ctx, b, client.MergeFrom(before)); err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
 	"github.com/cleat-dev/cleat/server/store"
 )
@@ -16,7 +17,7 @@ import (
 // backupWork is the run of one backup.
 type backupWork struct {
 	*Backups
-	run      *operation
+	run      *run.Run
 	backup   *velerov1.Backup
 	location *velerov1.BackupStorageLocation
 	policy   *resourcepolicy.Policy // nil if there is none
@@ -27,30 +28,30 @@ type backupWork struct {
 // status that the run ends with. The bucket then holds the whole backup, or no backup.
 func (w *backupWork) do() (end func(*velerov1.Backup)) {
 	log := w.log.Logger()
-	objects, err := w.Stores.Open(w.run.ctx, w.location)
+	objects, err := w.Stores.Open(w.run.Ctx, w.location)
 	if err != nil {
-		return failedBackup(w.run.reason(fmt.Errorf("open backup storage location %s: %w", w.location.Name, err)), w.Now())
+		return run.FailedBackup(w.run.Reason(fmt.Errorf("open backup storage location %s: %w", w.location.Name, err)), w.Now())
 	}
-	upload, err := objects.BeginBackup(w.run.ctx, w.backup.Name)
+	upload, err := objects.BeginBackup(w.run.Ctx, w.backup.Name)
 	if err != nil {
-		return failedBackup(w.run.reason(err), w.Now())
+		return run.FailedBackup(w.run.Reason(err), w.Now())
 	}
 	log.Info("backup started", "storageLocation", w.location.Name)
 
 	var result *backup.Result
-	progress := follow(w.run.ctx, w.Cluster, w.backup, "itemsBackedUp", log, func() { w.run.cancel(errDeleted) })
-	err = safely(log, func() (err error) {
-		result, err = w.collect(progress.set, upload.Contents())
+	progress := run.Follow(w.run.Ctx, w.Cluster, w.backup, "itemsBackedUp", log, func() { w.run.Cancel(run.ErrDeleted) })
+	err = run.CatchPanics(log, func() (err error) {
+		result, err = w.collect(progress.Set, upload.Contents())
 		return err
 	})
-	*w.backup = *progress.end()
+	*w.backup = *progress.End()
 	if err != nil {
-		return w.abort(upload, w.run.reason(err))
+		return w.abort(upload, w.run.Reason(err))
 	}
 	w.warnOfOperations(result)
 	end = finalizingBackup(result)
 	if err := w.commit(upload, end, result); err != nil {
-		return failedBackup(w.run.reason(err), w.Now())
+		return run.FailedBackup(w.run.Reason(err), w.Now())
 	}
 	return end
 }
@@ -59,7 +60,7 @@ func (w *backupWork) do() (end func(*velerov1.Backup)) {
 func (w *backupWork) collect(show func(done, total int), archive io.Writer) (*backup.Result, error) {
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
-	ctx := session.Trace(w.run.ctx, "Backup", w.backup.Namespace+"/"+w.backup.Name)
+	ctx := session.Trace(w.run.Ctx, "Backup", w.backup.Namespace+"/"+w.backup.Name)
 	return w.Engine(ctx, backup.Request{
 		Backup:   w.backup.DeepCopy(),
 		Actions:  session.BackupItemActions(),
@@ -98,7 +99,7 @@ func finalizingBackup(result *backup.Result) func(*velerov1.Backup) {
 func (w *backupWork) commit(upload *store.Upload, end func(*velerov1.Backup), result *backup.Result) error {
 	files, err := w.files(end, result)
 	if err != nil {
-		return errors.Join(err, upload.Abort(w.run.final, nil, nil))
+		return errors.Join(err, upload.Abort(w.run.Final, nil, nil))
 	}
 	w.log.Logger().Info("backup stored", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
 	log, err := w.log.Reader()
@@ -108,7 +109,7 @@ func (w *backupWork) commit(upload *store.Upload, end func(*velerov1.Backup), re
 		defer func() { _ = log.Close() }() // only read from
 		files.Log = log
 	}
-	return upload.Commit(w.run.ctx, files)
+	return upload.Commit(w.run.Ctx, files)
 }
 
 // files are the files beside the archive, but for the log.
@@ -147,9 +148,9 @@ func (w *backupWork) files(end func(*velerov1.Backup), result *backup.Result) (s
 // abort ends a run with a fatal error: no archive appears, and what explains the failure is kept.
 // Of a backup that was deleted meanwhile nothing is kept.
 func (w *backupWork) abort(upload *store.Upload, reason error) (end func(*velerov1.Backup)) {
-	end = failedBackup(reason, w.Now())
-	if errors.Is(reason, errDeleted) {
-		if err := upload.Abort(w.run.final, nil, nil); err != nil {
+	end = run.FailedBackup(reason, w.Now())
+	if errors.Is(reason, run.ErrDeleted) {
+		if err := upload.Abort(w.run.Final, nil, nil); err != nil {
 			w.Log.Error("what the deleted backup had uploaded could not be removed", "backup", w.backup.Name, "error", err)
 		}
 		return end
@@ -166,10 +167,10 @@ func (w *backupWork) abort(upload *store.Upload, reason error) (end func(*velero
 		defer func() { _ = r.Close() }() // only read from
 		log = r
 	}
-	if err := errors.Join(err, upload.Abort(w.run.final, log, metadata)); err != nil {
+	if err := errors.Join(err, upload.Abort(w.run.Final, log, metadata)); err != nil {
 		w.Log.Error("the failed backup could not be tidied up in the bucket", "backup", w.backup.Name, "error", err)
 		if errors.Is(err, store.ErrNotCleaned) {
-			return failedBackup(fmt.Errorf("%w (%w)", reason, store.ErrNotCleaned), w.Now())
+			return run.FailedBackup(fmt.Errorf("%w (%w)", reason, store.ErrNotCleaned), w.Now())
 		}
 	}
 	return end

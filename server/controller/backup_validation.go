@@ -17,6 +17,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // BackupDefaults are what the server fills into a backup's spec where the user left it open.
@@ -107,7 +108,7 @@ func (r *Backups) setDefaults(b *velerov1.Backup) {
 	}
 	b.Status.Version = backupVersion //nolint:staticcheck // deprecated, and still read by old clients
 	b.Status.FormatVersion = archive.FormatVersion
-	b.Status.Expiration = stamp(r.Now().Add(b.Spec.TTL.Duration))
+	b.Status.Expiration = run.Timestamp(r.Now().Add(b.Spec.TTL.Duration))
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -161,8 +162,8 @@ func (r *Backups) location(ctx context.Context, b *velerov1.Backup) (*velerov1.B
 	}
 	b.Labels[velerov1.StorageLocationLabel] = velerov1.ValidLabelValue(name)
 
-	location, err := r.getLocation(ctx, name)
-	if errors.Is(err, errNoLocation) {
+	location, err := r.GetLocation(ctx, name)
+	if errors.Is(err, run.ErrLocationNotFound) {
 		return nil, []string{fmt.Sprintf("backup storage location %q, %s, does not exist in namespace %s; create it, or name another", name, origin, b.Namespace)}, nil
 	}
 	if err != nil {
@@ -172,7 +173,7 @@ func (r *Backups) location(ctx context.Context, b *velerov1.Backup) (*velerov1.B
 	if location.Spec.AccessMode == velerov1.BackupStorageLocationAccessModeReadOnly {
 		problems = append(problems, fmt.Sprintf("backup can't be created because backup storage location %s is currently in read-only mode", name))
 	}
-	if problem := unavailable(location); problem != "" {
+	if problem := run.LocationProblem(location); problem != "" {
 		problems = append(problems, "backup can't be created because "+problem)
 	}
 	return location, problems, nil

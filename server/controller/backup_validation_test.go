@@ -9,17 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
 )
 
 func TestDefaultsAreWrittenIntoTheBackup(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
+	c := controllertest.NewCluster(t, nil)
 	hidden := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hidden-", Labels: map[string]string{velerov1.ExcludeFromBackupLabel: "true"}}}
 	vsl := &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Name: "only"}, Spec: velerov1.VolumeSnapshotLocationSpec{Provider: "example.io/snap"}}
-	marked := newLocation("marked", func(l *velerov1.BackupStorageLocation) { l.Spec.Default = true })
-	c.Add(t, hidden, vsl, marked, newLocation("default"))
+	marked := controllertest.NewLocation("marked", func(l *velerov1.BackupStorageLocation) { l.Spec.Default = true })
+	c.Add(t, hidden, vsl, marked, controllertest.NewLocation("default"))
 
-	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
 		b.Namespace = c.Namespace
 		b.Spec.DefaultVolumesToRestic = new(true) //nolint:staticcheck // deprecated, and still in objects that old clients make
 	})
@@ -47,7 +48,7 @@ func TestDefaultsAreWrittenIntoTheBackup(t *testing.T) {
 	}, b.Annotations)
 	require.Equal(t, 1, b.Status.Version) //nolint:staticcheck // deprecated, and still read by old clients
 	require.Equal(t, "1.1.0", b.Status.FormatVersion)
-	require.Equal(t, noon().Add(720*time.Hour).Truncate(time.Second), b.Status.Expiration.UTC())
+	require.Equal(t, controllertest.Noon().Add(720*time.Hour).Truncate(time.Second), b.Status.Expiration.UTC())
 
 	require.Equal(t, []string{"volumesnapshots.snapshot.storage.k8s.io"}, b.Spec.ExcludedNamespaceScopedResources)
 	require.Equal(t, []string{"volumesnapshotcontents.snapshot.storage.k8s.io"}, b.Spec.ExcludedClusterScopedResources)
@@ -72,17 +73,17 @@ func TestNoBackupTakesTheObjectsOfASnapshot(t *testing.T) {
 
 func TestWhatIsWrongWithTheLocationsOfABackup(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
+	c := controllertest.NewCluster(t, nil)
 	vsl := func(name, provider string) *velerov1.VolumeSnapshotLocation {
 		return &velerov1.VolumeSnapshotLocation{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: velerov1.VolumeSnapshotLocationSpec{Provider: provider}}
 	}
 	c.Add(t,
-		newLocation("good"),
-		newLocation("closed", func(l *velerov1.BackupStorageLocation) {
+		controllertest.NewLocation("good"),
+		controllertest.NewLocation("closed", func(l *velerov1.BackupStorageLocation) {
 			l.Spec.AccessMode = velerov1.BackupStorageLocationAccessModeReadOnly
 		}),
-		newLocation("fresh", func(l *velerov1.BackupStorageLocation) { l.Status.Phase = "" }),
-		newLocation("broken", func(l *velerov1.BackupStorageLocation) {
+		controllertest.NewLocation("fresh", func(l *velerov1.BackupStorageLocation) { l.Status.Phase = "" }),
+		controllertest.NewLocation("broken", func(l *velerov1.BackupStorageLocation) {
 			l.Status.Phase, l.Status.Message = velerov1.BackupStorageLocationPhaseUnavailable, "no such bucket"
 		}),
 		vsl("a1", "example.io/a"), vsl("a2", "example.io/a"), vsl("b1", "example.io/b"),
@@ -111,7 +112,7 @@ func TestWhatIsWrongWithTheLocationsOfABackup(t *testing.T) {
 			t.Parallel()
 			r := newBackups(c)
 			r.Defaults.SnapshotLocations = tt.fallback
-			b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
+			b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
 				b.Namespace, b.Spec.StorageLocation, b.Spec.VolumeSnapshotLocations = c.Namespace, tt.location, tt.snapshots
 			})
 			_, err := r.prepare(t.Context(), b)

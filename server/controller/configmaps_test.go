@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
 	"github.com/cleat-dev/cleat/server/filter"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 )
@@ -19,9 +20,9 @@ func configMap(name string, data map[string]string) *corev1.ConfigMap {
 
 func TestResourceModifiersAreReadBeforeARestoreStarts(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
-	c.Add(t, newLocation("default"),
-		newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
+	c := controllertest.NewCluster(t, nil)
+	c.Add(t, controllertest.NewLocation("default"),
+		controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
 			b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseCompleted
 		}),
 		configMap("good", map[string]string{"rules": "version: v1\nresourceModifierRules: [{conditions: {groupResource: pods}, mergePatches: [{patchData: '{a: b}'}]}]"}),
@@ -57,8 +58,8 @@ func TestResourceModifiersAreReadBeforeARestoreStarts(t *testing.T) {
 
 func TestAResourcePolicyIsReadBeforeABackupStarts(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
-	c.Add(t, newLocation("default"),
+	c := controllertest.NewCluster(t, nil)
+	c.Add(t, controllertest.NewLocation("default"),
 		configMap("lists", map[string]string{"p": "version: v1\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}"}),
 		configMap("volumes", map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: skip}}]"}),
 		configMap("star", map[string]string{"p": "version: v1\nincludeExcludePolicy: {includedClusterScopedResources: ['*']}"}),
@@ -78,7 +79,7 @@ func TestAResourcePolicyIsReadBeforeABackupStarts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBackup(name, inPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
+			b := controllertest.NewBackup(name, controllertest.InPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
 				b.Spec.IncludedResources = tt.old
 				if tt.policy != "" {
 					b.Spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: tt.policy}

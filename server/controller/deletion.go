@@ -13,14 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
 // Deletions does what DeleteBackupRequests ask for. A request that a former server began is done
 // again from its start.
 type Deletions struct {
-	*Cluster
-	Stores  Stores
+	*run.Cluster
+	Stores  run.Stores
 	Metrics *Metrics
 	Log     hclog.Logger
 	Now     func() time.Time
@@ -57,11 +58,11 @@ func (r *Deletions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	log := r.Log.With("backup", request.Spec.BackupName, "request", req.String())
 
 	backup, location, err := r.begin(ctx, request)
-	if errors.Is(err, errGone) && request.Status.Phase == velerov1.DeleteBackupRequestPhaseInProgress {
+	if errors.Is(err, run.ErrNotFound) && request.Status.Phase == velerov1.DeleteBackupRequestPhaseInProgress {
 		// A former server was about to finish.
 		return ctrl.Result{}, r.removeRequests(ctx, request, nil)
 	}
-	if errors.Is(err, errGone) {
+	if errors.Is(err, run.ErrNotFound) {
 		err = refusal("backup not found")
 	}
 	if _, refused := errors.AsType[refusal](err); refused {
@@ -104,12 +105,12 @@ func (r *Deletions) begin(ctx context.Context, request *velerov1.DeleteBackupReq
 	backup := new(velerov1.Backup)
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.BackupName}, backup)
 	if apierrors.IsNotFound(err) || err == nil && request.Labels[velerov1.BackupUIDLabel] != "" && request.Labels[velerov1.BackupUIDLabel] != string(backup.UID) {
-		return nil, nil, errGone
+		return nil, nil, run.ErrNotFound
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("get the backup: %w", err)
 	}
-	if backupBusy(backupPhase(backup)) {
+	if run.BackupBusy(run.BackupPhase(backup)) {
 		return nil, nil, refusal("backup is still in progress")
 	}
 	if err := r.unused(ctx, backup); err != nil {
@@ -125,19 +126,19 @@ func (r *Deletions) begin(ctx context.Context, request *velerov1.DeleteBackupReq
 	if err := r.removeRequests(ctx, request, request); err != nil {
 		return nil, nil, err
 	}
-	if backupPhase(backup) != velerov1.BackupPhaseDeleting {
-		err = r.advanceBackup(ctx, backup, func(b *velerov1.Backup) error {
+	if run.BackupPhase(backup) != velerov1.BackupPhaseDeleting {
+		err = r.AdvanceBackup(ctx, backup, func(b *velerov1.Backup) error {
 			if b.Annotations == nil {
 				b.Annotations = make(map[string]string)
 			}
-			b.Annotations[deletedInPhase] = string(backupPhase(b))
+			b.Annotations[deletedInPhase] = string(run.BackupPhase(b))
 			b.Status.Phase = velerov1.BackupPhaseDeleting
 			b.Status.QueuePosition = 0
 			return nil
 		})
 	}
 	switch {
-	case errors.Is(err, errMoved):
+	case errors.Is(err, run.ErrPhaseChanged):
 		return nil, nil, refusal("backup is still in progress")
 	case err != nil: // errGone as well
 		return nil, nil, fmt.Errorf("set the backup's phase to Deleting: %w", err)
@@ -148,7 +149,7 @@ func (r *Deletions) begin(ctx context.Context, request *velerov1.DeleteBackupReq
 // unused refuses to delete a backup from which a restore is running: it would be left half done. A restore that starts
 // right after this sees that the backup is Deleting, or else is stopped before its backup goes.
 func (r *Deletions) unused(ctx context.Context, backup *velerov1.Backup) error {
-	if backupPhase(backup) == velerov1.BackupPhaseDeleting {
+	if run.BackupPhase(backup) == velerov1.BackupPhaseDeleting {
 		return nil
 	}
 	var list velerov1.RestoreList
@@ -157,7 +158,7 @@ func (r *Deletions) unused(ctx context.Context, backup *velerov1.Backup) error {
 	}
 	for i := range list.Items {
 		restore := &list.Items[i]
-		phase := restorePhase(restore)
+		phase := run.RestorePhase(restore)
 		if restore.Spec.BackupName == backup.Name && restore.DeletionTimestamp == nil && phase != velerov1.RestorePhaseNew && !phase.Terminal() {
 			return refusal(fmt.Sprintf("restore %s from this backup is %s; delete the backup when it has ended, or delete the restore first", restore.Name, phase))
 		}
@@ -174,8 +175,8 @@ func (r *Deletions) writableLocation(ctx context.Context, backup *velerov1.Backu
 	if neverStored(backup) {
 		return nil, nil
 	}
-	location, err := r.getLocation(ctx, name)
-	if errors.Is(err, errNoLocation) {
+	location, err := r.GetLocation(ctx, name)
+	if errors.Is(err, run.ErrLocationNotFound) {
 		return nil, refusal(fmt.Sprintf("backup storage location %s not found", name))
 	}
 	if err != nil {
@@ -184,7 +185,7 @@ func (r *Deletions) writableLocation(ctx context.Context, backup *velerov1.Backu
 	if location.Spec.AccessMode == velerov1.BackupStorageLocationAccessModeReadOnly {
 		return nil, refusal(fmt.Sprintf("cannot delete backup because backup storage location %s is currently in read-only mode", name))
 	}
-	if problem := unavailable(location); problem != "" {
+	if problem := run.LocationProblem(location); problem != "" {
 		return nil, refusal("cannot delete backup because " + problem)
 	}
 	return location, nil
@@ -192,7 +193,7 @@ func (r *Deletions) writableLocation(ctx context.Context, backup *velerov1.Backu
 
 // neverStored reports whether a backup was never started, so that nothing in any bucket is its.
 func neverStored(backup *velerov1.Backup) bool {
-	phase := backupPhase(backup)
+	phase := run.BackupPhase(backup)
 	if phase == velerov1.BackupPhaseDeleting {
 		phase = velerov1.BackupPhase(backup.Annotations[deletedInPhase])
 	}

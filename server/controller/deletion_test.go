@@ -10,13 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 func TestWhoseDataIsInTheBucket(t *testing.T) {
 	t.Parallel()
-	at := func(seconds int) *metav1.Time { return stamp(noon().Add(time.Duration(seconds) * time.Second)) }
+	at := func(seconds int) *metav1.Time {
+		return run.Timestamp(controllertest.Noon().Add(time.Duration(seconds) * time.Second))
+	}
 	backup := func(uid types.UID, created, started *metav1.Time) *velerov1.Backup {
-		b := newBackup("b", func(b *velerov1.Backup) { b.UID, b.Status.StartTimestamp = uid, started })
+		b := controllertest.NewBackup("b", func(b *velerov1.Backup) { b.UID, b.Status.StartTimestamp = uid, started })
 		if created != nil {
 			b.CreationTimestamp = *created
 		}
@@ -53,9 +57,9 @@ func TestABackupThatNeverStartedHasNothingInTheBucket(t *testing.T) {
 		"": true, "New": true, "Queued": true, "ReadyToStart": true, "FailedValidation": true,
 		"Completed": false, "PartiallyFailed": false, "Failed": false, "Deleting": false,
 	} {
-		require.Equal(t, want, neverStored(newBackup("b", inPhase(phase))), phase)
+		require.Equal(t, want, neverStored(controllertest.NewBackup("b", controllertest.InPhase(phase))), phase)
 	}
-	deleting := newBackup("b", inPhase("Deleting"))
+	deleting := controllertest.NewBackup("b", controllertest.InPhase("Deleting"))
 	deleting.Annotations = map[string]string{deletedInPhase: "FailedValidation"}
 	require.True(t, neverStored(deleting))
 }

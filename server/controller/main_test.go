@@ -2,174 +2,29 @@ package controller
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/hashicorp/go-hclog"
-	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/version"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
-	"github.com/cleat-dev/cleat/framework/api/velero/crds"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
 )
 
-// plane is the control plane of this package's tests.
-var (
-	plane       controlplane.Shared
-	installOnce sync.Once
-	errInstall  error
-)
-
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(plane.Main(m))
-}
-
-// newCluster is a namespace of its own on the real API server. transport, if not nil, wraps the
-// way there.
-func newCluster(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *testCluster {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(t).Kubeconfig)
-	require.NoError(t, err)
-	config.QPS = -1
-	scheme, err := newScheme()
-	require.NoError(t, err)
-	direct, err := client.New(config, client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	installOnce.Do(func() { errInstall = install(t.Context(), direct) })
-	require.NoError(t, errInstall)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "controller-"}}
-	require.NoError(t, direct.Create(t.Context(), namespace))
-
-	wrapped := rest.CopyConfig(config)
-	if wrap != nil {
-		wrapped.Wrap(wrap)
-	}
-	c, err := client.New(wrapped, client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	return &testCluster{&Cluster{Client: c, Live: c, Namespace: namespace.Name}}
-}
-
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	err := errors.Join(clientgoscheme.AddToScheme(scheme), velerov1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme))
-	return scheme, err
-}
-
-// install creates the definitions and waits until they are served.
-func install(ctx context.Context, c client.Client) error {
-	documents, err := crds.All()
-	if err != nil {
-		return err
-	}
-	for _, document := range documents {
-		var definition apiextensionsv1.CustomResourceDefinition
-		if err := yaml.Unmarshal(document, &definition); err != nil {
-			return err
-		}
-		if err := c.Create(ctx, &definition); err != nil && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-	}
-	for {
-		errBackups := c.List(ctx, &velerov1.BackupList{})
-		errLocations := c.List(ctx, &velerov1.VolumeSnapshotLocationList{})
-		errRestores := c.List(ctx, &velerov1.RestoreList{})
-		if errBackups == nil && errLocations == nil && errRestores == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the definitions are not served: %w, %w, %w", errBackups, errLocations, errRestores)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// noon is a clock that stands still.
-func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 123, time.UTC) }
+func TestMain(m *testing.M) { os.Exit(controllertest.Main(m)) }
 
 func serverVersion(context.Context) (*version.Info, error) {
 	return &version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.3"}, nil
 }
 
 // newBackups is a controller that only prepares backups.
-func newBackups(c *testCluster) *Backups {
+func newBackups(c *controllertest.Cluster) *Backups {
 	return &Backups{
-		Cluster: c.Cluster, ServerVersion: serverVersion, Now: noon, Log: hclog.NewNullLogger(),
+		Cluster: c.Cluster, ServerVersion: serverVersion, Now: controllertest.Noon, Log: hclog.NewNullLogger(),
 		Defaults: BackupDefaults{
 			TTL: 720 * time.Hour, ItemOperationTimeout: 4 * time.Hour, CSISnapshotTimeout: 10 * time.Minute,
 			ResourceTimeout: 10 * time.Minute, VolumeGroupSnapshotLabel: "velero.io/volume-group", StorageLocation: "default",
 		},
 	}
-}
-
-// testCluster is a namespace of the control plane that the tests share.
-type testCluster struct{ *Cluster }
-
-// Add creates objects in the namespace.
-func (c *testCluster) Add(t *testing.T, objects ...client.Object) {
-	t.Helper()
-	for _, object := range objects {
-		if _, clusterScoped := object.(*corev1.Namespace); !clusterScoped {
-			object.SetNamespace(c.Namespace)
-		}
-		require.NoError(t, c.Create(t.Context(), object))
-	}
-}
-
-func (c *testCluster) Request(name string) ctrl.Request {
-	return ctrl.Request{NamespacedName: client.ObjectKey{Namespace: c.Namespace, Name: name}}
-}
-
-func (c *testCluster) Backup(t *testing.T, name string) *velerov1.Backup {
-	t.Helper()
-	b := new(velerov1.Backup)
-	require.NoError(t, c.Get(t.Context(), c.Request(name).NamespacedName, b))
-	return b
-}
-
-// location is a location that can be used.
-func newLocation(name string, change ...func(*velerov1.BackupStorageLocation)) *velerov1.BackupStorageLocation {
-	location := &velerov1.BackupStorageLocation{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: velerov1.BackupStorageLocationSpec{
-			Provider: "cleat.dev/file", StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "b"}},
-		},
-		Status: velerov1.BackupStorageLocationStatus{Phase: velerov1.BackupStorageLocationPhaseAvailable},
-	}
-	for _, f := range change {
-		f(location)
-	}
-	return location
-}
-
-func newBackup(name string, change ...func(*velerov1.Backup)) *velerov1.Backup {
-	b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	for _, f := range change {
-		f(b)
-	}
-	return b
-}
-
-func inPhase(phase velerov1.BackupPhase) func(*velerov1.Backup) {
-	return func(b *velerov1.Backup) { b.Status.Phase = phase }
 }

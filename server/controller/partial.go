@@ -5,19 +5,20 @@ import (
 	"fmt"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
 // removePartial removes from the bucket what a backup left there that was cut off, but for the log.
 // Data of another backup of the same name stays. It is errNoLocation when the location does not
 // exist any more.
-func removePartial(ctx context.Context, c *Cluster, stores Stores, b *velerov1.Backup) error {
+func removePartial(ctx context.Context, c *run.Cluster, stores run.Stores, b *velerov1.Backup) error {
 	_, err := removedPartial(ctx, c, stores, b)
 	return err
 }
 
 // removeTraces removes the log as well, for a backup that nobody will ask after.
-func removeTraces(ctx context.Context, c *Cluster, stores Stores, b *velerov1.Backup) error {
+func removeTraces(ctx context.Context, c *run.Cluster, stores run.Stores, b *velerov1.Backup) error {
 	objects, err := removedPartial(ctx, c, stores, b)
 	if err != nil {
 		return err
@@ -29,8 +30,8 @@ func removeTraces(ctx context.Context, c *Cluster, stores Stores, b *velerov1.Ba
 	return objects.DeleteBackup(ctx, b.Name)
 }
 
-func removedPartial(ctx context.Context, c *Cluster, stores Stores, b *velerov1.Backup) (*store.Store, error) {
-	location, err := c.getLocation(ctx, b.Spec.StorageLocation)
+func removedPartial(ctx context.Context, c *run.Cluster, stores run.Stores, b *velerov1.Backup) (*store.Store, error) {
+	location, err := c.GetLocation(ctx, b.Spec.StorageLocation)
 	if err != nil {
 		return nil, err
 	}

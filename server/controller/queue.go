@@ -19,6 +19,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -40,7 +41,7 @@ const reasonUndecided = "PolicyFailed"
 // that changes, on the condition that nobody else changed it. There is one decision at a time, and one server that
 // decides: the one that leads.
 type Queue struct {
-	*Cluster
+	*run.Cluster
 	Admission Admission
 	Limit     int           // of backups that are ready or run, at least 1
 	Sweep     time.Duration // when to look again though nothing has happened; 0 is never
@@ -173,7 +174,7 @@ func (q *Queue) carryOut(ctx context.Context, line queue.Line, work work, woken 
 
 // admit gives b its place. A New one is queued first, behind all others.
 func (q *Queue) admit(ctx context.Context, b *velerov1.Backup, last int, work work) error {
-	if backupPhase(b) == velerov1.BackupPhaseNew {
+	if run.BackupPhase(b) == velerov1.BackupPhaseNew {
 		queued, err := q.write(ctx, b, func(b *velerov1.Backup) error {
 			b.Status.Phase, b.Status.QueuePosition = velerov1.BackupPhaseQueued, last
 			return nil
@@ -219,8 +220,8 @@ func (q *Queue) write(ctx context.Context, b *velerov1.Backup, change func(*vele
 	if err := change(wanted); err != nil {
 		return nil, err
 	}
-	if from, to := backupPhase(b), backupPhase(wanted); from != to {
-		if err := checkBackupTransition(from, to); err != nil {
+	if from, to := run.BackupPhase(b), run.BackupPhase(wanted); from != to {
+		if err := run.CheckBackupTransition(from, to); err != nil {
 			return nil, err
 		}
 	}
@@ -229,9 +230,9 @@ func (q *Queue) write(ctx context.Context, b *velerov1.Backup, change func(*vele
 	err := q.Patch(ctx, wanted, client.MergeFromWithOptions(b, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
-		return nil, errMoved
+		return nil, run.ErrPhaseChanged
 	case apierrors.IsNotFound(err):
-		return nil, errGone
+		return nil, run.ErrNotFound
 	case err != nil:
 		return nil, fmt.Errorf("write backup %s: %w", b.Name, err)
 	}
@@ -243,7 +244,7 @@ func (q *Queue) write(ctx context.Context, b *velerov1.Backup, change func(*vele
 // somebody else has changed is no error, it is decided about anew.
 func (q *Queue) failed(err error) error {
 	q.view.doubt()
-	if errors.Is(err, errMoved) || errors.Is(err, errGone) {
+	if errors.Is(err, run.ErrPhaseChanged) || errors.Is(err, run.ErrNotFound) {
 		return nil
 	}
 	return err

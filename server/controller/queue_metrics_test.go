@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
 	"github.com/cleat-dev/cleat/server/queue"
 )
 
@@ -46,10 +47,10 @@ func (s *queueSite) restarted() *prometheus.Registry {
 func TestMetricsAreThoseOfTheQueueAsItIs(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 2)
-	s.Add(t, newBackup("runs", of("ns1"), inPhase(velerov1.BackupPhaseInProgress)))
-	s.Add(t, newBackup("a-waits", of("ns1")))
-	s.Add(t, newBackup("b-starts", of("ns2")))
-	s.Add(t, newBackup("c-later", of("ns3")))
+	s.Add(t, controllertest.NewBackup("runs", of("ns1"), controllertest.InPhase(velerov1.BackupPhaseInProgress)))
+	s.Add(t, controllertest.NewBackup("a-waits", of("ns1")))
+	s.Add(t, controllertest.NewBackup("b-starts", of("ns2")))
+	s.Add(t, controllertest.NewBackup("c-later", of("ns3")))
 	metrics := s.restarted()
 	shows := func(want map[string]float64) {
 		t.Helper()

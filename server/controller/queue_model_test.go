@@ -23,13 +23,15 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // model is one random life of a queue on the real API server: what users and the controller of backups may do, what may
 // happen to the server, and after each step the rules.
 type model struct {
 	t        *testing.T
-	cluster  *testCluster
+	cluster  *controllertest.Cluster
 	random   *rand.Rand
 	observer *observer
 	flaw     flaw
@@ -68,7 +70,7 @@ func (m *model) start() {
 	}
 	m.line = &faultyClient{Client: writes, observer: m.observer, conflicts: m.random.IntN(6) == 0}
 	m.line.left.Store(-1 << 50)
-	q.Cluster = &Cluster{Client: m.line, Live: mgr.GetAPIReader(), Namespace: m.cluster.Namespace}
+	q.Cluster = &run.Cluster{Client: m.line, Live: mgr.GetAPIReader(), Namespace: m.cluster.Namespace}
 	if m.flaw.admission != nil {
 		q.Admission = alone{m.flaw.admission(m.admission)}
 	}
@@ -98,7 +100,7 @@ func newModel(t *testing.T, seed uint64, admission decider, f flaw) *model {
 // newModelOf prepares a life with a limit.
 func newModelOf(t *testing.T, limit int, random *rand.Rand, admission decider, f flaw) *model {
 	t.Helper()
-	m := &model{t: t, cluster: newCluster(t, nil), random: random, admission: admission, flaw: f, spaces: map[string]bool{}}
+	m := &model{t: t, cluster: controllertest.NewCluster(t, nil), random: random, admission: admission, flaw: f, spaces: map[string]bool{}}
 	m.observer = newObserver(queueRules{limit: limit})
 	served := whatIsServed(t)
 	c, err := client.NewWithWatch(served.config, client.Options{Scheme: served.scheme, Mapper: served.mapper})
@@ -143,7 +145,7 @@ func (m *model) tell(err error) error {
 func (m *model) picture() string {
 	var lines []string
 	for _, b := range m.observer.backups() {
-		lines = append(lines, fmt.Sprintf("%s %s %d %v -%v deleted=%v %s", b.Name, backupPhase(b), b.Status.QueuePosition,
+		lines = append(lines, fmt.Sprintf("%s %s %d %v -%v deleted=%v %s", b.Name, run.BackupPhase(b), b.Status.QueuePosition,
 			b.Spec.IncludedNamespaces, b.Spec.ExcludedNamespaces, b.DeletionTimestamp != nil, b.Annotations[velerov1.QueueWaitAnnotation]))
 	}
 	return strings.Join(lines, "\n")
@@ -207,7 +209,7 @@ func (m *model) step() error {
 func (m *model) pick(phases ...velerov1.BackupPhase) *velerov1.Backup {
 	var some []*velerov1.Backup
 	for _, b := range m.observer.backups() {
-		if len(phases) == 0 || slices.Contains(phases, backupPhase(b)) && b.DeletionTimestamp == nil {
+		if len(phases) == 0 || slices.Contains(phases, run.BackupPhase(b)) && b.DeletionTimestamp == nil {
 			some = append(some, b)
 		}
 	}
@@ -256,7 +258,7 @@ const testFinalizer = "example.io/hold"
 // create creates a backup and answers its name. The names are in the order of creation.
 func (m *model) create() string {
 	m.count++
-	b := newBackup(fmt.Sprintf("b%03d", m.count), func(b *velerov1.Backup) { b.Spec = m.spec() })
+	b := controllertest.NewBackup(fmt.Sprintf("b%03d", m.count), func(b *velerov1.Backup) { b.Spec = m.spec() })
 	if m.random.IntN(10) == 0 {
 		b.Finalizers = []string{testFinalizer}
 	}
@@ -275,7 +277,7 @@ func (m *model) add(b *velerov1.Backup) {
 func (m *model) patch(b *velerov1.Backup, change func(*velerov1.Backup)) {
 	changed := b.DeepCopy()
 	change(changed)
-	if from, to := backupPhase(b), backupPhase(changed); from != to {
+	if from, to := run.BackupPhase(b), run.BackupPhase(changed); from != to {
 		m.observer.expects(b.Name, to)
 	}
 	require.NoError(m.t, client.IgnoreNotFound(m.cluster.Patch(m.t.Context(), changed, client.MergeFrom(b))))
@@ -283,7 +285,7 @@ func (m *model) patch(b *velerov1.Backup, change func(*velerov1.Backup)) {
 }
 
 func (m *model) move(b *velerov1.Backup, to velerov1.BackupPhase) {
-	m.note("%s from %s to %s", b.Name, backupPhase(b), to)
+	m.note("%s from %s to %s", b.Name, run.BackupPhase(b), to)
 	m.patch(b, func(b *velerov1.Backup) { b.Status.Phase = to })
 }
 
@@ -304,7 +306,7 @@ func (m *model) finish() {
 func (m *model) delete() {
 	var phases []velerov1.BackupPhase
 	for _, b := range m.observer.backups() {
-		if phase := backupPhase(b); b.DeletionTimestamp == nil && !slices.Contains(phases, phase) {
+		if phase := run.BackupPhase(b); b.DeletionTimestamp == nil && !slices.Contains(phases, phase) {
 			phases = append(phases, phase)
 		}
 	}
@@ -314,7 +316,7 @@ func (m *model) delete() {
 }
 
 func (m *model) remove(b *velerov1.Backup) {
-	m.note("delete %s, which is %s", b.Name, backupPhase(b))
+	m.note("delete %s, which is %s", b.Name, run.BackupPhase(b))
 	require.NoError(m.t, client.IgnoreNotFound(m.cluster.Delete(m.t.Context(), b.DeepCopy())))
 	m.observer.awaitDeletion(b.Name, false)
 }
@@ -437,7 +439,7 @@ func (m *model) kill() {
 
 // drain takes a backup one step nearer to its end.
 func (m *model) drain(b *velerov1.Backup) {
-	switch phase := backupPhase(b); {
+	switch phase := run.BackupPhase(b); {
 	case b.DeletionTimestamp != nil:
 		m.note("release %s", b.Name)
 		m.patch(b, func(b *velerov1.Backup) { b.Finalizers = nil })

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // observer sees every state of every Backup of a namespace, in the order in which the API server made them, and holds
@@ -83,7 +84,7 @@ func (o *observer) sees(kind watch.EventType, b *velerov1.Backup) {
 		return
 	}
 	o.state[b.Name] = b
-	if was == nil || backupPhase(was) == backupPhase(b) || o.broken != nil {
+	if was == nil || run.BackupPhase(was) == run.BackupPhase(b) || o.broken != nil {
 		return
 	}
 	if o.byHand[b.Name] == b.Status.Phase {
@@ -95,7 +96,7 @@ func (o *observer) sees(kind watch.EventType, b *velerov1.Backup) {
 
 // judge holds a change of phase that the queue made against the rules.
 func (o *observer) judge(was, b *velerov1.Backup) error {
-	switch from, to := backupPhase(was), backupPhase(b); {
+	switch from, to := run.BackupPhase(was), run.BackupPhase(b); {
 	case from == velerov1.BackupPhaseNew && to == velerov1.BackupPhaseQueued:
 		return nil
 	case from == velerov1.BackupPhaseQueued && to == velerov1.BackupPhaseReadyToStart:
@@ -243,7 +244,7 @@ func (w *watchedQueue) setup(mgr ctrl.Manager, f flaw) error {
 	if f.watch != nil {
 		onBackup = f.watch(w.Queue, onBackup)
 	}
-	return NewBuilder(mgr, BackupQueueController, 1, logr.Discard()).
+	return NewBuilder(mgr, run.BackupQueueController, 1, logr.Discard()).
 		Watches(&velerov1.Backup{}, w.heardOf(onBackup)).WatchesMetadata(namespaceMetadata(), w.heardOf(onNamespace)).Complete(w)
 }
 

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -35,9 +37,9 @@ func TestAPolicyThatFlipsItsOrderIsAskedOnlyWhenSomethingHappens(t *testing.T) {
 	s := newQueueSite(t, 1)
 	var asked atomic.Int64
 	var written writes
-	s.wrap = func(c *Cluster) *Cluster {
+	s.wrap = func(c *run.Cluster) *run.Cluster {
 		written.Client = c.Client
-		return &Cluster{Client: &written, Live: c.Live, Namespace: c.Namespace}
+		return &run.Cluster{Client: &written, Live: c.Live, Namespace: c.Namespace}
 	}
 	s.admission = alone{decides(func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 		decision := &queueadmission.Decision{}
@@ -51,7 +53,7 @@ func TestAPolicyThatFlipsItsOrderIsAskedOnlyWhenSomethingHappens(t *testing.T) {
 		return decision, nil
 	})}
 	for _, name := range []string{"a", "b", "c", "d"} {
-		s.Add(t, newBackup(name, of("n-"+name)))
+		s.Add(t, controllertest.NewBackup(name, of("n-"+name)))
 	}
 	s.start()
 	order := func() (names []string) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // This file is the queue's rules once more, as the requirement has them and as simply as they can be said, for the tests
@@ -106,7 +107,7 @@ func (r queueRules) settled(all []*velerov1.Backup) error {
 	places := 0
 	for _, b := range all {
 		switch {
-		case backupPhase(b) == velerov1.BackupPhaseNew && b.DeletionTimestamp == nil:
+		case run.BackupPhase(b) == velerov1.BackupPhaseNew && b.DeletionTimestamp == nil:
 			return fmt.Errorf("%s is not in the queue", b.Name)
 		case isQueued(b):
 			queue = append(queue, b)

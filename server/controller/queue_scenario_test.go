@@ -6,25 +6,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
 )
 
 // TestAcceptQueue_Scenario is the example of the requirement, step by step: five backups, limit 2.
 func TestAcceptQueue_Scenario(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 2)
-	s.Add(t, newBackup("backup1", of("ns1", "ns2"), inPhase(velerov1.BackupPhaseInProgress)))
-	s.Add(t, newBackup("backup2", of("ns2", "ns3", "ns5")))
+	s.Add(t, controllertest.NewBackup("backup1", of("ns1", "ns2"), controllertest.InPhase(velerov1.BackupPhaseInProgress)))
+	s.Add(t, controllertest.NewBackup("backup2", of("ns2", "ns3", "ns5")))
 	s.start()
 	s.shows("backup1 InProgress", "backup2 Queued 1")
-	s.Add(t, newBackup("backup3", of("ns4", "ns3")))
+	s.Add(t, controllertest.NewBackup("backup3", of("ns4", "ns3")))
 	s.shows("backup1 InProgress", "backup2 Queued 1", "backup3 Queued 2")
-	s.Add(t, newBackup("backup4", of("ns5", "ns6")))
+	s.Add(t, controllertest.NewBackup("backup4", of("ns5", "ns6")))
 	s.shows("backup1 InProgress", "backup2 Queued 1", "backup3 Queued 2", "backup4 Queued 3")
 	require.Equal(t, "NamespaceOverlap: shares namespace ns2 with backup1, which runs", s.says("backup2"))
 	require.Equal(t, "NamespaceOverlap: shares namespace ns3 with backup2, which is ahead of it in the queue", s.says("backup3"))
 	require.Equal(t, "NamespaceOverlap: shares namespace ns5 with backup2, which is ahead of it in the queue", s.says("backup4"))
 
-	s.Add(t, newBackup("backup5", of("ns8", "ns9")))
+	s.Add(t, controllertest.NewBackup("backup5", of("ns8", "ns9")))
 	s.shows("backup1 InProgress", "backup2 Queued 1", "backup3 Queued 2", "backup4 Queued 3", "backup5 ReadyToStart")
 	require.Empty(t, s.says("backup5"))
 	s.move("backup5", velerov1.BackupPhaseInProgress)

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -29,21 +28,23 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
 // queueSite is a namespace of the real API server in which the queue's controller runs, alone: the test plays the part of
 // the controller that runs backups.
 type queueSite struct {
-	*testCluster
+	*controllertest.Cluster
 	t         *testing.T
 	admission Admission
 	wakes     chan event.GenericEvent // as the host of the plugins does
 	limit     int
-	metrics   *QueueMetrics           // may be nil
-	wrap      func(*Cluster) *Cluster // of the queue's cluster; may be nil
+	metrics   *QueueMetrics                   // may be nil
+	wrap      func(*run.Cluster) *run.Cluster // of the queue's cluster; may be nil
 
 	stop func() // of the running queue
 }
@@ -76,7 +77,7 @@ func newAdmission(t *testing.T, name string, builtIns ...framework.Registration)
 func newQueueSite(t *testing.T, limit int) *queueSite {
 	t.Helper()
 	return &queueSite{
-		testCluster: newCluster(t, nil), t: t, limit: limit,
+		Cluster: controllertest.NewCluster(t, nil), t: t, limit: limit,
 		admission: alone{newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register())},
 		wakes:     make(chan event.GenericEvent),
 	}
@@ -98,18 +99,15 @@ var (
 // whatIsServed finds out, once.
 func whatIsServed(t *testing.T) served {
 	t.Helper()
-	kubeconfig := plane.Get(t).Kubeconfig
-	serveOnce.Do(func() { allServed, errServed = findServed(kubeconfig) })
+	config := controllertest.Config(t)
+	serveOnce.Do(func() { allServed, errServed = findServed(config) })
 	require.NoError(t, errServed)
 	return allServed
 }
 
-func findServed(kubeconfig string) (s served, err error) {
-	if s.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
-		return s, err
-	}
-	s.config.QPS = -1
-	if s.scheme, err = newScheme(); err != nil {
+func findServed(config *rest.Config) (s served, err error) {
+	s.config = config
+	if s.scheme, err = controllertest.NewScheme(); err != nil {
 		return s, err
 	}
 	c, err := rest.HTTPClientFor(s.config)
@@ -149,7 +147,7 @@ func newQueueManager(t *testing.T, namespace string, wrap transport.WrapperFunc)
 func (s *queueSite) start() {
 	s.t.Helper()
 	mgr := newQueueManager(s.t, s.Namespace, nil)
-	cluster := &Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: s.Namespace}
+	cluster := &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: s.Namespace}
 	if s.wrap != nil {
 		cluster = s.wrap(cluster)
 	}
@@ -157,7 +155,7 @@ func (s *queueSite) start() {
 		Cluster: cluster, Admission: s.admission, Limit: s.limit, Events: mgr.GetEventRecorder("cleat"), Metrics: s.metrics,
 		Log: hclog.NewNullLogger(), Now: time.Now,
 	}
-	require.NoError(s.t, q.Setup(NewBuilder(mgr, BackupQueueController, 1, logr.Discard()), s.wakes).Complete(q))
+	require.NoError(s.t, q.Setup(NewBuilder(mgr, run.BackupQueueController, 1, logr.Discard()), s.wakes).Complete(q))
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -198,7 +196,7 @@ func (s *queueSite) shows(want ...string) {
 	require.Eventually(s.t, func() bool {
 		got = nil
 		for _, b := range s.backups() {
-			line := b.Name + " " + string(backupPhase(b))
+			line := b.Name + " " + string(run.BackupPhase(b))
 			if b.Status.QueuePosition != 0 {
 				line += fmt.Sprintf(" %d", b.Status.QueuePosition)
 			}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // view is the Backups as the queue sees them: those of the cache, but for what the cache does not show yet. What the
@@ -27,7 +28,7 @@ type view struct {
 }
 
 // backups are all Backups. They are read only.
-func (v *view) backups(ctx context.Context, c *Cluster) ([]*velerov1.Backup, error) {
+func (v *view) backups(ctx context.Context, c *run.Cluster) ([]*velerov1.Backup, error) {
 	asOf, err := v.ascertain(ctx, c)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func (v *view) backups(ctx context.Context, c *Cluster) ([]*velerov1.Backup, err
 
 // ascertain reads all Backups from the API server, unless there is no need to. It answers the version of all at which it
 // has: what is older and was not among them is gone.
-func (v *view) ascertain(ctx context.Context, c *Cluster) (asOf string, err error) {
+func (v *view) ascertain(ctx context.Context, c *run.Cluster) (asOf string, err error) {
 	v.mu.Lock()
 	certain := v.certain
 	v.mu.Unlock()

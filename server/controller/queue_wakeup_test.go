@@ -13,6 +13,8 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // ends are the ways in which a backup leaves its place, or the queue.
@@ -75,7 +77,7 @@ func TestAcceptQueue_NoLostWakeup(t *testing.T) {
 // least: so many first places have had five such backups, and at most four of them have been admitted.
 func (m *model) leave(b *velerov1.Backup, end string) string {
 	front := 5 * len(ends())
-	phase := backupPhase(b)
+	phase := run.BackupPhase(b)
 	if b.DeletionTimestamp != nil {
 		m.drain(b)
 		return ""
@@ -123,7 +125,7 @@ func (m *model) addOf(name string, namespaces ...string) {
 	for i := range namespaces {
 		namespaces[i] = m.prefix() + namespaces[i]
 	}
-	m.add(newBackup(name, of(namespaces...)))
+	m.add(controllertest.NewBackup(name, of(namespaces...)))
 }
 
 // shows waits for the rest, in which all rules must hold, and then wants backups to be in phases, "name Phase".
@@ -132,7 +134,7 @@ func (m *model) shows(want ...string) {
 	require.NoError(m.t, m.rest())
 	var got []string
 	for _, b := range m.observer.backups() {
-		got = append(got, b.Name+" "+string(backupPhase(b)))
+		got = append(got, b.Name+" "+string(run.BackupPhase(b)))
 	}
 	require.Equal(m.t, want, got)
 }
@@ -192,7 +194,7 @@ func TestABackupMayBeDeletedInEachPhase(t *testing.T) {
 			velerov1.BackupPhaseWaitingForPluginOperations, velerov1.BackupPhaseFinalizing, velerov1.BackupPhaseCompleted,
 			velerov1.BackupPhaseFailed, velerov1.BackupPhaseFailedValidation, velerov1.BackupPhaseDeleting,
 		} {
-			target := newBackup("a-"+strings.ToLower(string(phase)), inPhase(phase))
+			target := controllertest.NewBackup("a-"+strings.ToLower(string(phase)), controllertest.InPhase(phase))
 			if held {
 				target.Finalizers = []string{testFinalizer}
 			}
@@ -270,7 +272,7 @@ func TestAThousandBackupsAtOnce(t *testing.T) {
 	m := newScene(t, 3)
 	var all []*velerov1.Backup
 	for i := range backups {
-		all = append(all, newBackup(fmt.Sprintf("b%04d", i), func(b *velerov1.Backup) { b.Spec, b.Namespace = m.spec(), m.cluster.Namespace }))
+		all = append(all, controllertest.NewBackup(fmt.Sprintf("b%04d", i), func(b *velerov1.Backup) { b.Spec, b.Namespace = m.spec(), m.cluster.Namespace }))
 	}
 	var created errgroup.Group
 	for some := range slices.Chunk(all, backups/hands) {

@@ -16,6 +16,7 @@ import (
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // requests is the workqueue of a controller.
@@ -81,7 +82,7 @@ func inLine(b *velerov1.Backup) bool {
 }
 
 func waits(b *velerov1.Backup) bool {
-	return backupPhase(b) == velerov1.BackupPhaseNew || b.Status.Phase == velerov1.BackupPhaseQueued
+	return run.BackupPhase(b) == velerov1.BackupPhaseNew || b.Status.Phase == velerov1.BackupPhaseQueued
 }
 
 // matters tells whether a change of a Backup may change a decision. What a running one tells of its progress does not.
@@ -91,7 +92,7 @@ func matters(before, after *velerov1.Backup) bool {
 		return true
 	case !inLine(before) && !inLine(after):
 		return false
-	case backupPhase(before) != backupPhase(after), (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
+	case run.BackupPhase(before) != run.BackupPhase(after), (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
 		return true
 	case !waits(after):
 		return false

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -13,64 +12,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
-	"github.com/cleat-dev/cleat/server/store"
 )
-
-// closed is object storage that cannot be opened.
-type closed struct{}
-
-func (closed) Open(context.Context, *velerov1.BackupStorageLocation) (*store.Store, error) {
-	return nil, errors.New("the bucket is on fire")
-}
-
-func TestWhatAFormerServerLeftIsFinishedOff(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, nil)
-	phases := allBackupPhases()
-	for i, phase := range phases {
-		c.Add(t, newBackup("b-"+string(rune('a'+i)), inPhase(phase)))
-	}
-	c.Add(t,
-		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "running"}, Status: velerov1.RestoreStatus{Phase: velerov1.RestorePhaseInProgress}},
-		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "waiting"}},
-	)
-	r := Recovery{Cluster: c.Cluster, Log: hclog.NewNullLogger(), Now: noon}
-	require.NoError(t, r.Run(t.Context()))
-
-	for i, phase := range phases {
-		b := c.Backup(t, "b-"+string(rune('a'+i)))
-		if phase != velerov1.BackupPhaseInProgress {
-			require.Equal(t, phase, b.Status.Phase, "others are left to their controllers")
-			require.False(t, isUnclean(b))
-			continue
-		}
-		require.Equal(t, velerov1.BackupPhaseFailed, b.Status.Phase)
-		require.Equal(t, `found a backup with status "InProgress" during the server starting, mark it as "Failed"`, b.Status.FailureReason)
-		require.Equal(t, noon().Unix(), b.Status.CompletionTimestamp.Unix())
-		require.True(t, isUnclean(b), "its data is still to be removed")
-	}
-	var running, waiting velerov1.Restore
-	require.NoError(t, c.Get(t.Context(), c.Request("running").NamespacedName, &running))
-	require.Equal(t, velerov1.RestorePhaseFailed, running.Status.Phase)
-	require.Equal(t, `found a restore with status "InProgress" during the server starting, mark it as "Failed"`, running.Status.FailureReason)
-	require.NoError(t, c.Get(t.Context(), c.Request("waiting").NamespacedName, &waiting))
-	require.Empty(t, waiting.Status.Phase)
-}
 
 func TestABackupWhoseLocationIsGoneEndsAllTheSame(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
+	c := controllertest.NewCluster(t, nil)
 	in := func(phase velerov1.BackupPhase) func(*velerov1.Backup) {
 		return func(b *velerov1.Backup) {
 			b.Spec.StorageLocation, b.Status.Phase = "gone", phase
 			if phase == velerov1.BackupPhaseFailed {
-				markUnclean(b)
+				run.MarkPartialData(b)
 			}
 		}
 	}
-	c.Add(t, newBackup("good", in(velerov1.BackupPhaseFinalizing)), newBackup("bad", in(velerov1.BackupPhaseFailed)))
-	r := &BackupFinalizer{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: noon}
+	c.Add(t, controllertest.NewBackup("good", in(velerov1.BackupPhaseFinalizing)), controllertest.NewBackup("bad", in(velerov1.BackupPhaseFailed)))
+	r := &BackupFinalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
 	for _, name := range []string{"good", "bad"} {
 		_, err := r.Reconcile(t.Context(), c.Request(name))
 		require.NoError(t, err)
@@ -79,16 +38,16 @@ func TestABackupWhoseLocationIsGoneEndsAllTheSame(t *testing.T) {
 	require.Equal(t, velerov1.BackupPhasePartiallyFailed, good.Status.Phase)
 	require.Contains(t, good.Status.FailureReason, "finalize the backup: the backup storage location does not exist: ")
 	require.NotNil(t, good.Status.CompletionTimestamp)
-	require.False(t, isUnclean(c.Backup(t, "bad")))
+	require.False(t, run.HasPartialData(c.Backup(t, "bad")))
 }
 
 func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
-	c.Add(t, newLocation("default"), newBackup("b", func(b *velerov1.Backup) {
+	c := controllertest.NewCluster(t, nil)
+	c.Add(t, controllertest.NewLocation("default"), controllertest.NewBackup("b", func(b *velerov1.Backup) {
 		b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseFinalizing
 	}))
-	r := &BackupFinalizer{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: noon}
+	r := &BackupFinalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
 	_, err := r.Reconcile(t.Context(), c.Request("b"))
 	require.ErrorContains(t, err, "the bucket is on fire")
 	require.Equal(t, velerov1.BackupPhaseFinalizing, c.Backup(t, "b").Status.Phase)
@@ -96,7 +55,7 @@ func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
 
 func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
+	c := controllertest.NewCluster(t, nil)
 	c.Add(t, &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{
 		Name: "q", Annotations: map[string]string{"mine": "stays", serverreport.PluginDetailsAnnotation: "p"},
 	}})
@@ -128,13 +87,13 @@ func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
 
 func TestADownloadRequestThatCannotBeAnsweredIsRemovedInTheEnd(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
+	c := controllertest.NewCluster(t, nil)
 	c.Add(t, &velerov1.DownloadRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "d"},
 		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindRestoreLog, Name: "none"}},
 	})
 	now := time.Now()
-	r := &Downloads{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: func() time.Time { return now }}
+	r := &Downloads{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: func() time.Time { return now }}
 	_, err := r.Reconcile(t.Context(), c.Request("d"))
 	require.ErrorContains(t, err, "make the URL of RestoreLog none: get restore none")
 	now = now.Add(11 * time.Minute)
@@ -145,27 +104,27 @@ func TestADownloadRequestThatCannotBeAnsweredIsRemovedInTheEnd(t *testing.T) {
 
 func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
+	c := controllertest.NewCluster(t, nil)
 	in := func(location string, phase velerov1.BackupPhase) func(*velerov1.Backup) {
 		return func(b *velerov1.Backup) { b.Spec.StorageLocation, b.Status.Phase = location, phase }
 	}
 	c.Add(t,
-		newLocation("default"),
-		newLocation("closed", func(l *velerov1.BackupStorageLocation) {
+		controllertest.NewLocation("default"),
+		controllertest.NewLocation("closed", func(l *velerov1.BackupStorageLocation) {
 			l.Spec.AccessMode = velerov1.BackupStorageLocationAccessModeReadOnly
 		}),
-		newLocation("broken", func(l *velerov1.BackupStorageLocation) {
+		controllertest.NewLocation("broken", func(l *velerov1.BackupStorageLocation) {
 			l.Status.Phase = velerov1.BackupStorageLocationPhaseUnavailable
 		}),
-		newBackup("running", in("default", velerov1.BackupPhaseInProgress)),
-		newBackup("finalizing", in("default", velerov1.BackupPhaseFinalizing)),
-		newBackup("finalizing-partial", in("default", velerov1.BackupPhaseFinalizingPartiallyFailed)),
-		newBackup("waiting", in("default", velerov1.BackupPhaseWaitingForPluginOperations)),
-		newBackup("waiting-partial", in("default", velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed)),
-		newBackup("lost", in("gone", velerov1.BackupPhaseCompleted)),
-		newBackup("read-only", in("closed", velerov1.BackupPhaseCompleted)),
-		newBackup("unreachable", in("broken", velerov1.BackupPhaseCompleted)),
-		newBackup("burning", in("default", velerov1.BackupPhaseCompleted)),
+		controllertest.NewBackup("running", in("default", velerov1.BackupPhaseInProgress)),
+		controllertest.NewBackup("finalizing", in("default", velerov1.BackupPhaseFinalizing)),
+		controllertest.NewBackup("finalizing-partial", in("default", velerov1.BackupPhaseFinalizingPartiallyFailed)),
+		controllertest.NewBackup("waiting", in("default", velerov1.BackupPhaseWaitingForPluginOperations)),
+		controllertest.NewBackup("waiting-partial", in("default", velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed)),
+		controllertest.NewBackup("lost", in("gone", velerov1.BackupPhaseCompleted)),
+		controllertest.NewBackup("read-only", in("closed", velerov1.BackupPhaseCompleted)),
+		controllertest.NewBackup("unreachable", in("broken", velerov1.BackupPhaseCompleted)),
+		controllertest.NewBackup("burning", in("default", velerov1.BackupPhaseCompleted)),
 	)
 	for backup, tt := range map[string]struct {
 		want  string
@@ -191,7 +150,7 @@ func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
 				Spec:       velerov1.DeleteBackupRequestSpec{BackupName: backup},
 			}
 			c.Add(t, request)
-			r := &Deletions{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
+			r := &Deletions{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
 			_, err := r.Reconcile(t.Context(), c.Request(request.Name))
 			require.NoError(t, err)
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(request), request))
@@ -218,13 +177,13 @@ func TestABackupIsNotDeletedWhileARestoreReadsIt(t *testing.T) {
 	} {
 		t.Run(string(phase), func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, nil)
+			c := controllertest.NewCluster(t, nil)
 			c.Add(t,
-				newBackup("b", inPhase(velerov1.BackupPhaseFailedValidation)),
+				controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseFailedValidation)),
 				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b"}, Status: velerov1.RestoreStatus{Phase: phase}},
 				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: velerov1.RestoreSpec{BackupName: "a"}, Status: velerov1.RestoreStatus{Phase: "InProgress"}},
 				&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
-			r := &Deletions{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
+			r := &Deletions{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
 			_, err := r.Reconcile(t.Context(), c.Request("d"))
 			require.NoError(t, err)
 			require.NoError(t, c.Get(t.Context(), c.Request("other").NamespacedName, &velerov1.Restore{}))
@@ -243,11 +202,11 @@ func TestABackupIsNotDeletedWhileARestoreReadsIt(t *testing.T) {
 
 func TestABackupThatNeverStartedIsDeletedWithoutItsLocation(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
-	c.Add(t, newBackup("b", func(b *velerov1.Backup) {
+	c := controllertest.NewCluster(t, nil)
+	c.Add(t, controllertest.NewBackup("b", func(b *velerov1.Backup) {
 		b.Spec.StorageLocation, b.Status.Phase = "gone", velerov1.BackupPhaseFailedValidation
 	}), &velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
-	r := &Deletions{Cluster: c.Cluster, Stores: closed{}, Log: hclog.NewNullLogger(), Now: time.Now}
+	r := &Deletions{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
 	_, err := r.Reconcile(t.Context(), c.Request("d"))
 	require.NoError(t, err)
 	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("b").NamespacedName, &velerov1.Backup{})))

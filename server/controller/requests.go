@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
@@ -25,8 +26,8 @@ const (
 
 // Downloads answers DownloadRequests with signed URLs.
 type Downloads struct {
-	*Cluster
-	Stores Stores
+	*run.Cluster
+	Stores run.Stores
 	Log    hclog.Logger
 	Now    func() time.Time
 }
@@ -56,7 +57,7 @@ func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	before := request.DeepCopy()
 	request.Status.Phase = velerov1.DownloadRequestPhaseProcessed
 	request.Status.DownloadURL = url
-	request.Status.Expiration = stamp(r.Now().Add(urlLifetime))
+	request.Status.Expiration = run.Timestamp(r.Now().Add(urlLifetime))
 	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -78,7 +79,7 @@ func (r *Downloads) url(ctx context.Context, request *velerov1.DownloadRequest) 
 	if err := r.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: name}, &backup); err != nil {
 		return "", fmt.Errorf("get backup %s: %w", name, err)
 	}
-	location, err := r.getLocation(ctx, backup.Spec.StorageLocation)
+	location, err := r.GetLocation(ctx, backup.Spec.StorageLocation)
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +92,7 @@ func (r *Downloads) url(ctx context.Context, request *velerov1.DownloadRequest) 
 
 // Statuses answers ServerStatusRequests.
 type Statuses struct {
-	*Cluster
+	*run.Cluster
 	Version string                       // of the server
 	Plugins func() []velerov1.PluginInfo // sorted by kind and name
 	// Report tells all about the plugins; with details, about those only that it means. See pluginreport.
@@ -113,7 +114,7 @@ func (r *Statuses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	}
 	before := request.DeepCopy()
 	request.Status.Phase = velerov1.ServerStatusRequestPhaseProcessed
-	request.Status.ProcessedTimestamp = stamp(r.Now())
+	request.Status.ProcessedTimestamp = run.Timestamp(r.Now())
 	request.Status.ServerVersion = r.Version
 	request.Status.Plugins = r.Plugins()
 	r.report(ctx, request)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
 )
 
@@ -20,13 +21,13 @@ const restoreFinalizer = "restores.velero.io/external-resources-finalizer"
 
 // Restores starts and runs restores: the phases from New to the end of InProgress.
 type Restores struct {
-	*Cluster
-	Runs                 *Operations
-	Stores               Stores
-	Plugins              Plugins
+	*run.Cluster
+	Runs                 *run.Runs
+	Stores               run.Stores
+	Plugins              run.Plugins
 	Engine               RestoreEngine
 	ItemOperationTimeout time.Duration
-	LogOptions           LogOptions
+	LogOptions           run.LogOptions
 	SpoolDir             string // of unpacked archives; empty means the system's
 	Metrics              *Metrics
 	Log                  hclog.Logger
@@ -40,23 +41,23 @@ func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err := r.Get(ctx, req.NamespacedName, restore); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if restorePhase(restore) != velerov1.RestorePhaseNew || restore.DeletionTimestamp != nil || ctx.Err() != nil {
+	if run.RestorePhase(restore) != velerov1.RestorePhaseNew || restore.DeletionTimestamp != nil || ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}
 	log := r.Log.With("restore", req.String())
 
 	// Registered before the phase is written: nobody ever sees an InProgress restore that is not.
-	active := r.Runs.begin(ctx, restore.UID)
-	defer active.end()
+	active := r.Runs.Begin(ctx, restore.UID)
+	defer active.End()
 
 	src, err := r.start(ctx, restore)
 	switch {
-	case errors.Is(err, errGone), errors.Is(err, errMoved):
+	case errors.Is(err, run.ErrNotFound), errors.Is(err, run.ErrPhaseChanged):
 		log.Debug("not started", "reason", err)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("start the restore: %w", err)
-	case restorePhase(restore) == velerov1.RestorePhaseFailedValidation:
+	case run.RestorePhase(restore) == velerov1.RestorePhaseFailedValidation:
 		log.Warn("the restore failed validation", "errors", restore.Status.ValidationErrors)
 		r.Metrics.restoreInvalid(restore)
 		return ctrl.Result{}, nil
@@ -68,7 +69,7 @@ func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 
 // start writes the phase with which the work begins, or FailedValidation.
 func (r *Restores) start(ctx context.Context, restore *velerov1.Restore) (src source, err error) {
-	err = r.advanceRestore(ctx, restore, func(restore *velerov1.Restore) (err error) {
+	err = r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) (err error) {
 		if src, err = r.prepare(ctx, restore); err != nil {
 			return err
 		}
@@ -78,18 +79,18 @@ func (r *Restores) start(ctx context.Context, restore *velerov1.Restore) (src so
 		}
 		restore.Status.Phase = velerov1.RestorePhaseInProgress
 		controllerutil.AddFinalizer(restore, restoreFinalizer) // from now on there may be files
-		restore.Status.StartTimestamp = stamp(r.Now())
+		restore.Status.StartTimestamp = run.Timestamp(r.Now())
 		return nil
 	})
 	return src, err
 }
 
 // work does the work of an InProgress restore and writes the phase that comes after it.
-func (r *Restores) work(active *operation, restore *velerov1.Restore, src source, server hclog.Logger) {
+func (r *Restores) work(active *run.Run, restore *velerov1.Restore, src source, server hclog.Logger) {
 	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"restore", client.ObjectKeyFromObject(restore).String())
 	if err != nil {
-		r.finish(active, restore, failedRestore(err, r.Now()), server)
+		r.finish(active, restore, run.FailedRestore(err, r.Now()), server)
 		return
 	}
 	defer func() {
@@ -102,13 +103,13 @@ func (r *Restores) work(active *operation, restore *velerov1.Restore, src source
 }
 
 // finish writes the phase after the run. It does not give up while the server lives.
-func (r *Restores) finish(active *operation, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger) {
-	err := r.advanceRestore(active.final, restore, func(restore *velerov1.Restore) error {
+func (r *Restores) finish(active *run.Run, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger) {
+	err := r.AdvanceRestore(active.Final, restore, func(restore *velerov1.Restore) error {
 		end(restore)
 		return nil
 	})
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, run.ErrNotFound):
 		log.Info("the restore was deleted while it was in progress")
 	case err != nil:
 		log.Error("the end of the run could not be written; the next server marks the restore as Failed", "error", err)

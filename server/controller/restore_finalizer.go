@@ -13,14 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // RestoreFinalizer brings a restore whose run has ended to its final phase, and removes the files
 // of one that is deleted. All it does may be done twice.
 type RestoreFinalizer struct {
-	*Cluster
-	Runs    *Operations
-	Stores  Stores
+	*run.Cluster
+	Runs    *run.Runs
+	Stores  run.Stores
 	Metrics *Metrics
 	Log     hclog.Logger
 	Now     func() time.Time
@@ -40,14 +41,14 @@ func (r *RestoreFinalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 		return r.remove(ctx, restore, log)
 	}
 	var err error
-	switch restorePhase(restore) {
+	switch run.RestorePhase(restore) {
 	case velerov1.RestorePhaseFinalizing:
 		err = r.finalize(ctx, restore, velerov1.RestorePhaseCompleted, log)
 	case velerov1.RestorePhaseFinalizingPartiallyFailed:
 		err = r.finalize(ctx, restore, velerov1.RestorePhasePartiallyFailed, log)
 	default:
 	}
-	if errors.Is(err, errGone) || errors.Is(err, errMoved) {
+	if errors.Is(err, run.ErrNotFound) || errors.Is(err, run.ErrPhaseChanged) {
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, err
@@ -55,9 +56,9 @@ func (r *RestoreFinalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 
 // finalize writes the final phase. Volumes and hooks will have their work here.
 func (r *RestoreFinalizer) finalize(ctx context.Context, restore *velerov1.Restore, final velerov1.RestorePhase, log hclog.Logger) error {
-	err := r.advanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
+	err := r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
 		restore.Status.Phase = final
-		restore.Status.CompletionTimestamp = stamp(r.Now())
+		restore.Status.CompletionTimestamp = run.Timestamp(r.Now())
 		return nil
 	})
 	if err == nil {
@@ -72,8 +73,8 @@ func (r *RestoreFinalizer) remove(ctx context.Context, restore *velerov1.Restore
 	if !controllerutil.ContainsFinalizer(restore, restoreFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	if r.Runs.isRunning(restore.UID) {
-		r.Runs.stop(restore.UID, errDeleted)
+	if r.Runs.IsRunning(restore.UID) {
+		r.Runs.Stop(restore.UID, run.ErrDeleted)
 		return ctrl.Result{RequeueAfter: stillRunning}, nil
 	}
 	if err := r.removeFiles(ctx, restore, log); err != nil {
@@ -100,15 +101,15 @@ func (r *RestoreFinalizer) removeFiles(ctx context.Context, restore *velerov1.Re
 	if err != nil {
 		return fmt.Errorf("get backup %s: %w", restore.Spec.BackupName, err)
 	}
-	location, err := r.getLocation(ctx, backup.Spec.StorageLocation)
-	if errors.Is(err, errNoLocation) {
+	location, err := r.GetLocation(ctx, backup.Spec.StorageLocation)
+	if errors.Is(err, run.ErrLocationNotFound) {
 		log.Warn("the backup storage location is gone; the files of the restore, if any, are left in the bucket", "storageLocation", backup.Spec.StorageLocation)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if problem := unavailable(location); problem != "" {
+	if problem := run.LocationProblem(location); problem != "" {
 		return errors.New(problem)
 	}
 	objects, err := r.Stores.Open(ctx, location)

@@ -12,6 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
 	"github.com/cleat-dev/cleat/server/store"
 )
@@ -19,7 +20,7 @@ import (
 // restoreWork is the run of one restore.
 type restoreWork struct {
 	*Restores
-	run    *operation
+	run    *run.Run
 	object *velerov1.Restore
 	source source
 	log    *runlog.Log
@@ -30,32 +31,32 @@ type restoreWork struct {
 // It returns the change of status that the run ends with.
 func (w *restoreWork) do() (end func(*velerov1.Restore)) {
 	log := w.log.Logger()
-	objects, err := w.Stores.Open(w.run.ctx, w.source.location)
+	objects, err := w.Stores.Open(w.run.Ctx, w.source.location)
 	if err != nil {
-		return failedRestore(w.run.reason(fmt.Errorf("open backup storage location %s: %w", w.source.location.Name, err)), w.Now())
+		return run.FailedRestore(w.run.Reason(fmt.Errorf("open backup storage location %s: %w", w.source.location.Name, err)), w.Now())
 	}
 	log.Info("restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
 
 	result := new(restore.Result)
-	progress := follow(w.run.ctx, w.Cluster, w.object, "itemsRestored", log, func() { w.run.cancel(errDeleted) })
-	err = safely(log, func() error {
-		done, err := w.apply(objects, progress.set)
+	progress := run.Follow(w.run.Ctx, w.Cluster, w.object, "itemsRestored", log, func() { w.run.Cancel(run.ErrDeleted) })
+	err = run.CatchPanics(log, func() error {
+		done, err := w.apply(objects, progress.Set)
 		if done != nil {
 			result = done
 		}
 		return err
 	})
-	*w.object = *progress.end()
+	*w.object = *progress.End()
 	if err != nil {
-		reason := w.run.reason(err)
+		reason := w.run.Reason(err)
 		log.Error("restore failed", "error", reason)
-		if !errors.Is(reason, errDeleted) {
+		if !errors.Is(reason, run.ErrDeleted) {
 			result.Results.Errors.AddVelero(reason.Error())
 			w.put(objects, result)
 		}
 		return func(r *velerov1.Restore) {
 			countRestore(r, result)
-			failedRestore(reason, w.Now())(r)
+			run.FailedRestore(reason, w.Now())(r)
 		}
 	}
 	w.warnOfOperations(result)
@@ -77,7 +78,7 @@ func (w *restoreWork) apply(objects *store.Store, show func(done, total int)) (*
 	}()
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
-	ctx := session.Trace(w.run.ctx, "Restore", w.object.GetNamespace()+"/"+w.object.GetName())
+	ctx := session.Trace(w.run.Ctx, "Restore", w.object.GetNamespace()+"/"+w.object.GetName())
 	return w.Engine(ctx, restore.Request{
 		Restore:   w.object.DeepCopy(),
 		Archive:   contents,
@@ -91,12 +92,12 @@ func (w *restoreWork) apply(objects *store.Store, show func(done, total int)) (*
 // open streams the archive of the backup to a file.
 func (w *restoreWork) open(objects *store.Store) (*archive.Archive, error) {
 	name := w.source.backup.Name
-	stream, err := objects.BackupContents(w.run.ctx, name)
+	stream, err := objects.BackupContents(w.run.Ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("download the archive of backup %s: %w", name, err)
 	}
 	defer func() { _ = stream.Close() }() // only read from
-	contents, err := archive.Open(w.run.ctx, stream, w.SpoolDir, archive.DefaultLimits())
+	contents, err := archive.Open(w.run.Ctx, stream, w.SpoolDir, archive.DefaultLimits())
 	if err != nil {
 		return nil, fmt.Errorf("read the archive of backup %s: %w", name, err)
 	}
@@ -115,14 +116,14 @@ func (w *restoreWork) put(objects *store.Store, result *restore.Result) {
 	}
 	name := w.object.Name
 	none := []struct{}{}
-	if err := putJSON(w.run.final, objects.PutRestoreResourceList, name, result.ResourceList); err != nil {
+	if err := putJSON(w.run.Final, objects.PutRestoreResourceList, name, result.ResourceList); err != nil {
 		failed("resource list", err)
 	}
-	if err := putJSON(w.run.final, objects.PutRestoreItemOperations, name, none); err != nil {
+	if err := putJSON(w.run.Final, objects.PutRestoreItemOperations, name, none); err != nil {
 		failed("item operations", err)
 	}
 	// The results are the last: they tell what became of the others.
-	if err := putJSON(w.run.final, objects.PutRestoreResults, name, result.Results); err != nil {
+	if err := putJSON(w.run.Final, objects.PutRestoreResults, name, result.Results); err != nil {
 		failed("results", err)
 	}
 }
@@ -133,7 +134,7 @@ func (w *restoreWork) putLog(objects *store.Store) error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // only read from
-	return objects.PutRestoreLog(w.run.final, w.object.Name, log)
+	return objects.PutRestoreLog(w.run.Final, w.object.Name, log)
 }
 
 func putJSON[T any](ctx context.Context, put func(context.Context, string, io.Reader) error, name string, value T) error {

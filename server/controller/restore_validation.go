@@ -16,6 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/configmap"
 	"github.com/cleat-dev/cleat/server/modifiers"
 	"github.com/cleat-dev/cleat/server/restore"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // source is what a restore restores from, and with what changes.
@@ -73,17 +74,17 @@ func (r *Restores) source(ctx context.Context, restore *velerov1.Restore) (sourc
 	if err != nil {
 		return source{}, nil, fmt.Errorf("get backup %s: %w", spec.BackupName, err)
 	}
-	if phase := backupPhase(backup); phase != velerov1.BackupPhaseCompleted && phase != velerov1.BackupPhasePartiallyFailed {
+	if phase := run.BackupPhase(backup); phase != velerov1.BackupPhaseCompleted && phase != velerov1.BackupPhasePartiallyFailed {
 		return source{}, []string{fmt.Sprintf("backup %s is in phase %s, want Completed or PartiallyFailed", backup.Name, phase)}, nil
 	}
-	location, err := r.getLocation(ctx, backup.Spec.StorageLocation)
-	if errors.Is(err, errNoLocation) {
+	location, err := r.GetLocation(ctx, backup.Spec.StorageLocation)
+	if errors.Is(err, run.ErrLocationNotFound) {
 		return source{}, []string{fmt.Sprintf("backup storage location %q of backup %s does not exist", backup.Spec.StorageLocation, backup.Name)}, nil
 	}
 	if err != nil {
 		return source{}, nil, err
 	}
-	if problem := unavailable(location); problem != "" {
+	if problem := run.LocationProblem(location); problem != "" {
 		return source{}, []string{"the backup cannot be read: " + problem}, nil
 	}
 	setDefault(&spec.ScheduleName, backup.Labels[velerov1.ScheduleNameLabel])

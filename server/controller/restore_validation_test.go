@@ -9,37 +9,39 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 func TestTheSourceOfARestore(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
+	c := controllertest.NewCluster(t, nil)
 	of := func(schedule string, phase velerov1.BackupPhase, hour int) func(*velerov1.Backup) {
 		return func(b *velerov1.Backup) {
 			b.Labels = map[string]string{velerov1.ScheduleNameLabel: schedule}
 			b.Spec.StorageLocation = "default"
 			b.Status.Phase = phase
-			b.Status.StartTimestamp = stamp(noon().Add(time.Duration(hour) * time.Hour))
+			b.Status.StartTimestamp = run.Timestamp(controllertest.Noon().Add(time.Duration(hour) * time.Hour))
 		}
 	}
 	in := func(location string, phase velerov1.BackupPhase) func(*velerov1.Backup) {
 		return func(b *velerov1.Backup) { b.Spec.StorageLocation, b.Status.Phase = location, phase }
 	}
 	c.Add(t,
-		newLocation("default"),
-		newLocation("broken", func(l *velerov1.BackupStorageLocation) {
+		controllertest.NewLocation("default"),
+		controllertest.NewLocation("broken", func(l *velerov1.BackupStorageLocation) {
 			l.Status.Phase = velerov1.BackupStorageLocationPhaseUnavailable
 		}),
-		newBackup("daily-1", of("daily", velerov1.BackupPhaseCompleted, 1)),
-		newBackup("daily-2", of("daily", velerov1.BackupPhaseCompleted, 2)),
-		newBackup("daily-3", of("daily", velerov1.BackupPhasePartiallyFailed, 3)),
-		newBackup("partial", in("default", velerov1.BackupPhasePartiallyFailed)),
-		newBackup("failed", in("default", velerov1.BackupPhaseFailed)),
-		newBackup("new", in("default", "")),
-		newBackup("running", in("default", velerov1.BackupPhaseInProgress)),
-		newBackup("deleting", in("default", velerov1.BackupPhaseDeleting)),
-		newBackup("lost", in("elsewhere", velerov1.BackupPhaseCompleted)),
-		newBackup("unreachable", in("broken", velerov1.BackupPhaseCompleted)),
+		controllertest.NewBackup("daily-1", of("daily", velerov1.BackupPhaseCompleted, 1)),
+		controllertest.NewBackup("daily-2", of("daily", velerov1.BackupPhaseCompleted, 2)),
+		controllertest.NewBackup("daily-3", of("daily", velerov1.BackupPhasePartiallyFailed, 3)),
+		controllertest.NewBackup("partial", in("default", velerov1.BackupPhasePartiallyFailed)),
+		controllertest.NewBackup("failed", in("default", velerov1.BackupPhaseFailed)),
+		controllertest.NewBackup("new", in("default", "")),
+		controllertest.NewBackup("running", in("default", velerov1.BackupPhaseInProgress)),
+		controllertest.NewBackup("deleting", in("default", velerov1.BackupPhaseDeleting)),
+		controllertest.NewBackup("lost", in("elsewhere", velerov1.BackupPhaseCompleted)),
+		controllertest.NewBackup("unreachable", in("broken", velerov1.BackupPhaseCompleted)),
 	)
 	for name, tt := range map[string]struct {
 		backup, schedule string

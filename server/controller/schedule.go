@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // Schedules makes a Backup of each Schedule whenever it is due, if no other one of the same schedule is on its way.
@@ -23,7 +24,7 @@ import (
 // A backup is named after the moment at which it was due, so that a moment has one backup, whoever makes it and how often
 // it is tried. Of moments that were missed, only the last counts.
 type Schedules struct {
-	*Cluster
+	*run.Cluster
 	SkipImmediately bool // for schedules that do not say it
 	Events          events.EventRecorder
 	Metrics         *Metrics
@@ -109,14 +110,14 @@ func (r *Schedules) look(schedule *velerov1.Schedule) *scheduleView {
 	}
 	for _, t := range []**metav1.Time{&status.LastBackup, &status.LastSkipped} {
 		if *t != nil && (*t).After(now.Add(clockSlack)) {
-			*t, v.setBack = stamp(now), true
+			*t, v.setBack = run.Timestamp(now), true
 		}
 	}
 	if spec.SkipImmediately == nil {
 		spec.SkipImmediately = new(r.SkipImmediately)
 	}
 	if *spec.SkipImmediately {
-		spec.SkipImmediately, status.LastSkipped = new(false), stamp(now)
+		spec.SkipImmediately, status.LastSkipped = new(false), run.Timestamp(now)
 	}
 	since := handledUntil(v.after)
 	v.due = times.last(since, now)
@@ -179,10 +180,10 @@ func (r *Schedules) backup(ctx context.Context, v *scheduleView, log hclog.Logge
 	unfinished := func(other velerov1.Backup) bool { return inLine(&other) }
 	if i := slices.IndexFunc(list.Items, unfinished); i >= 0 && !slices.ContainsFunc(list.Items, same) {
 		other := &list.Items[i]
-		v.after.Status.LastSkipped = stamp(v.now)
-		log.Info("the backup that is due is skipped, as another one of the schedule has not ended", "other", other.Name, "phase", backupPhase(other))
+		v.after.Status.LastSkipped = run.Timestamp(v.now)
+		log.Info("the backup that is due is skipped, as another one of the schedule has not ended", "other", other.Name, "phase", run.BackupPhase(other))
 		r.Events.Eventf(v.before, other, corev1.EventTypeWarning, "Skipped", "Backup", "skipped the backup due at %s: backup %s of this schedule is %s",
-			v.due.UTC().Format(time.RFC3339), other.Name, backupPhase(other))
+			v.due.UTC().Format(time.RFC3339), other.Name, run.BackupPhase(other))
 		return nil
 	}
 	err = r.Create(ctx, b)
@@ -196,6 +197,6 @@ func (r *Schedules) backup(ctx context.Context, v *scheduleView, log hclog.Logge
 		log.Info("created the backup that is due")
 		r.Events.Eventf(v.before, b, corev1.EventTypeNormal, "Created", "Backup", "created backup %s", b.Name)
 	}
-	v.after.Status.LastBackup = stamp(v.now)
+	v.after.Status.LastBackup = run.Timestamp(v.now)
 	return nil
 }

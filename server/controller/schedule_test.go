@@ -16,11 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // scheduleSite is a namespace with schedules, a controller of them, and a clock that the test moves.
 type scheduleSite struct {
-	*testCluster
+	*controllertest.Cluster
 	t     *testing.T
 	now   time.Time
 	tells *events.FakeRecorder
@@ -30,15 +32,15 @@ type scheduleSite struct {
 func newScheduleSite(t *testing.T) *scheduleSite {
 	t.Helper()
 	s := &scheduleSite{
-		testCluster: newCluster(t, nil), t: t, tells: events.NewFakeRecorder(100),
-		now: time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour), // noon of tomorrow, after all creations
+		Cluster: controllertest.NewCluster(t, nil), t: t, tells: events.NewFakeRecorder(100),
+		now: time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour), // controllertest.Noon of tomorrow, after all creations
 	}
 	s.r = s.controller()
 	return s
 }
 
 func (s *scheduleSite) controller() *Schedules {
-	return &Schedules{Cluster: s.Cluster, Events: s.tells, Log: hclog.NewNullLogger(), Now: func() time.Time { return s.now }}
+	return &Schedules{Cluster: s.Cluster.Cluster, Events: s.tells, Log: hclog.NewNullLogger(), Now: func() time.Time { return s.now }}
 }
 
 // schedule creates a schedule that was looked after up to now.
@@ -47,7 +49,7 @@ func (s *scheduleSite) schedule(name, expression string, change ...func(*velerov
 	schedule := &velerov1.Schedule{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       velerov1.ScheduleSpec{Schedule: expression},
-		Status:     velerov1.ScheduleStatus{LastBackup: stamp(s.now)},
+		Status:     velerov1.ScheduleStatus{LastBackup: run.Timestamp(s.now)},
 	}
 	for _, f := range change {
 		f(schedule)
@@ -176,7 +178,7 @@ func TestAMomentHasOneBackupWhateverHappens(t *testing.T) {
 	s.now = s.now.Add(time.Hour)
 
 	// The server dies after the backup was made, and before the schedule tells it.
-	s.r.Cluster = &Cluster{Client: dying{s.Client}, Live: s.Live, Namespace: s.Namespace}
+	s.r.Cluster = &run.Cluster{Client: dying{s.Client}, Live: s.Live, Namespace: s.Namespace}
 	_, err := s.r.Reconcile(t.Context(), s.Request("hourly"))
 	require.ErrorContains(t, err, "write the state of the schedule: the server died")
 	require.Equal(t, []string{"130000"}, s.made())
@@ -197,7 +199,7 @@ func TestAMomentHasOneBackupWhateverHappens(t *testing.T) {
 	}
 	late := s.read("hourly")
 	late.Status = after
-	s.r.Cluster = &Cluster{Client: stale{s.Client, late}, Live: s.Live, Namespace: s.Namespace}
+	s.r.Cluster = &run.Cluster{Client: stale{s.Client, late}, Live: s.Live, Namespace: s.Namespace}
 	s.look("hourly")
 	require.Empty(t, s.made())
 }
@@ -278,7 +280,7 @@ func TestAScheduleDoesNotPileUpBackups(t *testing.T) {
 			told := s.told()
 			require.Equal(t, 1, strings.Count(told, "Skipped"), "it is skipped once: %s", told)
 			require.Contains(t, told, "T14:00:00Z: backup hourly-")
-			require.Contains(t, told, " of this schedule is "+string(backupPhase(newBackup("", inPhase(phase)))))
+			require.Contains(t, told, " of this schedule is "+string(run.BackupPhase(controllertest.NewBackup("", controllertest.InPhase(phase)))))
 
 			s.pass("other", 0)
 			require.Equal(t, []string{"130000", "140000"}, s.made(), "another schedule does not mind")
@@ -336,7 +338,7 @@ func TestWhetherTheFirstBackupIsSkipped(t *testing.T) {
 			s.r.SkipImmediately = tt.server
 			s.schedule("old", "0 * * * *", func(schedule *velerov1.Schedule) {
 				schedule.Spec.SkipImmediately = tt.spec
-				schedule.Status.LastBackup = stamp(s.now.Add(-24 * time.Hour))
+				schedule.Status.LastBackup = run.Timestamp(s.now.Add(-24 * time.Hour))
 			})
 			s.look("old")
 			schedule := s.read("old")
@@ -458,7 +460,7 @@ func TestWhatABackupTakesFromItsSchedule(t *testing.T) {
 
 	schedule.Spec.Template.Metadata.Labels = map[string]string{"of": "the template"}
 	schedule.Spec.UseOwnerReferencesInBackup = new(true)
-	b = ScheduledBackup(schedule, noon())
+	b = ScheduledBackup(schedule, controllertest.Noon())
 	require.Equal(t, map[string]string{"of": "the template", velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule.Name)}, b.Labels)
 	require.Equal(t, []metav1.OwnerReference{{APIVersion: "velero.io/v1", Kind: "Schedule", Name: schedule.Name, UID: "u", Controller: new(true)}}, b.OwnerReferences)
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
 )
 
 func TestACronExpressionIsReadAsVeleroDoes(t *testing.T) {
@@ -35,13 +37,13 @@ func TestACronExpressionIsReadAsVeleroDoes(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			times, err := parseTimetable(expression, noon())
+			times, err := parseTimetable(expression, controllertest.Noon())
 			if tt.err != "" {
 				require.ErrorContains(t, err, tt.err)
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, tt.next, times.Next(noon()).UTC().Format(time.RFC3339))
+			require.Equal(t, tt.next, times.Next(controllertest.Noon()).UTC().Format(time.RFC3339))
 		})
 	}
 }
@@ -66,11 +68,11 @@ func TestTheLastOfMissedMoments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			times, err := parseTimetable(tt.expression, noon())
+			times, err := parseTimetable(tt.expression, controllertest.Noon())
 			require.NoError(t, err)
 			since, err := time.Parse(time.RFC3339, tt.since)
 			require.NoError(t, err)
-			last := times.last(since, noon())
+			last := times.last(since, controllertest.Noon())
 			if tt.want == "" {
 				require.Zero(t, last)
 				return
@@ -86,7 +88,7 @@ func FuzzTimetable(f *testing.F) {
 		f.Add(seed, int64(3600))
 	}
 	f.Fuzz(func(t *testing.T, expression string, ago int64) {
-		now := noon()
+		now := controllertest.Noon()
 		times, err := parseTimetable(expression, now)
 		if err != nil {
 			return

@@ -1,4 +1,4 @@
-package controller
+package run
 
 import (
 	"fmt"
@@ -73,7 +73,7 @@ func backupTransitions() []backupTransition {
 }
 
 // backupPhase is the phase of a backup, with New for the empty one.
-func backupPhase(b *velerov1.Backup) velerov1.BackupPhase {
+func BackupPhase(b *velerov1.Backup) velerov1.BackupPhase {
 	if b.Status.Phase == "" {
 		return velerov1.BackupPhaseNew
 	}
@@ -81,7 +81,7 @@ func backupPhase(b *velerov1.Backup) velerov1.BackupPhase {
 }
 
 // checkBackupTransition refuses a change of phase that is not in the table.
-func checkBackupTransition(from, to velerov1.BackupPhase) error {
+func CheckBackupTransition(from, to velerov1.BackupPhase) error {
 	ok := slices.ContainsFunc(backupTransitions(), func(t backupTransition) bool { return t.from == from && t.to == to })
 	if !ok {
 		return fmt.Errorf("a backup does not go from %s to %s", from, to)
@@ -91,7 +91,7 @@ func checkBackupTransition(from, to velerov1.BackupPhase) error {
 
 // backupBusy reports whether something works on a backup in this phase, so that it must not be
 // deleted now.
-func backupBusy(phase velerov1.BackupPhase) bool {
+func BackupBusy(phase velerov1.BackupPhase) bool {
 	switch phase {
 	case velerov1.BackupPhaseInProgress,
 		velerov1.BackupPhaseWaitingForPluginOperations, velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed,

@@ -1,4 +1,4 @@
-package controller
+package run
 
 import (
 	"context"
@@ -23,10 +23,10 @@ type Cluster struct {
 
 var (
 	// errGone means that the object was deleted, or replaced by another of its name.
-	errGone = errors.New("it is gone")
+	ErrNotFound = errors.New("it is gone")
 
 	// errMoved means that somebody else changed the phase of the object.
-	errMoved = errors.New("somebody else changed its phase")
+	ErrPhaseChanged = errors.New("somebody else changed its phase")
 )
 
 // machine is what advance must know about a kind of custom resource.
@@ -45,24 +45,24 @@ type resource[T any] interface {
 
 // advanceBackup moves a backup to the phase that change sets, by one write, and leaves the new
 // state in b. See advance.
-func (c *Cluster) advanceBackup(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) error {
+func (c *Cluster) AdvanceBackup(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) error {
 	return advance(ctx, c, b, change, machine[velerov1.Backup]{
-		phase: func(b *velerov1.Backup) string { return string(backupPhase(b)) },
+		phase: func(b *velerov1.Backup) string { return string(BackupPhase(b)) },
 		state: func(b *velerov1.Backup) any { return velerov1.Backup{Spec: b.Spec, Status: b.Status} },
 		check: func(from, to *velerov1.Backup) error {
-			return checkBackupTransition(backupPhase(from), backupPhase(to))
+			return CheckBackupTransition(BackupPhase(from), BackupPhase(to))
 		},
 	})
 }
 
 // advanceRestore moves a restore to the phase that change sets, by one write, and leaves the new
 // state in r. See advance.
-func (c *Cluster) advanceRestore(ctx context.Context, r *velerov1.Restore, change func(*velerov1.Restore) error) error {
+func (c *Cluster) AdvanceRestore(ctx context.Context, r *velerov1.Restore, change func(*velerov1.Restore) error) error {
 	return advance(ctx, c, r, change, machine[velerov1.Restore]{
-		phase: func(r *velerov1.Restore) string { return string(restorePhase(r)) },
+		phase: func(r *velerov1.Restore) string { return string(RestorePhase(r)) },
 		state: func(r *velerov1.Restore) any { return velerov1.Restore{Spec: r.Spec, Status: r.Status} },
 		check: func(from, to *velerov1.Restore) error {
-			return checkRestoreTransition(restorePhase(from), restorePhase(to))
+			return checkRestoreTransition(RestorePhase(from), RestorePhase(to))
 		},
 	})
 }
@@ -113,9 +113,9 @@ func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted
 			}
 		}
 		if apierrors.IsNotFound(err) {
-			return nil, false, errGone
+			return nil, false, ErrNotFound
 		}
-		if !passes(err) {
+		if !IsTransient(err) {
 			return nil, false, err
 		}
 		if err := pause(ctx, delay, err); err != nil {
@@ -128,13 +128,13 @@ func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted
 func compare[T any, P resource[T]](before, wanted, after *T, m machine[T]) (*T, bool, error) {
 	switch {
 	case P(after).GetUID() != P(before).GetUID():
-		return nil, false, errGone
+		return nil, false, ErrNotFound
 	case m.phase(after) == m.phase(before):
 		return after, false, nil
 	case equality.Semantic.DeepEqual(m.state(after), m.state(wanted)):
 		return after, true, nil // it was written, and the answer got lost
 	default:
-		return nil, false, errMoved
+		return nil, false, ErrPhaseChanged
 	}
 }
 
@@ -156,7 +156,7 @@ func pause(ctx context.Context, delay *wait.Backoff, err error) error {
 }
 
 // passes reports whether a request that failed with err may succeed later on.
-func passes(err error) bool {
+func IsTransient(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}

@@ -1,4 +1,4 @@
-package controller
+package run
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 const progressPeriod = time.Second
 
 // progress shows how far an operation is in status.progress of its custom resource.
-type progress[T any] struct {
+type Progress[T any] struct {
 	done, total atomic.Int64
 	quit        chan struct{}
 	ended       chan struct{}
@@ -24,15 +24,15 @@ type progress[T any] struct {
 }
 
 // set says how far the operation is. It is safe for concurrent use and never waits.
-func (p *progress[T]) set(done, total int) {
+func (p *Progress[T]) Set(done, total int) {
 	p.done.Store(int64(done))
 	p.total.Store(int64(total))
 }
 
 // follow writes the progress into the custom resource that object is a state of, until end. When
 // it is gone, follow calls gone.
-func follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, gone func()) *progress[T] {
-	p := &progress[T]{quit: make(chan struct{}), ended: make(chan struct{}), newest: object.DeepCopy()}
+func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, gone func()) *Progress[T] {
+	p := &Progress[T]{quit: make(chan struct{}), ended: make(chan struct{}), newest: object.DeepCopy()}
 	obj := P(p.newest) // the goroutine's until it has ended
 	go func() {
 		defer close(p.ended)
@@ -84,7 +84,7 @@ func isGone(ctx context.Context, c *Cluster, obj client.Object, err error) bool 
 }
 
 // end stops the writes and returns the newest state, so that the next write meets no conflict.
-func (p *progress[T]) end() *T {
+func (p *Progress[T]) End() *T {
 	close(p.quit)
 	<-p.ended
 	return p.newest

@@ -1,4 +1,4 @@
-package controller
+package run
 
 import (
 	"testing"
@@ -63,7 +63,7 @@ func TestABackupThatEndedOnlyGetsDeleted(t *testing.T) {
 			require.Equal(t, velerov1.BackupPhaseDeleting, tr.to, "from %s", tr.from)
 		}
 		if tr.to == velerov1.BackupPhaseDeleting {
-			require.False(t, backupBusy(tr.from), "%s is deleted under the feet of a worker", tr.from)
+			require.False(t, BackupBusy(tr.from), "%s is deleted under the feet of a worker", tr.from)
 		}
 	}
 }
@@ -86,15 +86,15 @@ func TestOnlyTheTableIsAllowed(t *testing.T) {
 	allowed := 0
 	for _, from := range allBackupPhases() {
 		for _, to := range allBackupPhases() {
-			if checkBackupTransition(from, to) == nil {
+			if CheckBackupTransition(from, to) == nil {
 				allowed++
 			}
 		}
 	}
 	require.Less(t, allowed, len(backupTransitions())+1)
-	require.ErrorContains(t, checkBackupTransition("Completed", "InProgress"), "a backup does not go from Completed to InProgress")
-	require.NoError(t, checkBackupTransition("ReadyToStart", "InProgress"))
-	require.Error(t, checkBackupTransition("Deleting", "ReadyToStart"))
+	require.ErrorContains(t, CheckBackupTransition("Completed", "InProgress"), "a backup does not go from Completed to InProgress")
+	require.NoError(t, CheckBackupTransition("ReadyToStart", "InProgress"))
+	require.Error(t, CheckBackupTransition("Deleting", "ReadyToStart"))
 }
 
 func TestEveryRestorePhaseIsReachedAndLeft(t *testing.T) {

@@ -1,4 +1,4 @@
-package controller
+package run
 
 // The names of the controllers, as --disable-controllers knows them.
 const (

@@ -1,4 +1,4 @@
-package controller
+package run
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func (r *Recovery) list(ctx context.Context, list client.ObjectList) error {
 		if err == nil {
 			return nil
 		}
-		if passes(err) {
+		if IsTransient(err) {
 			err = pause(ctx, &delay, err)
 		}
 		if err != nil {
@@ -69,9 +69,9 @@ func (r *Recovery) backup(ctx context.Context, b *velerov1.Backup) error {
 		return nil
 	}
 	reason := abandoned("backup")
-	err := r.advanceBackup(ctx, b, func(b *velerov1.Backup) error {
-		failedBackup(reason, r.Now())(b)
-		markUnclean(b)
+	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
+		FailedBackup(reason, r.Now())(b)
+		MarkPartialData(b)
 		return nil
 	})
 	return r.settled("backup", client.ObjectKeyFromObject(b).String(), reason, err)
@@ -83,8 +83,8 @@ func (r *Recovery) restore(ctx context.Context, restore *velerov1.Restore) error
 		return nil
 	}
 	reason := abandoned("restore")
-	err := r.advanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
-		failedRestore(reason, r.Now())(restore)
+	err := r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
+		FailedRestore(reason, r.Now())(restore)
 		return nil
 	})
 	return r.settled("restore", client.ObjectKeyFromObject(restore).String(), reason, err)
@@ -95,7 +95,7 @@ func (r *Recovery) settled(kind, name string, reason, err error) error {
 	switch {
 	case err == nil:
 		r.Log.Warn(reason.Error(), kind, name)
-	case errors.Is(err, errGone), errors.Is(err, errMoved):
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrPhaseChanged):
 	default:
 		return fmt.Errorf("mark %s %s as Failed: %w", kind, name, err)
 	}

@@ -1,4 +1,4 @@
-package controller
+package run
 
 import (
 	"context"
@@ -18,14 +18,14 @@ type Stores interface {
 }
 
 // errNoLocation means that a BackupStorageLocation does not exist.
-var errNoLocation = errors.New("the backup storage location does not exist")
+var ErrLocationNotFound = errors.New("the backup storage location does not exist")
 
 // getLocation reads a BackupStorageLocation.
-func (c *Cluster) getLocation(ctx context.Context, name string) (*velerov1.BackupStorageLocation, error) {
+func (c *Cluster) GetLocation(ctx context.Context, name string) (*velerov1.BackupStorageLocation, error) {
 	var location velerov1.BackupStorageLocation
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, &location)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%w: %s/%s", errNoLocation, c.Namespace, name)
+		return nil, fmt.Errorf("%w: %s/%s", ErrLocationNotFound, c.Namespace, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("get backup storage location %s: %w", name, err)
@@ -34,7 +34,7 @@ func (c *Cluster) getLocation(ctx context.Context, name string) (*velerov1.Backu
 }
 
 // unavailable says why a location cannot be used, or nothing.
-func unavailable(location *velerov1.BackupStorageLocation) string {
+func LocationProblem(location *velerov1.BackupStorageLocation) string {
 	switch location.Status.Phase {
 	case velerov1.BackupStorageLocationPhaseAvailable:
 		return ""

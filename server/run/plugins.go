@@ -1,4 +1,4 @@
-package controller
+package run
 
 import (
 	"github.com/hashicorp/go-hclog"

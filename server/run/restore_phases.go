@@ -1,4 +1,4 @@
-package controller
+package run
 
 import (
 	"fmt"
@@ -50,7 +50,7 @@ func restoreTransitions() []restoreTransition {
 }
 
 // restorePhase is the phase of a restore, with New for the empty one.
-func restorePhase(r *velerov1.Restore) velerov1.RestorePhase {
+func RestorePhase(r *velerov1.Restore) velerov1.RestorePhase {
 	if r.Status.Phase == "" {
 		return velerov1.RestorePhaseNew
 	}

@@ -1,4 +1,4 @@
-package controller
+package run_test
 
 import (
 	"bytes"
@@ -15,12 +15,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // toInProgress is a change of phase.
 func toInProgress(b *velerov1.Backup) error {
 	b.Status.Phase = velerov1.BackupPhaseInProgress
-	b.Status.StartTimestamp = stamp(noon())
+	b.Status.StartTimestamp = run.Timestamp(controllertest.Noon())
 	return nil
 }
 
@@ -77,13 +79,13 @@ func TestAPhaseIsWrittenOnceWhateverTheAPIServerDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var f *faults
-			c := newCluster(t, func(next http.RoundTripper) http.RoundTripper {
+			c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper {
 				f = &faults{next: next, faults: faulty}
 				return f
 			})
-			b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
+			b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart))
 			c.Add(t, b)
-			require.NoError(t, c.advanceBackup(t.Context(), b, toInProgress))
+			require.NoError(t, c.AdvanceBackup(t.Context(), b, toInProgress))
 
 			var there velerov1.Backup
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(b), &there))
@@ -96,8 +98,8 @@ func TestAPhaseIsWrittenOnceWhateverTheAPIServerDoes(t *testing.T) {
 
 func TestAnEditMeanwhileIsKept(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
-	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
+	c := controllertest.NewCluster(t, nil)
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart))
 	c.Add(t, b)
 	edited := b.DeepCopy()
 	edited.Labels = map[string]string{"edited": "yes"}
@@ -105,7 +107,7 @@ func TestAnEditMeanwhileIsKept(t *testing.T) {
 	require.NoError(t, c.Update(t.Context(), edited))
 
 	changes := 0
-	require.NoError(t, c.advanceBackup(t.Context(), b, func(b *velerov1.Backup) error {
+	require.NoError(t, c.AdvanceBackup(t.Context(), b, func(b *velerov1.Backup) error {
 		changes++
 		return toInProgress(b)
 	}))
@@ -117,61 +119,61 @@ func TestAnEditMeanwhileIsKept(t *testing.T) {
 
 func TestAPhaseThatMovedOrAnObjectThatWentIsNotOverwritten(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
-	ready := inPhase(velerov1.BackupPhaseReadyToStart)
-	moved, gone, replaced := newBackup("moved", ready), newBackup("gone", ready), newBackup("replaced", ready)
+	c := controllertest.NewCluster(t, nil)
+	ready := controllertest.InPhase(velerov1.BackupPhaseReadyToStart)
+	moved, gone, replaced := controllertest.NewBackup("moved", ready), controllertest.NewBackup("gone", ready), controllertest.NewBackup("replaced", ready)
 	c.Add(t, moved, gone, replaced)
 
 	deleting := moved.DeepCopy()
 	deleting.Status.Phase = velerov1.BackupPhaseDeleting
 	require.NoError(t, c.Update(t.Context(), deleting))
-	require.ErrorIs(t, c.advanceBackup(t.Context(), moved, toInProgress), errMoved)
+	require.ErrorIs(t, c.AdvanceBackup(t.Context(), moved, toInProgress), run.ErrPhaseChanged)
 
 	require.NoError(t, c.Delete(t.Context(), gone.DeepCopy()))
-	require.ErrorIs(t, c.advanceBackup(t.Context(), gone, toInProgress), errGone)
+	require.ErrorIs(t, c.AdvanceBackup(t.Context(), gone, toInProgress), run.ErrNotFound)
 
 	require.NoError(t, c.Delete(t.Context(), replaced.DeepCopy()))
-	c.Add(t, newBackup("replaced", ready))
-	require.ErrorIs(t, c.advanceBackup(t.Context(), replaced, toInProgress), errGone)
+	c.Add(t, controllertest.NewBackup("replaced", ready))
+	require.ErrorIs(t, c.AdvanceBackup(t.Context(), replaced, toInProgress), run.ErrNotFound)
 }
 
 func TestNobodyStartsWhatSomebodyElseStarted(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, nil)
-	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
+	c := controllertest.NewCluster(t, nil)
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart))
 	c.Add(t, b)
 	mine, theirs := b.DeepCopy(), b.DeepCopy()
-	require.NoError(t, c.advanceBackup(t.Context(), theirs, func(b *velerov1.Backup) error {
+	require.NoError(t, c.AdvanceBackup(t.Context(), theirs, func(b *velerov1.Backup) error {
 		b.Status.Phase = velerov1.BackupPhaseInProgress
-		b.Status.StartTimestamp = stamp(noon().Add(-1e9))
+		b.Status.StartTimestamp = run.Timestamp(controllertest.Noon().Add(-1e9))
 		return nil
 	}))
-	require.ErrorIs(t, c.advanceBackup(t.Context(), mine, toInProgress), errMoved)
+	require.ErrorIs(t, c.AdvanceBackup(t.Context(), mine, toInProgress), run.ErrPhaseChanged)
 }
 
 func TestWhatIsNotInTheTableIsNotWritten(t *testing.T) {
 	t.Parallel()
 	var f *faults
-	c := newCluster(t, func(next http.RoundTripper) http.RoundTripper {
+	c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper {
 		f = &faults{next: next}
 		return f
 	})
-	b := newBackup("b", inPhase(velerov1.BackupPhaseCompleted))
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseCompleted))
 	c.Add(t, b)
-	require.ErrorContains(t, c.advanceBackup(t.Context(), b, toInProgress), "a backup does not go from Completed to InProgress")
+	require.ErrorContains(t, c.AdvanceBackup(t.Context(), b, toInProgress), "a backup does not go from Completed to InProgress")
 	require.Zero(t, f.sent.Load())
 }
 
 func TestARefusalOfTheAPIServerIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	var f *faults
-	c := newCluster(t, func(next http.RoundTripper) http.RoundTripper {
+	c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper {
 		f = &faults{next: next}
 		return f
 	})
-	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart))
 	c.Add(t, b)
-	err := c.advanceBackup(t.Context(), b, func(b *velerov1.Backup) error {
+	err := c.AdvanceBackup(t.Context(), b, func(b *velerov1.Backup) error {
 		b.Labels = map[string]string{"k": strings.Repeat("x", 64)}
 		return toInProgress(b)
 	})
@@ -182,17 +184,17 @@ func TestARefusalOfTheAPIServerIsNotTriedAgain(t *testing.T) {
 func TestTriesEndWithTheContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	c := newCluster(t, func(next http.RoundTripper) http.RoundTripper {
+	c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper {
 		return &faults{next: next, faults: []func(http.RoundTripper, *http.Request) (*http.Response, error){
 			func(http.RoundTripper, *http.Request) (*http.Response, error) {
-				cancel(errShutdown)
+				cancel(run.ErrShutdown)
 				return nil, errors.New("connection refused")
 			},
 		}}
 	})
-	b := newBackup("b", inPhase(velerov1.BackupPhaseReadyToStart))
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart))
 	c.Add(t, b)
-	err := c.advanceBackup(ctx, b, toInProgress)
+	err := c.AdvanceBackup(ctx, b, toInProgress)
 	require.Error(t, err)
 	var there velerov1.Backup
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(b), &there))
@@ -201,6 +203,6 @@ func TestTriesEndWithTheContext(t *testing.T) {
 
 func TestTimesAreWholeSeconds(t *testing.T) {
 	t.Parallel()
-	require.Zero(t, stamp(noon()).Nanosecond())
-	require.True(t, stamp(noon()).Equal(&metav1.Time{Time: noon().Truncate(1e9)}))
+	require.Zero(t, run.Timestamp(controllertest.Noon()).Nanosecond())
+	require.True(t, run.Timestamp(controllertest.Noon()).Equal(&metav1.Time{Time: controllertest.Noon().Truncate(1e9)}))
 }

@@ -1,4 +1,4 @@
-package controller
+package run
 
 import (
 	"errors"
@@ -11,43 +11,43 @@ import (
 )
 
 // failedBackup is the end of a backup that cannot be used.
-func failedBackup(reason error, now time.Time) func(*velerov1.Backup) {
+func FailedBackup(reason error, now time.Time) func(*velerov1.Backup) {
 	return func(b *velerov1.Backup) {
 		b.Status.Phase = velerov1.BackupPhaseFailed
 		b.Status.FailureReason = reason.Error()
-		b.Status.CompletionTimestamp = stamp(now)
+		b.Status.CompletionTimestamp = Timestamp(now)
 		if errors.Is(reason, store.ErrNotCleaned) {
-			markUnclean(b)
+			MarkPartialData(b)
 		}
 	}
 }
 
 // failedRestore is the end of a restore that could not be done.
-func failedRestore(reason error, now time.Time) func(*velerov1.Restore) {
+func FailedRestore(reason error, now time.Time) func(*velerov1.Restore) {
 	return func(restore *velerov1.Restore) {
 		restore.Status.Phase = velerov1.RestorePhaseFailed
 		restore.Status.FailureReason = reason.Error()
-		restore.Status.CompletionTimestamp = stamp(now)
+		restore.Status.CompletionTimestamp = Timestamp(now)
 	}
 }
 
 // uncleanAnnotation marks a Failed backup some of whose data may still be in the bucket. It is set
 // by the write that says Failed, so that it cannot get lost, and removed with the data by the
 // backup finalizer, which tries until the object storage lets it.
-const uncleanAnnotation = "cleat.dev/partial-data"
+const PartialDataAnnotation = "cleat.dev/partial-data"
 
-func markUnclean(b *velerov1.Backup) {
+func MarkPartialData(b *velerov1.Backup) {
 	if b.Annotations == nil {
 		b.Annotations = make(map[string]string)
 	}
-	b.Annotations[uncleanAnnotation] = "to-be-removed"
+	b.Annotations[PartialDataAnnotation] = "to-be-removed"
 }
 
-func isUnclean(b *velerov1.Backup) bool {
-	return b.Annotations[uncleanAnnotation] != ""
+func HasPartialData(b *velerov1.Backup) bool {
+	return b.Annotations[PartialDataAnnotation] != ""
 }
 
 // stamp is a moment as the API server keeps it: in whole seconds.
-func stamp(t time.Time) *metav1.Time {
+func Timestamp(t time.Time) *metav1.Time {
 	return new(metav1.NewTime(t.Truncate(time.Second)))
 }

@@ -1,0 +1,170 @@
+package controllertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cleat-dev/cleat/framework/api/velero/crds"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
+)
+
+// plane is the control plane of the test binary.
+var (
+	plane       controlplane.Shared
+	installOnce sync.Once
+	errInstall  error
+)
+
+// Main runs the tests of a package and returns the exit code. It stops the control plane if a test has started it.
+func Main(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
+	return plane.Main(m)
+}
+
+// Config returns the configuration of an administrator of the control plane, without a limit of requests.
+func Config(t testing.TB) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(t).Kubeconfig)
+	require.NoError(t, err)
+	config.QPS = -1
+	return config
+}
+
+// Cluster is a namespace of the control plane.
+type Cluster struct{ *run.Cluster }
+
+// NewCluster creates a namespace. Every request of the returned cluster passes through wrap, unless it is nil.
+func NewCluster(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *Cluster {
+	t.Helper()
+	config := Config(t)
+	scheme, err := NewScheme()
+	require.NoError(t, err)
+	direct, err := client.New(config, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	installOnce.Do(func() { errInstall = install(t.Context(), direct) })
+	require.NoError(t, errInstall)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "controller-"}}
+	require.NoError(t, direct.Create(t.Context(), namespace))
+
+	wrapped := rest.CopyConfig(config)
+	if wrap != nil {
+		wrapped.Wrap(wrap)
+	}
+	c, err := client.New(wrapped, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	return &Cluster{&run.Cluster{Client: c, Live: c, Namespace: namespace.Name}}
+}
+
+// NewScheme returns a scheme of the objects that the tests read and write.
+func NewScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(clientgoscheme.AddToScheme(scheme), velerov1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme))
+	return scheme, err
+}
+
+// install creates the definitions and waits until they are served.
+func install(ctx context.Context, c client.Client) error {
+	documents, err := crds.All()
+	if err != nil {
+		return err
+	}
+	for _, document := range documents {
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(document, &definition); err != nil {
+			return err
+		}
+		if err := c.Create(ctx, &definition); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	for {
+		errBackups := c.List(ctx, &velerov1.BackupList{})
+		errLocations := c.List(ctx, &velerov1.VolumeSnapshotLocationList{})
+		errRestores := c.List(ctx, &velerov1.RestoreList{})
+		if errBackups == nil && errLocations == nil && errRestores == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the definitions are not served: %w, %w, %w", errBackups, errLocations, errRestores)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Noon is a clock that stands still.
+func Noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 123, time.UTC) }
+
+// Add creates objects in the namespace.
+func (c *Cluster) Add(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, object := range objects {
+		if _, clusterScoped := object.(*corev1.Namespace); !clusterScoped {
+			object.SetNamespace(c.Namespace)
+		}
+		require.NoError(t, c.Create(t.Context(), object))
+	}
+}
+
+// Request returns the request to reconcile the object called name.
+func (c *Cluster) Request(name string) ctrl.Request {
+	return ctrl.Request{NamespacedName: client.ObjectKey{Namespace: c.Namespace, Name: name}}
+}
+
+// Backup reads a backup.
+func (c *Cluster) Backup(t *testing.T, name string) *velerov1.Backup {
+	t.Helper()
+	b := new(velerov1.Backup)
+	require.NoError(t, c.Get(t.Context(), c.Request(name).NamespacedName, b))
+	return b
+}
+
+// NewLocation returns an available backup storage location.
+func NewLocation(name string, change ...func(*velerov1.BackupStorageLocation)) *velerov1.BackupStorageLocation {
+	location := &velerov1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: velerov1.BackupStorageLocationSpec{
+			Provider: "cleat.dev/file", StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "b"}},
+		},
+		Status: velerov1.BackupStorageLocationStatus{Phase: velerov1.BackupStorageLocationPhaseAvailable},
+	}
+	for _, f := range change {
+		f(location)
+	}
+	return location
+}
+
+// NewBackup returns a backup with the changes applied.
+func NewBackup(name string, change ...func(*velerov1.Backup)) *velerov1.Backup {
+	b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	for _, f := range change {
+		f(b)
+	}
+	return b
+}
+
+// InPhase returns a change that sets the phase.
+func InPhase(phase velerov1.BackupPhase) func(*velerov1.Backup) {
+	return func(b *velerov1.Backup) { b.Status.Phase = phase }
+}
