@@ -77,9 +77,7 @@ func (h *testHost) requireSeen(t *testing.T, version int) {
 func (h *testHost) requireProcesses(t *testing.T, want int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		h.running.mu.Lock()
-		defer h.running.mu.Unlock()
-		return len(h.running.processes) == want
+		return len(h.pool.Running()) == want
 	}, longEnough, aMoment, "%d processes", want)
 }
 
@@ -507,6 +505,6 @@ func TestAClosedHostLooksNoMore(t *testing.T) {
 	h := newTestHost(t, pluginDir(t), nil)
 	h.Close()
 	version(t, filepath.Join(h.dir, "behave"), 1)
-	require.ErrorIs(t, h.Rescan(t.Context()), errClosed)
+	require.ErrorIs(t, h.Rescan(t.Context()), ErrClosed)
 	require.Empty(t, h.Entries())
 }

@@ -303,9 +303,9 @@ func leavesMark(t *testing.T, path string) {
 // and before it is started.
 func (h *testHost) afterNextCheck(t *testing.T, pid int, do func()) {
 	t.Helper()
-	supervised := h.supervisor()
-	check := supervised.launch.check
-	supervised.launch.check = func(b *binary) (func() error, error) {
+	launch := h.now().catalog.rows[0].source.launch
+	check := launch.Check
+	launch.Check = func(b *binary) (func() error, error) {
 		verify, err := check(b)
 		if do != nil {
 			do()

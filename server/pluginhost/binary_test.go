@@ -55,10 +55,9 @@ func TestAProcessHasTheNameOfItsFileAndNoDescriptorOfAnother(t *testing.T) {
 	h := newTestHost(t, dir, nil)
 
 	for _, from := range h.now().sources {
-		r, err := from.supervisor.acquire(t.Context(), "", call{})
-		require.NoError(t, err)
-		defer from.supervisor.release(r, false)
-		comm, err := os.ReadFile(fmt.Sprintf("/proc/%s/comm", r.child.ID()))
+		require.NoError(t, from.supervisor.Ready(t.Context(), ""))
+		pid := from.supervisor.State().PID
+		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 		require.NoError(t, err)
 		want := filepath.Base(from.command)
 		if want == "script" {
@@ -67,7 +66,7 @@ func TestAProcessHasTheNameOfItsFileAndNoDescriptorOfAnother(t *testing.T) {
 		require.Equal(t, want, strings.TrimSpace(string(comm)))
 
 		var inherited []string
-		descriptors, err := filepath.Glob(fmt.Sprintf("/proc/%s/fd/*", r.child.ID()))
+		descriptors, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 		require.NoError(t, err)
 		for _, descriptor := range descriptors {
 			if to, err := os.Readlink(descriptor); err == nil && strings.HasPrefix(to, dir) {

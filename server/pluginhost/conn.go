@@ -20,11 +20,14 @@ type conn struct {
 	onCall     func() // before every call; may be nil
 }
 
-var _ grpc.ClientConnInterface = (*conn)(nil)
+// Conn returns the connection to one plugin of the process. onCall, which may be nil, is called before every call.
+func (s *supervisor) Conn(plugin string, onCall func()) grpc.ClientConnInterface {
+	return &conn{supervisor: s, plugin: plugin, onCall: onCall}
+}
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	call := c.supervisor.launch.deadlines.classify(method).within(ctx)
+	call := c.supervisor.pool.config.Deadlines.classify(method).within(ctx)
 	err := c.once(ctx, call, method, args, reply, opts)
 	if err == nil || !call.idempotent {
 		return err
@@ -60,7 +63,7 @@ func (c *conn) once(ctx context.Context, call call, method string, args, reply a
 
 // invoke makes one call to a process and finds out what its error means.
 func (c *conn) invoke(ctx context.Context, r *run, call call, method string, args, reply any, opts []grpc.CallOption) error {
-	ctx, seen := c.supervisor.observer.begin(ctx, c.plugin, r.path, call)
+	ctx, seen := c.supervisor.pool.config.Observer.begin(ctx, c.plugin, r.path, call)
 	ctx, cancel := withLimit(ctx, c.plugin, r.path, call)
 	defer cancel()
 	return seen.answered(r.judge(ctx, c.plugin, call, r.conn.Invoke(ctx, method, args, reply, opts...)), reply, opts)
@@ -68,12 +71,12 @@ func (c *conn) invoke(ctx context.Context, r *run, call call, method string, arg
 
 // NewStream implements grpc.ClientConnInterface. A stream is never repeated.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	call := c.supervisor.launch.deadlines.classify(method).within(ctx)
+	call := c.supervisor.pool.config.Deadlines.classify(method).within(ctx)
 	r, err := c.acquire(ctx, call)
 	if err != nil {
 		return nil, err
 	}
-	ctx, seen := c.supervisor.observer.begin(ctx, c.plugin, r.path, call)
+	ctx, seen := c.supervisor.pool.config.Observer.begin(ctx, c.plugin, r.path, call)
 	return openStream(ctx, r.conn, desc, method, opts, streamWatch{
 		idle:    call.idle,
 		overdue: &OverdueError{Plugin: c.plugin, Command: r.path, During: call.name, Limit: call.idle},
@@ -98,7 +101,7 @@ func (c *conn) acquire(ctx context.Context, call call) (*run, error) {
 	if cause := context.Cause(ctx); cause != nil {
 		err = interrupted(call, cause)
 	}
-	c.supervisor.observer.unavailable(ctx, c.plugin, c.supervisor.launch.path, call, err)
+	c.supervisor.pool.config.Observer.unavailable(ctx, c.plugin, c.supervisor.launch.Binary.path, call, err)
 	return nil, err
 }
 

@@ -75,22 +75,18 @@ type Host struct {
 	log       hclog.Logger
 	clock     clock.WithDelayedExecution
 	deadlines Deadlines
-	restart   Restart
-	limits    Limits
-	idle      time.Duration
-	running   *registry
+	pool      *Pool
 	places    chan struct{} // holds a token for each plugin that is asked what it offers
 	observer  observer
 	changed   func()
 
-	builtIns    []framework.Registration
-	services    *inProcess // the built-ins, logging to log
-	known       answers    // of built-ins in process
-	dir         string
-	args        []string
-	environment []string
-	kinds       []versioning.WireKind
-	order       order
+	builtIns []framework.Registration
+	services *inProcess // the built-ins, logging to log
+	known    answers    // of built-ins in process
+	dir      string
+	args     []string
+	kinds    []versioning.WireKind
+	order    order
 
 	trust          *trust // replaced with the lock, under mu, by who has the turn of scan
 	lockFile       lockFile
@@ -114,10 +110,6 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		log:       cfg.Log,
 		clock:     cfg.Clock,
 		deadlines: cfg.Deadlines.withDefaults(),
-		restart:   cfg.Restart.withDefaults(),
-		limits:    cfg.Limits.withDefaults(),
-		idle:      orDefault(cfg.IdleAfter, 5*time.Minute),
-		running:   newRegistry(ctx),
 		places:    make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)),
 		builtIns:  cfg.BuiltIns,
 		dir:       cfg.Dir,
@@ -145,7 +137,6 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 			return nil, err
 		}
 	}
-	h.environment = hostenv.Environ(os.Environ(), cfg.Environment...)
 	var err error
 	if h.order, err = newOrder(cfg.Order); err != nil {
 		return nil, err
@@ -156,11 +147,14 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if h.clock == nil {
 		h.clock = clock.RealClock{}
 	}
-	metrics, err := newMetrics(cfg.Metrics, h.running, newInventory(h.Entries))
-	if err != nil {
+	h.observer = observer{metrics: newMetrics(cfg.Metrics), tracer: newTracer(cfg.Tracer)}
+	h.pool = NewPool(ctx, PoolConfig{
+		Log: h.log, Clock: h.clock, Deadlines: h.deadlines, Restart: cfg.Restart.withDefaults(), Limits: cfg.Limits.withDefaults(),
+		IdleAfter: orDefault(cfg.IdleAfter, 5*time.Minute), Environment: hostenv.Environ(os.Environ(), cfg.Environment...), Observer: h.observer,
+	})
+	if err := h.observer.metrics.register(h.pool, newInventory(h.Entries)); err != nil {
 		return nil, err
 	}
-	h.observer = observer{metrics: metrics, tracer: newTracer(cfg.Tracer)}
 	own, err := h.ownSources(cfg)
 	if err != nil {
 		h.Close()
@@ -173,7 +167,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if absent := h.order.absent(h.now().catalog); len(absent) > 0 {
 		h.log.Warn("the order of plugins names some that are not there", "names", absent)
 	}
-	if h.dir != "" && h.running.begin() {
+	if h.dir != "" && h.pool.Begin() {
 		go h.watch(orDefault(cfg.Rescan, 30*time.Second))
 	}
 	return h, nil
@@ -225,11 +219,11 @@ func (h *Host) Entries() []Entry { return h.now().catalog.entries() }
 
 // Close stops all processes and returns when they are gone. Calls in flight fail.
 func (h *Host) Close() {
-	h.running.close()
+	h.pool.Close()
 	h.observer.metrics.unregister()
 	for _, from := range h.now().sources {
-		if from.launch.binary != nil {
-			_ = from.launch.Close()
+		if from.binary != nil {
+			_ = from.binary.Close()
 		}
 	}
 }

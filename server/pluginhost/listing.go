@@ -23,7 +23,7 @@ type question struct {
 func (q *question) abandon() {
 	q.cancel()
 	if q.from.supervisor != nil {
-		q.from.supervisor.abandon()
+		q.from.supervisor.Abandon()
 	}
 }
 
@@ -39,10 +39,10 @@ func (q *question) isAnswered() bool {
 
 // beginToAsk asks a source, when its turn comes: few are asked at a time.
 func (h *Host) beginToAsk(from *source) *question {
-	ctx, cancel := context.WithCancel(h.running.life)
+	ctx, cancel := context.WithCancel(h.pool.Life())
 	q := &question{from: from, answered: make(chan struct{}), cancel: cancel}
-	if from.err == nil && !h.running.begin() {
-		from.err = errClosed
+	if from.err == nil && !h.pool.Begin() {
+		from.err = ErrClosed
 	}
 	if from.err != nil {
 		cancel()
@@ -50,7 +50,7 @@ func (h *Host) beginToAsk(from *source) *question {
 		return q
 	}
 	go func() {
-		defer h.running.end()
+		defer h.pool.End()
 		defer close(q.answered)
 		defer cancel()
 		h.places <- struct{}{}
@@ -89,10 +89,10 @@ func (h *Host) ask(ctx context.Context, from *source) (versioning.Description, [
 		offer, err := versioning.Describe(ctx, h.services)
 		return offer, nil, err
 	}
-	if err := from.supervisor.ready(ctx, ""); err != nil {
+	if err := from.supervisor.Ready(ctx, ""); err != nil {
 		return versioning.Description{}, nil, err
 	}
-	process := &conn{supervisor: from.supervisor}
+	process := from.supervisor.Conn("", nil)
 	offer, err := versioning.Describe(ctx, process)
 	if err != nil {
 		return versioning.Description{}, nil, err

@@ -17,7 +17,7 @@ func (h *Host) Lock() *pluginlock.Lock {
 // that runs, whatever is at the path by now. It reads the whole file.
 func (h *Host) Sum(command string) (string, error) {
 	for _, r := range h.now().catalog.rows {
-		if b := r.source.launch.binary; r.Command == command && b != nil {
+		if b := r.source.binary; r.Command == command && b != nil {
 			return b.sum()
 		}
 	}

@@ -54,11 +54,11 @@ func serveUntilKilled(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	r, err := host.now().catalog.rows[0].source.supervisor.acquire(context.Background(), "", call{})
-	if err != nil {
+	supervised := host.now().catalog.rows[0].source.supervisor
+	if err := supervised.Ready(context.Background(), ""); err != nil {
 		panic(err)
 	}
-	fmt.Println(r.child.ID())
+	fmt.Println(supervised.State().PID)
 	select {}
 }
 

@@ -25,10 +25,10 @@ const (
 	failureHung  = "hung"  // it did not answer in time
 )
 
-// newMetrics registers the metrics of a host whose processes running knows and that has these plugins; nil without a registerer.
-func newMetrics(registerer prometheus.Registerer, running *registry, plugins inventory) (*metrics, error) {
+// newMetrics returns metrics that add registers; nil without a registerer.
+func newMetrics(registerer prometheus.Registerer) *metrics {
 	if registerer == nil {
-		return nil, nil //nolint:nilnil // nil metrics are usable
+		return nil
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "cleat", Subsystem: "plugin", Name: name, Help: help}, labels)
@@ -47,15 +47,22 @@ func newMetrics(registerer prometheus.Registerer, running *registry, plugins inv
 		droppedLines: counter("log_lines_dropped_total", "Lines that plugin processes wrote and that are not in the logs: too many in a second (rate), "+
 			"or only their beginning is, because they are too long (length).", "command", "reason"),
 	}
-	m.collectors = []prometheus.Collector{m.calls, m.failures, m.restarts, m.outOfService, m.droppedLines, newProcessCollector(running), plugins}
-	for i, collector := range m.collectors {
-		if err := registerer.Register(collector); err != nil {
-			m.collectors = m.collectors[:i]
-			m.unregister()
-			return nil, fmt.Errorf("register the metrics of plugins: %w", err)
-		}
+	return m
+}
+
+// register registers the metrics together with others.
+func (m *metrics) register(others ...prometheus.Collector) error {
+	if m == nil {
+		return nil
 	}
-	return m, nil
+	for _, collector := range append([]prometheus.Collector{m.calls, m.failures, m.restarts, m.outOfService, m.droppedLines}, others...) {
+		if err := m.registerer.Register(collector); err != nil {
+			m.unregister()
+			return fmt.Errorf("register the metrics of plugins: %w", err)
+		}
+		m.collectors = append(m.collectors, collector)
+	}
+	return nil
 }
 
 // unregister makes room for the metrics of another host.

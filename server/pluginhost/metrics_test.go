@@ -121,7 +121,7 @@ func TestProcessesAreCountedWithTheirMemory(t *testing.T) {
 	values := gathered(t, registry)
 	require.Equal(t, 2.0, values["processes "+behave], "one for all actions, one for the location")
 
-	state := h.supervisor().state()
+	state := h.supervisor().State()
 	require.Equal(t, pid, state.PID)
 	require.Zero(t, state.Restarts)
 	if _, err := os.Stat("/proc/self/statm"); err == nil {
@@ -132,12 +132,12 @@ func TestProcessesAreCountedWithTheirMemory(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	requireGone(t, pid)
 	next := processOf(t, action)
-	state = h.supervisor().state()
+	state = h.supervisor().State()
 	require.Equal(t, next, state.PID)
 	require.Equal(t, 1, state.Restarts)
 
 	h.Close()
-	require.Equal(t, Process{Restarts: 1}, h.supervisor().state(), strconv.Itoa(next))
+	require.Equal(t, Process{Restarts: 1}, h.supervisor().State(), strconv.Itoa(next))
 	require.Empty(t, gathered(t, registry), "another host may register its own")
 }
 

@@ -32,7 +32,7 @@ func policy[H any](h *Host, kind versioning.Kind[H], name string) (H, error) {
 // connTo reaches a plugin for those who call it outside of an operation. What it logs is the server's.
 func (h *Host) connTo(from *source, plugin string) grpc.ClientConnInterface {
 	if from.supervisor != nil {
-		return &conn{supervisor: from.supervisor, plugin: plugin}
+		return from.supervisor.Conn(plugin, nil)
 	}
 	return h.bound(h.services, plugin)
 }

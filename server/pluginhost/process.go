@@ -22,8 +22,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
-	"k8s.io/utils/clock"
 
+	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/codec"
 )
 
@@ -40,19 +40,17 @@ const (
 	drainPause = time.Millisecond
 )
 
-// launch says what to run and how to talk to it.
-type launch struct {
-	*binary
-	args      []string
-	env       []string
-	handshake plugin.HandshakeConfig
-	deadlines Deadlines
-	sizes     Limits
-	clock     clock.PassiveClock // for sizes.LinesPerSecond
-	onLine    func(logLine)      // the lines that the process writes
-	onDrop    func(reason string)
-	// check is asked before each start, and what it gives when the binary runs: see trust.check. nil means that it may.
-	check func(*binary) (verify func() error, err error)
+// Launch says what to run.
+type Launch struct {
+	Binary *binary
+	Args   []string
+	// Check is called before each start, and verify, which may be nil, when the binary runs and before its first call.
+	// An error means that it must not run. nil allows every start.
+	Check func(*binary) (verify func() error, err error)
+	// Plugin is the only plugin that is called here; empty when there are several.
+	Plugin string
+	// OnStart prepares every new process before it gets its first call. nil when there is nothing to do.
+	OnStart func(ctx context.Context, conn grpc.ClientConnInterface) error
 }
 
 // process is one run of a plugin binary, with its connection.
@@ -74,39 +72,38 @@ type process struct {
 // startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then
 // nothing of the process is left. Errors say what is wrong with the binary; a process that ends by itself
 // is a DiedError.
-func startProcess(ctx context.Context, l launch) (*process, error) {
+func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output) (*process, error) {
 	var verify func() error
-	if l.check != nil {
+	if l.Check != nil {
 		var err error
-		if verify, err = l.check(l.binary); err != nil {
-			return nil, fmt.Errorf("plugin %s is not started: %w", l.path, err)
+		if verify, err = l.Check(l.Binary); err != nil {
+			return nil, fmt.Errorf("plugin %s is not started: %w", l.Binary.path, err)
 		}
 	}
-	p := &process{path: l.path, limits: l.deadlines, sizes: l.sizes}
-	p.output = &output{pass: l.onLine, drop: l.onDrop, perSecond: l.sizes.LinesPerSecond, clock: l.clock}
-	p.child = newChild(l.binary, p.output)
-	p.child.verify, p.child.memory = verify, l.sizes.Memory
+	p := &process{path: l.Binary.path, limits: cfg.Deadlines, sizes: cfg.Limits, output: o}
+	p.child = newChild(l.Binary, p.output)
+	p.child.verify, p.child.memory = verify, cfg.Limits.Memory
 	written := &lineWriter{handle: func(line []byte) { p.output.line(line, false) }}
 	p.config = &plugin.ClientConfig{
-		HandshakeConfig:  l.handshake,
+		HandshakeConfig:  framework.Handshake(),
 		Plugins:          plugin.PluginSet{}, // kinds are bound to the raw connection
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Logger:           hclog.NewNullLogger(),
 		AutoMTLS:         true,
 		SkipHostEnv:      true,
-		StartTimeout:     max(l.deadlines.Start, time.Hour), // ours is in startContext
+		StartTimeout:     max(cfg.Deadlines.Start, time.Hour), // ours is in startContext
 		SyncStdout:       written,
 		SyncStderr:       written,
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(p.dial),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(l.sizes.MessageSize), grpc.ForceCodecV2(codec.New())),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cfg.Limits.MessageSize), grpc.ForceCodecV2(codec.New())),
 			grpc.WithInitialWindowSize(window),
 			grpc.WithInitialConnWindowSize(window),
 			grpc.WithIdleTimeout(0), // a connection that is closed is a sign
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
-			return p.child, p.child.prepare(dir, l.args, slices.Concat(l.env, cmd.Env))
+			return p.child, p.child.prepare(dir, l.Args, slices.Concat(cfg.Environment, cmd.Env))
 		},
 	}
 	p.client = plugin.NewClient(p.config)

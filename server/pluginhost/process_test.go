@@ -76,7 +76,7 @@ func TestIdempotentCallsAreRepeatedOnceWhenThePluginDies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, h.journalCount("ObjectExists die once"))
 
-	async := backupitemaction.NewAsyncV1(&conn{supervisor: h.supervisor(), plugin: "example.io/async"}, "example.io/async")
+	async := backupitemaction.NewAsyncV1(h.supervisor().Conn("example.io/async", nil), "example.io/async")
 	require.NoError(t, os.WriteFile(marker, nil, 0o600))
 	result, err := async.Execute(t.Context(), itemDoing("nothing"), backupJSON)
 	require.NoError(t, err)
@@ -194,14 +194,19 @@ func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
 	})
 	action := h.behave(t)
 	pid := processOf(t, action)
-	other := h.supervisor()
-	r, err := other.acquire(t.Context(), "example.io/behave", call{name: "Progress"}) // a long call of somebody else
-	require.NoError(t, err)
-	_, err = execute(WithDeadline(t.Context(), time.Second), action, "hang")
+	long, end := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { // a long call of another caller
+		_, err := execute(long, action, "wait")
+		ended <- err
+	}()
+	h.requireInJournal(t, "waiting")
+	_, err := execute(WithDeadline(t.Context(), time.Second), action, "hang")
 	require.ErrorAs(t, err, new(*OverdueError))
 	require.NotEqual(t, pid, processOf(t, action), "new calls get a new process")
 	require.NoError(t, syscall.Kill(pid, 0), "the old one lives for as long as somebody uses it")
-	other.release(r, false)
+	end()
+	require.ErrorIs(t, <-ended, context.Canceled)
 	requireGone(t, pid)
 }
 

@@ -94,8 +94,8 @@ func (h *Host) lookAgain(ctx context.Context, patience time.Duration) (unfinishe
 	if err := await(ctx, maps.Values(h.scan.questions), patience); err != nil {
 		return false, err
 	}
-	if h.running.life.Err() != nil { // nobody could answer
-		return false, errClosed
+	if h.pool.Life().Err() != nil { // nobody could answer
+		return false, ErrClosed
 	}
 	next := slices.Clone(current.sources[:h.builtInSources])
 	for _, from := range sources {
@@ -167,7 +167,7 @@ func (h *Host) ready(from *source) bool {
 	}
 	delete(h.scan.questions, from.command)
 	if from.unfinished() {
-		_ = from.launch.Close()
+		_ = from.binary.Close()
 		return false
 	}
 	return true

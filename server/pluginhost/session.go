@@ -100,7 +100,7 @@ func (s *Session) Close() {
 		span.End()
 	}
 	for supervised := range attached {
-		supervised.detach(s)
+		supervised.Detach(s)
 	}
 	if !again {
 		s.host.leave(s.plugins)
@@ -109,7 +109,7 @@ func (s *Session) Close() {
 
 func (s *Session) connTo(from *source, plugin string) grpc.ClientConnInterface {
 	if from.supervisor != nil {
-		return &conn{supervisor: from.supervisor, plugin: plugin, onCall: func() { s.attach(from.supervisor) }}
+		return from.supervisor.Conn(plugin, func() { s.attach(from.supervisor) })
 	}
 	return s.host.bound(s.builtInServices(), plugin)
 }
@@ -122,7 +122,7 @@ func (s *Session) attach(to *supervisor) {
 		return
 	}
 	s.attached[to] = struct{}{}
-	to.attach(s, s.log)
+	to.Attach(s, s.log)
 }
 
 // builtInServices are the built-ins of this session: implementations of its own, which log to its log.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"syscall"
 
-	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -14,7 +13,8 @@ import (
 type source struct {
 	command    string
 	builtIn    bool
-	launch     launch
+	launch     *Launch     // of its processes
+	binary     *binary     // nil where it could not be opened, and for built-ins in process
 	trust      *trust      // under which it may run, for as long as it does; nil for built-ins
 	judged     *trust      // the last one under which it was found to be what it is; the scanner's
 	identity   identity    // of the file with this content that was found last; the scanner's
@@ -38,15 +38,13 @@ func (h *Host) binary(path string, args []string, builtIn bool, seen identity) *
 		return from
 	}
 	from.identity = b.identity()
-	from.launch = launch{
-		binary: b, args: args, env: h.environment, handshake: framework.Handshake(),
-		deadlines: h.deadlines, sizes: h.limits, clock: h.clock,
-	}
+	from.binary = b
+	from.launch = &Launch{Binary: b, Args: args}
 	if !builtIn {
 		from.trust, from.judged = h.trust, h.trust
-		from.launch.check = from.trust.check
+		from.launch.Check = from.trust.check
 	}
-	from.supervisor = newSupervisor(from.launch, h.log, h)
+	from.supervisor = h.pool.Supervise(from.launch)
 	return from
 }
 
@@ -61,7 +59,7 @@ func (s *source) still(file located) bool {
 	if sameFile || s.err != nil || s.identity.size != file.identity.size {
 		return false
 	}
-	if now, err := s.launch.now(); err != nil || !now.sameContent(s.launch.was) {
+	if now, err := s.binary.now(); err != nil || !now.sameContent(s.binary.was) {
 		return false // somebody has written into it since it was started
 	}
 	other, err := openBinary(file.path)
@@ -69,7 +67,7 @@ func (s *source) still(file located) bool {
 		return false
 	}
 	defer func() { _ = other.Close() }()
-	ours, err := s.launch.sum()
+	ours, err := s.binary.sum()
 	if err != nil {
 		return false
 	}
@@ -93,7 +91,7 @@ func (s *source) process() Process {
 	if s.supervisor == nil {
 		return Process{}
 	}
-	return s.supervisor.state()
+	return s.supervisor.State()
 }
 
 // unfinished tells that the file is still open for writing.
@@ -104,6 +102,6 @@ func (s *source) unfinished() bool { return errors.Is(s.err, syscall.ETXTBSY) }
 // nobody can start it any more.
 func (s *source) retire() {
 	if s.supervisor != nil {
-		s.supervisor.retire()
+		s.supervisor.Retire()
 	}
 }

@@ -333,9 +333,9 @@ func stockDies(t *testing.T, dir string) {
 	_, err := fmt.Sscanf(open(), "memory://%d/", &first)
 	require.NoError(t, err)
 	var sockets []string
-	for _, p := range h.running.all() {
-		sockets = append(sockets, p.address.String())
-		require.NoError(t, syscall.Kill(p.pid(), syscall.SIGKILL))
+	for _, p := range h.pool.Running() {
+		sockets = append(sockets, p.Address.String())
+		require.NoError(t, syscall.Kill(p.PID, syscall.SIGKILL))
 	}
 	requireGone(t, first)
 	h.requireProcesses(t, 0)

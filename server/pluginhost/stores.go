@@ -52,7 +52,7 @@ func (h *Host) ObjectStore(ctx context.Context, location, provider string, confi
 		}
 	}
 	if l.supervisor != nil {
-		if err := l.supervisor.ready(ctx, provider); err != nil {
+		if err := l.supervisor.Ready(ctx, provider); err != nil {
 			return nil, versioning.NewPlugin(kinds.ObjectStore().Name, provider).Wrap(err)
 		}
 	}
@@ -87,7 +87,7 @@ func (h *Host) location(key string) *location {
 // release lets the process of the location's store end when it is idle. The caller holds busy.
 func (l *location) release() {
 	if l.supervisor != nil {
-		l.supervisor.unpin()
+		l.supervisor.Unpin()
 	}
 	l.store, l.supervisor, l.source = nil, nil, nil
 }
@@ -108,14 +108,15 @@ func (h *Host) open(ctx context.Context, l *location, chosen offer[objectstore.S
 		l.store = initialised{store}
 		return nil
 	}
-	supervised := newSupervisor(chosen.source.launch, h.log.With("plugin", name), h)
-	supervised.serves = name
-	supervised.onStart = func(ctx context.Context, conn grpc.ClientConnInterface) error {
+	launch := *chosen.source.launch
+	launch.Plugin = name
+	launch.OnStart = func(ctx context.Context, conn grpc.ClientConnInterface) error {
 		return chosen.version.Bind(conn, name).Init(ctx, config)
 	}
-	supervised.pin()
+	supervised := h.pool.Supervise(&launch)
+	supervised.Pin()
 	l.supervisor = supervised
-	l.store = initialised{chosen.version.Bind(&conn{supervisor: supervised, plugin: name}, name)}
+	l.store = initialised{chosen.version.Bind(supervised.Conn(name, nil), name)}
 	return nil
 }
 

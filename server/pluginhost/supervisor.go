@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"google.golang.org/grpc"
 	"k8s.io/utils/clock"
 )
 
 var (
-	errClosed    = errors.New("the plugin host is closed")
+	// ErrClosed is returned for calls after the pool was closed.
+	ErrClosed    = errors.New("the plugin host is closed")
 	errAbandoned = errors.New("its file was replaced before it had said what it offers")
 )
 
@@ -22,16 +22,11 @@ var (
 // and stops it when nobody has needed it for a while. It is the only place that knows about restarts.
 // Calls share the process; each holds it between acquire and release.
 type supervisor struct {
-	launch   launch
-	log      hclog.Logger
-	clock    clock.WithDelayedExecution
-	running  *registry
-	observer observer
-	// onStart prepares every new process before it gets its first call. nil when there is nothing to do.
-	onStart func(ctx context.Context, conn grpc.ClientConnInterface) error
+	launch *Launch
+	pool   *Pool
+	log    hclog.Logger
 
 	turn    chan struct{} // holds the call that is to be alone
-	serves  string        // the one plugin that is called here; empty when there are several
 	readers readers       // whose logs get the lines of the process
 
 	mu       sync.Mutex
@@ -62,22 +57,6 @@ type start struct {
 	done   chan struct{}
 	err    error // valid after done
 	cancel context.CancelCauseFunc
-}
-
-func newSupervisor(l launch, log hclog.Logger, h *Host) *supervisor {
-	s := &supervisor{
-		log:      log.With("cmd", l.path, "pluginName", filepath.Base(l.path)),
-		clock:    h.clock,
-		running:  h.running,
-		observer: h.observer,
-		idle:     h.idle,
-		breaker:  breaker{policy: h.restart},
-		turn:     make(chan struct{}, 1),
-	}
-	l.onLine = s.line
-	l.onDrop = func(reason string) { s.observer.metrics.dropped(l.path, reason) }
-	s.launch = l
-	return s
 }
 
 // acquire gives a process that can be called and holds it until release. It waits for a start and for the
@@ -111,7 +90,7 @@ func (s *supervisor) currentOrStart() (*run, *start, error) {
 	r := s.current
 	s.mu.Unlock()
 	if r != nil {
-		if !r.gone(s.running.life) { // which may take its time
+		if !r.gone(s.pool.life) { // which may take its time
 			return r, nil, nil
 		}
 		s.lost(r)
@@ -122,14 +101,14 @@ func (s *supervisor) currentOrStart() (*run, *start, error) {
 		return s.current, nil, nil
 	}
 	if s.starting == nil {
-		wait, err := s.breaker.next(s.clock.Now(), s.launch.path)
+		wait, err := s.breaker.next(s.pool.config.Clock.Now(), s.launch.Binary.path)
 		if err != nil {
 			return nil, nil, err
 		}
-		if !s.running.begin() {
-			return nil, nil, errClosed
+		if !s.pool.Begin() {
+			return nil, nil, ErrClosed
 		}
-		life, cancel := context.WithCancelCause(s.running.life)
+		life, cancel := context.WithCancelCause(s.pool.life)
 		s.starting = &start{done: make(chan struct{}), cancel: cancel}
 		go s.bringUp(life, s.starting, wait)
 	}
@@ -167,8 +146,8 @@ func (s *supervisor) release(r *run, worked bool) {
 	s.rest(r)
 }
 
-// retire stops the process now or as soon as nobody uses it. Those who still call get it again, for a moment.
-func (s *supervisor) retire() {
+// Retire stops the process now or as soon as nobody uses it. Those who still call get it again, for a moment.
+func (s *supervisor) Retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle = retiredIdle
@@ -179,14 +158,14 @@ func (s *supervisor) retire() {
 	s.rest(s.current)
 }
 
-// abandon is retire for a process that nobody else has called: a start that is under way is given up.
-func (s *supervisor) abandon() {
+// Abandon is Retire for a process that nobody else has called: a start that is under way is given up.
+func (s *supervisor) Abandon() {
 	s.mu.Lock()
 	if s.starting != nil {
 		s.starting.cancel(errAbandoned)
 	}
 	s.mu.Unlock()
-	s.retire()
+	s.Retire()
 }
 
 // retiredIdle is the idle time of a process whose file was replaced.
@@ -198,7 +177,7 @@ func (s *supervisor) rest(r *run) {
 		return
 	}
 	// In a goroutine of its own also where the clock has none for it, because mu is held while it is asked.
-	r.idleTimer = s.clock.AfterFunc(s.idle, func() { go s.stopIdle(r) })
+	r.idleTimer = s.pool.config.Clock.AfterFunc(s.idle, func() { go s.stopIdle(r) })
 }
 
 // stopIdle ends a process that nobody has used for the idle time.
@@ -223,7 +202,7 @@ func (s *supervisor) bringUp(life context.Context, attempt *start, wait time.Dur
 	defer close(attempt.done)
 	s.starting = nil
 	if err != nil {
-		s.running.end()
+		s.pool.End()
 		attempt.err = err
 		level := hclog.Error
 		if errors.Is(err, syscall.ETXTBSY) || errors.Is(err, errAbandoned) { // the host has found another file, or will
@@ -239,9 +218,9 @@ func (s *supervisor) bringUp(life context.Context, attempt *start, wait time.Dur
 	if s.failed {
 		s.failed = false
 		s.restarts++
-		s.observer.metrics.restarted(s.launch.path)
+		s.pool.config.Observer.metrics.restarted(s.launch.Binary.path)
 	}
-	r := &run{process: p, since: s.clock.Now()}
+	r := &run{process: p, since: s.pool.config.Clock.Now()}
 	s.current = r
 	go s.watch(r)
 	s.rest(r)
@@ -249,7 +228,7 @@ func (s *supervisor) bringUp(life context.Context, attempt *start, wait time.Dur
 
 func (s *supervisor) startAfter(life context.Context, wait time.Duration) (*process, error) {
 	if wait > 0 {
-		timer := s.clock.NewTimer(wait)
+		timer := s.pool.config.Clock.NewTimer(wait)
 		defer timer.Stop()
 		select {
 		case <-timer.C():
@@ -257,20 +236,23 @@ func (s *supervisor) startAfter(life context.Context, wait time.Duration) (*proc
 			return nil, context.Cause(life)
 		}
 	}
-	ctx, cancel := s.launch.deadlines.startContext(life)
+	ctx, cancel := s.pool.config.Deadlines.startContext(life)
 	defer cancel()
-	p, err := startProcess(ctx, s.launch)
+	p, err := startProcess(ctx, s.launch, &s.pool.config, &output{
+		pass: s.line, perSecond: s.pool.config.Limits.LinesPerSecond, clock: s.pool.config.Clock,
+		drop: func(reason string) { s.pool.config.Observer.metrics.dropped(s.launch.Binary.path, reason) },
+	})
 	if err != nil {
 		return nil, err
 	}
-	if s.onStart != nil {
-		err = s.onStart(ctx, &startConn{process: p, plugin: s.serves, observer: s.observer})
+	if s.launch.OnStart != nil {
+		err = s.launch.OnStart(ctx, &startConn{process: p, plugin: s.launch.Plugin, observer: s.pool.config.Observer})
 		if err != nil && !errors.As(err, new(*DiedError)) && !errors.As(err, new(*OverdueError)) {
 			err = &refusedError{err}
 		}
 	}
-	if err == nil && !s.running.add(p) {
-		err = errClosed
+	if err == nil && !s.pool.add(p) {
+		err = ErrClosed
 	}
 	if err != nil {
 		p.stop()
@@ -293,8 +275,8 @@ func (s *supervisor) watch(r *run) {
 	s.mu.Unlock()
 	r.client.Kill() // closes the connection and removes the folder of the socket
 	r.removeSocket()
-	s.running.remove(r.process)
-	s.running.end()
+	s.pool.remove(r.process)
+	s.pool.End()
 }
 
 // lost counts the end of a process before the caller hears of it, so that its next call finds the failure counted.
@@ -323,15 +305,15 @@ func (s *supervisor) noteEnd(r *run) {
 		name, during = "", ""
 	}
 	died := r.died(name, during)
-	s.fail(failureDied, s.clock.Since(r.since), died)
+	s.fail(failureDied, s.pool.config.Clock.Since(r.since), died)
 	s.log.Error("plugin process died", "error", died)
 }
 
 // fail counts a failure of the binary. The caller holds mu.
 func (s *supervisor) fail(reason string, uptime time.Duration, err error) {
 	s.failed = true
-	s.breaker.failed(s.clock.Now(), uptime, err)
-	s.observer.metrics.failed(s.launch.path, reason, s.breaker.open())
+	s.breaker.failed(s.pool.config.Clock.Now(), uptime, err)
+	s.pool.config.Observer.metrics.failed(s.launch.Binary.path, reason, s.breaker.open())
 }
 
 // overdue takes a process out of service that did not answer in time. Calls that others have in it may end, if it
@@ -344,12 +326,12 @@ func (s *supervisor) overdue(r *run, err *OverdueError) {
 	r.retired = true
 	if !r.noted {
 		r.noted = true
-		s.fail(failureHung, s.clock.Since(r.since), err)
+		s.fail(failureHung, s.pool.config.Clock.Since(r.since), err)
 		s.log.Error("plugin process hangs, it gets no further calls", "pid", r.child.ID(), "error", err)
 	}
 	s.mu.Unlock()
 	go func() {
-		if !r.answers(s.running.life) {
+		if !r.answers(s.pool.life) {
 			r.killFor("it hung in " + err.During)
 		}
 	}()
@@ -363,14 +345,14 @@ func (s *supervisor) line(l logLine) {
 	}
 }
 
-// attach sends the lines of the process to log, until detach, and keeps the process alive when idle.
-func (s *supervisor) attach(owner *Session, log hclog.Logger) {
-	s.readers.add(owner, log.With("cmd", s.launch.path, "pluginName", filepath.Base(s.launch.path)))
-	s.pin()
+// Attach sends the lines of the process to log, until Detach, and keeps the process alive when idle.
+func (s *supervisor) Attach(owner any, log hclog.Logger) {
+	s.readers.add(owner, log.With("cmd", s.launch.Binary.path, "pluginName", filepath.Base(s.launch.Binary.path)))
+	s.Pin()
 }
 
-// detach ends attach; what the process has written until now is still delivered.
-func (s *supervisor) detach(owner *Session) {
+// Detach ends Attach; what the process has written until now is still delivered.
+func (s *supervisor) Detach(owner any) {
 	s.mu.Lock()
 	r := s.current
 	s.mu.Unlock()
@@ -378,25 +360,25 @@ func (s *supervisor) detach(owner *Session) {
 		r.drain()
 	}
 	s.readers.remove(owner)
-	s.unpin()
+	s.Unpin()
 }
 
-// pin keeps the process alive when idle, until unpin.
-func (s *supervisor) pin() {
+// Pin keeps the process alive when idle, until Unpin.
+func (s *supervisor) Pin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pins++
 }
 
-func (s *supervisor) unpin() {
+func (s *supervisor) Unpin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pins--
 	s.rest(s.current)
 }
 
-// ready starts the process unless it runs.
-func (s *supervisor) ready(ctx context.Context, plugin string) error {
+// Ready starts the process unless it runs.
+func (s *supervisor) Ready(ctx context.Context, plugin string) error {
 	r, err := s.acquire(ctx, plugin, call{})
 	if err != nil {
 		return err
@@ -408,19 +390,19 @@ func (s *supervisor) ready(ctx context.Context, plugin string) error {
 // readers are the logs of the sessions that have called into a process.
 type readers struct {
 	mu   sync.RWMutex
-	logs map[*Session]hclog.Logger
+	logs map[any]hclog.Logger
 }
 
-func (r *readers) add(owner *Session, log hclog.Logger) {
+func (r *readers) add(owner any, log hclog.Logger) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.logs == nil {
-		r.logs = map[*Session]hclog.Logger{}
+		r.logs = map[any]hclog.Logger{}
 	}
 	r.logs[owner] = log
 }
 
-func (r *readers) remove(owner *Session) {
+func (r *readers) remove(owner any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.logs, owner)

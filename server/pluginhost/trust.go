@@ -135,10 +135,10 @@ func (t *trust) missing(files []located, omitted map[string]string) iter.Seq2[st
 // was when it was accepted or refused. The caller has the turn of the scanner.
 func (t *trust) reconsiders(from *source) bool {
 	var refused *distrustError
-	if wasRefused := errors.As(from.err, &refused); from.launch.binary == nil || t == from.judged && (t.lock != nil || !wasRefused) {
+	if wasRefused := errors.As(from.err, &refused); from.binary == nil || t == from.judged && (t.lock != nil || !wasRefused) {
 		return false
 	}
-	_, err := t.check(from.launch.binary)
+	_, err := t.check(from.binary)
 	if err == nil && from.err == nil {
 		err = t.checkProvides(from.command, from.offer.Listed())
 	}

@@ -15,8 +15,8 @@ const notices = 256
 // watch keeps the current generation what the plugin directory holds, until the host closes. The operating system tells
 // of changes; every interval it looks without having been told, because not every file system tells of all.
 func (h *Host) watch(interval time.Duration) {
-	defer h.running.end()
-	life := h.running.life
+	defer h.pool.End()
+	life := h.pool.Life()
 	notify, err := fsnotify.NewBufferedWatcher(notices)
 	if err != nil {
 		h.log.Warn("the operating system does not tell of changes in the plugin directory, so they are found late",
