@@ -1,6 +1,9 @@
 package pluginhost
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Restart says how a process that died is brought back. A zero field takes its default.
 type Restart struct {
@@ -24,22 +27,13 @@ type Restart struct {
 }
 
 func (r Restart) withDefaults() Restart {
-	r.Base = orDefault(r.Base, 100*time.Millisecond)
-	r.Max = orDefault(r.Max, 10*time.Second)
-	r.Threshold = orDefault(r.Threshold, 5)
-	r.CoolDown = orDefault(r.CoolDown, 30*time.Second)
-	r.MaxCoolDown = orDefault(r.MaxCoolDown, 5*time.Minute)
-	r.HealthyAfter = orDefault(r.HealthyAfter, time.Minute)
+	r.Base = cmp.Or(r.Base, 100*time.Millisecond)
+	r.Max = cmp.Or(r.Max, 10*time.Second)
+	r.Threshold = cmp.Or(r.Threshold, 5)
+	r.CoolDown = cmp.Or(r.CoolDown, 30*time.Second)
+	r.MaxCoolDown = cmp.Or(r.MaxCoolDown, 5*time.Minute)
+	r.HealthyAfter = cmp.Or(r.HealthyAfter, time.Minute)
 	return r
-}
-
-// orDefault is value, or fallback when value is zero.
-func orDefault[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }
 
 // breaker decides when a process may be started again. It is plain arithmetic on what it is told; the

@@ -1,51 +1,9 @@
 package pluginhost
 
 import (
-	"context"
 	"strings"
 	"time"
 )
-
-// Deadlines bounds how long a plugin may take, by class of call and by kind. Zero takes the default, negative means no
-// limit. The caller's own context bounds every call as well.
-type Deadlines struct {
-	// Start is the time from starting a process until it can be called, Init included. Default 60 s, which is
-	// go-plugin's.
-	Start time.Duration
-	// Query bounds questions that need no work (AppliesTo, ListPlugins, Progress, Cancel, readiness), and the
-	// decisions of policies. Default 60 s.
-	Query time.Duration
-	// Execute bounds calls that work on an item. Plugins block in them for as long as a snapshot takes, and
-	// Velero sets no limit at all, so this one only has to catch a plugin that hangs. Default 4 h.
-	Execute time.Duration
-	// Store bounds the unary calls of object stores and volume snapshotters; listing a large bucket takes
-	// minutes. Default 10 min.
-	Store time.Duration
-	// Idle bounds the time for which the plugin neither takes nor gives the next message of a stream. The time the
-	// host takes does not count, and a stream as a whole has no limit. Default 10 min.
-	Idle time.Duration
-	// Stop is the time a process gets to end by itself before it is killed. Default 2 s.
-	Stop time.Duration
-	// Probe bounds the question whether a process is alive at all, asked after an overdue or broken call.
-	// Default 5 s.
-	Probe time.Duration
-	// Kinds has another bound for the work of some kinds, by the kind's name whatever its version, e.g.
-	// "BackupItemAction". It takes the place of Query, Execute and Store for the calls that do the kind's work
-	// (Execute, Start, GetRelatedItems, Decide, Admit, all calls of stores but Init), and of Idle for its
-	// streams. Questions keep Query, because every plugin answers them at once.
-	Kinds map[string]time.Duration
-}
-
-func (d Deadlines) withDefaults() Deadlines {
-	d.Start = orDefault(d.Start, time.Minute)
-	d.Query = orDefault(d.Query, time.Minute)
-	d.Execute = orDefault(d.Execute, 4*time.Hour)
-	d.Store = orDefault(d.Store, 10*time.Minute)
-	d.Idle = orDefault(d.Idle, 10*time.Minute)
-	d.Stop = orDefault(d.Stop, 2*time.Second)
-	d.Probe = orDefault(d.Probe, 5*time.Second)
-	return d
-}
 
 // call is what the host knows about a method before it calls it.
 type call struct {
@@ -88,24 +46,6 @@ func (d Deadlines) classify(method string) call {
 		c.alone = c.name == "Execute" && c.kind == "RestoreItemAction"
 	}
 	if limit := d.Kinds[c.kind]; limit != 0 && c.work {
-		c.limit, c.idle = limit, limit
-	}
-	return c
-}
-
-// deadlineKey is the key of what WithDeadline sets.
-type deadlineKey struct{}
-
-// WithDeadline bounds what is called with ctx by limit, instead of by what Deadlines have for it: a call as a whole, a stream
-// in the time for which the plugin neither takes nor gives the next message. Negative means no limit. It is for
-// plugins that have a deadline of their own.
-func WithDeadline(ctx context.Context, limit time.Duration) context.Context {
-	return context.WithValue(ctx, deadlineKey{}, limit)
-}
-
-// within is the call with the limit that ctx sets for it.
-func (c call) within(ctx context.Context) call {
-	if limit, ok := ctx.Value(deadlineKey{}).(time.Duration); ok {
 		c.limit, c.idle = limit, limit
 	}
 	return c

@@ -3,8 +3,6 @@ package pluginhost
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -127,23 +125,6 @@ func (c *conn) release(ctx context.Context, r *run, call call, err error) {
 	}
 }
 
-// withLimit bounds a call by the deadline of its class or kind; the function it answers ends the call. It is no deadline
-// of the context, which gRPC would send along: to tell the plugin of hours costs more than it is worth, and the end of
-// the context reaches it in any case.
-func withLimit(ctx context.Context, plugin, command string, call call) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	if call.limit < 0 {
-		return ctx, func() { cancel(nil) }
-	}
-	timer := time.AfterFunc(call.limit, func() {
-		cancel(&OverdueError{Plugin: plugin, Command: command, During: call.name, Limit: call.limit})
-	})
-	return ctx, func() {
-		timer.Stop()
-		cancel(nil)
-	}
-}
-
 // judge finds out what the error of a call means: the plugin's own answer is left as it is; the end of ctx is told as
 // such, an OverdueError included; and if the process is gone or its connection broken, that is a DiedError.
 func (p *process) judge(ctx context.Context, plugin string, call call, err error) error {
@@ -175,25 +156,6 @@ func (p *process) judge(ctx context.Context, plugin string, call call, err error
 	}
 	<-p.child.done
 	return p.died(plugin, call.name)
-}
-
-// interrupted tells that a call ended because its context did.
-func interrupted(call call, cause error) error {
-	var overdue *OverdueError
-	if errors.As(cause, &overdue) {
-		return overdue
-	}
-	return fmt.Errorf("%s: %w", call.name, cause)
-}
-
-// endOf is the reason for which ctx has ended, if it has. The other side may notice a deadline a moment before us.
-func endOf(ctx context.Context, err error) error {
-	if status.Code(err) == codes.DeadlineExceeded {
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < time.Second {
-			<-ctx.Done()
-		}
-	}
-	return context.Cause(ctx)
 }
 
 // startConn is the connection for what belongs to a start, on a process that nobody else has yet.

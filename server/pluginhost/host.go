@@ -1,6 +1,7 @@
 package pluginhost
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -150,7 +151,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h.observer = observer{metrics: newMetrics(cfg.Metrics), tracer: newTracer(cfg.Tracer)}
 	h.pool = NewPool(ctx, PoolConfig{
 		Log: h.log, Clock: h.clock, Deadlines: h.deadlines, Restart: cfg.Restart.withDefaults(), Limits: cfg.Limits.withDefaults(),
-		IdleAfter: orDefault(cfg.IdleAfter, 5*time.Minute), Environment: hostenv.Environ(os.Environ(), cfg.Environment...), Observer: h.observer,
+		IdleAfter: cmp.Or(cfg.IdleAfter, 5*time.Minute), Environment: hostenv.Environ(os.Environ(), cfg.Environment...), Observer: h.observer,
 	})
 	if err := h.observer.metrics.register(h.pool, newInventory(h.Entries)); err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		h.log.Warn("the order of plugins names some that are not there", "names", absent)
 	}
 	if h.dir != "" && h.pool.Begin() {
-		go h.watch(orDefault(cfg.Rescan, 30*time.Second))
+		go h.watch(cmp.Or(cfg.Rescan, 30*time.Second))
 	}
 	return h, nil
 }

@@ -1,6 +1,7 @@
 package pluginhost
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -24,8 +25,8 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	l.MessageSize = orDefault(l.MessageSize, 256<<20)
-	l.LinesPerSecond = orDefault(l.LinesPerSecond, 1000)
+	l.MessageSize = cmp.Or(l.MessageSize, 256<<20)
+	l.LinesPerSecond = cmp.Or(l.LinesPerSecond, 1000)
 	if l.MessageSize < 0 || l.MessageSize > math.MaxInt32 {
 		l.MessageSize = math.MaxInt32 // gRPC's own
 	}

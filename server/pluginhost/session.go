@@ -89,6 +89,22 @@ func bind[H any](s *Session, o offer[H]) H {
 	return o.version.Bind(&sessionConn{session: s, plugin: o.name, inner: s.connTo(o.source, o.name)}, o.name)
 }
 
+// Trace begins the span of the run that the session is for, e.g. "Backup" and "velero/nightly". It lasts until Close. Calls
+// that are made with the context it returns are parts of it and say so. Without a tracer the context is ctx.
+func (s *Session) Trace(ctx context.Context, kind, name string) context.Context {
+	if s.host.observer.tracer == nil {
+		return ctx
+	}
+	ctx, span := StartRun(ctx, s.host.observer.tracer, kind, name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		span.End()
+	}
+	s.spans = append(s.spans, span)
+	return ctx
+}
+
 // Close ends the session's part in the plugins' logs, after the lines that they have written so far, and lets the
 // processes end whose files have been replaced. Calls after Close work but are not logged here.
 func (s *Session) Close() {

@@ -22,26 +22,15 @@ func newTracer(provider trace.TracerProvider) trace.Tracer {
 	return provider.Tracer(tracerName)
 }
 
-// operationKey is that of the attribute that says for which Backup or Restore a call is made.
-type operationKey struct{}
+// runKey is that of the attribute that says for which Backup or Restore a call is made.
+type runKey struct{}
 
-// Trace begins the span of the operation that the session is for, e.g. "Backup" and "velero/nightly". It lasts until
-// Close. Calls that are made with the context it answers are parts of it and say so. Without a
-// tracer the context is ctx.
-func (s *Session) Trace(ctx context.Context, kind, name string) context.Context {
-	tracer := s.host.observer.tracer
-	if tracer == nil {
-		return ctx
-	}
+// StartRun begins the span of the run named by kind and name, e.g. "Backup" and "velero/nightly". Calls that are made with
+// the context it returns are parts of it and say so.
+func StartRun(ctx context.Context, tracer trace.Tracer, kind, name string) (context.Context, trace.Span) {
 	what := attribute.String("cleat."+strings.ToLower(kind), name)
 	ctx, span := tracer.Start(ctx, kind, trace.WithAttributes(what))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		span.End()
-	}
-	s.spans = append(s.spans, span)
-	return context.WithValue(ctx, operationKey{}, what)
+	return context.WithValue(ctx, runKey{}, what), span
 }
 
 // startSpan begins the span of one call. The plugin gets its identity in the call's metadata, as the W3C's
@@ -53,7 +42,7 @@ func startSpan(ctx context.Context, tracer trace.Tracer, plugin, command string,
 		attribute.String("cleat.call", c.name),
 		attribute.String("cleat.command", command),
 	}
-	if what, ok := ctx.Value(operationKey{}).(attribute.KeyValue); ok {
+	if what, ok := ctx.Value(runKey{}).(attribute.KeyValue); ok {
 		attributes = append(attributes, what)
 	}
 	ctx, span := tracer.Start(ctx, c.kind+"/"+c.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))

@@ -1,0 +1,66 @@
+package pluginhost
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+)
+
+// inServer stands where the path of a binary would.
+const inServer = "built-in"
+
+// bounded sets the deadlines of calls on a connection that has no supervisor to do so, and has them observed.
+type bounded struct {
+	inner     grpc.ClientConnInterface
+	plugin    string
+	deadlines Deadlines
+	observer  observer
+	known     *answers // what holds for as long as the server runs
+}
+
+// bound is what facades call when a built-in is in process.
+func (h *Host) bound(builtIns grpc.ClientConnInterface, plugin string) *bounded {
+	return &bounded{inner: builtIns, plugin: plugin, deadlines: h.deadlines, observer: h.observer, known: &h.known}
+}
+
+// Invoke implements grpc.ClientConnInterface.
+func (b *bounded) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	call := b.deadlines.classify(method).within(ctx)
+	if !call.constant {
+		return b.invoke(ctx, call, method, args, reply, opts)
+	}
+	return b.known.get(ctx, method, b.plugin, reply, func() error { return b.invoke(ctx, call, method, args, reply, opts) })
+}
+
+func (b *bounded) invoke(ctx context.Context, call call, method string, args, reply any, opts []grpc.CallOption) error {
+	ctx, seen := b.observer.begin(ctx, b.plugin, inServer, call)
+	ctx, cancel := withLimit(ctx, b.plugin, inServer, call)
+	defer cancel()
+	return seen.answered(word(ctx, call, b.inner.Invoke(ctx, method, args, reply, opts...)), reply, opts)
+}
+
+// NewStream implements grpc.ClientConnInterface.
+func (b *bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	call := b.deadlines.classify(method).within(ctx)
+	ctx, seen := b.observer.begin(ctx, b.plugin, inServer, call)
+	return openStream(ctx, b.inner, desc, method, opts, streamWatch{
+		idle:    call.idle,
+		overdue: &OverdueError{Plugin: b.plugin, Command: inServer, During: call.name, Limit: call.idle},
+		finish: func(ctx context.Context, err error) error {
+			err = word(ctx, call, err)
+			seen.end(err)
+			return err
+		},
+	})
+}
+
+// word tells the end of ctx as such.
+func word(ctx context.Context, call call, err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return interrupted(call, cause)
+	}
+	return err
+}

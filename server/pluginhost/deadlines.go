@@ -1,0 +1,107 @@
+package pluginhost
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Deadlines bounds how long a plugin may take, by class of call and by kind. Zero takes the default, negative means no
+// limit. The caller's own context bounds every call as well.
+type Deadlines struct {
+	// Start is the time from starting a process until it can be called, Init included. Default 60 s, which is
+	// go-plugin's.
+	Start time.Duration
+	// Query bounds questions that need no work (AppliesTo, ListPlugins, Progress, Cancel, readiness), and the
+	// decisions of policies. Default 60 s.
+	Query time.Duration
+	// Execute bounds calls that work on an item. Plugins block in them for as long as a snapshot takes, and
+	// Velero sets no limit at all, so this one only has to catch a plugin that hangs. Default 4 h.
+	Execute time.Duration
+	// Store bounds the unary calls of object stores and volume snapshotters; listing a large bucket takes
+	// minutes. Default 10 min.
+	Store time.Duration
+	// Idle bounds the time for which the plugin neither takes nor gives the next message of a stream. The time the
+	// host takes does not count, and a stream as a whole has no limit. Default 10 min.
+	Idle time.Duration
+	// Stop is the time a process gets to end by itself before it is killed. Default 2 s.
+	Stop time.Duration
+	// Probe bounds the question whether a process is alive at all, asked after an overdue or broken call.
+	// Default 5 s.
+	Probe time.Duration
+	// Kinds has another bound for the work of some kinds, by the kind's name whatever its version, e.g.
+	// "BackupItemAction". It takes the place of Query, Execute and Store for the calls that do the kind's work
+	// (Execute, Start, GetRelatedItems, Decide, Admit, all calls of stores but Init), and of Idle for its
+	// streams. Questions keep Query, because every plugin answers them at once.
+	Kinds map[string]time.Duration
+}
+
+func (d Deadlines) withDefaults() Deadlines {
+	d.Start = cmp.Or(d.Start, time.Minute)
+	d.Query = cmp.Or(d.Query, time.Minute)
+	d.Execute = cmp.Or(d.Execute, 4*time.Hour)
+	d.Store = cmp.Or(d.Store, 10*time.Minute)
+	d.Idle = cmp.Or(d.Idle, 10*time.Minute)
+	d.Stop = cmp.Or(d.Stop, 2*time.Second)
+	d.Probe = cmp.Or(d.Probe, 5*time.Second)
+	return d
+}
+
+// deadlineKey is the key of what WithDeadline sets.
+type deadlineKey struct{}
+
+// WithDeadline bounds what is called with ctx by limit, instead of by what Deadlines have for it: a call as a whole, a stream
+// in the time for which the plugin neither takes nor gives the next message. Negative means no limit. It is for
+// plugins that have a deadline of their own.
+func WithDeadline(ctx context.Context, limit time.Duration) context.Context {
+	return context.WithValue(ctx, deadlineKey{}, limit)
+}
+
+// within is the call with the limit that ctx sets for it.
+func (c call) within(ctx context.Context) call {
+	if limit, ok := ctx.Value(deadlineKey{}).(time.Duration); ok {
+		c.limit, c.idle = limit, limit
+	}
+	return c
+}
+
+// withLimit bounds a call by the deadline of its class or kind; the function it answers ends the call. It is no deadline
+// of the context, which gRPC would send along: to tell the plugin of hours costs more than it is worth, and the end of
+// the context reaches it in any case.
+func withLimit(ctx context.Context, plugin, command string, call call) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if call.limit < 0 {
+		return ctx, func() { cancel(nil) }
+	}
+	timer := time.AfterFunc(call.limit, func() {
+		cancel(&OverdueError{Plugin: plugin, Command: command, During: call.name, Limit: call.limit})
+	})
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// interrupted tells that a call ended because its context did.
+func interrupted(call call, cause error) error {
+	var overdue *OverdueError
+	if errors.As(cause, &overdue) {
+		return overdue
+	}
+	return fmt.Errorf("%s: %w", call.name, cause)
+}
+
+// endOf is the reason for which ctx has ended, if it has. The other side may notice a deadline a moment before us.
+func endOf(ctx context.Context, err error) error {
+	if status.Code(err) == codes.DeadlineExceeded {
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < time.Second {
+			<-ctx.Done()
+		}
+	}
+	return context.Cause(ctx)
+}
