@@ -147,7 +147,7 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 					_, err := s.call(t, "pid")
 					answered <- err
 				}()
-				require.Eventually(t, func() bool { return s.supervisor().State().Calls > 0 }, longEnough, aMoment, "the call is there")
+				require.Eventually(t, func() bool { return s.supervisor().Calls() > 0 }, longEnough, aMoment, "the call is there")
 				require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
 				err := <-answered
 				require.Equal(t, pid, processOf(t, s.action), "the same process")

@@ -106,10 +106,4 @@ func TestTailKeepsTheLastLinesOrTheBeginningOfACrash(t *testing.T) {
 	}
 	require.Len(t, crash.last(), tailLines)
 	require.Equal(t, "panic: boom", crash.last()[0])
-
-	died := &DiedError{Command: "/plugins/p", During: "Execute", ExitStatus: "exit status 2", Stderr: crash.last()}
-	require.EqualError(t, died, "plugin /plugins/p died during Execute: exit status 2; last on stderr: panic: boom"+
-		strings.Repeat(" | goroutine 1 [running]:", 4))
-	died.Stderr = last
-	require.ErrorContains(t, died, "last on stderr: line 36 | line 37 | line 38 | line 39 | yyy")
 }

@@ -10,8 +10,6 @@ import (
 type Process struct {
 	// PID is 0 when none runs.
 	PID int
-	// Calls is the number of calls in flight.
-	Calls int
 	// Restarts is how often it was started in the place of one that had failed.
 	Restarts int
 	// ResidentBytes is the memory that it holds; 0 where the system does not tell (it is Linux that does).
@@ -24,10 +22,20 @@ func (s *supervisor) State() Process {
 	defer s.mu.Unlock()
 	state := Process{Restarts: s.restarts}
 	if s.current != nil && !s.current.ended() {
-		state.PID, state.Calls = s.current.pid(), s.current.users
+		state.PID = s.current.pid()
 		state.ResidentBytes = residentBytes(state.PID)
 	}
 	return state
+}
+
+// Calls returns the number of calls that the process is serving.
+func (s *supervisor) Calls() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil {
+		return 0
+	}
+	return s.current.users
 }
 
 // pid is the process id.

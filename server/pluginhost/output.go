@@ -29,6 +29,9 @@ const (
 	droppedLength = "length" // cut, it was too long
 )
 
+// Last returns the last lines, or once a crash has begun its first ones.
+func (o *output) Last() []string { return o.tail.last() }
+
 // line takes one line, of which the end may be cut already. It is the caller's again when line returns.
 func (o *output) line(line []byte, cut bool) {
 	parsed := o.tail.add(line)

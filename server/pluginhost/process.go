@@ -219,7 +219,7 @@ func (p *process) died(name, during string) *DiedError {
 	case p.stopped.Load():
 		exit += ", stopped by the server"
 	}
-	return &DiedError{Plugin: name, Command: p.path, During: during, ExitStatus: exit, Stderr: p.output.tail.last()}
+	return &DiedError{Plugin: name, Command: p.path, During: during, ExitStatus: exit, Stderr: p.output.Last()}
 }
 
 // ended tells whether the process has ended.
