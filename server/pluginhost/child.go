@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-plugin"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/output"
 )
 
 const (
@@ -33,18 +35,18 @@ const maxHandshake = 16 << 10
 // status even when a grandchild still holds the pipes, and what it writes to stdout after the handshake is read.
 type child struct {
 	binary  *binary
-	cmd     *exec.Cmd     // set by prepare, as mark is
-	verify  func() error  // asked as soon as it runs; an error ends it
-	memory  int           // it may have, in bytes; more than 0 is a limit
-	mark    string        // the variable in its environment that no other process has
-	output  *output       // of stderr, and of stdout after the handshake
-	exited  chan struct{} // closed when it has ended
-	done    chan struct{} // closed when its output is read as well
-	exit    error         // of Wait; valid after exited
-	stderr  *os.File      // our end of the pipe
-	spoke   atomic.Bool   // it wrote a first line to stdout
-	read    atomic.Int64  // bytes read from stderr
-	handled atomic.Int64  // bytes of stderr that output has seen
+	cmd     *exec.Cmd      // set by prepare, as mark is
+	verify  func() error   // asked as soon as it runs; an error ends it
+	memory  int            // it may have, in bytes; more than 0 is a limit
+	mark    string         // the variable in its environment that no other process has
+	output  *output.Output // of stderr, and of stdout after the handshake
+	exited  chan struct{}  // closed when it has ended
+	done    chan struct{}  // closed when its output is read as well
+	exit    error          // of Wait; valid after exited
+	stderr  *os.File       // our end of the pipe
+	spoke   atomic.Bool    // it wrote a first line to stdout
+	read    atomic.Int64   // bytes read from stderr
+	handled atomic.Int64   // bytes of stderr that output has seen
 
 	mu     sync.Mutex
 	killed bool        // it must not run, or not any longer
@@ -56,7 +58,7 @@ type child struct {
 	fromStdout, fromStderr *io.PipeReader
 }
 
-func newChild(b *binary, o *output) *child {
+func newChild(b *binary, o *output.Output) *child {
 	c := &child{binary: b, output: o, exited: make(chan struct{}), done: make(chan struct{})}
 	c.fromStdout, c.toStdout = io.Pipe()
 	c.fromStderr, c.toStderr = io.Pipe()
@@ -106,7 +108,7 @@ func (c *child) Start(context.Context) error {
 		}
 		var readers sync.WaitGroup
 		readers.Go(func() { c.readStdout(stdout) })
-		readers.Go(func() { eachLine(&countingReader{stderr, &c.read}, &c.handled, c.output.line) })
+		readers.Go(func() { output.EachLine(&countingReader{stderr, &c.read}, &c.handled, c.output.Line) })
 		started <- nil
 
 		c.exit = waitAndSweep(c.cmd, c.mark, c.disown) // for processes only: the pipes are files
@@ -114,7 +116,7 @@ func (c *child) Start(context.Context) error {
 		deadline := time.Now().Add(drainTime)
 		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
 		readers.Wait()
-		c.output.flush()
+		c.output.Flush()
 		_, _ = stdout.Close(), stderr.Close()
 		c.abandon()
 	}()
@@ -185,9 +187,9 @@ func (c *child) abandon() {
 // never blocks.
 func (c *child) readStdout(stdout io.Reader) {
 	first := true
-	eachLine(stdout, nil, func(line []byte, cut bool) {
+	output.EachLine(stdout, nil, func(line []byte, cut bool) {
 		if !first {
-			c.output.line(line, cut)
+			c.output.Line(line, cut)
 			return
 		}
 		first = false

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/output"
 )
 
 // shownStderr is how many of the last stderr lines an error message quotes; DiedError.Stderr has more.
@@ -51,7 +53,7 @@ func (e *DiedError) quoted() []string {
 	switch {
 	case len(e.Stderr) <= shownStderr:
 		return e.Stderr
-	case startsCrash(e.Stderr[0]):
+	case output.StartsCrash(e.Stderr[0]):
 		return e.Stderr[:shownStderr]
 	default:
 		return e.Stderr[len(e.Stderr)-shownStderr:]

@@ -25,6 +25,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/codec"
+	"github.com/cleat-dev/cleat/server/pluginhost/output"
 )
 
 const (
@@ -63,7 +64,7 @@ type process struct {
 	path    string
 	limits  Deadlines
 	sizes   Limits
-	output  *output
+	output  *output.Output
 	stopped atomic.Bool              // we ended it, so its end is no failure
 	reason  atomic.Pointer[string]   // why we killed it, if we did
 	wire    atomic.Pointer[net.Conn] // the transport of conn
@@ -72,7 +73,7 @@ type process struct {
 // startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then
 // nothing of the process is left. Errors say what is wrong with the binary; a process that ends by itself
 // is a DiedError.
-func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output) (*process, error) {
+func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Output) (*process, error) {
 	var verify func() error
 	if l.Check != nil {
 		var err error
@@ -83,7 +84,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output) (*
 	p := &process{path: l.Binary.path, limits: cfg.Deadlines, sizes: cfg.Limits, output: o}
 	p.child = newChild(l.Binary, p.output)
 	p.child.verify, p.child.memory = verify, cfg.Limits.Memory
-	written := &lineWriter{handle: func(line []byte) { p.output.line(line, false) }}
+	written := &output.LineWriter{Handle: func(line []byte) { p.output.Line(line, false) }}
 	p.config = &plugin.ClientConfig{
 		HandshakeConfig:  framework.Handshake(),
 		Plugins:          plugin.PluginSet{}, // kinds are bound to the raw connection
@@ -275,7 +276,7 @@ func (p *process) drain() {
 			last, stuck = now, 0
 		}
 	}
-	p.output.flush()
+	p.output.Flush()
 }
 
 // removeSocket removes what a process that has ended listened on. Plugins that know of no folder for it, those before

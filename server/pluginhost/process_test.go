@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/output"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
@@ -372,9 +373,9 @@ func TestPluginLinesWithoutASessionGoToTheServersLog(t *testing.T) {
 	t.Parallel()
 	var server, mine lines
 	s := &supervisor{log: server.logger()}
-	s.line(logLine{level: hclog.Info, message: "starting"})
+	s.line(output.Line{Level: hclog.Info, Message: "starting"})
 	s.readers.add(&Session{}, mine.logger())
-	s.line(logLine{level: hclog.Info, message: "working"})
+	s.line(output.Line{Level: hclog.Info, Message: "working"})
 	require.Contains(t, server.String(), "starting")
 	require.NotContains(t, server.String(), "working")
 	require.Contains(t, mine.String(), "working")

@@ -10,6 +10,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/utils/clock"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/output"
 )
 
 var (
@@ -238,9 +240,9 @@ func (s *supervisor) startAfter(life context.Context, wait time.Duration) (*proc
 	}
 	ctx, cancel := s.pool.config.Deadlines.startContext(life)
 	defer cancel()
-	p, err := startProcess(ctx, s.launch, &s.pool.config, &output{
-		pass: s.line, perSecond: s.pool.config.Limits.LinesPerSecond, clock: s.pool.config.Clock,
-		drop: func(reason string) { s.pool.config.Observer.metrics.dropped(s.launch.Binary.path, reason) },
+	p, err := startProcess(ctx, s.launch, &s.pool.config, &output.Output{
+		Pass: s.line, PerSecond: s.pool.config.Limits.LinesPerSecond, Clock: s.pool.config.Clock,
+		Drop: func(reason string) { s.pool.config.Observer.metrics.dropped(s.launch.Binary.path, reason) },
 	})
 	if err != nil {
 		return nil, err
@@ -339,9 +341,9 @@ func (s *supervisor) overdue(r *run, err *OverdueError) {
 
 // line passes on one line of the process's output: to the logs of the sessions that use it, which reach the
 // server's log by themselves, or else to the server's log.
-func (s *supervisor) line(l logLine) {
+func (s *supervisor) line(l output.Line) {
 	if !s.readers.line(l) {
-		s.log.Log(l.level, l.message, l.args...)
+		s.log.Log(l.Level, l.Message, l.Args...)
 	}
 }
 
@@ -409,11 +411,11 @@ func (r *readers) remove(owner any) {
 }
 
 // line says whether anybody reads it.
-func (r *readers) line(l logLine) bool {
+func (r *readers) line(l output.Line) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, log := range r.logs {
-		log.Log(l.level, l.message, l.args...)
+		log.Log(l.Level, l.Message, l.Args...)
 	}
 	return len(r.logs) > 0
 }

@@ -1,4 +1,4 @@
-package pluginhost
+package output
 
 import (
 	"fmt"
@@ -14,12 +14,12 @@ func TestLinesOverTheLimitAreLeftOutAndCounted(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
 	var passed []string
 	dropped := map[string]int{}
-	o := &output{
-		perSecond: 2, clock: clock, pass: func(l logLine) { passed = append(passed, l.String()) }, drop: func(reason string) { dropped[reason]++ },
+	o := &Output{
+		PerSecond: 2, Clock: clock, Pass: func(l Line) { passed = append(passed, l.String()) }, Drop: func(reason string) { dropped[reason]++ },
 	}
 	write := func(from, to int) {
 		for i := from; i <= to; i++ {
-			o.line(fmt.Appendf(nil, "line %d", i), i%3 == 0)
+			o.Line(fmt.Appendf(nil, "line %d", i), i%3 == 0)
 		}
 	}
 	notice := func(n int) string {
@@ -40,12 +40,12 @@ func TestLinesOverTheLimitAreLeftOutAndCounted(t *testing.T) {
 
 	passed = nil
 	write(9, 9)
-	o.flush()
-	o.flush()
+	o.Flush()
+	o.Flush()
 	require.Equal(t, []string{notice(1)}, passed, "each is told once")
 
 	passed = nil
-	o.perSecond = -1
+	o.PerSecond = -1
 	write(1, 100)
 	require.Len(t, passed, 100)
 	require.Equal(t, map[string]int{"rate": 5, "length": 33}, dropped, "what is left out is not cut as well")

@@ -1,4 +1,4 @@
-package pluginhost
+package output
 
 import (
 	"bytes"
@@ -43,8 +43,8 @@ func TestLogLinesAreUnderstood(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := parseLogLine([]byte(test.line))
-			require.Equal(t, test.level, got.level)
-			require.Equal(t, test.want, got.message+fmt.Sprint(got.args))
+			require.Equal(t, test.level, got.Level)
+			require.Equal(t, test.want, got.Message+fmt.Sprint(got.Args))
 		})
 	}
 }
@@ -58,8 +58,8 @@ func FuzzParseLogLine(f *testing.F) {
 			return // eachLine skips empty lines
 		}
 		parsed := parseLogLine(line)
-		require.NotEqual(t, hclog.NoLevel, parsed.level)
-		require.Zero(t, len(parsed.args)%2)
+		require.NotEqual(t, hclog.NoLevel, parsed.Level)
+		require.Zero(t, len(parsed.Args)%2)
 	})
 }
 
@@ -68,7 +68,7 @@ func TestEachLineCutsLongLinesAndCountsWhatItHandled(t *testing.T) {
 	input := "first\r\n\n" + strings.Repeat("x", 3*maxLine) + "\n" + strings.Repeat("y", maxLine) + "\nlast"
 	var got []string
 	var handled atomic.Int64
-	eachLine(strings.NewReader(input), &handled, func(line []byte, _ bool) { got = append(got, string(line)) })
+	EachLine(strings.NewReader(input), &handled, func(line []byte, _ bool) { got = append(got, string(line)) })
 	require.Equal(t, []string{"first", strings.Repeat("x", maxLine) + fmt.Sprintf("... (%d more bytes)", 2*maxLine), strings.Repeat("y", maxLine), "last"}, got)
 	require.EqualValues(t, len(input), handled.Load())
 }
@@ -76,7 +76,7 @@ func TestEachLineCutsLongLinesAndCountsWhatItHandled(t *testing.T) {
 func TestLineWriterCutsWritesIntoLines(t *testing.T) {
 	t.Parallel()
 	var got []string
-	w := &lineWriter{handle: func(line []byte) { got = append(got, string(line)) }}
+	w := &LineWriter{Handle: func(line []byte) { got = append(got, string(line)) }}
 	for _, part := range []string{"a", "b\r\nc\n\n", "d", strings.Repeat("x", maxLine), "\ne\n"} {
 		n, err := w.Write([]byte(part))
 		require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestTailKeepsTheLastLinesOrTheBeginningOfACrash(t *testing.T) {
 	crash.add([]byte("before"))
 	crash.add([]byte("panic: boom"))
 	for range 2 * tailLines {
-		require.Equal(t, hclog.Error, crash.add([]byte("goroutine 1 [running]:")).level)
+		require.Equal(t, hclog.Error, crash.add([]byte("goroutine 1 [running]:")).Level)
 	}
 	require.Len(t, crash.last(), tailLines)
 	require.Equal(t, "panic: boom", crash.last()[0])

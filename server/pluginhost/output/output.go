@@ -1,4 +1,4 @@
-package pluginhost
+package output
 
 import (
 	"sync"
@@ -10,12 +10,12 @@ import (
 
 // output takes the lines of a process: it understands them, remembers the last ones, and passes on as many as the
 // process may write. It is safe for concurrent use.
-type output struct {
-	pass      func(logLine)
-	drop      func(reason string) // counts a line that is not passed on, or not whole; may be nil
+type Output struct {
+	Pass      func(Line)
+	Drop      func(reason string) // counts a line that is not passed on, or not whole; may be nil
 	tail      tail
-	perSecond int // negative means no limit
-	clock     clock.PassiveClock
+	PerSecond int // negative means no limit
+	Clock     clock.PassiveClock
 
 	mu      sync.Mutex
 	second  time.Time // when the current second began
@@ -30,37 +30,37 @@ const (
 )
 
 // Last returns the last lines, or once a crash has begun its first ones.
-func (o *output) Last() []string { return o.tail.last() }
+func (o *Output) Last() []string { return o.tail.last() }
 
 // line takes one line, of which the end may be cut already. It is the caller's again when line returns.
-func (o *output) line(line []byte, cut bool) {
+func (o *Output) Line(line []byte, cut bool) {
 	parsed := o.tail.add(line)
 	passes, untold := o.count()
 	o.tell(untold)
 	if passes {
-		o.pass(parsed)
+		o.Pass(parsed)
 	}
 	switch {
-	case o.drop == nil:
+	case o.Drop == nil:
 	case !passes:
-		o.drop(droppedRate)
+		o.Drop(droppedRate)
 	case cut:
-		o.drop(droppedLength)
+		o.Drop(droppedLength)
 	}
 }
 
 // count counts a line in. It gives the number of lines left out in the seconds before, once.
-func (o *output) count() (passes bool, untold int) {
-	if o.perSecond < 0 {
+func (o *Output) count() (passes bool, untold int) {
+	if o.PerSecond < 0 {
 		return true, 0
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now := o.clock.Now(); now.Sub(o.second) >= time.Second {
+	if now := o.Clock.Now(); now.Sub(o.second) >= time.Second {
 		o.second, o.passed = now, 0
 		untold, o.leftOut = o.leftOut, 0
 	}
-	if o.passed >= o.perSecond {
+	if o.passed >= o.PerSecond {
 		o.leftOut++
 		return false, untold
 	}
@@ -69,7 +69,7 @@ func (o *output) count() (passes bool, untold int) {
 }
 
 // flush tells now of the lines that were left out.
-func (o *output) flush() {
+func (o *Output) Flush() {
 	o.mu.Lock()
 	untold := o.leftOut
 	o.leftOut = 0
@@ -77,13 +77,13 @@ func (o *output) flush() {
 	o.tell(untold)
 }
 
-func (o *output) tell(leftOut int) {
+func (o *Output) tell(leftOut int) {
 	if leftOut == 0 {
 		return
 	}
-	o.pass(logLine{
-		level:   hclog.Warn,
-		message: "lines of this plugin are left out, it writes more than plugins.limits.linesPerSecond",
-		args:    []any{"leftOut", leftOut, "linesPerSecond", o.perSecond}, structured: true,
+	o.Pass(Line{
+		Level:   hclog.Warn,
+		Message: "lines of this plugin are left out, it writes more than plugins.limits.linesPerSecond",
+		Args:    []any{"leftOut", leftOut, "linesPerSecond", o.PerSecond}, structured: true,
 	})
 }

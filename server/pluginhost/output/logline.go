@@ -1,4 +1,4 @@
-package pluginhost
+package output
 
 import (
 	"bytes"
@@ -12,31 +12,31 @@ import (
 )
 
 // logLine is one line of a plugin's stderr, understood as far as possible.
-type logLine struct {
-	level      hclog.Level
-	message    string
-	args       []any // alternating keys and values
+type Line struct {
+	Level      hclog.Level
+	Message    string
+	Args       []any // alternating keys and values
 	structured bool  // it was a JSON object with message and level
 }
 
 // String is the line as people read it: a structured one without what only a machine wants.
-func (l logLine) String() string {
+func (l Line) String() string {
 	if !l.structured {
-		return l.message
+		return l.Message
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "[%s] %s", strings.ToUpper(l.level.String()), l.message)
-	for i := 0; i < len(l.args); i += 2 {
-		key := fmt.Sprint(l.args[i])
+	fmt.Fprintf(&b, "[%s] %s", strings.ToUpper(l.Level.String()), l.Message)
+	for i := 0; i < len(l.Args); i += 2 {
+		key := fmt.Sprint(l.Args[i])
 		if !strings.HasPrefix(key, "@") && key != "logSource" {
-			fmt.Fprintf(&b, " %s=%v", key, l.args[i+1])
+			fmt.Fprintf(&b, " %s=%v", key, l.Args[i+1])
 		}
 	}
 	return b.String()
 }
 
 // startsCrash tells the first line of what the Go runtime writes when it gives up.
-func startsCrash(line string) bool {
+func StartsCrash(line string) bool {
 	for _, start := range []string{
 		"panic: ", "fatal error: ", "runtime: out of memory: ", "runtime/cgo: ", "SIGABRT: ", "SIGBUS: ", "SIGQUIT: ", "SIGSEGV: ",
 	} {
@@ -50,42 +50,42 @@ func startsCrash(line string) bool {
 // parseLogLine reads a line as the plugin library of Velero (logrus with "@message" and "@level") or hclog writes
 // it. Whatever is not such an object is a message of its own: at the level its prefix names, else debug.
 // It is our own reader, because go-plugin's panics on a "@message" that is no string.
-func parseLogLine(line []byte) logLine {
+func parseLogLine(line []byte) Line {
 	if line[0] == '{' {
 		if parsed, ok := parseJSONLine(line); ok {
 			return parsed
 		}
 	}
 	text := string(bytes.ToValidUTF8(line, []byte("\uFFFD")))
-	return logLine{level: levelOfPrefix(text), message: text}
+	return Line{Level: levelOfPrefix(text), Message: text}
 }
 
-func parseJSONLine(line []byte) (logLine, bool) {
+func parseJSONLine(line []byte) (Line, bool) {
 	var fields map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.UseNumber()
 	if err := decoder.Decode(&fields); err != nil || decoder.More() {
-		return logLine{}, false
+		return Line{}, false
 	}
 	message, ok := takeString(fields, "@message", "msg")
 	if !ok {
-		return logLine{}, false
+		return Line{}, false
 	}
 	name, ok := takeString(fields, "@level", "level")
 	if !ok {
-		return logLine{}, false
+		return Line{}, false
 	}
 	level, ok := levelNamed(name)
 	if !ok {
-		return logLine{}, false
+		return Line{}, false
 	}
 	// The host's log has a time and a level of its own.
 	for _, key := range []string{"level", "time", "timestamp", "@timestamp"} {
 		delete(fields, key)
 	}
-	parsed := logLine{level: level, message: message, structured: true}
+	parsed := Line{Level: level, Message: message, structured: true}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		parsed.args = append(parsed.args, key, fields[key])
+		parsed.Args = append(parsed.Args, key, fields[key])
 	}
 	return parsed, true
 }
@@ -120,7 +120,7 @@ func levelNamed(name string) (hclog.Level, bool) {
 }
 
 func levelOfPrefix(text string) hclog.Level {
-	if startsCrash(text) {
+	if StartsCrash(text) {
 		return hclog.Error
 	}
 	if inner, found := strings.CutPrefix(text, "["); found {

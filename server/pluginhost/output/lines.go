@@ -1,4 +1,4 @@
-package pluginhost
+package output
 
 import (
 	"bufio"
@@ -24,7 +24,7 @@ const (
 
 // eachLine calls handle for every line of r without its line end, until r ends. A longer line than maxLine is cut
 // and says so. The slice is handle's only until it returns. progress, when given, counts the bytes handled.
-func eachLine(r io.Reader, progress *atomic.Int64, handle func(line []byte, cut bool)) {
+func EachLine(r io.Reader, progress *atomic.Int64, handle func(line []byte, cut bool)) {
 	reader := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, err := reader.ReadSlice('\n')
@@ -68,14 +68,14 @@ func discardLine(reader *bufio.Reader) (int, error) {
 }
 
 // lineWriter is the other way round: it cuts what is written to it into lines for handle.
-type lineWriter struct {
+type LineWriter struct {
 	mu      sync.Mutex
 	pending []byte
-	handle  func(line []byte)
+	Handle  func(line []byte)
 }
 
 // Write never fails.
-func (w *lineWriter) Write(p []byte) (int, error) {
+func (w *LineWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pending = append(w.pending, p...)
@@ -88,7 +88,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 			end = len(w.pending)
 		}
 		if line := bytes.TrimRight(w.pending[:end], "\r"); len(line) > 0 {
-			w.handle(line)
+			w.Handle(line)
 		}
 		w.pending = append(w.pending[:0], w.pending[min(end+1, len(w.pending)):]...)
 	}
@@ -104,11 +104,11 @@ type tail struct {
 
 // add understands a line and remembers it, unless it is a structured one of the lowest levels. Lines of a crash are
 // errors.
-func (t *tail) add(line []byte) logLine {
+func (t *tail) add(line []byte) Line {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	parsed := parseLogLine(line)
-	if parsed.structured && parsed.level <= hclog.Debug {
+	if parsed.structured && parsed.Level <= hclog.Debug {
 		return parsed
 	}
 	text := parsed.String()
@@ -116,7 +116,7 @@ func (t *tail) add(line []byte) logLine {
 		text = strings.ToValidUTF8(text[:tailWidth], "") + "..."
 	}
 	switch {
-	case !t.crashed && startsCrash(text):
+	case !t.crashed && StartsCrash(text):
 		t.crashed, t.lines = true, []string{text}
 	case len(t.lines) < tailLines:
 		t.lines = append(t.lines, text)
@@ -124,7 +124,7 @@ func (t *tail) add(line []byte) logLine {
 		t.lines = append(t.lines[1:], text)
 	}
 	if t.crashed && !parsed.structured {
-		parsed.level = hclog.Error
+		parsed.Level = hclog.Error
 	}
 	return parsed
 }
