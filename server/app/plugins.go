@@ -19,6 +19,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/tracing"
@@ -61,7 +62,7 @@ func HostConfig(c Config) pluginhost.Config {
 		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns,
 		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"),
 		Order: p.Order, Rescan: p.Rescan, Environment: environment(p.Environment),
-		Deadlines: pluginhost.Deadlines{
+		Deadlines: calls.Deadlines{
 			Start: p.Deadlines.Start, Query: p.Deadlines.Query, Execute: p.Deadlines.Execute, Store: p.Deadlines.Store,
 			Idle: p.Deadlines.Idle, Stop: p.Deadlines.Stop, Probe: p.Deadlines.Probe, Kinds: p.Deadlines.Kinds,
 		},

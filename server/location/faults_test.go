@@ -14,11 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/server/test/controlplane"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/filestore"
-	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/store"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
 // uid is the one in the velero-backup.json of the backups of these tests.
@@ -346,7 +346,7 @@ func pluginDies(t *testing.T) {
 
 	err = pour(upload.Contents(), nil)
 
-	var died *pluginhost.DiedError
+	var died *calls.DiedError
 	require.ErrorAs(t, err, &died)
 	require.Equal(t, "example.io/dies", died.Plugin)
 	requireWords(t, err.Error(), "backups/b1/b1.tar.gz", "example.io/dies", "PutObject", "exit status 7", "the tape drive is on fire")

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
@@ -239,7 +240,7 @@ func testSwapInAnOperation(t *testing.T) {
 	require.Equal(t, first, processOf(t, action), "the process that it began with")
 
 	_, err = execute(t.Context(), action, "exit")
-	require.ErrorAs(t, err, new(*DiedError))
+	require.ErrorAs(t, err, new(*calls.DiedError))
 	seen, err = versionOf(t.Context(), action)
 	require.NoError(t, err)
 	require.Equal(t, 1, seen, "the file that it began with, started again")
@@ -393,7 +394,7 @@ func testSwapAVolume(t *testing.T) {
 	}
 	action := actionNamed(t, session, "example.io/behave")
 	_, err := execute(t.Context(), action, "exit")
-	require.ErrorAs(t, err, new(*DiedError))
+	require.ErrorAs(t, err, new(*calls.DiedError))
 	seen, err := versionOf(t.Context(), action)
 	require.NoError(t, err)
 	require.Equal(t, 1, seen, "also when the file is gone since")

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -126,12 +127,12 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 		"it is stopped for longer than it may take": {
 			plugins: []string{"behave"},
 			config: func(c *Config) {
-				c.Deadlines = Deadlines{Probe: time.Second, Stop: 100 * time.Millisecond}
+				c.Deadlines = calls.Deadlines{Probe: time.Second, Stop: 100 * time.Millisecond}
 			},
 			happens: func(t *testing.T, s *scene) string {
 				pid := processOf(t, s.action)
 				stopProcess(t, pid)
-				_, err := execute(WithDeadline(t.Context(), 2*time.Second), s.action, "nothing")
+				_, err := execute(calls.WithDeadline(t.Context(), 2*time.Second), s.action, "nothing")
 				requireGone(t, pid)
 				return s.golden(err)
 			},

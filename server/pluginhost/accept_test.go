@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -59,7 +60,7 @@ func testDiesInExecute(t *testing.T) {
 
 			_, err := execute(t.Context(), action, test.do)
 			requireGolden(t, test.want, h.golden(err))
-			var died *DiedError
+			var died *calls.DiedError
 			require.ErrorAs(t, err, &died)
 			require.Equal(t, "example.io/behave", died.Plugin)
 			require.Equal(t, "Execute", died.During)
@@ -77,7 +78,7 @@ func testDiesInInit(t *testing.T) {
 	_, err := h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"bucket": "b", "do": "exit"})
 	require.Equal(t, `ObjectStore(example.io/store): plugin example.io/store (/plugins/behave) died during Init: exit status 5; `+
 		`last on stderr: cannot reach the tape robot`, h.golden(err))
-	var died *DiedError
+	var died *calls.DiedError
 	require.ErrorAs(t, err, &died)
 	require.Equal(t, []string{"cannot reach the tape robot"}, died.Stderr)
 
@@ -118,9 +119,9 @@ func testDiesInALoop(t *testing.T) {
 	action := h.behave(t)
 	for range 4 {
 		_, err := execute(t.Context(), action, "exit")
-		var open *OutOfServiceError
+		var open *calls.OutOfServiceError
 		require.False(t, errors.As(err, &open), "%v", err)
-		require.ErrorAs(t, err, new(*DiedError))
+		require.ErrorAs(t, err, new(*calls.DiedError))
 		clock.Step(4 * time.Second) // past the back-off
 	}
 
@@ -130,12 +131,12 @@ func testDiesInALoop(t *testing.T) {
 		`last on stderr: [ERROR] disk on fire item=settings plugin=example.io/behave`, h.golden(err))
 	starts := len(h.journalLines())
 	_, err = execute(t.Context(), action, "nothing")
-	require.ErrorAs(t, err, new(*OutOfServiceError))
+	require.ErrorAs(t, err, new(*calls.OutOfServiceError))
 	require.Len(t, h.journalLines(), starts, "nothing is started while the circuit is open")
 
 	clock.Step(time.Minute)
 	_, err = execute(t.Context(), action, "exit")
-	require.ErrorAs(t, err, new(*DiedError), "one trial after the cool-down")
+	require.ErrorAs(t, err, new(*calls.DiedError), "one trial after the cool-down")
 	_, err = execute(t.Context(), action, "nothing")
 	require.ErrorContains(t, err, "out of service for another 2m0s after 5 failures", "the cool-down doubles")
 
@@ -143,7 +144,7 @@ func testDiesInALoop(t *testing.T) {
 	_, err = execute(t.Context(), action, "nothing")
 	require.NoError(t, err, "a call that works closes the circuit")
 	_, err = execute(t.Context(), action, "exit")
-	require.ErrorAs(t, err, new(*DiedError))
+	require.ErrorAs(t, err, new(*calls.DiedError))
 	_, err = execute(t.Context(), action, "nothing")
 	require.NoError(t, err, "and the next death is the first one again, restarted at once")
 }
@@ -158,12 +159,12 @@ func testDiesInAStream(t *testing.T) {
 	require.Equal(t, `ObjectStore(example.io/store): plugin example.io/store (/plugins/behave) died during PutObject: exit status 6; `+
 		`last on stderr: tape torn`, h.golden(err))
 	err = store.PutObject(t.Context(), "b", "die half way", strings.NewReader(strings.Repeat("c", 10<<20)))
-	require.ErrorAs(t, err, new(*DiedError))
+	require.ErrorAs(t, err, new(*calls.DiedError))
 
 	reader, err := store.GetObject(t.Context(), "b", "die half way")
 	require.NoError(t, err)
 	_, err = readAll(reader)
-	require.ErrorAs(t, err, new(*DiedError), "a download cut short is an error")
+	require.ErrorAs(t, err, new(*calls.DiedError), "a download cut short is an error")
 	require.NoError(t, reader.Close())
 
 	require.NoError(t, store.PutObject(t.Context(), "b", "k", strings.NewReader("content")))
@@ -186,7 +187,7 @@ func testDiesWhileOthersCall(t *testing.T) {
 	pid := processOf(t, action)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	for range cap(outcome) {
-		require.ErrorAs(t, <-outcome, new(*DiedError))
+		require.ErrorAs(t, <-outcome, new(*calls.DiedError))
 	}
 	require.NotEqual(t, pid, processOf(t, action), "one new process for all")
 	require.Equal(t, 2, h.journalCount("start"))

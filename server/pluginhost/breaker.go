@@ -3,6 +3,8 @@ package pluginhost
 import (
 	"cmp"
 	"time"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
 // Restart says how a process that died is brought back. A zero field takes its default.
@@ -65,7 +67,7 @@ func (b *breaker) worked() {
 func (b *breaker) next(now time.Time, command string) (time.Duration, error) {
 	wait := max(0, b.until.Sub(now))
 	if b.open() && wait > 0 {
-		return 0, &OutOfServiceError{Command: command, Failures: b.failures, Retry: wait, Last: b.last}
+		return 0, &calls.OutOfServiceError{Command: command, Failures: b.failures, Retry: wait, Last: b.last}
 	}
 	return wait, nil
 }

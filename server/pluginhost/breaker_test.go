@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
 func TestBackOffDoublesAndTheCircuitOpens(t *testing.T) {
@@ -22,7 +24,7 @@ func TestBackOffDoublesAndTheCircuitOpens(t *testing.T) {
 	for _, coolDown := range []time.Duration{time.Minute, 2 * time.Minute, 3 * time.Minute, 3 * time.Minute} {
 		b.failed(now, 0, boom)
 		_, err := b.next(now, "/plugins/p")
-		var open *OutOfServiceError
+		var open *calls.OutOfServiceError
 		require.ErrorAs(t, err, &open)
 		require.ErrorIs(t, err, boom)
 		require.Equal(t, coolDown, open.Retry)

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
 // inServer stands where the path of a binary would.
@@ -13,9 +15,9 @@ const inServer = "built-in"
 type bounded struct {
 	inner     grpc.ClientConnInterface
 	plugin    string
-	deadlines Deadlines
-	observer  observer
-	known     *answers // what holds for as long as the server runs
+	deadlines calls.Deadlines
+	observer  calls.Observer
+	known     *calls.Answers // what holds for as long as the server runs
 }
 
 // bound is what facades call when a built-in is in process.
@@ -25,42 +27,42 @@ func (h *Host) bound(builtIns grpc.ClientConnInterface, plugin string) *bounded 
 
 // Invoke implements grpc.ClientConnInterface.
 func (b *bounded) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	call := b.deadlines.classify(method).within(ctx)
-	if !call.constant {
+	call := b.deadlines.Classify(method).Within(ctx)
+	if !call.Constant {
 		return b.invoke(ctx, call, method, args, reply, opts)
 	}
-	return b.known.get(ctx, method, b.plugin, reply, func() error { return b.invoke(ctx, call, method, args, reply, opts) })
+	return b.known.Get(ctx, method, b.plugin, reply, func() error { return b.invoke(ctx, call, method, args, reply, opts) })
 }
 
-func (b *bounded) invoke(ctx context.Context, call call, method string, args, reply any, opts []grpc.CallOption) error {
-	ctx, seen := b.observer.begin(ctx, b.plugin, inServer, call)
-	ctx, cancel := withLimit(ctx, b.plugin, inServer, call)
+func (b *bounded) invoke(ctx context.Context, call calls.Call, method string, args, reply any, opts []grpc.CallOption) error {
+	ctx, seen := b.observer.Begin(ctx, b.plugin, inServer, call)
+	ctx, cancel := calls.WithLimit(ctx, b.plugin, inServer, call)
 	defer cancel()
-	return seen.answered(word(ctx, call, b.inner.Invoke(ctx, method, args, reply, opts...)), reply, opts)
+	return seen.Answered(word(ctx, call, b.inner.Invoke(ctx, method, args, reply, opts...)), reply, opts)
 }
 
 // NewStream implements grpc.ClientConnInterface.
 func (b *bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	call := b.deadlines.classify(method).within(ctx)
-	ctx, seen := b.observer.begin(ctx, b.plugin, inServer, call)
-	return openStream(ctx, b.inner, desc, method, opts, streamWatch{
-		idle:    call.idle,
-		overdue: &OverdueError{Plugin: b.plugin, Command: inServer, During: call.name, Limit: call.idle},
-		finish: func(ctx context.Context, err error) error {
+	call := b.deadlines.Classify(method).Within(ctx)
+	ctx, seen := b.observer.Begin(ctx, b.plugin, inServer, call)
+	return calls.OpenStream(ctx, b.inner, desc, method, opts, calls.StreamWatch{
+		Idle:    call.Idle,
+		Overdue: &calls.OverdueError{Plugin: b.plugin, Command: inServer, During: call.Name, Limit: call.Idle},
+		Finish: func(ctx context.Context, err error) error {
 			err = word(ctx, call, err)
-			seen.end(err)
+			seen.End(err)
 			return err
 		},
 	})
 }
 
 // word tells the end of ctx as such.
-func word(ctx context.Context, call call, err error) error {
+func word(ctx context.Context, call calls.Call, err error) error {
 	if err == nil {
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return interrupted(call, cause)
+		return calls.Interrupted(call, cause)
 	}
 	return err
 }

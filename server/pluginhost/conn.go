@@ -7,6 +7,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
 // conn is the connection that facades call: one plugin name at a supervised process. For every call it gets a
@@ -25,33 +27,33 @@ func (s *supervisor) Conn(plugin string, onCall func()) grpc.ClientConnInterface
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	call := c.supervisor.pool.config.Deadlines.classify(method).within(ctx)
+	call := c.supervisor.pool.config.Deadlines.Classify(method).Within(ctx)
 	err := c.once(ctx, call, method, args, reply, opts)
-	if err == nil || !call.idempotent {
+	if err == nil || !call.Idempotent {
 		return err
 	}
-	var died *DiedError
-	if errors.As(err, &died) && died.During == call.name && ctx.Err() == nil {
+	var died *calls.DiedError
+	if errors.As(err, &died) && died.During == call.Name && ctx.Err() == nil {
 		err = c.once(ctx, call, method, args, reply, opts)
 	}
 	return err
 }
 
-func (c *conn) once(ctx context.Context, call call, method string, args, reply any, opts []grpc.CallOption) error {
-	if call.alone {
+func (c *conn) once(ctx context.Context, call calls.Call, method string, args, reply any, opts []grpc.CallOption) error {
+	if call.Alone {
 		select {
 		case c.supervisor.turn <- struct{}{}:
 			defer func() { <-c.supervisor.turn }()
 		case <-ctx.Done():
-			return interrupted(call, context.Cause(ctx))
+			return calls.Interrupted(call, context.Cause(ctx))
 		}
 	}
 	r, err := c.acquire(ctx, call)
 	if err != nil {
 		return err
 	}
-	if call.constant {
-		err = r.known.get(ctx, method, c.plugin, reply, func() error { return c.invoke(ctx, r, call, method, args, reply, opts) })
+	if call.Constant {
+		err = r.known.Get(ctx, method, c.plugin, reply, func() error { return c.invoke(ctx, r, call, method, args, reply, opts) })
 	} else {
 		err = c.invoke(ctx, r, call, method, args, reply, opts)
 	}
@@ -60,27 +62,27 @@ func (c *conn) once(ctx context.Context, call call, method string, args, reply a
 }
 
 // invoke makes one call to a process and finds out what its error means.
-func (c *conn) invoke(ctx context.Context, r *run, call call, method string, args, reply any, opts []grpc.CallOption) error {
-	ctx, seen := c.supervisor.pool.config.Observer.begin(ctx, c.plugin, r.path, call)
-	ctx, cancel := withLimit(ctx, c.plugin, r.path, call)
+func (c *conn) invoke(ctx context.Context, r *run, call calls.Call, method string, args, reply any, opts []grpc.CallOption) error {
+	ctx, seen := c.supervisor.pool.config.Observer.Begin(ctx, c.plugin, r.path, call)
+	ctx, cancel := calls.WithLimit(ctx, c.plugin, r.path, call)
 	defer cancel()
-	return seen.answered(r.judge(ctx, c.plugin, call, r.conn.Invoke(ctx, method, args, reply, opts...)), reply, opts)
+	return seen.Answered(r.judge(ctx, c.plugin, call, r.conn.Invoke(ctx, method, args, reply, opts...)), reply, opts)
 }
 
 // NewStream implements grpc.ClientConnInterface. A stream is never repeated.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	call := c.supervisor.pool.config.Deadlines.classify(method).within(ctx)
+	call := c.supervisor.pool.config.Deadlines.Classify(method).Within(ctx)
 	r, err := c.acquire(ctx, call)
 	if err != nil {
 		return nil, err
 	}
-	ctx, seen := c.supervisor.pool.config.Observer.begin(ctx, c.plugin, r.path, call)
-	return openStream(ctx, r.conn, desc, method, opts, streamWatch{
-		idle:    call.idle,
-		overdue: &OverdueError{Plugin: c.plugin, Command: r.path, During: call.name, Limit: call.idle},
-		finish: func(ctx context.Context, err error) error {
+	ctx, seen := c.supervisor.pool.config.Observer.Begin(ctx, c.plugin, r.path, call)
+	return calls.OpenStream(ctx, r.conn, desc, method, opts, calls.StreamWatch{
+		Idle:    call.Idle,
+		Overdue: &calls.OverdueError{Plugin: c.plugin, Command: r.path, During: call.Name, Limit: call.Idle},
+		Finish: func(ctx context.Context, err error) error {
 			err = r.judge(ctx, c.plugin, call, err)
-			seen.end(err)
+			seen.End(err)
 			c.release(ctx, r, call, err)
 			return err
 		},
@@ -88,7 +90,7 @@ func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method stri
 }
 
 // acquire gets a process to call.
-func (c *conn) acquire(ctx context.Context, call call) (*run, error) {
+func (c *conn) acquire(ctx context.Context, call calls.Call) (*run, error) {
 	if c.onCall != nil {
 		c.onCall()
 	}
@@ -97,20 +99,20 @@ func (c *conn) acquire(ctx context.Context, call call) (*run, error) {
 		return r, nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		err = interrupted(call, cause)
+		err = calls.Interrupted(call, cause)
 	}
-	c.supervisor.pool.config.Observer.unavailable(ctx, c.plugin, c.supervisor.launch.Binary.path, call, err)
+	c.supervisor.pool.config.Observer.Unavailable(ctx, c.plugin, c.supervisor.launch.Binary.path, call, err)
 	return nil, err
 }
 
 // release gives the process back after a call that ended with err.
-func (c *conn) release(ctx context.Context, r *run, call call, err error) {
+func (c *conn) release(ctx context.Context, r *run, call calls.Call, err error) {
 	if err == nil {
-		c.supervisor.release(r, call.work && ctx.Err() == nil)
+		c.supervisor.release(r, call.Work && ctx.Err() == nil)
 		return
 	}
-	var overdue *OverdueError
-	var died *DiedError
+	var overdue *calls.OverdueError
+	var died *calls.DiedError
 	switch {
 	case errors.As(err, &overdue):
 		c.supervisor.overdue(r, overdue)
@@ -121,18 +123,18 @@ func (c *conn) release(ctx context.Context, r *run, call call, err error) {
 	case ctx.Err() != nil:
 		c.supervisor.release(r, false)
 	default:
-		c.supervisor.release(r, call.work)
+		c.supervisor.release(r, call.Work)
 	}
 }
 
 // judge finds out what the error of a call means: the plugin's own answer is left as it is; the end of ctx is told as
 // such, an OverdueError included; and if the process is gone or its connection broken, that is a DiedError.
-func (p *process) judge(ctx context.Context, plugin string, call call, err error) error {
+func (p *process) judge(ctx context.Context, plugin string, call calls.Call, err error) error {
 	if err == nil {
 		return nil
 	}
-	if cause := endOf(ctx, err); cause != nil {
-		return interrupted(call, cause)
+	if cause := calls.EndOf(ctx, err); cause != nil {
+		return calls.Interrupted(call, cause)
 	}
 	switch status.Code(err) {
 	case codes.ResourceExhausted:
@@ -142,7 +144,7 @@ func (p *process) judge(ctx context.Context, plugin string, call call, err error
 			return err // the plugin says so itself
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			return interrupted(call, cause)
+			return calls.Interrupted(call, cause)
 		}
 		if !p.child.endsWithin(endTime) {
 			p.killFor("its connection broke")
@@ -155,25 +157,25 @@ func (p *process) judge(ctx context.Context, plugin string, call call, err error
 		return err
 	}
 	<-p.child.done
-	return p.died(plugin, call.name)
+	return p.died(plugin, call.Name)
 }
 
 // startConn is the connection for what belongs to a start, on a process that nobody else has yet.
 type startConn struct {
 	process  *process
 	plugin   string
-	observer observer
+	observer calls.Observer
 }
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *startConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	call := c.process.limits.classify(method)
-	ctx, seen := c.observer.begin(ctx, c.plugin, c.process.path, call)
+	call := c.process.limits.Classify(method)
+	ctx, seen := c.observer.Begin(ctx, c.plugin, c.process.path, call)
 	err := c.process.judge(ctx, c.plugin, call, c.process.conn.Invoke(ctx, method, args, reply, opts...))
 	if errors.Is(err, errStartTimeout) {
-		err = &OverdueError{Plugin: c.plugin, Command: c.process.path, During: call.name, Limit: c.process.limits.Start}
+		err = &calls.OverdueError{Plugin: c.plugin, Command: c.process.path, During: call.Name, Limit: c.process.limits.Start}
 	}
-	return seen.answered(err, reply, opts)
+	return seen.Answered(err, reply, opts)
 }
 
 // NewStream implements grpc.ClientConnInterface.

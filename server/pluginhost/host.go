@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/cleat-dev/cleat/framework"
-	"github.com/cleat-dev/cleat/framework/hostenv"
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/kinds"
@@ -47,7 +47,7 @@ type Config struct {
 	// see package hostenv.
 	Environment []string
 	Log         hclog.Logger
-	Deadlines   Deadlines
+	Deadlines   calls.Deadlines
 	Restart     Restart
 	Limits      Limits
 	// Lock is what may run of Dir, built-ins aside; nil is what nobody but the owner can change.
@@ -75,15 +75,15 @@ type Config struct {
 type Host struct {
 	log       hclog.Logger
 	clock     clock.WithDelayedExecution
-	deadlines Deadlines
+	deadlines calls.Deadlines
 	pool      *Pool
 	places    chan struct{} // holds a token for each plugin that is asked what it offers
-	observer  observer
+	observer  calls.Observer
 	changed   func()
 
 	builtIns []framework.Registration
-	services *inProcess // the built-ins, logging to log
-	known    answers    // of built-ins in process
+	services *inProcess    // the built-ins, logging to log
+	known    calls.Answers // of built-ins in process
 	dir      string
 	args     []string
 	kinds    []versioning.WireKind
@@ -110,7 +110,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h := &Host{
 		log:       cfg.Log,
 		clock:     cfg.Clock,
-		deadlines: cfg.Deadlines.withDefaults(),
+		deadlines: cfg.Deadlines.WithDefaults(),
 		places:    make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)),
 		builtIns:  cfg.BuiltIns,
 		dir:       cfg.Dir,
@@ -148,12 +148,12 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if h.clock == nil {
 		h.clock = clock.RealClock{}
 	}
-	h.observer = observer{metrics: newMetrics(cfg.Metrics), tracer: newTracer(cfg.Tracer)}
+	h.observer = calls.Observer{Metrics: calls.NewMetrics(cfg.Metrics), Tracer: calls.NewTracer(cfg.Tracer)}
 	h.pool = NewPool(ctx, PoolConfig{
 		Log: h.log, Clock: h.clock, Deadlines: h.deadlines, Restart: cfg.Restart.withDefaults(), Limits: cfg.Limits.withDefaults(),
 		IdleAfter: cmp.Or(cfg.IdleAfter, 5*time.Minute), Environment: hostenv.Environ(os.Environ(), cfg.Environment...), Observer: h.observer,
 	})
-	if err := h.observer.metrics.register(h.pool, newInventory(h.Entries)); err != nil {
+	if err := h.observer.Metrics.Register(h.pool, newInventory(h.Entries)); err != nil {
 		return nil, err
 	}
 	own, err := h.ownSources(cfg)
@@ -221,7 +221,7 @@ func (h *Host) Entries() []Entry { return h.now().catalog.entries() }
 // Close stops all processes and returns when they are gone. Calls in flight fail.
 func (h *Host) Close() {
 	h.pool.Close()
-	h.observer.metrics.unregister()
+	h.observer.Metrics.Unregister()
 	for _, from := range h.now().sources {
 		if from.binary != nil {
 			_ = from.binary.Close()

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
 // inProcess is both ends of a connection without a wire: services are registered on it as on a gRPC server, and it
@@ -71,7 +73,7 @@ func (p *inProcess) Invoke(ctx context.Context, method string, args, reply any, 
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
-	request, err := cloned(args)
+	request, err := calls.Cloned(args)
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func (p *inProcess) Invoke(ctx context.Context, method string, args, reply any, 
 		var a answer
 		defer func() { answers <- a }()
 		defer recoverTo(&a.err)
-		decode := func(into any) error { return copyMessage(into, request) }
+		decode := func(into any) error { return calls.CopyMessage(into, request) }
 		a.reply, a.err = found.unary.Handler(found.service, serverContext{ctx}, decode, nil)
 	}()
 	select {
@@ -92,7 +94,7 @@ func (p *inProcess) Invoke(ctx context.Context, method string, args, reply any, 
 		if a.err != nil {
 			return asStatus(a.err)
 		}
-		return copyMessage(reply, a.reply)
+		return calls.CopyMessage(reply, a.reply)
 	case <-ctx.Done():
 		return status.FromContextError(ctx.Err()).Err()
 	}

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
 // streamWindow is how many messages one side may be ahead of the other, in each direction.
@@ -72,7 +74,7 @@ func (c *clientEnd) CloseSend() error {
 
 // SendMsg implements grpc.ClientStream: io.EOF means that RecvMsg knows why the stream is over.
 func (c *clientEnd) SendMsg(m any) error {
-	message, err := cloned(m)
+	message, err := calls.Cloned(m)
 	if err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func (c *clientEnd) RecvMsg(m any) error {
 	if err != nil {
 		return err
 	}
-	if err := copyMessage(m, message); err != nil || c.desc.ServerStreams {
+	if err := calls.CopyMessage(m, message); err != nil || c.desc.ServerStreams {
 		return err
 	}
 	// The one answer of a stream that only the client sends counts when the handler has ended well.
@@ -144,7 +146,7 @@ func (s *serverEnd) Context() context.Context     { return serverContext{s.ctx} 
 
 // SendMsg implements grpc.ServerStream.
 func (s *serverEnd) SendMsg(m any) error {
-	message, err := cloned(m)
+	message, err := calls.Cloned(m)
 	if err != nil {
 		return err
 	}
@@ -163,7 +165,7 @@ func (s *serverEnd) RecvMsg(m any) error {
 		if !ok {
 			return io.EOF
 		}
-		return copyMessage(m, message)
+		return calls.CopyMessage(m, message)
 	case <-s.ctx.Done():
 		return status.FromContextError(s.ctx.Err()).Err()
 	}

@@ -18,6 +18,7 @@ import (
 
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
 // wireStore is a service whose behaviour shows the differences between a wire and none.
@@ -250,7 +251,7 @@ func TestBuiltInsHaveDeadlinesAndPanicsAreAnswers(t *testing.T) {
 		}},
 	}}, nil)
 	client := objectstorev1.NewObjectStoreClient(&bounded{
-		inner: services, plugin: "cleat.dev/file", deadlines: Deadlines{Store: 50 * time.Millisecond}.withDefaults(),
+		inner: services, plugin: "cleat.dev/file", deadlines: calls.Deadlines{Store: 50 * time.Millisecond}.WithDefaults(),
 	})
 	_, err := client.ListObjects(t.Context(), &objectstorev1.ListObjectsRequest{})
 	require.EqualError(t, err, "plugin cleat.dev/file (built-in) did not answer ListObjects within 50ms")

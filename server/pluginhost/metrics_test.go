@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -48,7 +49,7 @@ func TestEveryCallIsMeasuredWithItsOutcome(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
 		c.Metrics = registry
-		c.Deadlines = Deadlines{Stop: 100 * time.Millisecond}
+		c.Deadlines = calls.Deadlines{Stop: 100 * time.Millisecond}
 		c.Restart.Threshold = 3
 	})
 	action := h.behave(t)
@@ -76,16 +77,16 @@ func TestEveryCallIsMeasuredWithItsOutcome(t *testing.T) {
 	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"bucket": "b"})
 	require.NoError(t, err)
 	require.NoError(t, store.PutObject(t.Context(), "b", "k", strings.NewReader("content")))
-	require.ErrorAs(t, store.DeleteObject(WithDeadline(t.Context(), time.Second), "b", "hang"), new(*OverdueError))
+	require.ErrorAs(t, store.DeleteObject(calls.WithDeadline(t.Context(), time.Second), "b", "hang"), new(*calls.OverdueError))
 
 	_, err = execute(t.Context(), action, "exit")
-	require.ErrorAs(t, err, new(*DiedError))
+	require.ErrorAs(t, err, new(*calls.DiedError))
 	_, err = execute(t.Context(), action, "exit")
-	require.ErrorAs(t, err, new(*DiedError))
+	require.ErrorAs(t, err, new(*calls.DiedError))
 	_, err = execute(t.Context(), action, "exit")
-	require.ErrorAs(t, err, new(*DiedError))
+	require.ErrorAs(t, err, new(*calls.DiedError))
 	_, err = execute(t.Context(), action, "nothing")
-	require.ErrorAs(t, err, new(*OutOfServiceError))
+	require.ErrorAs(t, err, new(*calls.OutOfServiceError))
 
 	values := gathered(t, registry)
 	behave := h.dir + "/behave"

@@ -12,18 +12,20 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
 // PoolConfig is what all processes of a Pool have in common.
 type PoolConfig struct {
 	Log         hclog.Logger
 	Clock       clock.WithDelayedExecution
-	Deadlines   Deadlines
+	Deadlines   calls.Deadlines
 	Restart     Restart
 	Limits      Limits
 	IdleAfter   time.Duration // without use after which a process is stopped; negative means never
 	Environment []string      // of each process, "NAME=value"
-	Observer    observer
+	Observer    calls.Observer
 }
 
 // Pool holds the processes of one host. Close leaves none behind.

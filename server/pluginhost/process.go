@@ -25,6 +25,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/codec"
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginhost/output"
 )
 
@@ -62,7 +63,7 @@ type process struct {
 	conn    *grpc.ClientConn
 	address net.Addr // from the handshake
 	path    string
-	limits  Deadlines
+	limits  calls.Deadlines
 	sizes   Limits
 	output  *output.Output
 	stopped atomic.Bool              // we ended it, so its end is no failure
@@ -109,7 +110,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 	}
 	p.client = plugin.NewClient(p.config)
 
-	ctx, cancel := p.limits.startContext(ctx)
+	ctx, cancel := startContext(ctx, p.limits.Start)
 	defer cancel()
 	connected := make(chan error, 1)
 	go func() { connected <- p.connect() }()
@@ -127,12 +128,12 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 	return p, nil
 }
 
-// startContext bounds everything that belongs to a start.
-func (d Deadlines) startContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	if d.Start < 0 {
+// startContext bounds everything that belongs to a start; a negative limit is none.
+func startContext(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit < 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, d.Start, errStartTimeout)
+	return context.WithTimeoutCause(ctx, limit, errStartTimeout)
 }
 
 var errStartTimeout = errors.New("start deadline is over")
@@ -212,7 +213,7 @@ func (p *process) startError(ctx context.Context, err error) error {
 }
 
 // died describes the end of the process; valid once it has ended.
-func (p *process) died(name, during string) *DiedError {
+func (p *process) died(name, during string) *calls.DiedError {
 	exit := p.child.exitStatus()
 	switch reason := p.reason.Load(); {
 	case reason != nil:
@@ -220,7 +221,7 @@ func (p *process) died(name, during string) *DiedError {
 	case p.stopped.Load():
 		exit += ", stopped by the server"
 	}
-	return &DiedError{Plugin: name, Command: p.path, During: during, ExitStatus: exit, Stderr: p.output.Last()}
+	return &calls.DiedError{Plugin: name, Command: p.path, During: during, ExitStatus: exit, Stderr: p.output.Last()}
 }
 
 // ended tells whether the process has ended.

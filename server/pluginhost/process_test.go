@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginhost/output"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
@@ -50,7 +51,7 @@ func TestAppliesToIsAskedOncePerProcessStart(t *testing.T) {
 	require.Equal(t, 1, h.journalCount("AppliesTo"), "other sessions have the same answer")
 
 	_, err := execute(t.Context(), action, "exit")
-	require.ErrorAs(t, err, new(*DiedError))
+	require.ErrorAs(t, err, new(*calls.DiedError))
 	_, err = action.AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, h.journalCount("AppliesTo"), "a session keeps the answer that it had")
@@ -85,9 +86,9 @@ func TestIdempotentCallsAreRepeatedOnceWhenThePluginDies(t *testing.T) {
 	require.Equal(t, 2, h.journalCount("Start velero/b/ConfigMap/shop/settings"), "with the same key")
 
 	_, err = store.ObjectExists(t.Context(), "b", "exit")
-	require.ErrorAs(t, err, new(*DiedError))
+	require.ErrorAs(t, err, new(*calls.DiedError))
 	require.Equal(t, 2, h.journalCount("ObjectExists exit"), "once more, not for ever")
-	require.ErrorAs(t, store.DeleteObject(t.Context(), "b", "exit"), new(*DiedError))
+	require.ErrorAs(t, store.DeleteObject(t.Context(), "b", "exit"), new(*calls.DiedError))
 }
 
 func TestWhatThePluginAnswersIsLeftAsItIs(t *testing.T) {
@@ -146,7 +147,7 @@ func TestCancellationReachesThePlugin(t *testing.T) {
 	cancel()
 	err := <-ended
 	require.ErrorIs(t, err, context.Canceled)
-	require.NotErrorAs(t, err, new(*DiedError))
+	require.NotErrorAs(t, err, new(*calls.DiedError))
 	h.requireInJournal(t, "cancelled")
 	require.Equal(t, pid, processOf(t, action))
 }
@@ -157,13 +158,13 @@ func TestAPluginThatHangsIsReplaced(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
-				c.Deadlines = Deadlines{Probe: time.Second, Stop: 100 * time.Millisecond}
+				c.Deadlines = calls.Deadlines{Probe: time.Second, Stop: 100 * time.Millisecond}
 			})
 			action := h.behave(t)
 			pid := processOf(t, action)
-			_, err := execute(WithDeadline(t.Context(), time.Second), action, what)
+			_, err := execute(calls.WithDeadline(t.Context(), time.Second), action, what)
 			require.Equal(t, "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) did not answer Execute within 1s", h.golden(err))
-			require.ErrorAs(t, err, new(*OverdueError))
+			require.ErrorAs(t, err, new(*calls.OverdueError))
 			require.NotEqual(t, pid, processOf(t, action), "the next call has another process")
 			requireGone(t, pid)
 		})
@@ -173,7 +174,7 @@ func TestAPluginThatHangsIsReplaced(t *testing.T) {
 func TestAKindsDeadlineTakesThePlaceOfTheClasses(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
-		c.Deadlines = Deadlines{
+		c.Deadlines = calls.Deadlines{
 			Stop:  100 * time.Millisecond,
 			Kinds: map[string]time.Duration{"BackupItemAction": time.Second, "ObjectStore": 2 * time.Second},
 		}
@@ -191,7 +192,7 @@ func TestAKindsDeadlineTakesThePlaceOfTheClasses(t *testing.T) {
 func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
-		c.Deadlines = Deadlines{Probe: longEnough}
+		c.Deadlines = calls.Deadlines{Probe: longEnough}
 	})
 	action := h.behave(t)
 	pid := processOf(t, action)
@@ -202,8 +203,8 @@ func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
 		ended <- err
 	}()
 	h.requireInJournal(t, "waiting")
-	_, err := execute(WithDeadline(t.Context(), time.Second), action, "hang")
-	require.ErrorAs(t, err, new(*OverdueError))
+	_, err := execute(calls.WithDeadline(t.Context(), time.Second), action, "hang")
+	require.ErrorAs(t, err, new(*calls.OverdueError))
 	require.NotEqual(t, pid, processOf(t, action), "new calls get a new process")
 	require.NoError(t, syscall.Kill(pid, 0), "the old one lives for as long as somebody uses it")
 	end()
@@ -214,9 +215,9 @@ func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
 func TestStreamsAreBoundedByTheTimeThePluginKeepsUsWaiting(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
-		c.Deadlines = Deadlines{Stop: 100 * time.Millisecond}
+		c.Deadlines = calls.Deadlines{Stop: 100 * time.Millisecond}
 	})
-	impatient := WithDeadline(t.Context(), time.Second)
+	impatient := calls.WithDeadline(t.Context(), time.Second)
 	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"bucket": "b"})
 	require.NoError(t, err)
 	pid := storeProcess(t, store)
@@ -232,10 +233,10 @@ func TestStreamsAreBoundedByTheTimeThePluginKeepsUsWaiting(t *testing.T) {
 	requireGone(t, pid)
 
 	err = store.PutObject(impatient, "b", "hang", strings.NewReader(strings.Repeat("c", 1<<20)))
-	require.ErrorAs(t, err, new(*OverdueError))
+	require.ErrorAs(t, err, new(*calls.OverdueError))
 
 	slow := &slowReader{t: t, pauses: 1, pause: 11 * time.Second}
-	require.NoError(t, store.PutObject(WithDeadline(t.Context(), 10*time.Second), "b", "k", slow), "the time that the host takes does not count")
+	require.NoError(t, store.PutObject(calls.WithDeadline(t.Context(), 10*time.Second), "b", "k", slow), "the time that the host takes does not count")
 }
 
 // slowReader is a source that takes its time, longer than the plugin may.
@@ -267,7 +268,7 @@ func TestWhatAPluginForksDiesWithIt(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(child, 0))
 	_, err = execute(t.Context(), action, "exit")
-	require.ErrorAs(t, err, new(*DiedError), "also when the child holds its pipes open")
+	require.ErrorAs(t, err, new(*calls.DiedError), "also when the child holds its pipes open")
 	require.Eventually(t, func() bool { return dead(child) }, longEnough, aMoment)
 	_, err = execute(t.Context(), action, "nothing")
 	require.NoError(t, err)

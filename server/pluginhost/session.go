@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/deleteitemaction"
@@ -31,7 +32,7 @@ type Session struct {
 	closed   bool
 	builtIns grpc.ClientConnInterface // in process, logging to log; made when needed
 	attached map[*supervisor]struct{}
-	answers  answers // of AppliesTo
+	answers  calls.Answers // of AppliesTo
 	spans    []trace.Span
 }
 
@@ -92,10 +93,10 @@ func bind[H any](s *Session, o offer[H]) H {
 // Trace begins the span of the run that the session is for, e.g. "Backup" and "velero/nightly". It lasts until Close. Calls
 // that are made with the context it returns are parts of it and say so. Without a tracer the context is ctx.
 func (s *Session) Trace(ctx context.Context, kind, name string) context.Context {
-	if s.host.observer.tracer == nil {
+	if s.host.observer.Tracer == nil {
 		return ctx
 	}
-	ctx, span := StartRun(ctx, s.host.observer.tracer, kind, name)
+	ctx, span := calls.StartRun(ctx, s.host.observer.Tracer, kind, name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -167,10 +168,10 @@ type sessionConn struct {
 // Invoke implements grpc.ClientConnInterface.
 func (c *sessionConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	ask := func() error { return c.inner.Invoke(ctx, method, args, reply, opts...) }
-	if !c.session.host.deadlines.classify(method).constant {
+	if !c.session.host.deadlines.Classify(method).Constant {
 		return ask()
 	}
-	return c.session.answers.get(ctx, method, c.plugin, reply, ask)
+	return c.session.answers.Get(ctx, method, c.plugin, reply, ask)
 }
 
 // NewStream implements grpc.ClientConnInterface.

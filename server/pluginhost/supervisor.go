@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/utils/clock"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginhost/output"
 )
 
@@ -44,7 +45,7 @@ type supervisor struct {
 // run is a process with what the supervisor knows of it.
 type run struct {
 	*process
-	known     answers // what holds for as long as it runs
+	known     calls.Answers // what holds for as long as it runs
 	since     time.Time
 	users     int // calls that hold it
 	plugin    string
@@ -63,7 +64,7 @@ type start struct {
 
 // acquire gives a process that can be called and holds it until release. It waits for a start and for the
 // back-off before it, as long as ctx allows.
-func (s *supervisor) acquire(ctx context.Context, plugin string, c call) (*run, error) {
+func (s *supervisor) acquire(ctx context.Context, plugin string, c calls.Call) (*run, error) {
 	for {
 		r, pending, err := s.currentOrStart()
 		if err != nil {
@@ -118,7 +119,7 @@ func (s *supervisor) currentOrStart() (*run, *start, error) {
 }
 
 // hold counts a call in, unless the process is gone by now.
-func (s *supervisor) hold(r *run, plugin string, c call) bool {
+func (s *supervisor) hold(r *run, plugin string, c calls.Call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != r || r.ended() {
@@ -129,7 +130,7 @@ func (s *supervisor) hold(r *run, plugin string, c call) bool {
 		r.idleTimer = nil
 	}
 	r.users++
-	r.plugin, r.during = plugin, c.name
+	r.plugin, r.during = plugin, c.Name
 	return true
 }
 
@@ -212,7 +213,7 @@ func (s *supervisor) bringUp(life context.Context, attempt *start, wait time.Dur
 		}
 		s.log.Log(level, "cannot start plugin process", "error", err)
 		if !errors.As(err, new(*refusedError)) {
-			s.fail(failureStart, 0, err)
+			s.fail(calls.FailureStart, 0, err)
 		}
 		return
 	}
@@ -220,7 +221,7 @@ func (s *supervisor) bringUp(life context.Context, attempt *start, wait time.Dur
 	if s.failed {
 		s.failed = false
 		s.restarts++
-		s.pool.config.Observer.metrics.restarted(s.launch.Binary.path)
+		s.pool.config.Observer.Metrics.Restarted(s.launch.Binary.path)
 	}
 	r := &run{process: p, since: s.pool.config.Clock.Now()}
 	s.current = r
@@ -238,18 +239,18 @@ func (s *supervisor) startAfter(life context.Context, wait time.Duration) (*proc
 			return nil, context.Cause(life)
 		}
 	}
-	ctx, cancel := s.pool.config.Deadlines.startContext(life)
+	ctx, cancel := startContext(life, s.pool.config.Deadlines.Start)
 	defer cancel()
 	p, err := startProcess(ctx, s.launch, &s.pool.config, &output.Output{
 		Pass: s.line, PerSecond: s.pool.config.Limits.LinesPerSecond, Clock: s.pool.config.Clock,
-		Drop: func(reason string) { s.pool.config.Observer.metrics.dropped(s.launch.Binary.path, reason) },
+		Drop: func(reason string) { s.pool.config.Observer.Metrics.Dropped(s.launch.Binary.path, reason) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	if s.launch.OnStart != nil {
 		err = s.launch.OnStart(ctx, &startConn{process: p, plugin: s.launch.Plugin, observer: s.pool.config.Observer})
-		if err != nil && !errors.As(err, new(*DiedError)) && !errors.As(err, new(*OverdueError)) {
+		if err != nil && !errors.As(err, new(*calls.DiedError)) && !errors.As(err, new(*calls.OverdueError)) {
 			err = &refusedError{err}
 		}
 	}
@@ -307,7 +308,7 @@ func (s *supervisor) noteEnd(r *run) {
 		name, during = "", ""
 	}
 	died := r.died(name, during)
-	s.fail(failureDied, s.pool.config.Clock.Since(r.since), died)
+	s.fail(calls.FailureDied, s.pool.config.Clock.Since(r.since), died)
 	s.log.Error("plugin process died", "error", died)
 }
 
@@ -315,12 +316,12 @@ func (s *supervisor) noteEnd(r *run) {
 func (s *supervisor) fail(reason string, uptime time.Duration, err error) {
 	s.failed = true
 	s.breaker.failed(s.pool.config.Clock.Now(), uptime, err)
-	s.pool.config.Observer.metrics.failed(s.launch.Binary.path, reason, s.breaker.open())
+	s.pool.config.Observer.Metrics.Failed(s.launch.Binary.path, reason, s.breaker.open())
 }
 
 // overdue takes a process out of service that did not answer in time. Calls that others have in it may end, if it
 // lives at all; new ones get a new process.
-func (s *supervisor) overdue(r *run, err *OverdueError) {
+func (s *supervisor) overdue(r *run, err *calls.OverdueError) {
 	s.mu.Lock()
 	if s.current == r {
 		s.current = nil
@@ -328,7 +329,7 @@ func (s *supervisor) overdue(r *run, err *OverdueError) {
 	r.retired = true
 	if !r.noted {
 		r.noted = true
-		s.fail(failureHung, s.pool.config.Clock.Since(r.since), err)
+		s.fail(calls.FailureHung, s.pool.config.Clock.Since(r.since), err)
 		s.log.Error("plugin process hangs, it gets no further calls", "pid", r.child.ID(), "error", err)
 	}
 	s.mu.Unlock()
@@ -381,7 +382,7 @@ func (s *supervisor) Unpin() {
 
 // Ready starts the process unless it runs.
 func (s *supervisor) Ready(ctx context.Context, plugin string) error {
-	r, err := s.acquire(ctx, plugin, call{})
+	r, err := s.acquire(ctx, plugin, calls.Call{})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
 func TestThePluginsThatCanSpeakToNobodyButTheHost(t *testing.T) {
@@ -26,7 +28,7 @@ func TestThePluginsThatCanSpeakToNobodyButTheHost(t *testing.T) {
 			t.Parallel()
 			h := newTestHost(t, pluginDir(t, name), nil)
 			require.Empty(t, h.Entries()[0].Quarantined)
-			r, err := h.supervisor().acquire(t.Context(), "", call{})
+			r, err := h.supervisor().acquire(t.Context(), "", calls.Call{})
 			require.NoError(t, err)
 			defer h.supervisor().release(r, false)
 			require.Equal(t, test.encrypted, r.encrypted())

@@ -7,8 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -35,11 +34,11 @@ func ReasonOf(err error) string {
 		return ReasonConfigRefused
 	case errors.As(err, new(*notKeptError)):
 		return ReasonNotKept
-	case errors.As(err, new(*pluginhost.OutOfServiceError)):
+	case errors.As(err, new(*calls.OutOfServiceError)):
 		return ReasonOutOfService
-	case errors.As(err, new(*pluginhost.OverdueError)):
+	case errors.As(err, new(*calls.OverdueError)):
 		return ReasonOverdue
-	case errors.As(err, new(*pluginhost.DiedError)):
+	case errors.As(err, new(*calls.DiedError)):
 		return ReasonDied
 	case errors.Is(err, versioning.ErrInvalidReply):
 		return ReasonInvalidReply

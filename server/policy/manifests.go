@@ -8,7 +8,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
@@ -70,7 +70,7 @@ func (w *writing) begin(session *pluginhost.Session, backup []byte) (manifestwri
 	if err != nil {
 		return nil, unavailable(w.policy.kind, settings.Plugin, err)
 	}
-	ctx := pluginhost.WithDeadline(w.of.ctx, settings.Deadline)
+	ctx := calls.WithDeadline(w.of.ctx, settings.Deadline)
 	return writer.Begin(ctx, manifestwriter.Input{Config: settings.Config.Bytes(), Backup: backup}, w.keep)
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
-	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -84,8 +84,8 @@ func decide[H, D any](ctx context.Context, p *policy, q question[H, D]) (Outcome
 			return none, unavailable(p.kind, name, err)
 		}
 		limit := p.settings.Deadline
-		ctx, cancel := context.WithTimeoutCause(pluginhost.WithDeadline(ctx, limit), limit,
-			&pluginhost.OverdueError{Plugin: name, Command: entry.Command, During: q.call, Limit: limit})
+		ctx, cancel := context.WithTimeoutCause(calls.WithDeadline(ctx, limit), limit,
+			&calls.OverdueError{Plugin: name, Command: entry.Command, During: q.call, Limit: limit})
 		defer cancel()
 		return q.ask(ctx, plugin, configured.Bytes())
 	}

@@ -1,4 +1,4 @@
-package pluginhost
+package calls
 
 import (
 	"context"
@@ -43,9 +43,9 @@ func TestAPluginIsWaitedForOnlyOnceItHasAll(t *testing.T) {
 	t.Parallel()
 	overdue := &OverdueError{Plugin: "example.io/silent", During: "Write"}
 	conn := silent{receiving: make(chan struct{}, 1)}
-	stream, err := openStream(t.Context(), conn, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/x/Write", nil, streamWatch{
-		idle: 10 * time.Millisecond, overdue: overdue,
-		finish: func(ctx context.Context, _ error) error { return context.Cause(ctx) },
+	stream, err := OpenStream(t.Context(), conn, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/x/Write", nil, StreamWatch{
+		Idle: 10 * time.Millisecond, Overdue: overdue,
+		Finish: func(ctx context.Context, _ error) error { return context.Cause(ctx) },
 	})
 	require.NoError(t, err)
 	received := make(chan error, 1)
@@ -75,8 +75,8 @@ func TestAStreamThatThePluginEndsBeforeItHasAllCountsAsInvalid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var told error
-			stream, err := openStream(t.Context(), eager{}, &grpc.StreamDesc{ClientStreams: true}, "/x/PutObject", nil, streamWatch{
-				idle: -1, finish: func(_ context.Context, err error) error { told = err; return err },
+			stream, err := OpenStream(t.Context(), eager{}, &grpc.StreamDesc{ClientStreams: true}, "/x/PutObject", nil, StreamWatch{
+				Idle: -1, Finish: func(_ context.Context, err error) error { told = err; return err },
 			})
 			require.NoError(t, err)
 			require.ErrorIs(t, stream.SendMsg(nil), io.EOF)

@@ -1,4 +1,4 @@
-package pluginhost
+package calls
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 )
 
 // streamWatch says what to do about a stream beside passing messages.
-type streamWatch struct {
-	idle    time.Duration // the longest time that the plugin may keep us waiting; negative means for ever
-	overdue error         // the cause of the end when it took longer
+type StreamWatch struct {
+	Idle    time.Duration // the longest time that the plugin may keep us waiting; negative means for ever
+	Overdue error         // the cause of the end when it took longer
 	// finish is called once, when the stream has ended, and words its error. ctx is the stream's.
-	finish func(ctx context.Context, err error) error
+	Finish func(ctx context.Context, err error) error
 }
 
 // openStream opens a stream whose idle time is bounded and whose end is noticed. As with every gRPC stream, the
 // caller reads it to its end or cancels ctx.
-func openStream(ctx context.Context, on grpc.ClientConnInterface, desc *grpc.StreamDesc, method string, opts []grpc.CallOption, watch streamWatch) (grpc.ClientStream, error) {
+func OpenStream(ctx context.Context, on grpc.ClientConnInterface, desc *grpc.StreamDesc, method string, opts []grpc.CallOption, watch StreamWatch) (grpc.ClientStream, error) {
 	streamCtx, cancel := context.WithCancelCause(ctx)
 	s := &watchedStream{ctx: streamCtx, cancel: cancel, watch: watch, serverStreams: desc.ServerStreams, sendsOnly: desc.ClientStreams}
 	disarm := s.arm()
@@ -41,7 +41,7 @@ type watchedStream struct {
 	grpc.ClientStream
 	ctx           context.Context
 	cancel        context.CancelCauseFunc
-	watch         streamWatch
+	watch         StreamWatch
 	serverStreams bool
 
 	mu        sync.Mutex
@@ -54,10 +54,10 @@ type watchedStream struct {
 
 // arm starts the idle clock; the function it returns stops it.
 func (s *watchedStream) arm() func() {
-	if s.watch.idle < 0 {
+	if s.watch.Idle < 0 {
 		return func() {}
 	}
-	timer := time.AfterFunc(s.watch.idle, func() { s.cancel(s.watch.overdue) })
+	timer := time.AfterFunc(s.watch.Idle, func() { s.cancel(s.watch.Overdue) })
 	return func() { timer.Stop() }
 }
 
@@ -73,9 +73,9 @@ func (s *watchedStream) end(err error) error {
 			if s.sendsOnly {
 				early = fmt.Errorf("%w: the plugin ended the stream before it had all of it", versioning.ErrInvalidReply)
 			}
-			_ = s.watch.finish(s.ctx, early)
+			_ = s.watch.Finish(s.ctx, early)
 		} else {
-			s.err = s.watch.finish(s.ctx, err)
+			s.err = s.watch.Finish(s.ctx, err)
 		}
 		s.cancel(nil)
 	}

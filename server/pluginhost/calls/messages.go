@@ -1,4 +1,4 @@
-package pluginhost
+package calls
 
 import (
 	"google.golang.org/grpc/codes"
@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func cloned(message any) (proto.Message, error) {
+func Cloned(message any) (proto.Message, error) {
 	m, ok := message.(proto.Message)
 	if !ok {
 		return nil, status.Errorf(codes.Internal, "%T is not a protobuf message", message)
@@ -15,7 +15,7 @@ func cloned(message any) (proto.Message, error) {
 }
 
 // copyMessage makes into a copy of from. No message at all is an empty one, as on the wire.
-func copyMessage(into, from any) error {
+func CopyMessage(into, from any) error {
 	target, ok := into.(proto.Message)
 	if !ok {
 		return status.Errorf(codes.Internal, "%T is not a protobuf message", into)

@@ -1,4 +1,4 @@
-package pluginhost
+package calls
 
 import (
 	"cmp"
@@ -41,7 +41,7 @@ type Deadlines struct {
 	Kinds map[string]time.Duration
 }
 
-func (d Deadlines) withDefaults() Deadlines {
+func (d Deadlines) WithDefaults() Deadlines {
 	d.Start = cmp.Or(d.Start, time.Minute)
 	d.Query = cmp.Or(d.Query, time.Minute)
 	d.Execute = cmp.Or(d.Execute, 4*time.Hour)
@@ -63,9 +63,9 @@ func WithDeadline(ctx context.Context, limit time.Duration) context.Context {
 }
 
 // within is the call with the limit that ctx sets for it.
-func (c call) within(ctx context.Context) call {
+func (c Call) Within(ctx context.Context) Call {
 	if limit, ok := ctx.Value(deadlineKey{}).(time.Duration); ok {
-		c.limit, c.idle = limit, limit
+		c.limit, c.Idle = limit, limit
 	}
 	return c
 }
@@ -73,13 +73,13 @@ func (c call) within(ctx context.Context) call {
 // withLimit bounds a call by the deadline of its class or kind; the function it answers ends the call. It is no deadline
 // of the context, which gRPC would send along: to tell the plugin of hours costs more than it is worth, and the end of
 // the context reaches it in any case.
-func withLimit(ctx context.Context, plugin, command string, call call) (context.Context, func()) {
+func WithLimit(ctx context.Context, plugin, command string, call Call) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if call.limit < 0 {
 		return ctx, func() { cancel(nil) }
 	}
 	timer := time.AfterFunc(call.limit, func() {
-		cancel(&OverdueError{Plugin: plugin, Command: command, During: call.name, Limit: call.limit})
+		cancel(&OverdueError{Plugin: plugin, Command: command, During: call.Name, Limit: call.limit})
 	})
 	return ctx, func() {
 		timer.Stop()
@@ -88,16 +88,16 @@ func withLimit(ctx context.Context, plugin, command string, call call) (context.
 }
 
 // interrupted tells that a call ended because its context did.
-func interrupted(call call, cause error) error {
+func Interrupted(call Call, cause error) error {
 	var overdue *OverdueError
 	if errors.As(cause, &overdue) {
 		return overdue
 	}
-	return fmt.Errorf("%s: %w", call.name, cause)
+	return fmt.Errorf("%s: %w", call.Name, cause)
 }
 
 // endOf is the reason for which ctx has ended, if it has. The other side may notice a deadline a moment before us.
-func endOf(ctx context.Context, err error) error {
+func EndOf(ctx context.Context, err error) error {
 	if status.Code(err) == codes.DeadlineExceeded {
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < time.Second {
 			<-ctx.Done()

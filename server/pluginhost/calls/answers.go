@@ -1,4 +1,4 @@
-package pluginhost
+package calls
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 // answers keeps what does not change, so that it is asked for once: a process's for as long as it runs, a session's
 // for all its life. The zero value is ready to use, concurrently.
-type answers struct {
+type Answers struct {
 	mu   sync.Mutex
 	kept map[string]*answer // by method and plugin
 }
@@ -22,7 +22,7 @@ type answer struct {
 
 // get makes reply what is known, or has ask fill it. Others that want the same wait for that as long as their ctx
 // allows; when ask fails, the next one asks.
-func (a *answers) get(ctx context.Context, method, plugin string, reply any, ask func() error) error {
+func (a *Answers) Get(ctx context.Context, method, plugin string, reply any, ask func() error) error {
 	known := a.answer(method + " " + plugin)
 	select {
 	case known.asking <- struct{}{}:
@@ -31,16 +31,16 @@ func (a *answers) get(ctx context.Context, method, plugin string, reply any, ask
 		return fmt.Errorf("wait for an answer that %s was asked for: %w", plugin, context.Cause(ctx))
 	}
 	if known.message != nil {
-		return copyMessage(reply, known.message)
+		return CopyMessage(reply, known.message)
 	}
 	err := ask()
 	if err == nil {
-		known.message, err = cloned(reply)
+		known.message, err = Cloned(reply)
 	}
 	return err
 }
 
-func (a *answers) answer(key string) *answer {
+func (a *Answers) answer(key string) *answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known, there := a.kept[key]

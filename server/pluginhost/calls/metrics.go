@@ -1,4 +1,4 @@
-package pluginhost
+package calls
 
 import (
 	"fmt"
@@ -20,13 +20,13 @@ type metrics struct {
 
 // Why a process failed, as metrics tell it.
 const (
-	failureStart = "start" // it could not be started, or its Init failed badly
-	failureDied  = "died"  // it ended when it should not have
-	failureHung  = "hung"  // it did not answer in time
+	FailureStart = "start" // it could not be started, or its Init failed badly
+	FailureDied  = "died"  // it ended when it should not have
+	FailureHung  = "hung"  // it did not answer in time
 )
 
 // newMetrics returns metrics that add registers; nil without a registerer.
-func newMetrics(registerer prometheus.Registerer) *metrics {
+func NewMetrics(registerer prometheus.Registerer) *metrics {
 	if registerer == nil {
 		return nil
 	}
@@ -51,13 +51,13 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 }
 
 // register registers the metrics together with others.
-func (m *metrics) register(others ...prometheus.Collector) error {
+func (m *metrics) Register(others ...prometheus.Collector) error {
 	if m == nil {
 		return nil
 	}
 	for _, collector := range append([]prometheus.Collector{m.calls, m.failures, m.restarts, m.outOfService, m.droppedLines}, others...) {
 		if err := m.registerer.Register(collector); err != nil {
-			m.unregister()
+			m.Unregister()
 			return fmt.Errorf("register the metrics of plugins: %w", err)
 		}
 		m.collectors = append(m.collectors, collector)
@@ -66,7 +66,7 @@ func (m *metrics) register(others ...prometheus.Collector) error {
 }
 
 // unregister makes room for the metrics of another host.
-func (m *metrics) unregister() {
+func (m *metrics) Unregister() {
 	if m == nil {
 		return
 	}
@@ -76,14 +76,14 @@ func (m *metrics) unregister() {
 }
 
 // called tells of a call that has ended.
-func (m *metrics) called(plugin string, c call, outcome string, took time.Duration) {
+func (m *metrics) called(plugin string, c Call, outcome string, took time.Duration) {
 	if m != nil {
-		m.calls.WithLabelValues(plugin, c.kind, c.name, outcome).Observe(took.Seconds())
+		m.calls.WithLabelValues(plugin, c.kind, c.Name, outcome).Observe(took.Seconds())
 	}
 }
 
 // failed tells of a process that failed, and whether its binary is left alone for a while because of that.
-func (m *metrics) failed(command, reason string, leftAlone bool) {
+func (m *metrics) Failed(command, reason string, leftAlone bool) {
 	if m == nil {
 		return
 	}
@@ -93,14 +93,14 @@ func (m *metrics) failed(command, reason string, leftAlone bool) {
 	}
 }
 
-func (m *metrics) restarted(command string) {
+func (m *metrics) Restarted(command string) {
 	if m != nil {
 		m.restarts.WithLabelValues(command).Inc()
 	}
 }
 
 // dropped tells of a line that did not get into the logs, or not whole.
-func (m *metrics) dropped(command, reason string) {
+func (m *metrics) Dropped(command, reason string) {
 	if m != nil {
 		m.droppedLines.WithLabelValues(command, reason).Inc()
 	}

@@ -1,4 +1,4 @@
-package pluginhost
+package calls
 
 import (
 	"strings"
@@ -6,47 +6,47 @@ import (
 )
 
 // call is what the host knows about a method before it calls it.
-type call struct {
+type Call struct {
 	kind       string // whatever the version, e.g. "BackupItemAction"
-	name       string // e.g. "Execute"
-	constant   bool   // the answer holds for the life of the process
-	idempotent bool   // may be asked again of a restarted process
-	work       bool   // an answer proves that the plugin does its job
-	alone      bool   // the process is not asked the like at the same time
+	Name       string // e.g. "Execute"
+	Constant   bool   // the answer holds for the life of the process
+	Idempotent bool   // may be asked again of a restarted process
+	Work       bool   // an answer proves that the plugin does its job
+	Alone      bool   // the process is not asked the like at the same time
 	limit      time.Duration
-	idle       time.Duration // between two messages, when it is a stream
+	Idle       time.Duration // between two messages, when it is a stream
 }
 
 // classify is the one list of what the methods of all kinds promise. Idempotent is only what is documented as
 // such; an unknown method gets the longest deadline and is never repeated.
-func (d Deadlines) classify(method string) call {
+func (d Deadlines) Classify(method string) Call {
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	c := call{kind: kindOf(service), name: name, idle: d.Idle}
-	switch c.name {
+	c := Call{kind: kindOf(service), Name: name, Idle: d.Idle}
+	switch c.Name {
 	case "AppliesTo":
-		c.constant, c.idempotent, c.limit = true, true, d.Query
+		c.Constant, c.Idempotent, c.limit = true, true, d.Query
 	case "ListPlugins", "GetPluginInfo", "Progress", "AreAdditionalItemsReady":
-		c.idempotent, c.limit = true, d.Query
+		c.Idempotent, c.limit = true, d.Query
 	case "Cancel":
 		c.limit = d.Query
 	case "Decide", "Admit":
-		c.idempotent, c.work, c.limit = true, true, d.Query
+		c.Idempotent, c.Work, c.limit = true, true, d.Query
 	case "ObjectExists", "ListObjects", "ListCommonPrefixes", "CreateSignedURL",
 		"GetVolumeInfo", "GetVolumeID":
-		c.idempotent, c.work, c.limit = true, true, d.Store
+		c.Idempotent, c.Work, c.limit = true, true, d.Store
 	case "DeleteObject", "CreateVolumeFromSnapshot", "CreateSnapshot", "DeleteSnapshot", "SetVolumeID":
-		c.work, c.limit = true, d.Store
+		c.Work, c.limit = true, d.Store
 	case "Init":
 		c.limit = d.Store
 	case "Start": // its key makes a second one the same as the first
-		c.idempotent, c.work, c.limit = true, true, d.Execute
+		c.Idempotent, c.Work, c.limit = true, true, d.Execute
 	default:
-		c.work, c.limit = true, d.Execute
+		c.Work, c.limit = true, d.Execute
 		// Velero restores one item after the other, and plugins made for it may count on that.
-		c.alone = c.name == "Execute" && c.kind == "RestoreItemAction"
+		c.Alone = c.Name == "Execute" && c.kind == "RestoreItemAction"
 	}
-	if limit := d.Kinds[c.kind]; limit != 0 && c.work {
-		c.limit, c.idle = limit, limit
+	if limit := d.Kinds[c.kind]; limit != 0 && c.Work {
+		c.limit, c.Idle = limit, limit
 	}
 	return c
 }

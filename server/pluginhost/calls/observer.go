@@ -1,4 +1,4 @@
-package pluginhost
+package calls
 
 import (
 	"context"
@@ -24,37 +24,37 @@ const (
 
 // observer sees every call that goes to a plugin, in a process or in the server's own, and tells metrics and traces.
 // What it was not given costs nothing.
-type observer struct {
-	metrics *metrics     // nil: none
-	tracer  trace.Tracer // nil: none
+type Observer struct {
+	Metrics *metrics     // nil: none
+	Tracer  trace.Tracer // nil: none
 }
 
 // observation is a call under way.
 type observation struct {
-	observer observer
+	observer Observer
 	caller   context.Context
 	plugin   string
-	call     call
+	call     Call
 	began    time.Time
 	span     trace.Span // nil: none
 }
 
 // begin is called right before a call; the context that it answers is the call's. What a process is asked before
 // it is known which plugins it has is not observed.
-func (o observer) begin(ctx context.Context, plugin, command string, c call) (context.Context, observation) {
-	if o.metrics == nil && o.tracer == nil || plugin == "" {
+func (o Observer) Begin(ctx context.Context, plugin, command string, c Call) (context.Context, observation) {
+	if o.Metrics == nil && o.Tracer == nil || plugin == "" {
 		return ctx, observation{}
 	}
 	seen := observation{observer: o, caller: ctx, plugin: plugin, call: c, began: time.Now()}
-	if o.tracer != nil {
-		ctx, seen.span = startSpan(ctx, o.tracer, plugin, command, c)
+	if o.Tracer != nil {
+		ctx, seen.span = startSpan(ctx, o.Tracer, plugin, command, c)
 	}
 	return ctx, seen
 }
 
 // answered is end for a call that ended with err, or else with a reply that has still to be found right. It gives what the
 // caller is told.
-func (o observation) answered(err error, reply any, opts []grpc.CallOption) error {
+func (o observation) Answered(err error, reply any, opts []grpc.CallOption) error {
 	took := time.Since(o.began)
 	if err == nil {
 		err = versioning.Judge(reply, opts)
@@ -64,23 +64,23 @@ func (o observation) answered(err error, reply any, opts []grpc.CallOption) erro
 }
 
 // end is called once, with what the caller is told.
-func (o observation) end(err error) { o.endAfter(time.Since(o.began), err) }
+func (o observation) End(err error) { o.endAfter(time.Since(o.began), err) }
 
 func (o observation) endAfter(took time.Duration, err error) {
-	if o.observer.metrics == nil && o.observer.tracer == nil {
+	if o.observer.Metrics == nil && o.observer.Tracer == nil {
 		return
 	}
 	outcome := o.outcome(err)
-	o.observer.metrics.called(o.plugin, o.call, outcome, took)
+	o.observer.Metrics.called(o.plugin, o.call, outcome, took)
 	if o.span != nil {
 		endSpan(o.span, outcome, err)
 	}
 }
 
 // unavailable tells of a call that found no process.
-func (o observer) unavailable(ctx context.Context, plugin, command string, c call, err error) {
-	_, seen := o.begin(ctx, plugin, command, c)
-	seen.end(&unavailableError{err})
+func (o Observer) Unavailable(ctx context.Context, plugin, command string, c Call, err error) {
+	_, seen := o.Begin(ctx, plugin, command, c)
+	seen.End(&unavailableError{err})
 }
 
 type unavailableError struct{ error }

@@ -1,4 +1,4 @@
-package pluginhost
+package calls
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 const tracerName = "github.com/cleat-dev/cleat/server/pluginhost"
 
 // newTracer is nil without a provider.
-func newTracer(provider trace.TracerProvider) trace.Tracer {
+func NewTracer(provider trace.TracerProvider) trace.Tracer {
 	if provider == nil {
 		return nil
 	}
@@ -35,17 +35,17 @@ func StartRun(ctx context.Context, tracer trace.Tracer, kind, name string) (cont
 
 // startSpan begins the span of one call. The plugin gets its identity in the call's metadata, as the W3C's
 // trace context.
-func startSpan(ctx context.Context, tracer trace.Tracer, plugin, command string, c call) (context.Context, trace.Span) {
+func startSpan(ctx context.Context, tracer trace.Tracer, plugin, command string, c Call) (context.Context, trace.Span) {
 	attributes := []attribute.KeyValue{
 		attribute.String("cleat.plugin", plugin),
 		attribute.String("cleat.kind", c.kind),
-		attribute.String("cleat.call", c.name),
+		attribute.String("cleat.call", c.Name),
 		attribute.String("cleat.command", command),
 	}
 	if what, ok := ctx.Value(runKey{}).(attribute.KeyValue); ok {
 		attributes = append(attributes, what)
 	}
-	ctx, span := tracer.Start(ctx, c.kind+"/"+c.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	ctx, span := tracer.Start(ctx, c.kind+"/"+c.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 	sent := outgoing{}
 	propagation.TraceContext{}.Inject(ctx, &sent)
 	return metadata.AppendToOutgoingContext(ctx, sent...), span
