@@ -16,7 +16,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
-	"github.com/cleat-dev/cleat/server/pluginhost/output"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
@@ -368,19 +367,6 @@ func TestPluginLinesGoToTheLogsOfTheSessionsThatUseIt(t *testing.T) {
 	_, err = execute(t.Context(), h.behave(t), "log")
 	require.NoError(t, err)
 	require.Equal(t, before, mine.String(), "nothing after Close")
-}
-
-func TestPluginLinesWithoutASessionGoToTheServersLog(t *testing.T) {
-	t.Parallel()
-	var server, mine lines
-	s := &supervisor{log: server.logger()}
-	s.line(output.Line{Level: hclog.Info, Message: "starting"})
-	s.readers.add(&Session{}, mine.logger())
-	s.line(output.Line{Level: hclog.Info, Message: "working"})
-	require.Contains(t, server.String(), "starting")
-	require.NotContains(t, server.String(), "working")
-	require.Contains(t, mine.String(), "working")
-	require.NotContains(t, mine.String(), "starting")
 }
 
 func TestNoOutputBlocksAPlugin(t *testing.T) {
