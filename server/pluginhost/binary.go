@@ -26,6 +26,17 @@ type identity struct {
 	modified, changed int64 // in ns since 1970; changed is set by the kernel alone
 }
 
+// sameContent reports whether a file is as it was. Its name, its mode and its number of links do not matter.
+func (i identity) sameContent(other identity) bool {
+	i.changed, other.changed = 0, 0
+	return i == other
+}
+
+// mayBeCopy reports whether other can be another file with the same content.
+func (i identity) mayBeCopy(other identity) bool {
+	return (i.device != other.device || i.inode != other.inode) && i.size == other.size
+}
+
 // openBinary opens the file that path leads to now.
 func openBinary(path string) (*binary, error) {
 	file, err := os.Open(path)

@@ -150,7 +150,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	}
 	h.observer = calls.Observer{Metrics: calls.NewMetrics(cfg.Metrics), Tracer: calls.NewTracer(cfg.Tracer)}
 	h.pool = NewPool(ctx, PoolConfig{
-		Log: h.log, Clock: h.clock, Deadlines: h.deadlines, Restart: cfg.Restart.withDefaults(), Limits: cfg.Limits.withDefaults(),
+		Log: h.log, Clock: h.clock, Deadlines: h.deadlines, Restart: cfg.Restart, Limits: cfg.Limits,
 		IdleAfter: cmp.Or(cfg.IdleAfter, 5*time.Minute), Environment: hostenv.Environ(os.Environ(), cfg.Environment...), Observer: h.observer,
 	})
 	if err := h.observer.Metrics.Register(h.pool, newInventory(h.Entries)); err != nil {

@@ -43,6 +43,7 @@ type Pool struct {
 // NewPool returns an empty pool. It keeps the values of ctx but ends with Close only: a run's end does not stop the
 // processes that it shares with others.
 func NewPool(ctx context.Context, config PoolConfig) *Pool {
+	config.Restart, config.Limits = config.Restart.withDefaults(), config.Limits.withDefaults()
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	return &Pool{config: config, life: life, cancel: cancel, processes: map[*process]struct{}{}}
 }
@@ -98,13 +99,15 @@ type Running struct {
 	Command string
 	PID     int
 	Address net.Addr // where it listens
+	// Encrypted reports whether host and plugin have checked certificates of each other, so that nobody else can take part.
+	Encrypted bool
 }
 
 // Running returns the processes that can be called now.
 func (g *Pool) Running() []Running {
 	var running []Running
 	for _, p := range g.all() {
-		running = append(running, Running{Command: p.path, PID: p.pid(), Address: p.address})
+		running = append(running, Running{Command: p.path, PID: p.pid(), Address: p.address, Encrypted: p.encrypted()})
 	}
 	return running
 }

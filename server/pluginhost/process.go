@@ -183,6 +183,14 @@ func (p *process) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return wire, nil
 }
 
+// DistrustError says why a binary must not run.
+type DistrustError struct{ Reason error }
+
+func (e *DistrustError) Error() string { return e.Reason.Error() }
+
+// Unwrap returns the reason.
+func (e *DistrustError) Unwrap() error { return e.Reason }
+
 // startError cleans up after a failed start and finds the words for it.
 func (p *process) startError(ctx context.Context, err error) error {
 	p.end()
@@ -197,7 +205,7 @@ func (p *process) startError(ctx context.Context, err error) error {
 		return fmt.Errorf("start plugin %s: it did not offer its services within %s; a plugin prints one handshake line to stdout and serves gRPC", p.path, p.limits.Start)
 	case ctx.Err() != nil:
 		return fmt.Errorf("start plugin %s: %w", p.path, err)
-	case errors.As(err, new(*distrustError)):
+	case errors.As(err, new(*DistrustError)):
 		return fmt.Errorf("start plugin %s: %w", p.path, err)
 	case !started:
 		if errors.Is(err, syscall.ENOEXEC) {

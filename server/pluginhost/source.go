@@ -55,11 +55,10 @@ func (s *source) still(file located) bool {
 	if s.identity.sameContent(file.identity) {
 		return true
 	}
-	sameFile := s.identity.device == file.identity.device && s.identity.inode == file.identity.inode
-	if sameFile || s.err != nil || s.identity.size != file.identity.size {
+	if s.err != nil || !s.identity.mayBeCopy(file.identity) {
 		return false
 	}
-	if now, err := s.binary.now(); err != nil || !now.sameContent(s.binary.was) {
+	if now, err := s.binary.now(); err != nil || !now.sameContent(s.binary.identity()) {
 		return false // somebody has written into it since it was started
 	}
 	other, err := openBinary(file.path)
@@ -77,13 +76,6 @@ func (s *source) still(file located) bool {
 	}
 	s.identity = other.identity()
 	return true
-}
-
-// sameContent tells whether a file is as it was. What it is called, who may run it and how many links it has make no
-// other content.
-func (i identity) sameContent(other identity) bool {
-	i.changed, other.changed = 0, 0
-	return i == other
 }
 
 // process tells of the process that sessions share, if it runs.

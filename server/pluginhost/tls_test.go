@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/cleat-dev/cleat/server/pluginhost/calls"
+	"github.com/cleat-dev/cleat/versioning"
 )
 
 func TestThePluginsThatCanSpeakToNobodyButTheHost(t *testing.T) {
@@ -28,18 +28,17 @@ func TestThePluginsThatCanSpeakToNobodyButTheHost(t *testing.T) {
 			t.Parallel()
 			h := newTestHost(t, pluginDir(t, name), nil)
 			require.Empty(t, h.Entries()[0].Quarantined)
-			r, err := h.supervisor().acquire(t.Context(), "", calls.Call{})
-			require.NoError(t, err)
-			defer h.supervisor().release(r, false)
-			require.Equal(t, test.encrypted, r.encrypted())
-			require.True(t, r.answers(t.Context()))
+			_, err := versioning.List(t.Context(), h.supervisor().Conn("", nil))
+			require.NoError(t, err, "the host can call it")
+			process := h.pool.Running()[0]
+			require.Equal(t, test.encrypted, process.Encrypted)
 
 			strangers := map[string]credentials.TransportCredentials{
 				"without TLS":           insecure.NewCredentials(),
 				"without a certificate": credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}),
 			}
 			for who, credentials := range strangers {
-				err := askHealth(t, r.address, credentials)
+				err := askHealth(t, process.Address, credentials)
 				if !test.encrypted && who == "without TLS" {
 					require.NoError(t, err, who)
 					continue

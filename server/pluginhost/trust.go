@@ -40,11 +40,6 @@ func newTrust(dir string, lock *pluginlock.Lock, isVolume func(dir string) bool,
 	return t
 }
 
-// distrustError is the reason why a binary must not run.
-type distrustError struct{ error }
-
-func (e *distrustError) Unwrap() error { return e.error }
-
 // absolute is the path itself where the working directory is not known.
 func absolute(path string) string {
 	if whole, err := filepath.Abs(path); err == nil {
@@ -58,7 +53,7 @@ func absolute(path string) string {
 func (t *trust) check(b *binary) (verify func() error, err error) {
 	if t.lock == nil {
 		if err := t.checkWriters(b); err != nil {
-			return nil, &distrustError{err}
+			return nil, &DistrustError{Reason: err}
 		}
 		return nil, nil
 	}
@@ -71,7 +66,7 @@ func (t *trust) check(b *binary) (verify func() error, err error) {
 	}
 	return func() error {
 		if b.script() && !b.stillThere() { // interpreters that resolve links have read what is there instead
-			return &distrustError{errors.New("it was killed before its first call, because another file took its place while it was started")}
+			return &DistrustError{Reason: errors.New("it was killed before its first call, because another file took its place while it was started")}
 		}
 		if now, err := b.now(); err == nil && now == before {
 			return nil
@@ -91,7 +86,7 @@ func (t *trust) checkSum(b *binary) error {
 		return err
 	}
 	if err := t.lock.Check(t.relative(b.path), sum); err != nil {
-		return &distrustError{err}
+		return &DistrustError{Reason: err}
 	}
 	return nil
 }
@@ -103,7 +98,7 @@ func (t *trust) checkProvides(path string, listed []versioning.Listed) error {
 	}
 	plugin, _ := t.lock.Plugin(t.relative(path)) // found, or it would not have been started
 	if err := plugin.CheckProvides(listed); err != nil {
-		return &distrustError{err}
+		return &DistrustError{Reason: err}
 	}
 	return nil
 }
@@ -134,7 +129,7 @@ func (t *trust) missing(files []located, omitted map[string]string) iter.Seq2[st
 // reconsiders tells whether a source has to be asked again: who can change it, or what the lock says of it, is not what it
 // was when it was accepted or refused. The caller has the turn of the scanner.
 func (t *trust) reconsiders(from *source) bool {
-	var refused *distrustError
+	var refused *DistrustError
 	if wasRefused := errors.As(from.err, &refused); from.binary == nil || t == from.judged && (t.lock != nil || !wasRefused) {
 		return false
 	}
