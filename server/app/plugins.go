@@ -20,6 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/tracing"
@@ -66,10 +67,10 @@ func HostConfig(c Config) pluginhost.Config {
 			Start: p.Deadlines.Start, Query: p.Deadlines.Query, Execute: p.Deadlines.Execute, Store: p.Deadlines.Store,
 			Idle: p.Deadlines.Idle, Stop: p.Deadlines.Stop, Probe: p.Deadlines.Probe, Kinds: p.Deadlines.Kinds,
 		},
-		Limits: pluginhost.Limits{
+		Limits: process.Limits{
 			MessageSize: int(p.Limits.MessageSize), LinesPerSecond: p.Limits.LinesPerSecond, Memory: int(p.Limits.Memory),
 		},
-		Restart: pluginhost.Restart{
+		Restart: process.Restart{
 			Base: p.Restart.Base, Max: p.Restart.Max, Threshold: p.Restart.Threshold,
 			CoolDown: p.Restart.CoolDown, MaxCoolDown: p.Restart.MaxCoolDown, HealthyAfter: p.Restart.HealthyAfter,
 		},

@@ -19,6 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
@@ -506,6 +507,6 @@ func TestAClosedHostLooksNoMore(t *testing.T) {
 	h := newTestHost(t, pluginDir(t), nil)
 	h.Close()
 	version(t, filepath.Join(h.dir, "behave"), 1)
-	require.ErrorIs(t, h.Rescan(t.Context()), ErrClosed)
+	require.ErrorIs(t, h.Rescan(t.Context()), process.ErrClosed)
 	require.Empty(t, h.Entries())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
@@ -305,7 +306,7 @@ func (h *testHost) afterNextCheck(t *testing.T, pid int, do func()) {
 	t.Helper()
 	launch := h.now().catalog.rows[0].source.launch
 	check := launch.Check
-	launch.Check = func(b *binary) (func() error, error) {
+	launch.Check = func(b *process.Binary) (func() error, error) {
 		verify, err := check(b)
 		if do != nil {
 			do()

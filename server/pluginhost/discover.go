@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
@@ -24,7 +25,7 @@ type found struct {
 // located is an executable file.
 type located struct {
 	path     string // absolute
-	identity identity
+	identity process.Identity
 }
 
 // findBinaries finds the executable files below dir, in the order of a directory walk with the names sorted in each
@@ -90,7 +91,7 @@ func (w *walker) take(path string) error {
 		return fmt.Errorf("it is not executable, its mode is %s", info.Mode())
 	}
 	w.folders[filepath.Dir(resolved)] = struct{}{}
-	w.found.binaries = append(w.found.binaries, located{path: path, identity: identityOf(info)})
+	w.found.binaries = append(w.found.binaries, located{path: path, identity: process.IdentityOf(info)})
 	return nil
 }
 

@@ -1,5 +1,7 @@
 package pluginhost
 
+import "github.com/cleat-dev/cleat/server/pluginhost/process"
+
 // Entry is a plugin as it is shown: one name of one kind at one version of one binary, or a file that has none.
 type Entry struct {
 	// Name is "domain/name"; empty for a file that could not be asked.
@@ -28,7 +30,7 @@ type Entry struct {
 	// ConfigSchema is the JSON Schema of the config that the plugin takes; nil when it tells of none.
 	ConfigSchema []byte
 	// Process is the one that sessions share, as it is now.
-	Process Process
+	Process process.Process
 }
 
 // Usable tells whether the server could call the plugin at this version. It does so if it is Used.

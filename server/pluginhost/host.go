@@ -18,7 +18,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostenv"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/kinds"
@@ -48,8 +50,8 @@ type Config struct {
 	Environment []string
 	Log         hclog.Logger
 	Deadlines   calls.Deadlines
-	Restart     Restart
-	Limits      Limits
+	Restart     process.Restart
+	Limits      process.Limits
 	// Lock is what may run of Dir, built-ins aside; nil is what nobody but the owner can change.
 	Lock *pluginlock.Lock
 	// LockPath is the file that Lock was read from, or nil's, where one may come to be. When it changes the host takes what it
@@ -76,7 +78,7 @@ type Host struct {
 	log       hclog.Logger
 	clock     clock.WithDelayedExecution
 	deadlines calls.Deadlines
-	pool      *Pool
+	pool      *process.Pool
 	places    chan struct{} // holds a token for each plugin that is asked what it offers
 	observer  calls.Observer
 	changed   func()
@@ -149,7 +151,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		h.clock = clock.RealClock{}
 	}
 	h.observer = calls.Observer{Metrics: calls.NewMetrics(cfg.Metrics), Tracer: calls.NewTracer(cfg.Tracer)}
-	h.pool = NewPool(ctx, PoolConfig{
+	h.pool = process.NewPool(ctx, process.PoolConfig{
 		Log: h.log, Clock: h.clock, Deadlines: h.deadlines, Restart: cfg.Restart, Limits: cfg.Limits,
 		IdleAfter: cmp.Or(cfg.IdleAfter, 5*time.Minute), Environment: hostenv.Environ(os.Environ(), cfg.Environment...), Observer: h.observer,
 	})
@@ -203,7 +205,7 @@ func (h *Host) ownSources(cfg Config) ([]*source, error) {
 	if !cfg.Isolate {
 		return []*source{{command: cfg.Self, builtIn: true}}, nil
 	}
-	return []*source{h.binary(cfg.Self, append([]string{"run-plugins"}, cfg.Args...), true, identity{})}, nil
+	return []*source{h.binary(cfg.Self, append([]string{"run-plugins"}, cfg.Args...), true, process.Identity{})}, nil
 }
 
 // builtInServices makes the built-ins callable in process; they log to log.

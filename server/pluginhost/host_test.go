@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -76,7 +77,7 @@ func TestEntriesShowWhatABinaryOffersAndWhatIsNotUsed(t *testing.T) {
 	entries := h.Entries()
 	for i := range entries {
 		require.NotZero(t, entries[i].Process.PID)
-		entries[i].Process = Process{}
+		entries[i].Process = process.Process{}
 		require.Equal(t, i+1, entries[i].Stock, "no order is configured")
 		entries[i].Stock = 0
 	}

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -42,7 +43,7 @@ func (h *Host) beginToAsk(from *source) *question {
 	ctx, cancel := context.WithCancel(h.pool.Life())
 	q := &question{from: from, answered: make(chan struct{}), cancel: cancel}
 	if from.err == nil && !h.pool.Begin() {
-		from.err = ErrClosed
+		from.err = process.ErrClosed
 	}
 	if from.err != nil {
 		cancel()

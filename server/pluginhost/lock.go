@@ -18,7 +18,7 @@ func (h *Host) Lock() *pluginlock.Lock {
 func (h *Host) Sum(command string) (string, error) {
 	for _, r := range h.now().catalog.rows {
 		if b := r.source.binary; r.Command == command && b != nil {
-			return b.sum()
+			return b.Sum()
 		}
 	}
 	return "", fmt.Errorf("%s is no plugin binary that could be opened", command)

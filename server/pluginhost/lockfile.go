@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
@@ -18,9 +19,9 @@ import (
 // the owner. Whatever else happens to the file, the lock that is in force stays in force; above all, to remove it
 // unlocks nothing. It is the scanner's.
 type lockFile struct {
-	path string   // empty: there is none to read
-	read identity // when it said what is in force
-	told string   // what was said of it last
+	path string           // empty: there is none to read
+	read process.Identity // when it said what is in force
+	told string           // what was said of it last
 }
 
 // folders are the real paths of those in which it can change.
@@ -75,30 +76,30 @@ func (h *Host) readLock(now time.Time) (problem string, unfinished bool) {
 var errUnsettled = errors.New("somebody may still be writing it")
 
 // readAgain gives what the file says and what it was then, or current if that is the same.
-func (l *lockFile) readAgain(current *pluginlock.Lock, settled func(located) bool) (*pluginlock.Lock, identity, error) {
+func (l *lockFile) readAgain(current *pluginlock.Lock, settled func(located) bool) (*pluginlock.Lock, process.Identity, error) {
 	switch there, err := os.Stat(l.path); {
 	case err != nil:
-		return nil, identity{}, err
+		return nil, process.Identity{}, err
 	case !there.Mode().IsRegular(): // a pipe would be waited for
-		return nil, identity{}, fmt.Errorf("it is no regular file but %s", there.Mode().Type())
+		return nil, process.Identity{}, fmt.Errorf("it is no regular file but %s", there.Mode().Type())
 	}
 	file, err := os.Open(l.path)
 	if err != nil {
-		return nil, identity{}, err
+		return nil, process.Identity{}, err
 	}
 	defer file.Close()
 	before, err := file.Stat()
 	if err != nil {
-		return nil, identity{}, err
+		return nil, process.Identity{}, err
 	}
-	seen := identityOf(before)
+	seen := process.IdentityOf(before)
 	if seen == l.read {
 		return current, seen, nil
 	}
 	next, err := pluginlock.ReadFrom(file, l.path)
 	after, statErr := file.Stat()
 	switch {
-	case statErr != nil || identityOf(after) != seen:
+	case statErr != nil || process.IdentityOf(after) != seen:
 		return nil, seen, errUnsettled
 	case err == nil && reflect.DeepEqual(next, current):
 		return current, seen, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -130,7 +131,7 @@ func newTestHost(t *testing.T, dir string, change func(*Config)) *testHost {
 		Dir:         dir,
 		Log:         h.log.logger(),
 		Environment: []string{"CLEAT_TEST_JOURNAL=" + h.journal},
-		Restart:     Restart{Base: time.Millisecond, Max: time.Millisecond},
+		Restart:     process.Restart{Base: time.Millisecond, Max: time.Millisecond},
 	}
 	if change != nil {
 		change(&cfg)
@@ -143,7 +144,7 @@ func newTestHost(t *testing.T, dir string, change func(*Config)) *testHost {
 }
 
 // supervisor is that of the first binary.
-func (h *testHost) supervisor() *supervisor { return h.now().catalog.rows[0].source.supervisor }
+func (h *testHost) supervisor() *process.Supervisor { return h.now().catalog.rows[0].source.supervisor }
 
 // journalLines is what the plugin has written to its journal.
 func (h *testHost) journalLines() []string {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -138,7 +139,7 @@ func TestProcessesAreCountedWithTheirMemory(t *testing.T) {
 	require.Equal(t, 1, state.Restarts)
 
 	h.Close()
-	require.Equal(t, Process{Restarts: 1}, h.supervisor().State(), strconv.Itoa(next))
+	require.Equal(t, process.Process{Restarts: 1}, h.supervisor().State(), strconv.Itoa(next))
 	require.Empty(t, gathered(t, registry), "another host may register its own")
 }
 

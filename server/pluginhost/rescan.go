@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 )
 
 const (
@@ -33,7 +35,7 @@ type scanner struct {
 
 // look is what a file was, and since when.
 type look struct {
-	identity identity
+	identity process.Identity
 	since    time.Time
 }
 
@@ -95,7 +97,7 @@ func (h *Host) lookAgain(ctx context.Context, patience time.Duration) (unfinishe
 		return false, err
 	}
 	if h.pool.Life().Err() != nil { // nobody could answer
-		return false, ErrClosed
+		return false, process.ErrClosed
 	}
 	next := slices.Clone(current.sources[:h.builtInSources])
 	for _, from := range sources {
@@ -128,7 +130,7 @@ func (h *Host) sourcesOf(files []located, last map[string]*source) (all []*sourc
 	for _, file := range files {
 		from, asked := last[file.path], questions[file.path]
 		switch {
-		case asked != nil && asked.from.identity.sameContent(file.identity) && asked.from.trust == h.trust:
+		case asked != nil && asked.from.identity.SameContent(file.identity) && asked.from.trust == h.trust:
 			from = asked.from
 			h.scan.questions[file.path] = asked
 			delete(questions, file.path)
@@ -216,11 +218,11 @@ func (h *Host) withVanished(files []located, current []*source, now time.Time) [
 
 // settled tells whether a file is finished, as far as its times and a second look can tell.
 func (s *scanner) settled(file located, now time.Time) bool {
-	if now.Sub(time.Unix(0, file.identity.modified)) >= settleTime {
+	if now.Sub(time.Unix(0, file.identity.Modified)) >= settleTime {
 		return true
 	}
 	last, known := s.looks[file.path]
-	if !known || !last.identity.sameContent(file.identity) {
+	if !known || !last.identity.SameContent(file.identity) {
 		s.looks[file.path] = look{identity: file.identity, since: now}
 		return false
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/deleteitemaction"
@@ -31,7 +32,7 @@ type Session struct {
 	mu       sync.Mutex
 	closed   bool
 	builtIns grpc.ClientConnInterface // in process, logging to log; made when needed
-	attached map[*supervisor]struct{}
+	attached map[*process.Supervisor]struct{}
 	answers  calls.Answers // of AppliesTo
 	spans    []trace.Span
 }
@@ -42,7 +43,7 @@ type Session struct {
 func (h *Host) Session(log hclog.Logger) *Session {
 	return &Session{
 		host: h, log: log, plugins: h.hold(),
-		attached: map[*supervisor]struct{}{},
+		attached: map[*process.Supervisor]struct{}{},
 	}
 }
 
@@ -132,7 +133,7 @@ func (s *Session) connTo(from *source, plugin string) grpc.ClientConnInterface {
 }
 
 // attach makes the lines of a process go to the session's log, once.
-func (s *Session) attach(to *supervisor) {
+func (s *Session) attach(to *process.Supervisor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, done := s.attached[to]; done || s.closed {

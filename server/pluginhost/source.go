@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -13,12 +14,12 @@ import (
 type source struct {
 	command    string
 	builtIn    bool
-	launch     *Launch     // of its processes
-	binary     *binary     // nil where it could not be opened, and for built-ins in process
-	trust      *trust      // under which it may run, for as long as it does; nil for built-ins
-	judged     *trust      // the last one under which it was found to be what it is; the scanner's
-	identity   identity    // of the file with this content that was found last; the scanner's
-	supervisor *supervisor // of the process that all sessions share; nil for built-ins in process
+	launch     *process.Launch     // of its processes
+	binary     *process.Binary     // nil where it could not be opened, and for built-ins in process
+	trust      *trust              // under which it may run, for as long as it does; nil for built-ins
+	judged     *trust              // the last one under which it was found to be what it is; the scanner's
+	identity   process.Identity    // of the file with this content that was found last; the scanner's
+	supervisor *process.Supervisor // of the process that all sessions share; nil for built-ins in process
 
 	offer    versioning.Description
 	unserved []string // kinds as on the wire that it names but does not serve
@@ -30,16 +31,16 @@ type source struct {
 
 // binary is the source of the file that path leads to now. seen is what the file was when it was found; a file that was
 // replaced since is found out at the next look.
-func (h *Host) binary(path string, args []string, builtIn bool, seen identity) *source {
+func (h *Host) binary(path string, args []string, builtIn bool, seen process.Identity) *source {
 	from := &source{command: path, builtIn: builtIn, identity: seen}
-	b, err := openBinary(path)
+	b, err := process.OpenBinary(path)
 	if err != nil {
 		from.err = fmt.Errorf("start plugin %s: %w", path, err)
 		return from
 	}
-	from.identity = b.identity()
+	from.identity = b.Identity()
 	from.binary = b
-	from.launch = &Launch{Binary: b, Args: args}
+	from.launch = &process.Launch{Binary: b, Args: args}
 	if !builtIn {
 		from.trust, from.judged = h.trust, h.trust
 		from.launch.Check = from.trust.check
@@ -52,36 +53,36 @@ func (h *Host) binary(path string, args []string, builtIn bool, seen identity) *
 // the same: a mount that was renewed, or an image that was copied again, is no reason to start plugins again. The caller
 // has the turn of the scanner.
 func (s *source) still(file located) bool {
-	if s.identity.sameContent(file.identity) {
+	if s.identity.SameContent(file.identity) {
 		return true
 	}
-	if s.err != nil || !s.identity.mayBeCopy(file.identity) {
+	if s.err != nil || !s.identity.MayBeCopy(file.identity) {
 		return false
 	}
-	if now, err := s.binary.now(); err != nil || !now.sameContent(s.binary.identity()) {
+	if now, err := s.binary.Now(); err != nil || !now.SameContent(s.binary.Identity()) {
 		return false // somebody has written into it since it was started
 	}
-	other, err := openBinary(file.path)
+	other, err := process.OpenBinary(file.path)
 	if err != nil {
 		return false
 	}
 	defer func() { _ = other.Close() }()
-	ours, err := s.binary.sum()
+	ours, err := s.binary.Sum()
 	if err != nil {
 		return false
 	}
-	theirs, err := other.sum()
+	theirs, err := other.Sum()
 	if err != nil || ours != theirs {
 		return false
 	}
-	s.identity = other.identity()
+	s.identity = other.Identity()
 	return true
 }
 
 // process tells of the process that sessions share, if it runs.
-func (s *source) process() Process {
+func (s *source) process() process.Process {
 	if s.supervisor == nil {
-		return Process{}
+		return process.Process{}
 	}
 	return s.supervisor.State()
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/server/test/stockplugins"
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/test/stockplugins"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/deleteitemaction"

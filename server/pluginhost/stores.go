@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
@@ -19,9 +20,9 @@ type location struct {
 
 	provider   string
 	config     map[string]string
-	source     *source           // of the plugin that the store is of
-	store      objectstore.Store // nil until it was opened
-	supervisor *supervisor       // nil for a built-in in process
+	source     *source             // of the plugin that the store is of
+	store      objectstore.Store   // nil until it was opened
+	supervisor *process.Supervisor // nil for a built-in in process
 }
 
 // ObjectStore is the store of a backup storage location, initialised with config: bucket, prefix and what the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/versioning"
 )
@@ -50,14 +51,14 @@ func absolute(path string) string {
 
 // check is asked before each start of a binary. The error is the reason why it must not run, with what to do. verify
 // is asked when it runs, and once more before its first call; it may be nil.
-func (t *trust) check(b *binary) (verify func() error, err error) {
+func (t *trust) check(b *process.Binary) (verify func() error, err error) {
 	if t.lock == nil {
 		if err := t.checkWriters(b); err != nil {
-			return nil, &DistrustError{Reason: err}
+			return nil, &process.DistrustError{Reason: err}
 		}
 		return nil, nil
 	}
-	before, err := b.now()
+	before, err := b.Now()
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +66,10 @@ func (t *trust) check(b *binary) (verify func() error, err error) {
 		return nil, err
 	}
 	return func() error {
-		if b.script() && !b.stillThere() { // interpreters that resolve links have read what is there instead
-			return &DistrustError{Reason: errors.New("it was killed before its first call, because another file took its place while it was started")}
+		if b.Script() && !b.StillThere() { // interpreters that resolve links have read what is there instead
+			return &process.DistrustError{Reason: errors.New("it was killed before its first call, because another file took its place while it was started")}
 		}
-		if now, err := b.now(); err == nil && now == before {
+		if now, err := b.Now(); err == nil && now == before {
 			return nil
 		}
 		// Its time changes also when another file takes its place. What runs cannot be written to any more, so this is final.
@@ -80,13 +81,13 @@ func (t *trust) check(b *binary) (verify func() error, err error) {
 }
 
 // checkSum compares what the file holds by now with the lock.
-func (t *trust) checkSum(b *binary) error {
-	sum, err := b.sum()
+func (t *trust) checkSum(b *process.Binary) error {
+	sum, err := b.Sum()
 	if err != nil {
 		return err
 	}
-	if err := t.lock.Check(t.relative(b.path), sum); err != nil {
-		return &DistrustError{Reason: err}
+	if err := t.lock.Check(t.relative(b.Path), sum); err != nil {
+		return &process.DistrustError{Reason: err}
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func (t *trust) checkProvides(path string, listed []versioning.Listed) error {
 	}
 	plugin, _ := t.lock.Plugin(t.relative(path)) // found, or it would not have been started
 	if err := plugin.CheckProvides(listed); err != nil {
-		return &DistrustError{Reason: err}
+		return &process.DistrustError{Reason: err}
 	}
 	return nil
 }
@@ -129,7 +130,7 @@ func (t *trust) missing(files []located, omitted map[string]string) iter.Seq2[st
 // reconsiders tells whether a source has to be asked again: who can change it, or what the lock says of it, is not what it
 // was when it was accepted or refused. The caller has the turn of the scanner.
 func (t *trust) reconsiders(from *source) bool {
-	var refused *DistrustError
+	var refused *process.DistrustError
 	if wasRefused := errors.As(from.err, &refused); from.binary == nil || t == from.judged && (t.lock != nil || !wasRefused) {
 		return false
 	}
@@ -155,18 +156,18 @@ func (t *trust) relative(path string) string {
 
 // checkWriters finds who else could have put the binary where it is: by the mode of the file, of each folder between it
 // and the plugin directory, and of the folder that a link leads to.
-func (t *trust) checkWriters(b *binary) error {
+func (t *trust) checkWriters(b *process.Binary) error {
 	if t.volume {
 		return nil
 	}
 	var folders []string
-	for folder := filepath.Dir(b.path); ; folder = filepath.Dir(folder) {
+	for folder := filepath.Dir(b.Path); ; folder = filepath.Dir(folder) {
 		folders = append(folders, folder)
 		if !strings.HasPrefix(folder, t.dir+string(filepath.Separator)) {
 			break
 		}
 	}
-	if err := otherWriters(b.file, b.path, folders); err != nil {
+	if err := otherWriters(b.File, b.Path, folders); err != nil {
 		return fmt.Errorf(`%w, or hold what may run with "cleat plugin lock"`, err)
 	}
 	return nil

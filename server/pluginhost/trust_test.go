@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 )
 
 func TestPluginsThatOthersCanChangeAreRefusedUntilThatIsMended(t *testing.T) {
@@ -90,7 +92,7 @@ func TestNothingAboveThePluginDirectoryIsLookedAt(t *testing.T) {
 	require.NoError(t, os.Mkdir(folder, 0o755))
 	path := filepath.Join(folder, "plugin")
 	writeExecutable(t, path, "#!/bin/true\n")
-	b, err := openBinary(path)
+	b, err := process.OpenBinary(path)
 	require.NoError(t, err)
 	defer func() { _ = b.Close() }()
 	for _, dir := range []string{folder, path} { // a single file takes the place of a directory

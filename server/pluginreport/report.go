@@ -3,6 +3,7 @@ package pluginreport
 import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
@@ -31,7 +32,7 @@ func plugin(e pluginhost.Entry) serverreport.Plugin {
 	case p.Reason == "":
 		p.Reason, p.Note = p.Note, ""
 	}
-	if e.Process != (pluginhost.Process{}) {
+	if e.Process != (process.Process{}) {
 		process := serverreport.Process(e.Process)
 		p.Process = &process
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
@@ -19,7 +20,7 @@ func TestAnEntryIsShownWithItsStatusAndTheReason(t *testing.T) {
 		"in use": {
 			pluginhost.Entry{
 				Name: "a.b/c", Kind: "BackupItemActionV2", Version: 2, Command: "/plugins/c", Used: true, Choice: "newest", Note: "old", Stock: 3,
-				PluginVersion: "1", FrameworkVersion: "2", ConfigSchema: []byte(`{}`), Process: pluginhost.Process{PID: 7, Restarts: 1, ResidentBytes: 9},
+				PluginVersion: "1", FrameworkVersion: "2", ConfigSchema: []byte(`{}`), Process: process.Process{PID: 7, Restarts: 1, ResidentBytes: 9},
 			},
 			serverreport.Plugin{
 				Name: "a.b/c", Kind: "BackupItemAction", Version: 2, Status: serverreport.InUse, Reason: "newest", Note: "old", File: "/plugins/c", Stock: 3,

@@ -1,4 +1,4 @@
-package pluginhost
+package process
 
 import (
 	"os"
@@ -11,27 +11,27 @@ import (
 func TestIdentityChangesWithTheFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "plugin")
-	open := func() *binary {
-		b, err := openBinary(path)
+	open := func() *Binary {
+		b, err := OpenBinary(path)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = b.Close() })
 		return b
 	}
 	require.NoError(t, os.WriteFile(path, []byte("one"), 0o755))
 	first := open()
-	require.Equal(t, first.identity(), open().identity())
+	require.Equal(t, first.Identity(), open().Identity())
 
 	require.NoError(t, os.WriteFile(path, []byte("another"), 0o755))
-	now, err := first.now()
+	now, err := first.Now()
 	require.NoError(t, err)
-	require.NotEqual(t, first.identity(), now, "written into")
+	require.NotEqual(t, first.Identity(), now, "written into")
 	second := open()
-	require.Equal(t, now, second.identity())
+	require.Equal(t, now, second.Identity())
 
 	require.NoError(t, os.WriteFile(path+".new", []byte("another"), 0o755))
 	require.NoError(t, os.Rename(path+".new", path))
-	require.NotEqual(t, second.identity(), open().identity(), "replaced")
+	require.NotEqual(t, second.Identity(), open().Identity(), "replaced")
 
-	_, err = openBinary(path + ".missing")
+	_, err = OpenBinary(path + ".missing")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -1,4 +1,4 @@
-package pluginhost
+package process
 
 import (
 	"context"
@@ -24,7 +24,7 @@ var (
 // supervisor keeps one process of a binary available: it starts it when it is needed, again when it has died,
 // and stops it when nobody has needed it for a while. It is the only place that knows about restarts.
 // Calls share the process; each holds it between acquire and release.
-type supervisor struct {
+type Supervisor struct {
 	launch *Launch
 	pool   *Pool
 	log    hclog.Logger
@@ -64,7 +64,7 @@ type start struct {
 
 // acquire gives a process that can be called and holds it until release. It waits for a start and for the
 // back-off before it, as long as ctx allows.
-func (s *supervisor) acquire(ctx context.Context, plugin string, c calls.Call) (*run, error) {
+func (s *Supervisor) acquire(ctx context.Context, plugin string, c calls.Call) (*run, error) {
 	for {
 		r, pending, err := s.currentOrStart()
 		if err != nil {
@@ -88,7 +88,7 @@ func (s *supervisor) acquire(ctx context.Context, plugin string, c calls.Call) (
 }
 
 // currentOrStart gives the running process or the start that will bring one.
-func (s *supervisor) currentOrStart() (*run, *start, error) {
+func (s *Supervisor) currentOrStart() (*run, *start, error) {
 	s.mu.Lock()
 	r := s.current
 	s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *supervisor) currentOrStart() (*run, *start, error) {
 		return s.current, nil, nil
 	}
 	if s.starting == nil {
-		wait, err := s.breaker.next(s.pool.config.Clock.Now(), s.launch.Binary.path)
+		wait, err := s.breaker.next(s.pool.config.Clock.Now(), s.launch.Binary.Path)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -119,7 +119,7 @@ func (s *supervisor) currentOrStart() (*run, *start, error) {
 }
 
 // hold counts a call in, unless the process is gone by now.
-func (s *supervisor) hold(r *run, plugin string, c calls.Call) bool {
+func (s *Supervisor) hold(r *run, plugin string, c calls.Call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != r || r.ended() {
@@ -135,7 +135,7 @@ func (s *supervisor) hold(r *run, plugin string, c calls.Call) bool {
 }
 
 // release ends what acquire began. worked says that the plugin has shown that it does its job.
-func (s *supervisor) release(r *run, worked bool) {
+func (s *Supervisor) release(r *run, worked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.users--
@@ -150,7 +150,7 @@ func (s *supervisor) release(r *run, worked bool) {
 }
 
 // Retire stops the process now or as soon as nobody uses it. Those who still call get it again, for a moment.
-func (s *supervisor) Retire() {
+func (s *Supervisor) Retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle = retiredIdle
@@ -162,7 +162,7 @@ func (s *supervisor) Retire() {
 }
 
 // Abandon is Retire for a process that nobody else has called: a start that is under way is given up.
-func (s *supervisor) Abandon() {
+func (s *Supervisor) Abandon() {
 	s.mu.Lock()
 	if s.starting != nil {
 		s.starting.cancel(errAbandoned)
@@ -175,7 +175,7 @@ func (s *supervisor) Abandon() {
 const retiredIdle = 100 * time.Millisecond
 
 // rest begins to count idle time if nobody needs the process. The caller holds mu.
-func (s *supervisor) rest(r *run) {
+func (s *Supervisor) rest(r *run) {
 	if r == nil || s.current != r || r.users > 0 || s.pins > 0 || s.idle < 0 || r.idleTimer != nil {
 		return
 	}
@@ -184,7 +184,7 @@ func (s *supervisor) rest(r *run) {
 }
 
 // stopIdle ends a process that nobody has used for the idle time.
-func (s *supervisor) stopIdle(r *run) {
+func (s *Supervisor) stopIdle(r *run) {
 	s.mu.Lock()
 	if s.current != r || r.users > 0 || s.pins > 0 || r.idleTimer == nil {
 		s.mu.Unlock()
@@ -197,7 +197,7 @@ func (s *supervisor) stopIdle(r *run) {
 }
 
 // bringUp makes one attempt to start a process, after wait.
-func (s *supervisor) bringUp(life context.Context, attempt *start, wait time.Duration) {
+func (s *Supervisor) bringUp(life context.Context, attempt *start, wait time.Duration) {
 	p, err := s.startAfter(life, wait)
 	attempt.cancel(nil)
 	s.mu.Lock()
@@ -221,7 +221,7 @@ func (s *supervisor) bringUp(life context.Context, attempt *start, wait time.Dur
 	if s.failed {
 		s.failed = false
 		s.restarts++
-		s.pool.config.Observer.Metrics.Restarted(s.launch.Binary.path)
+		s.pool.config.Observer.Metrics.Restarted(s.launch.Binary.Path)
 	}
 	r := &run{process: p, since: s.pool.config.Clock.Now()}
 	s.current = r
@@ -229,7 +229,7 @@ func (s *supervisor) bringUp(life context.Context, attempt *start, wait time.Dur
 	s.rest(r)
 }
 
-func (s *supervisor) startAfter(life context.Context, wait time.Duration) (*process, error) {
+func (s *Supervisor) startAfter(life context.Context, wait time.Duration) (*process, error) {
 	if wait > 0 {
 		timer := s.pool.config.Clock.NewTimer(wait)
 		defer timer.Stop()
@@ -243,7 +243,7 @@ func (s *supervisor) startAfter(life context.Context, wait time.Duration) (*proc
 	defer cancel()
 	p, err := startProcess(ctx, s.launch, &s.pool.config, &output.Output{
 		Pass: s.line, PerSecond: s.pool.config.Limits.LinesPerSecond, Clock: s.pool.config.Clock,
-		Drop: func(reason string) { s.pool.config.Observer.Metrics.Dropped(s.launch.Binary.path, reason) },
+		Drop: func(reason string) { s.pool.config.Observer.Metrics.Dropped(s.launch.Binary.Path, reason) },
 	})
 	if err != nil {
 		return nil, err
@@ -271,7 +271,7 @@ type refusedError struct{ error }
 func (e *refusedError) Unwrap() error { return e.error }
 
 // watch waits for the end of a process and cleans up after it.
-func (s *supervisor) watch(r *run) {
+func (s *Supervisor) watch(r *run) {
 	<-r.child.done
 	s.mu.Lock()
 	s.noteEnd(r)
@@ -283,7 +283,7 @@ func (s *supervisor) watch(r *run) {
 }
 
 // lost counts the end of a process before the caller hears of it, so that its next call finds the failure counted.
-func (s *supervisor) lost(r *run) {
+func (s *Supervisor) lost(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noteEnd(r)
@@ -291,7 +291,7 @@ func (s *supervisor) lost(r *run) {
 
 // noteEnd takes a process that has ended out of service. Its end is a failure unless we wanted it. The caller
 // holds mu.
-func (s *supervisor) noteEnd(r *run) {
+func (s *Supervisor) noteEnd(r *run) {
 	if s.current == r {
 		s.current = nil
 	}
@@ -313,15 +313,15 @@ func (s *supervisor) noteEnd(r *run) {
 }
 
 // fail counts a failure of the binary. The caller holds mu.
-func (s *supervisor) fail(reason string, uptime time.Duration, err error) {
+func (s *Supervisor) fail(reason string, uptime time.Duration, err error) {
 	s.failed = true
 	s.breaker.failed(s.pool.config.Clock.Now(), uptime, err)
-	s.pool.config.Observer.Metrics.Failed(s.launch.Binary.path, reason, s.breaker.open())
+	s.pool.config.Observer.Metrics.Failed(s.launch.Binary.Path, reason, s.breaker.open())
 }
 
 // overdue takes a process out of service that did not answer in time. Calls that others have in it may end, if it
 // lives at all; new ones get a new process.
-func (s *supervisor) overdue(r *run, err *calls.OverdueError) {
+func (s *Supervisor) overdue(r *run, err *calls.OverdueError) {
 	s.mu.Lock()
 	if s.current == r {
 		s.current = nil
@@ -342,20 +342,20 @@ func (s *supervisor) overdue(r *run, err *calls.OverdueError) {
 
 // line passes on one line of the process's output: to the logs of the sessions that use it, which reach the
 // server's log by themselves, or else to the server's log.
-func (s *supervisor) line(l output.Line) {
+func (s *Supervisor) line(l output.Line) {
 	if !s.readers.line(l) {
 		s.log.Log(l.Level, l.Message, l.Args...)
 	}
 }
 
 // Attach sends the lines of the process to log, until Detach, and keeps the process alive when idle.
-func (s *supervisor) Attach(owner any, log hclog.Logger) {
-	s.readers.add(owner, log.With("cmd", s.launch.Binary.path, "pluginName", filepath.Base(s.launch.Binary.path)))
+func (s *Supervisor) Attach(owner any, log hclog.Logger) {
+	s.readers.add(owner, log.With("cmd", s.launch.Binary.Path, "pluginName", filepath.Base(s.launch.Binary.Path)))
 	s.Pin()
 }
 
 // Detach ends Attach; what the process has written until now is still delivered.
-func (s *supervisor) Detach(owner any) {
+func (s *Supervisor) Detach(owner any) {
 	s.mu.Lock()
 	r := s.current
 	s.mu.Unlock()
@@ -367,13 +367,13 @@ func (s *supervisor) Detach(owner any) {
 }
 
 // Pin keeps the process alive when idle, until Unpin.
-func (s *supervisor) Pin() {
+func (s *Supervisor) Pin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pins++
 }
 
-func (s *supervisor) Unpin() {
+func (s *Supervisor) Unpin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pins--
@@ -381,7 +381,7 @@ func (s *supervisor) Unpin() {
 }
 
 // Ready starts the process unless it runs.
-func (s *supervisor) Ready(ctx context.Context, plugin string) error {
+func (s *Supervisor) Ready(ctx context.Context, plugin string) error {
 	r, err := s.acquire(ctx, plugin, calls.Call{})
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package pluginhost
+package process
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 func TestPluginLinesWithoutASessionGoToTheServersLog(t *testing.T) {
 	t.Parallel()
 	var server, own bytes.Buffer
-	s := &supervisor{log: logTo(&server)}
+	s := &Supervisor{log: logTo(&server)}
 	s.line(output.Line{Level: hclog.Info, Message: "starting"})
 	s.readers.add("a session", logTo(&own))
 	s.line(output.Line{Level: hclog.Info, Message: "working"})

@@ -1,4 +1,4 @@
-package pluginhost
+package process
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 // process, sets the deadline, and finds out whose fault an error is. Calls that are documented as idempotent
 // are repeated once when the process dies under them.
 type conn struct {
-	supervisor *supervisor
+	supervisor *Supervisor
 	plugin     string
 	onCall     func() // before every call; may be nil
 }
 
 // Conn returns the connection to one plugin of the process. onCall, which may be nil, is called before every call.
-func (s *supervisor) Conn(plugin string, onCall func()) grpc.ClientConnInterface {
+func (s *Supervisor) Conn(plugin string, onCall func()) grpc.ClientConnInterface {
 	return &conn{supervisor: s, plugin: plugin, onCall: onCall}
 }
 
@@ -101,7 +101,7 @@ func (c *conn) acquire(ctx context.Context, call calls.Call) (*run, error) {
 	if cause := context.Cause(ctx); cause != nil {
 		err = calls.Interrupted(call, cause)
 	}
-	c.supervisor.pool.config.Observer.Unavailable(ctx, c.plugin, c.supervisor.launch.Binary.path, call, err)
+	c.supervisor.pool.config.Observer.Unavailable(ctx, c.plugin, c.supervisor.launch.Binary.Path, call, err)
 	return nil, err
 }
 

@@ -1,4 +1,4 @@
-package pluginhost
+package process
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-func identityOf(info fs.FileInfo) identity {
-	i := identity{size: info.Size(), modified: info.ModTime().UnixNano()}
+func IdentityOf(info fs.FileInfo) Identity {
+	i := Identity{size: info.Size(), Modified: info.ModTime().UnixNano()}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		i.device, i.inode, i.changed = uint64(stat.Dev), stat.Ino, stat.Ctim.Nano()
 	}
@@ -20,19 +20,19 @@ func identityOf(info fs.FileInfo) identity {
 // command runs the open file, which the child inherits as descriptor 3, through a link in dir: a private directory
 // that lasts as long as the process. The link is there for its name, which the kernel gives to the process. A "#!"
 // script sees the link as its own path and finds its folder by resolving it, as node and python do by themselves.
-func (b *binary) command(dir string, args []string) (*exec.Cmd, error) {
-	link := filepath.Join(dir, filepath.Base(b.path))
+func (b *Binary) command(dir string, args []string) (*exec.Cmd, error) {
+	link := filepath.Join(dir, filepath.Base(b.Path))
 	if err := os.Symlink("/proc/self/fd/3", link); err != nil {
 		return nil, err
 	}
-	return &exec.Cmd{Path: link, Args: append([]string{b.path}, args...), ExtraFiles: []*os.File{b.file}}, nil
+	return &exec.Cmd{Path: link, Args: append([]string{b.Path}, args...), ExtraFiles: []*os.File{b.File}}, nil
 }
 
 // runError makes an error of running the command one about the path that people know.
-func (b *binary) runError(err error) error {
+func (b *Binary) runError(err error) error {
 	var wrong *fs.PathError
 	if errors.As(err, &wrong) {
-		return &fs.PathError{Op: wrong.Op, Path: b.path, Err: wrong.Err}
+		return &fs.PathError{Op: wrong.Op, Path: b.Path, Err: wrong.Err}
 	}
 	return err
 }

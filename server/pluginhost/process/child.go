@@ -1,4 +1,4 @@
-package pluginhost
+package process
 
 import (
 	"context"
@@ -34,7 +34,7 @@ const maxHandshake = 16 << 10
 // the process starts ends with it, its stderr survives any content, its end is told with its exit
 // status even when a grandchild still holds the pipes, and what it writes to stdout after the handshake is read.
 type child struct {
-	binary  *binary
+	binary  *Binary
 	cmd     *exec.Cmd      // set by prepare, as mark is
 	verify  func() error   // asked as soon as it runs; an error ends it
 	memory  int            // it may have, in bytes; more than 0 is a limit
@@ -58,7 +58,7 @@ type child struct {
 	fromStdout, fromStderr *io.PipeReader
 }
 
-func newChild(b *binary, o *output.Output) *child {
+func newChild(b *Binary, o *output.Output) *child {
 	c := &child{binary: b, output: o, exited: make(chan struct{}), done: make(chan struct{})}
 	c.fromStdout, c.toStdout = io.Pipe()
 	c.fromStderr, c.toStderr = io.Pipe()
@@ -240,7 +240,7 @@ func (c *child) Stdout() io.ReadCloser { return c.fromStdout }
 func (c *child) Stderr() io.ReadCloser { return c.fromStderr }
 
 // Name is the path of the binary.
-func (c *child) Name() string { return c.binary.path }
+func (c *child) Name() string { return c.binary.Path }
 
 // Diagnose has nothing to add: the exit status and the last lines are in our own errors.
 func (c *child) Diagnose(context.Context) string { return "" }

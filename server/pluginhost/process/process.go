@@ -1,4 +1,4 @@
-package pluginhost
+package process
 
 import (
 	"context"
@@ -44,11 +44,11 @@ const (
 
 // Launch says what to run.
 type Launch struct {
-	Binary *binary
+	Binary *Binary
 	Args   []string
 	// Check is called before each start, and verify, which may be nil, when the binary runs and before its first call.
 	// An error means that it must not run. nil allows every start.
-	Check func(*binary) (verify func() error, err error)
+	Check func(*Binary) (verify func() error, err error)
 	// Plugin is the only plugin that is called here; empty when there are several.
 	Plugin string
 	// OnStart prepares every new process before it gets its first call. nil when there is nothing to do.
@@ -79,10 +79,10 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 	if l.Check != nil {
 		var err error
 		if verify, err = l.Check(l.Binary); err != nil {
-			return nil, fmt.Errorf("plugin %s is not started: %w", l.Binary.path, err)
+			return nil, fmt.Errorf("plugin %s is not started: %w", l.Binary.Path, err)
 		}
 	}
-	p := &process{path: l.Binary.path, limits: cfg.Deadlines, sizes: cfg.Limits, output: o}
+	p := &process{path: l.Binary.Path, limits: cfg.Deadlines, sizes: cfg.Limits, output: o}
 	p.child = newChild(l.Binary, p.output)
 	p.child.verify, p.child.memory = verify, cfg.Limits.Memory
 	written := &output.LineWriter{Handle: func(line []byte) { p.output.Line(line, false) }}

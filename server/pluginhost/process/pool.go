@@ -1,4 +1,4 @@
-package pluginhost
+package process
 
 import (
 	"context"
@@ -49,12 +49,12 @@ func NewPool(ctx context.Context, config PoolConfig) *Pool {
 }
 
 // Supervise returns a supervisor for what l says; nothing is started before the first call.
-func (g *Pool) Supervise(l *Launch) *supervisor {
-	log := g.config.Log.With("cmd", l.Binary.path, "pluginName", filepath.Base(l.Binary.path))
+func (g *Pool) Supervise(l *Launch) *Supervisor {
+	log := g.config.Log.With("cmd", l.Binary.Path, "pluginName", filepath.Base(l.Binary.Path))
 	if l.Plugin != "" {
 		log = log.With("plugin", l.Plugin)
 	}
-	return &supervisor{
+	return &Supervisor{
 		launch: l, pool: g, log: log, idle: g.config.IdleAfter,
 		breaker: breaker{policy: g.config.Restart}, turn: make(chan struct{}, 1),
 	}

@@ -1,4 +1,4 @@
-package pluginhost
+package process
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ type Process struct {
 }
 
 // State returns the state of the process.
-func (s *supervisor) State() Process {
+func (s *Supervisor) State() Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := Process{Restarts: s.restarts}
@@ -29,7 +29,7 @@ func (s *supervisor) State() Process {
 }
 
 // Calls returns the number of calls that the process is serving.
-func (s *supervisor) Calls() int {
+func (s *Supervisor) Calls() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current == nil {

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package pluginhost
+package process
 
 import (
 	"os/exec"

@@ -1,0 +1,18 @@
+//go:build !linux
+
+package process
+
+import (
+	"io/fs"
+	"os/exec"
+)
+
+func IdentityOf(info fs.FileInfo) Identity {
+	return Identity{size: info.Size(), Modified: info.ModTime().UnixNano()}
+}
+
+func (b *Binary) command(_ string, args []string) (*exec.Cmd, error) {
+	return exec.Command(b.Path, args...), nil
+}
+
+func (b *Binary) runError(err error) error { return err }

@@ -1,0 +1,13 @@
+// Package process runs plugin binaries: one supervised process each, which is started when it is called, again after it
+// has died, and stopped when nobody has used it for a while.
+//
+//	Pool        pool.go                          the processes of one host, and what they have in common
+//	Supervisor  supervisor.go, breaker.go        keeps one process available
+//	Conn        conn.go                          a call: gets the process, sets the deadline, explains the error
+//	process     process.go, child.go             one run of a binary, from the handshake to its exit status
+//	Binary      binary.go                        the opened file, and what identifies its content
+//	Limits      limits.go, memory.go             how large replies, logs and processes may be
+//
+// It knows nothing of plugin directories, kinds, hosts or sessions. It may import calls, output, framework, go-plugin and
+// gRPC. Start reading at supervisor.go.
+package process
