@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -42,6 +43,7 @@ func New(config *rest.Config, log hclog.Logger, retryFor time.Duration) (*Client
 	config.WarningHandler, config.WarningHandlerWithContext = rest.NoWarnings{}, nil
 	// Inside a cluster, compressing lists costs both sides more time than it saves.
 	config.DisableCompression = true
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return delayRecorder{next} })
 	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for the API server: %w", err)
@@ -78,9 +80,10 @@ func (c *Client) send(ctx context.Context, r *Request, buf []byte) ([]byte, erro
 	if err != nil {
 		return buf, err
 	}
+	ctx, delay := withDelay(ctx)
 	body, err := request.Stream(ctx)
 	if err != nil {
-		return buf, err
+		return buf, delay.addTo(err)
 	}
 	defer body.Close()
 	limit := r.MaxReply

@@ -190,14 +190,26 @@ func TestDoRepeatsRequests(t *testing.T) {
 
 func TestDoWaitsAsLongAsTheServerAsks(t *testing.T) {
 	t.Parallel()
-	client, _ := serve(t, time.Minute, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "too many requests", http.StatusTooManyRequests)
-	}, succeed)
-	start := time.Now()
-	_, err := client.Do(t.Context(), Request{Resource: pods})
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, time.Since(start), time.Second)
+	for name, fault := range map[string]http.HandlerFunc{
+		"header, text": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		},
+		"header, Status": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "1")
+			replyWith(503, "ServiceUnavailable", "")(w, r)
+		},
+		"Status": replyWith(429, "TooManyRequests", `"retryAfterSeconds":1`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, _ := serve(t, time.Minute, fault, succeed)
+			start := time.Now()
+			_, err := client.Do(t.Context(), Request{Resource: pods})
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, time.Since(start), time.Second)
+		})
+	}
 }
 
 func TestDoReportsAServerThatIsAway(t *testing.T) {

@@ -4,71 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/framework"
-	"github.com/cleat-dev/cleat/server/discovery"
-	"github.com/cleat-dev/cleat/server/filter"
+	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
-
-// csiPrefix starts the names of actions that are used with the feature EnableCSI only.
-const csiPrefix = "velero.io/csi-"
-
-// action is one restore item action with the items that it wants.
-type action struct {
-	restoreitemaction.Action
-	selector framework.ResourceSelector
-	wants    filter.Action
-}
-
-// Operation is something that an action started and that goes on after the restore of its item.
-type Operation struct {
-	Action string                       // name of the plugin
-	Item   framework.ResourceIdentifier // with the namespace that it was restored into
-	ID     string
-}
-
-// askActions asks all actions what they apply to. That one cannot say fails the restore: its items would
-// be restored without it.
-func askActions(ctx context.Context, hubs []restoreitemaction.Action, csi bool) ([]*action, error) {
-	var actions []*action
-	for _, hub := range hubs {
-		if strings.Contains(hub.Name(), csiPrefix) && !csi {
-			continue
-		}
-		selector, err := hub.AppliesTo(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("ask what the action applies to: %w", err)
-		}
-		actions = append(actions, &action{Action: hub, selector: selector})
-	}
-	return actions, nil
-}
-
-// resolveActions compiles what actions apply to for what a cluster serves.
-func resolveActions(actions []*action, snapshot *discovery.Snapshot) error {
-	for _, a := range actions {
-		var err error
-		if a.wants, err = filter.Resolve(a.selector, snapshot); err != nil {
-			return fmt.Errorf("what %s applies to: %w", a.Name(), err)
-		}
-	}
-	return nil
-}
 
 // runActions lets the actions that want the item change it, one after the other. skip says that one of
 // them does not want it restored. An error is fatal; what goes wrong with the item is recorded, and stop
 // says that it cannot be restored.
 func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
-	for _, a := range r.engine.actions {
-		// The namespace is the one that is restored into, the labels are those that actions made of them.
-		if !a.wants.Matches(r.entry.GroupResource, r.namespace, r.obj.Labels) {
-			continue
-		}
+	// Actions are selected by the namespace that is restored into.
+	for a := range r.engine.actions.For(r.entry.GroupResource, r.namespace, func() map[string]string { return r.obj.Labels }) {
 		r.log.Debug("running a restore item action", "plugin", a.Name())
 		result, err := a.Execute(ctx, restoreitemaction.Input{Item: r.obj.encode(), ItemFromBackup: r.raw, Restore: r.engine.restoreJSON})
 		if ctx.Err() != nil {
@@ -81,7 +31,7 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 			return false, true, r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
 		}
 		if result.OperationID != "" {
-			r.engine.addOperation(Operation{Action: a.Name(), ID: result.OperationID, Item: framework.ResourceIdentifier{
+			r.engine.addOperation(itemaction.Operation{Action: a.Name(), ID: result.OperationID, Created: time.Now(), Item: framework.ResourceIdentifier{
 				Group: r.entry.GroupResource.Group, Resource: r.entry.GroupResource.Resource, Namespace: r.namespace, Name: r.entry.Name,
 			}})
 		}
@@ -103,7 +53,7 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 
 // restoreAdditional restores what an action wants to be there before its item, and waits until the action
 // says that it is ready. What goes wrong does not keep the item itself from being restored.
-func (r *itemRun) restoreAdditional(ctx context.Context, a *action, result *restoreitemaction.Result) error {
+func (r *itemRun) restoreAdditional(ctx context.Context, a restoreitemaction.Action, result *restoreitemaction.Result) error {
 	var there []framework.ResourceIdentifier
 	for _, wanted := range result.AdditionalItems {
 		gr := schema.GroupResource{Group: wanted.Group, Resource: wanted.Resource}
@@ -127,7 +77,7 @@ func (r *itemRun) restoreAdditional(ctx context.Context, a *action, result *rest
 }
 
 // waitForAdditional polls the action. An error of it is the item's; a time-out is a warning.
-func (r *itemRun) waitForAdditional(ctx context.Context, a *action, items []framework.ResourceIdentifier, timeout time.Duration) error {
+func (r *itemRun) waitForAdditional(ctx context.Context, a restoreitemaction.Action, items []framework.ResourceIdentifier, timeout time.Duration) error {
 	if timeout <= 0 {
 		timeout = r.engine.options.ResourceTimeout
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -101,7 +102,11 @@ func TestActionsMaySkipFailAndStartOperations(t *testing.T) {
 	require.Len(t, result.Results.Errors.Namespaces[ns], 4, "%+v", result.Results.Errors)
 	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "error preparing configmaps/"+ns+"/fail: RestoreItemAction(a/b): no luck")
 	require.Zero(t, result.Results.Warnings.Count(), "additional items of a skipped item are ignored")
-	require.Equal(t, []Operation{{Action: "a/b", ID: "op-1", Item: wants("configmaps", ns, "op")}}, result.Operations)
+	require.Len(t, result.Operations, 1)
+	require.False(t, result.Operations[0].Created.IsZero())
+	require.Equal(t, itemaction.Operation{
+		Action: "a/b", ID: "op-1", Item: wants("configmaps", ns, "op"), Created: result.Operations[0].Created,
+	}, result.Operations[0])
 	require.NotNil(t, c.live(in("secrets", "v1", "Secret", ns, "converted", nil)))
 }
 

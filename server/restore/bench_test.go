@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 // manyThings are plain objects of four types in ten namespaces, as an API server would give them to a backup.
@@ -59,7 +60,7 @@ func (c *cluster) bare(things []thing, workers int) time.Duration {
 	for range workers {
 		group.Go(func() {
 			for one := range next {
-				if status, body := c.call(http.MethodPost, pathOf(one, false), mediaJSON, one.body); status != http.StatusCreated {
+				if status, body := c.call(http.MethodPost, pathOf(one, false), kubeapi.JSON, one.body); status != http.StatusCreated {
 					c.t.Errorf("%s: %s", one.name, body)
 				}
 			}

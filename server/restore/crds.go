@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 // waitForCRD returns when a custom resource definition that was made just now serves its objects:
@@ -15,14 +17,14 @@ import (
 func (r *itemRun) waitForCRD(ctx context.Context, to target) error {
 	deadline := time.Now().Add(r.engine.options.ResourceTimeout)
 	for pause := firstPause; ; pause = min(2*pause, r.engine.options.PollInterval) {
-		body, err := r.engine.api.get(ctx, to.objectPath(r.obj.Name), mediaJSON)
+		reply, err := r.engine.api.Do(ctx, to.read(r.obj.Name, kubeapi.JSON))
 		if err != nil {
 			if fatal(ctx, err) {
 				return err
 			}
 			return r.fail(fmt.Errorf("error looking whether %s is ready: %w", r.id, err))
 		}
-		ready, why, err := crdReady(body)
+		ready, why, err := crdReady(reply.Body)
 		if err != nil {
 			return r.fail(fmt.Errorf("error looking whether %s is ready: %w", r.id, err))
 		}

@@ -19,6 +19,8 @@ import (
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/item"
+	"github.com/cleat-dev/cleat/server/itemaction"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/modifiers"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
@@ -92,13 +94,13 @@ type Result struct {
 	// Items is the number of entries in ResourceList.
 	Items int
 	// Operations that actions started, sorted.
-	Operations []Operation
+	Operations []itemaction.Operation
 }
 
 // engine is one running restore.
 type engine struct {
 	options      Options
-	api          *api
+	api          *kubeapi.Client
 	log          hclog.Logger
 	restore      *velerov1.Restore
 	restoreJSON  []byte // for plugins
@@ -106,7 +108,7 @@ type engine struct {
 	restoreLabel string
 	archive      *archive.Archive
 	selection    *selection
-	actions      []*action
+	actions      *itemaction.Set[restoreitemaction.Action]
 	modifiers    *modifiers.Rules
 	snapshot     atomic.Pointer[discovery.Snapshot]
 	tracker      *tracker
@@ -119,7 +121,7 @@ type engine struct {
 	fresh       map[schema.GroupResource]bool // custom resources that were defined by this restore
 	provisioned map[string]bool               // persistent volumes that claims get anew
 	reported    map[string]bool               // what is in the results already
-	operations  []Operation
+	operations  []itemaction.Operation
 }
 
 // Run restores. What goes wrong with one item is in the result, and the others are restored all the same.
@@ -148,7 +150,10 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 }
 
 func (e *engine) run(ctx context.Context, deps Deps, req Request) (err error) {
-	if e.api, err = newAPI(deps.Config, e.log, e.options.OutageTimeout); err != nil {
+	// The pool of workers is the limit of the requests.
+	config := rest.CopyConfig(deps.Config)
+	config.QPS, config.RateLimiter = -1, nil
+	if e.api, err = kubeapi.New(config, e.log, e.options.OutageTimeout); err != nil {
 		return err
 	}
 	if e.restoreJSON, err = json.Marshal(e.restore); err != nil {
@@ -158,14 +163,14 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) (err error) {
 		e.log.Warn(warning)
 		e.results.OperationWarning(warning)
 	}
-	snapshot, err := e.api.discover(ctx, deps.Discovery.Snapshot)
+	snapshot, err := e.discover(ctx, deps.Discovery.Snapshot)
 	if err != nil {
 		return err
 	}
 	if e.selection, err = newSelection(&e.restore.Spec, e.archive, snapshot); err != nil {
 		return err
 	}
-	if e.actions, err = askActions(ctx, req.Actions, e.options.EnableCSI); err != nil {
+	if e.actions, err = itemaction.NewSet(ctx, req.Actions, e.options.EnableCSI, e.log); err != nil {
 		return err
 	}
 	if err := e.use(snapshot); err != nil {
@@ -190,7 +195,16 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) (err error) {
 // use takes over what the cluster serves.
 func (e *engine) use(snapshot *discovery.Snapshot) error {
 	e.snapshot.Store(snapshot)
-	return errors.Join(e.selection.resolve(snapshot), resolveActions(e.actions, snapshot))
+	return errors.Join(e.selection.resolve(snapshot), e.actions.Resolve(snapshot))
+}
+
+// discover asks a discovery helper, which does not repeat requests itself.
+func (e *engine) discover(ctx context.Context, ask func(context.Context) (*discovery.Snapshot, error)) (snapshot *discovery.Snapshot, err error) {
+	err = e.api.Retry(ctx, "discovery", func(ctx context.Context) (err error) {
+		snapshot, err = ask(ctx)
+		return err
+	})
+	return snapshot, err
 }
 
 // restoreCRDs restores the custom resource definitions, so that the cluster serves what is restored next.
@@ -206,7 +220,7 @@ func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) erro
 	if list, _ := e.tracker.resourceList(); !changed(list) {
 		return nil
 	}
-	snapshot, err := e.api.discover(ctx, helper.Refresh)
+	snapshot, err := e.discover(ctx, helper.Refresh)
 	if err != nil {
 		e.log.Warn("discovery after the restore of custom resource definitions failed", "error", err)
 		e.results.OperationWarning(fmt.Sprintf("after the restore of custom resource definitions: %v", err))
@@ -316,9 +330,7 @@ func (e *engine) result() *Result {
 	found := e.results.Results()
 	sortMessages(&found.Errors)
 	sortMessages(&found.Warnings)
-	slices.SortFunc(e.operations, func(a, b Operation) int {
-		return cmp.Or(cmp.Compare(a.Action, b.Action), cmp.Compare(a.Item.String(), b.Item.String()), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(e.operations, itemaction.Operation.Compare)
 	return &Result{ResourceList: list, Results: found, Items: n, Operations: e.operations}
 }
 
@@ -397,7 +409,7 @@ func (e *engine) isProvisioned(volume string) bool {
 	return e.provisioned[volume]
 }
 
-func (e *engine) addOperation(op Operation) {
+func (e *engine) addOperation(op itemaction.Operation) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.operations = append(e.operations, op)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 func TestRestoreBringsObjectsBack(t *testing.T) {
@@ -18,7 +20,7 @@ func TestRestoreBringsObjectsBack(t *testing.T) {
 	c.create(one, "kubectl-create")
 	c.create(two, "helm")
 	space, one, two = c.asThing(space), c.asThing(one), c.asThing(two)
-	c.must(http.MethodPatch, pathOf(one, true), mediaMergePatch, []byte(`{"metadata":{"finalizers":null}}`))
+	c.must(http.MethodPatch, pathOf(one, true), kubeapi.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))
 	c.remove(space)
 
 	result := c.mustRestore(pack(t, space, one, two), newRestore("r1", nil))

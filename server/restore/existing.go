@@ -16,6 +16,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 // restoreLabels are the labels that a restore adds.
@@ -25,7 +26,7 @@ var restoreLabels = []string{velerov1.BackupNameLabel, velerov1.RestoreNameLabel
 // alone in silence; service accounts are merged; others are left alone with a warning or patched, as
 // existingResourcePolicy says. gone says that there is none after all.
 func (r *itemRun) meetExisting(ctx context.Context, to target, own ownership) (gone bool, err error) {
-	body, err := r.engine.api.get(ctx, to.objectPath(r.obj.Name), mediaJSON)
+	reply, err := r.engine.api.Do(ctx, to.read(r.obj.Name, kubeapi.JSON))
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
@@ -37,7 +38,7 @@ func (r *itemRun) meetExisting(ctx context.Context, to target, own ownership) (g
 		return false, nil
 	}
 	r.claim.exists = true
-	live, err := comparison(body)
+	live, err := comparison(reply.Body)
 	if err != nil {
 		return false, r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
 	}
@@ -123,10 +124,7 @@ func (r *itemRun) patch(ctx context.Context, to target, from, wanted *unstructur
 	if string(body) == "{}" {
 		return nil
 	}
-	_, err = r.engine.api.do(ctx, call{
-		method: http.MethodPatch, path: to.objectPath(r.obj.Name), query: writeQuery(own.writer),
-		content: mediaMergePatch, accept: mediaMetadata, body: body,
-	})
+	_, err = r.engine.api.Do(ctx, to.write(http.MethodPatch, r.obj.Name, own.writer, kubeapi.MergePatch, body))
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 // TestExistingObjects says what becomes of an object that is in the cluster already.
@@ -45,7 +46,7 @@ func TestExistingObjects(t *testing.T) {
 			c.create(one, "test")
 			backup := c.asThing(one)
 			if tt.change != "" {
-				c.must(http.MethodPatch, pathOf(one, true), mediaMergePatch, []byte(tt.change))
+				c.must(http.MethodPatch, pathOf(one, true), kubeapi.MergePatch, []byte(tt.change))
 			}
 			result := c.mustRestore(pack(t, backup), newRestore("again", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = tt.policy }))
 			require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)

@@ -18,8 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 
-	"github.com/cleat-dev/cleat/server/test/controlplane"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
 // proxy stands between a restore and the API server and does what fault says to requests.
@@ -200,7 +201,7 @@ func TestConflictsOfAnApplyAreNotTakenForObjects(t *testing.T) {
 	want := ownersOf(t, c.live(one))
 	c.remove(one)
 	_, config := newProxy(t, c, func(w http.ResponseWriter, r *http.Request, _ int, _ func()) bool {
-		return r.Header.Get("Content-Type") == mediaApply && refuse(w, http.StatusConflict, "Conflict")
+		return r.Header.Get("Content-Type") == kubeapi.Apply && refuse(w, http.StatusConflict, "Conflict")
 	})
 	through := *c
 	through.config = config
@@ -276,7 +277,7 @@ func TestAcceptRestore_ApiServerFaults_GoneForGood(t *testing.T) {
 		Restore: newRestore("gone", nil), Archive: pack(t, things...), Log: hclog.NewNullLogger(),
 		Progress: func(done, _ int) { gone.Store(done > 50) },
 	})
-	require.ErrorIs(t, err, ErrUnreachable)
+	require.ErrorIs(t, err, kubeapi.ErrUnreachable)
 	require.NotEmpty(t, created(result, ""), "what was restored until then is told")
 	require.Less(t, len(created(result, "")), len(things))
 }
@@ -385,7 +386,7 @@ func TestRestoreWaitsForATerminatingNamespace(t *testing.T) {
 		ns := unique(t, "term")
 		stuck := terminate(ns)
 		release := time.AfterFunc(300*time.Millisecond, func() {
-			c.call(http.MethodPatch, pathOf(stuck, true), mediaMergePatch, []byte(`{"metadata":{"finalizers":null}}`))
+			c.call(http.MethodPatch, pathOf(stuck, true), kubeapi.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))
 		})
 		defer release.Stop()
 		options := testOptions()
@@ -407,6 +408,6 @@ func TestRestoreWaitsForATerminatingNamespace(t *testing.T) {
 		require.Len(t, result.Results.Errors.Velero, 1)
 		require.Contains(t, result.Results.Errors.Velero[0], "is being deleted and was still there after 200ms")
 		require.Len(t, result.Results.Errors.Namespaces[ns], 3, "each item is told")
-		c.must(http.MethodPatch, pathOf(stuck, true), mediaMergePatch, []byte(`{"metadata":{"finalizers":null}}`))
+		c.must(http.MethodPatch, pathOf(stuck, true), kubeapi.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"testing"
@@ -22,11 +23,12 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -167,16 +169,24 @@ func (c *cluster) must(method, path, contentType string, body []byte) obj {
 // create makes an object as a manager.
 func (c *cluster) create(one thing, manager string) obj {
 	c.t.Helper()
-	return c.must(http.MethodPost, pathOf(one, false)+"?fieldManager="+manager, mediaJSON, one.body)
+	return c.must(http.MethodPost, pathOf(one, false)+"?fieldManager="+manager, kubeapi.JSON, one.body)
 }
 
 // path of a thing, or of its collection.
 func pathOf(one thing, object bool) string {
-	gvr := schema.ParseGroupResource(one.gr).WithVersion(one.version)
-	if object {
-		return objectPath(gvr, one.namespace, one.name)
+	gr := schema.ParseGroupResource(one.gr)
+	segments := []string{"/apis", gr.Group, one.version}
+	if gr.Group == "" {
+		segments = []string{"/api", one.version}
 	}
-	return resourcePath(gvr, one.namespace)
+	if one.namespace != "" {
+		segments = append(segments, "namespaces", one.namespace)
+	}
+	segments = append(segments, gr.Resource)
+	if object {
+		segments = append(segments, one.name)
+	}
+	return path.Join(segments...)
 }
 
 // live reads a thing back from the cluster.

@@ -12,6 +12,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 // mirrorPodAnnotation marks the copy that a kubelet makes of a static pod.
@@ -43,7 +44,7 @@ func (r *itemRun) warnIn(namespace string, err error) {
 
 // fail records an error of the item. It returns nil unless the error ends the whole restore.
 func (r *itemRun) fail(err error) error {
-	if errors.Is(err, ErrUnreachable) {
+	if errors.Is(err, kubeapi.ErrUnreachable) {
 		return err
 	}
 	r.failed = true
@@ -68,7 +69,7 @@ func (r *itemRun) guard(step func() error) (err error) {
 
 // fatal says whether an error ends the whole restore: there is no server, or nobody waits any more.
 func fatal(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, ErrUnreachable)
+	return ctx.Err() != nil || errors.Is(err, kubeapi.ErrUnreachable)
 }
 
 // fatalOnly is the error of ctx.
@@ -282,7 +283,7 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, st
 				return r.fail(fmt.Errorf("error restoring %s: the cluster says that it exists, and then that it does not", r.id))
 			}
 			own.apply = false // whose refusals have more meanings
-		case pathNotFound(err):
+		case kubeapi.PathNotFound(err):
 			return r.fail(fmt.Errorf("error restoring %s: the cluster does not serve %s in %s; install what defines them, or leave them out with excludedResources: %w",
 				r.id, to.gvr.Resource, to.gvr.GroupVersion(), err))
 		default:
@@ -326,7 +327,7 @@ func (r *itemRun) complete(ctx context.Context, to target, made written, own own
 
 // isThere looks whether an object of that name exists.
 func (r *itemRun) isThere(ctx context.Context, to target) bool {
-	_, err := r.engine.api.get(ctx, to.objectPath(r.obj.Name), mediaMetadata)
+	_, err := r.engine.api.Do(ctx, to.read(r.obj.Name, kubeapi.Metadata))
 	return err == nil
 }
 

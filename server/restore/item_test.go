@@ -16,7 +16,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -379,15 +378,6 @@ func TestCRDReady(t *testing.T) {
 	require.NotEmpty(t, why)
 	_, _, err = crdReady([]byte(`{"status":[]}`))
 	require.Error(t, err)
-}
-
-func TestPathsAreEscaped(t *testing.T) {
-	t.Parallel()
-	gvr := schema.GroupVersionResource{Group: "g.io", Version: "v1", Resource: "things"}
-	require.Equal(t, "/apis/g.io/v1/namespaces/a/things/system:x%2Fy%5Cz%3F", objectPath(gvr, "a", `system:x/y\z?`))
-	plain, raw := joinPath("/prefix/", objectPath(gvr, "", "a%b c"))
-	require.Equal(t, "/prefix/apis/g.io/v1/things/a%b c", plain)
-	require.Equal(t, "/prefix/apis/g.io/v1/things/a%25b%20c", raw)
 }
 
 func TestPanicOverOneItemIsItsError(t *testing.T) {

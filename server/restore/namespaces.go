@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/server/item"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 var gvrNamespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
@@ -38,16 +39,14 @@ func (e *engine) listNamespaces(ctx context.Context) error {
 	e.namespaces.states, e.namespaces.revived = map[string]*namespaceState{}, map[string]bool{}
 	next := ""
 	for {
-		r, err := e.api.do(ctx, call{
-			method: "GET", path: resourcePath(gvrNamespaces, ""),
-			query:  "limit=500&continue=" + url.QueryEscape(next),
-			accept: "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
+		reply, err := e.api.Do(ctx, kubeapi.Request{
+			Resource: gvrNamespaces, Query: url.Values{"limit": {"500"}, "continue": {next}}, Accept: kubeapi.MetadataList,
 		})
 		if err != nil {
 			return fmt.Errorf("list the namespaces of the cluster: %w", err)
 		}
 		var list metav1.PartialObjectMetadataList
-		if err := json.Unmarshal(r.body, &list); err != nil {
+		if err := json.Unmarshal(reply.Body, &list); err != nil {
 			return fmt.Errorf("decode the list of namespaces: %w", err)
 		}
 		for i := range list.Items {
@@ -135,14 +134,14 @@ func (e *engine) makeNamespace(ctx context.Context, source, name string) error {
 		if !errors.Is(err, errExists) {
 			return fmt.Errorf("create namespace %s: %w", name, err)
 		}
-		body, err := e.api.get(ctx, to.objectPath(name), mediaMetadata)
+		reply, err := e.api.Do(ctx, to.read(name, kubeapi.Metadata))
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("look at namespace %s: %w", name, err)
 		}
 		pause := firstPause // gone by now
 		if err == nil {
 			var live metav1.PartialObjectMetadata
-			if err := json.Unmarshal(body, &live); err != nil {
+			if err := json.Unmarshal(reply.Body, &live); err != nil {
 				return fmt.Errorf("decode namespace %s: %w", name, err)
 			}
 			if live.DeletionTimestamp == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 // ownersOf renders who owns which fields, without times and without the labels of the restore.
@@ -36,7 +37,7 @@ func ownersOf(t *testing.T, o obj) []string {
 // apply writes a thing by server-side apply.
 func (c *cluster) apply(one thing, manager string) {
 	c.t.Helper()
-	c.must(http.MethodPatch, pathOf(one, true)+"?force=true&fieldManager="+manager, mediaApply, one.body)
+	c.must(http.MethodPatch, pathOf(one, true)+"?force=true&fieldManager="+manager, kubeapi.Apply, one.body)
 }
 
 // TestFieldOwnershipComesBack writes objects as users and controllers do, restores them, and compares the owners
@@ -78,7 +79,7 @@ func TestFieldOwnershipComesBack(t *testing.T) {
 			thing: func(ns string) thing { return configMap(ns, "x", nil) },
 			make: func(one thing) {
 				c.create(one, "kubectl")
-				c.must(http.MethodPatch, pathOf(one, true)+"?fieldManager=kubectl", mediaMergePatch, []byte(`{"data":{"b":"2"}}`))
+				c.must(http.MethodPatch, pathOf(one, true)+"?fieldManager=kubectl", kubeapi.MergePatch, []byte(`{"data":{"b":"2"}}`))
 			},
 		},
 		{
@@ -107,7 +108,7 @@ func TestFieldOwnershipComesBack(t *testing.T) {
 			thing: func(ns string) thing { return configMap(ns, "x", obj{"data": obj{"a": "1"}}) },
 			make: func(one thing) {
 				c.create(one, "kubectl-create")
-				c.must(http.MethodPatch, pathOf(one, true)+"?fieldManager=operator", mediaMergePatch, []byte(`{"data":{"b":"2"}}`))
+				c.must(http.MethodPatch, pathOf(one, true)+"?fieldManager=operator", kubeapi.MergePatch, []byte(`{"data":{"b":"2"}}`))
 			},
 		},
 		{
@@ -130,7 +131,7 @@ func TestFieldOwnershipComesBack(t *testing.T) {
 				full["status"] = obj{"hard": obj{"pods": "5"}}
 				body, err := json.Marshal(full)
 				require.NoError(t, err)
-				c.call(http.MethodPut, pathOf(one, true)+"/status?fieldManager=quota", mediaJSON, body)
+				c.call(http.MethodPut, pathOf(one, true)+"/status?fieldManager=quota", kubeapi.JSON, body)
 			},
 		},
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 // target is where an object is written to.
@@ -20,8 +21,19 @@ type target struct {
 	namespace string // "" for a cluster-scoped one
 }
 
-func (t target) path() string                  { return resourcePath(t.gvr, t.namespace) }
-func (t target) objectPath(name string) string { return objectPath(t.gvr, t.namespace, name) }
+// read returns the request for the object of that name.
+func (t target) read(name, accept string) kubeapi.Request {
+	return kubeapi.Request{Resource: t.gvr, Namespace: t.namespace, Name: name, Accept: accept}
+}
+
+// write returns the request that sends body to the object of that name, or to the collection if name is empty. Only the
+// metadata of the result is requested, which spares the server and the network the rest.
+func (t target) write(method, name, manager, contentType string, body []byte) kubeapi.Request {
+	return kubeapi.Request{
+		Method: method, Resource: t.gvr, Namespace: t.namespace, Name: name, Query: writeQuery(manager),
+		ContentType: contentType, Accept: kubeapi.Metadata, Body: body,
+	}
+}
 
 // written is what the server says about an object that it wrote.
 type written struct {
@@ -45,37 +57,33 @@ func (e *engine) create(ctx context.Context, to target, o *object, own ownership
 			return made, err
 		}
 	}
-	r, err := e.api.do(ctx, call{
-		method: http.MethodPost, path: to.path(), query: writeQuery(own.writer),
-		content: mediaJSON, accept: mediaMetadata, body: o.encode("managedFields"),
-		once: o.Name == "", settling: e.isFresh(to.gvr.GroupResource()),
-	})
+	request := to.write(http.MethodPost, "", own.writer, kubeapi.JSON, o.encode("managedFields"))
+	request.Once, request.New = o.Name == "", e.isFresh(to.gvr.GroupResource())
+	reply, err := e.api.Do(ctx, request)
 	if apierrors.IsAlreadyExists(err) {
-		return e.exists(ctx, to, o, r.repeated)
+		return e.exists(ctx, to, o, reply.Uncertain)
 	}
 	if err != nil {
 		return written{}, err
 	}
-	return decodeWritten(r.body)
+	return decodeWritten(reply.Body)
 }
 
 // createByApply is create for an object that was made by server-side apply; see ownership.
 func (e *engine) createByApply(ctx context.Context, to target, o *object, own ownership) (written, error) {
 	o.meta.set("resourceVersion", []byte(`"1"`))
-	body := o.encode("managedFields")
+	request := to.write(http.MethodPatch, o.Name, own.writer, kubeapi.Apply, o.encode("managedFields"))
 	o.meta.remove("resourceVersion")
-	r, err := e.api.do(ctx, call{
-		method: http.MethodPatch, path: to.objectPath(o.Name), query: writeQuery(own.writer) + "&force=true",
-		content: mediaApply, accept: mediaMetadata, body: body,
-		conditional: true, settling: e.isFresh(to.gvr.GroupResource()),
-	})
+	request.Query.Set("force", "true")
+	request.Conditional, request.New = true, e.isFresh(to.gvr.GroupResource())
+	reply, err := e.api.Do(ctx, request)
 	if apierrors.IsConflict(err) {
-		return e.exists(ctx, to, o, r.repeated)
+		return e.exists(ctx, to, o, reply.Uncertain)
 	}
 	if err != nil {
 		return written{}, err
 	}
-	return decodeWritten(r.body)
+	return decodeWritten(reply.Body)
 }
 
 // tryPost says whether a creation by apply failed for reasons that may be those of apply: it refuses some
@@ -95,15 +103,15 @@ func tryPost(err error) bool {
 
 // exists tells an object that this restore made, with a request whose answer was lost, from one that was
 // there before.
-func (e *engine) exists(ctx context.Context, to target, o *object, repeated bool) (written, error) {
-	if !repeated {
+func (e *engine) exists(ctx context.Context, to target, o *object, uncertain bool) (written, error) {
+	if !uncertain {
 		return written{}, errExists
 	}
-	body, err := e.api.get(ctx, to.objectPath(o.Name), mediaMetadata)
+	reply, err := e.api.Do(ctx, to.read(o.Name, kubeapi.Metadata))
 	if err != nil {
 		return written{}, errExists
 	}
-	found, err := decodeWritten(body)
+	found, err := decodeWritten(reply.Body)
 	if err != nil {
 		return written{}, err
 	}
@@ -120,10 +128,7 @@ func (e *engine) own(ctx context.Context, to target, made written, own ownership
 	if own.settled(made.Metadata.ManagedFields) {
 		return nil
 	}
-	_, err := e.api.do(ctx, call{
-		method: http.MethodPatch, path: to.objectPath(made.Metadata.Name), query: writeQuery(own.writer),
-		content: mediaMergePatch, accept: mediaMetadata, body: own.patch(),
-	})
+	_, err := e.api.Do(ctx, to.write(http.MethodPatch, made.Metadata.Name, own.writer, kubeapi.MergePatch, own.patch()))
 	if err != nil {
 		return fmt.Errorf("put back who owns which fields: %w", err)
 	}
@@ -137,29 +142,25 @@ func (e *engine) writeStatus(ctx context.Context, to target, o *object, made wri
 	for try := 1; ; try++ {
 		o.top.set("status", status)
 		o.meta.set("resourceVersion", quoteJSON(version))
-		body := o.encode("managedFields")
+		request := to.write(http.MethodPut, made.Metadata.Name, own.statusWriter(), kubeapi.JSON, o.encode("managedFields"))
 		o.top.remove("status")
 		o.meta.remove("resourceVersion")
-		_, err := e.api.do(ctx, call{
-			method: http.MethodPut, path: to.objectPath(made.Metadata.Name) + "/status", query: writeQuery(own.statusWriter()),
-			content: mediaJSON, accept: mediaMetadata, body: body, conditional: true,
-		})
+		request.Subresource, request.Conditional = "status", true
+		_, err := e.api.Do(ctx, request)
 		switch {
 		case apierrors.IsNotFound(err):
 			// Types without the subresource hold their status like any other field.
-			_, err := e.api.do(ctx, call{
-				method: http.MethodPatch, path: to.objectPath(made.Metadata.Name), query: writeQuery(own.writer),
-				content: mediaMergePatch, accept: mediaMetadata, body: append(append([]byte(`{"status":`), status...), '}'),
-			})
+			body := append(append([]byte(`{"status":`), status...), '}')
+			_, err := e.api.Do(ctx, to.write(http.MethodPatch, made.Metadata.Name, own.writer, kubeapi.MergePatch, body))
 			return err
 		case !apierrors.IsConflict(err) || try == tries:
 			return err
 		}
-		live, err := e.api.get(ctx, to.objectPath(made.Metadata.Name), mediaMetadata)
+		live, err := e.api.Do(ctx, to.read(made.Metadata.Name, kubeapi.Metadata))
 		if err != nil {
 			return err
 		}
-		now, err := decodeWritten(live)
+		now, err := decodeWritten(live.Body)
 		if err != nil {
 			return err
 		}
@@ -169,8 +170,8 @@ func (e *engine) writeStatus(ctx context.Context, to target, o *object, made wri
 
 // writeQuery asks the server to write as manager, and not to look for unknown fields: it drops them in
 // silence, as it does for every client that does not ask.
-func writeQuery(manager string) string {
-	return "fieldManager=" + url.QueryEscape(manager) + "&fieldValidation=Ignore"
+func writeQuery(manager string) url.Values {
+	return url.Values{"fieldManager": {manager}, "fieldValidation": {"Ignore"}}
 }
 
 func decodeWritten(body []byte) (written, error) {
