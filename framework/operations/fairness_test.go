@@ -18,13 +18,13 @@ import (
 func TestDirServesCallersFairly(t *testing.T) {
 	t.Parallel()
 	const callers, total, least = 32, 960, 5
-	for name, test := range map[string]struct{ sameOperation, sameDir bool }{
+	for name, test := range map[string]struct{ sameOperation, sameDir bool }{ //nolint:paralleltest // the cases would compete
 		"operations of their own in one process":       {false, true},
 		"operations of their own in several processes": {false, false},
 		"one operation in one process":                 {true, true},
 		"one operation in several processes":           {true, false},
 	} {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // the cases would compete
+		t.Run(name, func(t *testing.T) {
 			path := t.TempDir()
 			shared := openDir(t, path)
 			var calls atomic.Int64

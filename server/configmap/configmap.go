@@ -1,8 +1,8 @@
-// Package configmap reads the documents that users hand to the server in ConfigMaps: rules for a
-// restore, policies for a backup. Velero's form of these is one key, whatever its name, with a YAML
-// document that has no field that is not known.
+// Package configmap reads the YAML documents that users store in ConfigMaps: resource modifiers for a restore and resource
+// policies for a backup. As in Velero, such a ConfigMap has exactly one key, with any name, and the document must not have
+// unknown fields.
 //
-// It imports the types of Kubernetes and a YAML parser, nothing of ours.
+// The package imports the types of Kubernetes and a YAML parser, and no other package of the server. Start with Document.
 package configmap
 
 import (
@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Kind is how specs name the kind of the object with the document, in any case of letters.
+// Kind is the kind that the specs of backups and restores name in a reference. Its case does not matter.
 const Kind = "ConfigMap"
 
-// IsKind says whether a kind in a spec is that of ConfigMaps.
+// IsKind reports whether a kind in a spec means a ConfigMap.
 func IsKind(kind string) bool { return strings.EqualFold(kind, Kind) }
 
-// Document is the text under the only key of the ConfigMap.
+// Document returns the value of the only key of the ConfigMap.
 func Document(cm *corev1.ConfigMap) ([]byte, error) {
 	keys := slices.Sorted(maps.Keys(cm.Data))
 	switch {
@@ -37,26 +37,26 @@ func Document(cm *corev1.ConfigMap) ([]byte, error) {
 	}
 }
 
-// Decode reads YAML, or JSON, strictly: unknown fields and fields that stand there twice are errors.
+// Decode decodes YAML or JSON. It returns an error for unknown and for duplicate fields.
 func Decode[T any](document []byte) (T, error) {
 	var value T
 	if err := yaml.UnmarshalStrict(document, &value); err != nil {
-		return value, plain(err)
+		return value, oneLine(err)
 	}
 	return value, nil
 }
 
-// JSON makes JSON of YAML. A field that stands there twice is an error.
+// JSON converts YAML to JSON. It returns an error for duplicate fields.
 func JSON(document []byte) ([]byte, error) {
 	out, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
-		return nil, plain(err)
+		return nil, oneLine(err)
 	}
 	return out, nil
 }
 
-// plain is an error of the YAML library in one line, without what the reader of it does not care for.
-func plain(err error) error {
+// oneLine returns an error of the YAML library in one line, without the library's prefixes.
+func oneLine(err error) error {
 	text := err.Error()
 	for _, noise := range []string{"error unmarshaling JSON: ", "while decoding JSON: ", "error converting YAML to JSON: "} {
 		text = strings.TrimPrefix(text, noise)

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestAConfigMapHoldsOneDocument(t *testing.T) {
+func TestDocumentRequiresOneKey(t *testing.T) {
 	t.Parallel()
 	document, err := Document(&corev1.ConfigMap{Data: map[string]string{"any.name": "a: b"}})
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func TestAConfigMapHoldsOneDocument(t *testing.T) {
 	}
 }
 
-func TestDocumentsAreReadStrictly(t *testing.T) {
+func TestDecodeIsStrict(t *testing.T) {
 	t.Parallel()
 	type shape struct {
 		Text  string   `json:"text"`
@@ -31,7 +31,7 @@ func TestDocumentsAreReadStrictly(t *testing.T) {
 	}
 	got, err := Decode[shape]([]byte("text: true\nitems: [1, two]"))
 	require.NoError(t, err)
-	require.Equal(t, shape{"true", []string{"1", "two"}}, got, "scalars are text where text is wanted")
+	require.Equal(t, shape{"true", []string{"1", "two"}}, got, "scalars must become strings in string fields")
 
 	for want, document := range map[string]string{
 		`json: unknown field "texts"`: "texts: a",
@@ -45,7 +45,7 @@ func TestDocumentsAreReadStrictly(t *testing.T) {
 	}
 }
 
-func TestErrorsAreOneLine(t *testing.T) {
+func TestErrorsHaveOneLine(t *testing.T) {
 	t.Parallel()
 	_, err := JSON([]byte("a: b\na: c"))
 	require.EqualError(t, err, `yaml: unmarshal errors: line 2: key "a" already set in map`)

@@ -15,7 +15,7 @@ import (
 
 var all = metav1.Verbs{"create", "delete", "get", "list", "watch"}
 
-// served is what a server says about itself, in an order of its own.
+// served returns the discovery documents of a server, in the server's order.
 func served() ([]*metav1.APIGroup, []*metav1.APIResourceList) {
 	group := func(name, preferred string) *metav1.APIGroup {
 		return &metav1.APIGroup{Name: name, PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + preferred, Version: preferred}}
@@ -50,7 +50,7 @@ func served() ([]*metav1.APIGroup, []*metav1.APIResourceList) {
 		}
 }
 
-func TestSnapshotHoldsWhatCanBeBackedUpInTheOrderOfABackup(t *testing.T) {
+func TestSnapshotHoldsResourcesInBackupOrder(t *testing.T) {
 	t.Parallel()
 	var got []string
 	for _, r := range NewSnapshot(served()).Resources() {
@@ -66,7 +66,7 @@ func TestSnapshotHoldsWhatCanBeBackedUpInTheOrderOfABackup(t *testing.T) {
 	}, got)
 }
 
-func TestSnapshotResolvesNamesAsPeopleWriteThem(t *testing.T) {
+func TestResolveAcceptsPluralSingularAndShortNames(t *testing.T) {
 	t.Parallel()
 	s := NewSnapshot(served())
 	for name, want := range map[string]string{
@@ -99,7 +99,7 @@ func TestSnapshotFindsResources(t *testing.T) {
 	require.False(t, ok)
 }
 
-// server is a discovery client made of one function.
+// server is a discovery client that calls a function.
 type server struct {
 	clientdiscovery.DiscoveryInterface
 	answer func() ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
@@ -109,7 +109,7 @@ func (s server) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIRes
 	return s.answer()
 }
 
-func TestHelperKeepsASnapshotForAWhile(t *testing.T) {
+func TestHelperCachesSnapshot(t *testing.T) {
 	t.Parallel()
 	calls, failure := 0, error(nil)
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -143,5 +143,5 @@ func TestHelperKeepsASnapshotForAWhile(t *testing.T) {
 	failure = errors.New("connection refused")
 	_, err := h.Refresh(t.Context())
 	require.ErrorContains(t, err, "discover the resources of the API server: connection refused")
-	require.Same(t, partial, snapshot(h.Snapshot, 5), "the last snapshot stays")
+	require.Same(t, partial, snapshot(h.Snapshot, 5), "the last snapshot must be kept")
 }

@@ -1,9 +1,8 @@
-// Package discovery knows which resources an API server serves, and under which names people ask for
-// them.
+// Package discovery lists the resources that an API server serves and resolves the names that people write for them.
 //
-// Start with Snapshot: one immutable look at the server. Helper takes snapshots and keeps the last
-// one for a while. Only the resources that a backup can hold are in a snapshot: those that can be
-// listed, created, read and deleted, without subresources, each in the version the server prefers.
+// Start with Snapshot, the immutable result of one discovery. Helper takes snapshots and caches the last one. A snapshot
+// contains only the resources that a backup can hold: those that can be listed, created, read and deleted, without
+// subresources, each in the version that the server prefers.
 //
-// It imports client-go's discovery client and nothing of the rest of the server.
+// The package imports client-go's discovery client and no other package of the server.
 package discovery

@@ -12,26 +12,26 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 )
 
-// MaxAge is how old a snapshot may be before Snapshot takes a new one.
+// MaxAge is the age at which Helper.Snapshot replaces the cached snapshot.
 const MaxAge = 5 * time.Minute
 
-// Helper takes snapshots of an API server and keeps the last one. It is safe for concurrent use.
+// Helper takes snapshots of an API server and caches the last one. It is safe for concurrent use.
 type Helper struct {
 	client clientdiscovery.DiscoveryInterfaceWithContext
 	log    hclog.Logger
 	now    func() time.Time
 
-	mu    sync.Mutex // held while a snapshot is taken, so that callers who come meanwhile share it
+	mu    sync.Mutex // held during discovery, so that concurrent callers share one snapshot
 	last  *Snapshot
 	taken time.Time
 }
 
-// New makes a helper over an API server. It does not call the server yet.
+// New returns a helper for an API server. It does not call the server yet.
 func New(client clientdiscovery.DiscoveryInterface, log hclog.Logger) *Helper {
 	return &Helper{client: clientdiscovery.ToDiscoveryInterfaceWithContext(client), log: log, now: time.Now}
 }
 
-// Snapshot answers the last snapshot if it is younger than MaxAge, else a new one.
+// Snapshot returns the last snapshot if it is younger than MaxAge, and a new one otherwise.
 func (h *Helper) Snapshot(ctx context.Context) (*Snapshot, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -41,9 +41,9 @@ func (h *Helper) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return h.refresh(ctx)
 }
 
-// Refresh takes a new snapshot, e.g. after custom resource definitions were created. Groups that
-// cannot be discovered (an aggregated API server that is down) are left out and named in the
-// snapshot's warnings; any other failure is an error, and the last snapshot stays.
+// Refresh takes a new snapshot, for example after custom resource definitions were created. It omits groups that cannot be
+// discovered, such as those of an aggregated API server that is down, and names them in the snapshot's warnings. After any
+// other failure it returns an error and keeps the last snapshot.
 func (h *Helper) Refresh(ctx context.Context) (*Snapshot, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,7 +63,7 @@ func (h *Helper) refresh(ctx context.Context) (*Snapshot, error) {
 	return h.last, nil
 }
 
-// failedGroups turns the error of a discovery that failed for some groups only into warnings.
+// failedGroups returns a warning for each group that discovery has failed for, or err if it has failed altogether.
 func failedGroups(err error) ([]string, error) {
 	var partial *clientdiscovery.ErrGroupDiscoveryFailed
 	if !errors.As(err, &partial) {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Resource is one type of object that the API server serves.
+// Resource describes one type of object that the API server serves.
 type Resource struct {
 	// GroupVersion is the group and the version that the server prefers for this resource.
 	GroupVersion schema.GroupVersion
@@ -14,32 +14,32 @@ type Resource struct {
 	Name string
 	// Singular is the singular name, e.g. "pod".
 	Singular string
-	// Kind of its objects, e.g. "Pod".
+	// Kind is the kind of the objects, e.g. "Pod".
 	Kind string
-	// ShortNames are what people type, e.g. "po".
+	// ShortNames are abbreviations, e.g. "po".
 	ShortNames []string
-	// Namespaced tells namespaced objects from cluster-scoped ones.
+	// Namespaced is true for namespaced objects and false for cluster-scoped ones.
 	Namespaced bool
-	// Verbs that the server supports, e.g. "list".
+	// Verbs are the verbs that the server supports, e.g. "list".
 	Verbs []string
 }
 
-// GroupResource is the resource without its version.
+// GroupResource returns the group and the plural name.
 func (r Resource) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: r.GroupVersion.Group, Resource: r.Name}
 }
 
-// GroupVersionResource is the resource in its preferred version.
+// GroupVersionResource returns the group, the preferred version and the plural name.
 func (r Resource) GroupVersionResource() schema.GroupVersionResource {
 	return r.GroupVersion.WithResource(r.Name)
 }
 
-// GroupVersionKind is the kind of the objects in the preferred version.
+// GroupVersionKind returns the group, the preferred version and the kind of the objects.
 func (r Resource) GroupVersionKind() schema.GroupVersionKind {
 	return r.GroupVersion.WithKind(r.Kind)
 }
 
-// Can says whether the server supports all of the verbs.
+// Can reports whether the server supports all of the given verbs.
 func (r Resource) Can(verbs ...string) bool {
 	for _, verb := range verbs {
 		if !slices.Contains(r.Verbs, verb) {
@@ -49,8 +49,8 @@ func (r Resource) Can(verbs ...string) bool {
 	return true
 }
 
-// Path is the URL path of the resource on the API server: of all its objects when namespace is
-// empty, of those in one namespace otherwise. Append "/" and a name for one object.
+// Path returns the URL path of the objects in a namespace, or of all objects if namespace is empty. The path of one object is
+// this path, "/" and the name of the object.
 func (r Resource) Path(namespace string) string {
 	path := "/apis/" + r.GroupVersion.Group + "/" + r.GroupVersion.Version
 	if r.GroupVersion.Group == "" {

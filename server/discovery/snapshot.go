@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Snapshot is what an API server served at one moment. It never changes, so it may be shared.
+// Snapshot lists the resources that an API server served at one moment. It is immutable.
 type Snapshot struct {
 	resources []Resource
 	warnings  []string
@@ -19,13 +19,11 @@ type Snapshot struct {
 	byName          map[string][]int // plural, then singular, then short names, in order of preference
 }
 
-// NewSnapshot builds a snapshot from the groups and the lists of resources of all their versions, in the
-// server's order. Of the versions of a resource it takes the group's preferred one if that has the
-// resource, else the first that has it.
+// NewSnapshot builds a snapshot from the groups and the resource lists of all their versions, in the server's order. It takes
+// each resource in the preferred version of its group, or in the first listed version if the preferred one does not have it.
 //
-// The resources are put in the order in which a backup takes them: the server's order of groups, with
-// the group "extensions" last, and inside the core group pods, persistent volume claims and
-// persistent volumes before the rest.
+// Resources are in the order in which a backup collects them: the server's order of groups, with the group "extensions" last,
+// and in the core group pods, persistent volume claims and persistent volumes before the rest.
 func NewSnapshot(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, warnings ...string) *Snapshot {
 	s := &Snapshot{
 		warnings:        slices.Clone(warnings),
@@ -39,31 +37,30 @@ func NewSnapshot(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, war
 	return s
 }
 
-// Resources are all resources that can be backed up, in the order in which a backup takes them.
-// The caller must not change them.
+// Resources returns all resources that can be backed up, in the order in which a backup collects them. The caller must not
+// modify the slice.
 func (s *Snapshot) Resources() []Resource { return s.resources }
 
-// Warnings name the API groups that could not be discovered, and why.
+// Warnings returns a text for each API group that could not be discovered, with the reason.
 func (s *Snapshot) Warnings() []string { return s.warnings }
 
-// Resolve finds the resource that a person means by name: plural, singular or short, in any case,
-// alone or with a group behind a dot. The group may be cut short at the end, as kubectl allows it.
-// Of several resources of that name the first in the server's order is meant.
+// Resolve finds a resource by its plural, singular or short name, in upper or lower case, optionally followed by a dot and the
+// group or, as in kubectl, a prefix of the group. If several resources match, the first in the server's order is returned.
 func (s *Snapshot) Resolve(name string) (schema.GroupResource, bool) {
-	asked := schema.ParseGroupResource(name)
-	candidates := s.byName[strings.ToLower(asked.Resource)]
+	wanted := schema.ParseGroupResource(name)
+	candidates := s.byName[strings.ToLower(wanted.Resource)]
 	if len(candidates) == 0 {
 		return schema.GroupResource{}, false
 	}
-	if asked.Group == "" {
+	if wanted.Group == "" {
 		return s.resources[candidates[0]].GroupResource(), true
 	}
-	for _, fits := range []func(group string) bool{
-		func(group string) bool { return group == asked.Group },
-		func(group string) bool { return strings.HasPrefix(group, asked.Group) },
+	for _, matches := range []func(group string) bool{
+		func(group string) bool { return group == wanted.Group },
+		func(group string) bool { return strings.HasPrefix(group, wanted.Group) },
 	} {
 		for _, i := range candidates {
-			if fits(s.resources[i].GroupVersion.Group) {
+			if matches(s.resources[i].GroupVersion.Group) {
 				return s.resources[i].GroupResource(), true
 			}
 		}
@@ -71,7 +68,7 @@ func (s *Snapshot) Resolve(name string) (schema.GroupResource, bool) {
 	return schema.GroupResource{}, false
 }
 
-// ByGroupResource is the resource of that exact name.
+// ByGroupResource finds a resource by its group and plural name.
 func (s *Snapshot) ByGroupResource(gr schema.GroupResource) (Resource, bool) {
 	i, ok := s.byGroupResource[gr]
 	if !ok {
@@ -80,7 +77,7 @@ func (s *Snapshot) ByGroupResource(gr schema.GroupResource) (Resource, bool) {
 	return s.resources[i], true
 }
 
-// ByKind is the resource whose objects are of that kind.
+// ByKind finds the resource whose objects have the given kind.
 func (s *Snapshot) ByKind(gk schema.GroupKind) (Resource, bool) {
 	i, ok := s.byGroupKind[gk]
 	if !ok {
@@ -112,29 +109,29 @@ func (s *Snapshot) index() {
 	}
 }
 
-// preferred picks one version of each resource that a backup can hold.
+// preferred returns the resources that a backup can hold, each in one version.
 func preferred(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []Resource {
 	preferredVersion := map[string]string{}
 	for _, g := range groups {
 		preferredVersion[g.Name] = g.PreferredVersion.Version
 	}
 	var found []Resource
-	at := map[schema.GroupResource]int{}
+	index := map[schema.GroupResource]int{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
-			continue // no server sends it, and nothing could be asked for under it
+			continue // no server sends this, and nothing could be requested with it
 		}
 		for i := range list.APIResources {
 			r := newResource(gv, &list.APIResources[i])
 			if strings.Contains(r.Name, "/") || !r.Can("list", "create", "get", "delete") {
 				continue
 			}
-			if have, ok := at[r.GroupResource()]; !ok {
-				at[r.GroupResource()] = len(found)
+			if i, ok := index[r.GroupResource()]; !ok {
+				index[r.GroupResource()] = len(found)
 				found = append(found, r)
 			} else if gv.Version == preferredVersion[gv.Group] {
-				found[have] = r
+				found[i] = r
 			}
 		}
 	}
@@ -142,7 +139,7 @@ func preferred(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []Res
 }
 
 func newResource(gv schema.GroupVersion, r *metav1.APIResource) Resource {
-	// A resource may be listed under one group version and belong to another (rare, but documented).
+	// A resource may belong to another group version than the one that lists it.
 	if r.Group != "" {
 		gv.Group = r.Group
 	}
@@ -159,8 +156,8 @@ func newResource(gv schema.GroupVersion, r *metav1.APIResource) Resource {
 	}
 }
 
-// rank orders resources coarsely; inside a rank the server's order is kept. Pods come first so that
-// what belongs to a pod can be backed up together with it.
+// rank returns the rank of a resource in the order of a backup; resources of one rank keep the server's order. Pods come first
+// so that the items that belong to a pod can be backed up together with it.
 func rank(r Resource) int {
 	switch r.GroupVersion.Group {
 	case "":

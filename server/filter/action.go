@@ -11,17 +11,16 @@ import (
 	"github.com/cleat-dev/cleat/server/discovery"
 )
 
-// Action is the selector of a plugin's action, resolved against a cluster once for an operation.
+// Action is the selector of a plugin's action, resolved against a cluster once per run.
 type Action struct {
 	resources  Names
 	namespaces Names
 	selector   labels.Selector
 }
 
-// Resolve turns what an action applies to into something that can be matched. Resource names are
-// resolved through discovery; what cannot be resolved is kept as it is, so that it matches nothing
-// rather than everything. "*" in a list of excludes is ignored. A glob or a label selector that
-// cannot be parsed is an error.
+// Resolve compiles a selector. It resolves resource names through discovery and keeps names that cannot be resolved, so that
+// they match nothing rather than everything. It ignores "*" in a list of excludes, and returns an error for a glob or a label
+// selector that cannot be parsed.
 func Resolve(selector framework.ResourceSelector, snapshot *discovery.Snapshot) (Action, error) {
 	included, _ := ResolveNames(selector.IncludedResources, snapshot)
 	excluded, _ := ResolveNames(selector.ExcludedResources, snapshot)
@@ -40,13 +39,13 @@ func Resolve(selector framework.ResourceSelector, snapshot *discovery.Snapshot) 
 	return Action{resources: resources, namespaces: namespaces, selector: parsed}, nil
 }
 
-// Matches says whether the action wants an object of that type, namespace ("" for a cluster-scoped
-// one) and labels. A cluster-scoped object is wanted only by an action for all namespaces.
+// Matches reports whether the action applies to objects with the given type, namespace and labels. The namespace of a
+// cluster-scoped object is empty; only actions for all namespaces apply to it.
 func (a Action) Matches(gr schema.GroupResource, namespace string, objectLabels map[string]string) bool {
 	return a.MatchesType(gr, namespace) && a.MatchesLabels(objectLabels)
 }
 
-// MatchesType is Matches without the labels.
+// MatchesType is like Matches but ignores the labels.
 func (a Action) MatchesType(gr schema.GroupResource, namespace string) bool {
 	if !a.resources.Match(gr.String()) {
 		return false
@@ -57,14 +56,13 @@ func (a Action) MatchesType(gr schema.GroupResource, namespace string) bool {
 	return a.namespaces.Match(namespace)
 }
 
-// MatchesLabels is the part of Matches that looks at the labels.
+// MatchesLabels reports whether the labels match the action's label selector.
 func (a Action) MatchesLabels(objectLabels map[string]string) bool {
 	return a.selector == nil || a.selector.Matches(labels.Set(objectLabels))
 }
 
-// ResolveNames turns resource names as people write them into "resource.group" (core: "resource").
-// "*" and what cannot be resolved are kept as they are; the latter, unless it is a glob, is in
-// unresolved too.
+// ResolveNames returns resource names in the form "resource.group", which for the core group is "resource". It keeps "*",
+// globs and names that cannot be resolved as they are; the latter are in unresolved too.
 func ResolveNames(names []string, snapshot *discovery.Snapshot) (resolved, unresolved []string) {
 	for _, name := range names {
 		if gr, ok := snapshot.Resolve(name); ok {

@@ -1,8 +1,8 @@
-// Package filter decides by name, type and label what belongs to a backup, to a restore, or to an action
-// of a plugin.
+// Package filter selects objects by name, type and label: for a backup, for a restore, or for an action of a plugin.
 //
-// Names is the basis: lists of includes and excludes with globs. Namespaces adds what is special about
-// namespaces, Resources the two families of resource filters, Action what a plugin asked for.
+// Names is the basis: lists of included and excluded names with globs. Namespaces adds the rules for namespaces, Resources the
+// two families of resource filters, and Action the selector of a plugin's action.
 //
-// Nothing here talks to a cluster: what there is in it comes as a discovery snapshot and as lists of names.
+// The package does not call the cluster. Callers pass a discovery snapshot and lists of names. It imports the framework's
+// selector and server/discovery.
 package filter

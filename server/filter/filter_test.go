@@ -29,7 +29,7 @@ func cluster() *discovery.Snapshot {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
-		includes, excludes string // words
+		includes, excludes string // separated by spaces
 		match, refuse      string
 		everything         bool
 	}{
@@ -96,8 +96,8 @@ func TestNamespaces(t *testing.T) {
 	require.NoError(t, err)
 	some := all.Without("a1").Without("b2")
 	require.Equal(t, []string{"a2", "b1"}, some.List())
-	require.True(t, some.Everything(), "the filter as such takes everything")
-	require.Equal(t, existing, all.List(), "the filter that it was made of stays as it is")
+	require.True(t, some.Everything(), "the filter itself includes everything")
+	require.Equal(t, existing, all.List(), "Without must not change its receiver")
 }
 
 func TestCheckNamespacePattern(t *testing.T) {
@@ -112,7 +112,7 @@ func TestCheckNamespacePattern(t *testing.T) {
 	}
 }
 
-func TestActionMatchesWhatAPluginAskedFor(t *testing.T) {
+func TestActionMatches(t *testing.T) {
 	t.Parallel()
 	pods, deployments := schema.GroupResource{Resource: "pods"}, schema.GroupResource{Group: "apps", Resource: "deployments"}
 	pv := schema.GroupResource{Resource: "persistentvolumes"}
@@ -156,7 +156,7 @@ func TestActionMatchesWhatAPluginAskedFor(t *testing.T) {
 	}
 }
 
-func TestResourcesNeverTurnAListOfNothingKnownIntoEverything(t *testing.T) {
+func TestListOfUnknownResourcesIncludesNothing(t *testing.T) {
 	t.Parallel()
 	snapshot := cluster()
 	ns, err := filter.NewNamespaces(nil, nil, nil)
@@ -176,8 +176,8 @@ func TestResourcesNeverTurnAListOfNothingKnownIntoEverything(t *testing.T) {
 	}
 }
 
-// FuzzNames proves that no list of names breaks the matcher, and that the laws of lists hold: excludes
-// win, a plain name matches itself.
+// FuzzNames checks that no list of names makes the matcher panic, that excludes take precedence, and that a plain name matches
+// itself.
 func FuzzNames(f *testing.F) {
 	f.Add("a*,b?", "[x-z]", "abc")
 	f.Add("{a,b}", "", "a")

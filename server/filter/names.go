@@ -8,8 +8,8 @@ import (
 	"github.com/gobwas/glob"
 )
 
-// Names is a list of included and one of excluded names, both of which may hold globs. Excludes win.
-// No include at all means everything, as "*" does.
+// Names matches names against a list of included and a list of excluded names. Both lists may contain globs, and excludes
+// take precedence. An empty list of includes includes everything, as "*" does.
 //
 // The zero value matches everything.
 type Names struct {
@@ -17,7 +17,7 @@ type Names struct {
 	excludes list
 }
 
-// NewNames compiles the two lists. A glob that cannot be compiled is an error that quotes it.
+// NewNames compiles the two lists. It returns an error that quotes the glob if one cannot be compiled.
 func NewNames(includes, excludes []string) (Names, error) {
 	in, err := newList(includes)
 	if err != nil {
@@ -30,35 +30,35 @@ func NewNames(includes, excludes []string) (Names, error) {
 	return Names{includes: in, excludes: ex}, nil
 }
 
-// Match says whether the name is included and not excluded.
+// Match reports whether the name is included and not excluded.
 func (n Names) Match(name string) bool {
 	return !n.excludes.match(name) && (len(n.includes.names) == 0 || n.includes.match(name))
 }
 
-// Everything says whether the lists exclude nothing and include all, whatever its name.
+// Everything reports whether every name matches.
 func (n Names) Everything() bool {
 	return len(n.excludes.names) == 0 && (len(n.includes.names) == 0 || n.includes.all)
 }
 
-// Included says whether an include names it, which no include at all does not.
+// Included reports whether an entry of the includes matches the name. It is false if there are no includes.
 func (n Names) Included(name string) bool { return n.includes.match(name) }
 
-// Excluded says whether an exclude names it.
+// Excluded reports whether an entry of the excludes matches the name.
 func (n Names) Excluded(name string) bool { return n.excludes.match(name) }
 
-// Includes are the included names and globs as given.
+// Includes returns the included names and globs as passed to NewNames.
 func (n Names) Includes() []string { return n.includes.names }
 
-// Excludes are the excluded names and globs as given.
+// Excludes returns the excluded names and globs as passed to NewNames.
 func (n Names) Excludes() []string { return n.excludes.names }
 
-// IsGlob says whether a name is a pattern rather than a plain name.
+// IsGlob reports whether name is a pattern.
 func IsGlob(name string) bool { return strings.ContainsAny(name, "*?[") }
 
-// list is one list of names, exact ones apart from globs.
+// list is one compiled list of names.
 type list struct {
 	names []string
-	all   bool // holds "*"
+	all   bool // contains "*"
 	exact map[string]struct{}
 	globs []*glob.Pattern
 }

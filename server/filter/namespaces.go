@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// Namespaces is a namespace filter made concrete for the namespaces that exist: in the cluster for a
-// backup, in the archive for a restore.
+// Namespaces is a namespace filter, applied to the namespaces that exist: in the cluster for a backup, in the archive for a
+// restore.
 type Namespaces struct {
 	names    Names
-	nothing  bool // globs were expanded and no include is left
+	nothing  bool // set if no include is left after globs were expanded
 	expanded bool
 	missing  []string
 	existing []string
 	without  []string
 }
 
-// NewNamespaces makes the filter. Globs are expanded to the existing namespaces they match, unless the
-// includes are empty or hold "*"; then excluded globs are matched as they are. Includes that expand
-// to nothing include nothing. Patterns are checked with CheckNamespacePattern.
+// NewNamespaces returns a filter. It expands globs to the existing namespaces that they match, unless the includes are empty
+// or contain "*"; then excluded globs are matched as they are. Includes that expand to nothing include nothing. Patterns must
+// pass CheckNamespacePattern.
 func NewNamespaces(includes, excludes, existing []string) (Namespaces, error) {
 	for _, list := range [][]string{includes, excludes} {
 		for _, pattern := range list {
@@ -48,37 +48,37 @@ func NewNamespaces(includes, excludes, existing []string) (Namespaces, error) {
 	return ns, err
 }
 
-// Match says whether the namespace is included. The empty name is that of cluster-scoped objects, which a
-// namespace filter says nothing about: ask Everything instead.
+// Match reports whether the namespace is included. It has no meaning for cluster-scoped objects, whose namespace is empty;
+// use Everything for them.
 func (n Namespaces) Match(name string) bool {
 	return !n.nothing && n.names.Match(name) && !slices.Contains(n.without, name)
 }
 
-// Without is the filter that leaves out some more namespaces, such as those that carry an exclude
-// label. That does not change what Everything answers: the filter as such still takes everything.
+// Without returns a filter that excludes the given namespaces too, such as those with an exclude label. It does not change the
+// result of Everything.
 func (n Namespaces) Without(names ...string) Namespaces {
 	n.without = slices.Concat(n.without, names)
 	return n
 }
 
-// Everything says whether every namespace is included, those that do not exist yet as well.
+// Everything reports whether every namespace is included, even one that does not exist yet.
 func (n Namespaces) Everything() bool { return !n.nothing && n.names.Everything() }
 
-// All says whether every namespace is included that no exclude names.
+// All reports whether every namespace is included that is not explicitly excluded.
 func (n Namespaces) All() bool {
 	return !n.nothing && (len(n.names.Includes()) == 0 || n.names.includes.all)
 }
 
-// Expanded says whether globs were expanded.
+// Expanded reports whether globs were expanded.
 func (n Namespaces) Expanded() bool { return n.expanded }
 
-// Missing are the includes that name, without a glob, a namespace that does not exist.
+// Missing returns the included names, other than globs, of namespaces that do not exist.
 func (n Namespaces) Missing() []string { return n.missing }
 
-// Existing is the number of namespaces that exist, included or not.
+// Existing returns the number of namespaces that exist, included or not.
 func (n Namespaces) Existing() int { return len(n.existing) }
 
-// List is every existing namespace that the filter includes, in the order in which they were given.
+// List returns the existing namespaces that the filter includes, in the order in which NewNamespaces got them.
 func (n Namespaces) List() []string {
 	var list []string
 	for _, name := range n.existing {
@@ -89,8 +89,8 @@ func (n Namespaces) List() []string {
 	return list
 }
 
-// CheckNamespacePattern says what is wrong with a namespace name or pattern. Patterns are made of
-// "*", "?" and "[abc]"; braces, negation, alternatives and "**" are not supported.
+// CheckNamespacePattern returns an error if a namespace name or pattern is not valid. Patterns consist of "*", "?" and
+// "[abc]"; braces, negation, alternatives and "**" are not supported.
 func CheckNamespacePattern(pattern string) error {
 	var problem error
 	switch {
@@ -137,7 +137,7 @@ func missing(includes, existing []string) []string {
 	return absent
 }
 
-// expand replaces each glob by the existing names that it matches.
+// expand replaces each glob with the existing names that it matches.
 func expand(patterns, existing []string) ([]string, error) {
 	var names []string
 	for _, pattern := range patterns {

@@ -9,29 +9,28 @@ import (
 	"github.com/cleat-dev/cleat/server/discovery"
 )
 
-// ResourceLists are the resource filters of a spec. They are of two families that exclude each other:
-// the first three fields, for resources of both scopes, and the four scoped lists. When none is set,
-// everything is included.
+// ResourceLists are the resource filters of a spec. They form two families that cannot be combined: the first three fields,
+// for resources of both scopes, and the four scoped lists. If none is set, everything is included.
 type ResourceLists struct {
 	Included, Excluded    []string
-	IncludeCluster        *bool // nil: as the namespaces are, see Resources.Includes
+	IncludeCluster        *bool // nil means that it depends on the namespaces, see Resources.Includes
 	IncludedClusterScoped []string
 	ExcludedClusterScoped []string
 	IncludedNamespaced    []string
 	ExcludedNamespaced    []string
-	Policy                ScopedLists            // what the scoped lists leave open; not with the other family
-	AlwaysExcluded        []schema.GroupResource // left out without counting as a filter
+	Policy                ScopedLists            // has lower priority than the scoped lists; not with the other family
+	AlwaysExcluded        []schema.GroupResource // excluded, but does not count as a filter
 }
 
-// scoped says which family is used. The scoped one is, when none is set.
+// scoped reports whether the scoped family is used. It is also used if no list is set.
 func (l ResourceLists) scoped() bool {
 	return len(l.Included) == 0 && len(l.Excluded) == 0 && l.IncludeCluster == nil
 }
 
-// Resources decides by type what is backed up or restored.
+// Resources selects by type what is backed up or restored.
 type Resources struct {
 	always     []schema.GroupResource
-	everything bool // cluster-scoped resources are taken unless excluded, because all else is
+	everything bool // everything else is included, so cluster-scoped resources are too unless excluded
 	scoped     bool
 
 	both           Names // of the family for both scopes
@@ -41,19 +40,19 @@ type Resources struct {
 	cluster    Names
 }
 
-// NewResources resolves the lists. unresolved are names, as "field: name", that are no resource of
-// the cluster or one of the wrong scope; they match nothing. Globs are matched against
-// "resource.group". Errors are globs that cannot be parsed and lists of both families.
+// NewResources resolves the lists. unresolved has an entry "field: name" for each name that is not a resource of the cluster,
+// or a resource of the wrong scope; such names match nothing. Globs are matched against "resource.group". NewResources returns
+// an error if a glob cannot be parsed or lists of both families are set.
 func NewResources(lists ResourceLists, namespaces Namespaces, snapshot *discovery.Snapshot) (r Resources, unresolved []string, err error) {
 	r = Resources{always: lists.AlwaysExcluded, scoped: lists.scoped(), includeCluster: lists.IncludeCluster}
 	resolve := func(field string, names []string, scope func(discovery.Resource) bool) []string {
 		resolved, unknown := resolveScoped(names, snapshot, scope)
-		for _, name := range slices.DeleteFunc(unknown, r.isAlways) { // a cluster need not know those
+		for _, name := range slices.DeleteFunc(unknown, r.isAlways) { // these need not exist in the cluster
 			unresolved = append(unresolved, field+": "+name)
 		}
 		return resolved
 	}
-	// What is excluded anyway must not make an exclude list a filter, e.g. when the server wrote it there.
+	// A list that excludes only what is always excluded must not count as a filter. The server writes such lists itself.
 	others := func(names []string) []string {
 		return slices.DeleteFunc(names, r.isAlways)
 	}
@@ -101,12 +100,12 @@ func NewResources(lists ResourceLists, namespaces Namespaces, snapshot *discover
 	return r, unresolved, nil
 }
 
-// Includes says whether the objects of the resource are taken by themselves.
+// Includes reports whether the objects of a resource are included by themselves.
 //
-// For both scopes: a cluster-scoped resource is taken by the lists, but not when includeClusterResources
-// is false, nor when that is absent and not all namespaces are taken. Scoped: a cluster-scoped
-// resource is taken when it is listed, or when none is listed and all namespaces and all namespaced
-// resources are taken; excludes win. Namespaces themselves are taken wherever they are not excluded.
+// In the family for both scopes, a cluster-scoped resource is included if the lists include it, unless includeClusterResources
+// is false, or it is absent and not all namespaces are included. In the scoped family, a cluster-scoped resource is included
+// if it is listed, or if none is listed and all namespaces and all namespaced resources are included; excludes take precedence.
+// Namespace objects are included unless they are excluded.
 func (r Resources) Includes(res discovery.Resource) bool {
 	gr := res.GroupResource()
 	name := gr.String()
@@ -126,9 +125,9 @@ func (r Resources) Includes(res discovery.Resource) bool {
 	}
 }
 
-// Allows says whether an object of the resource may be taken because another object of the backup
-// asks for it. Namespaced ones must be included. Cluster-scoped ones may come unless they are
-// excluded, or, with the filters for both scopes, not included. Namespaces may always come.
+// Allows reports whether an object of a resource may be included because another included object requires it. Namespaced
+// resources must be included themselves. Cluster-scoped ones are allowed unless they are excluded or, in the family for both
+// scopes, not included. Namespaces are always allowed.
 func (r Resources) Allows(res discovery.Resource) bool {
 	gr := res.GroupResource()
 	switch {
@@ -145,7 +144,7 @@ func (r Resources) Allows(res discovery.Resource) bool {
 	}
 }
 
-// Excludes says whether the resource is excluded by name, or with all cluster-scoped ones.
+// Excludes reports whether a resource is excluded by name, or together with all cluster-scoped resources.
 func (r Resources) Excludes(res discovery.Resource) bool {
 	name := res.GroupResource().String()
 	switch {
@@ -168,8 +167,8 @@ func isNamespaces(gr schema.GroupResource) bool {
 	return gr == schema.GroupResource{Resource: "namespaces"}
 }
 
-// resolveScoped is ResolveNames that keeps names of the wrong scope apart: they stay in the list, so
-// that a list of nothing else does not become an empty one, which would mean everything.
+// resolveScoped is like ResolveNames and also reports names of the wrong scope as unresolved. They stay in the list, because
+// an empty list would include everything.
 func resolveScoped(names []string, snapshot *discovery.Snapshot, scope func(discovery.Resource) bool) (resolved, unresolved []string) {
 	resolved, unresolved = ResolveNames(names, snapshot)
 	for _, name := range resolved {

@@ -12,16 +12,15 @@ func (l ScopedLists) empty() bool {
 	return len(l.IncludedClusterScoped)+len(l.ExcludedClusterScoped)+len(l.IncludedNamespaced)+len(l.ExcludedNamespaced) == 0
 }
 
-// under adds names of lower priority to a list of includes and one of excludes: those that neither of
-// them says anything about. So "*" among the includes leaves nothing to say. Of the names
-// of lower priority themselves excludes win.
+// under adds includes and excludes of lower priority to names. It adds those that names neither includes nor excludes, so it
+// adds nothing if names includes "*". Among the names of lower priority, excludes take precedence.
 func under(names Names, includes, excludes []string) (Names, error) {
-	unsaid := func(more []string) []string {
+	undecided := func(more []string) []string {
 		return slices.DeleteFunc(more, func(name string) bool { return names.Included(name) || names.Excluded(name) })
 	}
-	names, err := NewNames(names.Includes(), slices.Concat(names.Excludes(), unsaid(excludes)))
+	names, err := NewNames(names.Includes(), slices.Concat(names.Excludes(), undecided(excludes)))
 	if err != nil {
 		return Names{}, err
 	}
-	return NewNames(slices.Concat(names.Includes(), unsaid(includes)), names.Excludes())
+	return NewNames(slices.Concat(names.Includes(), undecided(includes)), names.Excludes())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/filter"
 )
 
-func TestAPolicySaysWhatTheSpecLeavesOpen(t *testing.T) {
+func TestPolicyAddsToSpec(t *testing.T) {
 	t.Parallel()
 	type names = []string
 	for name, row := range map[string]struct {

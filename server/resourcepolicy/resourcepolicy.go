@@ -1,8 +1,8 @@
-// Package resourcepolicy reads resource policies: what a user wrote into a ConfigMap to be used by many backups,
-// each of which names it in spec.resourcePolicy. Start with Parse.
+// Package resourcepolicy reads resource policies. A resource policy is a document in a ConfigMap that several backups can name
+// in spec.resourcePolicy. Start with Parse.
 //
-// The form is Velero's: filters of resources, and rules that say by volume what becomes of its data. The
-// filters are used; of the rules only the form is checked, as data of volumes is not backed up yet.
+// The format is Velero's: filters of resources, and rules that choose for each volume how its data is backed up. The filters
+// are applied. The rules are only validated, because data of volumes is not backed up yet.
 //
 // The package imports the server's filter and configmap, and the types of Kubernetes.
 package resourcepolicy
@@ -20,18 +20,19 @@ import (
 	"github.com/cleat-dev/cleat/server/filter"
 )
 
-// Policy is a checked resource policy.
+// Policy is a valid resource policy.
 type Policy struct {
-	// Resources are filters for what the spec of a backup leaves open; nil if the policy has none.
+	// Resources are filters for resources that the spec of a backup neither includes nor excludes. It is nil if the policy has
+	// none.
 	Resources *filter.ScopedLists
 	// VolumePolicies is the number of rules for volumes.
 	VolumePolicies int
 }
 
-// version is the only one of the document there is.
+// version is the only supported version of the document.
 const version = "v1"
 
-// The document, with Velero's names.
+// These types describe the document, with Velero's names.
 type (
 	document struct {
 		Version              string         `json:"version"`
@@ -49,7 +50,7 @@ type (
 		Action     volumeAction     `json:"action"`
 	}
 	volumeConditions struct {
-		Capacity     string            `json:"capacity"` // "least,most", either may be empty
+		Capacity     string            `json:"capacity"` // "minimum,maximum"; either may be empty
 		StorageClass []string          `json:"storageClass"`
 		NFS          *nfsVolume        `json:"nfs"`
 		CSI          *csiVolume        `json:"csi"`
@@ -71,8 +72,7 @@ type (
 	}
 )
 
-// Parse reads the policy in a ConfigMap. The error names the ConfigMap, the field and what would be
-// right.
+// Parse reads the policy in a ConfigMap. Its errors name the ConfigMap, the field and what is expected there.
 func Parse(cm *corev1.ConfigMap) (*Policy, error) {
 	policy, err := parse(cm)
 	if err != nil {
@@ -111,7 +111,7 @@ func parse(cm *corev1.ConfigMap) (*Policy, error) {
 	return policy, nil
 }
 
-// check says what is wrong with the lists. The error begins with the name of the field.
+// check validates the lists. Its errors begin with the name of the field.
 func (l *resourceLists) check() error {
 	for _, pair := range []struct {
 		scope              string
@@ -125,7 +125,7 @@ func (l *resourceLists) check() error {
 			names []string
 		}{{"included", pair.includes}, {"excluded", pair.excludes}} {
 			if slices.Contains(list.names, "*") {
-				return fmt.Errorf("%s%s: * is not allowed in a policy, want names of resources or patterns of some", list.field, pair.scope)
+				return fmt.Errorf("%s%s: * is not allowed in a policy, want names of resources or other patterns", list.field, pair.scope)
 			}
 			if _, err := filter.NewNames(list.names, nil); err != nil {
 				return fmt.Errorf("%s%s: %w", list.field, pair.scope, errors.Unwrap(err))
@@ -133,20 +133,20 @@ func (l *resourceLists) check() error {
 		}
 		for _, name := range pair.excludes {
 			if slices.Contains(pair.includes, name) {
-				return fmt.Errorf("excluded%s: %s is in included%s too, want it in one of them", pair.scope, name, pair.scope)
+				return fmt.Errorf("excluded%s: %s is also in included%s, want it in only one of them", pair.scope, name, pair.scope)
 			}
 		}
 	}
 	return nil
 }
 
-// check says what is wrong with a rule for volumes. The error begins with the name of the field.
+// check validates a rule for volumes. Its errors begin with the name of the field.
 func (p *volumePolicy) check() error {
 	if actions := []string{"skip", "snapshot", "fs-backup", "custom"}; !slices.Contains(actions, p.Action.Type) {
 		return fmt.Errorf("action.type: %q is not supported, want one of %s", p.Action.Type, strings.Join(actions, ", "))
 	}
 	if csi := p.Conditions.CSI; csi != nil && csi.Driver == "" && len(csi.VolumeAttributes) > 0 {
-		return errors.New("conditions.csi.driver: it is missing, want it beside volumeAttributes")
+		return errors.New("conditions.csi.driver: it is missing, but volumeAttributes require it")
 	}
 	return checkCapacity(p.Conditions.Capacity)
 }
@@ -155,12 +155,12 @@ func checkCapacity(capacity string) error {
 	if capacity == "" {
 		return nil
 	}
-	least, most, ok := strings.Cut(capacity, ",")
-	if !ok || strings.Contains(most, ",") {
-		return fmt.Errorf(`conditions.capacity: %q is no range, want two quantities such as "10Gi,100Gi", of which one may be missing`, capacity)
+	minimum, maximum, ok := strings.Cut(capacity, ",")
+	if !ok || strings.Contains(maximum, ",") {
+		return fmt.Errorf(`conditions.capacity: %q is not a range, want two quantities such as "10Gi,100Gi", one of which may be empty`, capacity)
 	}
 	var bounds [2]resource.Quantity
-	for i, text := range []string{least, most} {
+	for i, text := range []string{minimum, maximum} {
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
@@ -170,7 +170,7 @@ func checkCapacity(capacity string) error {
 		}
 	}
 	if !bounds[1].IsZero() && bounds[1].Cmp(bounds[0]) < 0 {
-		return fmt.Errorf("conditions.capacity: %q has its larger quantity first, want the smaller one there", capacity)
+		return fmt.Errorf("conditions.capacity: %q has its larger quantity first, want the smaller one first", capacity)
 	}
 	return nil
 }

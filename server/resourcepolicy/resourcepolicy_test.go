@@ -10,13 +10,13 @@ import (
 	"github.com/cleat-dev/cleat/server/filter"
 )
 
-func holding(document string) *corev1.ConfigMap {
+func configMap(document string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "policy"}, Data: map[string]string{"p": document}}
 }
 
-func TestAPolicyIsReadWhole(t *testing.T) {
+func TestParseReadsEveryField(t *testing.T) {
 	t.Parallel()
-	got, err := Parse(holding(`
+	got, err := Parse(configMap(`
 version: v1
 includeExcludePolicy:
   includedClusterScopedResources: [crd, pv]
@@ -38,12 +38,12 @@ volumePolicies:
 		IncludedNamespaced: []string{"pod", "*.apps"}, ExcludedNamespaced: []string{"secret"},
 	}}, got)
 
-	got, err = Parse(holding("version: v1"))
+	got, err = Parse(configMap("version: v1"))
 	require.NoError(t, err)
 	require.Equal(t, &Policy{}, got)
 }
 
-func TestWhatIsWrongWithAPolicy(t *testing.T) {
+func TestParseRejectsInvalidPolicies(t *testing.T) {
 	t.Parallel()
 	lists := func(text string) string { return "version: v1\nincludeExcludePolicy: " + text }
 	volumes := func(text string) string {
@@ -55,30 +55,30 @@ func TestWhatIsWrongWithAPolicy(t *testing.T) {
 		`json: unknown field "policies"`:          "version: v1\npolicies: []",
 		`key "version" already set`:               "version: v1\nversion: v1",
 		`unknown field "includedResources"`:       lists("{includedResources: [pods]}"),
-		"includeExcludePolicy.includedNamespaceScopedResources: * is not allowed in a policy, want names":                  lists("{includedNamespaceScopedResources: [pods, '*']}"),
-		"includeExcludePolicy.excludedClusterScopedResources: * is not allowed":                                            lists("{excludedClusterScopedResources: ['*']}"),
-		"includeExcludePolicy.excludedClusterScopedResources: pv is in includedClusterScopedResources too, want it in one": lists("{includedClusterScopedResources: [pv], excludedClusterScopedResources: [crd, pv]}"),
-		`includeExcludePolicy.includedClusterScopedResources: pattern "[a"`:                                                lists("{includedClusterScopedResources: ['[a']}"),
-		`volumePolicies[1].action.type: "" is not supported, want one of skip, snapshot, fs-backup, custom`:                volumes("{}"),
-		`volumePolicies[1].action.type: "Skip"`:                                                                            volumes("{action: {type: Skip}}"),
-		`unknown field "size"`:                                                                                             volumes("{action: {type: skip}, conditions: {size: 1}}"),
-		`volumePolicies[1].conditions.capacity: "1Gi" is no range, want two`:                                               volumes("{action: {type: skip}, conditions: {capacity: 1Gi}}"),
-		`volumePolicies[1].conditions.capacity: "1,2,3" is no range`:                                                       volumes(`{action: {type: skip}, conditions: {capacity: "1,2,3"}}`),
-		`volumePolicies[1].conditions.capacity: "lots": `:                                                                  volumes(`{action: {type: skip}, conditions: {capacity: "1, lots"}}`),
-		`volumePolicies[1].conditions.capacity: "2Gi,1Gi" has its larger`:                                                  volumes(`{action: {type: skip}, conditions: {capacity: "2Gi,1Gi"}}`),
-		"volumePolicies[1].conditions.csi.driver: it is missing, want it beside":                                           volumes("{action: {type: skip}, conditions: {csi: {volumeAttributes: {a: b}}}}"),
-		"cannot unmarshal array into Go struct field volumeConditions.volumePolicies":                                      volumes("{action: {type: skip}, conditions: {pvcLabels: [a]}}"),
+		"includeExcludePolicy.includedNamespaceScopedResources: * is not allowed in a policy, want names":                        lists("{includedNamespaceScopedResources: [pods, '*']}"),
+		"includeExcludePolicy.excludedClusterScopedResources: * is not allowed":                                                  lists("{excludedClusterScopedResources: ['*']}"),
+		"includeExcludePolicy.excludedClusterScopedResources: pv is also in includedClusterScopedResources, want it in only one": lists("{includedClusterScopedResources: [pv], excludedClusterScopedResources: [crd, pv]}"),
+		`includeExcludePolicy.includedClusterScopedResources: pattern "[a"`:                                                      lists("{includedClusterScopedResources: ['[a']}"),
+		`volumePolicies[1].action.type: "" is not supported, want one of skip, snapshot, fs-backup, custom`:                      volumes("{}"),
+		`volumePolicies[1].action.type: "Skip"`:                                                                                  volumes("{action: {type: Skip}}"),
+		`unknown field "size"`:                                                                                                   volumes("{action: {type: skip}, conditions: {size: 1}}"),
+		`volumePolicies[1].conditions.capacity: "1Gi" is not a range, want two`:                                                  volumes("{action: {type: skip}, conditions: {capacity: 1Gi}}"),
+		`volumePolicies[1].conditions.capacity: "1,2,3" is not a range`:                                                          volumes(`{action: {type: skip}, conditions: {capacity: "1,2,3"}}`),
+		`volumePolicies[1].conditions.capacity: "lots": `:                                                                        volumes(`{action: {type: skip}, conditions: {capacity: "1, lots"}}`),
+		`volumePolicies[1].conditions.capacity: "2Gi,1Gi" has its larger`:                                                        volumes(`{action: {type: skip}, conditions: {capacity: "2Gi,1Gi"}}`),
+		"volumePolicies[1].conditions.csi.driver: it is missing, but volumeAttributes":                                           volumes("{action: {type: skip}, conditions: {csi: {volumeAttributes: {a: b}}}}"),
+		"cannot unmarshal array into Go struct field volumeConditions.volumePolicies":                                            volumes("{action: {type: skip}, conditions: {pvcLabels: [a]}}"),
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			_, err := Parse(holding(document))
+			_, err := Parse(configMap(document))
 			require.ErrorContains(t, err, want)
 			require.ErrorContains(t, err, "resource policy in config map velero/policy: ")
 		})
 	}
 }
 
-// FuzzParse proves that no document brings the server down, and that what passes can be used.
+// FuzzParse checks that no document makes Parse panic, and that the filters of an accepted document compile.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "version: v1", "version: v1\nincludeExcludePolicy: {includedClusterScopedResources: [a, 'b*'], excludedClusterScopedResources: [c]}",
@@ -87,7 +87,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, document string) {
-		got, err := Parse(holding(document))
+		got, err := Parse(configMap(document))
 		if err != nil || got.Resources == nil {
 			return
 		}
