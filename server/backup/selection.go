@@ -109,7 +109,7 @@ func (e *engine) namespaceFilter(ctx context.Context, snapshot *discovery.Snapsh
 	}
 	ns = ns.Without(excluded...)
 	for _, name := range ns.Missing() {
-		e.record.results.OperationError(results.Message{Resource: "namespaces", Name: name,
+		e.record.results.RunError(results.Message{Resource: "namespaces", Name: name,
 			Text: "namespace of spec.includedNamespaces does not exist"}.String())
 		e.log.Error("namespace of spec.includedNamespaces does not exist", "name", name)
 	}
@@ -168,6 +168,6 @@ func (s *selection) matches(objectLabels map[string]string) bool {
 
 // warn records a warning about the backup as a whole.
 func (e *engine) warn(text string) {
-	e.record.results.OperationWarning(results.Message{Text: text}.String())
+	e.record.results.RunWarning(results.Message{Text: text}.String())
 	e.log.Warn(text)
 }

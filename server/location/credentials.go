@@ -11,16 +11,16 @@ import (
 	"sync"
 )
 
-// credentials keeps the contents of Secrets as files, because that is how object store plugins take them.
-// A file is named after its content: new credentials are a new path, so that a plugin that read the old
-// file is not asked to notice, and the same credentials are not written again.
+// credentials stores the contents of Secrets as files, because object store plugins read credentials from files. A file is
+// named after a hash of its content, so changed credentials change the plugin's configuration, and unchanged ones are not
+// written again.
 type credentials struct {
 	dir string
 	mu  sync.Mutex
 }
 
-// file returns the path of a file with this content, for one location. The location's former files stay
-// until remove: a process that restarts may need them.
+// file returns the path of a file with the given content, for one location. Older files of the location remain until remove is
+// called, because a plugin that restarts may need them.
 func (c *credentials) file(namespace, location string, content []byte) (string, error) {
 	sum := sha256.Sum256(content)
 	dir := c.locationDir(namespace, location)
@@ -36,7 +36,7 @@ func (c *credentials) file(namespace, location string, content []byte) (string, 
 	return path, nil
 }
 
-// writeFile makes path appear with its whole content, readable by the server alone.
+// writeFile atomically creates the file at path. Only the server's user can read it.
 func writeFile(dir, path string, content []byte) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (c *credentials) remove(namespace, location string) error {
 	return os.RemoveAll(c.locationDir(namespace, location))
 }
 
-// removeAll removes all files. What else may be in the directory stays.
+// removeAll removes the files of all locations, and nothing else that is in the directory.
 func (c *credentials) removeAll() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

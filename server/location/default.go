@@ -11,8 +11,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// ensureDefault leaves the default mark on the location that was created last, and marks the one that the
-// server was told of when there is none. It changes the spec and nothing else.
+// ensureDefault sets spec.default so that at most one location has it. If several have it, the one that was created last keeps
+// it; if none has it, the configured default location gets it.
 func (r *Reconciler) ensureDefault(ctx context.Context, namespace string) error {
 	var list velerov1.BackupStorageLocationList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -29,7 +29,7 @@ func (r *Reconciler) ensureDefault(ctx context.Context, namespace string) error 
 	return nil
 }
 
-// defaultChanges says which locations get or lose the mark.
+// defaultChanges returns the locations whose spec.default has to change, with the new value.
 func defaultChanges(locations []velerov1.BackupStorageLocation, preferred string) map[*velerov1.BackupStorageLocation]bool {
 	changes := map[*velerov1.BackupStorageLocation]bool{}
 	var marked []*velerov1.BackupStorageLocation

@@ -1,9 +1,9 @@
-// Package location turns BackupStorageLocations into stores and keeps their status right.
+// Package location opens the stores of BackupStorageLocations and maintains their status.
 //
-// An Opener makes of a location's spec the configuration that its object store plugin gets (Velero's
-// wire, "Config handed to Init"), Secrets included, and opens the bucket through the plugin host. The
-// Reconciler validates locations when they are due, and sees to it that at most one is the default.
+// An Opener derives the configuration of the object store plugin from a location's spec and its Secrets, as Velero does, and
+// opens the bucket through the plugin host. The Reconciler validates locations at intervals and ensures that at most one is the
+// default.
 //
-// It may import controller-runtime, server/store, the hub of object stores and framework/api. It knows
-// the plugin host by the interface Host only. Start with opener.go.
+// The package may import controller-runtime, server/store, the hub of object stores and framework/api. It accesses the plugin
+// host only through the interface Host. Start with opener.go.
 package location

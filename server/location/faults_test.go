@@ -21,7 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// uid is the one in the velero-backup.json of the backups of these tests.
+// uid is the uid in the velero-backup.json of these tests.
 const uid = "9b0f3c52-7e0b-4f0e-9d0b-1f3f0a1c2d3e"
 
 func artifactsOf(metadata string) store.Artifacts {
@@ -37,7 +37,7 @@ func artifacts() store.Artifacts {
 	return artifactsOf(`{"metadata":{"name":"b1","uid":"` + uid + `"}}`)
 }
 
-// pour writes into an archive until that fails; it is far more than any fault of these tests lets through.
+// pour writes to an archive until a write fails. It would write far more than any fault of these tests permits.
 func pour(w io.Writer, until func(written int)) error {
 	noise := rand.New(rand.NewPCG(1, 2))
 	block := make([]byte, 64<<10)
@@ -55,7 +55,7 @@ func pour(w io.Writer, until func(written int)) error {
 	return nil
 }
 
-// objects lists what lies in a bucket that is a directory. What the S3 server keeps for itself is left out.
+// objects lists the objects in a bucket that is a directory, without the internal files of the S3 server.
 func objects(t *testing.T, bucket string) []string {
 	t.Helper()
 	var found []string
@@ -74,27 +74,27 @@ func objects(t *testing.T, bucket string) []string {
 	return found
 }
 
-func requireWords(t *testing.T, text string, words ...string) {
+func requireLine(t *testing.T, text string, parts ...string) {
 	t.Helper()
-	for _, word := range words {
-		require.Contains(t, text, word)
+	for _, part := range parts {
+		require.Contains(t, text, part)
 	}
 	require.NotContains(t, text, "\n")
 }
 
 func TestAcceptBackup_StorageFaults(t *testing.T) {
 	t.Parallel()
-	t.Run("wrong locations become Unavailable and say why", wrongLocations)
-	t.Run("an empty prefix is a good location", emptyPrefix)
-	t.Run("an upload into a wrong location leaves nothing", wrongUploads)
-	t.Run("the S3 server stops in the middle of an upload", stoppedWhileStreaming)
-	t.Run("the S3 server is gone at the commit", stoppedAtCommit)
+	t.Run("wrong locations become Unavailable with a reason", wrongLocations)
+	t.Run("an empty prefix is a valid location", emptyPrefix)
+	t.Run("an upload to a wrong location leaves no objects", wrongUploads)
+	t.Run("the S3 server stops during an upload", stoppedWhileStreaming)
+	t.Run("the S3 server stops before the commit", stoppedAtCommit)
 	t.Run("the disk is full", diskFull)
-	t.Run("the plugin's process dies in an upload", pluginDies)
-	t.Run("a cancelled backup leaves nothing", cancelledBackup)
+	t.Run("the plugin process dies during an upload", pluginDies)
+	t.Run("a cancelled backup leaves no objects", cancelledBackup)
 }
 
-// faults are locations that cannot work, and what the user is told.
+// faults returns locations that cannot work, with parts of the messages that the user gets.
 func faults(t *testing.T, w *world) map[string]struct {
 	spec velerov1.BackupStorageLocationSpec
 	want []string
@@ -151,7 +151,7 @@ func wrongLocations(t *testing.T) {
 			t.Parallel()
 			w.location(t, name, fault.spec)
 			l := w.awaitLocation(t, name, phase(unavailable))
-			requireWords(t, l.Status.Message, append(fault.want, fmt.Sprintf("BackupStorageLocation %q is unavailable: ", name))...)
+			requireLine(t, l.Status.Message, append(fault.want, fmt.Sprintf("BackupStorageLocation %q is unavailable: ", name))...)
 			require.NotContains(t, l.Status.Message, w.cluster.S3.SecretKey)
 		})
 	}
@@ -186,12 +186,12 @@ func wrongUploads(t *testing.T) {
 			l := &velerov1.BackupStorageLocation{Spec: fault.spec}
 			l.Namespace, l.Name = w.namespace, name
 			err := backUp(t, w, l)
-			requireWords(t, err.Error(), fault.want...)
+			requireLine(t, err.Error(), fault.want...)
 		})
 	}
 }
 
-// backUp uploads a backup of some megabytes into a location, and returns what goes wrong first.
+// backUp uploads a small backup to a location and returns the first error.
 func backUp(t *testing.T, w *world, l *velerov1.BackupStorageLocation) error {
 	t.Helper()
 	opened, err := w.opener.Open(t.Context(), l)
@@ -209,7 +209,7 @@ func backUp(t *testing.T, w *world, l *velerov1.BackupStorageLocation) error {
 	return upload.Commit(t.Context(), artifacts())
 }
 
-// ownCluster is a control plane whose S3 server the test may stop.
+// ownCluster starts a control plane whose S3 server the test may stop.
 func ownCluster(t *testing.T) *controlplane.Cluster {
 	t.Helper()
 	if testing.Short() {
@@ -231,18 +231,18 @@ func stoppedWhileStreaming(t *testing.T) {
 	upload, err := opened.BeginBackup(t.Context(), "b1")
 	require.NoError(t, err)
 	err = pour(upload.Contents(), func(written int) {
-		if written == 40<<20 { // some parts have arrived
+		if written == 40<<20 { // after some parts have arrived
 			require.NoError(t, w.cluster.Do(t.Context(), "kill", controlplane.S3Server))
 		}
 	})
-	requireWords(t, err.Error(), "store velero/backups/b1/b1.tar.gz", bucket, w.cluster.S3.Endpoint, "check")
+	requireLine(t, err.Error(), "store velero/backups/b1/b1.tar.gz", bucket, w.cluster.S3.Endpoint, "check")
 
 	aborted := upload.Abort(t.Context(), strings.NewReader("log"), []byte(`{}`))
 	require.ErrorIs(t, aborted, store.ErrNotCleaned)
-	requireWords(t, aborted.Error(), bucket, "nothing answers")
+	requireLine(t, aborted.Error(), bucket, "nothing answers")
 
 	require.NoError(t, w.cluster.Do(t.Context(), "start", controlplane.S3Server))
-	require.Empty(t, objects(t, filepath.Join(w.cluster.S3.Dir, bucket)), "nothing half-written")
+	require.Empty(t, objects(t, filepath.Join(w.cluster.S3.Dir, bucket)), "partial objects remain")
 	requireBackupWorks(t, opened)
 }
 
@@ -259,7 +259,7 @@ func stoppedAtCommit(t *testing.T) {
 	_, err = upload.Contents().Write(make([]byte, 1000))
 	require.NoError(t, err)
 	after := artifacts()
-	// velero-backup.json and the archive are stored when the server goes.
+	// velero-backup.json and the archive are stored before the server stops.
 	after.ResourceList = readerFunc(func([]byte) (int, error) {
 		require.Contains(t, objects(t, dir), "velero/backups/b1/b1.tar.gz")
 		if err := w.cluster.Do(t.Context(), "kill", controlplane.S3Server); err != nil {
@@ -268,12 +268,12 @@ func stoppedAtCommit(t *testing.T) {
 		return 0, io.EOF
 	})
 	err = upload.Commit(t.Context(), after)
-	require.ErrorIs(t, err, store.ErrNotCleaned, "the caller knows that there is something left to do")
-	requireWords(t, err.Error(), "b1-resource-list.json.gz", bucket, "nothing answers")
+	require.ErrorIs(t, err, store.ErrNotCleaned, "the caller must learn that objects remain")
+	requireLine(t, err.Error(), "b1-resource-list.json.gz", bucket, "nothing answers")
 
 	require.NoError(t, w.cluster.Do(t.Context(), "start", controlplane.S3Server))
 	require.NoError(t, opened.RemovePartial(t.Context(), "b1", "another uid"))
-	require.Contains(t, objects(t, dir), "velero/backups/b1/velero-backup.json", "another's is not touched")
+	require.Contains(t, objects(t, dir), "velero/backups/b1/velero-backup.json", "a backup with another uid must not be removed")
 	require.NoError(t, opened.RemovePartial(t.Context(), "b1", uid))
 	require.Equal(t, []string{"velero/backups/b1/b1-logs.gz"}, objects(t, dir))
 	requireBackupWorks(t, opened)
@@ -283,7 +283,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// requireBackupWorks shows that the location and the name can be used again.
+// requireBackupWorks checks that a backup with the same name can be made in the location.
 func requireBackupWorks(t *testing.T, opened *store.Store) {
 	t.Helper()
 	upload, err := opened.BeginBackup(t.Context(), "b1")
@@ -313,7 +313,7 @@ func diskFull(t *testing.T) {
 		t.Parallel()
 		root := t.TempDir()
 		if err := syscall.Mount("tmpfs", root, "tmpfs", 0, "size=2m"); err != nil {
-			t.Skipf("may not mount a small file system, the other test has a full disk, too: %v", err)
+			t.Skipf("cannot mount a small file system; the other test has a full disk too: %v", err)
 		}
 		t.Cleanup(func() { require.NoError(t, syscall.Unmount(root, 0)) })
 		spec, dir := files(t, filestore.Name, root)
@@ -329,9 +329,9 @@ func requireFull(t *testing.T, w *world, l *velerov1.BackupStorageLocation, dir 
 	upload, err := opened.BeginBackup(t.Context(), "b1")
 	require.NoError(t, err)
 	err = pour(upload.Contents(), nil)
-	requireWords(t, err.Error(), "backups/b1/b1.tar.gz", l.Spec.ObjectStorage.Bucket, "the file system is full", "free or add space")
+	requireLine(t, err.Error(), "backups/b1/b1.tar.gz", l.Spec.ObjectStorage.Bucket, "the file system is full", "free or add space")
 	require.NoError(t, upload.Abort(t.Context(), strings.NewReader("log"), nil))
-	require.Equal(t, []string{"backups/b1/b1-logs.gz"}, objects(t, dir), "nothing half-written")
+	require.Equal(t, []string{"backups/b1/b1-logs.gz"}, objects(t, dir), "partial objects remain")
 	return opened
 }
 
@@ -349,9 +349,9 @@ func pluginDies(t *testing.T) {
 	var died *calls.DiedError
 	require.ErrorAs(t, err, &died)
 	require.Equal(t, "example.io/dies", died.Plugin)
-	requireWords(t, err.Error(), "backups/b1/b1.tar.gz", "example.io/dies", "PutObject", "exit status 7", "the tape drive is on fire")
+	requireLine(t, err.Error(), "backups/b1/b1.tar.gz", "example.io/dies", "PutObject", "exit status 7", "the tape drive is on fire")
 	require.NoError(t, upload.Abort(t.Context(), strings.NewReader("log"), []byte(`{"status":{"phase":"Failed"}}`)))
-	require.Equal(t, []string{"backups/b1/b1-logs.gz", "backups/b1/velero-backup.json"}, objects(t, dir), "nothing half-written")
+	require.Equal(t, []string{"backups/b1/b1-logs.gz", "backups/b1/velero-backup.json"}, objects(t, dir), "partial objects remain")
 }
 
 func cancelledBackup(t *testing.T) {
@@ -378,7 +378,7 @@ func cancelledBackup(t *testing.T) {
 		})
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, upload.Commit(ctx, artifacts()), context.Canceled)
-		require.Eventually(t, func() bool { return len(objects(t, test.dir)) == 0 }, waitFor, tick, "nothing half-written in %s", name)
+		require.Eventually(t, func() bool { return len(objects(t, test.dir)) == 0 }, waitFor, tick, "partial objects remain in %s", name)
 		requireBackupWorks(t, opened)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-func TestOnlyTheNewestDefaultKeepsItsMark(t *testing.T) {
+func TestDefaultChanges(t *testing.T) {
 	t.Parallel()
 	at := func(name string, second int64, marked bool) velerov1.BackupStorageLocation {
 		l := velerov1.BackupStorageLocation{}
@@ -47,7 +47,7 @@ func TestOnlyTheNewestDefaultKeepsItsMark(t *testing.T) {
 	}
 }
 
-func TestWhenALocationIsDue(t *testing.T) {
+func TestDue(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-d)} }
@@ -61,15 +61,15 @@ func TestWhenALocationIsDue(t *testing.T) {
 		wait      time.Duration
 	}{
 		"never validated":                 {server: time.Minute, known: true, due: true},
-		"never validated, though never":   {frequency: every(0), known: true, due: true},
-		"first seen by this process":      {server: time.Minute, last: ago(time.Second), due: true},
+		"never validated, zero frequency": {frequency: every(0), known: true, due: true},
+		"new to this process":             {server: time.Minute, last: ago(time.Second), due: true},
 		"server's default, not yet":       {server: time.Minute, last: ago(20 * time.Second), known: true, wait: 40 * time.Second},
 		"server's default, due":           {server: time.Minute, last: ago(time.Minute), known: true, due: true},
 		"own frequency, not yet":          {frequency: every(time.Hour), server: time.Minute, last: ago(time.Minute), known: true, wait: 59 * time.Minute},
 		"own frequency, due":              {frequency: every(time.Second), server: time.Minute, last: ago(time.Second), known: true, due: true},
-		"zero is never":                   {frequency: every(0), server: time.Minute, last: ago(time.Hour), known: true},
-		"the server's zero is never":      {last: ago(time.Hour), known: true},
-		"a negative one is the server's":  {frequency: every(-1), server: time.Minute, last: ago(20 * time.Second), known: true, wait: 40 * time.Second},
+		"zero means never":                {frequency: every(0), server: time.Minute, last: ago(time.Hour), known: true},
+		"the server's zero means never":   {last: ago(time.Hour), known: true},
+		"negative means the server's":     {frequency: every(-1), server: time.Minute, last: ago(20 * time.Second), known: true, wait: 40 * time.Second},
 		"validated in the future (clock)": {server: time.Minute, last: ago(-time.Minute), known: true, wait: 2 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,12 +89,12 @@ func TestWhenALocationIsDue(t *testing.T) {
 			}
 			location.Spec.Provider = "changed"
 			_, due = r.due(location, r.frequency(location))
-			require.True(t, due, "a changed spec is validated at once")
+			require.True(t, due, "a changed spec must be validated immediately")
 		})
 	}
 }
 
-func TestMessagesAreFitForAStatus(t *testing.T) {
+func TestStatusMessage(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ message, want string }{
 		"plain": {"bucket is missing", "bucket is missing"},
@@ -109,19 +109,19 @@ func TestMessagesAreFitForAStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, test.want, presentable(test.message))
+			require.Equal(t, test.want, statusMessage(test.message))
 		})
 	}
-	long := presentable(strings.Repeat("ü", 2000))
+	long := statusMessage(strings.Repeat("ü", 2000))
 	require.LessOrEqual(t, len(long), 2048)
 	require.True(t, strings.HasSuffix(long, "ü..."))
 }
 
-func FuzzPresentable(f *testing.F) {
+func FuzzStatusMessage(f *testing.F) {
 	f.Add("a\nERROR CODE: B")
 	f.Add("x?sig=y")
 	f.Fuzz(func(t *testing.T, message string) {
-		got := presentable(message)
+		got := statusMessage(message)
 		require.LessOrEqual(t, len(got), maxMessage)
 		require.NotContains(t, got, "\n")
 	})

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// maxMessage bounds status.message, in bytes.
+// maxMessage is the maximum length of status.message in bytes.
 const maxMessage = 2048
 
-// presentable makes an error fit for a status that everybody in the namespace may read: signatures in URLs
-// are taken out, the dumps of HTTP responses that some plugins give (Azure's, many lines) are cut down to
-// the first line and the error code, and it has a bound.
-func presentable(message string) string {
+// statusMessage converts an error message for a status, which everybody in the namespace may be able to read. It removes the
+// signatures of URLs, reduces the HTTP responses of several lines that some plugins return (such as Azure's) to the first line
+// and the error code, and limits the length.
+func statusMessage(message string) string {
 	message = signatures.ReplaceAllString(message, "${1}=REDACTED")
 	if first, rest, more := strings.Cut(message, "\n"); more {
 		message = strings.TrimSpace(first)
@@ -26,7 +26,7 @@ func presentable(message string) string {
 }
 
 var (
-	// signatures are the query parameters of signed URLs: Azure's and Amazon's.
+	// signatures matches the query parameters of URLs that Azure and Amazon sign.
 	signatures = regexp.MustCompile(`([?&](?:sig|se|st|sp|spr|sv|sr|sip|srt|ss|X-Amz-[A-Za-z-]+))=[^&\s<>"]+`)
 	errorCode  = regexp.MustCompile(`ERROR CODE: *\w+`)
 )

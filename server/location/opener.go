@@ -17,12 +17,12 @@ import (
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
-// Host is what a location needs of the plugin host.
+// Host is the part of the plugin host that locations use.
 type Host interface {
-	// ObjectStore is the store of a provider that was initialised with config. For one location and the same
-	// provider and config it is the same store; another config is another store.
+	// ObjectStore returns the store of a provider, initialised with config. It returns the same store when it is called
+	// with the same location, provider and config.
 	ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error)
-	// ReleaseObjectStore forgets a location.
+	// ReleaseObjectStore releases the stores of a location.
 	ReleaseObjectStore(location string)
 }
 
@@ -33,15 +33,14 @@ type Opener struct {
 	credentials credentials
 }
 
-// NewOpener reads Secrets through reader and keeps their credentials as files below dir, which only the
-// server and its plugins should see.
+// NewOpener returns an Opener that reads Secrets through reader and stores credentials as files below dir. Only the server
+// and its plugins should have access to dir.
 func NewOpener(reader client.Reader, host Host, dir string) *Opener {
 	return &Opener{client: reader, host: host, credentials: credentials{dir: dir}}
 }
 
-// Open opens a location. It looks at spec alone: whether the location is Available, or may be written to, is
-// for the caller to decide. A store stays usable when its location or its Secrets change; those who open the
-// location after that get another one.
+// Open opens a location according to its spec. The caller decides whether the location's status and access mode permit what it
+// wants to do. A store remains usable when its location or the Secrets change; Open then returns another store.
 func (o *Opener) Open(ctx context.Context, location *velerov1.BackupStorageLocation) (*store.Store, error) {
 	if err := checkSpec(&location.Spec); err != nil {
 		return nil, err
@@ -57,8 +56,8 @@ func (o *Opener) Open(ctx context.Context, location *velerov1.BackupStorageLocat
 	return store.New(objects, config["bucket"], config["prefix"]), nil
 }
 
-// Release forgets a location that was deleted: its plugin process ends when it is idle, its credentials are
-// removed.
+// Release releases the resources of a location that was deleted. Its plugin process ends when it is idle, and its credentials
+// are removed.
 func (o *Opener) Release(namespace, name string) error {
 	o.host.ReleaseObjectStore(key(namespace, name))
 	return o.credentials.remove(namespace, name)
@@ -69,14 +68,14 @@ func (o *Opener) Close() error { return o.credentials.removeAll() }
 
 func key(namespace, name string) string { return namespace + "/" + name }
 
-// checkSpec finds what is wrong with a spec without asking anybody.
+// checkSpec validates what can be validated without a call.
 func checkSpec(spec *velerov1.BackupStorageLocationSpec) error {
 	storage := spec.ObjectStorage
 	switch {
 	case storage == nil:
 		return errors.New("spec.objectStorage is missing: want at least a bucket")
 	case spec.Provider == "":
-		return errors.New("spec.provider is empty: want the name of an object store plugin, like velero.io/aws")
+		return errors.New("spec.provider is empty: want the name of an object store plugin, such as velero.io/aws")
 	case storage.CACert != nil && storage.CACertRef != nil:
 		return errors.New("cannot specify both caCert and caCertRef in objectStorage")
 	}
@@ -84,7 +83,7 @@ func checkSpec(spec *velerov1.BackupStorageLocationSpec) error {
 	if bucket == "" {
 		return fmt.Errorf("spec.objectStorage.bucket is %q, want the name of a bucket", storage.Bucket)
 	}
-	// Access points of Amazon's have slashes in their names; in others a slash starts a prefix.
+	// Names of Amazon's access points have slashes; in other names a slash starts a prefix.
 	if strings.Contains(bucket, "/") && !strings.HasPrefix(bucket, "arn:aws:s3:") {
 		return fmt.Errorf("spec.objectStorage.bucket %q must not contain a '/' (if using a prefix, put it in the prefix field instead)",
 			storage.Bucket)
@@ -94,7 +93,7 @@ func checkSpec(spec *velerov1.BackupStorageLocationSpec) error {
 
 func trimmed(path string) string { return strings.Trim(path, "/") }
 
-// config is what the plugin's Init gets (Velero's wire). The spec's own config is not changed.
+// config returns the configuration for the plugin's Init, as Velero passes it.
 func (o *Opener) config(ctx context.Context, location *velerov1.BackupStorageLocation) (map[string]string, error) {
 	storage := location.Spec.ObjectStorage
 	config := maps.Clone(location.Spec.Config)
@@ -128,7 +127,7 @@ func (o *Opener) config(ctx context.Context, location *velerov1.BackupStorageLoc
 // secret reads one key of a Secret.
 func (o *Opener) secret(ctx context.Context, namespace string, selector *velerov1.SecretKeySelector) ([]byte, error) {
 	if selector.Name == "" || selector.Key == "" {
-		return nil, fmt.Errorf("want the name of a Secret and a key in it, have name %q and key %q", selector.Name, selector.Key)
+		return nil, fmt.Errorf("want the name of a Secret and a key in it, got name %q and key %q", selector.Name, selector.Key)
 	}
 	var secret corev1.Secret
 	err := o.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: selector.Name}, &secret)
@@ -140,7 +139,7 @@ func (o *Opener) secret(ctx context.Context, namespace string, selector *velerov
 	}
 	content := secret.Data[selector.Key]
 	if len(content) == 0 {
-		return nil, fmt.Errorf("the Secret %s/%s has nothing at key %q, it has the keys %q",
+		return nil, fmt.Errorf("the Secret %s/%s has no value for key %q, its keys are %q",
 			namespace, selector.Name, selector.Key, slices.Sorted(maps.Keys(secret.Data)))
 	}
 	return content, nil

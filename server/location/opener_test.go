@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
-// secrets are the Secrets of namespace ns by name.
+// secrets is a client that serves the Secrets of namespace ns, by name.
 type secrets map[string]map[string][]byte
 
 func (s secrets) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
@@ -32,7 +32,7 @@ func (s secrets) Get(_ context.Context, key client.ObjectKey, object client.Obje
 
 func (secrets) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// recorder is a plugin host that remembers what it was asked for.
+// recorder is a plugin host that records the arguments of its calls.
 type recorder struct {
 	location, provider string
 	config             map[string]string
@@ -62,7 +62,7 @@ func selector(name, key string) *velerov1.SecretKeySelector {
 	return &velerov1.SecretKeySelector{Name: name, Key: key}
 }
 
-func TestInitGetsVelerosConfig(t *testing.T) {
+func TestInitGetsConfigAsInVelero(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		spec func(*velerov1.BackupStorageLocationSpec)
@@ -80,7 +80,7 @@ func TestInitGetsVelerosConfig(t *testing.T) {
 			map[string]string{"region": "x", "bucket": "bucket", "prefix": "", "caCert": "PEM"}},
 		"CA of a Secret": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.CACertRef = selector("ca", "ca.crt") },
 			map[string]string{"region": "x", "bucket": "bucket", "prefix": "", "caCert": "PEM of a Secret"}},
-		"keys that the host sets win": {func(s *velerov1.BackupStorageLocationSpec) { s.Config["bucket"] = "other" },
+		"keys that the host sets take precedence": {func(s *velerov1.BackupStorageLocationSpec) { s.Config["bucket"] = "other" },
 			map[string]string{"region": "x", "bucket": "bucket", "prefix": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,12 +94,12 @@ func TestInitGetsVelerosConfig(t *testing.T) {
 			require.Equal(t, test.want, host.config)
 			require.Equal(t, "aws", host.provider)
 			require.Equal(t, "ns/default", host.location)
-			require.Equal(t, before, l, "the location is not changed")
+			require.Equal(t, before, l, "the location must not be changed")
 		})
 	}
 }
 
-func TestWrongSpecsAreRefused(t *testing.T) {
+func TestOpenRefusesWrongSpecs(t *testing.T) {
 	t.Parallel()
 	have := secrets{"creds": {"cloud": []byte("x"), "empty": nil}}
 	for name, test := range map[string]struct {
@@ -115,8 +115,8 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 		}, "cannot specify both caCert and caCertRef in objectStorage"},
 		"no Secret": {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("gone", "cloud") }, "spec.credential: there is no Secret ns/gone"},
 		"no key": {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("creds", "aws") },
-			`spec.credential: the Secret ns/creds has nothing at key "aws", it has the keys ["cloud" "empty"]`},
-		"empty key":      {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("creds", "empty") }, `has nothing at key "empty"`},
+			`spec.credential: the Secret ns/creds has no value for key "aws", its keys are ["cloud" "empty"]`},
+		"empty key":      {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("creds", "empty") }, `has no value for key "empty"`},
 		"nameless":       {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("", "") }, "want the name of a Secret and a key"},
 		"no CA's Secret": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.CACertRef = selector("gone", "x") }, "spec.objectStorage.caCertRef: there is no Secret ns/gone"},
 	} {
@@ -125,12 +125,12 @@ func TestWrongSpecsAreRefused(t *testing.T) {
 			host := &recorder{}
 			_, err := location.NewOpener(have, host, t.TempDir()).Open(t.Context(), bsl(test.spec))
 			require.ErrorContains(t, err, test.want)
-			require.Empty(t, host.location, "no plugin is started for it")
+			require.Empty(t, host.location, "no plugin may be started")
 		})
 	}
 }
 
-func TestCredentialsAreFilesForTheServerAlone(t *testing.T) {
+func TestCredentialsArePrivateFiles(t *testing.T) {
 	t.Parallel()
 	host, dir := &recorder{}, filepath.Join(t.TempDir(), "credentials")
 	have := secrets{"creds": {"cloud": []byte("first")}}
@@ -150,13 +150,13 @@ func TestCredentialsAreFilesForTheServerAlone(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
 	again, same := open()
-	require.Equal(t, path, again, "the same credentials are the same configuration")
-	require.True(t, os.SameFile(info, same), "and are not written again")
+	require.Equal(t, path, again, "the same credentials must give the same configuration")
+	require.True(t, os.SameFile(info, same), "the same credentials must not be written again")
 	require.Equal(t, info.ModTime(), same.ModTime())
 
 	have["creds"]["cloud"] = []byte("second")
 	changed, _ := open()
-	require.NotEqual(t, path, changed, "new credentials are another configuration, so the plugin starts anew")
+	require.NotEqual(t, path, changed, "new credentials must give another configuration, so that the plugin is restarted")
 	content, err = os.ReadFile(changed)
 	require.NoError(t, err)
 	require.Equal(t, "second", string(content))

@@ -29,7 +29,6 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/api/velero/crds"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -37,11 +36,12 @@ import (
 	"github.com/cleat-dev/cleat/plugins/s3store"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
 var plane controlplane.Shared
 
-// pluginFiles is where the external plugin is built, once for all tests.
+// pluginFiles is the directory in which the external plugin is built once for all tests.
 var pluginFiles string
 
 func TestMain(m *testing.M) {
@@ -66,7 +66,7 @@ var buildPlugin = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// world is a namespace on a control plane, with a plugin host and an opener of its own.
+// world has a namespace on a control plane, a plugin host and an opener.
 type world struct {
 	cluster   *controlplane.Cluster
 	rest      *rest.Config
@@ -105,7 +105,7 @@ func newWorld(t *testing.T, cluster *controlplane.Cluster, namespace string) *wo
 	return w
 }
 
-// installDefinitions installs the custom resources, and waits until they are served.
+// installDefinitions installs the custom resource definitions and waits until they are served.
 func (w *world) installDefinitions(t *testing.T) {
 	t.Helper()
 	documents, err := crds.All()
@@ -129,11 +129,11 @@ func (w *world) installDefinitions(t *testing.T) {
 			return false
 		}, client.MatchingFields{"metadata.name": definition.GetName()})
 	}
-	// A definition is established a little before clients discover it.
+	// A definition is established shortly before clients can discover it.
 	require.Eventually(t, func() bool { return w.client.List(t.Context(), &velerov1.BackupStorageLocationList{}) == nil }, waitFor, tick)
 }
 
-// await watches until an object of list is as wanted, and returns it.
+// await watches the objects of a list and returns the first for which wanted returns true.
 func await[O client.Object](t *testing.T, c client.WithWatch, list client.ObjectList, wanted func(O) bool, options ...client.ListOption) O {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -152,7 +152,7 @@ func await[O client.Object](t *testing.T, c client.WithWatch, list client.Object
 				return object
 			}
 		case <-ctx.Done():
-			require.Fail(t, "what was awaited did not come", "seen last: %+v", last)
+			require.Fail(t, "the expected state was not reached", "seen last: %+v", last)
 		}
 	}
 }
@@ -166,14 +166,14 @@ func (w *world) location(t *testing.T, name string, spec velerov1.BackupStorageL
 	return l
 }
 
-// awaitLocation waits until a location is as wanted.
+// awaitLocation waits until wanted returns true for a location.
 func (w *world) awaitLocation(t *testing.T, name string, wanted func(*velerov1.BackupStorageLocation) bool) *velerov1.BackupStorageLocation {
 	t.Helper()
 	return await(t, w.client, &velerov1.BackupStorageLocationList{}, wanted,
 		client.InNamespace(w.namespace), client.MatchingFields{"metadata.name": name})
 }
 
-// s3 is the spec of a location in a bucket of the real S3 server, with its credentials in a Secret.
+// s3 returns the spec of a location in a bucket of the S3 server. It creates a Secret with the credentials.
 func (w *world) s3(t *testing.T, bucket string) velerov1.BackupStorageLocationSpec {
 	t.Helper()
 	s3 := w.cluster.S3
@@ -186,7 +186,7 @@ func (w *world) s3(t *testing.T, bucket string) velerov1.BackupStorageLocationSp
 	}
 }
 
-// files is the spec of a location in a new directory below root.
+// files returns the spec of a location in a new directory below root.
 func files(t *testing.T, provider, root string) (spec velerov1.BackupStorageLocationSpec, bucket string) {
 	t.Helper()
 	bucket, err := os.MkdirTemp(root, "bucket")

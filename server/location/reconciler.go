@@ -21,30 +21,30 @@ import (
 )
 
 const (
-	// validationTimeout bounds one validation, so that an object store that hangs becomes Unavailable.
+	// validationTimeout limits one validation. An object store that does not respond becomes Unavailable.
 	validationTimeout = time.Minute
-	// workers is how many locations are validated at the same time: one that hangs must not hold up the rest.
+	// workers is the number of locations that are validated concurrently. One that does not respond must not delay the others.
 	workers = 4
 )
 
-// Reconciler validates BackupStorageLocations and writes their status. A location is validated when this
-// process sees it first, when its spec changes, and when it is due.
+// Reconciler validates BackupStorageLocations and writes their status. It validates a location when this process sees it for
+// the first time, when its spec has changed, and at the location's frequency.
 type Reconciler struct {
 	Client client.Client
 	Opener *Opener
 	Log    hclog.Logger
 	Now    func() time.Time
 
-	// Frequency is for locations without a validationFrequency, or with a negative one. Zero means that a
-	// location is validated only when it is new or changed.
+	// Frequency applies to locations without a validationFrequency, or with a negative one. If it is zero, a location is
+	// validated only when it is new or has changed.
 	Frequency time.Duration
-	// DefaultLocation names the location that gets the default mark when none has it. It may be empty.
+	// DefaultLocation is the name of the location that becomes the default if there is none. It may be empty.
 	DefaultLocation string
-	// Observe is told of the outcome of each validation, as for metrics. It may be nil.
+	// Observe is called with the result of each validation, for metrics. It may be nil.
 	Observe func(location string, available bool)
 
 	mu        sync.Mutex
-	validated map[types.NamespacedName]velerov1.BackupStorageLocationSpec // by this process, as it was
+	validated map[types.NamespacedName]velerov1.BackupStorageLocationSpec // the specs that this process has validated
 }
 
 // SetupWithManager adds the controller to a manager.
@@ -56,8 +56,8 @@ func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
 		Complete(r)
 }
 
-// specChanged drops the updates that only write status, as each validation does. The generation does not
-// tell: it counts status writes, too, as the resource has no status subresource.
+// specChanged drops updates that only change the status, as each validation does. It cannot use the generation: the resource
+// has no status subresource, so the generation counts status changes too.
 func specChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok1 := e.ObjectOld.(*velerov1.BackupStorageLocation)
@@ -66,7 +66,7 @@ func specChanged() predicate.Predicate {
 	}}
 }
 
-// Reconcile validates a location if it is due, and comes back when it is next.
+// Reconcile validates a location if it is due, and requeues it for the next validation.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	if err := r.ensureDefault(ctx, request.Namespace); err != nil {
 		return ctrl.Result{}, err
@@ -83,19 +83,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if wait, due := r.due(&location, frequency); !due {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	validated := location.Spec.DeepCopy() // the answer to the patch below may bring a newer one
+	validated := location.Spec.DeepCopy() // the response to the patch below may contain a newer spec
 	problem := r.validate(ctx, &location)
-	if ctx.Err() != nil { // the server stops; that says nothing about the location
+	if ctx.Err() != nil { // the server is stopping; the location may be fine
 		return ctrl.Result{}, ctx.Err()
 	}
-	if err := r.report(ctx, &location, problem); err != nil {
+	if err := r.writeStatus(ctx, &location, problem); err != nil {
 		return ctrl.Result{}, err
 	}
 	r.remember(request.NamespacedName, *validated)
 	return ctrl.Result{RequeueAfter: frequency}, nil
 }
 
-// frequency is how often the location is validated; zero is never again.
+// frequency returns the interval between validations of a location; zero means that they do not repeat.
 func (r *Reconciler) frequency(location *velerov1.BackupStorageLocation) time.Duration {
 	if own := location.Spec.ValidationFrequency; own != nil && own.Duration >= 0 {
 		return own.Duration
@@ -103,7 +103,7 @@ func (r *Reconciler) frequency(location *velerov1.BackupStorageLocation) time.Du
 	return r.Frequency
 }
 
-// due reports whether the location is to be validated now, and else in what time; zero is never.
+// due reports whether the location is to be validated now. If not, it returns the time until it is due; zero means never.
 func (r *Reconciler) due(location *velerov1.BackupStorageLocation, frequency time.Duration) (time.Duration, bool) {
 	last := location.Status.LastValidationTime
 	if last == nil || !r.knows(client.ObjectKeyFromObject(location), location.Spec) {
@@ -116,7 +116,7 @@ func (r *Reconciler) due(location *velerov1.BackupStorageLocation, frequency tim
 	return wait, wait <= 0
 }
 
-// validate opens the location and looks at the bucket.
+// validate opens the location and checks the bucket.
 func (r *Reconciler) validate(ctx context.Context, location *velerov1.BackupStorageLocation) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, validationTimeout,
 		fmt.Errorf("the object store did not answer within %s", validationTimeout))
@@ -131,8 +131,8 @@ func (r *Reconciler) validate(ctx context.Context, location *velerov1.BackupStor
 	return err
 }
 
-// report writes the outcome into status. Nothing else of the location is touched.
-func (r *Reconciler) report(ctx context.Context, location *velerov1.BackupStorageLocation, problem error) error {
+// writeStatus writes the result of a validation.
+func (r *Reconciler) writeStatus(ctx context.Context, location *velerov1.BackupStorageLocation, problem error) error {
 	if r.Observe != nil {
 		r.Observe(location.Name, problem == nil)
 	}
@@ -142,7 +142,7 @@ func (r *Reconciler) report(ctx context.Context, location *velerov1.BackupStorag
 	status.Phase, status.Message = velerov1.BackupStorageLocationPhaseAvailable, ""
 	if problem != nil {
 		status.Phase = velerov1.BackupStorageLocationPhaseUnavailable
-		status.Message = presentable(fmt.Sprintf("BackupStorageLocation %q is unavailable: %v", location.Name, problem))
+		status.Message = statusMessage(fmt.Sprintf("BackupStorageLocation %q is unavailable: %v", location.Name, problem))
 	}
 	if err := r.Client.Patch(ctx, location, client.MergeFrom(before)); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("write the status of backup storage location %s: %w", location.Name, err))

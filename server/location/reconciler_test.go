@@ -21,7 +21,7 @@ const (
 	unavailable = velerov1.BackupStorageLocationPhaseUnavailable
 )
 
-func TestStatusFollowsTheBucket(t *testing.T) {
+func TestStatusFollowsBucket(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plane.Get(t), "status-follows-the-bucket")
 	spec, bucket := files(t, filestore.Name, t.TempDir())
@@ -32,7 +32,7 @@ func TestStatusFollowsTheBucket(t *testing.T) {
 	l := w.awaitLocation(t, "files", phase(available))
 	require.NotNil(t, l.Status.LastValidationTime)
 	require.Empty(t, l.Status.Message)
-	require.Equal(t, created.Spec, l.Spec, "the spec is not touched")
+	require.Equal(t, created.Spec, l.Spec, "the spec must not be changed")
 
 	require.NoError(t, os.Rename(bucket, bucket+".away"))
 	l = w.awaitLocation(t, "files", phase(unavailable))
@@ -49,11 +49,11 @@ func TestStatusFollowsTheBucket(t *testing.T) {
 	require.Contains(t, l.Status.Message, "Backup store contains invalid top-level directories: [photos]")
 }
 
-func TestChangedSpecIsValidatedAtOnceAndOthersWhenDue(t *testing.T) {
+func TestChangedSpecIsValidatedImmediately(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plane.Get(t), "changed-spec")
 	spec, _ := files(t, filestore.Name, t.TempDir())
-	spec.ValidationFrequency = &metav1.Duration{} // never again
+	spec.ValidationFrequency = &metav1.Duration{} // no repeated validation
 	w.location(t, "files", spec)
 	var validations atomic.Int32
 	w.run(t, func(r *location.Reconciler) {
@@ -67,10 +67,10 @@ func TestChangedSpecIsValidatedAtOnceAndOthersWhenDue(t *testing.T) {
 	require.NoError(t, w.client.Patch(t.Context(), l, client.MergeFrom(before)))
 	l = w.awaitLocation(t, "files", phase(unavailable))
 	require.Contains(t, l.Status.Message, "elsewhere")
-	require.EqualValues(t, 2, validations.Load(), "one validation a change, none for a status")
+	require.EqualValues(t, 2, validations.Load(), "one validation per change, none for a change of the status")
 }
 
-func TestOneLocationIsTheDefault(t *testing.T) {
+func TestOneLocationIsDefault(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plane.Get(t), "one-default")
 	root := t.TempDir()
@@ -82,14 +82,14 @@ func TestOneLocationIsTheDefault(t *testing.T) {
 
 	spec, _ = files(t, filestore.Name, root)
 	spec.Default = true
-	// Creation times have seconds, and the names decide between equal ones.
+	// Creation times are in seconds; equal ones are ordered by name.
 	w.location(t, "zz-newer", spec)
 	l := w.awaitLocation(t, "preferred", func(l *velerov1.BackupStorageLocation) bool { return !l.Spec.Default })
-	require.Equal(t, root, l.Spec.Config["path"], "nothing else is changed")
+	require.Equal(t, root, l.Spec.Config["path"], "nothing else may be changed")
 	w.awaitLocation(t, "zz-newer", func(l *velerov1.BackupStorageLocation) bool { return l.Spec.Default && l.Status.Phase == available })
 }
 
-func TestDeletedLocationIsForgotten(t *testing.T) {
+func TestDeletedLocationIsReleased(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plane.Get(t), "deleted-location")
 	spec := w.s3(t, w.cluster.NewBucket(t, "deleted"))

@@ -161,7 +161,7 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) (err error) {
 	}
 	for _, warning := range unsupported(&e.restore.Spec) {
 		e.log.Warn(warning)
-		e.results.OperationWarning(warning)
+		e.results.RunWarning(warning)
 	}
 	snapshot, err := e.discover(ctx, deps.Discovery.Snapshot)
 	if err != nil {
@@ -177,11 +177,11 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) (err error) {
 		return err
 	}
 	if !e.archive.HasResources() {
-		e.results.OperationWarning(`the backup holds no objects: its archive has no folder "resources"`)
+		e.results.RunWarning(`the backup holds no objects: its archive has no folder "resources"`)
 		return nil
 	}
 	for _, name := range e.selection.namespaces.Missing() {
-		e.results.OperationWarning(fmt.Sprintf("namespace %s of includedNamespaces is not in the backup", name))
+		e.results.RunWarning(fmt.Sprintf("namespace %s of includedNamespaces is not in the backup", name))
 	}
 	if err := e.listNamespaces(ctx); err != nil {
 		return err
@@ -223,7 +223,7 @@ func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) erro
 	snapshot, err := e.discover(ctx, helper.Refresh)
 	if err != nil {
 		e.log.Warn("discovery after the restore of custom resource definitions failed", "error", err)
-		e.results.OperationWarning(fmt.Sprintf("after the restore of custom resource definitions: %v", err))
+		e.results.RunWarning(fmt.Sprintf("after the restore of custom resource definitions: %v", err))
 		return nil
 	}
 	return e.use(snapshot)
@@ -370,7 +370,7 @@ func (e *engine) tellProgress() {
 func (e *engine) namespaceFailed(name string, err error) {
 	if e.firstReport("namespace " + name) {
 		e.log.Error("namespace cannot be restored into", "namespace", name, "error", err)
-		e.results.OperationError(fmt.Sprintf("error restoring namespace %s: %v", name, err))
+		e.results.RunError(fmt.Sprintf("error restoring namespace %s: %v", name, err))
 	}
 }
 

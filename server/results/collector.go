@@ -2,36 +2,35 @@ package results
 
 import "sync"
 
-// Collector gathers the results of one operation. It is safe for concurrent use; the zero value is
-// ready.
+// Collector collects the errors and warnings of one run. It is safe for concurrent use; the zero value is ready to use.
 type Collector struct {
 	mu      sync.Mutex
 	results Results
 }
 
-// Error adds an error about an object of a namespace, or of the cluster when namespace is empty.
+// Error adds an error about an object in a namespace, or about a cluster-scoped object if namespace is empty.
 func (c *Collector) Error(namespace, message string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.results.Errors.Add(namespace, message)
 }
 
-// Warning adds a warning about an object of a namespace, or of the cluster when namespace is empty.
+// Warning adds a warning about an object in a namespace, or about a cluster-scoped object if namespace is empty.
 func (c *Collector) Warning(namespace, message string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.results.Warnings.Add(namespace, message)
 }
 
-// OperationError adds an error about the operation itself.
-func (c *Collector) OperationError(message string) {
+// RunError adds an error about the run itself.
+func (c *Collector) RunError(message string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.results.Errors.AddVelero(message)
 }
 
-// OperationWarning adds a warning about the operation itself.
-func (c *Collector) OperationWarning(message string) {
+// RunWarning adds a warning about the run itself.
+func (c *Collector) RunWarning(message string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.results.Warnings.AddVelero(message)
@@ -44,7 +43,7 @@ func (c *Collector) Merge(other Results) {
 	c.results.Merge(other)
 }
 
-// Results is a copy of what was gathered so far.
+// Results returns a copy of the results so far.
 func (c *Collector) Results() Results {
 	c.mu.Lock()
 	defer c.mu.Unlock()

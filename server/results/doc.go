@@ -1,6 +1,6 @@
-// Package results holds the errors and warnings of one backup or restore: the file that Velero
-// keeps beside a backup as <name>-results.gz, and beside a restore as restore-<name>-results.gz.
+// Package results holds the errors and warnings of one backup or restore, as Velero stores them in the files
+// <name>-results.gz and restore-<name>-results.gz.
 //
-// It imports the standard library only. Start reading at Results, which is the file; a Collector
-// gathers it from many goroutines, and a Message renders what went wrong with one object.
+// Start reading at Results, which is the content of the file. A Collector collects results from several goroutines, and a
+// Message renders an error about one object. The package imports only the standard library.
 package results

@@ -2,12 +2,12 @@ package results
 
 import "strings"
 
-// Message is what went wrong with one object. Empty parts are left out when it is rendered.
+// Message describes an error or a warning about one object. String omits empty parts.
 type Message struct {
 	Resource string // "resource.group", e.g. "deployments.apps"
-	Name     string // without the namespace, which the result is filed under
-	Text     string // what was being done
-	Err      error  // why it failed
+	Name     string // without the namespace, which is the key in the results
+	Text     string // the action that failed
+	Err      error  // the cause
 }
 
 // String renders the message as Velero does: " resource: /pods name: /web message: /... error: /...".

@@ -9,15 +9,15 @@ import (
 	"slices"
 )
 
-// Results are the errors and warnings of one operation, in the shape of Velero's results file.
+// Results are the errors and warnings of one run, in the format of Velero's results file.
 type Results struct {
 	Errors   Result `json:"errors"`
 	Warnings Result `json:"warnings"`
 }
 
-// Result is a list of messages, sorted by what they are about.
+// Result is a list of messages, grouped by their subject.
 type Result struct {
-	// Velero are the messages about the operation itself and about the server.
+	// Velero are the messages about the run itself and about the server.
 	Velero []string `json:"velero,omitempty"`
 	// Cluster are the messages about cluster-scoped objects.
 	Cluster []string `json:"cluster,omitempty"`
@@ -25,12 +25,12 @@ type Result struct {
 	Namespaces map[string][]string `json:"namespaces,omitempty"`
 }
 
-// AddVelero adds a message about the operation itself.
+// AddVelero adds a message about the run itself.
 func (r *Result) AddVelero(message string) {
 	r.Velero = append(r.Velero, message)
 }
 
-// Add adds a message about an object of a namespace, or of the cluster when namespace is empty.
+// Add adds a message about an object in a namespace, or about a cluster-scoped object if namespace is empty.
 func (r *Result) Add(namespace, message string) {
 	if namespace == "" {
 		r.Cluster = append(r.Cluster, message)
@@ -53,7 +53,7 @@ func (r *Result) Merge(other Result) {
 	}
 }
 
-// Count is the number of messages, which is what status.errors and status.warnings show.
+// Count returns the number of messages, as in status.errors and status.warnings.
 func (r Result) Count() int {
 	n := len(r.Velero) + len(r.Cluster)
 	for _, messages := range r.Namespaces {
@@ -62,7 +62,6 @@ func (r Result) Count() int {
 	return n
 }
 
-// clone copies r, so that the copy does not change with it.
 func (r Result) clone() Result {
 	out := Result{Velero: slices.Clone(r.Velero), Cluster: slices.Clone(r.Cluster)}
 	if r.Namespaces != nil {
@@ -88,8 +87,8 @@ func (r Results) Encode(w io.Writer) error {
 	return nil
 }
 
-// Decode reads what Encode or Velero wrote. It refuses anything but one JSON object; keys that it
-// does not know are skipped.
+// Decode reads a file that Encode or Velero has written. It returns an error unless the file is exactly one JSON object, and
+// ignores unknown keys.
 func Decode(r io.Reader) (Results, error) {
 	var out Results
 	decoder := json.NewDecoder(r)
@@ -97,7 +96,7 @@ func Decode(r io.Reader) (Results, error) {
 		return Results{}, fmt.Errorf(`decode results (want {"errors": {...}, "warnings": {...}}): %w`, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Results{}, errors.New("decode results: there is more after the JSON object")
+		return Results{}, errors.New("decode results: unexpected data after the JSON object")
 	}
 	return out, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/results"
 )
 
-func TestFileHasVelerosShape(t *testing.T) {
+func TestEncodeWritesVelerosFormat(t *testing.T) {
 	t.Parallel()
 	var r results.Results
 	r.Errors.AddVelero("no space <left>")
@@ -34,14 +34,14 @@ func TestFileHasVelerosShape(t *testing.T) {
 	require.Equal(t, 2, back.Warnings.Count())
 }
 
-func TestEmptyFileHasBothKeys(t *testing.T) {
+func TestEncodeWritesBothKeysOfEmptyResults(t *testing.T) {
 	t.Parallel()
 	var buf bytes.Buffer
 	require.NoError(t, results.Results{}.Encode(&buf))
 	require.Equal(t, `{"errors":{},"warnings":{}}`+"\n", buf.String())
 }
 
-func TestDecodeRefusesWhatIsNotOneObject(t *testing.T) {
+func TestDecodeRequiresOneObject(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "[]", `"x"`, `{"errors":[]}`, `{} {}`, `{"errors":{"velero":[1]}}`, "\x1f\x8b"} {
 		_, err := results.Decode(strings.NewReader(text))
@@ -66,7 +66,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestMessageLeavesOutWhatIsAbsent(t *testing.T) {
+func TestMessageOmitsEmptyParts(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		message results.Message
@@ -85,7 +85,7 @@ func TestMessageLeavesOutWhatIsAbsent(t *testing.T) {
 	}
 }
 
-func TestCollectorLosesNothingUnderConcurrency(t *testing.T) {
+func TestCollectorIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	var c results.Collector
 	var wg sync.WaitGroup
@@ -93,8 +93,8 @@ func TestCollectorLosesNothingUnderConcurrency(t *testing.T) {
 		wg.Go(func() {
 			c.Error("ns-"+strconv.Itoa(i%3), "e")
 			c.Warning("", "w")
-			c.OperationError("oe")
-			c.OperationWarning("ow")
+			c.RunError("oe")
+			c.RunWarning("ow")
 			c.Merge(results.Results{Errors: results.Result{Cluster: []string{"m"}}})
 			_ = c.Results()
 		})
@@ -105,5 +105,5 @@ func TestCollectorLosesNothingUnderConcurrency(t *testing.T) {
 	require.Equal(t, 100, got.Warnings.Count())
 
 	c.Error("ns-0", "later")
-	require.Equal(t, 150, got.Errors.Count(), "a copy does not change any more")
+	require.Equal(t, 150, got.Errors.Count(), "a copy must not change")
 }
