@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 )
 
 func newGetCommand(a *App) *cobra.Command {
@@ -26,21 +27,21 @@ func newGetCommand(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			plugins, err := selected(report, args, kind)
+			plugins, err := pluginstatus.Select(report, args, kind)
 			if err != nil {
 				return err
 			}
-			slices.SortStableFunc(plugins, compareForList)
-			list := pluginList{status.APIVersion, "PluginList", report.Directory, report.Lock, report.Order, plugins, nil}
+			slices.SortStableFunc(plugins, pluginstatus.CompareForList)
+			list := pluginstatus.NewList(report, plugins)
 			if f.policies != nil && len(args) == 0 && kind == "" {
 				list.Policies = f.policies.Policies
 			}
 			return a.print(output, forms, list, func() error {
-				if err := pluginTable(plugins, output == "wide").Print(a.Out); err != nil {
+				if err := pluginstatus.Table(plugins, output == "wide").Print(a.Out); err != nil {
 					return err
 				}
 				d := layout.NewDescription(a.Out)
-				printQuarantined(d, plugins)
+				pluginstatus.PrintQuarantined(d, plugins)
 				if len(list.Policies) == 0 || d.Err() != nil {
 					return d.Err()
 				}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
@@ -28,10 +28,10 @@ func newInfoCommand(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list := pluginList{status.APIVersion, "PluginList", report.Directory, report.Lock, report.Order, report.Plugins, nil}
+			list := pluginstatus.NewList(report, report.Plugins)
 			return a.print(output, []string{"text"}, list, func() error {
 				d := layout.NewDescription(a.Out)
-				printPlugins(d, report)
+				pluginstatus.PrintDetails(d, report)
 				return d.Err()
 			})
 		},

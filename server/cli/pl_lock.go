@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/status"
+	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 )
 
 func newLockCommand(a *App) *cobra.Command {
@@ -41,19 +42,19 @@ func newLockCommand(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			changes.Changes = compareLocks(before, lock)
-			changes.refused = len(changes.Broken) > 0 && !skipBroken
-			changes.absent = check && before == nil
-			if !changes.refused && !check && (len(changes.Changes) > 0 || before == nil) {
+			changes.Changes = pluginstatus.CompareLocks(before, lock)
+			changes.Refused = len(changes.Broken) > 0 && !skipBroken
+			changes.Absent = check && before == nil
+			if !changes.Refused && !check && (len(changes.Changes) > 0 || before == nil) {
 				if err := lock.Write(f.lockPath()); err != nil {
 					return err
 				}
 				changes.Written = true
 			}
-			if err := a.print(output, []string{"table"}, changes, func() error { return changes.print(a.Out) }); err != nil {
+			if err := a.print(output, []string{"table"}, changes, func() error { return changes.Print(a.Out) }); err != nil {
 				return err
 			}
-			return changes.verdict()
+			return changes.Verdict()
 		},
 	}
 	f.add(cmd, "directory to lock")
@@ -65,13 +66,13 @@ func newLockCommand(a *App) *cobra.Command {
 
 // lockOf is the lock of the directory, and what cannot be in it. The sums are taken first; then what has them is run,
 // so that the lock tells of nothing else.
-func lockDirectory(ctx context.Context, a *App, f *directoryFlags) (*pluginlock.Lock, *lockChanges, error) {
-	c := &lockChanges{APIVersion: status.APIVersion, Kind: "PluginLockChanges", Lock: f.lockPath(), Broken: []fileProblem{}, Partial: []fileProblem{}}
+func lockDirectory(ctx context.Context, a *App, f *directoryFlags) (*pluginlock.Lock, *pluginstatus.LockChanges, error) {
+	c := &pluginstatus.LockChanges{APIVersion: status.APIVersion, Kind: "PluginLockChanges", Lock: f.lockPath(), Broken: []pluginstatus.FileProblem{}, Partial: []pluginstatus.FileProblem{}}
 	contents := &pluginlock.Lock{}
 	err := visit(ctx, a, f, &pluginlock.Lock{}, func(host *pluginhost.Host, relative string, file pluginFile) {
 		sum, err := host.Sum(file.path)
 		if err != nil {
-			c.Broken = append(c.Broken, fileProblem{relative, cmp.Or(file.problem, err.Error())})
+			c.Broken = append(c.Broken, pluginstatus.FileProblem{File: relative, Reason: cmp.Or(file.problem, err.Error())})
 			return
 		}
 		contents.Plugins = append(contents.Plugins, pluginlock.Plugin{Path: relative, SHA256: sum}) // whatever it provides
@@ -89,11 +90,11 @@ func lockDirectory(ctx context.Context, a *App, f *directoryFlags) (*pluginlock.
 		}
 		provides, err := lockable(file)
 		if err != nil {
-			c.Broken = append(c.Broken, fileProblem{relative, err.Error()})
+			c.Broken = append(c.Broken, pluginstatus.FileProblem{File: relative, Reason: err.Error()})
 			return
 		}
 		if len(file.partial) > 0 {
-			c.Partial = append(c.Partial, fileProblem{relative, strings.Join(file.partial, "\n")})
+			c.Partial = append(c.Partial, pluginstatus.FileProblem{File: relative, Reason: strings.Join(file.partial, "\n")})
 		}
 		plugin.Provides = provides
 		lock.Plugins = append(lock.Plugins, plugin)
@@ -102,7 +103,7 @@ func lockDirectory(ctx context.Context, a *App, f *directoryFlags) (*pluginlock.
 		return nil, nil, err
 	}
 	lock.Sort()
-	slices.SortFunc(c.Broken, func(a, b fileProblem) int { return strings.Compare(a.File, b.File) })
+	slices.SortFunc(c.Broken, func(a, b pluginstatus.FileProblem) int { return strings.Compare(a.File, b.File) })
 	c.Files = len(lock.Plugins)
 	return lock, c, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cleat-dev/cleat/server/status"
+	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
@@ -38,8 +38,8 @@ func newOrderCommand(a *App) *cobra.Command {
 					fmt.Fprintf(a.Err, "The order names %s, which no plugin is called.\n", name)
 				}
 			}
-			order := pluginOrder{status.APIVersion, "PluginOrder", report.Order, inOrder(report)}
-			return a.print(output, []string{"table"}, order, func() error { return orderTable(order.Items).Print(a.Out) })
+			order := pluginstatus.NewOrder(report)
+			return a.print(output, []string{"table"}, order, func() error { return pluginstatus.OrderTable(order.Items).Print(a.Out) })
 		},
 	}
 	f.add(cmd)

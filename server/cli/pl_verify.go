@@ -17,6 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginreport"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 )
 
 func newVerifyCommand(a *App) *cobra.Command {
@@ -43,10 +44,10 @@ func newVerifyCommand(a *App) *cobra.Command {
 			}
 			defer source.Host.Close()
 			v := verify(source)
-			if err := a.print(output, []string{"table"}, v, func() error { return v.print(a.Out) }); err != nil {
+			if err := a.print(output, []string{"table"}, v, func() error { return v.Print(a.Out) }); err != nil {
 				return err
 			}
-			if wrong := v.wrong(); wrong > 0 {
+			if wrong := v.Wrong(); wrong > 0 {
 				return fmt.Errorf("%d of %s not right", wrong, layout.Count(len(v.Files), "file"))
 			}
 			return nil
@@ -58,7 +59,7 @@ func newVerifyCommand(a *App) *cobra.Command {
 }
 
 // verify looks at the files that a host with a lock has found, and at those of the lock.
-func verify(source *pluginreport.Source) *verification {
+func verify(source *pluginreport.Source) *pluginstatus.Verification {
 	report, lock := source.Report(), source.Lock
 	found := map[string]pluginFile{}
 	paths := map[string]bool{}
@@ -72,42 +73,42 @@ func verify(source *pluginreport.Source) *verification {
 	for _, plugin := range lock.Plugins {
 		paths[plugin.Path] = true
 	}
-	v := &verification{APIVersion: status.APIVersion, Kind: "PluginVerification", Lock: source.LockPath, Files: []verifiedFile{}}
+	v := &pluginstatus.Verification{APIVersion: status.APIVersion, Kind: "PluginVerification", Lock: source.LockPath, Files: []pluginstatus.VerifiedFile{}}
 	for _, relative := range slices.Sorted(maps.Keys(paths)) {
 		file, was := found[relative]
 		state, reason := verifyFile(lock, report.Directory, relative, file, was)
-		v.Files = append(v.Files, verifiedFile{relative, state, reason, state.toDo()})
+		v.Files = append(v.Files, pluginstatus.VerifiedFile{File: relative, State: state, Reason: reason, ToDo: state.ToDo()})
 	}
-	v.Right = v.wrong() == 0
+	v.Right = v.Wrong() == 0
 	return v
 }
 
 // verifyFile is the state of a file, with the reason unless it is right. found tells that the host has it.
-func verifyFile(lock *pluginlock.Lock, directory, relative string, file pluginFile, found bool) (fileState, string) {
+func verifyFile(lock *pluginlock.Lock, directory, relative string, file pluginFile, found bool) (pluginstatus.FileState, string) {
 	path := filepath.Join(directory, filepath.FromSlash(relative))
 	info, err := os.Stat(path)
 	_, locked := lock.Plugin(relative)
 	switch {
 	case locked && errors.Is(err, fs.ErrNotExist):
-		return fileMissing, pluginlock.MissingReason
+		return pluginstatus.FileMissing, pluginlock.MissingReason
 	case err != nil:
-		return fileQuarantined, err.Error()
+		return pluginstatus.FileQuarantined, err.Error()
 	case !found:
-		return fileQuarantined, fmt.Sprintf("the server takes it for no plugin: its mode is %s, want one that is executable (chmod +x)", info.Mode())
+		return pluginstatus.FileQuarantined, fmt.Sprintf("the server takes it for no plugin: its mode is %s, want one that is executable (chmod +x)", info.Mode())
 	}
 	sum, err := pluginlock.SumFile(path)
 	if err != nil {
-		return fileQuarantined, err.Error()
+		return pluginstatus.FileQuarantined, err.Error()
 	}
 	switch err := lock.Check(relative, sum); {
 	case err != nil && !locked:
-		return fileNotLocked, err.Error()
+		return pluginstatus.FileNotLocked, err.Error()
 	case err != nil:
-		return fileChanged, err.Error()
+		return pluginstatus.FileChanged, err.Error()
 	case file.problem != "":
-		return fileQuarantined, file.problem
+		return pluginstatus.FileQuarantined, file.problem
 	case len(file.partial) > 0:
-		return fileQuarantined, strings.Join(file.partial, "\n")
+		return pluginstatus.FileQuarantined, strings.Join(file.partial, "\n")
 	}
-	return fileRight, ""
+	return pluginstatus.FileOK, ""
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/server/pluginlock"
+	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 )
 
 // change makes a file in place of another that is the same but for its last byte.
@@ -63,15 +64,15 @@ func TestALockIsWrittenAndSaysWhatChanged(t *testing.T) {
 
 	out, err = plugin(t, dir, "lock", "-o", "json")
 	require.NoError(t, err)
-	var changes lockChanges
+	var changes pluginstatus.LockChanges
 	require.NoError(t, json.Unmarshal([]byte(out), &changes))
-	require.Equal(t, lockChanges{
+	require.Equal(t, pluginstatus.LockChanges{
 		APIVersion: "cleat.dev/v1", Kind: "PluginLockChanges", Lock: "/plugins/plugins.lock", Files: 2, Written: true,
-		Changes: []lockChange{
-			{"changed", "kinds", "other content"}, {"added", "named-x", "provides BackupItemAction example.io/named-x"},
-			{"removed", "vendor/first", "provided BackupItemAction example.cleat.dev/mark, RestoreItemAction example.cleat.dev/unmark"},
+		Changes: []pluginstatus.LockChange{
+			{Change: "changed", File: "kinds", What: "other content"}, {Change: "added", File: "named-x", What: "provides BackupItemAction example.io/named-x"},
+			{Change: "removed", File: "vendor/first", What: "provided BackupItemAction example.cleat.dev/mark, RestoreItemAction example.cleat.dev/unmark"},
 		},
-		Broken: []fileProblem{}, Partial: []fileProblem{},
+		Broken: []pluginstatus.FileProblem{}, Partial: []pluginstatus.FileProblem{},
 	}, changes)
 
 	elsewhere := filepath.Join(t.TempDir(), "mine.lock")
@@ -179,15 +180,15 @@ stranger +not in the lock +remove the file, or run "cleat plugin lock"$`, out)
 
 	out, err = plugin(t, dir, "verify", "-o", "json")
 	require.EqualError(t, err, "5 of 6 files not right")
-	var v verification
+	var v pluginstatus.Verification
 	require.NoError(t, json.Unmarshal([]byte(out), &v))
 	require.Equal(t, "PluginVerification", v.Kind)
 	require.False(t, v.Right)
-	states := map[string]fileState{}
+	states := map[string]pluginstatus.FileState{}
 	for _, file := range v.Files {
 		states[file.File] = file.State
 	}
-	require.Equal(t, map[string]fileState{
+	require.Equal(t, map[string]pluginstatus.FileState{
 		"first": "Changed", "kinds": "OK", "named-a": "Missing", "named-b": "Quarantined", "named-c": "Quarantined", "stranger": "NotLocked",
 	}, states)
 

@@ -9,13 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // listOf reads what "plugin get -o json" or "plugin info -o json" printed.
-func listOf(t *testing.T, out string) pluginList {
+func listOf(t *testing.T, out string) pluginstatus.List {
 	t.Helper()
-	var list pluginList
+	var list pluginstatus.List
 	require.NoError(t, json.Unmarshal([]byte(out), &list))
 	require.Equal(t, "cleat.dev/v1", list.APIVersion)
 	require.Equal(t, "PluginList", list.Kind)
@@ -134,16 +135,16 @@ func TestInfoLooksAtAFileOnItsOwn(t *testing.T) {
 func TestTheOrderOfActions(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, map[string]string{"a/named-b": misbehavePlugin, "a.first/named-c": misbehavePlugin, "named-a": misbehavePlugin, "kinds": kindsPlugin})
-	order := func(args ...string) []orderedEntry {
+	order := func(args ...string) []pluginstatus.OrderedAction {
 		t.Helper()
 		out, err := plugin(t, dir, append([]string{"order", "--no-built-ins", "-o", "json"}, args...)...)
 		require.NoError(t, err, out)
-		var document pluginOrder
+		var document pluginstatus.Order
 		require.NoError(t, json.Unmarshal([]byte(out), &document))
 		require.Equal(t, "PluginOrder", document.Kind)
 		return document.Items
 	}
-	names := func(items []orderedEntry, stage string) (names []string, stock []int) {
+	names := func(items []pluginstatus.OrderedAction, stage string) (names []string, stock []int) {
 		for i, item := range items {
 			if item.Stage == stage {
 				names, stock = append(names, item.Name), append(stock, item.StockPlace)

@@ -1,24 +1,25 @@
-package cli
+package pluginstatus
 
 import (
 	"cmp"
 	"slices"
 	"strconv"
 
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // pluginOrder is what "plugin order -o json" prints.
-type pluginOrder struct {
-	APIVersion string         `json:"apiVersion"`
-	Kind       string         `json:"kind"`
-	Order      []string       `json:"order,omitempty"` // as configured
-	Items      []orderedEntry `json:"items"`
+type Order struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Order      []string        `json:"order,omitempty"` // as configured
+	Items      []OrderedAction `json:"items"`
 }
 
 // orderedEntry is an action with its place among those of its stage, from 1.
-type orderedEntry struct {
+type OrderedAction struct {
 	Stage      string `json:"stage"`
 	Place      int    `json:"place"`
 	StockPlace int    `json:"stockPlace"` // if no order were configured
@@ -29,9 +30,14 @@ type orderedEntry struct {
 	from       string
 }
 
+// NewOrder returns the order of the actions in use.
+func NewOrder(r *serverreport.PluginReport) Order {
+	return Order{APIVersion: status.APIVersion, Kind: "PluginOrder", Order: r.Order, Items: inOrder(r)}
+}
+
 // inOrder are the actions in use by stages.
-func inOrder(r *serverreport.PluginReport) []orderedEntry {
-	all := []orderedEntry{}
+func inOrder(r *serverreport.PluginReport) []OrderedAction {
+	all := []OrderedAction{}
 	for _, stage := range serverreport.Stages() {
 		var actions []serverreport.Plugin
 		for _, kind := range stage.Kinds {
@@ -45,7 +51,7 @@ func inOrder(r *serverreport.PluginReport) []orderedEntry {
 		for i := range actions {
 			p := &actions[i]
 			at := slices.IndexFunc(stock, func(q serverreport.Plugin) bool { return q.Stock == p.Stock })
-			all = append(all, orderedEntry{
+			all = append(all, OrderedAction{
 				Stage: stage.Name, Place: i + 1, StockPlace: at + 1, Kind: p.Kind, Name: p.Name, File: p.File, BuiltIn: p.BuiltIn, from: fromText(p),
 			})
 		}
@@ -54,7 +60,7 @@ func inOrder(r *serverreport.PluginReport) []orderedEntry {
 }
 
 // orderTable is what "plugin order" prints.
-func orderTable(items []orderedEntry) layout.Table {
+func OrderTable(items []OrderedAction) layout.Table {
 	t := layout.Table{Head: []string{"STAGE", "PLACE", "STOCK", "NAME", "KIND", "FROM"}}
 	for _, item := range items {
 		t.Rows = append(t.Rows, []string{

@@ -1,4 +1,4 @@
-package cli
+package pluginstatus
 
 import (
 	"io"
@@ -8,19 +8,19 @@ import (
 )
 
 // verification is what "plugin verify -o json" prints.
-type verification struct {
+type Verification struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
 	Lock       string         `json:"lock"`
 	Right      bool           `json:"right"` // every file is
-	Files      []verifiedFile `json:"files"`
+	Files      []VerifiedFile `json:"files"`
 }
 
 // wrong is how many files are not right.
-func (v *verification) wrong() int {
+func (v *Verification) Wrong() int {
 	wrong := 0
 	for _, file := range v.Files {
-		if file.State != fileRight {
+		if file.State != FileOK {
 			wrong++
 		}
 	}
@@ -28,13 +28,13 @@ func (v *verification) wrong() int {
 }
 
 // print writes a table of all files, and below it what is wrong.
-func (v *verification) print(w io.Writer) error {
+func (v *Verification) Print(w io.Writer) error {
 	t := layout.Table{Head: []string{"FILE", "STATE", "WHAT TO DO"}}
-	var problems []fileProblem
+	var problems []FileProblem
 	for _, file := range v.Files {
 		t.Rows = append(t.Rows, []string{layout.OneLine(file.File), file.State.text(), layout.OrNone(file.ToDo)})
 		if file.Reason != "" {
-			problems = append(problems, fileProblem{file.File, file.Reason})
+			problems = append(problems, FileProblem{file.File, file.Reason})
 		}
 	}
 	if err := t.Print(w); err != nil {
@@ -44,27 +44,27 @@ func (v *verification) print(w io.Writer) error {
 	if len(problems) > 0 {
 		d.Gap()
 	}
-	printFileProblems(d, "Not right", problems)
+	PrintFileProblems(d, "Not right", problems)
 	return d.Err()
 }
 
 // verifiedFile is a file with what the lock and its process say.
-type verifiedFile struct {
+type VerifiedFile struct {
 	File   string    `json:"file"` // relative to the directory
-	State  fileState `json:"state"`
+	State  FileState `json:"state"`
 	Reason string    `json:"reason,omitempty"`
 	ToDo   string    `json:"toDo,omitempty"`
 }
 
 // fileState is how a file stands to the lock.
-type fileState string
+type FileState string
 
 // text is the state as people read it.
-func (s fileState) text() string {
+func (s FileState) text() string {
 	switch s {
-	case fileRight:
+	case FileOK:
 		return "ok"
-	case fileNotLocked:
+	case FileNotLocked:
 		return "not in the lock"
 	default:
 		return strings.ToLower(string(s))
@@ -72,15 +72,15 @@ func (s fileState) text() string {
 }
 
 // toDo is what somebody may do about it.
-func (s fileState) toDo() string {
+func (s FileState) ToDo() string {
 	switch s {
-	case fileRight:
+	case FileOK:
 		return ""
-	case fileChanged:
+	case FileChanged:
 		return `put the file of the lock back, or run "cleat plugin lock"`
-	case fileNotLocked:
+	case FileNotLocked:
 		return `remove the file, or run "cleat plugin lock"`
-	case fileMissing:
+	case FileMissing:
 		return `put the file there, or run "cleat plugin lock"`
 	default:
 		return "repair, replace or remove the file; see below"
@@ -88,9 +88,9 @@ func (s fileState) toDo() string {
 }
 
 const (
-	fileRight       fileState = "OK"          // it has the sum of the lock, and provides what the lock says
-	fileChanged     fileState = "Changed"     // it has another sum
-	fileNotLocked   fileState = "NotLocked"   // the lock does not have it
-	fileMissing     fileState = "Missing"     // the directory does not have it
-	fileQuarantined fileState = "Quarantined" // it has the sum, but it cannot be used, or not all of it
+	FileOK          FileState = "OK"          // it has the sum of the lock, and provides what the lock says
+	FileChanged     FileState = "Changed"     // it has another sum
+	FileNotLocked   FileState = "NotLocked"   // the lock does not have it
+	FileMissing     FileState = "Missing"     // the directory does not have it
+	FileQuarantined FileState = "Quarantined" // it has the sum, but it cannot be used, or not all of it
 )

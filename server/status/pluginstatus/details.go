@@ -1,4 +1,4 @@
-package cli
+package pluginstatus
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 )
 
 // plugins writes all that is known of plugins, by their files.
-func printPlugins(d *layout.Description, r *serverreport.PluginReport) {
+func PrintDetails(d *layout.Description, r *serverreport.PluginReport) {
 	for i, file := range filesOf(r.Plugins) {
 		if i > 0 {
 			d.Gap()
@@ -54,7 +54,7 @@ func printFile(d *layout.Description, r *serverreport.PluginReport, plugins []se
 		return
 	}
 	d.Pairs(pairs...)
-	slices.SortStableFunc(plugins, compareForList)
+	slices.SortStableFunc(plugins, CompareForList)
 	for i := range plugins {
 		p := &plugins[i]
 		d.Gap()

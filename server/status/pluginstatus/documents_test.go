@@ -1,4 +1,4 @@
-package cli
+package pluginstatus
 
 import (
 	"encoding/json"
@@ -41,11 +41,11 @@ func TestPluginTable(t *testing.T) {
 	t.Parallel()
 	for name, wide := range map[string]bool{"plugins.txt": false, "plugins_wide.txt": true} {
 		statustest.Golden(t, name, func(w io.Writer) error {
-			if err := pluginTable(somePlugins(), wide).Print(w); err != nil {
+			if err := Table(somePlugins(), wide).Print(w); err != nil {
 				return err
 			}
 			d := layout.NewDescription(w)
-			printQuarantined(d, somePlugins())
+			PrintQuarantined(d, somePlugins())
 			return d.Err()
 		})
 	}
@@ -53,7 +53,7 @@ func TestPluginTable(t *testing.T) {
 
 func TestPluginDocument(t *testing.T) {
 	t.Parallel()
-	list := pluginList{status.APIVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"}, somePlugins(), nil}
+	list := List{status.APIVersion, "PluginList", "/plugins", "/plugins/plugins.lock", []string{"example.io/mover", "*"}, somePlugins(), nil}
 	list.Items[0].Details = someDetails()
 	statustest.Golden(t, "plugins.json", func(w io.Writer) error { return layout.PrintJSON(w, list) })
 	statustest.Golden(t, "plugins.yaml", func(w io.Writer) error { return layout.PrintYAML(w, list) })
@@ -65,7 +65,7 @@ func TestPluginInfoText(t *testing.T) {
 	report.Plugins[0].Details = someDetails()
 	statustest.Golden(t, "plugin_info.txt", func(w io.Writer) error {
 		d := layout.NewDescription(w)
-		printPlugins(d, report)
+		PrintDetails(d, report)
 		return d.Err()
 	})
 }
@@ -73,20 +73,20 @@ func TestPluginInfoText(t *testing.T) {
 func TestLockAndVerifyTables(t *testing.T) {
 	t.Parallel()
 	statustest.Golden(t, "plugin_lock.txt", func(w io.Writer) error {
-		return (&lockChanges{
+		return (&LockChanges{
 			Lock: "/plugins/plugins.lock", Files: 2, Written: true,
-			Changes: []lockChange{
+			Changes: []LockChange{
 				{"added", "a", "provides ObjectStore a.b/c"}, {"changed", "vendor/b", "other content; also provides ObjectStore a.b/\x1b[31md"}, {"removed", "c", ""},
 			},
-			Broken:  []fileProblem{{"d", "it died:\nexit status 3"}},
-			Partial: []fileProblem{{"a", "ObjectStore a.b/c is offered twice"}},
-		}).print(w)
+			Broken:  []FileProblem{{"d", "it died:\nexit status 3"}},
+			Partial: []FileProblem{{"a", "ObjectStore a.b/c is offered twice"}},
+		}).Print(w)
 	})
 	statustest.Golden(t, "plugin_verify.txt", func(w io.Writer) error {
-		return (&verification{Files: []verifiedFile{
-			{"a", fileRight, "", fileRight.toDo()}, {"vendor/b", fileChanged, "it has another sum", fileChanged.toDo()},
-			{"c", fileMissing, "it is not there", fileMissing.toDo()}, {"d", fileNotLocked, "it is not in the lock", fileNotLocked.toDo()},
-			{"e", fileQuarantined, "it died:\nexit status 3", fileQuarantined.toDo()},
-		}}).print(w)
+		return (&Verification{Files: []VerifiedFile{
+			{"a", FileOK, "", FileOK.ToDo()}, {"vendor/b", FileChanged, "it has another sum", FileChanged.ToDo()},
+			{"c", FileMissing, "it is not there", FileMissing.ToDo()}, {"d", FileNotLocked, "it is not in the lock", FileNotLocked.ToDo()},
+			{"e", FileQuarantined, "it died:\nexit status 3", FileQuarantined.ToDo()},
+		}}).Print(w)
 	})
 }

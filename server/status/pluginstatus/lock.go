@@ -1,4 +1,4 @@
-package cli
+package pluginstatus
 
 import (
 	"cmp"
@@ -12,22 +12,22 @@ import (
 )
 
 // lockChanges is what "plugin lock -o json" prints.
-type lockChanges struct {
+type LockChanges struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
 	Lock       string        `json:"lock"`
 	Files      int           `json:"files"`   // in the lock
 	Written    bool          `json:"written"` // false when nothing changed, and with --check
-	Changes    []lockChange  `json:"changes"`
-	Broken     []fileProblem `json:"broken"`  // cannot be used, so they are not in the lock
-	Partial    []fileProblem `json:"partial"` // in the lock, but something in them cannot be used
+	Changes    []LockChange  `json:"changes"`
+	Broken     []FileProblem `json:"broken"`  // cannot be used, so they are not in the lock
+	Partial    []FileProblem `json:"partial"` // in the lock, but something in them cannot be used
 
-	refused bool // broken files keep the lock from being written
-	absent  bool // there is no lock to check
+	Refused bool `json:"-"` // broken files keep the lock from being written
+	Absent  bool `json:"-"` // there is no lock to check
 }
 
 // print writes what changed, and what is broken.
-func (c *lockChanges) print(w io.Writer) error {
+func (c *LockChanges) Print(w io.Writer) error {
 	d := layout.NewDescription(w)
 	if len(c.Changes) > 0 {
 		t := layout.Table{Head: []string{"CHANGE", "FILE", "WHAT"}}
@@ -39,13 +39,13 @@ func (c *lockChanges) print(w io.Writer) error {
 		}
 		d.Gap()
 	}
-	printFileProblems(d, "Cannot be used", c.Broken)
-	printFileProblems(d, "Usable only in part", c.Partial)
+	PrintFileProblems(d, "Cannot be used", c.Broken)
+	PrintFileProblems(d, "Usable only in part", c.Partial)
 	conclusion := ""
 	switch {
 	case c.Written:
 		conclusion = fmt.Sprintf("Wrote %s with %s.", c.Lock, layout.Count(c.Files, "file"))
-	case len(c.Changes) == 0 && !c.refused && !c.absent:
+	case len(c.Changes) == 0 && !c.Refused && !c.Absent:
 		conclusion = fmt.Sprintf("%s is up to date: %s.", c.Lock, layout.Count(c.Files, "file"))
 	default:
 		return d.Err()
@@ -58,12 +58,12 @@ func (c *lockChanges) print(w io.Writer) error {
 }
 
 // verdict is the error to end with.
-func (c *lockChanges) verdict() error {
+func (c *LockChanges) Verdict() error {
 	switch {
-	case c.refused:
+	case c.Refused:
 		return fmt.Errorf("%s cannot be used, so it cannot be locked; repair or remove what is broken, or leave it out with --skip-broken",
 			layout.Count(len(c.Broken), "file"))
-	case c.absent:
+	case c.Absent:
 		return fmt.Errorf("there is no lock %s; write it without --check", c.Lock)
 	case !c.Written && len(c.Changes) > 0:
 		return fmt.Errorf("the lock %s is not that of the directory; look at what differs, and write it without --check", c.Lock)
@@ -72,28 +72,28 @@ func (c *lockChanges) verdict() error {
 }
 
 // lockChange is how a lock differs from the one before.
-type lockChange struct {
+type LockChange struct {
 	Change string `json:"change"` // added, changed or removed
 	File   string `json:"file"`   // relative to the directory
 	What   string `json:"what,omitempty"`
 }
 
 // fileProblem is what is wrong with a file.
-type fileProblem struct {
+type FileProblem struct {
 	File   string `json:"file"` // relative to the directory
 	Reason string `json:"reason"`
 }
 
 // compareLocks is how a lock differs from the one before, which may be nil, by files.
-func compareLocks(before, now *pluginlock.Lock) []lockChange {
+func CompareLocks(before, now *pluginlock.Lock) []LockChange {
 	if before == nil {
 		before = &pluginlock.Lock{}
 	}
-	changes := []lockChange{}
+	changes := []LockChange{}
 	for _, plugin := range now.Plugins {
 		old, was := before.Plugin(plugin.Path)
 		if !was {
-			changes = append(changes, lockChange{"added", plugin.Path, cmp.Or(providesText("provides ", plugin.Provides, nil), "provides nothing")})
+			changes = append(changes, LockChange{"added", plugin.Path, cmp.Or(providesText("provides ", plugin.Provides, nil), "provides nothing")})
 			continue
 		}
 		var what []string
@@ -103,15 +103,15 @@ func compareLocks(before, now *pluginlock.Lock) []lockChange {
 		what = append(what, providesText("also provides ", plugin.Provides, old.Provides), providesText("no longer provides ", old.Provides, plugin.Provides))
 		what = slices.DeleteFunc(what, func(text string) bool { return text == "" })
 		if len(what) > 0 {
-			changes = append(changes, lockChange{"changed", plugin.Path, strings.Join(what, "; ")})
+			changes = append(changes, LockChange{"changed", plugin.Path, strings.Join(what, "; ")})
 		}
 	}
 	for _, old := range before.Plugins {
 		if _, is := now.Plugin(old.Path); !is {
-			changes = append(changes, lockChange{"removed", old.Path, providesText("provided ", old.Provides, nil)})
+			changes = append(changes, LockChange{"removed", old.Path, providesText("provided ", old.Provides, nil)})
 		}
 	}
-	slices.SortStableFunc(changes, func(a, b lockChange) int { return strings.Compare(a.File, b.File) })
+	slices.SortStableFunc(changes, func(a, b LockChange) int { return strings.Compare(a.File, b.File) })
 	return changes
 }
 
@@ -130,7 +130,7 @@ func providesText(verb string, all, others []pluginlock.Provided) string {
 }
 
 // problems writes what is wrong with files.
-func printFileProblems(d *layout.Description, head string, all []fileProblem) {
+func PrintFileProblems(d *layout.Description, head string, all []FileProblem) {
 	if len(all) == 0 {
 		return
 	}

@@ -1,4 +1,4 @@
-package cli
+package pluginstatus
 
 import (
 	"cmp"
@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // pluginList is what "plugin get -o json" prints.
-type pluginList struct {
+type List struct {
 	APIVersion string                `json:"apiVersion"`
 	Kind       string                `json:"kind"`
 	Directory  string                `json:"directory,omitempty"`
@@ -26,8 +27,13 @@ type pluginList struct {
 	Policies []serverreport.Policy `json:"policies,omitempty"`
 }
 
-// selected are the plugins that any of names means, all without names, and of a kind unless it is empty.
-func selected(r *serverreport.PluginReport, names []string, kind string) ([]serverreport.Plugin, error) {
+// NewList returns the list of plugins, which are some of the report's.
+func NewList(r *serverreport.PluginReport, plugins []serverreport.Plugin) List {
+	return List{APIVersion: status.APIVersion, Kind: "PluginList", Directory: r.Directory, Lock: r.Lock, Order: r.Order, Items: plugins}
+}
+
+// Select are the plugins that any of names means, all without names, and of a kind unless it is empty.
+func Select(r *serverreport.PluginReport, names []string, kind string) ([]serverreport.Plugin, error) {
 	if kind != "" && !knownKind(r, kind) {
 		return nil, fmt.Errorf("--kind %q: there is no such kind; there are: %s", kind, strings.Join(kindNames(r), ", "))
 	}
@@ -99,7 +105,7 @@ func kindNames(r *serverreport.PluginReport) []string {
 }
 
 // compareForList sorts by kind and name, the newest version first, and files that offer nothing last.
-func compareForList(a, b serverreport.Plugin) int {
+func CompareForList(a, b serverreport.Plugin) int {
 	if (a.Kind == "") != (b.Kind == "") {
 		if a.Kind == "" {
 			return 1
@@ -110,7 +116,7 @@ func compareForList(a, b serverreport.Plugin) int {
 }
 
 // pluginTable is what "plugin get" prints.
-func pluginTable(plugins []serverreport.Plugin, wide bool) layout.Table {
+func Table(plugins []serverreport.Plugin, wide bool) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "KIND", "VERSION", "STATUS", "FROM"}}
 	if wide {
 		t.Head = append(t.Head, "PLUGIN", "FRAMEWORK", "PID", "RESTARTS", "MEMORY", "WHY")
@@ -143,7 +149,7 @@ func why(p *serverreport.Plugin) string {
 }
 
 // quarantined writes what is wrong with plugins, if anything is.
-func printQuarantined(d *layout.Description, plugins []serverreport.Plugin) {
+func PrintQuarantined(d *layout.Description, plugins []serverreport.Plugin) {
 	bad := slices.DeleteFunc(slices.Clone(plugins), func(p serverreport.Plugin) bool { return p.Status != serverreport.Quarantined })
 	if len(bad) == 0 {
 		return
