@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
@@ -25,8 +26,8 @@ type backupCreate struct {
 	wait         bool
 }
 
-func (c *backupCreate) run(ctx context.Context, a *App, args []string) error {
-	s, err := a.cluster.connect()
+func (c *backupCreate) run(ctx context.Context, a *command.App, args []string) error {
+	s, err := a.Cluster.Connect()
 	if err != nil {
 		return err
 	}
@@ -53,14 +54,14 @@ func (c *backupCreate) run(ctx context.Context, a *App, args []string) error {
 }
 
 // build makes the Backup from the flags, on top of a schedule's template if there is one.
-func (c *backupCreate) build(ctx context.Context, s *session, args []string) (*velerov1.Backup, error) {
+func (c *backupCreate) build(ctx context.Context, s *command.Cluster, args []string) (*velerov1.Backup, error) {
 	spec, err := c.backupFlags.build()
 	if err != nil {
 		return nil, err
 	}
 	backup := &velerov1.Backup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Backup"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Labels: c.labels, Annotations: c.annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Labels: c.labels, Annotations: c.annotations},
 		Spec:       spec,
 	}
 	if c.fromSchedule != "" {
@@ -78,9 +79,9 @@ func (c *backupCreate) build(ctx context.Context, s *session, args []string) (*v
 }
 
 // fromTemplate takes the spec of a schedule, and a name from the schedule and the time.
-func (c *backupCreate) fromTemplate(ctx context.Context, s *session, backup *velerov1.Backup) error {
+func (c *backupCreate) fromTemplate(ctx context.Context, s *command.Cluster, backup *velerov1.Backup) error {
 	var schedule velerov1.Schedule
-	if err := s.Get(ctx, s.key(c.fromSchedule), &schedule); err != nil {
+	if err := s.Get(ctx, s.Key(c.fromSchedule), &schedule); err != nil {
 		return fmt.Errorf("--from-schedule: %w", err)
 	}
 	made := controller.ScheduledBackup(&schedule, time.Now())
@@ -93,7 +94,7 @@ func (c *backupCreate) fromTemplate(ctx context.Context, s *session, backup *vel
 	return nil
 }
 
-func newCreateBackupCommand(a *App) *cobra.Command {
+func newCreateBackupCommand(a *command.App) *cobra.Command {
 	c := new(backupCreate)
 	cmd := &cobra.Command{
 		Use:     "create NAME",
@@ -111,15 +112,15 @@ func newCreateBackupCommand(a *App) *cobra.Command {
 }
 
 // awaitBackup shows the backup until it has ended.
-func awaitBackup(ctx context.Context, a *App, s *session, b *velerov1.Backup) error {
-	see := func() state {
-		now := state{phase: status.PhaseOrNew(string(b.Status.Phase)), ended: b.Status.Phase.Terminal()}
+func awaitBackup(ctx context.Context, a *command.App, s *command.Cluster, b *velerov1.Backup) error {
+	see := func() command.State {
+		now := command.State{Phase: status.PhaseOrNew(string(b.Status.Phase)), Ended: b.Status.Phase.Terminal()}
 		if p := b.Status.Progress; p != nil {
-			now.done, now.total = p.ItemsBackedUp, p.TotalItems
+			now.Done, now.Total = p.ItemsBackedUp, p.TotalItems
 		}
 		return now
 	}
-	if err := await(ctx, s, b, &velerov1.BackupList{}, see, newDisplay(a.Err, "backup "+b.Name)); err != nil {
+	if err := await(ctx, s, b, &velerov1.BackupList{}, see, command.NewProgress(a.Err, "backup "+b.Name)); err != nil {
 		return fmt.Errorf("wait for the backup: %w", err)
 	}
 	more := fmt.Sprintf("run \"cleat backup describe %s --details\" or \"cleat backup logs %s\" for more", b.Name, b.Name)

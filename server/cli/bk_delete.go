@@ -14,21 +14,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-func newDeleteBackupCommand(a *App) *cobra.Command {
+func newDeleteBackupCommand(a *command.App) *cobra.Command {
 	var confirm, await bool
-	var which choice
+	var which command.Selection
 	cmd := &cobra.Command{
 		Use:   "delete [NAME...]",
 		Short: "Delete backups with all that belongs to them",
 		Long:  "Delete backups: their data in the object storage, the restores that were made from them, then the backups themselves.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.cluster.connect()
+			s, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
-			backups, err := getBackups().chosen(cmd.Context(), s, "backups", which, args)
+			backups, err := getBackups().Chosen(cmd.Context(), s, "backups", which, args)
 			if err != nil {
 				return err
 			}
@@ -37,28 +38,28 @@ func newDeleteBackupCommand(a *App) *cobra.Command {
 				return nil
 			}
 			if !confirm {
-				if err := a.ask(fmt.Sprintf("Delete %s with all data?", getBackups().names(backups))); err != nil {
+				if err := a.Confirm(fmt.Sprintf("Delete %s with all data?", getBackups().Names(backups))); err != nil {
 					return err
 				}
 			}
 			return deleteBackups(cmd.Context(), a, s, backups, await)
 		},
 	}
-	which.add(cmd.Flags(), "delete", "backups")
+	which.Add(cmd.Flags(), "delete", "backups")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "do not ask")
 	cmd.Flags().BoolVarP(&await, "wait", "w", false, "wait until the backups are gone")
 	return cmd
 }
 
 // deleteBackups asks the server to delete, and waits for it if told to.
-func deleteBackups(ctx context.Context, a *App, s *session, backups []velerov1.Backup, await bool) error {
+func deleteBackups(ctx context.Context, a *command.App, s *command.Cluster, backups []velerov1.Backup, await bool) error {
 	var errs []error
 	var requests []*velerov1.DeleteBackupRequest
 	for i := range backups {
 		b := &backups[i]
 		request := &velerov1.DeleteBackupRequest{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: s.namespace, GenerateName: b.Name + "-",
+				Namespace: s.Namespace, GenerateName: b.Name + "-",
 				Labels: map[string]string{
 					velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name),
 					velerov1.BackupUIDLabel:  string(b.UID),
@@ -90,11 +91,11 @@ func deleteBackups(ctx context.Context, a *App, s *session, backups []velerov1.B
 }
 
 // awaitDeletion waits until the backup of a request is gone, or the request was answered.
-func awaitDeletion(ctx context.Context, s *session, request *velerov1.DeleteBackupRequest) error {
+func awaitDeletion(ctx context.Context, s *command.Cluster, request *velerov1.DeleteBackupRequest) error {
 	uid := request.Labels[velerov1.BackupUIDLabel]
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var b velerov1.Backup
-		err := s.Get(ctx, s.key(request.Spec.BackupName), &b)
+		err := s.Get(ctx, s.Key(request.Spec.BackupName), &b)
 		if apierrors.IsNotFound(err) || err == nil && string(b.UID) != uid {
 			return true, nil
 		}

@@ -9,12 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-func newDescribeBackupCommand(a *App) *cobra.Command {
+func newDescribeBackupCommand(a *command.App) *cobra.Command {
 	var d downloads
 	var details bool
 	output := "plaintext"
@@ -23,7 +24,7 @@ func newDescribeBackupCommand(a *App) *cobra.Command {
 		Short: "Describe backups: phase, errors and warnings, and with --details what is in them",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.cluster.connect()
+			s, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
@@ -35,7 +36,7 @@ func newDescribeBackupCommand(a *App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := describe(a.Out, output, doc, doc.Print); err != nil {
+				if err := command.PrintDescription(a.Out, output, doc, doc.Print); err != nil {
 					return err
 				}
 			}
@@ -49,9 +50,9 @@ func newDescribeBackupCommand(a *App) *cobra.Command {
 }
 
 // backupDescription gathers it. That files cannot be downloaded is told, too; the rest is told all the same.
-func loadBackup(ctx context.Context, s *session, d *downloads, name string, details bool) (*status.BackupDescription, error) {
+func loadBackup(ctx context.Context, s *command.Cluster, d *downloads, name string, details bool) (*status.BackupDescription, error) {
 	b := new(velerov1.Backup)
-	if err := s.Get(ctx, s.key(name), b); err != nil {
+	if err := s.Get(ctx, s.Key(name), b); err != nil {
 		return nil, err
 	}
 	b.APIVersion, b.Kind = velerov1.SchemeGroupVersion.String(), "Backup"
@@ -79,7 +80,7 @@ func loadBackup(ctx context.Context, s *session, d *downloads, name string, deta
 		doc.Resources = list
 	}
 	var requests velerov1.DeleteBackupRequestList
-	err := s.List(ctx, &requests, client.InNamespace(s.namespace), client.MatchingLabels{velerov1.BackupNameLabel: velerov1.ValidLabelValue(name)})
+	err := s.List(ctx, &requests, client.InNamespace(s.Namespace), client.MatchingLabels{velerov1.BackupNameLabel: velerov1.ValidLabelValue(name)})
 	if err != nil {
 		doc.Problems = append(doc.Problems, err.Error())
 	}

@@ -9,13 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 // backupFlags are the flags that say what a backup is like.
 type backupFlags struct {
 	spec                                   velerov1.BackupSpec
-	selectors                              selectors
+	selectors                              command.LabelSelectors
 	labels, annotations                    map[string]string
 	ordered, policies                      string
 	parallelFiles                          int
@@ -35,26 +36,26 @@ func (c *backupFlags) add(f *pflag.FlagSet, kind string) {
 	f.StringSliceVar(&spec.ExcludedClusterScopedResources, "exclude-cluster-scoped-resources", nil, "cluster-scoped resources to leave out")
 	f.StringSliceVar(&spec.IncludedNamespaceScopedResources, "include-namespace-scoped-resources", nil, "namespaced resources to back up")
 	f.StringSliceVar(&spec.ExcludedNamespaceScopedResources, "exclude-namespace-scoped-resources", nil, "namespaced resources to leave out")
-	addOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources", "back up cluster-scoped resources")
+	command.AddOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources", "back up cluster-scoped resources")
 	f.StringToStringVar(&c.labels, "labels", nil, "labels of the "+kind)
 	f.StringToStringVar(&c.annotations, "annotations", nil, "annotations of the "+kind)
 	f.StringVar(&spec.StorageLocation, "storage-location", "", "where to store the backup; empty for the default location")
 	f.StringSliceVar(&spec.VolumeSnapshotLocations, "volume-snapshot-locations", nil, "where to store volume snapshots")
-	c.selectors.add(f)
+	c.selectors.Add(f)
 	f.StringVar(&c.ordered, "ordered-resources", "", "what to back up first, as RESOURCE=NAMESPACE/NAME,...;RESOURCE=...")
 	f.DurationVar(&c.csiTimeout, "csi-snapshot-timeout", 0, "how long to wait for a CSI snapshot")
 	f.DurationVar(&c.itemOperationsTimeout, "item-operation-timeout", 0, "how long asynchronous operations of plugins may take")
-	addOptionalBool(f, &spec.SnapshotVolumes, "snapshot-volumes", "take snapshots of volumes")
-	addOptionalBool(f, &spec.SnapshotMoveData, "snapshot-move-data", "move the data of snapshots to the backup storage")
+	command.AddOptionalBool(f, &spec.SnapshotVolumes, "snapshot-volumes", "take snapshots of volumes")
+	command.AddOptionalBool(f, &spec.SnapshotMoveData, "snapshot-move-data", "move the data of snapshots to the backup storage")
 	f.StringVar(&spec.DataMover, "data-mover", "", "data mover to use")
-	addOptionalBool(f, &spec.DefaultVolumesToFsBackup, "default-volumes-to-fs-backup", "back up all volumes of pods from the file system")
+	command.AddOptionalBool(f, &spec.DefaultVolumesToFsBackup, "default-volumes-to-fs-backup", "back up all volumes of pods from the file system")
 	f.StringVar(&c.policies, "resource-policies-configmap", "", "ConfigMap with resource policies")
 	f.IntVar(&c.parallelFiles, "parallel-files-upload", 0, "files of a volume to upload at once")
 	f.StringVarP(&c.output, "output", "o", "", "print the "+kind+" as json or yaml instead of creating it")
 }
 
 // print prints what is to be created, if it was asked for instead of the creation.
-func (c *backupFlags) print(a *App, object client.Object) (printed bool, err error) {
+func (c *backupFlags) print(a *command.App, object client.Object) (printed bool, err error) {
 	switch c.output {
 	case "":
 		return false, nil
@@ -71,7 +72,7 @@ func (c *backupFlags) print(a *App, object client.Object) (printed bool, err err
 func (c *backupFlags) build() (spec velerov1.BackupSpec, err error) {
 	spec = c.spec
 	spec.TTL.Duration, spec.CSISnapshotTimeout.Duration, spec.ItemOperationTimeout.Duration = c.ttl, c.csiTimeout, c.itemOperationsTimeout
-	if spec.LabelSelector, spec.OrLabelSelectors, err = c.selectors.parse(); err != nil {
+	if spec.LabelSelector, spec.OrLabelSelectors, err = c.selectors.Parse(); err != nil {
 		return spec, err
 	}
 	if spec.OrderedResources, err = parseOrdered(c.ordered); err != nil {

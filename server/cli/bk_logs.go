@@ -8,23 +8,24 @@ import (
 	"github.com/spf13/cobra"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-func newBackupLogsCommand(a *App) *cobra.Command {
+func newBackupLogsCommand(a *command.App) *cobra.Command {
 	var d downloads
 	cmd := &cobra.Command{
 		Use:   "logs NAME",
 		Short: "Print the log of a backup",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.cluster.connect()
+			s, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
 			var b velerov1.Backup
-			if err := s.Get(cmd.Context(), s.key(args[0]), &b); err != nil {
+			if err := s.Get(cmd.Context(), s.Key(args[0]), &b); err != nil {
 				return err
 			}
 			if !status.LogStored(string(b.Status.Phase)) {

@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
 // execute runs one command that needs no cluster.
 func execute(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := New(Streams{Out: &out, Err: &out}, "v1.2.3", args).ExecuteContext(t.Context())
+	err := New(command.Streams{Out: &out, Err: &out}, "v1.2.3", args).ExecuteContext(t.Context())
 	return out.String(), err
 }
 
@@ -64,10 +66,10 @@ func TestMistakesAreTold(t *testing.T) {
 
 func TestPluginsGetTheServersFlags(t *testing.T) {
 	t.Parallel()
-	app := &App{Args: []string{"-n", "x", "server", "--features=EnableCSI", "--log-level", "debug"}}
+	app := &command.App{Args: []string{"-n", "x", "server", "--features=EnableCSI", "--log-level", "debug"}}
 	require.Equal(t, []string{"-n", "x", "--features=EnableCSI", "--log-level", "debug"}, pluginArgs(app))
 
-	var f clusterFlags
-	require.NoError(t, f.parse([]string{"--features=EnableCSI", "--kubeconfig", "/k", "--concurrent-backups", "3", "-n", "x"}))
-	require.Equal(t, clusterFlags{kubeconfig: "/k", namespace: "x"}, f)
+	var f command.ClusterFlags
+	require.NoError(t, f.Parse([]string{"--features=EnableCSI", "--kubeconfig", "/k", "--concurrent-backups", "3", "-n", "x"}))
+	require.Equal(t, command.ClusterFlags{Kubeconfig: "/k", Namespace: "x"}, f)
 }

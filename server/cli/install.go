@@ -17,9 +17,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cleat-dev/cleat/framework/api/velero/crds"
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-func newInstallCommand(a *App) *cobra.Command {
+func newInstallCommand(a *command.App) *cobra.Command {
 	var definitionsOnly bool
 	cmd := &cobra.Command{
 		Use:   "install --crds-only",
@@ -29,7 +30,7 @@ func newInstallCommand(a *App) *cobra.Command {
 			if !definitionsOnly {
 				return errors.New("only the custom resource definitions can be installed so far: cleat install --crds-only")
 			}
-			s, err := a.cluster.connect()
+			s, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
@@ -44,7 +45,7 @@ func newInstallCommand(a *App) *cobra.Command {
 const establishTimeout = 2 * time.Minute
 
 // installDefinitions creates or updates the definitions, then waits until all are served.
-func installDefinitions(ctx context.Context, a *App, s *session) error {
+func installDefinitions(ctx context.Context, a *command.App, s *command.Cluster) error {
 	if err := apiextensionsv1.AddToScheme(s.Scheme()); err != nil {
 		return fmt.Errorf("build the scheme: %w", err)
 	}
@@ -74,7 +75,7 @@ func installDefinitions(ctx context.Context, a *App, s *session) error {
 }
 
 // applyDefinition creates a definition, or replaces the spec of the one that is there.
-func applyDefinition(ctx context.Context, s *session, definition *apiextensionsv1.CustomResourceDefinition) (string, error) {
+func applyDefinition(ctx context.Context, s *command.Cluster, definition *apiextensionsv1.CustomResourceDefinition) (string, error) {
 	err := s.Create(ctx, definition.DeepCopy())
 	if err == nil {
 		return "created", nil
@@ -100,7 +101,7 @@ func applyDefinition(ctx context.Context, s *session, definition *apiextensionsv
 }
 
 // awaitServed waits until a definition is established and clients discover it, which is a little later.
-func awaitServed(ctx context.Context, s *session, definition *apiextensionsv1.CustomResourceDefinition) error {
+func awaitServed(ctx context.Context, s *command.Cluster, definition *apiextensionsv1.CustomResourceDefinition) error {
 	kind := schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
 		var there apiextensionsv1.CustomResourceDefinition

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cleat-dev/cleat/server/app"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
@@ -89,7 +90,7 @@ func (f *directoryFlags) readLock() (*pluginlock.Lock, error) {
 
 // open starts a host over the directory, which may be a single file as well, as a server would; without a path, over the
 // built-ins alone. Only what lock has is run, if there is a lock. The caller closes the host.
-func (f *directoryFlags) open(ctx context.Context, a *App, lock *pluginlock.Lock) (*pluginreport.Source, error) {
+func (f *directoryFlags) open(ctx context.Context, a *command.App, lock *pluginlock.Lock) (*pluginreport.Source, error) {
 	if _, err := os.Stat(f.path); f.path != "" && err != nil {
 		return nil, fmt.Errorf("look for plugins (name their directory with --plugin-dir): %w", err)
 	}
@@ -103,7 +104,7 @@ func (f *directoryFlags) open(ctx context.Context, a *App, lock *pluginlock.Lock
 	}
 	server := app.Config{Options: f.options, File: f.file, Self: self, Log: log}
 	if !f.noBuiltIns {
-		server.BuiltIns = a.builtIns()
+		server.BuiltIns = a.BuiltIns()
 	}
 	host := app.HostConfig(server)
 	host.Dir, host.Order, host.Lock, host.Rescan = f.path, f.order, lock, -1
@@ -115,7 +116,7 @@ func (f *directoryFlags) open(ctx context.Context, a *App, lock *pluginlock.Lock
 }
 
 // openFile starts a host over a single file, as it is now. The user has named it, so it runs whoever can change it.
-func (f *directoryFlags) openFile(ctx context.Context, a *App) (*pluginreport.Source, error) {
+func (f *directoryFlags) openFile(ctx context.Context, a *command.App) (*pluginreport.Source, error) {
 	sum, err := pluginlock.SumFile(f.path)
 	if err != nil {
 		return nil, err

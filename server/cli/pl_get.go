@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 )
 
-func newGetCommand(a *App) *cobra.Command {
+func newGetCommand(a *command.App) *cobra.Command {
 	var f pluginFlags
 	var kind, output string
 	forms := []string{"table", "wide"}
@@ -36,7 +37,7 @@ func newGetCommand(a *App) *cobra.Command {
 			if f.policies != nil && len(args) == 0 && kind == "" {
 				list.Policies = f.policies.Policies
 			}
-			return a.print(output, forms, list, func() error {
+			return a.Print(output, forms, list, func() error {
 				if err := pluginstatus.Table(plugins, output == "wide").Print(a.Out); err != nil {
 					return err
 				}
@@ -52,6 +53,6 @@ func newGetCommand(a *App) *cobra.Command {
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&kind, "kind", "", "only plugins of this kind, e.g. ObjectStore; with its version, only of that: BackupItemActionV2")
-	addOutput(cmd, &output, forms...)
+	command.AddOutput(cmd, &output, forms...)
 	return cmd
 }

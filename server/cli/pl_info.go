@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-func newInfoCommand(a *App) *cobra.Command {
+func newInfoCommand(a *command.App) *cobra.Command {
 	var f pluginFlags
 	var output string
 	cmd := &cobra.Command{
@@ -29,7 +30,7 @@ func newInfoCommand(a *App) *cobra.Command {
 				return err
 			}
 			list := pluginstatus.NewList(report, report.Plugins)
-			return a.print(output, []string{"text"}, list, func() error {
+			return a.Print(output, []string{"text"}, list, func() error {
 				d := layout.NewDescription(a.Out)
 				pluginstatus.PrintDetails(d, report)
 				return d.Err()
@@ -37,12 +38,12 @@ func newInfoCommand(a *App) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	addOutput(cmd, &output, "text")
+	command.AddOutput(cmd, &output, "text")
 	return cmd
 }
 
 // detailed is the report about what text means: a file that is there when no directory was named, else a plugin.
-func (f *pluginFlags) detailed(cmd *cobra.Command, a *App, text string) (*serverreport.PluginReport, error) {
+func (f *pluginFlags) detailed(cmd *cobra.Command, a *command.App, text string) (*serverreport.PluginReport, error) {
 	if f.directory.path == "" && f.directory.config == "" {
 		isFile, err := pluginFileAt(text)
 		if err != nil {
@@ -83,7 +84,7 @@ func pluginFileAt(text string) (bool, error) {
 }
 
 // ofFile is the report about a file on its own.
-func (f *pluginFlags) ofFile(cmd *cobra.Command, a *App, path string) (*serverreport.PluginReport, error) {
+func (f *pluginFlags) ofFile(cmd *cobra.Command, a *command.App, path string) (*serverreport.PluginReport, error) {
 	if err := f.directory.complete(cmd); err != nil { // there is none, so the defaults
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
 
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/plugininit"
 	"github.com/cleat-dev/cleat/server/status"
 )
@@ -23,7 +24,7 @@ type pluginProject struct {
 }
 
 // print lists the files, and says how to go on.
-func (p pluginProject) print(a *App) error {
+func (p pluginProject) print(a *command.App) error {
 	for _, file := range p.Files {
 		fmt.Fprintln(a.Out, filepath.Join(p.Directory, filepath.FromSlash(file)))
 	}
@@ -35,7 +36,7 @@ func (p pluginProject) print(a *App) error {
 	return nil
 }
 
-func newInitCommand(a *App) *cobra.Command {
+func newInitCommand(a *command.App) *cobra.Command {
 	var options plugininit.Options
 	var dir, output string
 	cmd := &cobra.Command{
@@ -49,7 +50,7 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
   cleat plugin init example.io/mover --kind AsyncBackupItemAction --kind AsyncRestoreItemAction --module github.com/example/mover`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := checkForm(output, "text"); err != nil {
+			if err := command.CheckForm(output, "text"); err != nil {
 				return err
 			}
 			options.Name = args[0]
@@ -71,7 +72,7 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 			for _, file := range files {
 				project.Files = append(project.Files, file.Path)
 			}
-			return a.print(output, []string{"text"}, project, func() error { return project.print(a) })
+			return a.Print(output, []string{"text"}, project, func() error { return project.print(a) })
 		},
 	}
 	flags := cmd.Flags()
@@ -80,7 +81,7 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 	flags.StringSliceVar(&options.Kinds, "kind", nil, "kinds of plugin to begin with, may be repeated (default BackupItemAction)")
 	flags.StringVar(&options.Framework, "framework", "",
 		"version of the framework to build on, or the path of a source tree of it, which images are not built with (default the version of this program)")
-	addOutput(cmd, &output, "text")
+	command.AddOutput(cmd, &output, "text")
 	return cmd
 }
 

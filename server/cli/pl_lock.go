@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
@@ -18,7 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 )
 
-func newLockCommand(a *App) *cobra.Command {
+func newLockCommand(a *command.App) *cobra.Command {
 	f := directoryFlags{path: config.Defaults().PluginDir}
 	var skipBroken, check bool
 	var output string
@@ -31,7 +32,7 @@ func newLockCommand(a *App) *cobra.Command {
 		Example: "  cleat plugin lock --plugin-dir ./plugins\n  cleat plugin lock --plugin-dir ./plugins --check",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(checkForm(output, "table"), f.complete(cmd)); err != nil {
+			if err := errors.Join(command.CheckForm(output, "table"), f.complete(cmd)); err != nil {
 				return err
 			}
 			before, err := pluginlock.Read(f.lockPath())
@@ -51,7 +52,7 @@ func newLockCommand(a *App) *cobra.Command {
 				}
 				changes.Written = true
 			}
-			if err := a.print(output, []string{"table"}, changes, func() error { return changes.Print(a.Out) }); err != nil {
+			if err := a.Print(output, []string{"table"}, changes, func() error { return changes.Print(a.Out) }); err != nil {
 				return err
 			}
 			return changes.Verdict()
@@ -60,13 +61,13 @@ func newLockCommand(a *App) *cobra.Command {
 	f.add(cmd, "directory to lock")
 	cmd.Flags().BoolVar(&skipBroken, "skip-broken", false, "leave out files that cannot be used instead of refusing to write")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; fail if the lock would change")
-	addOutput(cmd, &output, "table")
+	command.AddOutput(cmd, &output, "table")
 	return cmd
 }
 
 // lockOf is the lock of the directory, and what cannot be in it. The sums are taken first; then what has them is run,
 // so that the lock tells of nothing else.
-func lockDirectory(ctx context.Context, a *App, f *directoryFlags) (*pluginlock.Lock, *pluginstatus.LockChanges, error) {
+func lockDirectory(ctx context.Context, a *command.App, f *directoryFlags) (*pluginlock.Lock, *pluginstatus.LockChanges, error) {
 	c := &pluginstatus.LockChanges{APIVersion: status.APIVersion, Kind: "PluginLockChanges", Lock: f.lockPath(), Broken: []pluginstatus.FileProblem{}, Partial: []pluginstatus.FileProblem{}}
 	contents := &pluginlock.Lock{}
 	err := visit(ctx, a, f, &pluginlock.Lock{}, func(host *pluginhost.Host, relative string, file pluginFile) {
@@ -109,7 +110,7 @@ func lockDirectory(ctx context.Context, a *App, f *directoryFlags) (*pluginlock.
 }
 
 // visit starts a host with a lock over the directory, and shows the files that it finds.
-func visit(ctx context.Context, a *App, f *directoryFlags, lock *pluginlock.Lock, see func(host *pluginhost.Host, relative string, file pluginFile)) error {
+func visit(ctx context.Context, a *command.App, f *directoryFlags, lock *pluginlock.Lock, see func(host *pluginhost.Host, relative string, file pluginFile)) error {
 	source, err := f.open(ctx, a, lock)
 	if err != nil {
 		return err

@@ -7,11 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-func newOrderCommand(a *App) *cobra.Command {
+func newOrderCommand(a *command.App) *cobra.Command {
 	var f pluginFlags
 	var output string
 	cmd := &cobra.Command{
@@ -39,11 +40,11 @@ func newOrderCommand(a *App) *cobra.Command {
 				}
 			}
 			order := pluginstatus.NewOrder(report)
-			return a.print(output, []string{"table"}, order, func() error { return pluginstatus.OrderTable(order.Items).Print(a.Out) })
+			return a.Print(output, []string{"table"}, order, func() error { return pluginstatus.OrderTable(order.Items).Print(a.Out) })
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().StringSliceVar(&f.directory.order, "order", nil, `names in the order to try; "*" stands for all others, without it they come last`)
-	addOutput(cmd, &output, "table")
+	command.AddOutput(cmd, &output, "table")
 	return cmd
 }

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-func newPluginCommand(a *App) *cobra.Command {
-	return parent("plugin", "Work with plugins",
+func newPluginCommand(a *command.App) *cobra.Command {
+	return command.Parent("plugin", "Work with plugins",
 		newGetCommand(a),
 		newInfoCommand(a),
 		newOrderCommand(a),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
@@ -28,7 +29,7 @@ func (f *pluginFlags) add(cmd *cobra.Command) {
 }
 
 // report is about all plugins or, when only is not empty, about those that it means, with their details.
-func (f *pluginFlags) report(cmd *cobra.Command, a *App, only string) (*serverreport.PluginReport, error) {
+func (f *pluginFlags) report(cmd *cobra.Command, a *command.App, only string) (*serverreport.PluginReport, error) {
 	ctx := cmd.Context()
 	if err := f.directory.complete(cmd); err != nil {
 		return nil, err
@@ -68,8 +69,8 @@ func withoutProcesses(r *serverreport.PluginReport) *serverreport.PluginReport {
 }
 
 // askForPlugins asks the running server.
-func askForPlugins(ctx context.Context, a *App, timeout time.Duration, only string) (*velerov1.ServerStatusRequest, error) {
-	s, err := a.cluster.connect()
+func askForPlugins(ctx context.Context, a *command.App, timeout time.Duration, only string) (*velerov1.ServerStatusRequest, error) {
+	s, err := a.Cluster.Connect()
 	if err != nil {
 		return nil, fmt.Errorf("%w; to look at a directory instead, name it with --plugin-dir", err)
 	}
@@ -77,7 +78,7 @@ func askForPlugins(ctx context.Context, a *App, timeout time.Duration, only stri
 	if only != "" {
 		annotations[serverreport.PluginDetailsAnnotation] = only
 	}
-	answer, err := s.serverStatus(ctx, timeout, annotations)
+	answer, err := s.ServerStatus(ctx, timeout, annotations)
 	if err != nil {
 		return nil, fmt.Errorf("ask the server for its plugins: %w", err)
 	}
@@ -85,7 +86,7 @@ func askForPlugins(ctx context.Context, a *App, timeout time.Duration, only stri
 }
 
 // pluginsOf is what an answer has about plugins. A server of Velero's says less; the user is told.
-func pluginsOf(a *App, answer *velerov1.ServerStatusRequest, only string) (*serverreport.PluginReport, error) {
+func pluginsOf(a *command.App, answer *velerov1.ServerStatusRequest, only string) (*serverreport.PluginReport, error) {
 	report, err := reportOf(answer)
 	if err != nil {
 		return nil, err

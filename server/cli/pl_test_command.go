@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/framework/conformance"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -63,7 +64,7 @@ func (f *pluginTest) writer() (func(*conformance.Report, io.Writer) error, error
 }
 
 // pluginTestCommand tests a plugin against the contracts of its kinds.
-func newTestCommand(a *App) *cobra.Command {
+func newTestCommand(a *command.App) *cobra.Command {
 	var f pluginTest
 	cmd := &cobra.Command{
 		Use:   "test BINARY [-- ARGUMENT...]",
@@ -108,7 +109,7 @@ func newTestCommand(a *App) *cobra.Command {
 				return err
 			}
 			if !report.Conformant() {
-				return errQuiet
+				return command.ErrQuiet
 			}
 			return nil
 		},
@@ -175,7 +176,7 @@ func printSkipped(report *conformance.Report, w io.Writer) {
 }
 
 // printRules lists the rules.
-func printRules(a *App, output string) error {
+func printRules(a *command.App, output string) error {
 	rules := conformance.Rules()
 	switch output {
 	case "table":
@@ -191,22 +192,22 @@ func printRules(a *App, output string) error {
 }
 
 // testProgress shows how far a test is, to somebody who looks.
-type testProgress struct{ bar *bar }
+type testProgress struct{ bar *command.Bar }
 
 func (p *testProgress) tell(now conformance.Progress) {
 	if p.bar != nil {
-		p.bar.state(state{phase: strings.TrimSpace(now.Kind + " " + now.Name), done: now.Done, total: now.Total})
+		p.bar.State(command.State{Phase: strings.TrimSpace(now.Kind + " " + now.Name), Done: now.Done, Total: now.Total})
 	}
 }
 
 func (p *testProgress) end() {
 	if p.bar != nil {
-		p.bar.end()
+		p.bar.End()
 	}
 }
 
 func newTestProgress(w io.Writer, target string) *testProgress {
-	if shown, ok := newDisplay(w, target).(*bar); ok {
+	if shown, ok := command.NewProgress(w, target).(*command.Bar); ok {
 		return &testProgress{bar: shown}
 	}
 	return &testProgress{}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
@@ -20,7 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 )
 
-func newVerifyCommand(a *App) *cobra.Command {
+func newVerifyCommand(a *command.App) *cobra.Command {
 	f := directoryFlags{path: config.Defaults().PluginDir}
 	var output string
 	cmd := &cobra.Command{
@@ -44,7 +45,7 @@ func newVerifyCommand(a *App) *cobra.Command {
 			}
 			defer source.Host.Close()
 			v := verify(source)
-			if err := a.print(output, []string{"table"}, v, func() error { return v.Print(a.Out) }); err != nil {
+			if err := a.Print(output, []string{"table"}, v, func() error { return v.Print(a.Out) }); err != nil {
 				return err
 			}
 			if wrong := v.Wrong(); wrong > 0 {
@@ -54,7 +55,7 @@ func newVerifyCommand(a *App) *cobra.Command {
 		},
 	}
 	f.add(cmd, "directory to check")
-	addOutput(cmd, &output, "table")
+	command.AddOutput(cmd, &output, "table")
 	return cmd
 }
 

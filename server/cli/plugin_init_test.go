@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
 func TestPluginInitWritesAProjectOnceAndSaysWhatIsNext(t *testing.T) {
@@ -58,7 +60,7 @@ func TestWithoutAReleaseAProjectIsBuiltOnTheLatestAndThatIsSaid(t *testing.T) {
 	for _, version := range []string{"dev", "v0.0.0-20260102030405-0123456789ab", "v1.2.3+dirty"} {
 		var out bytes.Buffer
 		dir := filepath.Join(t.TempDir(), "mine")
-		require.NoError(t, New(Streams{Out: &out, Err: &out}, version, []string{"plugin", "init", "example.io/stamp", "--dir", dir}).ExecuteContext(t.Context()))
+		require.NoError(t, New(command.Streams{Out: &out, Err: &out}, version, []string{"plugin", "init", "example.io/stamp", "--dir", dir}).ExecuteContext(t.Context()))
 		require.Contains(t, out.String(), "This cleat ("+version+") is no release, so the project is built on the latest one; ")
 		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		require.NoError(t, err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
 // brokenPlugin builds a plugin one of whose actions panics.
@@ -35,13 +37,13 @@ func TestAPluginIsTestedAndTheExitStatusTells(t *testing.T) {
 	require.Contains(t, out, "0 failed, 0 warnings")
 
 	out, err = run("--plugin", "example.io/panic")
-	require.ErrorIs(t, err, errQuiet)
+	require.ErrorIs(t, err, command.ErrQuiet)
 	require.Contains(t, out, "failed: BackupItemAction example.io/panic: action-item\n")
 	require.Contains(t, out, "Seen: asked about Pod in-conformance/sample: rpc error: code = Aborted desc = plugin panicked: runtime error")
 	require.Contains(t, out, "skipped: BackupItemAction example.io/panic: action-reply-item")
 
 	out, err = run("--plugin", "example.io/panic", "-o", "json")
-	require.ErrorIs(t, err, errQuiet)
+	require.ErrorIs(t, err, command.ErrQuiet)
 	var report struct {
 		Plugins []struct {
 			Kind, Name string
@@ -53,7 +55,7 @@ func TestAPluginIsTestedAndTheExitStatusTells(t *testing.T) {
 	require.Contains(t, report.Plugins[1].Results, struct{ Rule, Outcome string }{"action-item", "failed"})
 
 	out, err = run("--plugin", "example.io/panic", "-o", "junit")
-	require.ErrorIs(t, err, errQuiet)
+	require.ErrorIs(t, err, command.ErrQuiet)
 	var suites struct {
 		Failures int `xml:"failures,attr"`
 		Suites   []struct {
@@ -75,7 +77,7 @@ func TestAPluginIsTestedAndTheExitStatusTells(t *testing.T) {
 	require.Contains(t, out, "RestoreItemAction   example.io/skip")
 
 	out, err = run("--plugin", "example.io/memory", "--config", "bucket=test")
-	require.ErrorIs(t, err, errQuiet)
+	require.ErrorIs(t, err, command.ErrQuiet)
 	require.Contains(t, out, "failed: ObjectStore example.io/memory: store-restart\n", "it forgets everything")
 	require.NotContains(t, out, "skipped: ObjectStore")
 
@@ -109,7 +111,7 @@ func TestMistakesOfATestAreTold(t *testing.T) {
 		})
 	}
 	out, err := execute(t, "plugin", "test", ends)
-	require.ErrorIs(t, err, errQuiet, "what does not start is not conformant")
+	require.ErrorIs(t, err, command.ErrQuiet, "what does not start is not conformant")
 	require.Contains(t, out, "failed: Process: process-handshake")
 }
 

@@ -6,10 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status"
 )
 
-func newExplainCommand(a *App) *cobra.Command {
+func newExplainCommand(a *command.App) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:     "explain BACKUP",
@@ -17,7 +18,7 @@ func newExplainCommand(a *App) *cobra.Command {
 		Example: "  cleat queue explain nightly",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.cluster.connect()
+			s, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
@@ -26,13 +27,13 @@ func newExplainCommand(a *App) *cobra.Command {
 				return err
 			}
 			var b velerov1.Backup
-			if err := s.Get(cmd.Context(), s.key(args[0]), &b); err != nil {
+			if err := s.Get(cmd.Context(), s.Key(args[0]), &b); err != nil {
 				return err
 			}
 			e := status.Explain(&b, line, time.Now())
-			return a.print(output, []string{"table"}, e, func() error { return e.Print(a.Out, time.Now()) })
+			return a.Print(output, []string{"table"}, e, func() error { return e.Print(a.Out, time.Now()) })
 		},
 	}
-	addOutput(cmd, &output, "table")
+	command.AddOutput(cmd, &output, "table")
 	return cmd
 }

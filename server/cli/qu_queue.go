@@ -9,11 +9,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/status"
 )
 
-func newQueueCommand(a *App) *cobra.Command {
+func newQueueCommand(a *command.App) *cobra.Command {
 	var live bool
 	var output string
 	var timeout time.Duration
@@ -26,7 +27,7 @@ func newQueueCommand(a *App) *cobra.Command {
 		Example: "  cleat queue\n  cleat queue -w\n  cleat queue -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.cluster.connect()
+			s, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
@@ -42,8 +43,8 @@ func newQueueCommand(a *App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			document := status.NewQueue(s.namespace, line, server)
-			return a.print(output, []string{"table"}, document, func() error {
+			document := status.NewQueue(s.Namespace, line, server)
+			return a.Print(output, []string{"table"}, document, func() error {
 				if _, err := fmt.Fprintln(a.Out, server.Text(document.Running+document.Ready, time.Now())); err != nil {
 					return err
 				}
@@ -55,7 +56,7 @@ func newQueueCommand(a *App) *cobra.Command {
 			})
 		},
 	}
-	addOutput(cmd, &output, "table")
+	command.AddOutput(cmd, &output, "table")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for what the server says; the queue is shown without it")
 	cmd.Flags().BoolVarP(&live, "watch", "w", false, "show each change as it happens")
 	cmd.AddCommand(newExplainCommand(a), newSimulateCommand(a))
@@ -63,9 +64,9 @@ func newQueueCommand(a *App) *cobra.Command {
 }
 
 // line is the queue as the Backups have it now.
-func queueLine(ctx context.Context, s *session) (queue.Line, error) {
+func queueLine(ctx context.Context, s *command.Cluster) (queue.Line, error) {
 	var list velerov1.BackupList
-	if err := s.List(ctx, &list, client.InNamespace(s.namespace)); err != nil {
+	if err := s.List(ctx, &list, client.InNamespace(s.Namespace)); err != nil {
 		return queue.Line{}, fmt.Errorf("list the backups: %w", err)
 	}
 	backups := make([]*velerov1.Backup, len(list.Items))

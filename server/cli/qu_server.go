@@ -7,14 +7,15 @@ import (
 	"time"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // askQueueServer asks the server for what no Backup tells.
-func askQueueServer(ctx context.Context, s *session, timeout time.Duration) status.QueueServer {
-	answer, err := s.serverStatus(ctx, timeout, nil)
+func askQueueServer(ctx context.Context, s *command.Cluster, timeout time.Duration) status.QueueServer {
+	answer, err := s.ServerStatus(ctx, timeout, nil)
 	if err != nil {
 		return status.QueueServer{Problem: layout.OneLine(err.Error())}
 	}
@@ -42,7 +43,7 @@ func policiesOf(answer *velerov1.ServerStatusRequest) (*serverreport.PolicyRepor
 const askPause = 30 * time.Second
 
 // keepAsking tells what the server says, again and again until ctx ends.
-func keepAsking(ctx context.Context, s *session, timeout time.Duration, told chan<- status.QueueServer) {
+func keepAsking(ctx context.Context, s *command.Cluster, timeout time.Duration, told chan<- status.QueueServer) {
 	for {
 		answer := askQueueServer(ctx, s, timeout)
 		select {

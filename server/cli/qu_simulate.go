@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
@@ -35,9 +36,9 @@ type simulateFlags struct {
 	output     string
 }
 
-func (f *simulateFlags) run(cmd *cobra.Command, a *App) error {
+func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 	if !slices.Contains([]string{"table", "json", "yaml"}, f.output) {
-		return a.print(f.output, []string{"table"}, nil, nil)
+		return a.Print(f.output, []string{"table"}, nil, nil)
 	}
 	backups, err := f.backups(cmd)
 	if err != nil {
@@ -134,7 +135,7 @@ func (f *simulateFlags) admission(host *pluginhost.Host) (*policy.Admission, str
 	return inForce.Admission, name, nil
 }
 
-func newSimulateCommand(a *App) *cobra.Command {
+func newSimulateCommand(a *command.App) *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
 		Use:   "simulate -f FILE",
@@ -153,13 +154,13 @@ func newSimulateCommand(a *App) *cobra.Command {
 	flags.StringVar(&f.policy, "policy", "", "policy to ask; empty for the one that --config names, or "+policy.BuiltInAdmission)
 	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces of the cluster, for patterns; without it, those that the backups name")
 	f.directory.add(cmd, "directory of the plugin binaries; empty for the built-in policies alone")
-	addOutput(cmd, &f.output, "table")
+	command.AddOutput(cmd, &f.output, "table")
 	_ = cmd.MarkFlagRequired("filename") // it is there
 	return cmd
 }
 
 // play fills in the rounds and prints them: text as they come, anything else at the end.
-func play(ctx context.Context, a *App, d *status.Simulation, s *simulation, output string) error {
+func play(ctx context.Context, a *command.App, d *status.Simulation, s *simulation, output string) error {
 	text := layout.NewDescription(a.Out)
 	if output == "table" {
 		text.Line("policy %s, %s at once", d.Policy, layout.Count(d.Limit, "backup"))
@@ -176,7 +177,7 @@ func play(ctx context.Context, a *App, d *status.Simulation, s *simulation, outp
 		return err
 	}
 	d.Stuck = stuck
-	err = a.print(output, []string{"table"}, d, func() error {
+	err = a.Print(output, []string{"table"}, d, func() error {
 		text.Gap()
 		if len(stuck) == 0 {
 			text.Line("All have ended after %s. They start in this order: %s", layout.Count(len(d.Rounds), "round"), layout.OrNone(strings.Join(d.Order, ", ")))

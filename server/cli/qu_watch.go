@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/status"
 )
@@ -40,7 +41,7 @@ var errWatchEnded = errors.New("the watch has ended")
 
 // watchQueue shows the queue in view until ctx ends, which is no error. Once it has begun, the API server may be away for
 // a while.
-func watchQueue(ctx context.Context, s *session, view queueView, timeout time.Duration) error {
+func watchQueue(ctx context.Context, s *command.Cluster, view queueView, timeout time.Duration) error {
 	known := map[string]*velerov1.Backup{}
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -77,17 +78,17 @@ func isViewError(err error) bool {
 }
 
 // followQueue looks at all Backups, and then at each that changes, until the watch or ctx ends.
-func followQueue(ctx context.Context, s *session, known map[string]*velerov1.Backup, server <-chan status.QueueServer, view queueView, begun *bool,
+func followQueue(ctx context.Context, s *command.Cluster, known map[string]*velerov1.Backup, server <-chan status.QueueServer, view queueView, begun *bool,
 ) error {
 	var list velerov1.BackupList
-	if err := s.List(ctx, &list, client.InNamespace(s.namespace)); err != nil {
+	if err := s.List(ctx, &list, client.InNamespace(s.Namespace)); err != nil {
 		return fmt.Errorf("list the backups: %w", err)
 	}
 	if err := relist(known, list.Items, view); err != nil {
 		return viewError{err}
 	}
 	*begun = true
-	watcher, err := s.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(s.namespace), &client.ListOptions{Raw: rawWatchFrom(list.ResourceVersion)})
+	watcher, err := s.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(s.Namespace), &client.ListOptions{Raw: rawWatchFrom(list.ResourceVersion)})
 	if err != nil {
 		return fmt.Errorf("watch the backups: %w", err)
 	}

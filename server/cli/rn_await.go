@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
 // retryPause is how long to wait before the cluster is asked again after a failure.
@@ -21,8 +22,8 @@ const retryPause = 500 * time.Millisecond
 
 // await watches obj until see says that it has ended, and shows each state. The API server may be
 // away meanwhile. see reads from obj, which holds the newest state.
-func await(ctx context.Context, s *session, obj client.Object, list client.ObjectList, see func() state, show display) error {
-	defer show.end()
+func await(ctx context.Context, s *command.Cluster, obj client.Object, list client.ObjectList, see func() command.State, show command.Progress) error {
+	defer show.End()
 	for told := false; ; {
 		err := follow(ctx, s, obj, list, see, show)
 		switch {
@@ -35,7 +36,7 @@ func await(ctx context.Context, s *session, obj client.Object, list client.Objec
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return err
 		case !told:
-			show.note(fmt.Sprintf("still waiting, though the API server cannot be asked now: %v", err))
+			show.Note(fmt.Sprintf("still waiting, though the API server cannot be asked now: %v", err))
 			told = true
 		}
 		select {
@@ -46,7 +47,7 @@ func await(ctx context.Context, s *session, obj client.Object, list client.Objec
 }
 
 // follow watches until the end, or until the watch ends, which is an error.
-func follow(ctx context.Context, s *session, obj client.Object, list client.ObjectList, see func() state, show display) error {
+func follow(ctx context.Context, s *command.Cluster, obj client.Object, list client.ObjectList, see func() command.State, show command.Progress) error {
 	uid := obj.GetUID()
 	if err := s.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
 		return err
@@ -54,11 +55,11 @@ func follow(ctx context.Context, s *session, obj client.Object, list client.Obje
 	if uid != "" && obj.GetUID() != uid {
 		return apierrors.NewNotFound(resourceOf(obj), obj.GetName())
 	}
-	if now := see(); now.ended {
-		show.state(now)
+	if now := see(); now.Ended {
+		show.State(now)
 		return nil
 	}
-	show.state(see())
+	show.State(see())
 	watcher, err := s.Watch(ctx, list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{"metadata.name": obj.GetName()},
 		&client.ListOptions{Raw: rawWatchFrom(obj.GetResourceVersion())})
 	if err != nil {
@@ -72,8 +73,8 @@ func follow(ctx context.Context, s *session, obj client.Object, list client.Obje
 				return err
 			}
 			now := see()
-			show.state(now)
-			if now.ended {
+			show.State(now)
+			if now.Ended {
 				return nil
 			}
 		case watch.Deleted:

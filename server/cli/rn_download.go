@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
 // downloads fetch files of backups and restores from object storage, by the URLs that the server
@@ -40,7 +41,7 @@ func (d *downloads) add(flags *pflag.FlagSet, timeout time.Duration) {
 }
 
 // open streams a file, unpacked. location is that of the backup, whose CA is trusted as well.
-func (d *downloads) open(ctx context.Context, s *session, kind velerov1.DownloadTargetKind, name, location string) (io.ReadCloser, error) {
+func (d *downloads) open(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (io.ReadCloser, error) {
 	address, err := d.address(ctx, s, kind, name)
 	if err != nil {
 		return nil, err
@@ -57,9 +58,9 @@ func (d *downloads) open(ctx context.Context, s *session, kind velerov1.Download
 }
 
 // address asks the server for a URL. The server removes the request when the URL has expired.
-func (d *downloads) address(ctx context.Context, s *session, kind velerov1.DownloadTargetKind, name string) (*url.URL, error) {
+func (d *downloads) address(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name string) (*url.URL, error) {
 	request := &velerov1.DownloadRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: cutName(name) + "-" + uuid.NewString()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: cutName(name) + "-" + uuid.NewString()},
 		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: kind, Name: name}},
 	}
 	if err := s.Create(ctx, request); err != nil {
@@ -83,7 +84,7 @@ func (d *downloads) address(ctx context.Context, s *session, kind velerov1.Downl
 }
 
 // get reads from http, https and file URLs.
-func (d *downloads) get(ctx context.Context, s *session, address *url.URL, location string) (io.ReadCloser, error) {
+func (d *downloads) get(ctx context.Context, s *command.Cluster, address *url.URL, location string) (io.ReadCloser, error) {
 	if address.Scheme == "file" {
 		file, err := os.Open(address.Path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +116,7 @@ func (d *downloads) get(ctx context.Context, s *session, address *url.URL, locat
 }
 
 // transport trusts the system's CAs, those of --cacert, and the one in the location.
-func (d *downloads) transport(ctx context.Context, s *session, location string) (http.RoundTripper, error) {
+func (d *downloads) transport(ctx context.Context, s *command.Cluster, location string) (http.RoundTripper, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
@@ -130,7 +131,7 @@ func (d *downloads) transport(ctx context.Context, s *session, location string) 
 		}
 	}
 	var bsl velerov1.BackupStorageLocation
-	if err := s.Get(ctx, s.key(location), &bsl); err == nil && bsl.Spec.ObjectStorage != nil {
+	if err := s.Get(ctx, s.Key(location), &bsl); err == nil && bsl.Spec.ObjectStorage != nil {
 		pool.AppendCertsFromPEM(bsl.Spec.ObjectStorage.CACert)
 	}
 	return &http.Transport{
@@ -141,7 +142,7 @@ func (d *downloads) transport(ctx context.Context, s *session, location string) 
 }
 
 // copyFile writes a file of a backup or restore to w.
-func (d *downloads) copyFile(ctx context.Context, s *session, kind velerov1.DownloadTargetKind, name, location string, w io.Writer) error {
+func (d *downloads) copyFile(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string, w io.Writer) error {
 	body, err := d.open(ctx, s, kind, name, location)
 	if err != nil {
 		return err
@@ -170,7 +171,7 @@ func cutName(name string) string {
 }
 
 // fetch reads a JSON file of a backup or restore. One that is not there is the zero value.
-func fetch[T any](ctx context.Context, d *downloads, s *session, kind velerov1.DownloadTargetKind, name, location string) (T, error) {
+func fetch[T any](ctx context.Context, d *downloads, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (T, error) {
 	var value, none T
 	body, err := d.open(ctx, s, kind, name, location)
 	if errors.Is(err, errNoFile) {

@@ -5,11 +5,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
 // New is the tree of commands. args are those of the process, without its name.
-func New(streams Streams, version string, args []string) *cobra.Command {
-	app := &App{Streams: streams, Version: version, Args: args}
+func New(streams command.Streams, version string, args []string) *cobra.Command {
+	app := &command.App{Streams: streams, Version: version, Args: args}
 	root := &cobra.Command{
 		Use:           "cleat",
 		Short:         "Back up and restore Kubernetes clusters",
@@ -19,7 +21,7 @@ func New(streams Streams, version string, args []string) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.SetArgs(args)
-	app.cluster.add(root.PersistentFlags())
+	app.Cluster.Add(root.PersistentFlags())
 	root.AddCommand(
 		newBackupCommand(app),
 		newRestoreCommand(app),

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
@@ -23,7 +24,7 @@ import (
 // restoreCreate are the flags of "restore create".
 type restoreCreate struct {
 	spec                           velerov1.RestoreSpec
-	selectors                      selectors
+	selectors                      command.LabelSelectors
 	labels, annotations            map[string]string
 	existing, modifiers            string
 	statusIncludes, statusExcludes []string
@@ -34,11 +35,11 @@ type restoreCreate struct {
 	output                         string
 }
 
-func (c *restoreCreate) run(ctx context.Context, a *App, args []string) error {
+func (c *restoreCreate) run(ctx context.Context, a *command.App, args []string) error {
 	if (c.spec.BackupName == "") == (c.spec.ScheduleName == "") {
 		return errors.New("say what to restore from: --from-backup or --from-schedule, one of them")
 	}
-	s, err := a.cluster.connect()
+	s, err := a.Cluster.Connect()
 	if err != nil {
 		return err
 	}
@@ -74,10 +75,10 @@ func (c *restoreCreate) run(ctx context.Context, a *App, args []string) error {
 }
 
 // build makes the Restore from the flags.
-func (c *restoreCreate) build(s *session, args []string) (*velerov1.Restore, error) {
+func (c *restoreCreate) build(s *command.Cluster, args []string) (*velerov1.Restore, error) {
 	restore := &velerov1.Restore{
 		TypeMeta:   metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Restore"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Labels: c.labels, Annotations: c.annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Labels: c.labels, Annotations: c.annotations},
 		Spec:       c.spec,
 	}
 	spec := &restore.Spec
@@ -86,7 +87,7 @@ func (c *restoreCreate) build(s *session, args []string) (*velerov1.Restore, err
 		restore.Name = args[0]
 	}
 	var err error
-	if spec.LabelSelector, spec.OrLabelSelectors, err = c.selectors.parse(); err != nil {
+	if spec.LabelSelector, spec.OrLabelSelectors, err = c.selectors.Parse(); err != nil {
 		return nil, err
 	}
 	spec.ItemOperationTimeout.Duration = c.itemOperationsTimeout
@@ -105,17 +106,17 @@ func (c *restoreCreate) build(s *session, args []string) (*velerov1.Restore, err
 
 // checkSource makes sure that there is a backup to restore from, and chooses one that is
 // PartiallyFailed where that is allowed.
-func (c *restoreCreate) checkSource(ctx context.Context, s *session, restore *velerov1.Restore) error {
+func (c *restoreCreate) checkSource(ctx context.Context, s *command.Cluster, restore *velerov1.Restore) error {
 	if name := restore.Spec.BackupName; name != "" {
 		var b velerov1.Backup
-		if err := s.Get(ctx, s.key(name), &b); err != nil {
+		if err := s.Get(ctx, s.Key(name), &b); err != nil {
 			return fmt.Errorf("--from-backup: %w", err)
 		}
 		return nil
 	}
 	var list velerov1.BackupList
 	schedule := restore.Spec.ScheduleName
-	if err := s.List(ctx, &list, client.InNamespace(s.namespace), client.MatchingLabels{velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule)}); err != nil {
+	if err := s.List(ctx, &list, client.InNamespace(s.Namespace), client.MatchingLabels{velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule)}); err != nil {
 		return err
 	}
 	usable := slices.DeleteFunc(list.Items, func(b velerov1.Backup) bool {
@@ -133,7 +134,7 @@ func (c *restoreCreate) checkSource(ctx context.Context, s *session, restore *ve
 	return nil
 }
 
-func newCreateRestoreCommand(a *App) *cobra.Command {
+func newCreateRestoreCommand(a *command.App) *cobra.Command {
 	c := new(restoreCreate)
 	cmd := &cobra.Command{
 		Use:     "create [NAME] --from-backup BACKUP | --from-schedule SCHEDULE",
@@ -153,16 +154,16 @@ func newCreateRestoreCommand(a *App) *cobra.Command {
 	f.Var(config.NewPairs(&spec.NamespaceMapping), "namespace-mappings", "namespaces to restore under another name, as FROM:TO,...")
 	f.StringSliceVar(&spec.IncludedResources, "include-resources", nil, "resources to restore, as resource.group")
 	f.StringSliceVar(&spec.ExcludedResources, "exclude-resources", nil, "resources to leave out")
-	addOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources", "restore cluster-scoped resources")
+	command.AddOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources", "restore cluster-scoped resources")
 	f.StringVar(&c.existing, "existing-resource-policy", "", "what to do with objects that exist and differ: none or update")
 	f.StringSliceVar(&c.statusIncludes, "status-include-resources", nil, "resources to restore the status of")
 	f.StringSliceVar(&c.statusExcludes, "status-exclude-resources", nil, "resources not to restore the status of")
-	c.selectors.add(f)
-	addOptionalBool(f, &spec.RestorePVs, "restore-volumes", "restore volumes from snapshots")
-	addOptionalBool(f, &spec.PreserveNodePorts, "preserve-nodeports", "keep the node ports of services")
+	c.selectors.Add(f)
+	command.AddOptionalBool(f, &spec.RestorePVs, "restore-volumes", "restore volumes from snapshots")
+	command.AddOptionalBool(f, &spec.PreserveNodePorts, "preserve-nodeports", "keep the node ports of services")
 	f.DurationVar(&c.itemOperationsTimeout, "item-operation-timeout", 0, "how long asynchronous operations of plugins may take")
 	f.StringVar(&c.modifiers, "resource-modifier-configmap", "", "ConfigMap with resource modifiers")
-	addOptionalBool(f, &c.writeSparse, "write-sparse-files", "write sparse files in volumes")
+	command.AddOptionalBool(f, &c.writeSparse, "write-sparse-files", "write sparse files in volumes")
 	f.IntVar(&c.parallelFiles, "parallel-files-download", 0, "files of a volume to download at once")
 	f.StringToStringVar(&c.labels, "labels", nil, "labels of the restore")
 	f.StringToStringVar(&c.annotations, "annotations", nil, "annotations of the restore")
@@ -180,15 +181,15 @@ func startOf(b *velerov1.Backup) time.Time {
 }
 
 // awaitRestore shows the restore until it has ended.
-func awaitRestore(ctx context.Context, a *App, s *session, r *velerov1.Restore) error {
-	see := func() state {
-		now := state{phase: status.PhaseOrNew(string(r.Status.Phase)), ended: r.Status.Phase.Terminal()}
+func awaitRestore(ctx context.Context, a *command.App, s *command.Cluster, r *velerov1.Restore) error {
+	see := func() command.State {
+		now := command.State{Phase: status.PhaseOrNew(string(r.Status.Phase)), Ended: r.Status.Phase.Terminal()}
 		if p := r.Status.Progress; p != nil {
-			now.done, now.total = p.ItemsRestored, p.TotalItems
+			now.Done, now.Total = p.ItemsRestored, p.TotalItems
 		}
 		return now
 	}
-	if err := await(ctx, s, r, &velerov1.RestoreList{}, see, newDisplay(a.Err, "restore "+r.Name)); err != nil {
+	if err := await(ctx, s, r, &velerov1.RestoreList{}, see, command.NewProgress(a.Err, "restore "+r.Name)); err != nil {
 		return fmt.Errorf("wait for the restore: %w", err)
 	}
 	more := fmt.Sprintf("run \"cleat restore describe %s --details\" or \"cleat restore logs %s\" for more", r.Name, r.Name)

@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/status"
 )
 
-func newDescribeRestoreCommand(a *App) *cobra.Command {
+func newDescribeRestoreCommand(a *command.App) *cobra.Command {
 	var d downloads
 	var details bool
 	output := "plaintext"
@@ -20,7 +21,7 @@ func newDescribeRestoreCommand(a *App) *cobra.Command {
 		Short: "Describe restores: phase, errors and warnings, and with --details what became of each object",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.cluster.connect()
+			s, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
@@ -32,7 +33,7 @@ func newDescribeRestoreCommand(a *App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := describe(a.Out, output, doc, doc.Print); err != nil {
+				if err := command.PrintDescription(a.Out, output, doc, doc.Print); err != nil {
 					return err
 				}
 			}
@@ -46,9 +47,9 @@ func newDescribeRestoreCommand(a *App) *cobra.Command {
 }
 
 // restoreDescription gathers it. That files cannot be downloaded is told, too; the rest is told all the same.
-func loadRestore(ctx context.Context, s *session, d *downloads, name string, details bool) (*status.RestoreDescription, error) {
+func loadRestore(ctx context.Context, s *command.Cluster, d *downloads, name string, details bool) (*status.RestoreDescription, error) {
 	r := new(velerov1.Restore)
-	if err := s.Get(ctx, s.key(name), r); err != nil {
+	if err := s.Get(ctx, s.Key(name), r); err != nil {
 		return nil, err
 	}
 	r.APIVersion, r.Kind = velerov1.SchemeGroupVersion.String(), "Restore"

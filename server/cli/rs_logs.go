@@ -8,23 +8,24 @@ import (
 	"github.com/spf13/cobra"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-func newRestoreLogsCommand(a *App) *cobra.Command {
+func newRestoreLogsCommand(a *command.App) *cobra.Command {
 	var d downloads
 	cmd := &cobra.Command{
 		Use:   "logs NAME",
 		Short: "Print the log of a restore",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.cluster.connect()
+			s, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
 			var r velerov1.Restore
-			if err := s.Get(cmd.Context(), s.key(args[0]), &r); err != nil {
+			if err := s.Get(cmd.Context(), s.Key(args[0]), &r); err != nil {
 				return err
 			}
 			if !status.LogStored(string(r.Status.Phase)) {

@@ -7,21 +7,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
 // runPluginsCommand serves the built-in plugins as a plugin process. The server starts it.
-func newRunPluginsCommand(a *App) *cobra.Command {
+func newRunPluginsCommand(a *command.App) *cobra.Command {
 	return &cobra.Command{
 		Use:                "run-plugins",
 		Short:              "Serve the built-in plugins as a plugin process",
 		Hidden:             true,
 		DisableFlagParsing: true, // it is given the server's flags
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := a.cluster.parse(args); err != nil {
+			if err := a.Cluster.Parse(args); err != nil {
 				return err
 			}
 			signal.Reset(syscall.SIGTERM) // which the command line takes for the end of a command; Serve does not hear of it
-			framework.Serve(a.builtIns()...)
+			framework.Serve(a.BuiltIns()...)
 			return nil
 		},
 	}

@@ -9,10 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-func newDeleteScheduleCommand(a *App) *cobra.Command {
-	var which choice
+func newDeleteScheduleCommand(a *command.App) *cobra.Command {
+	var which command.Selection
 	var confirm bool
 	cmd := &cobra.Command{
 		Use:   "delete [NAME...]",
@@ -22,8 +23,8 @@ func newDeleteScheduleCommand(a *App) *cobra.Command {
 				if confirm {
 					return nil
 				}
-				return a.ask(fmt.Sprintf("Delete %s?", getSchedules().names(schedules)))
-			}, func(s *session, schedule *velerov1.Schedule) error {
+				return a.Confirm(fmt.Sprintf("Delete %s?", getSchedules().Names(schedules)))
+			}, func(s *command.Cluster, schedule *velerov1.Schedule) error {
 				if err := s.Delete(cmd.Context(), schedule); err != nil {
 					return fmt.Errorf("delete schedule %s: %w", schedule.Name, err)
 				}
@@ -32,20 +33,20 @@ func newDeleteScheduleCommand(a *App) *cobra.Command {
 			})
 		},
 	}
-	which.add(cmd.Flags(), "delete", "schedules")
+	which.Add(cmd.Flags(), "delete", "schedules")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "do not ask")
 	return cmd
 }
 
 // schedulePauseCommand is "pause" or "unpause".
-func newPauseScheduleCommand(a *App, verb string, paused bool) *cobra.Command {
-	var which choice
+func newPauseScheduleCommand(a *command.App, verb string, paused bool) *cobra.Command {
+	var which command.Selection
 	var skip *bool
 	cmd := &cobra.Command{
 		Use:   verb + " [NAME...]",
 		Short: map[bool]string{true: "Let schedules make no backups for now", false: "Let paused schedules make backups again"}[paused],
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return eachSchedule(cmd.Context(), a, which, args, nil, func(s *session, schedule *velerov1.Schedule) error {
+			return eachSchedule(cmd.Context(), a, which, args, nil, func(s *command.Cluster, schedule *velerov1.Schedule) error {
 				if schedule.Spec.Paused == paused {
 					fmt.Fprintf(a.Out, "Schedule %s is already %sd, skip\n", schedule.Name, verb)
 					return nil
@@ -60,20 +61,20 @@ func newPauseScheduleCommand(a *App, verb string, paused bool) *cobra.Command {
 			})
 		},
 	}
-	which.add(cmd.Flags(), verb, "schedules")
+	which.Add(cmd.Flags(), verb, "schedules")
 	addSkipImmediately(cmd, &skip)
 	return cmd
 }
 
 // eachSchedule does something to the schedules that were chosen, once ask, unless it is nil, has agreed.
-func eachSchedule(ctx context.Context, a *App, which choice, names []string, ask func([]velerov1.Schedule) error,
-	do func(*session, *velerov1.Schedule) error,
+func eachSchedule(ctx context.Context, a *command.App, which command.Selection, names []string, ask func([]velerov1.Schedule) error,
+	do func(*command.Cluster, *velerov1.Schedule) error,
 ) error {
-	s, err := a.cluster.connect()
+	s, err := a.Cluster.Connect()
 	if err != nil {
 		return err
 	}
-	schedules, err := getSchedules().chosen(ctx, s, "schedules", which, names)
+	schedules, err := getSchedules().Chosen(ctx, s, "schedules", which, names)
 	if err != nil {
 		return err
 	}

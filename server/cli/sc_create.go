@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
 // scheduleCreate are the flags of "schedule create".
@@ -21,7 +22,7 @@ type scheduleCreate struct {
 	name       string
 }
 
-func (c *scheduleCreate) run(ctx context.Context, a *App) error {
+func (c *scheduleCreate) run(ctx context.Context, a *command.App) error {
 	if c.schedule.Schedule == "" {
 		return errors.New("say when to back up: --schedule \"0 3 * * *\"")
 	}
@@ -29,15 +30,15 @@ func (c *scheduleCreate) run(ctx context.Context, a *App) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.cluster.connect()
+	s, err := a.Cluster.Connect()
 	if err != nil {
 		return err
 	}
 	schedule := &velerov1.Schedule{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: c.name, Labels: c.labels, Annotations: c.annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: c.name, Labels: c.labels, Annotations: c.annotations},
 		Spec:       c.schedule,
 	}
-	getSchedules().retype(schedule)
+	getSchedules().Retype(schedule)
 	schedule.Spec.Template, schedule.Spec.UseOwnerReferencesInBackup, schedule.Spec.SkipImmediately = template, &c.owner, c.skipAtOnce
 	if printed, err := c.print(a, schedule); printed {
 		return err
@@ -53,7 +54,7 @@ func (c *scheduleCreate) run(ctx context.Context, a *App) error {
 	return nil
 }
 
-func newCreateScheduleCommand(a *App) *cobra.Command {
+func newCreateScheduleCommand(a *command.App) *cobra.Command {
 	c := new(scheduleCreate)
 	cmd := &cobra.Command{
 		Use:   "create NAME --schedule CRON",
@@ -78,5 +79,5 @@ func newCreateScheduleCommand(a *App) *cobra.Command {
 }
 
 func addSkipImmediately(cmd *cobra.Command, target **bool) {
-	addOptionalBool(cmd.Flags(), target, "skip-immediately", "skip a backup that is due at once; without it, the server's setting holds")
+	command.AddOptionalBool(cmd.Flags(), target, "skip-immediately", "skip a backup that is due at once; without it, the server's setting holds")
 }

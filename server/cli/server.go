@@ -14,10 +14,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/cleat-dev/cleat/server/app"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/config"
 )
 
-func newServerCommand(a *App) *cobra.Command {
+func newServerCommand(a *command.App) *cobra.Command {
 	s := serverFlags{options: config.Defaults()}
 	cmd := &cobra.Command{
 		Use:   "server",
@@ -46,7 +47,7 @@ type serverFlags struct {
 }
 
 // serverConfig is what the flags and the file that they name say, without the cluster.
-func serverConfig(a *App, cmd *cobra.Command, flags *serverFlags) (app.Config, error) {
+func serverConfig(a *command.App, cmd *cobra.Command, flags *serverFlags) (app.Config, error) {
 	file := &config.File{}
 	if cmd.Flags().Changed("config") {
 		read, err := config.ReadFile(flags.file)
@@ -64,11 +65,11 @@ func serverConfig(a *App, cmd *cobra.Command, flags *serverFlags) (app.Config, e
 	}
 	return app.Config{
 		Options: flags.options, File: file, Version: a.Version,
-		BuiltIns: a.builtIns(), Self: self, PluginArgs: pluginArgs(a), Log: newLog(a, flags.options),
+		BuiltIns: a.BuiltIns(), Self: self, PluginArgs: pluginArgs(a), Log: newLog(a, flags.options),
 	}, nil
 }
 
-func runServer(a *App, cmd *cobra.Command, flags *serverFlags) error {
+func runServer(a *command.App, cmd *cobra.Command, flags *serverFlags) error {
 	server, err := serverConfig(a, cmd, flags)
 	if err != nil {
 		return err
@@ -76,11 +77,11 @@ func runServer(a *App, cmd *cobra.Command, flags *serverFlags) error {
 	for _, warning := range config.Warnings(cmd.Flags()) {
 		server.Log.Warn(warning)
 	}
-	if server.REST, err = a.cluster.restConfig(); err != nil {
+	if server.REST, err = a.Cluster.RestConfig(); err != nil {
 		return err
 	}
 	server.REST.QPS, server.REST.Burst = server.Options.ClientQPS, server.Options.ClientBurst
-	if server.Namespace, err = a.cluster.namespaceOrDefault(); err != nil {
+	if server.Namespace, err = a.Cluster.NamespaceOrDefault(); err != nil {
 		return err
 	}
 	ctrl.SetLogger(app.NewLogr(server.Log.Named("controller-runtime")))
@@ -90,7 +91,7 @@ func runServer(a *App, cmd *cobra.Command, flags *serverFlags) error {
 }
 
 // checkServer makes sure that a server with these flags would find the plugins that it is told to use.
-func checkServer(a *App, cmd *cobra.Command, flags *serverFlags) error {
+func checkServer(a *command.App, cmd *cobra.Command, flags *serverFlags) error {
 	if !cmd.Flags().Changed("log-level") {
 		flags.options.LogLevel = "warn" // what is wrong is to be seen
 	}
@@ -123,7 +124,7 @@ func limitGarbage() {
 }
 
 // pluginArgs is what plugins are given: the server's own arguments without its name.
-func pluginArgs(a *App) []string {
+func pluginArgs(a *command.App) []string {
 	args := slices.Clone(a.Args)
 	if i := slices.Index(args, "server"); i >= 0 {
 		args = slices.Delete(args, i, i+1)
@@ -132,7 +133,7 @@ func pluginArgs(a *App) []string {
 }
 
 // newLog is the server's log.
-func newLog(a *App, options config.Options) hclog.Logger {
+func newLog(a *command.App, options config.Options) hclog.Logger {
 	level := hclog.LevelFromString(options.LogLevel)
 	switch strings.ToLower(options.LogLevel) {
 	case "warning":

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
 // check runs "cleat server --check" with a config file that has text.
@@ -17,7 +19,7 @@ func check(t *testing.T, text string, args ...string) (out string, err error) {
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	var stdout, stderr bytes.Buffer
 	args = append([]string{"server", "--check", "--config", file, "--kubeconfig", "/nowhere"}, args...)
-	err = New(Streams{Out: &stdout, Err: &stderr}, "test", args).ExecuteContext(t.Context())
+	err = New(command.Streams{Out: &stdout, Err: &stderr}, "test", args).ExecuteContext(t.Context())
 	return strings.ReplaceAll(stdout.String()+stderr.String(), filepath.Dir(file)+"/", ""), err
 }
 

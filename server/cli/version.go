@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-func newVersionCommand(a *App) *cobra.Command {
+func newVersionCommand(a *command.App) *cobra.Command {
 	var clientOnly bool
 	timeout := 5 * time.Second
 	cmd := &cobra.Command{
@@ -19,11 +21,11 @@ func newVersionCommand(a *App) *cobra.Command {
 			if clientOnly {
 				return nil
 			}
-			s, err := a.cluster.connect()
+			s, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
-			answer, err := s.serverStatus(cmd.Context(), timeout, nil)
+			answer, err := s.ServerStatus(cmd.Context(), timeout, nil)
 			if err != nil {
 				return fmt.Errorf("ask the server for its version: %w", err)
 			}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/cleat-dev/cleat/server/cli"
+	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
 // linked is the version that a release is linked with.
@@ -27,10 +28,10 @@ func version() string {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := cli.New(cli.Streams{Out: os.Stdout, Err: os.Stderr}, version(), os.Args[1:]).ExecuteContext(ctx)
+	err := cli.New(command.Streams{Out: os.Stdout, Err: os.Stderr}, version(), os.Args[1:]).ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		if !cli.IsQuiet(err) {
+		if !command.IsQuiet(err) {
 			fmt.Fprintf(os.Stderr, "cleat: %v\n", err)
 		}
 		os.Exit(1)

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ func TestASwitchMayBeLeftOpen(t *testing.T) {
 	for text, want := range map[string]*bool{"": nil, "--s": new(true), "--s=true": new(true), "--s=false": new(false)} {
 		var got *bool
 		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
-		addOptionalBool(flags, &got, "s", "")
+		AddOptionalBool(flags, &got, "s", "")
 		require.NoError(t, flags.Parse(strings.Fields(text)))
 		require.Equal(t, want, got, text)
 	}
@@ -22,13 +22,13 @@ func TestASwitchMayBeLeftOpen(t *testing.T) {
 
 func TestSelectorsOfAList(t *testing.T) {
 	t.Parallel()
-	s := selectors{one: "a=b,c notin (d)", alternatives: "x=y or z"}
-	one, alternatives, err := s.parse()
+	s := LabelSelectors{one: "a=b,c notin (d)", alternatives: "x=y or z"}
+	one, alternatives, err := s.Parse()
 	require.NoError(t, err)
 	require.Equal(t, "a=b,c notin (d)", metav1.FormatLabelSelector(one))
 	require.Len(t, alternatives, 2)
-	_, _, err = (&selectors{one: "a=("}).parse()
+	_, _, err = (&LabelSelectors{one: "a=("}).Parse()
 	require.ErrorContains(t, err, "--selector")
-	_, _, err = (&selectors{alternatives: "a=b or ("}).parse()
+	_, _, err = (&LabelSelectors{alternatives: "a=b or ("}).Parse()
 	require.ErrorContains(t, err, "--or-selector")
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"os"
@@ -25,8 +25,8 @@ func TestTheNamespaceOfTheServer(t *testing.T) { //nolint:paralleltest // it set
 	t.Setenv("VELERO_NAMESPACE", "")
 	namespace := func(flag string) string {
 		t.Helper()
-		f := clusterFlags{namespace: flag}
-		got, err := f.namespaceOrDefault()
+		f := ClusterFlags{Namespace: flag}
+		got, err := f.NamespaceOrDefault()
 		require.NoError(t, err)
 		return got
 	}
@@ -40,6 +40,6 @@ func TestTheNamespaceOfTheServer(t *testing.T) { //nolint:paralleltest // it set
 
 	t.Setenv("VELERO_NAMESPACE", "")
 	require.NoError(t, os.WriteFile(home+"/.config/velero/config.json", []byte(`[]`), 0o600))
-	_, err := (&clusterFlags{}).namespaceOrDefault()
+	_, err := (&ClusterFlags{}).NamespaceOrDefault()
 	require.ErrorContains(t, err, `config.json, want {"namespace": "..."}`)
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 )
 
 // getFlags are those of all "get" commands.
-type getFlags struct {
+type GetFlags struct {
 	output       string
 	selector     string
 	labelColumns []string
 	showLabels   bool
 }
 
-func (f *getFlags) add(cmd *cobra.Command) {
+func (f *GetFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "form of the output: table, json or yaml")
 	cmd.Flags().StringVarP(&f.selector, "selector", "l", "", "only those whose labels match, e.g. a=b,c!=d")
 	cmd.Flags().StringSliceVarP(&f.labelColumns, "label-columns", "L", nil, "labels to show in columns of their own")
@@ -30,22 +30,22 @@ func (f *getFlags) add(cmd *cobra.Command) {
 }
 
 // getter is what a "get" command is about. V is the kind, L its list.
-type getter[V any, L client.ObjectList] struct {
-	newList func() L
-	items   func(L) *[]V
-	sort    func([]V)
-	table   func([]V, time.Time) layout.Table
-	meta    func(*V) client.Object
-	retype  func(*V) // sets apiVersion and kind, which a client leaves out
+type Getter[V any, L client.ObjectList] struct {
+	NewList func() L
+	Items   func(L) *[]V
+	Sort    func([]V)
+	Table   func([]V, time.Time) layout.Table
+	Meta    func(*V) client.Object
+	Retype  func(*V) // sets apiVersion and kind, which a client leaves out
 }
 
 // run gets the named objects, or all, and prints them.
-func (g getter[V, L]) run(ctx context.Context, a *App, f getFlags, names []string) error {
-	s, err := a.cluster.connect()
+func (g Getter[V, L]) Run(ctx context.Context, a *App, f GetFlags, names []string) error {
+	s, err := a.Cluster.Connect()
 	if err != nil {
 		return err
 	}
-	list, err := g.list(ctx, s, f.selector, names)
+	list, err := g.List(ctx, s, f.selector, names)
 	if err != nil {
 		return err
 	}
@@ -53,9 +53,9 @@ func (g getter[V, L]) run(ctx context.Context, a *App, f getFlags, names []strin
 }
 
 // list gets the named objects, or all whose labels match.
-func (g getter[V, L]) list(ctx context.Context, s *session, selector string, names []string) (list L, err error) {
-	list = g.newList()
-	options := []client.ListOption{client.InNamespace(s.namespace)}
+func (g Getter[V, L]) List(ctx context.Context, s *Cluster, selector string, names []string) (list L, err error) {
+	list = g.NewList()
+	options := []client.ListOption{client.InNamespace(s.Namespace)}
 	if selector != "" {
 		parsed, err := labels.Parse(selector)
 		if err != nil {
@@ -63,7 +63,7 @@ func (g getter[V, L]) list(ctx context.Context, s *session, selector string, nam
 		}
 		options = append(options, client.MatchingLabelsSelector{Selector: parsed})
 	}
-	items := g.items(list)
+	items := g.Items(list)
 	if len(names) == 0 {
 		if err := s.List(ctx, list, options...); err != nil {
 			return list, err
@@ -71,20 +71,20 @@ func (g getter[V, L]) list(ctx context.Context, s *session, selector string, nam
 	}
 	for _, name := range names {
 		item := new(V)
-		if err := s.Get(ctx, s.key(name), g.meta(item)); err != nil {
+		if err := s.Get(ctx, s.Key(name), g.Meta(item)); err != nil {
 			return list, err
 		}
 		*items = append(*items, *item)
 	}
-	g.sort(*items)
+	g.Sort(*items)
 	for i := range *items {
-		g.retype(&(*items)[i])
+		g.Retype(&(*items)[i])
 	}
 	return list, nil
 }
 
 // chosen are the objects that a command is about: those named, those selected, or all.
-func (g getter[V, L]) chosen(ctx context.Context, s *session, kinds string, c choice, names []string) ([]V, error) {
+func (g Getter[V, L]) Chosen(ctx context.Context, s *Cluster, kinds string, c Selection, names []string) ([]V, error) {
 	ways := 0
 	for _, used := range []bool{len(names) > 0, c.selector != "", c.all} {
 		if used {
@@ -94,24 +94,24 @@ func (g getter[V, L]) chosen(ctx context.Context, s *session, kinds string, c ch
 	if ways != 1 {
 		return nil, fmt.Errorf("say which %s: their names, --selector or --all, one of them", kinds)
 	}
-	list, err := g.list(ctx, s, c.selector, names)
+	list, err := g.List(ctx, s, c.selector, names)
 	if err != nil {
 		return nil, err
 	}
-	return *g.items(list), nil
+	return *g.Items(list), nil
 }
 
 // names are the names of objects, in one text.
-func (g getter[V, L]) names(objects []V) string {
+func (g Getter[V, L]) Names(objects []V) string {
 	var out []string
 	for i := range objects {
-		out = append(out, g.meta(&objects[i]).GetName())
+		out = append(out, g.Meta(&objects[i]).GetName())
 	}
 	return strings.Join(out, ", ")
 }
 
-func (g getter[V, L]) print(a *App, f getFlags, list L, one bool) error {
-	items := *g.items(list)
+func (g Getter[V, L]) print(a *App, f GetFlags, list L, one bool) error {
+	items := *g.Items(list)
 	var value any = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
 	if one {
 		value = items[0]
@@ -122,10 +122,10 @@ func (g getter[V, L]) print(a *App, f getFlags, list L, one bool) error {
 	case "yaml":
 		return layout.PrintYAML(a.Out, value)
 	case "table":
-		t := g.table(items, time.Now())
+		t := g.Table(items, time.Now())
 		var all []map[string]string
 		for i := range items {
-			all = append(all, g.meta(&items[i]).GetLabels())
+			all = append(all, g.Meta(&items[i]).GetLabels())
 		}
 		t.AddLabels(all, f.labelColumns, f.showLabels)
 		return t.Print(a.Out)
@@ -135,12 +135,12 @@ func (g getter[V, L]) print(a *App, f getFlags, list L, one bool) error {
 }
 
 // choice are the flags that say which objects a command is about, unless they are named.
-type choice struct {
+type Selection struct {
 	all      bool
 	selector string
 }
 
-func (c *choice) add(flags *pflag.FlagSet, verb, kinds string) {
+func (c *Selection) Add(flags *pflag.FlagSet, verb, kinds string) {
 	flags.BoolVar(&c.all, "all", false, verb+" all "+kinds)
 	flags.StringVarP(&c.selector, "selector", "l", "", verb+" the "+kinds+" whose labels match")
 }

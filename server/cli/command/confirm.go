@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bufio"
@@ -11,7 +11,7 @@ import (
 )
 
 // ask asks a question that only "y" or "yes" says yes to.
-func (a *App) ask(question string) error {
+func (a *App) Confirm(question string) error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return errors.New("there is no terminal to ask on; say --confirm")
 	}

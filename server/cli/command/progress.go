@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -11,23 +11,23 @@ import (
 )
 
 // state is how far an operation is.
-type state struct {
-	phase       string
-	done, total int
-	ended       bool
+type State struct {
+	Phase       string
+	Done, Total int
+	Ended       bool
 }
 
 // display shows the states of what is waited for.
-type display interface {
-	state(state)
-	note(string)
-	end()
+type Progress interface {
+	State(State)
+	Note(string)
+	End()
 }
 
 // newDisplay is a progress bar on a terminal, and a line for each phase anywhere else.
-func newDisplay(w io.Writer, what string) display {
+func NewProgress(w io.Writer, what string) Progress {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		return &bar{w: w, what: what}
+		return &Bar{w: w, what: what}
 	}
 	return &lines{w: w, what: what}
 }
@@ -38,40 +38,40 @@ type lines struct {
 	what, phase string
 }
 
-func (l *lines) state(s state) {
-	if s.phase == l.phase {
+func (l *lines) State(s State) {
+	if s.Phase == l.phase {
 		return
 	}
-	l.phase = s.phase
-	fmt.Fprintf(l.w, "%s: %s\n", l.what, s.phase)
+	l.phase = s.Phase
+	fmt.Fprintf(l.w, "%s: %s\n", l.what, s.Phase)
 }
 
-func (l *lines) note(text string) { fmt.Fprintf(l.w, "%s: %s\n", l.what, text) }
+func (l *lines) Note(text string) { fmt.Fprintf(l.w, "%s: %s\n", l.what, text) }
 
-func (l *lines) end() {}
+func (l *lines) End() {}
 
 // bar is a spinner, and a progress bar as soon as the number of items is known.
-type bar struct {
+type Bar struct {
 	w       io.Writer
 	what    string
 	bar     *progressbar.ProgressBar
 	counted bool
 }
 
-func (b *bar) state(s state) {
-	if b.bar == nil || s.total > 0 && !b.counted {
-		b.end()
-		b.counted = s.total > 0
-		b.bar = b.make(s.total)
+func (b *Bar) State(s State) {
+	if b.bar == nil || s.Total > 0 && !b.counted {
+		b.End()
+		b.counted = s.Total > 0
+		b.bar = b.make(s.Total)
 	}
-	b.bar.Describe(fmt.Sprintf("%s: %s", b.what, s.phase))
+	b.bar.Describe(fmt.Sprintf("%s: %s", b.what, s.Phase))
 	if b.counted {
-		b.bar.ChangeMax(max(s.total, 1))
-		_ = b.bar.Set(min(s.done, s.total)) // only fails beyond the maximum
+		b.bar.ChangeMax(max(s.Total, 1))
+		_ = b.bar.Set(min(s.Done, s.Total)) // only fails beyond the maximum
 	}
 }
 
-func (b *bar) make(total int) *progressbar.ProgressBar {
+func (b *Bar) make(total int) *progressbar.ProgressBar {
 	options := []progressbar.Option{
 		progressbar.OptionSetWriter(b.w), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100 * time.Millisecond),
 		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(true),
@@ -82,12 +82,12 @@ func (b *bar) make(total int) *progressbar.ProgressBar {
 	return progressbar.NewOptions(total, append(options, progressbar.OptionShowCount(), progressbar.OptionFullWidth())...)
 }
 
-func (b *bar) note(text string) {
-	b.end()
+func (b *Bar) Note(text string) {
+	b.End()
 	fmt.Fprintf(b.w, "%s: %s\n", b.what, text)
 }
 
-func (b *bar) end() {
+func (b *Bar) End() {
 	if b.bar != nil {
 		_ = b.bar.Finish() // a terminal that is gone shows nothing anyway
 		b.bar, b.counted = nil, false

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"encoding/json"
@@ -18,22 +18,22 @@ import (
 )
 
 // clusterFlags say which cluster, and which namespace of it, a command is about.
-type clusterFlags struct {
-	kubeconfig, kubecontext, namespace string
+type ClusterFlags struct {
+	Kubeconfig, kubecontext, Namespace string
 }
 
-func (f *clusterFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file; empty for $KUBECONFIG, ~/.kube/config, or the cluster that it runs in")
+func (f *ClusterFlags) Add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty for $KUBECONFIG, ~/.kube/config, or the cluster that it runs in")
 	flags.StringVar(&f.kubecontext, "kubecontext", "", "context of the kubeconfig file; empty for its current one")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the server; empty for $VELERO_NAMESPACE, the client's configuration file, or "+defaultNamespace)
+	flags.StringVarP(&f.Namespace, "namespace", "n", "", "namespace of the server; empty for $VELERO_NAMESPACE, the client's configuration file, or "+defaultNamespace)
 }
 
 // parse reads the flags among the server's arguments and skips all others.
-func (f *clusterFlags) parse(args []string) error {
+func (f *ClusterFlags) Parse(args []string) error {
 	flags := pflag.NewFlagSet("run-plugins", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	flags.SetOutput(io.Discard)
-	f.add(flags)
+	f.Add(flags)
 	if err := flags.Parse(args); err != nil && !errors.Is(err, pflag.ErrHelp) {
 		return fmt.Errorf("read the server's flags: %w", err)
 	}
@@ -41,9 +41,9 @@ func (f *clusterFlags) parse(args []string) error {
 }
 
 // restConfig is how to reach the API server.
-func (f *clusterFlags) restConfig() (*rest.Config, error) {
+func (f *ClusterFlags) RestConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
+	rules.ExplicitPath = f.Kubeconfig
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.kubecontext}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
 	if err != nil {
@@ -54,9 +54,9 @@ func (f *clusterFlags) restConfig() (*rest.Config, error) {
 
 // namespaceOrDefault is the server's namespace: the flag's, the environment's, that of the client's
 // configuration file, or the default.
-func (f *clusterFlags) namespaceOrDefault() (string, error) {
-	if f.namespace != "" {
-		return f.namespace, nil
+func (f *ClusterFlags) NamespaceOrDefault() (string, error) {
+	if f.Namespace != "" {
+		return f.Namespace, nil
 	}
 	if namespace := os.Getenv("VELERO_NAMESPACE"); namespace != "" {
 		return namespace, nil
@@ -85,12 +85,12 @@ func (f *clusterFlags) namespaceOrDefault() (string, error) {
 	return file.Namespace, nil
 }
 
-func (f *clusterFlags) connect() (*session, error) {
-	config, err := f.restConfig()
+func (f *ClusterFlags) Connect() (*Cluster, error) {
+	config, err := f.RestConfig()
 	if err != nil {
 		return nil, err
 	}
-	namespace, err := f.namespaceOrDefault()
+	namespace, err := f.NamespaceOrDefault()
 	if err != nil {
 		return nil, err
 	}
@@ -103,19 +103,19 @@ func (f *clusterFlags) connect() (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &session{WithWatch: c, namespace: namespace}, nil
+	return &Cluster{WithWatch: c, Namespace: namespace}, nil
 }
 
 // defaultNamespace is the server's namespace when nothing says it.
 const defaultNamespace = "velero"
 
 // session is a command's connection to the cluster.
-type session struct {
+type Cluster struct {
 	client.WithWatch
-	namespace string
+	Namespace string
 }
 
 // key names an object in the server's namespace.
-func (s *session) key(name string) client.ObjectKey {
-	return client.ObjectKey{Namespace: s.namespace, Name: name}
+func (s *Cluster) Key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: s.Namespace, Name: name}
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -31,21 +31,21 @@ func (o optionalBool) String() string {
 func (o optionalBool) Type() string { return "true|false" }
 
 // addOptionalBool adds a switch that is nil unless it is given.
-func addOptionalBool(flags *pflag.FlagSet, target **bool, name, usage string) {
+func AddOptionalBool(flags *pflag.FlagSet, target **bool, name, usage string) {
 	flags.Var(optionalBool{target}, name, usage)
 	flags.Lookup(name).NoOptDefVal = "true"
 }
 
 // selectors are the two ways to select by label.
-type selectors struct{ one, alternatives string }
+type LabelSelectors struct{ one, alternatives string }
 
-func (s *selectors) add(flags *pflag.FlagSet) {
+func (s *LabelSelectors) Add(flags *pflag.FlagSet) {
 	flags.StringVarP(&s.one, "selector", "l", "", "only objects whose labels match, e.g. a=b,c!=d")
 	flags.StringVar(&s.alternatives, "or-selector", "", `only objects whose labels match one of several selectors, e.g. "a=b or c=d"`)
 }
 
 // parse are the selectors as a spec has them.
-func (s *selectors) parse() (*metav1.LabelSelector, []*metav1.LabelSelector, error) {
+func (s *LabelSelectors) Parse() (*metav1.LabelSelector, []*metav1.LabelSelector, error) {
 	var one *metav1.LabelSelector
 	if s.one != "" {
 		selector, err := metav1.ParseToLabelSelector(s.one)

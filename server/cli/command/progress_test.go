@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"bytes"
@@ -11,24 +11,24 @@ import (
 func TestLinesSayEachPhaseOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	d := newDisplay(&out, "backup b")
-	for _, s := range []state{{phase: "New"}, {phase: "InProgress", done: 1, total: 9}, {phase: "InProgress", done: 9, total: 9}, {phase: "Completed", ended: true}} {
-		d.state(s)
+	d := NewProgress(&out, "backup b")
+	for _, s := range []State{{Phase: "New"}, {Phase: "InProgress", Done: 1, Total: 9}, {Phase: "InProgress", Done: 9, Total: 9}, {Phase: "Completed", Ended: true}} {
+		d.State(s)
 	}
-	d.note("the API server is away")
-	d.end()
+	d.Note("the API server is away")
+	d.End()
 	require.Equal(t, "backup b: New\nbackup b: InProgress\nbackup b: Completed\nbackup b: the API server is away\n", out.String())
 }
 
 func TestABarIsDrawnAndCleared(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	b := &bar{w: &out, what: "backup b"}
-	b.state(state{phase: "InProgress"})
-	b.state(state{phase: "InProgress", done: 5, total: 10})
-	b.state(state{phase: "InProgress", done: 11, total: 10})
-	b.note("still here")
-	b.end()
+	b := &Bar{w: &out, what: "backup b"}
+	b.State(State{Phase: "InProgress"})
+	b.State(State{Phase: "InProgress", Done: 5, Total: 10})
+	b.State(State{Phase: "InProgress", Done: 11, Total: 10})
+	b.Note("still here")
+	b.End()
 	require.Contains(t, out.String(), "backup b: InProgress")
 	require.True(t, strings.HasSuffix(out.String(), "backup b: still here\n"))
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ type App struct {
 	Streams
 	Version string
 	Args    []string // of the process, without its name
-	cluster clusterFlags
+	Cluster ClusterFlags
 }
 
 // Streams are where the commands read from and write to.
@@ -26,19 +26,19 @@ type Streams struct {
 }
 
 // errQuiet ends the process with a failure that has been told already.
-var errQuiet = errors.New("")
+var ErrQuiet = errors.New("")
 
 // IsQuiet reports whether an error needs no further words.
-func IsQuiet(err error) bool { return errors.Is(err, errQuiet) }
+func IsQuiet(err error) bool { return errors.Is(err, ErrQuiet) }
 
 // parent makes a command that only has others below it.
-func parent(use, short string, children ...*cobra.Command) *cobra.Command {
+func Parent(use, short string, children ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(children...)
 	return cmd
 }
 
 // builtIns are the built-in plugins, which ask the cluster that the flags name.
-func (a *App) builtIns() []framework.Registration {
-	return plugins.All(itemactions.WithConfig(a.cluster.restConfig))
+func (a *App) BuiltIns() []framework.Registration {
+	return plugins.All(itemactions.WithConfig(a.Cluster.RestConfig))
 }

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 
 // serverStatus asks the server for its version and its plugins, with annotations that say what else is wanted. The
 // server removes the request.
-func (s *session) serverStatus(ctx context.Context, timeout time.Duration, annotations map[string]string) (*velerov1.ServerStatusRequest, error) {
+func (s *Cluster) ServerStatus(ctx context.Context, timeout time.Duration, annotations map[string]string) (*velerov1.ServerStatusRequest, error) {
 	request := &velerov1.ServerStatusRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "cleat-cli-", Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "cleat-cli-", Annotations: annotations},
 	}
 	if err := s.Create(ctx, request); err != nil {
 		return nil, whatIsMissing(err)
@@ -34,7 +34,7 @@ func (s *session) serverStatus(ctx context.Context, timeout time.Duration, annot
 	})
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return nil, errors.Join(
-			fmt.Errorf("no answer within %s: is the server running, and does it look after namespace %s?", timeout, s.namespace),
+			fmt.Errorf("no answer within %s: is the server running, and does it look after namespace %s?", timeout, s.Namespace),
 			client.IgnoreNotFound(s.Delete(ctx, request)))
 	}
 	if err != nil {

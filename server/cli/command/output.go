@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 
 // print writes a value in the form that somebody asked for, which is text unless it is JSON or YAML. forms are the
 // words for text, the first of which is the default.
-func (a *App) print(form string, forms []string, value any, text func() error) error {
-	if err := checkForm(form, forms...); err != nil {
+func (a *App) Print(form string, forms []string, value any, text func() error) error {
+	if err := CheckForm(form, forms...); err != nil {
 		return err
 	}
 	switch form {
@@ -28,7 +28,7 @@ func (a *App) print(form string, forms []string, value any, text func() error) e
 }
 
 // checkForm makes sure that print knows a form, for a command that does something before it prints.
-func checkForm(form string, forms ...string) error {
+func CheckForm(form string, forms ...string) error {
 	if form == "json" || form == "yaml" || slices.Contains(forms, form) {
 		return nil
 	}
@@ -36,12 +36,12 @@ func checkForm(form string, forms ...string) error {
 }
 
 // addOutput adds the flag for the form.
-func addOutput(cmd *cobra.Command, form *string, forms ...string) {
+func AddOutput(cmd *cobra.Command, form *string, forms ...string) {
 	cmd.Flags().StringVarP(form, "output", "o", forms[0], "form of the output: "+strings.Join(forms, ", ")+", json or yaml")
 }
 
 // describe prints a doc in the form that was asked for.
-func describe(w io.Writer, output string, doc any, plain func(io.Writer) error) error {
+func PrintDescription(w io.Writer, output string, doc any, plain func(io.Writer) error) error {
 	switch output {
 	case "plaintext":
 		return plain(w)
