@@ -14,6 +14,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
@@ -120,7 +121,7 @@ func awaitBackup(ctx context.Context, a *command.App, s *command.Cluster, b *vel
 		}
 		return now
 	}
-	if err := await(ctx, s, b, &velerov1.BackupList{}, see, command.NewProgress(a.Err, "backup "+b.Name)); err != nil {
+	if err := runs.Await(ctx, s, b, &velerov1.BackupList{}, see, command.NewProgress(a.Err, "backup "+b.Name)); err != nil {
 		return fmt.Errorf("wait for the backup: %w", err)
 	}
 	more := fmt.Sprintf("run \"cleat backup describe %s --details\" or \"cleat backup logs %s\" for more", b.Name, b.Name)

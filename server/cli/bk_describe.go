@@ -10,13 +10,14 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
 func newDescribeBackupCommand(a *command.App) *cobra.Command {
-	var d downloads
+	var d runs.Downloads
 	var details bool
 	output := "plaintext"
 	cmd := &cobra.Command{
@@ -45,12 +46,12 @@ func newDescribeBackupCommand(a *command.App) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&details, "details", false, "list all objects of the backup as well")
 	cmd.Flags().StringVarP(&output, "output", "o", output, "form of the output: plaintext or json")
-	d.add(cmd.Flags(), describeTimeout)
+	d.Add(cmd.Flags(), runs.DescribeTimeout)
 	return cmd
 }
 
 // backupDescription gathers it. That files cannot be downloaded is told, too; the rest is told all the same.
-func loadBackup(ctx context.Context, s *command.Cluster, d *downloads, name string, details bool) (*status.BackupDescription, error) {
+func loadBackup(ctx context.Context, s *command.Cluster, d *runs.Downloads, name string, details bool) (*status.BackupDescription, error) {
 	b := new(velerov1.Backup)
 	if err := s.Get(ctx, s.Key(name), b); err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func loadBackup(ctx context.Context, s *command.Cluster, d *downloads, name stri
 		}
 	}
 	if stored := status.LogStored(string(b.Status.Phase)); stored && b.Status.Errors+b.Status.Warnings > 0 {
-		r, err := fetch[results.Results](ctx, d, s, velerov1.DownloadTargetKindBackupResults, name, b.Spec.StorageLocation)
+		r, err := runs.Fetch[results.Results](ctx, d, s, velerov1.DownloadTargetKindBackupResults, name, b.Spec.StorageLocation)
 		if err != nil {
 			doc.Problems = append(doc.Problems, err.Error())
 		} else {
@@ -73,7 +74,7 @@ func loadBackup(ctx context.Context, s *command.Cluster, d *downloads, name stri
 		}
 	}
 	if stored := status.LogStored(string(b.Status.Phase)); stored && details {
-		list, err := fetch[map[string][]string](ctx, d, s, velerov1.DownloadTargetKindBackupResourceList, name, b.Spec.StorageLocation)
+		list, err := runs.Fetch[map[string][]string](ctx, d, s, velerov1.DownloadTargetKindBackupResourceList, name, b.Spec.StorageLocation)
 		if err != nil {
 			doc.Problems = append(doc.Problems, err.Error())
 		}

@@ -16,6 +16,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/status"
 )
@@ -62,7 +63,7 @@ func watchQueue(ctx context.Context, s *command.Cluster, view queueView, timeout
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(retryPause):
+		case <-time.After(runs.RetryPause):
 		}
 	}
 }
@@ -88,7 +89,7 @@ func followQueue(ctx context.Context, s *command.Cluster, known map[string]*vele
 		return viewError{err}
 	}
 	*begun = true
-	watcher, err := s.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(s.Namespace), &client.ListOptions{Raw: rawWatchFrom(list.ResourceVersion)})
+	watcher, err := s.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(s.Namespace), &client.ListOptions{Raw: runs.RawWatchFrom(list.ResourceVersion)})
 	if err != nil {
 		return fmt.Errorf("watch the backups: %w", err)
 	}

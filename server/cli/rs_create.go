@@ -16,6 +16,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
@@ -189,7 +190,7 @@ func awaitRestore(ctx context.Context, a *command.App, s *command.Cluster, r *ve
 		}
 		return now
 	}
-	if err := await(ctx, s, r, &velerov1.RestoreList{}, see, command.NewProgress(a.Err, "restore "+r.Name)); err != nil {
+	if err := runs.Await(ctx, s, r, &velerov1.RestoreList{}, see, command.NewProgress(a.Err, "restore "+r.Name)); err != nil {
 		return fmt.Errorf("wait for the restore: %w", err)
 	}
 	more := fmt.Sprintf("run \"cleat restore describe %s --details\" or \"cleat restore logs %s\" for more", r.Name, r.Name)

@@ -8,12 +8,13 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/status"
 )
 
 func newDescribeRestoreCommand(a *command.App) *cobra.Command {
-	var d downloads
+	var d runs.Downloads
 	var details bool
 	output := "plaintext"
 	cmd := &cobra.Command{
@@ -42,12 +43,12 @@ func newDescribeRestoreCommand(a *command.App) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&details, "details", false, "list all objects of the restore as well")
 	cmd.Flags().StringVarP(&output, "output", "o", output, "form of the output: plaintext or json")
-	d.add(cmd.Flags(), describeTimeout)
+	d.Add(cmd.Flags(), runs.DescribeTimeout)
 	return cmd
 }
 
 // restoreDescription gathers it. That files cannot be downloaded is told, too; the rest is told all the same.
-func loadRestore(ctx context.Context, s *command.Cluster, d *downloads, name string, details bool) (*status.RestoreDescription, error) {
+func loadRestore(ctx context.Context, s *command.Cluster, d *runs.Downloads, name string, details bool) (*status.RestoreDescription, error) {
 	r := new(velerov1.Restore)
 	if err := s.Get(ctx, s.Key(name), r); err != nil {
 		return nil, err
@@ -59,7 +60,7 @@ func loadRestore(ctx context.Context, s *command.Cluster, d *downloads, name str
 	}
 	location := backupLocation(ctx, s, r.Spec.BackupName)
 	if r.Status.Errors+r.Status.Warnings > 0 {
-		found, err := fetch[results.Results](ctx, d, s, velerov1.DownloadTargetKindRestoreResults, name, location)
+		found, err := runs.Fetch[results.Results](ctx, d, s, velerov1.DownloadTargetKindRestoreResults, name, location)
 		if err != nil {
 			doc.Problems = append(doc.Problems, err.Error())
 		} else {
@@ -67,7 +68,7 @@ func loadRestore(ctx context.Context, s *command.Cluster, d *downloads, name str
 		}
 	}
 	if details {
-		list, err := fetch[map[string][]string](ctx, d, s, velerov1.DownloadTargetKindRestoreResourceList, name, location)
+		list, err := runs.Fetch[map[string][]string](ctx, d, s, velerov1.DownloadTargetKindRestoreResourceList, name, location)
 		if err != nil {
 			doc.Problems = append(doc.Problems, err.Error())
 		}

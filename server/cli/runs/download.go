@@ -1,4 +1,4 @@
-package cli
+package runs
 
 import (
 	"cmp"
@@ -28,20 +28,20 @@ import (
 
 // downloads fetch files of backups and restores from object storage, by the URLs that the server
 // makes for it.
-type downloads struct {
+type Downloads struct {
 	timeout  time.Duration // for the server to make the URL
 	insecure bool
 	caFile   string
 }
 
-func (d *downloads) add(flags *pflag.FlagSet, timeout time.Duration) {
+func (d *Downloads) Add(flags *pflag.FlagSet, timeout time.Duration) {
 	flags.DurationVar(&d.timeout, "timeout", timeout, "how long to wait for the server to make the URL")
 	flags.BoolVar(&d.insecure, "insecure-skip-tls-verify", false, "do not check the certificate of the object storage")
 	flags.StringVar(&d.caFile, "cacert", "", "file of CA certificates of the object storage")
 }
 
 // open streams a file, unpacked. location is that of the backup, whose CA is trusted as well.
-func (d *downloads) open(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (io.ReadCloser, error) {
+func (d *Downloads) open(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (io.ReadCloser, error) {
 	address, err := d.address(ctx, s, kind, name)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (d *downloads) open(ctx context.Context, s *command.Cluster, kind velerov1.
 }
 
 // address asks the server for a URL. The server removes the request when the URL has expired.
-func (d *downloads) address(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name string) (*url.URL, error) {
+func (d *Downloads) address(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name string) (*url.URL, error) {
 	request := &velerov1.DownloadRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: cutName(name) + "-" + uuid.NewString()},
 		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: kind, Name: name}},
@@ -84,11 +84,11 @@ func (d *downloads) address(ctx context.Context, s *command.Cluster, kind velero
 }
 
 // get reads from http, https and file URLs.
-func (d *downloads) get(ctx context.Context, s *command.Cluster, address *url.URL, location string) (io.ReadCloser, error) {
+func (d *Downloads) get(ctx context.Context, s *command.Cluster, address *url.URL, location string) (io.ReadCloser, error) {
 	if address.Scheme == "file" {
 		file, err := os.Open(address.Path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, errNoFile
+			return nil, ErrNoFile
 		}
 		return file, err
 	}
@@ -109,14 +109,14 @@ func (d *downloads) get(ctx context.Context, s *command.Cluster, address *url.UR
 	}
 	defer func() { _ = response.Body.Close() }() // only read from
 	if response.StatusCode == http.StatusNotFound {
-		return nil, errNoFile
+		return nil, ErrNoFile
 	}
 	words, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // what there is of them
 	return nil, fmt.Errorf("the object storage answered %s: %s", response.Status, words)
 }
 
 // transport trusts the system's CAs, those of --cacert, and the one in the location.
-func (d *downloads) transport(ctx context.Context, s *command.Cluster, location string) (http.RoundTripper, error) {
+func (d *Downloads) transport(ctx context.Context, s *command.Cluster, location string) (http.RoundTripper, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
@@ -142,7 +142,7 @@ func (d *downloads) transport(ctx context.Context, s *command.Cluster, location 
 }
 
 // copyFile writes a file of a backup or restore to w.
-func (d *downloads) copyFile(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string, w io.Writer) error {
+func (d *Downloads) CopyFile(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string, w io.Writer) error {
 	body, err := d.open(ctx, s, kind, name, location)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (d *downloads) copyFile(ctx context.Context, s *command.Cluster, kind veler
 }
 
 // errNoFile means that the bucket does not hold a file.
-var errNoFile = errors.New("file not found")
+var ErrNoFile = errors.New("file not found")
 
 // urlPoll is how often to look for the URL.
 const urlPoll = 50 * time.Millisecond
@@ -171,10 +171,10 @@ func cutName(name string) string {
 }
 
 // fetch reads a JSON file of a backup or restore. One that is not there is the zero value.
-func fetch[T any](ctx context.Context, d *downloads, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (T, error) {
+func Fetch[T any](ctx context.Context, d *Downloads, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (T, error) {
 	var value, none T
 	body, err := d.open(ctx, s, kind, name, location)
-	if errors.Is(err, errNoFile) {
+	if errors.Is(err, ErrNoFile) {
 		return none, nil
 	}
 	if err != nil {
@@ -188,4 +188,4 @@ func fetch[T any](ctx context.Context, d *downloads, s *command.Cluster, kind ve
 }
 
 // describeTimeout is how long "describe" waits for the server to make a URL.
-const describeTimeout = 30 * time.Second
+const DescribeTimeout = 30 * time.Second

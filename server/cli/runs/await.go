@@ -1,4 +1,4 @@
-package cli
+package runs
 
 import (
 	"context"
@@ -18,11 +18,11 @@ import (
 )
 
 // retryPause is how long to wait before the cluster is asked again after a failure.
-const retryPause = 500 * time.Millisecond
+const RetryPause = 500 * time.Millisecond
 
 // await watches obj until see says that it has ended, and shows each state. The API server may be
 // away meanwhile. see reads from obj, which holds the newest state.
-func await(ctx context.Context, s *command.Cluster, obj client.Object, list client.ObjectList, see func() command.State, show command.Progress) error {
+func Await(ctx context.Context, s *command.Cluster, obj client.Object, list client.ObjectList, see func() command.State, show command.Progress) error {
 	defer show.End()
 	for told := false; ; {
 		err := follow(ctx, s, obj, list, see, show)
@@ -41,7 +41,7 @@ func await(ctx context.Context, s *command.Cluster, obj client.Object, list clie
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(retryPause):
+		case <-time.After(RetryPause):
 		}
 	}
 }
@@ -61,7 +61,7 @@ func follow(ctx context.Context, s *command.Cluster, obj client.Object, list cli
 	}
 	show.State(see())
 	watcher, err := s.Watch(ctx, list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{"metadata.name": obj.GetName()},
-		&client.ListOptions{Raw: rawWatchFrom(obj.GetResourceVersion())})
+		&client.ListOptions{Raw: RawWatchFrom(obj.GetResourceVersion())})
 	if err != nil {
 		return err
 	}
@@ -119,6 +119,6 @@ func resourceOf(obj client.Object) schema.GroupResource {
 }
 
 // rawWatchFrom makes a watch begin after a state that is known.
-func rawWatchFrom(resourceVersion string) *metav1.ListOptions {
+func RawWatchFrom(resourceVersion string) *metav1.ListOptions {
 	return &metav1.ListOptions{ResourceVersion: resourceVersion}
 }
