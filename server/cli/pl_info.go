@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/plugindir"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
@@ -44,7 +45,7 @@ func newInfoCommand(a *command.App) *cobra.Command {
 
 // detailed is the report about what text means: a file that is there when no directory was named, else a plugin.
 func (f *pluginFlags) detailed(cmd *cobra.Command, a *command.App, text string) (*serverreport.PluginReport, error) {
-	if f.directory.path == "" && f.directory.config == "" {
+	if f.directory.Path == "" && f.directory.Config == "" {
 		isFile, err := pluginFileAt(text)
 		if err != nil {
 			return nil, err
@@ -59,8 +60,8 @@ func (f *pluginFlags) detailed(cmd *cobra.Command, a *command.App, text string) 
 	}
 	if len(all.Plugins) == 0 {
 		command := "cleat plugin get"
-		if f.directory.path != "" {
-			command += " --plugin-dir " + f.directory.path
+		if f.directory.Path != "" {
+			command += " --plugin-dir " + f.directory.Path
 		}
 		return nil, fmt.Errorf("there is no plugin %q; %q lists those that there are", text, command)
 	}
@@ -79,17 +80,17 @@ func pluginFileAt(text string) (bool, error) {
 	case info.IsDir():
 		return false, fmt.Errorf("%s is a directory; \"cleat plugin get --plugin-dir %s\" lists its plugins", text, text)
 	}
-	err = checkExecutable(text)
+	err = plugindir.CheckExecutable(text)
 	return err == nil, err
 }
 
 // ofFile is the report about a file on its own.
 func (f *pluginFlags) ofFile(cmd *cobra.Command, a *command.App, path string) (*serverreport.PluginReport, error) {
-	if err := f.directory.complete(cmd); err != nil { // there is none, so the defaults
+	if err := f.directory.Complete(cmd); err != nil { // there is none, so the defaults
 		return nil, err
 	}
-	f.directory.path, f.directory.noBuiltIns = path, true
-	source, err := f.directory.openFile(cmd.Context(), a)
+	f.directory.Path, f.directory.NoBuiltIns = path, true
+	source, err := f.directory.OpenFile(cmd.Context(), a)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/plugindir"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
@@ -20,7 +21,7 @@ import (
 )
 
 func newLockCommand(a *command.App) *cobra.Command {
-	f := directoryFlags{path: config.Defaults().PluginDir}
+	f := plugindir.Flags{Path: config.Defaults().PluginDir}
 	var skipBroken, check bool
 	var output string
 	cmd := &cobra.Command{
@@ -32,10 +33,10 @@ func newLockCommand(a *command.App) *cobra.Command {
 		Example: "  cleat plugin lock --plugin-dir ./plugins\n  cleat plugin lock --plugin-dir ./plugins --check",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(command.CheckForm(output, "table"), f.complete(cmd)); err != nil {
+			if err := errors.Join(command.CheckForm(output, "table"), f.Complete(cmd)); err != nil {
 				return err
 			}
-			before, err := pluginlock.Read(f.lockPath())
+			before, err := pluginlock.Read(f.LockPath())
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("%w; repair the lock, or remove it to write a new one", err)
 			}
@@ -47,7 +48,7 @@ func newLockCommand(a *command.App) *cobra.Command {
 			changes.Refused = len(changes.Broken) > 0 && !skipBroken
 			changes.Absent = check && before == nil
 			if !changes.Refused && !check && (len(changes.Changes) > 0 || before == nil) {
-				if err := lock.Write(f.lockPath()); err != nil {
+				if err := lock.Write(f.LockPath()); err != nil {
 					return err
 				}
 				changes.Written = true
@@ -58,7 +59,7 @@ func newLockCommand(a *command.App) *cobra.Command {
 			return changes.Verdict()
 		},
 	}
-	f.add(cmd, "directory to lock")
+	f.Add(cmd, "directory to lock")
 	cmd.Flags().BoolVar(&skipBroken, "skip-broken", false, "leave out files that cannot be used instead of refusing to write")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; fail if the lock would change")
 	command.AddOutput(cmd, &output, "table")
@@ -67,13 +68,13 @@ func newLockCommand(a *command.App) *cobra.Command {
 
 // lockOf is the lock of the directory, and what cannot be in it. The sums are taken first; then what has them is run,
 // so that the lock tells of nothing else.
-func lockDirectory(ctx context.Context, a *command.App, f *directoryFlags) (*pluginlock.Lock, *pluginstatus.LockChanges, error) {
-	c := &pluginstatus.LockChanges{APIVersion: status.APIVersion, Kind: "PluginLockChanges", Lock: f.lockPath(), Broken: []pluginstatus.FileProblem{}, Partial: []pluginstatus.FileProblem{}}
+func lockDirectory(ctx context.Context, a *command.App, f *plugindir.Flags) (*pluginlock.Lock, *pluginstatus.LockChanges, error) {
+	c := &pluginstatus.LockChanges{APIVersion: status.APIVersion, Kind: "PluginLockChanges", Lock: f.LockPath(), Broken: []pluginstatus.FileProblem{}, Partial: []pluginstatus.FileProblem{}}
 	contents := &pluginlock.Lock{}
-	err := visit(ctx, a, f, &pluginlock.Lock{}, func(host *pluginhost.Host, relative string, file pluginFile) {
-		sum, err := host.Sum(file.path)
+	err := visit(ctx, a, f, &pluginlock.Lock{}, func(host *pluginhost.Host, relative string, file plugindir.File) {
+		sum, err := host.Sum(file.Path)
 		if err != nil {
-			c.Broken = append(c.Broken, pluginstatus.FileProblem{File: relative, Reason: cmp.Or(file.problem, err.Error())})
+			c.Broken = append(c.Broken, pluginstatus.FileProblem{File: relative, Reason: cmp.Or(file.Problem, err.Error())})
 			return
 		}
 		contents.Plugins = append(contents.Plugins, pluginlock.Plugin{Path: relative, SHA256: sum}) // whatever it provides
@@ -84,7 +85,7 @@ func lockDirectory(ctx context.Context, a *command.App, f *directoryFlags) (*plu
 	contents.Sort()
 
 	lock := &pluginlock.Lock{}
-	err = visit(ctx, a, f, contents, func(_ *pluginhost.Host, relative string, file pluginFile) {
+	err = visit(ctx, a, f, contents, func(_ *pluginhost.Host, relative string, file plugindir.File) {
 		plugin, known := contents.Plugin(relative)
 		if !known {
 			return // it is broken, or it came a moment ago
@@ -94,8 +95,8 @@ func lockDirectory(ctx context.Context, a *command.App, f *directoryFlags) (*plu
 			c.Broken = append(c.Broken, pluginstatus.FileProblem{File: relative, Reason: err.Error()})
 			return
 		}
-		if len(file.partial) > 0 {
-			c.Partial = append(c.Partial, pluginstatus.FileProblem{File: relative, Reason: strings.Join(file.partial, "\n")})
+		if len(file.Partial) > 0 {
+			c.Partial = append(c.Partial, pluginstatus.FileProblem{File: relative, Reason: strings.Join(file.Partial, "\n")})
 		}
 		plugin.Provides = provides
 		lock.Plugins = append(lock.Plugins, plugin)
@@ -110,17 +111,17 @@ func lockDirectory(ctx context.Context, a *command.App, f *directoryFlags) (*plu
 }
 
 // visit starts a host with a lock over the directory, and shows the files that it finds.
-func visit(ctx context.Context, a *command.App, f *directoryFlags, lock *pluginlock.Lock, see func(host *pluginhost.Host, relative string, file pluginFile)) error {
-	source, err := f.open(ctx, a, lock)
+func visit(ctx context.Context, a *command.App, f *plugindir.Flags, lock *pluginlock.Lock, see func(host *pluginhost.Host, relative string, file plugindir.File)) error {
+	source, err := f.Open(ctx, a, lock)
 	if err != nil {
 		return err
 	}
 	defer source.Host.Close()
 	report := source.Report()
-	for _, file := range pluginFiles(source.Host) {
-		relative, below := report.Relative(file.path)
+	for _, file := range plugindir.Files(source.Host) {
+		relative, below := report.Relative(file.Path)
 		if !below {
-			return fmt.Errorf("%s is not below the plugin directory %s", file.path, report.Directory)
+			return fmt.Errorf("%s is not below the plugin directory %s", file.Path, report.Directory)
 		}
 		see(source.Host, relative, file)
 	}
@@ -128,11 +129,11 @@ func visit(ctx context.Context, a *command.App, f *directoryFlags, lock *pluginl
 }
 
 // lockable is what a lock says that a file provides; the error is why it cannot be in a lock.
-func lockable(file pluginFile) ([]pluginlock.Provided, error) {
-	if file.problem != "" {
-		return nil, errors.New(file.problem)
+func lockable(file plugindir.File) ([]pluginlock.Provided, error) {
+	if file.Problem != "" {
+		return nil, errors.New(file.Problem)
 	}
-	provides := pluginlock.Provides(file.listed)
+	provides := pluginlock.Provides(file.Listed)
 	for _, provided := range provides {
 		if err := provided.Validate(); err != nil {
 			return nil, err

@@ -24,7 +24,7 @@ func newOrderCommand(a *command.App) *cobra.Command {
 		Example: "  cleat plugin order\n  cleat plugin order --plugin-dir ./plugins --order 'example.io/first,*,example.io/last'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(f.directory.order) > 0 && f.directory.path == "" {
+			if len(f.directory.Order) > 0 && f.directory.Path == "" {
 				return errors.New("--order tries an order on a directory, so name it with --plugin-dir; a running server has that of its --config file")
 			}
 			report, err := f.report(cmd, a, "")
@@ -44,7 +44,7 @@ func newOrderCommand(a *command.App) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringSliceVar(&f.directory.order, "order", nil, `names in the order to try; "*" stands for all others, without it they come last`)
+	cmd.Flags().StringSliceVar(&f.directory.Order, "order", nil, `names in the order to try; "*" stands for all others, without it they come last`)
 	command.AddOutput(cmd, &output, "table")
 	return cmd
 }

@@ -11,30 +11,31 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/plugindir"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // pluginFlags say whose plugins a command is about: a running server's, or those of a directory.
 type pluginFlags struct {
-	directory directoryFlags
+	directory plugindir.Flags
 	timeout   time.Duration
 
 	policies *serverreport.PolicyReport // of the server that was asked; nil when none was, or it does not tell
 }
 
 func (f *pluginFlags) add(cmd *cobra.Command) {
-	f.directory.add(cmd, "look at the plugins in this directory, without a server; empty asks the running server")
+	f.directory.Add(cmd, "look at the plugins in this directory, without a server; empty asks the running server")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "how long to wait for the server")
 }
 
 // report is about all plugins or, when only is not empty, about those that it means, with their details.
 func (f *pluginFlags) report(cmd *cobra.Command, a *command.App, only string) (*serverreport.PluginReport, error) {
 	ctx := cmd.Context()
-	if err := f.directory.complete(cmd); err != nil {
+	if err := f.directory.Complete(cmd); err != nil {
 		return nil, err
 	}
-	if f.directory.path == "" {
+	if f.directory.Path == "" {
 		answer, err := askForPlugins(ctx, a, f.timeout, only)
 		if err != nil {
 			return nil, err
@@ -44,11 +45,11 @@ func (f *pluginFlags) report(cmd *cobra.Command, a *command.App, only string) (*
 		}
 		return pluginsOf(a, answer, only)
 	}
-	lock, err := f.directory.readLock()
+	lock, err := f.directory.ReadLock()
 	if err != nil {
 		return nil, err
 	}
-	source, err := f.directory.open(ctx, a, lock)
+	source, err := f.directory.Open(ctx, a, lock)
 	if err != nil {
 		return nil, err
 	}

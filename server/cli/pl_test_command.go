@@ -12,6 +12,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/conformance"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/plugindir"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -95,7 +96,7 @@ func newTestCommand(a *command.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := checkExecutable(args[0]); err != nil {
+			if err := plugindir.CheckExecutable(args[0]); err != nil {
 				return err
 			}
 			progress := newTestProgress(a.Err, args[0])

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/plugindir"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
@@ -22,7 +23,7 @@ import (
 )
 
 func newVerifyCommand(a *command.App) *cobra.Command {
-	f := directoryFlags{path: config.Defaults().PluginDir}
+	f := plugindir.Flags{Path: config.Defaults().PluginDir}
 	var output string
 	cmd := &cobra.Command{
 		Use:   "verify",
@@ -32,14 +33,14 @@ func newVerifyCommand(a *command.App) *cobra.Command {
 		Example: "  cleat plugin verify --plugin-dir ./plugins",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.complete(cmd); err != nil {
+			if err := f.Complete(cmd); err != nil {
 				return err
 			}
-			lock, err := pluginlock.Read(f.lockPath())
+			lock, err := pluginlock.Read(f.LockPath())
 			if err != nil {
 				return err
 			}
-			source, err := f.open(cmd.Context(), a, lock)
+			source, err := f.Open(cmd.Context(), a, lock)
 			if err != nil {
 				return err
 			}
@@ -54,7 +55,7 @@ func newVerifyCommand(a *command.App) *cobra.Command {
 			return nil
 		},
 	}
-	f.add(cmd, "directory to check")
+	f.Add(cmd, "directory to check")
 	command.AddOutput(cmd, &output, "table")
 	return cmd
 }
@@ -62,12 +63,12 @@ func newVerifyCommand(a *command.App) *cobra.Command {
 // verify looks at the files that a host with a lock has found, and at those of the lock.
 func verify(source *pluginreport.Source) *pluginstatus.Verification {
 	report, lock := source.Report(), source.Lock
-	found := map[string]pluginFile{}
+	found := map[string]plugindir.File{}
 	paths := map[string]bool{}
-	for _, file := range pluginFiles(source.Host) {
-		relative, below := report.Relative(file.path)
+	for _, file := range plugindir.Files(source.Host) {
+		relative, below := report.Relative(file.Path)
 		if !below {
-			relative = file.path
+			relative = file.Path
 		}
 		found[relative], paths[relative] = file, true
 	}
@@ -85,7 +86,7 @@ func verify(source *pluginreport.Source) *pluginstatus.Verification {
 }
 
 // verifyFile is the state of a file, with the reason unless it is right. found tells that the host has it.
-func verifyFile(lock *pluginlock.Lock, directory, relative string, file pluginFile, found bool) (pluginstatus.FileState, string) {
+func verifyFile(lock *pluginlock.Lock, directory, relative string, file plugindir.File, found bool) (pluginstatus.FileState, string) {
 	path := filepath.Join(directory, filepath.FromSlash(relative))
 	info, err := os.Stat(path)
 	_, locked := lock.Plugin(relative)
@@ -106,10 +107,10 @@ func verifyFile(lock *pluginlock.Lock, directory, relative string, file pluginFi
 		return pluginstatus.FileNotLocked, err.Error()
 	case err != nil:
 		return pluginstatus.FileChanged, err.Error()
-	case file.problem != "":
-		return pluginstatus.FileQuarantined, file.problem
-	case len(file.partial) > 0:
-		return pluginstatus.FileQuarantined, strings.Join(file.partial, "\n")
+	case file.Problem != "":
+		return pluginstatus.FileQuarantined, file.Problem
+	case len(file.Partial) > 0:
+		return pluginstatus.FileQuarantined, strings.Join(file.Partial, "\n")
 	}
 	return pluginstatus.FileOK, ""
 }

@@ -17,6 +17,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/plugindir"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
@@ -28,7 +29,7 @@ import (
 
 // simulateFlags are those of "queue simulate".
 type simulateFlags struct {
-	directory  directoryFlags
+	directory  plugindir.Flags
 	file       string // of the backups
 	policy     string
 	limit      int
@@ -48,12 +49,12 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 		return err
 	}
 	var lock *pluginlock.Lock
-	if f.directory.path != "" {
-		if lock, err = f.directory.readLock(); err != nil {
+	if f.directory.Path != "" {
+		if lock, err = f.directory.ReadLock(); err != nil {
 			return err
 		}
 	}
-	source, err := f.directory.open(cmd.Context(), a, lock)
+	source, err := f.directory.Open(cmd.Context(), a, lock)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 	}
 	document := status.Simulation{
 		APIVersion: status.APIVersion, Kind: "QueueSimulation", Policy: name,
-		Limit: cmp.Or(f.limit, f.directory.options.ConcurrentBackups, 1), Namespaces: f.namespaces, Rounds: []status.Round{},
+		Limit: cmp.Or(f.limit, f.directory.Options.ConcurrentBackups, 1), Namespaces: f.namespaces, Rounds: []status.Round{},
 	}
 	s := &simulation{
 		backups: backups, namespaces: f.namespaces, limit: document.Limit, now: time.Now(),
@@ -98,19 +99,19 @@ func (f *simulateFlags) backups(cmd *cobra.Command) ([]*velerov1.Backup, error) 
 
 // complete finds out which plugins there are to choose from.
 func (f *simulateFlags) complete(cmd *cobra.Command) error {
-	if err := f.directory.complete(cmd); err != nil {
+	if err := f.directory.Complete(cmd); err != nil {
 		return err
 	}
 	// That of the configuration is a path on the server, which need not be here.
-	if _, err := os.Stat(f.directory.path); errors.Is(err, fs.ErrNotExist) && !cmd.Flags().Changed("plugin-dir") {
-		f.directory.path = ""
+	if _, err := os.Stat(f.directory.Path); errors.Is(err, fs.ErrNotExist) && !cmd.Flags().Changed("plugin-dir") {
+		f.directory.Path = ""
 	}
 	return nil
 }
 
 // admission is the policy to ask, with its name.
 func (f *simulateFlags) admission(host *pluginhost.Host) (*policy.Admission, string, error) {
-	file := *f.directory.file
+	file := *f.directory.File
 	file.Backups.ManifestWriters, file.NodeAgent = nil, config.NodeAgent{} // these are not asked
 	if f.policy != "" && f.policy != file.Backups.Admission.Plugin {
 		file.Backups.Admission = config.Policy{Plugin: f.policy}
@@ -119,7 +120,7 @@ func (f *simulateFlags) admission(host *pluginhost.Host) (*policy.Admission, str
 	if _, err := host.Find("QueueAdmission", name); err != nil {
 		return nil, "", fmt.Errorf("find the policy (if it is in a plugin directory, name that with --plugin-dir): %w", err)
 	}
-	if f.directory.config != "" {
+	if f.directory.Config != "" {
 		_, err := file.Check(func(kind, name string) ([]byte, error) {
 			entry, err := host.Find(kind, name)
 			return entry.ConfigSchema, err
@@ -153,7 +154,7 @@ func newSimulateCommand(a *command.App) *cobra.Command {
 	flags.IntVar(&f.limit, "concurrent-backups", 0, "backups that run at once; 0 for what --config says, or 1")
 	flags.StringVar(&f.policy, "policy", "", "policy to ask; empty for the one that --config names, or "+policy.BuiltInAdmission)
 	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces of the cluster, for patterns; without it, those that the backups name")
-	f.directory.add(cmd, "directory of the plugin binaries; empty for the built-in policies alone")
+	f.directory.Add(cmd, "directory of the plugin binaries; empty for the built-in policies alone")
 	command.AddOutput(cmd, &f.output, "table")
 	_ = cmd.MarkFlagRequired("filename") // it is there
 	return cmd

@@ -1,4 +1,4 @@
-package cli
+package plugindir
 
 import (
 	"fmt"
@@ -10,16 +10,16 @@ import (
 )
 
 // pluginFile is a file of a plugin directory.
-type pluginFile struct {
-	path    string
-	listed  []versioning.Listed // what its process lists
-	problem string              // why it cannot be used at all; empty if it can
-	partial []string            // what is wrong with something in it
+type File struct {
+	Path    string
+	Listed  []versioning.Listed // what its process lists
+	Problem string              // why it cannot be used at all; empty if it can
+	Partial []string            // what is wrong with something in it
 }
 
 // pluginFiles are the files that a host found, in its order.
-func pluginFiles(host *pluginhost.Host) []pluginFile {
-	var files []pluginFile
+func Files(host *pluginhost.Host) []File {
+	var files []File
 	at := map[string]int{}
 	for _, entry := range host.Entries() {
 		if entry.BuiltIn {
@@ -29,16 +29,16 @@ func pluginFiles(host *pluginhost.Host) []pluginFile {
 		if !seen {
 			i = len(files)
 			at[entry.Command] = i
-			files = append(files, pluginFile{path: entry.Command})
+			files = append(files, File{Path: entry.Command})
 		}
 		file := &files[i]
 		switch {
 		case entry.Name == "" && entry.Kind == "":
-			file.problem = entry.Quarantined // empty for one that lists nothing
+			file.Problem = entry.Quarantined // empty for one that lists nothing
 		default:
-			file.listed = append(file.listed, versioning.Listed{Kind: entry.Kind, Name: entry.Name})
+			file.Listed = append(file.Listed, versioning.Listed{Kind: entry.Kind, Name: entry.Name})
 			if entry.Quarantined != "" {
-				file.partial = append(file.partial, entry.Quarantined)
+				file.Partial = append(file.Partial, entry.Quarantined)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func pluginFiles(host *pluginhost.Host) []pluginFile {
 }
 
 // checkExecutable says why the file at path cannot be a plugin.
-func checkExecutable(path string) error {
+func CheckExecutable(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
