@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/restore"
 )
 
 // New is the tree of commands. args are those of the process, without its name.
@@ -24,7 +25,7 @@ func New(streams command.Streams, version string, args []string) *cobra.Command 
 	app.Cluster.Add(root.PersistentFlags())
 	root.AddCommand(
 		newBackupCommand(app),
-		newRestoreCommand(app),
+		restore.NewCommand(app),
 		newScheduleCommand(app),
 		newQueueCommand(app),
 		newPluginCommand(app),

@@ -1,4 +1,4 @@
-package cli
+package restore
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-func newRestoreCommand(a *command.App) *cobra.Command {
+func NewCommand(a *command.App) *cobra.Command {
 	return command.Parent("restore", "Work with restores",
 		newCreateRestoreCommand(a), newGetRestoreCommand(a), newDescribeRestoreCommand(a), newRestoreLogsCommand(a))
 }
