@@ -58,7 +58,7 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 					"ObjectStore example.io/memory: store-restart",
 				},
 			},
-			"all other kinds, which know every operation": {
+			"all other kinds, which know every operation and end none": {
 				binary: "kinds",
 				options: []conformance.Option{
 					conformance.WithConfig("example.io/san", map[string]string{"region": "x"}), conformance.WithVolume("vol-1", "z"),
@@ -68,6 +68,8 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 				broken: []string{
 					"BackupItemActionV2 example.io/mover: operation-unknown", "RestoreItemActionV2 example.io/fetcher: operation-unknown",
 					"AsyncBackupItemAction example.io/copier: operation-unknown", "AsyncRestoreItemAction example.io/copier: operation-unknown",
+					"BackupItemActionV2 example.io/mover: operation-cancel-ends", "AsyncBackupItemAction example.io/copier: operation-cancel-ends",
+					"BackupItemActionV2 example.io/mover: operation-own", "RestoreItemActionV2 example.io/fetcher: operation-own",
 					"VolumeSnapshotter example.io/san: snapshotter-config-unknown",
 				},
 			},
@@ -100,13 +102,13 @@ func plantedDefects(t *testing.T) {
 	require.NoError(t, json.Unmarshal(output, &defects))
 
 	folder := t.TempDir()
-	test := func(ctx context.Context, kind string, args ...string) (*conformance.Report, error) {
+	test := func(ctx context.Context, timeout time.Duration, kind string, args ...string) (*conformance.Report, error) {
 		leakCalls := 0 // a plugin whose defect is another does not leak
 		if args[0] == "--kind" || strings.HasPrefix(args[1], "leak-") {
 			leakCalls = 40
 		}
 		options := []conformance.Option{
-			conformance.WithOperationWait(100 * time.Millisecond), conformance.WithLeakCalls(leakCalls),
+			conformance.WithOperationWait(100 * time.Millisecond), conformance.WithLeakCalls(leakCalls), conformance.WithTimeout(timeout),
 		}
 		switch kind {
 		case "ObjectStore":
@@ -138,7 +140,11 @@ func plantedDefects(t *testing.T) {
 		rule, _, _ := strings.Cut(defect.Name, "/")
 		kinds[defect.Kind], rules[rule] = true, true
 		run(defect.Name, func(t *testing.T) {
-			report, err := test(t.Context(), defect.Kind, "--defect", defect.Name)
+			timeout := time.Minute
+			if defect.Waits {
+				timeout = 15 * time.Second
+			}
+			report, err := test(t.Context(), timeout, defect.Kind, "--defect", defect.Name)
 			require.NoError(t, err)
 			found := map[string]bool{}
 			for key := range broken(report, conformance.Failed, conformance.Warned) {
@@ -150,7 +156,7 @@ func plantedDefects(t *testing.T) {
 	}
 	for kind := range kinds {
 		run("none in "+kind, func(t *testing.T) {
-			report, err := test(t.Context(), kind, "--kind", kind)
+			report, err := test(t.Context(), time.Minute, kind, "--kind", kind)
 			require.NoError(t, err)
 			require.Empty(t, broken(report, conformance.Failed, conformance.Warned))
 		})

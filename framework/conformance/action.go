@@ -50,8 +50,9 @@ type actionKind struct {
 	appliesTo func(ctx context.Context, conn *grpc.ClientConn, plugin string) (*shared.ResourceSelector, error)
 	execute   func(ctx context.Context, conn *grpc.ClientConn, q question) (*answer, error)
 	progress  func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (*shared.OperationProgress, error)
-	cancel    func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) error
-	ready     func(ctx context.Context, conn *grpc.ClientConn, plugin string, items []*shared.ResourceIdentifier, owner []byte) error
+	// cancel also returns whether the plugin says that the operation is going to end.
+	cancel func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (bool, error)
+	ready  func(ctx context.Context, conn *grpc.ClientConn, plugin string, items []*shared.ResourceIdentifier, owner []byte) error
 }
 
 // actionKinds are all kinds of actions, by their words of the wire.
@@ -124,9 +125,9 @@ func backupItemActionV2() actionKind {
 			got, err := client(conn).Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{Plugin: plugin, OperationID: operation, Backup: owner})
 			return got.GetProgress(), err
 		},
-		cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) error {
+		cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (bool, error) {
 			_, err := client(conn).Cancel(ctx, &backupitemactionv2.BackupItemActionCancelRequest{Plugin: plugin, OperationID: operation, Backup: owner})
-			return err
+			return err == nil, err
 		},
 	}
 }
@@ -149,9 +150,9 @@ func asyncBackupItemActionV1() actionKind {
 			got, err := client(conn).Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{Plugin: plugin, OperationId: operation, Backup: owner})
 			return got.GetProgress(), err
 		},
-		cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) error {
-			_, err := client(conn).Cancel(ctx, &asyncbackupitemactionv1.CancelRequest{Plugin: plugin, OperationId: operation, Backup: owner})
-			return err
+		cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (bool, error) {
+			got, err := client(conn).Cancel(ctx, &asyncbackupitemactionv1.CancelRequest{Plugin: plugin, OperationId: operation, Backup: owner})
+			return got.GetAck(), err
 		},
 	}
 }
@@ -194,9 +195,9 @@ func restoreItemActionV2() actionKind {
 			got, err := client(conn).Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{Plugin: plugin, OperationID: operation, Restore: owner})
 			return got.GetProgress(), err
 		},
-		cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) error {
+		cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (bool, error) {
 			_, err := client(conn).Cancel(ctx, &restoreitemactionv2.RestoreItemActionCancelRequest{Plugin: plugin, OperationID: operation, Restore: owner})
-			return err
+			return err == nil, err
 		},
 		ready: func(ctx context.Context, conn *grpc.ClientConn, plugin string, items []*shared.ResourceIdentifier, owner []byte) error {
 			_, err := client(conn).AreAdditionalItemsReady(ctx, &restoreitemactionv2.RestoreItemActionItemsReadyRequest{
@@ -227,9 +228,9 @@ func asyncRestoreItemActionV1() actionKind {
 			got, err := client(conn).Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{Plugin: plugin, OperationId: operation, Restore: owner})
 			return got.GetProgress(), err
 		},
-		cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) error {
-			_, err := client(conn).Cancel(ctx, &asyncrestoreitemactionv1.CancelRequest{Plugin: plugin, OperationId: operation, Restore: owner})
-			return err
+		cancel: func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (bool, error) {
+			got, err := client(conn).Cancel(ctx, &asyncrestoreitemactionv1.CancelRequest{Plugin: plugin, OperationId: operation, Restore: owner})
+			return got.GetAck(), err
 		},
 	}
 }

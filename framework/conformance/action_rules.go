@@ -48,6 +48,11 @@ func actionRules() []Rule {
 			Text: "Each additional, related or post-operation item names a resource and an object, and none of its parts could be taken for a path.",
 		},
 		{
+			ID: "action-resource-names", Kinds: every, Severity: Must, check: checkResourceNames,
+			Text: `Resources have the names that they have in the API: the plural, like "pods", in the items of an answer; in AppliesTo also the singular or short one. ` +
+				`A kind, like "Pod", is none of them.`,
+		},
+		{
 			ID: "action-same-answer", Severity: Should, check: checkSameAnswer,
 			Kinds: []string{"BackupItemAction", "BackupItemActionV2", "RestoreItemAction", "RestoreItemActionV2", "ItemBlockAction"},
 			Text:  "The same item gets the same answer when it is asked about again, but for operations that are started.",
@@ -87,6 +92,10 @@ func actionRules() []Rule {
 		{
 			ID: "action-concurrent", Kinds: every, Severity: Must, check: checkConcurrent,
 			Text: "32 calls at once, of different items and operations, are answered as one after the other, and none gets what is another's.",
+		},
+		{
+			ID: "action-own-answer", Kinds: every, Severity: Must, check: checkOwnAnswer,
+			Text: "Hundreds of different items, 64 at once, have answers of their own: no name, namespace, label or annotation of one is in the answer to another.",
 		},
 		{
 			ID: "action-cancelled", Kinds: every, Severity: Must, check: checkCancelled,
@@ -617,29 +626,9 @@ const callers = 32
 func caller(i int) string { return fmt.Sprintf("caller%02d", i) }
 
 func checkConcurrent(ctx context.Context, s *subject) error {
-	one, err := s.sound(ctx)
+	questions, err := s.callerQuestions(ctx)
 	if err != nil {
 		return err
-	}
-	if one.sample.fixed {
-		return skip("the item is the caller's, and there is no other like it")
-	}
-	questions := make([]question, callers)
-	for i := range questions {
-		item := one.sample.with(func(item *unstructured.Unstructured) {
-			item.SetName(caller(i))
-			annotate(item, "conformance.invalid/caller", caller(i))
-		})
-		questions[i] = s.question(item)
-		questions[i].owner, questions[i].key = encode(s.owner(caller(i))), caller(i)
-	}
-	if _, err := s.execute(ctx, questions[0]); err != nil { // it may depend on the owner's name
-		for i := range questions {
-			questions[i].owner = one.question.owner
-		}
-		if _, err := s.execute(ctx, questions[0]); err != nil {
-			return skip("asked about another item of the kind, it answers an error: %v", err)
-		}
 	}
 	problems := make([]error, callers)
 	var asking sync.WaitGroup
@@ -657,6 +646,37 @@ func checkConcurrent(ctx context.Context, s *subject) error {
 	close(begin)
 	asking.Wait()
 	return errors.Join(problems...)
+}
+
+// callerQuestions returns a question for each of the concurrent callers. The items differ in name where the plugin answers
+// items of other names; the items of the caller of the suite may have to keep theirs.
+func (s *subject) callerQuestions(ctx context.Context) ([]question, error) {
+	one, err := s.sound(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, renamed := range []bool{true, false} {
+		for _, owned := range []bool{true, false} { // it may depend on the owner's name
+			questions := make([]question, callers)
+			for i := range questions {
+				item := one.sample.with(func(item *unstructured.Unstructured) {
+					if renamed {
+						item.SetName(caller(i))
+					}
+					annotate(item, "conformance.invalid/caller", caller(i))
+				})
+				questions[i] = s.question(item)
+				questions[i].key = caller(i)
+				if owned {
+					questions[i].owner = encode(s.owner(caller(i)))
+				}
+			}
+			if _, err = s.execute(ctx, questions[0]); err == nil {
+				return questions, nil
+			}
+		}
+	}
+	return nil, skip("asked about another item of the kind, it answers an error: %v", err)
 }
 
 // asCaller asks as one of the concurrent callers, and looks for what is another's in the answer.

@@ -162,8 +162,8 @@ func checkListCommand(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, plugin := range s.listed {
-		if plugin.GetCommand() != process.cmd.Path {
-			return fmt.Errorf("command is %q, and the process was started as %q", plugin.GetCommand(), process.cmd.Path)
+		if command := plugin.GetCommand(); command != process.cmd.Args[0] && command != process.cmd.Path { // a script sees the link to it
+			return fmt.Errorf("command is %q, and the process was started as %q", command, process.cmd.Args[0])
 		}
 	}
 	return nil

@@ -40,6 +40,7 @@
 //	action-item                 must    all actions
 //	action-reply-item           must    all actions that answer with an item
 //	action-reply-identifiers    must    all actions
+//	action-resource-names       must    all actions
 //	action-same-answer          should  BackupItemAction, BackupItemActionV2, RestoreItemAction, RestoreItemActionV2, ItemBlockAction
 //	action-owner-bare           must    all actions
 //	action-json-unknown         must    all actions
@@ -50,6 +51,7 @@
 //	action-large-item           must    all actions
 //	action-large-request        must    all actions
 //	action-concurrent           must    all actions
+//	action-own-answer           must    all actions
 //	action-cancelled            must    all actions
 //	operation-id                must    all actions that start operations
 //	operation-items             should  BackupItemActionV2, AsyncBackupItemAction
@@ -57,6 +59,9 @@
 //	operation-progress-sane     should  all actions that start operations
 //	operation-completed-stays   must    all actions that start operations
 //	operation-cancel            must    all actions that start operations
+//	operation-cancel-ends       must    all actions that start operations
+//	operation-own               must    all actions that start operations
+//	operation-progress-forward  should  all actions that start operations
 //	operation-unknown           should  all actions that start operations
 //	operation-unknown-harmless  must    all actions that start operations
 //	operation-restart           must    all actions that start operations
@@ -105,6 +110,7 @@
 //	policy-config-garbage       must    QueueAdmission, LoadSoothing, ManifestWriter
 //	policy-wire-unknown         must    QueueAdmission, LoadSoothing, ManifestWriter
 //	policy-pure                 must    QueueAdmission, LoadSoothing
+//	policy-clock                must    QueueAdmission, LoadSoothing
 //	policy-concurrent           must    QueueAdmission, LoadSoothing
 //	queue-decides               must    QueueAdmission
 //	queue-limit                 must    QueueAdmission
@@ -130,6 +136,7 @@
 //	leak-memory                 must    Process, ObjectStore, VolumeSnapshotter
 //	leak-files                  must    Process, ObjectStore, VolumeSnapshotter
 //	leak-children               must    Process, ObjectStore, VolumeSnapshotter
+//	leak-goroutines             must    Process, ObjectStore, VolumeSnapshotter
 //	process-shutdown            must    Process
 //	process-sigterm             must    Process
 //	process-children            must    Process

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -26,6 +27,10 @@ func endRules() []Rule {
 		{
 			ID: "leak-children", Kinds: holding, Severity: Must, check: checkChildren, last: true,
 			Text: "The processes that the process has started do not grow with every call.",
+		},
+		{
+			ID: "leak-goroutines", Kinds: holding, Severity: Must, check: checkGoroutines, last: true,
+			Text: "The goroutines of a Go program do not grow with every call. They are counted in what it writes to stderr on SIGQUIT.",
 		},
 		{
 			ID: "process-shutdown", Kinds: process, Severity: Must, check: checkShutdown, last: true,
@@ -92,7 +97,14 @@ func (s *subject) measure(ctx context.Context) measurement {
 		if _, err := s.needsProcess(ctx); err != nil {
 			return measurement{err: err}
 		}
-		s.host.stop() // in a new process nothing is left over that memory could be taken from
+		s.host.stop() // a new process holds nothing that earlier calls have left
+		if os.Getenv("GOGC") == "" {
+			s.host.environment = []string{"GOGC=20"} // so that the memory of a Go program follows what it holds
+			defer func() {
+				s.host.stop()
+				s.host.environment = nil
+			}()
+		}
 		calls := max(s.leakCalls, 20*len(work))
 		m := measurement{calls: calls * cycleRounds, err: s.round(ctx, work, calls)} // what is made once is made now
 		for m.err == nil && (len(m.cycles) < 2 || len(m.cycles) <= leakCycles && m.grows()) {
@@ -105,7 +117,7 @@ func (s *subject) measure(ctx context.Context) measurement {
 }
 
 // cycle makes the rounds of one cycle.
-func (s *subject) cycle(ctx context.Context, work []func(context.Context) error, calls int) (least usage, err error) {
+func (s *subject) cycle(ctx context.Context, work []task, calls int) (least usage, err error) {
 	for i := range cycleRounds {
 		if err := s.round(ctx, work, calls); err != nil {
 			return least, err
@@ -147,7 +159,7 @@ func (m measurement) grown(of func(usage) int64, step int64) int64 {
 }
 
 // round makes so many calls.
-func (s *subject) round(ctx context.Context, work []func(context.Context) error, calls int) error {
+func (s *subject) round(ctx context.Context, work []task, calls int) error {
 	for i := range calls {
 		if err := work[i%len(work)](ctx); hung(err) {
 			return skip("a call ended with %v", err)
@@ -159,12 +171,15 @@ func (s *subject) round(ctx context.Context, work []func(context.Context) error,
 // workSize is how large the items and objects are, in bytes, with which is looked for leaks.
 const workSize = 16 << 10
 
+// task is something that can be done again and again, to look for leaks.
+type task func(context.Context) error
+
 // work are the calls that are made to look for leaks.
-func (s *subject) work(ctx context.Context) []func(context.Context) error {
+func (s *subject) work(ctx context.Context) []task {
 	if s.kind != Process {
 		return s.workOf(ctx)
 	}
-	var work []func(context.Context) error
+	var work []task
 	for _, plugin := range s.plugins {
 		if plugin.host == s.host {
 			work = append(work, plugin.workOf(ctx)...)
@@ -173,8 +188,22 @@ func (s *subject) work(ctx context.Context) []func(context.Context) error {
 	return work
 }
 
+// endingWork returns the calls of work after which nothing goes on: those of actions whose operations end by Cancel.
+func (s *subject) endingWork(ctx context.Context) []task {
+	if s.kind != Process {
+		return s.workOf(ctx)
+	}
+	var all []task
+	for _, plugin := range s.plugins {
+		if plugin.host == s.host && (plugin.action().progress == nil || !plugin.leavesWork(ctx)) {
+			all = append(all, plugin.workOf(ctx)...)
+		}
+	}
+	return all
+}
+
 // workOf are those of one plugin; nil when there is none that ends well.
-func (s *subject) workOf(ctx context.Context) []func(context.Context) error {
+func (s *subject) workOf(ctx context.Context) []task {
 	if s.unserved(ctx) != nil {
 		return nil
 	}
@@ -183,27 +212,28 @@ func (s *subject) workOf(ctx context.Context) []func(context.Context) error {
 		if err != nil {
 			return nil
 		}
-		q := s.question(one.sample)
-		if !one.sample.fixed {
-			q = s.question(one.sample.padded())
-			q.padding = workSize
+		q := s.question(one.sample.padded())
+		q.padding = workSize
+		if _, err := s.execute(ctx, q); err != nil {
+			q = one.question
 		}
-		return []func(context.Context) error{func(ctx context.Context) error {
-			_, err := s.execute(ctx, q)
+		return []task{func(ctx context.Context) error {
+			got, err := s.execute(ctx, q)
+			s.abandon(ctx, q, got)
 			return err
 		}}
 	}
 	switch {
 	case s.kind == "ObjectStore":
-		return []func(context.Context) error{s.storeWork}
+		return []task{s.storeWork}
 	case s.kind == "VolumeSnapshotter":
-		return []func(context.Context) error{s.snapshotterWork}
+		return []task{s.snapshotterWork}
 	case isPolicy(s.kind):
 		config, err := s.config()
 		if err != nil {
 			return nil
 		}
-		return []func(context.Context) error{func(ctx context.Context) error {
+		return []task{func(ctx context.Context) error {
 			_, err := s.usual(ctx, config)
 			return err
 		}}
@@ -275,11 +305,7 @@ func (s *subject) worked(ctx context.Context) (*running, error) {
 	if _, err := s.needsProcess(ctx); err != nil {
 		return nil, err
 	}
-	s.host.mu.Lock()
-	defer s.host.mu.Unlock()
-	run := s.host.current
-	s.host.current = nil
-	return run, nil
+	return s.host.take(), nil
 }
 
 func checkShutdown(ctx context.Context, s *subject) error {

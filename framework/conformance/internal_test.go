@@ -79,10 +79,11 @@ func TestConfigsAreReadFromACommandLine(t *testing.T) {
 
 func TestAHandshakeSaysWhatIsWrongWithIt(t *testing.T) {
 	t.Parallel()
-	network, address, err := parseHandshake("1|2|unix|/tmp/x|grpc|")
+	network, address, certificate, err := parseHandshake("1|2|unix|/tmp/x|grpc|AbC")
 	require.NoError(t, err)
 	require.Equal(t, "unix", network)
 	require.Equal(t, "/tmp/x", address)
+	require.Equal(t, "AbC", certificate)
 	for line, want := range map[string]string{
 		"":                       `the first line on stdout is ""`,
 		"hello":                  `the first line on stdout is "hello"`,
@@ -91,7 +92,7 @@ func TestAHandshakeSaysWhatIsWrongWithIt(t *testing.T) {
 		"1|2|pipe|/tmp/x|grpc":   `network "pipe"`,
 		"1|2|unix|/tmp/x|netrpc": `protocol "netrpc"`,
 	} {
-		_, _, err := parseHandshake(line)
+		_, _, _, err := parseHandshake(line)
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -48,6 +48,18 @@ func operationRules() []Rule {
 			Text: "Cancel of an operation is no error, neither the first nor the second time, nor when it has ended. Progress still answers then.",
 		},
 		{
+			ID: "operation-cancel-ends", Kinds: starting, Severity: Must, check: checkCancelEnds,
+			Text: fmt.Sprintf("An operation whose Cancel was answered well ends soon: its Progress says completed within %s.", patience),
+		},
+		{
+			ID: "operation-own", Kinds: starting, Severity: Must, check: checkOwnOperation,
+			Text: "The same item has an operation of its own in each Backup or Restore. Cancelling that of one does not end that of another.",
+		},
+		{
+			ID: "operation-progress-forward", Kinds: starting, Severity: Should, check: checkForward,
+			Text: "Progress does not go back: no less is done than before, in the same units, it was not updated earlier, and it started when it started.",
+		},
+		{
 			ID: "operation-unknown", Kinds: starting, Severity: Should, check: checkUnknownProgress,
 			Text: "Progress of an operation that was never started is an error: a host that gets a progress goes on waiting.",
 		},
@@ -142,10 +154,11 @@ func (s *subject) progressOf(ctx context.Context, id string, owner []byte) (*sha
 	return s.action().progress(ctx, conn, s.name, id, owner)
 }
 
-func (s *subject) cancel(ctx context.Context, id string, owner []byte) error {
+// cancel asks for the end of an operation. It returns whether the plugin says that it is going to end.
+func (s *subject) cancel(ctx context.Context, id string, owner []byte) (bool, error) {
 	conn, err := s.conn(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	ctx, cancel := s.call(ctx)
 	defer cancel()
@@ -155,6 +168,7 @@ func (s *subject) cancel(ctx context.Context, id string, owner []byte) error {
 // following is what Progress said, again and again.
 type following struct {
 	progress []*shared.OperationProgress
+	took     time.Duration // from the first question to the completion; 0 when it has not completed
 	err      error
 }
 
@@ -166,6 +180,7 @@ func (s *subject) followed(ctx context.Context) (exchange, following, error) {
 	}
 	all := remembered(s, "followed", func() following {
 		var all following
+		began := time.Now()
 		for deadline, after := time.Now().Add(s.operationWait), 0; after < 3 && (time.Now().Before(deadline) || len(all.progress) < 3 || after > 0); {
 			progress, err := s.progressOf(ctx, one.answer.operation, one.question.owner)
 			if err != nil {
@@ -174,6 +189,9 @@ func (s *subject) followed(ctx context.Context) (exchange, following, error) {
 			}
 			all.progress = append(all.progress, progress)
 			if after > 0 || progress.GetCompleted() {
+				if after == 0 {
+					all.took = time.Since(began)
+				}
 				after++
 				continue
 			}
@@ -227,7 +245,7 @@ func checkProgressSane(ctx context.Context, s *subject) error {
 			return fmt.Errorf("%d of %d are done", progress.GetNCompleted(), progress.GetNTotal())
 		case progress.GetErr() != "" && !progress.GetCompleted():
 			return fmt.Errorf("the error is %q, and it is not completed", progress.GetErr())
-		case started.IsValid() && updated.IsValid() && updated.AsTime().Before(started.AsTime()):
+		case isBefore(updated, started):
 			return fmt.Errorf("it was updated at %s and began at %s", updated.AsTime(), started.AsTime())
 		}
 	}
@@ -263,7 +281,7 @@ func checkCancel(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, which := range []string{"first", "second"} {
-		if err := s.cancel(ctx, one.answer.operation, one.question.owner); err != nil {
+		if _, err := s.cancel(ctx, one.answer.operation, one.question.owner); err != nil {
 			return fmt.Errorf("the %s Cancel of the operation %q: %w", which, one.answer.operation, err)
 		}
 	}
@@ -295,7 +313,7 @@ func checkUnknownHarmless(ctx context.Context, s *subject) error {
 	}
 	for _, id := range []string{neverStarted, "", "../../etc/passwd", strings.Repeat("x", 100_000)} {
 		_, progressErr := s.progressOf(ctx, id, encode(s.owner(usualOwner)))
-		cancelErr := s.cancel(ctx, id, encode(s.owner(usualOwner)))
+		_, cancelErr := s.cancel(ctx, id, encode(s.owner(usualOwner)))
 		for call, err := range map[string]error{"Progress": progressErr, "Cancel": cancelErr} {
 			if hung(err) || panicked(err) {
 				return fmt.Errorf("%s of %.40q: %w", call, id, err)
@@ -354,9 +372,6 @@ func checkStartOther(ctx context.Context, s *subject) error {
 	one, err := s.operation(ctx)
 	if err != nil {
 		return err
-	}
-	if one.sample.fixed {
-		return skip("the item is the caller's, and there is no other like it")
 	}
 	q := s.question(one.sample.with(func(item *unstructured.Unstructured) { item.SetName("other") }))
 	other, err := s.execute(ctx, q)
@@ -427,4 +442,9 @@ func (s *subject) isReady(ctx context.Context, conn *grpc.ClientConn, items []*s
 	ctx, cancel := s.call(ctx)
 	defer cancel()
 	return s.action().ready(ctx, conn, s.name, items, encode(s.owner(usualOwner)))
+}
+
+// isBefore reports whether both are times, and a is before b.
+func isBefore(a, b *timestamppb.Timestamp) bool {
+	return a.IsValid() && b.IsValid() && a.AsTime().Before(b.AsTime())
 }

@@ -20,8 +20,10 @@ type options struct {
 	objects       int   // that lists of an ObjectStore are tried with
 	large         int64 // bytes of the largest object
 	only          []string
+	environment   []string
 	config        map[string]map[string]string // by plugin name; "" is for all
 	items         [][]byte
+	snapshots     [][]byte
 	volume        string
 	zone          string
 	progress      func(Progress)
@@ -61,6 +63,12 @@ func WithSizes(objects int, large int64) Option {
 	return func(o *options) { o.objects, o.large = objects, large }
 }
 
+// WithEnvironment adds variables ("NAME=value") to the environment of the plugin, as plugins.environment does in the config
+// of a server. Without it the plugin gets those variables of this process that a server passes on to its plugins.
+func WithEnvironment(variables ...string) Option {
+	return func(o *options) { o.environment = append(o.environment, variables...) }
+}
+
 // WithOnly tests the plugins of these names only, and the process.
 func WithOnly(names ...string) Option {
 	return func(o *options) { o.only = append(o.only, names...) }
@@ -81,6 +89,19 @@ func WithConfig(name string, config map[string]string) Option {
 // WithItem is the YAML or JSON of an object that actions are tried on, beside the samples that are built in. It has to
 // have apiVersion, kind and a name.
 func WithItem(item []byte) Option { return func(o *options) { o.items = append(o.items, item) } }
+
+// WithSnapshot adds a snapshot of a queue that a QueueAdmission is asked about, beside those that are built in. It is the
+// YAML or JSON of a DecideRequest (queueadmission.proto) without plugin and config:
+//
+//	now: 2026-03-02T12:00:00Z
+//	limit: 3
+//	running: [{name: shop-1, namespaces: [shop], labels: {team: gold}}]
+//	queued: [{name: shop-2, namespaces: [shop], clusterScope: CLUSTER_SCOPE_NONE, spec: {ttl: 720h}}]
+//
+// limit and queued are needed. What else is missing is made up.
+func WithSnapshot(snapshot []byte) Option {
+	return func(o *options) { o.snapshots = append(o.snapshots, snapshot) }
+}
 
 // WithVolume is a volume that snapshots may be taken of, to test a VolumeSnapshotter. zone may be empty.
 func WithVolume(id, zone string) Option {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -34,6 +35,11 @@ func policyRules() []Rule {
 			Text: "The same request has the same answer, whatever was asked before, and in another process too.",
 		},
 		{
+			ID: "policy-clock", Kinds: pure, Severity: Must, check: checkClock,
+			Text: "A policy knows the time from its request alone: whatever the clock and the time zone of its machine say, " +
+				"snapshots with the same ages, times of day, weekdays and dates have the same decision.",
+		},
+		{
 			ID: "policy-concurrent", Kinds: pure, Severity: Must, check: checkPolicyConcurrent,
 			Text: "32 calls at once have the answers that they have one after the other.",
 		},
@@ -46,6 +52,8 @@ type policy struct {
 	asked func(s *subject, config []byte) []proto.Message
 	// newer is the usual request as a newer host sends it.
 	newer func(s *subject, config []byte) proto.Message
+	// moved is a request in which everything happens d later; nil for a kind whose requests have no time.
+	moved func(request proto.Message, d time.Duration) proto.Message
 	// decide answers a request.
 	decide func(ctx context.Context, s *subject, request proto.Message) (proto.Message, error)
 }
@@ -149,38 +157,68 @@ func checkPolicyUnknown(ctx context.Context, s *subject) error {
 	return err
 }
 
-// decisions are the answers to requests of all sorts.
-func (s *subject) decisions(ctx context.Context, asked []proto.Message) ([]proto.Message, error) {
-	var all []proto.Message
-	for _, request := range asked {
-		decided, err := s.policy().decide(ctx, s, request)
-		if err != nil {
-			return nil, err
+// decision is a request to a policy and its answer.
+type decision struct {
+	request, answer proto.Message
+	err             error
+}
+
+// firstDecisions returns the answers to requests of all sorts; it asks once.
+func (s *subject) firstDecisions(ctx context.Context) ([]decision, error) {
+	config, err := s.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return remembered(s, "decisions", func() []decision {
+		var all []decision
+		for _, request := range s.policy().asked(s, config) {
+			one := decision{request: request}
+			one.answer, one.err = s.policy().decide(ctx, s, request)
+			all = append(all, one)
+			if hung(one.err) {
+				break // the others would as well
+			}
 		}
-		all = append(all, decided)
+		return all
+	}), nil
+}
+
+// rightDecisions returns the first decisions. It skips what cannot be asked of a policy that answers an error to some.
+func (s *subject) rightDecisions(ctx context.Context) ([]decision, error) {
+	all, err := s.firstDecisions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range all {
+		if one.err != nil {
+			return nil, skip("it answers an error: %v", one.err)
+		}
 	}
 	return all, nil
 }
 
-func checkPure(ctx context.Context, s *subject) error {
-	config, err := s.ready(ctx)
-	if err != nil {
-		return err
-	}
-	asked := s.policy().asked(s, config)
-	first, err := s.decisions(ctx, asked)
-	if err != nil {
-		return skip("it answers an error: %v", err)
-	}
-	for _, when := range []string{"the second time", "in the next process"} {
-		again, err := s.decisions(ctx, asked)
+// sameAgain asks for decisions once more, and compares them with the first ones. when says in words what is different.
+func (s *subject) sameAgain(ctx context.Context, all []decision, when string) error {
+	for _, one := range all {
+		again, err := s.policy().decide(ctx, s, one.request)
 		if err != nil {
 			return fmt.Errorf("%s: %w", when, err)
 		}
-		for i := range asked {
-			if !proto.Equal(first[i], again[i]) {
-				return fmt.Errorf("first it decides %v, and %s %v", clip(fmt.Sprint(first[i])), when, clip(fmt.Sprint(again[i])))
-			}
+		if !proto.Equal(one.answer, again) {
+			return fmt.Errorf("first it decides %v, and %s %v", clip(fmt.Sprint(one.answer)), when, clip(fmt.Sprint(again)))
+		}
+	}
+	return nil
+}
+
+func checkPure(ctx context.Context, s *subject) error {
+	all, err := s.rightDecisions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, when := range []string{"the second time", "in the next process"} {
+		if err := s.sameAgain(ctx, all, when); err != nil {
+			return err
 		}
 		s.host.stop()
 	}
@@ -188,27 +226,17 @@ func checkPure(ctx context.Context, s *subject) error {
 }
 
 func checkPolicyConcurrent(ctx context.Context, s *subject) error {
-	config, err := s.ready(ctx)
+	all, err := s.rightDecisions(ctx)
 	if err != nil {
 		return err
-	}
-	asked := s.policy().asked(s, config)
-	want, err := s.decisions(ctx, asked)
-	if err != nil {
-		return skip("it answers an error: %v", err)
 	}
 	problems := make([]error, callers)
 	var asking sync.WaitGroup
 	for i := range callers {
 		asking.Go(func() {
 			for round := range 4 {
-				at := (i + round) % len(asked)
-				got, err := s.policy().decide(ctx, s, asked[at])
-				if err == nil && !proto.Equal(got, want[at]) {
-					err = fmt.Errorf("alone it decides %v, and along with others %v", clip(fmt.Sprint(want[at])), clip(fmt.Sprint(got)))
-				}
-				if err != nil {
-					problems[i] = err
+				one := all[(i+round)%len(all) : (i+round)%len(all)+1]
+				if problems[i] = s.sameAgain(ctx, one, "along with others"); problems[i] != nil {
 					return
 				}
 			}

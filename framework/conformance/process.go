@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostenv"
 )
 
 const (
@@ -34,33 +36,34 @@ const (
 // process is one run of a plugin's binary.
 type process struct {
 	cmd       *exec.Cmd
+	offer     *offer
 	handshake string
 	conn      *grpc.ClientConn
 	exited    chan struct{} // closed when it has ended
 	readers   sync.WaitGroup
 	tail      tail
-	sockets   string // folder of its sockets
-	cancel    context.CancelFunc
+	// goroutines counts those that the process has written to stderr, as a Go program does on SIGQUIT.
+	goroutines atomic.Int64
+	sockets    string // folder of its sockets
+	cancel     context.CancelFunc
 }
 
-// startProcess runs a binary as a host does, until it can be called. An error says what it did instead.
-func startProcess(ctx context.Context, path string, args []string, log *output) (*process, error) {
+// launch says how a target is started.
+type launch struct {
+	args        []string // beside those of the target itself
+	environment []string // "NAME=value", beside what the server passes on of its own
+	log         *output
+}
+
+// startProcess runs a binary as the server does, until it can be called: with the same part of the environment, in the
+// working directory of the caller. An error says what the process did instead.
+func startProcess(ctx context.Context, path string, l launch) (*process, error) {
 	sockets, err := os.MkdirTemp("", "conformance-")
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{}), sockets: sockets, cancel: func() {}}
-	cookie := framework.Handshake()
-	p.cmd.Env = append(os.Environ(),
-		cookie.MagicCookieKey+"="+cookie.MagicCookieValue,
-		fmt.Sprintf("PLUGIN_PROTOCOL_VERSIONS=%d", cookie.ProtocolVersion),
-		"PLUGIN_MIN_PORT=10000", "PLUGIN_MAX_PORT=25000",
-		"PLUGIN_UNIX_SOCKET_DIR="+sockets)
-	if os.Getenv("GOGC") == "" {
-		p.cmd.Env = append(p.cmd.Env, "GOGC=20") // so that the memory of a Go program follows what it holds
-	}
-	p.cmd.SysProcAttr = ownGroup()
-	lines, err := p.run(log)
+	p := &process{exited: make(chan struct{}), sockets: sockets, cancel: func() {}}
+	lines, err := p.launch(path, l)
 	if err != nil {
 		_ = os.RemoveAll(sockets)
 		return nil, err
@@ -79,11 +82,36 @@ func startProcess(ctx context.Context, path string, args []string, log *output) 
 		p.stop()
 		return nil, fmt.Errorf("it wrote no handshake line to stdout in time")
 	}
-	if err := p.connect(ctx, log); err != nil {
+	if err := p.connect(ctx, l.log); err != nil {
 		p.stop()
 		return nil, err
 	}
 	return p, nil
+}
+
+// launch starts the process. The returned channel delivers the first line that it writes to stdout.
+func (p *process) launch(path string, l launch) (<-chan string, error) {
+	var err error
+	if p.offer, err = newOffer(); err != nil {
+		return nil, err
+	}
+	cmd, file, err := command(path, p.sockets, l.args)
+	if err != nil {
+		return nil, err
+	}
+	if file != nil {
+		defer func() { _ = file.Close() }()
+	}
+	cookie := framework.Handshake()
+	cmd.Env = append(hostenv.Environ(os.Environ(), l.environment...),
+		cookie.MagicCookieKey+"="+cookie.MagicCookieValue,
+		fmt.Sprintf("PLUGIN_PROTOCOL_VERSIONS=%d", cookie.ProtocolVersion),
+		"PLUGIN_MIN_PORT=10000", "PLUGIN_MAX_PORT=25000",
+		"PLUGIN_UNIX_SOCKET_DIR="+p.sockets,
+		certificateVariable+"="+p.offer.pem)
+	cmd.SysProcAttr = ownGroup()
+	p.cmd = cmd
+	return p.run(l.log)
 }
 
 // run starts the process and reads what it writes; the first line of stdout comes through the channel.
@@ -135,11 +163,15 @@ func (p *process) run(log *output) (<-chan string, error) {
 
 // connect opens the connection that the handshake line tells of.
 func (p *process) connect(ctx context.Context, log *output) error {
-	network, address, err := parseHandshake(p.handshake)
+	network, address, certificate, err := parseHandshake(p.handshake)
 	if err != nil {
 		return err
 	}
-	p.conn, err = dial(func(ctx context.Context) (net.Conn, error) {
+	config, err := p.offer.accepted(certificate)
+	if err != nil {
+		return err
+	}
+	p.conn, err = dial(config, func(ctx context.Context) (net.Conn, error) {
 		var dialer net.Dialer
 		return dialer.DialContext(ctx, network, address)
 	})
@@ -152,22 +184,26 @@ func (p *process) connect(ctx context.Context, log *output) error {
 }
 
 // parseHandshake checks the line by which a plugin tells where it listens.
-func parseHandshake(line string) (network, address string, err error) {
+// The certificate is empty when the plugin serves without TLS.
+func parseHandshake(line string) (network, address, certificate string, err error) {
 	fields := strings.Split(line, "|")
 	const want = `want "1|2|unix or tcp|ADDRESS|grpc|"`
 	switch {
 	case len(fields) < 5:
-		return "", "", fmt.Errorf("the first line on stdout is %.200q, %s", line, want)
+		return "", "", "", fmt.Errorf("the first line on stdout is %.200q, %s", line, want)
 	case fields[0] != "1":
-		return "", "", fmt.Errorf("the handshake has the core protocol %q: %.200q, %s", fields[0], line, want)
+		return "", "", "", fmt.Errorf("the handshake has the core protocol %q: %.200q, %s", fields[0], line, want)
 	case fields[1] != "2":
-		return "", "", fmt.Errorf("the handshake has the protocol version %q: %.200q, %s", fields[1], line, want)
+		return "", "", "", fmt.Errorf("the handshake has the protocol version %q: %.200q, %s", fields[1], line, want)
 	case fields[2] != "unix" && fields[2] != "tcp":
-		return "", "", fmt.Errorf("the handshake has the network %q: %.200q, %s", fields[2], line, want)
+		return "", "", "", fmt.Errorf("the handshake has the network %q: %.200q, %s", fields[2], line, want)
 	case fields[4] != "grpc":
-		return "", "", fmt.Errorf("the handshake has the protocol %q: %.200q, %s", fields[4], line, want)
+		return "", "", "", fmt.Errorf("the handshake has the protocol %q: %.200q, %s", fields[4], line, want)
 	}
-	return fields[2], fields[3], nil
+	if len(fields) > 5 {
+		certificate = fields[5]
+	}
+	return fields[2], fields[3], certificate, nil
 }
 
 // readStdio takes what the process prints by go-plugin's service for it, if it has that. Nobody may leave it unread: a
@@ -219,6 +255,9 @@ func stdioData(raw []byte) (channel uint64, data []byte) {
 
 // wrote takes a line of stderr. What a Go program says when it crashes is no log line, and no rule about those.
 func (p *process) wrote(line string, log *output) {
+	if goroutineLine.MatchString(line) {
+		p.goroutines.Add(1)
+	}
 	if crashed := p.tail.add(line); !crashed {
 		log.logged(line)
 	}
@@ -267,7 +306,7 @@ func (p *process) stop() {
 	}
 	p.readers.Wait()
 	_ = os.RemoveAll(p.sockets)
-	if network, address, err := parseHandshake(p.handshake); err == nil && network == "unix" {
+	if network, address, _, err := parseHandshake(p.handshake); err == nil && network == "unix" {
 		_ = os.Remove(address) // of a plugin that knows of no such folder
 	}
 }
@@ -306,7 +345,7 @@ func (t *tail) add(line string) (crashed bool) {
 	const enough = 12
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.crashed && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")) {
+	if !t.crashed && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")) {
 		t.crashed, t.lines = true, nil
 	}
 	if len(t.lines) == enough {

@@ -14,3 +14,5 @@ func killGroup(leader *os.Process) { _ = leader.Kill() }
 func groupLives(*os.Process) bool { return false }
 
 func terminate(*os.Process) error { return skip("this system has no SIGTERM") }
+
+func quit(*os.Process) error { return skip("this system has no SIGQUIT") }

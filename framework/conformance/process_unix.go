@@ -19,3 +19,5 @@ func groupLives(leader *os.Process) bool {
 }
 
 func terminate(leader *os.Process) error { return leader.Signal(syscall.SIGTERM) }
+
+func quit(leader *os.Process) error { return leader.Signal(syscall.SIGQUIT) }

@@ -9,42 +9,41 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
-// judge says what is wrong with a decision on a snapshot.
-type judge func(*queueadmissionv1.DecideRequest, *queueadmissionv1.DecideResponse) error
+// judge returns what is wrong with a decision on a snapshot, and whether the decision holds what it judges.
+type judge func(*queueadmissionv1.DecideRequest, *queueadmissionv1.DecideResponse) (about bool, err error)
 
 func queueRules() []Rule {
 	kinds := []string{"QueueAdmission"}
-	judged := func(by judge) func(context.Context, *subject) error {
-		return func(ctx context.Context, s *subject) error { return s.judged(ctx, by) }
+	absent := func(what string) func() error {
+		return func() error { return skip("no decision %s", what) }
 	}
 	return []Rule{
 		{
-			ID: "queue-decides", Kinds: kinds, Severity: Must, check: judged(nil),
+			ID: "queue-decides", Kinds: kinds, Severity: Must, check: checkQueueDecides,
 			Text: "A snapshot of the queue is decided, whatever it holds: none, one or all places free, more running than the limit, backups of all namespaces or of none.",
 		},
 		{
-			ID: "queue-limit", Kinds: kinds, Severity: Must, check: judged(judgeLimit),
+			ID: "queue-limit", Kinds: kinds, Severity: Must, check: judged(judgeLimit, errAdmittedNothing),
 			Text: "No more backups are admitted than the limit leaves free.",
 		},
 		{
-			ID: "queue-complete", Kinds: kinds, Severity: Must, check: judged(judgeComplete),
+			ID: "queue-complete", Kinds: kinds, Severity: Must, check: judged(judgeComplete, errAdmittedNothing),
 			Text: "Every queued backup stands either in admit, or in order and waits (or only waits, when order is empty), once; and no other does.",
 		},
 		{
-			ID: "queue-waits", Kinds: kinds, Severity: Must, check: judged(judgeWaits),
+			ID: "queue-waits", Kinds: kinds, Severity: Must, check: judged(judgeWaits, absent("has a backup wait")),
 			Text: "Of each backup that waits it says once why: a word in UpperCamelCase of at most 64 letters and digits, and one line of at most 1024 bytes.",
 		},
 		{
-			ID: "queue-blockers", Kinds: kinds, Severity: Must, check: judged(judgeBlockers),
+			ID: "queue-blockers", Kinds: kinds, Severity: Must, check: judged(judgeBlockers, absent("names a blocker or a namespace")),
 			Text: "Blockers are other backups of the snapshot, and the namespaces in common are the backup's own.",
 		},
 		{
-			ID: "queue-recheck", Kinds: kinds, Severity: Must, check: judged(judgeRecheck),
+			ID: "queue-recheck", Kinds: kinds, Severity: Must, check: judged(judgeRecheck, absent("asks for another call")),
 			Text: "recheck_after is absent, zero, or at least a second.",
 		},
 		{
@@ -55,57 +54,6 @@ func queueRules() []Rule {
 			ID: "queue-empty", Kinds: kinds, Severity: Must, check: checkQueueEmpty,
 			Text: "An empty queue, which no host asks about, is answered. It does not end the process.",
 		},
-	}
-}
-
-// moment is a time before the one at which all snapshots are taken.
-func moment(ago time.Duration) *timestamppb.Timestamp {
-	return timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(-ago))
-}
-
-// backups are so many backups of a phase, each of which takes some namespaces.
-func backups(phase string, count int, running bool) []*queueadmissionv1.Backup {
-	var all []*queueadmissionv1.Backup
-	for i := range count {
-		one := &queueadmissionv1.Backup{
-			Name:         fmt.Sprintf("%s-%d", phase, i),
-			Namespaces:   []string{fmt.Sprintf("ns-%d", i%7), "shared"},
-			ClusterScope: queueadmissionv1.ClusterScope(i%3 + 1),
-			Labels:       map[string]string{"velero.io/schedule-name": fmt.Sprintf("every-%d", i%4)},
-			Created:      moment(time.Duration(count-i) * time.Minute),
-			Spec:         []byte(`{"storageLocation":"default","ttl":"720h0m0s"}`),
-		}
-		switch i % 5 {
-		case 1:
-			one.AllNamespaces = true
-		case 2:
-			one.Namespaces = nil
-		}
-		if running {
-			one.Started = moment(time.Duration(count-i) * time.Second)
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
-func (s *subject) snapshot(config []byte, limit, running, ready, queued int) *queueadmissionv1.DecideRequest {
-	return &queueadmissionv1.DecideRequest{
-		Plugin: s.name, Config: config, Now: moment(0), Limit: int32(limit),
-		Running: backups("running", running, true), Ready: backups("ready", ready, false), Queued: backups("queued", queued, false),
-	}
-}
-
-// snapshots are queues of all sorts, the usual one first.
-func (s *subject) snapshots(config []byte) []*queueadmissionv1.DecideRequest {
-	return []*queueadmissionv1.DecideRequest{
-		s.snapshot(config, 3, 1, 1, 6),
-		s.snapshot(config, 1, 0, 0, 1),
-		s.snapshot(config, 1, 1, 0, 3),
-		s.snapshot(config, 2, 3, 2, 3),
-		s.snapshot(config, 100, 0, 0, 10),
-		s.snapshot(config, 5, 0, 4, 10),
-		s.snapshot(config, 4, 2, 0, 40),
 	}
 }
 
@@ -123,6 +71,12 @@ func queuePolicy() policy {
 			request.Queued[0].ClusterScope = 99
 			request.Queued[1].ClusterScope = queueadmissionv1.ClusterScope_CLUSTER_SCOPE_UNSPECIFIED
 			withUnknown(request.Queued[2])
+			return request
+		},
+		moved: func(request proto.Message, d time.Duration) proto.Message {
+			if asked, ok := request.(*queueadmissionv1.DecideRequest); ok {
+				return movedSnapshot(asked, d)
+			}
 			return request
 		},
 		decide: func(ctx context.Context, s *subject, request proto.Message) (proto.Message, error) {
@@ -145,65 +99,119 @@ func (s *subject) decide(ctx context.Context, request *queueadmissionv1.DecideRe
 	return queueadmissionv1.NewQueueAdmissionServiceClient(conn).Decide(ctx, request)
 }
 
-// judged has the decisions on all snapshots judged; without a judge there has to be one on each.
-func (s *subject) judged(ctx context.Context, by judge) error {
-	config, err := s.ready(ctx)
+// decided is a snapshot and what was decided on it.
+type decided struct {
+	request  *queueadmissionv1.DecideRequest
+	response *queueadmissionv1.DecideResponse
+	err      error
+}
+
+// decided returns the decisions on all snapshots.
+func (s *subject) decided(ctx context.Context) ([]decided, error) {
+	decisions, err := s.firstDecisions(ctx)
+	var all []decided
+	for _, one := range decisions {
+		request, _ := one.request.(*queueadmissionv1.DecideRequest)
+		response, _ := one.answer.(*queueadmissionv1.DecideResponse)
+		all = append(all, decided{request, response, one.err})
+	}
+	return all, err
+}
+
+// admits reports whether a policy admits a backup of any snapshot.
+func admits(all []decided) bool {
+	return slices.ContainsFunc(all, func(d decided) bool { return len(d.response.GetAdmit()) > 0 })
+}
+
+// errAdmittedNothing is why rules about what a policy admits could not be checked.
+func errAdmittedNothing() error {
+	return skip("it admitted nothing in any snapshot; give a config or snapshots with which it does")
+}
+
+func checkQueueDecides(ctx context.Context, s *subject) error {
+	all, err := s.decided(ctx)
 	if err != nil {
 		return err
 	}
-	for _, request := range s.snapshots(config) {
-		decided, err := s.decide(ctx, request)
-		switch {
-		case err == nil && by != nil:
-			err = by(request, decided)
-		case !hung(err) && by != nil:
-			err = nil // which is another rule
-		}
-		if err != nil {
-			return fmt.Errorf("with the limit %d, %d running, %d ready and %d queued: %w",
-				request.GetLimit(), len(request.GetRunning()), len(request.GetReady()), len(request.GetQueued()), err)
+	for _, one := range all {
+		if one.err != nil {
+			return fmt.Errorf("%s: %w", one, one.err)
 		}
 	}
 	return nil
 }
 
-func judgeLimit(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) error {
+// judged checks all decisions by a rule. It is skipped when there was nothing that the rule is about.
+func judged(by judge, nothing func() error) func(context.Context, *subject) error {
+	return func(ctx context.Context, s *subject) error {
+		all, err := s.decided(ctx)
+		if err != nil {
+			return err
+		}
+		seen := false
+		for _, one := range all {
+			switch {
+			case hung(one.err):
+				return fmt.Errorf("%s: %w", one, one.err)
+			case one.err != nil:
+				continue // which is another rule
+			}
+			about, err := by(one.request, one.response)
+			if err != nil {
+				return fmt.Errorf("%s: %w", one, err)
+			}
+			seen = seen || about
+		}
+		if !seen {
+			return nothing()
+		}
+		return nil
+	}
+}
+
+// String describes the snapshot.
+func (d decided) String() string {
+	return fmt.Sprintf("at %s, with the limit %d, %d running, %d ready and %d queued", d.request.GetNow().AsTime().Format(time.RFC3339),
+		d.request.GetLimit(), len(d.request.GetRunning()), len(d.request.GetReady()), len(d.request.GetQueued()))
+}
+
+func judgeLimit(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (about bool, err error) {
 	free := max(0, int(request.GetLimit())-len(request.GetRunning())-len(request.GetReady()))
 	if len(decided.GetAdmit()) > free {
-		return fmt.Errorf("it admits %d, and %d places are free", len(decided.GetAdmit()), free)
+		return true, fmt.Errorf("it admits %d, and %d places are free", len(decided.GetAdmit()), free)
 	}
-	return nil
+	return len(decided.GetAdmit()) > 0, nil
 }
 
-func judgeComplete(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) error {
+func judgeComplete(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (about bool, err error) {
 	left := map[string]bool{}
 	for _, queued := range request.GetQueued() {
 		left[queued.GetName()] = true
 	}
 	for _, name := range decided.GetAdmit() {
 		if !left[name] {
-			return fmt.Errorf("it admits %q, which is not queued, or twice", name)
+			return true, fmt.Errorf("it admits %q, which is not queued, or twice", name)
 		}
 		delete(left, name)
 	}
 	if len(decided.GetOrder()) == 0 {
-		return nil
+		return len(decided.GetAdmit()) > 0, nil
 	}
 	for _, name := range decided.GetOrder() {
 		if !left[name] {
-			return fmt.Errorf("it orders %q, which does not wait, or twice", name)
+			return true, fmt.Errorf("it orders %q, which does not wait, or twice", name)
 		}
 		delete(left, name)
 	}
 	for name := range left {
-		return fmt.Errorf("it leaves %d out of the order, %q among them", len(left), name)
+		return true, fmt.Errorf("it leaves %d out of the order, %q among them", len(left), name)
 	}
-	return nil
+	return len(decided.GetAdmit()) > 0, nil
 }
 
 var reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
 
-func judgeWaits(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) error {
+func judgeWaits(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (about bool, err error) {
 	waits := map[string]bool{}
 	for _, queued := range request.GetQueued() {
 		if !slices.Contains(decided.GetAdmit(), queued.GetName()) {
@@ -212,55 +220,56 @@ func judgeWaits(request *queueadmissionv1.DecideRequest, decided *queueadmission
 	}
 	for _, wait := range decided.GetWaits() {
 		if !waits[wait.GetName()] {
-			return fmt.Errorf("it says why %q waits, which does not, or twice", wait.GetName())
+			return true, fmt.Errorf("it says why %q waits, which does not, or twice", wait.GetName())
 		}
 		delete(waits, wait.GetName())
 		if !reasonWord.MatchString(wait.GetReason()) {
-			return fmt.Errorf("the reason why %q waits is %.100q", wait.GetName(), wait.GetReason())
+			return true, fmt.Errorf("the reason why %q waits is %.100q", wait.GetName(), wait.GetReason())
 		}
 		if err := checkLine("message", wait.GetMessage()); err != nil {
-			return fmt.Errorf("why %q waits: %w", wait.GetName(), err)
+			return true, fmt.Errorf("why %q waits: %w", wait.GetName(), err)
 		}
 	}
 	for name := range waits {
-		return fmt.Errorf("it does not say why %q waits", name)
+		return true, fmt.Errorf("it does not say why %q waits", name)
 	}
-	return nil
+	return len(decided.GetWaits()) > 0, nil
 }
 
-func judgeBlockers(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) error {
+func judgeBlockers(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (about bool, err error) {
 	known := map[string]*queueadmissionv1.Backup{}
 	for _, one := range slices.Concat(request.GetRunning(), request.GetReady(), request.GetQueued()) {
 		known[one.GetName()] = one
 	}
 	for _, wait := range decided.GetWaits() {
+		about = about || len(wait.GetBlockers())+len(wait.GetNamespaces()) > 0
 		for _, blocker := range wait.GetBlockers() {
 			if known[blocker] == nil || blocker == wait.GetName() {
-				return fmt.Errorf("%q waits for %q, which is no other backup of the snapshot", wait.GetName(), blocker)
+				return true, fmt.Errorf("%q waits for %q, which is no other backup of the snapshot", wait.GetName(), blocker)
 			}
 		}
 		self := known[wait.GetName()]
 		for _, namespace := range wait.GetNamespaces() {
 			if namespace == "" || !self.GetAllNamespaces() && !slices.Contains(self.GetNamespaces(), namespace) {
-				return fmt.Errorf("%q is said to have the namespace %q in common, which is none of its own", wait.GetName(), namespace)
+				return true, fmt.Errorf("%q is said to have the namespace %q in common, which is none of its own", wait.GetName(), namespace)
 			}
 		}
 	}
-	return nil
+	return about, nil
 }
 
-func judgeRecheck(_ *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) error {
+func judgeRecheck(_ *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (about bool, err error) {
 	after := decided.GetRecheckAfter()
 	if after == nil {
-		return nil
+		return false, nil
 	}
 	if err := after.CheckValid(); err != nil {
-		return err
+		return true, err
 	}
 	if again := after.AsDuration(); again != 0 && again < time.Second {
-		return fmt.Errorf("it is %s", again)
+		return true, fmt.Errorf("it is %s", again)
 	}
-	return nil
+	return true, nil
 }
 
 func checkQueueMany(ctx context.Context, s *subject) error {
@@ -278,12 +287,18 @@ func checkQueueMany(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, by := range []judge{judgeLimit, judgeComplete, judgeWaits, judgeBlockers} {
-		if by(short, usual) != nil {
+		if _, err := by(short, usual); err != nil {
 			continue // which is another rule
 		}
-		if err := by(long, decided); err != nil {
+		if _, err := by(long, decided); err != nil {
 			return err
 		}
+	}
+	if len(usual.GetAdmit())+len(decided.GetAdmit()) > 0 {
+		return nil
+	}
+	if all, err := s.decided(ctx); err == nil && !admits(all) {
+		return errAdmittedNothing()
 	}
 	return nil
 }

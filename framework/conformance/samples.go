@@ -26,7 +26,9 @@ var samplesYAML []byte
 type sample struct {
 	object map[string]any
 	names  []string // by which a selector may ask for its resource
-	fixed  bool     // it is the caller's, and stays as it is
+	plural string   // of its resource; empty when it is not known, as short is
+	short  string
+	fixed  bool // it is the caller's, and stays as it is
 }
 
 // samples are those that are built in and the caller's.
@@ -40,7 +42,7 @@ func (o *options) samples() ([]sample, error) {
 	}
 	var all []sample
 	for _, one := range builtIn {
-		all = append(all, sample{object: one.Object, names: resourceNames(one.Object, one.Plural, one.Short)})
+		all = append(all, sample{object: one.Object, names: resourceNames(one.Object, one.Plural, one.Short), plural: one.Plural, short: one.Short})
 	}
 	for i, raw := range o.items {
 		var object map[string]any
@@ -112,7 +114,8 @@ func (s sample) fit(selector *shared.ResourceSelector) (sample, bool) {
 	case len(included) > 0 && !slices.Contains(included, "*"), len(excluded) > 0:
 		return sample{}, false
 	}
-	return sample{object: item.Object, names: s.names, fixed: s.fixed}, true
+	s.object = item.Object
+	return s, true
 }
 
 // selects says whether one of names is among those included and none among those excluded.
@@ -120,7 +123,7 @@ func selects(included, excluded []string, names ...string) bool {
 	matches := func(patterns []string) bool {
 		return slices.ContainsFunc(patterns, func(pattern string) bool {
 			return slices.ContainsFunc(names, func(name string) bool {
-				matched, err := path.Match(pattern, name)
+				matched, err := path.Match(strings.ToLower(pattern), name)
 				return err == nil && matched
 			})
 		})
@@ -173,7 +176,8 @@ func (s sample) String() string {
 func (s sample) with(change func(item *unstructured.Unstructured)) sample {
 	item := &unstructured.Unstructured{Object: clone(s.object)}
 	change(item)
-	return sample{object: item.Object, names: s.names, fixed: s.fixed}
+	s.object = item.Object
+	return s
 }
 
 // paddingWord stands for what makes an item large, which need not be read in JSON again and again.

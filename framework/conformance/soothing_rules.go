@@ -12,20 +12,17 @@ import (
 
 func soothingRules() []Rule {
 	kinds := []string{"LoadSoothing"}
-	judged := func(by func(*loadsoothingv1.AdmitResponse) error) func(context.Context, *subject) error {
-		return func(ctx context.Context, s *subject) error { return s.judgedLoads(ctx, by) }
-	}
 	return []Rule{
 		{
-			ID: "soothing-decides", Kinds: kinds, Severity: Must, check: judged(nil),
+			ID: "soothing-decides", Kinds: kinds, Severity: Must, check: checkSoothingDecides,
 			Text: "A load is decided on, whatever is on its way: nothing, as many as the limit or more, 1,000 nodes; with a limit and without, with a node and without.",
 		},
 		{
-			ID: "soothing-reason", Kinds: kinds, Severity: Must, check: judged(judgeReason),
+			ID: "soothing-reason", Kinds: kinds, Severity: Must, check: judgedLoads(judgeReason),
 			Text: "A load that may not be accepted has a reason: one line of at most 1024 bytes.",
 		},
 		{
-			ID: "soothing-retry", Kinds: kinds, Severity: Must, check: judged(judgeRetry),
+			ID: "soothing-retry", Kinds: kinds, Severity: Must, check: judgedLoads(judgeRetry),
 			Text: "retry_after of a load that may not be accepted is absent, or from zero to an hour.",
 		},
 		{
@@ -57,6 +54,8 @@ func (s *subject) loads(config []byte) []*loadsoothingv1.AdmitRequest {
 		request(2, 4, 9, 0, "node-9"),
 		request(0, 3, 2, 1, "node-1"),
 		request(1, 1000, 3, 500, "node-7"),
+		movedLoad(request(10, 2, 1, 0, "node-1"), 12*time.Hour),
+		movedLoad(request(10, 2, 1, 0, "node-1"), 60*time.Hour),
 	}
 }
 
@@ -73,6 +72,12 @@ func soothingPolicy() policy {
 			request := withUnknown(s.loads(config)[0])
 			request.Load.Kind = "InventedLater"
 			withUnknown(request.GetLoad())
+			return request
+		},
+		moved: func(request proto.Message, d time.Duration) proto.Message {
+			if asked, ok := request.(*loadsoothingv1.AdmitRequest); ok {
+				return movedLoad(asked, d)
+			}
 			return request
 		},
 		decide: func(ctx context.Context, s *subject, request proto.Message) (proto.Message, error) {
@@ -95,38 +100,61 @@ func (s *subject) admit(ctx context.Context, request *loadsoothingv1.AdmitReques
 	return loadsoothingv1.NewLoadSoothingServiceClient(conn).Admit(ctx, request)
 }
 
-// judgedLoads has the decisions on all loads judged; without a judge there has to be one on each.
-func (s *subject) judgedLoads(ctx context.Context, by func(*loadsoothingv1.AdmitResponse) error) error {
-	config, err := s.ready(ctx)
+// aboutLoad is an error with the load that a policy was asked about.
+func aboutLoad(request *loadsoothingv1.AdmitRequest, err error) error {
+	return fmt.Errorf("with the limit %d, %d counts and %d loads ahead: %w",
+		request.GetLimit(), len(request.GetCounts()), request.GetLoad().GetAhead(), err)
+}
+
+func checkSoothingDecides(ctx context.Context, s *subject) error {
+	all, err := s.firstDecisions(ctx)
 	if err != nil {
 		return err
 	}
-	for _, request := range s.loads(config) {
-		decided, err := s.admit(ctx, request)
-		switch {
-		case err == nil && by != nil:
-			err = by(decided)
-		case !hung(err) && by != nil:
-			err = nil // which is another rule
-		}
-		if err != nil {
-			return fmt.Errorf("with the limit %d, %d counts and %d loads ahead: %w",
-				request.GetLimit(), len(request.GetCounts()), request.GetLoad().GetAhead(), err)
+	for _, one := range all {
+		if request, ok := one.request.(*loadsoothingv1.AdmitRequest); ok && one.err != nil {
+			return aboutLoad(request, one.err)
 		}
 	}
 	return nil
 }
 
-func judgeReason(decided *loadsoothingv1.AdmitResponse) error {
-	if decided.GetAdmitted() {
+// judgedLoads checks all answers by which a load has to wait. It is skipped when there is none.
+func judgedLoads(by func(*loadsoothingv1.AdmitResponse) error) func(context.Context, *subject) error {
+	return func(ctx context.Context, s *subject) error {
+		all, err := s.firstDecisions(ctx)
+		if err != nil {
+			return err
+		}
+		waited := false
+		for _, one := range all {
+			request, _ := one.request.(*loadsoothingv1.AdmitRequest)
+			response, _ := one.answer.(*loadsoothingv1.AdmitResponse)
+			switch {
+			case hung(one.err):
+				return aboutLoad(request, one.err)
+			case one.err != nil, response.GetAdmitted():
+				continue
+			}
+			waited = true
+			if err := by(response); err != nil {
+				return aboutLoad(request, err)
+			}
+		}
+		if !waited {
+			return skip("no load had to wait; give a config with which some have to")
+		}
 		return nil
 	}
+}
+
+func judgeReason(decided *loadsoothingv1.AdmitResponse) error {
 	return checkLine("reason", decided.GetReason())
 }
 
 func judgeRetry(decided *loadsoothingv1.AdmitResponse) error {
 	after := decided.GetRetryAfter()
-	if decided.GetAdmitted() || after == nil {
+	if after == nil {
 		return nil
 	}
 	if err := after.CheckValid(); err != nil {
@@ -147,4 +175,14 @@ func checkSoothingEmpty(ctx context.Context, s *subject) error {
 		return err
 	}
 	return nil
+}
+
+// movedLoad returns a request in which everything happens d later.
+func movedLoad(request *loadsoothingv1.AdmitRequest, d time.Duration) *loadsoothingv1.AdmitRequest {
+	request = proto.CloneOf(request)
+	request.Now = later(request.GetNow(), d)
+	if load := request.GetLoad(); load != nil {
+		load.Created = later(load.GetCreated(), d)
+	}
+	return request
 }

@@ -62,8 +62,10 @@ func checkFlags(ctx context.Context, s *subject) error {
 	if _, err := s.needsProcess(ctx); err != nil {
 		return err
 	}
-	run, err := s.start(ctx, "--log-level=info", "--log-format", "json", "--features=EnableCSI", "--uploader-type=kopia",
-		"--default-volumes-to-fs-backup=true", "--invented-later", "value", "--")
+	run, err := s.start(ctx, launch{args: []string{
+		"--log-level=info", "--log-format", "json", "--features=EnableCSI", "--uploader-type=kopia",
+		"--default-volumes-to-fs-backup=true", "--invented-later", "value", "--",
+	}})
 	if err != nil {
 		return err
 	}

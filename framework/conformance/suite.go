@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
+	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
@@ -41,6 +42,7 @@ type suite struct {
 	*options
 	target  Target
 	items   []sample
+	queues  []*queueadmissionv1.DecideRequest // of the caller
 	output  output
 	process *subject // the process as a whole, first
 	plugins []*subject
@@ -67,7 +69,8 @@ type subject struct {
 // host is a run of the target that is there when it is needed: it is started again when it has ended. Its methods may be
 // called concurrently.
 type host struct {
-	suite *suite
+	suite       *suite
+	environment []string // beside the usual one; changed only while nothing runs
 
 	mu         sync.Mutex
 	current    *running
@@ -81,6 +84,13 @@ func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
 	var err error
 	if s.items, err = s.samples(); err != nil {
 		return nil, err
+	}
+	for i, raw := range s.options.snapshots {
+		snapshot, err := parseSnapshot(raw)
+		if err != nil {
+			return nil, fmt.Errorf("snapshot %d: %w", i+1, err)
+		}
+		s.queues = append(s.queues, snapshot)
 	}
 	shared := &host{suite: s}
 	s.process = &subject{suite: s, kind: Process, host: shared, memory: map[string]any{}}
@@ -214,11 +224,19 @@ func (s *suite) close() {
 	}
 }
 
-// start runs the target once more, beside what runs already. args are added to its own.
-func (s *suite) start(ctx context.Context, args ...string) (*running, error) {
+// usualArgs are flags that a server passes on to its plugins: those that it was started with itself.
+func usualArgs() []string { return []string{"--features=", "--log-level=info", "--log-format=text"} }
+
+// start runs the target once more, beside the processes that run already.
+func (s *suite) start(ctx context.Context, l launch) (*running, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	return s.target.start(ctx, &s.output, args...)
+	if l.args == nil {
+		l.args = usualArgs()
+	}
+	l.environment = slices.Concat(s.environment, l.environment)
+	l.log = &s.output
+	return s.target.start(ctx, l)
 }
 
 // conn is the connection to the run, which is started when there is none.
@@ -232,7 +250,7 @@ func (h *host) conn(ctx context.Context) (*grpc.ClientConn, error) {
 		h.death = h.current.process.last()
 		h.stopLocked()
 	}
-	current, err := h.suite.start(ctx)
+	current, err := h.suite.start(ctx, launch{environment: h.environment})
 	if err != nil {
 		return nil, err
 	}
@@ -248,6 +266,15 @@ func (h *host) process() *process {
 		return nil
 	}
 	return h.current.process
+}
+
+// take returns the run and forgets it, so that the next call starts another. It returns nil when nothing runs.
+func (h *host) take() *running {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	run := h.current
+	h.current = nil
+	return run
 }
 
 // stop kills the run, so that the next call starts another.

@@ -3,6 +3,7 @@ package conformance
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -16,6 +17,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -28,8 +30,8 @@ import (
 type Target interface {
 	// String says what it is.
 	String() string
-	// start runs it. args are added to its own; log takes what it prints.
-	start(ctx context.Context, log *output, args ...string) (*running, error)
+	// start runs it.
+	start(ctx context.Context, l launch) (*running, error)
 }
 
 // running is one run of a target.
@@ -54,8 +56,9 @@ type binary struct {
 
 func (b *binary) String() string { return strings.Join(append([]string{b.path}, b.args...), " ") }
 
-func (b *binary) start(ctx context.Context, log *output, args ...string) (*running, error) {
-	p, err := startProcess(ctx, b.path, append(b.args[:len(b.args):len(b.args)], args...), log)
+func (b *binary) start(ctx context.Context, l launch) (*running, error) {
+	l.args = slices.Concat(b.args, l.args)
+	p, err := startProcess(ctx, b.path, l)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ type inProcess struct{ regs []framework.Registration }
 
 func (i *inProcess) String() string { return "in process" }
 
-func (i *inProcess) start(context.Context, *output, ...string) (*running, error) {
+func (i *inProcess) start(context.Context, launch) (*running, error) {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32))
 	if err := framework.RegisterAll(server, hclog.NewNullLogger(), i.regs...); err != nil {
 		return nil, err
@@ -79,7 +82,7 @@ func (i *inProcess) start(context.Context, *output, ...string) (*running, error)
 	healthy.SetServingStatus(plugin.GRPCServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(server, healthy)
 	listener := bufconn.Listen(1 << 20)
-	conn, err := dial(func(ctx context.Context) (net.Conn, error) { return listener.DialContext(ctx) })
+	conn, err := dial(nil, func(ctx context.Context) (net.Conn, error) { return listener.DialContext(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -97,10 +100,15 @@ func (i *inProcess) start(context.Context, *output, ...string) (*running, error)
 const window = mebibyte / 2
 
 // dial opens the connection to a plugin, whose messages may be of any size.
-func dial(connect func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
+// The connection is plain when config is nil.
+func dial(config *tls.Config, connect func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
+	transport := insecure.NewCredentials()
+	if config != nil {
+		transport = credentials.NewTLS(config)
+	}
 	conn, err := grpc.NewClient("passthrough:///plugin",
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return connect(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(transport),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(16*mebibyte), // which then do not grow
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)))
 	if err != nil {

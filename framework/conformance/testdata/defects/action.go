@@ -123,15 +123,15 @@ func mark(req request) (*reply, error) {
 	of, _ := owner["metadata"].(map[string]any)
 	annotations["example.io/defect"] = fmt.Sprint(of["name"])
 	metadata["annotations"] = annotations
-	return &reply{item: encode(item), operation: operationFor(req, metadata)}, nil
+	return &reply{item: encode(item), operation: operationFor(req, of, metadata)}, nil
 }
 
 // operationFor is the id of the operation on an item, which says all that there is to know about it.
-func operationFor(req request, metadata map[string]any) string {
+func operationFor(req request, owner, metadata map[string]any) string {
 	if req.key != "" {
 		return "op-" + req.key
 	}
-	return fmt.Sprintf("op-%v", metadata["name"])
+	return fmt.Sprintf("op-%v-%v", owner["name"], metadata["name"])
 }
 
 func object(raw []byte) (map[string]any, error) {

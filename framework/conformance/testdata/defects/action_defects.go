@@ -88,7 +88,20 @@ func actionDefects() map[string]defect {
 		"action-reply-identifiers/path": of("ItemBlockAction", onReply(func(_ request, got *reply) {
 			got.additional = []*shared.ResourceIdentifier{{Resource: "pods", Namespace: "..", Name: "a"}}
 		})),
-		"action-same-answer": onItem(func(item map[string]any) { item["count"] = calls.Add(1) }),
+		"action-resource-names/kind": onReply(func(_ request, got *reply) {
+			got.additional = []*shared.ResourceIdentifier{{Resource: "Pod", Namespace: "a", Name: "a"}}
+		}),
+		"action-resource-names/singular": of("ItemBlockAction", onReply(func(_ request, got *reply) {
+			got.additional = []*shared.ResourceIdentifier{{Resource: "persistentvolumeclaim", Namespace: "a", Name: "a"}}
+		})),
+		"action-resource-names/selector": {plant: func(p *program) {
+			p.action.appliesTo = func(context.Context) (*shared.ResourceSelector, error) {
+				return &shared.ResourceSelector{IncludedResources: []string{"ConfigMap"}}, nil
+			}
+		}},
+		"action-own-answer/labels":    mixes("BackupItemAction", "labels"),
+		"action-own-answer/namespace": mixes("RestoreItemActionV2", "namespace"),
+		"action-same-answer":          onItem(func(item map[string]any) { item["count"] = calls.Add(1) }),
 		"action-owner-bare": onRequest(func(_ context.Context, req request) error {
 			if owner, err := object(req.owner); err == nil && owner["kind"] == nil {
 				return errors.New("what is this?")
@@ -202,6 +215,39 @@ func actionDefects() map[string]defect {
 	}
 }
 
+// mixes is an action that gives one of 64 items a field of the metadata of another.
+func mixes(kind, field string) defect {
+	var mu sync.Mutex
+	var calls int
+	var last any
+	return defect{kind: kind, plant: func(p *program) {
+		good := p.action.execute
+		p.action.execute = func(ctx context.Context, req request) (*reply, error) {
+			got, err := good(ctx, req)
+			if err != nil {
+				return nil, err
+			}
+			item, err := object(got.item)
+			if err != nil {
+				return nil, err
+			}
+			metadata, _ := item["metadata"].(map[string]any)
+			if metadata[field] == nil {
+				return got, nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			own := metadata[field]
+			if calls++; calls%64 == 0 {
+				metadata[field] = last
+				got.item = encode(item)
+			}
+			last = own
+			return got, nil
+		}
+	}}
+}
+
 // ofCaller says whether a request is one of those that the suite makes at once.
 func ofCaller(req request) bool {
 	return bytes.Contains(req.item, []byte("conformance.invalid/caller"))
@@ -225,9 +271,17 @@ func operationDefects() map[string]defect {
 	progresses := func(progress func(operation string) (*shared.OperationProgress, error)) defect {
 		return defect{kind: "BackupItemActionV2", plant: func(p *program) {
 			good := p.action.progress
+			var cancelled sync.Map
+			p.action.cancel = func(operation string) error {
+				cancelled.Store(operation, true)
+				return nil
+			}
 			p.action.progress = func(operation string) (*shared.OperationProgress, error) {
 				if _, err := good(operation); err != nil {
 					return nil, err
+				}
+				if _, ok := cancelled.Load(operation); ok {
+					return &shared.OperationProgress{Completed: true, Err: "cancelled"}, nil
 				}
 				return progress(operation)
 			}
@@ -240,7 +294,7 @@ func operationDefects() map[string]defect {
 	return map[string]defect{
 		"operation-id/lines": onReply("RestoreItemActionV2", func(_ request, got *reply) { got.operation += "\n" }),
 		"operation-id/long":  onReply("BackupItemActionV2", func(_ request, got *reply) { got.operation += strings.Repeat("x", 1024) }),
-		"operation-id/blank": {kind: async, along: []string{"start-other"}, plant: func(p *program) {
+		"operation-id/blank": {kind: async, along: []string{"start-other", "operation-own"}, plant: func(p *program) {
 			onReply(async, func(_ request, got *reply) { got.operation = "  " }).plant(p)
 			p.action.progress = func(operation string) (*shared.OperationProgress, error) {
 				if operation != "  " {
@@ -272,8 +326,43 @@ func operationDefects() map[string]defect {
 				return nil
 			}
 		}},
+		"operation-cancel-ends": defect{kind: "RestoreItemActionV2", plant: func(p *program) {
+			p.action.progress = func(operation string) (*shared.OperationProgress, error) {
+				if !strings.HasPrefix(operation, "op-") {
+					return nil, fmt.Errorf("no operation %q", operation)
+				}
+				return &shared.OperationProgress{NCompleted: 1, NTotal: 2}, nil
+			}
+		}}.waiting(),
+		"operation-own/id": onReply("BackupItemActionV2", func(_ request, got *reply) {
+			got.operation = "op-" + got.operation[strings.LastIndex(got.operation, "-")+1:]
+		}),
+		"operation-own/cancel": {kind: "BackupItemActionV2", plant: func(p *program) {
+			var cancelled sync.Map // by item
+			itemOf := func(operation string) string { return operation[strings.LastIndex(operation, "-")+1:] }
+			onReply("", func(_ request, got *reply) { cancelled.Delete(itemOf(got.operation)) }).plant(p)
+			p.action.cancel = func(operation string) error {
+				cancelled.Store(itemOf(operation), true)
+				return nil
+			}
+			good := p.action.progress
+			p.action.progress = func(operation string) (*shared.OperationProgress, error) {
+				if _, err := good(operation); err != nil {
+					return nil, err
+				}
+				if _, ok := cancelled.Load(itemOf(operation)); ok {
+					return &shared.OperationProgress{Completed: true, Err: "cancelled"}, nil
+				}
+				return &shared.OperationProgress{NCompleted: 1, NTotal: 2}, nil
+			}
+		}},
+		"operation-progress-forward": progresses(func(string) (*shared.OperationProgress, error) {
+			return &shared.OperationProgress{NCompleted: 1000 - calls.Add(1), NTotal: 1000}, nil
+		}),
 		"operation-unknown": {kind: async, plant: func(p *program) {
-			p.action.progress = func(string) (*shared.OperationProgress, error) { return &shared.OperationProgress{}, nil }
+			p.action.progress = func(string) (*shared.OperationProgress, error) {
+				return &shared.OperationProgress{Completed: true}, nil
+			}
 		}},
 		"operation-unknown-harmless": {kind: "RestoreItemActionV2", plant: func(p *program) {
 			p.action.cancel = func(operation string) error {
@@ -297,7 +386,7 @@ func operationDefects() map[string]defect {
 		"start-again-restart": {kind: async, plant: func(p *program) {
 			onReply("", func(req request, got *reply) { got.operation = fmt.Sprintf("op-%d-%s", os.Getpid(), req.key) }).plant(p)
 		}},
-		"start-other": onReply(async, func(_ request, got *reply) { got.operation = "op-the-one" }),
+		"start-other": onReply(async, func(_ request, got *reply) { got.operation = "op-the-one" }).also("operation-own"),
 		"delete-again": {kind: "DeleteItemAction", plant: func(p *program) {
 			good := p.action.execute
 			p.action.execute = func(ctx context.Context, req request) (*reply, error) {

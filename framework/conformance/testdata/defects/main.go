@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	_ "time/tzdata" // one defect is about time zones
 )
 
 // defect is one thing that is wrong.

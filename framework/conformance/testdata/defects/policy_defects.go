@@ -105,12 +105,30 @@ func policyDefects() map[string]defect {
 			for _, wait := range decided.GetWaits() {
 				wait.Message += fmt.Sprintf(", says %d", os.Getpid())
 			}
-		}),
+		}).also("policy-concurrent", "policy-clock"),
 		"policy-pure/count": onSoothing(nil, func(decided admitResponse) {
 			if decided.GetReason() != "" {
 				decided.Reason = fmt.Sprintf("asked %d times", calls.Add(1))
 			}
-		}).also("policy-concurrent"),
+		}).also("policy-concurrent", "policy-clock"),
+		"policy-clock/queue": onQueueInstead(func(req decideRequest) (decideResponse, error) {
+			if queued := req.GetQueued(); len(queued) > 0 && time.Since(queued[0].GetCreated().AsTime()) < time.Minute {
+				req.Limit = 0
+			}
+			return firstCome(req)
+		}),
+		"policy-clock/zone": onQueueInstead(func(req decideRequest) (decideResponse, error) {
+			if req.GetNow().AsTime().Local().Hour() < 12 {
+				req.Limit = 0
+			}
+			return firstCome(req)
+		}),
+		"policy-clock/load": onSoothing(func(req admitRequest) error {
+			if time.Since(req.GetLoad().GetCreated().AsTime()) < time.Minute {
+				req.Limit = 1
+			}
+			return nil
+		}, nil),
 		"policy-concurrent": onQueueInstead(func(req decideRequest) (decideResponse, error) {
 			current.Store(req)
 			time.Sleep(20 * time.Millisecond) // in which others come, of 32 calls at once

@@ -90,6 +90,13 @@ func processDefects() map[string]defect {
 				}
 			})
 		}},
+		"leak-goroutines": {plant: func(p *program) {
+			onExecute(p, func() {
+				if calls.Add(1)%2 == 0 {
+					go func() { select {} }()
+				}
+			})
+		}},
 		"leak-children": {plant: func(p *program) {
 			var started []int
 			onExecute(p, func() {

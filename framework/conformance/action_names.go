@@ -1,0 +1,67 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+// checkResourceNames checks how AppliesTo and answers name resources.
+func checkResourceNames(ctx context.Context, s *subject) error {
+	answered := s.selection(ctx)
+	if answered.err != nil {
+		return skip("AppliesTo does not answer")
+	}
+	for field, names := range map[string][]string{
+		"includedResources": answered.selector.GetIncludedResources(), "excludedResources": answered.selector.GetExcludedResources(),
+	} {
+		for _, name := range names {
+			if strings.ToLower(name) != name {
+				return fmt.Errorf("%s of AppliesTo has %q: want the name of a resource in lower case, like %q", field, name, s.pluralOf(name))
+			}
+		}
+	}
+	all, err := s.exchanges(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // there are no answers that could name resources
+	}
+	for _, one := range all {
+		if one.err != nil || one.answer.skip {
+			continue
+		}
+		for _, list := range [][]*shared.ResourceIdentifier{one.answer.additional, one.answer.after} {
+			for _, id := range list {
+				if want := s.pluralOf(id.GetResource()); want != id.GetResource() {
+					return fmt.Errorf("asked about %s, it answers the resource %q: want the plural, %q", one.sample, id.GetResource(), want)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// pluralOf returns the plural name of the resource that is meant by name: a kind, or a singular or short name of one of the
+// samples, or any name with capital letters. All else is returned as it is.
+func (s *subject) pluralOf(name string) string {
+	alone, group, grouped := strings.Cut(name, ".")
+	lower := strings.ToLower(alone)
+	known := lower
+	if lower != alone {
+		known = plural(lower)
+	}
+	for _, one := range s.items {
+		kind := (&unstructured.Unstructured{Object: one.object}).GetKind()
+		if one.plural != "" && (lower == strings.ToLower(kind) || lower == one.plural || lower == one.short) {
+			known = one.plural
+			break
+		}
+	}
+	if grouped {
+		return known + "." + strings.ToLower(group)
+	}
+	return known
+}

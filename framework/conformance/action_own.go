@@ -1,0 +1,108 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// crowdCallers is how many different items are asked about at once.
+const crowdCallers = 64
+
+// crowdItems returns the number of different items that an action is asked about. A mistake in one of 64 answers is then
+// seen with a probability of 98 % at least.
+func (s *subject) crowdItems() int {
+	if s.action().progress != nil {
+		return 4 * crowdCallers // which may all start operations
+	}
+	return 8 * crowdCallers
+}
+
+// marked matches what marks one item of a crowd, in whatever field it stands.
+var marked = regexp.MustCompile(`crowd[0-9]{4}x`)
+
+func mark(i int) string { return fmt.Sprintf("crowd%04dx", i) }
+
+// crowdQuestion returns a question about an item that differs from all others in name, namespace, labels and annotations, as
+// far as the selector of the action leaves the choice.
+func (s *subject) crowdQuestion(ctx context.Context, of sample, i int, owner string) question {
+	selector := s.selection(ctx).selector
+	item := of.with(func(item *unstructured.Unstructured) {
+		item.SetName(mark(i))
+		if item.GetNamespace() != "" && selects(selector.GetIncludedNamespaces(), selector.GetExcludedNamespaces(), mark(i)) {
+			item.SetNamespace(mark(i))
+		}
+		labels := item.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels["conformance.invalid/"+mark(i)] = mark(i)
+		item.SetLabels(labels)
+		annotate(item, "conformance.invalid/caller", mark(i))
+	})
+	q := s.question(item)
+	q.owner, q.key = encode(s.owner(owner)), owner+"/"+mark(i)
+	return q
+}
+
+// checkOwnAnswer asks about many different items at once. Nothing that marks one may be in the answer to another.
+func checkOwnAnswer(ctx context.Context, s *subject) error {
+	all, err := s.answered(ctx)
+	if err != nil {
+		return err
+	}
+	var samples []sample
+	for _, one := range all {
+		if q := s.crowdQuestion(ctx, one.sample, 0, usualOwner); s.answersRight(ctx, q) {
+			samples = append(samples, one.sample)
+		}
+	}
+	if len(samples) == 0 {
+		return skip("it answers no item that has another name than %s", all[0].sample)
+	}
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(crowdCallers)
+	for i := range s.crowdItems() {
+		asking.Go(func() error {
+			q := s.crowdQuestion(ctx, samples[i%len(samples)], i, usualOwner)
+			got, err := s.execute(ctx, q)
+			if err != nil {
+				return notHung(err) // an error is no answer of another; action-concurrent has it
+			}
+			defer s.abandon(ctx, q, got)
+			if s.action().answers {
+				if err := s.checkItemOf(q, got); err != nil {
+					return fmt.Errorf("asked about %s: %w", mark(i), err)
+				}
+			}
+			return onlyMarkedBy(i, got)
+		})
+	}
+	return asking.Wait()
+}
+
+// answersRight reports whether a question gets an answer with a right item.
+func (s *subject) answersRight(ctx context.Context, q question) bool {
+	got, err := s.execute(ctx, q)
+	s.abandon(ctx, q, got)
+	return err == nil && (!s.action().answers || s.checkItemOf(q, got) == nil)
+}
+
+// onlyMarkedBy checks that an answer holds no mark but that of the item i.
+func onlyMarkedBy(i int, got *answer) error {
+	raw, err := proto.Marshal(got.raw)
+	if err != nil {
+		return err
+	}
+	for _, found := range marked.FindAll(raw, -1) {
+		if !bytes.Equal(found, []byte(mark(i))) {
+			return fmt.Errorf("the answer to %s has %s in it: %s", mark(i), found, brief(got.item))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package conformance
+
+import (
+	"context"
+	"debug/buildinfo"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// goroutineLine is the first line about each goroutine in the traceback of a Go program.
+var goroutineLine = regexp.MustCompile(`^goroutine \d+ (gp=\S+ .*)?\[`)
+
+// leakGoroutines is the growth from which on goroutines leak, at the least; see checkGoroutines.
+const leakGoroutines = 16
+
+// checkGoroutines compares the goroutines of two processes, of which the second has had many more calls. Each is ended by
+// SIGQUIT, on which a Go program writes its goroutines to stderr.
+func checkGoroutines(ctx context.Context, s *subject) error {
+	if s.leakCalls == 0 {
+		return skip("it is not looked for")
+	}
+	if _, err := s.needsProcess(ctx); err != nil {
+		return err
+	}
+	if target, ok := s.target.(*binary); !ok || !isGo(target.path) {
+		return skip("it is no Go program, so its goroutines cannot be counted")
+	}
+	few := max(s.leakCalls/10, leakGoroutines/2)
+	many := few + max(s.leakCalls, 4*leakGoroutines)
+	before, work, err := s.goroutinesAfter(ctx, few)
+	if err != nil {
+		return err
+	}
+	after, _, err := s.goroutinesAfter(ctx, many)
+	if err != nil {
+		return err
+	}
+	calls := int64(len(work) * (many - few))
+	if grown := after - before; grown >= max(leakGoroutines, calls/20) {
+		return fmt.Errorf("there are %d goroutines after %d calls, and %d after %d more", before, len(work)*few, after, calls)
+	}
+	return nil
+}
+
+// isGo reports whether the file at path is a program that was built from Go.
+func isGo(path string) bool {
+	_, err := buildinfo.ReadFile(path)
+	return err == nil
+}
+
+// goroutinesAfter returns the number of goroutines of a new process in which each of the returned kinds of work was done
+// rounds times.
+func (s *subject) goroutinesAfter(ctx context.Context, rounds int) (int64, []task, error) {
+	s.host.stop()
+	all := s.endingWork(ctx)
+	if len(all) == 0 {
+		return 0, nil, skip("there is no call that could be made again and again")
+	}
+	for range rounds {
+		for _, one := range all {
+			if err := one(ctx); hung(err) {
+				return 0, nil, skip("a call ended with %v", err)
+			}
+		}
+	}
+	// A goroutine that ends shortly after its call is none that leaks.
+	if err := sleep(ctx, min(s.operationWait, goroutineWait)); err != nil {
+		return 0, nil, err
+	}
+	run := s.host.take()
+	if run == nil || run.process == nil {
+		return 0, nil, skip("the process has ended")
+	}
+	defer run.stop()
+	if err := quit(run.process.cmd.Process); err != nil {
+		return 0, nil, err
+	}
+	if !run.process.endsWithin(endTime) {
+		return 0, nil, skip("the process does not end on SIGQUIT")
+	}
+	run.process.readers.Wait()
+	if run.process.goroutines.Load() == 0 {
+		return 0, nil, skip("it writes no goroutines to stderr on SIGQUIT")
+	}
+	return run.process.goroutines.Load(), all, nil
+}
+
+// goroutineWait is how long a goroutine may outlive the call that started it.
+const goroutineWait = 2 * time.Second

@@ -1,0 +1,98 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// calendar is the time after which the calendar repeats: weekdays fall on the same dates, between 1901 and 2099. A snapshot
+// that is moved by it has the same ages, time of day, weekday and date, so it has the same decision unless a config names
+// years. A policy that reads the clock of its machine sees other ages.
+const calendar = (28*365 + 7) * 24 * time.Hour
+
+// farZones are time zones that are on different days most of the time.
+func farZones() []string { return []string{"Etc/GMT+12", "Etc/GMT-14"} }
+
+// checkClock checks that a policy knows the time from its request alone.
+func checkClock(ctx context.Context, s *subject) error {
+	all, err := s.rightDecisions(ctx)
+	if err != nil {
+		return err
+	}
+	all = some(all)
+	for _, d := range []time.Duration{0, time.Until(moment(0).AsTime()).Abs().Truncate(time.Second)} {
+		if err := s.decidesLater(ctx, all, d); err != nil {
+			return err
+		}
+	}
+	for began := time.Now(); time.Since(began) < 1100*time.Millisecond; { // into the next second
+		if err := sleep(ctx, 300*time.Millisecond); err != nil {
+			return err
+		}
+		if err := s.sameAgain(ctx, all[:1], "a moment later"); err != nil {
+			return err
+		}
+	}
+	if s.host.process() == nil {
+		return nil // the plugin has the time zone of this process
+	}
+	for _, zone := range farZones() {
+		if err := s.decidesIn(ctx, all, zone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// some returns every third of the decisions, so that a slow policy is not asked for too long, and the first three.
+func some(all []decision) []decision {
+	var chosen []decision
+	for i, one := range all {
+		if i < 3 || i%3 == 0 {
+			chosen = append(chosen, one)
+		}
+	}
+	return chosen
+}
+
+// decidesLater compares decisions on requests that are moved in time by d with those on requests of the next calendar.
+func (s *subject) decidesLater(ctx context.Context, all []decision, d time.Duration) error {
+	for _, one := range all {
+		now, err := s.policy().decide(ctx, s, s.policy().moved(one.request, d))
+		if err != nil {
+			return err
+		}
+		then, err := s.policy().decide(ctx, s, s.policy().moved(one.request, d+calendar))
+		if err != nil {
+			return fmt.Errorf("28 years later: %w", err)
+		}
+		if !proto.Equal(now, then) {
+			return fmt.Errorf("all ages, times of day, weekdays and dates being the same, it decides %v in the year %d, and %v in %d",
+				clip(fmt.Sprint(now)), moment(-d).AsTime().Year(), clip(fmt.Sprint(then)), moment(-d-calendar).AsTime().Year())
+		}
+	}
+	return nil
+}
+
+// decidesIn compares decisions with those of a process in another time zone.
+func (s *subject) decidesIn(ctx context.Context, all []decision, zone string) error {
+	s.host.stop()
+	s.host.environment = []string{"TZ=" + zone}
+	defer func() {
+		s.host.stop()
+		s.host.environment = nil
+	}()
+	return s.sameAgain(ctx, all, "when the time zone of the process is "+zone)
+}
+
+// later returns the time at after d, and nil for no time.
+func later(at *timestamppb.Timestamp, d time.Duration) *timestamppb.Timestamp {
+	if at == nil {
+		return nil
+	}
+	return timestamppb.New(at.AsTime().Add(d))
+}
