@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/filter"
 )
 
-// Item is an object to be restored.
+// Item identifies an object to be restored.
 type Item struct {
 	GroupResource schema.GroupResource
 	Namespace     string // in the backup; empty for cluster-scoped objects
@@ -22,7 +22,7 @@ type Item struct {
 	Labels        map[string]string
 }
 
-// conditions say which objects a rule is for.
+// conditions select the objects that a rule applies to.
 type conditions struct {
 	namespaces    filter.Names
 	groupResource *glob.Pattern
@@ -31,7 +31,7 @@ type conditions struct {
 	matches       jsonpatch.Patch // tests; empty if there are none
 }
 
-// newConditions compiles conditions. Errors begin with the name of the field.
+// newConditions compiles conditions. Its errors begin with the name of the field.
 func newConditions(d conditionsDocument) (c conditions, err error) {
 	if d.GroupResource == "" {
 		return c, errors.New("groupResource: it is missing, want a resource such as pods or deployments.apps, or a glob such as *.apps")
@@ -67,7 +67,7 @@ func newConditions(d conditionsDocument) (c conditions, err error) {
 	return c, nil
 }
 
-// selects says whether the rule is for the item, as far as that shows without its fields.
+// selects reports whether the conditions other than matches hold for the item.
 func (c *conditions) selects(item Item) bool {
 	return (item.Namespace == "" || c.namespaces.Match(item.Namespace)) &&
 		c.groupResource.Match(item.GroupResource.String()) &&
@@ -75,9 +75,8 @@ func (c *conditions) selects(item Item) bool {
 		c.labels.Matches(labels.Set(item.Labels))
 }
 
-// hold says whether the fields of the object have the values of matches. A field that is not there
-// has none, and equals null only.
-func (c *conditions) hold(object []byte) (bool, error) {
+// matchFields reports whether the fields of the object have the values in matches. A missing field equals only null.
+func (c *conditions) matchFields(object []byte) (bool, error) {
 	if len(c.matches) == 0 {
 		return true, nil
 	}

@@ -1,20 +1,17 @@
-// Package modifiers changes objects on their way into the cluster, by rules that a user wrote into a
-// ConfigMap and names in spec.resourceModifier of a restore.
+// Package modifiers changes objects before they are restored, by the rules in a ConfigMap that a restore names in
+// spec.resourceModifier.
 //
-// Start with Parse, which checks a ConfigMap as a whole before anything is restored, and Rules.Apply,
-// which changes one object. conditions.go says which objects a rule is for, patches.go has the three ways
-// to change one.
+// Start with Parse, which validates a ConfigMap before anything is restored, and Rules.Apply, which changes one object.
+// conditions.go selects the objects of a rule, and patches.go has the three kinds of patches.
 //
-// The rules are Velero's. What its documentation leaves open is done as Velero does it:
-//   - The conditions of all rules are looked at in the object as it was before the first rule; the
-//     changes add up, in the order of the rules.
-//   - groupResource is a glob over "pods" or "deployments.apps" in which * and ? stop at dots, so that
-//     *.* is every group whose name has no dot. ** does not stop. Short names are not resolved.
+// The rules are Velero's. Where its documentation is silent, the package does what Velero does:
+//   - The conditions of all rules are evaluated on the original object. The changes of the rules accumulate in their order.
+//   - groupResource is a glob over "pods" or "deployments.apps" in which * and ? do not match dots, so *.* matches every
+//     resource in a group whose name has no dot. ** matches dots. Short names are not resolved.
 //   - resourceNameRegex may match any part of the name.
-//   - namespaces are those of the backup. Cluster-scoped objects pass this condition.
-//   - A rule whose operation "test" fails changes nothing, which is no error. A rule that cannot be applied
-//     changes nothing either, and that is an error of the object, which the other rules still change.
+//   - namespaces are those of the backup. Cluster-scoped objects meet this condition.
+//   - A rule with a failing "test" operation changes nothing and is not an error. A rule that cannot be applied changes nothing
+//     and is an error of the object, but the other rules are still applied.
 //
-// The package imports the server's item, filter and configmap, the types of Kubernetes and the patch
-// libraries.
+// The package imports the server's item, filter and configmap, the types of Kubernetes and the patch libraries.
 package modifiers

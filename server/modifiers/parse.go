@@ -12,10 +12,10 @@ import (
 	"github.com/cleat-dev/cleat/server/configmap"
 )
 
-// version is the only one of the document there is.
+// version is the only supported version of the document.
 const version = "v1"
 
-// The document, with Velero's names. What is text here may be any scalar in YAML.
+// These types describe the document, with Velero's names. The YAML may have any scalar where a field is a string.
 type (
 	document struct {
 		Version               string         `json:"version"`
@@ -49,8 +49,8 @@ type (
 	}
 )
 
-// Parse reads the rules in a ConfigMap. The error names the ConfigMap, the rule by its index, the field,
-// and what would be right.
+// Parse reads the rules in a ConfigMap. Its errors name the ConfigMap, the index of the rule, the field and what is expected
+// there.
 func Parse(cm *corev1.ConfigMap) (*Rules, error) {
 	rules, err := parse(cm)
 	if err != nil {
@@ -72,7 +72,7 @@ func parse(cm *corev1.ConfigMap) (*Rules, error) {
 		return nil, fmt.Errorf("version: %q is not supported, want %s", doc.Version, version)
 	}
 	if len(doc.ResourceModifierRules) == 0 {
-		return nil, errors.New("resourceModifierRules: there is none, want at least one")
+		return nil, errors.New("resourceModifierRules: the list is empty, want at least one rule")
 	}
 	rules := &Rules{}
 	for i, d := range doc.ResourceModifierRules {
@@ -88,7 +88,7 @@ func parse(cm *corev1.ConfigMap) (*Rules, error) {
 	return rules, nil
 }
 
-// locate says in which rule the error is that kept the document from being read, if it is in one.
+// locate adds the index of the rule to an error of decoding the document, if the error is in a rule.
 func locate(text []byte, err error) error {
 	var loose struct {
 		ResourceModifierRules []any `json:"resourceModifierRules"`

@@ -17,10 +17,10 @@ import (
 	"github.com/cleat-dev/cleat/server/item"
 )
 
-// change makes another object of one, both as JSON. It is safe for concurrent use.
+// change returns a changed copy of an object, both as JSON. It is safe for concurrent use.
 type change func(object []byte) ([]byte, error)
 
-// newChange compiles what a rule does. Errors begin with the path of the field in the rule.
+// newChange compiles the patches of a rule. Its errors begin with the path of the field in the rule.
 func newChange(d ruleDocument) (change, error) {
 	var given []string
 	for name, n := range map[string]int{"patches": len(d.Patches), "mergePatches": len(d.MergePatches), "strategicPatches": len(d.StrategicPatches)} {
@@ -30,7 +30,7 @@ func newChange(d ruleDocument) (change, error) {
 	}
 	slices.Sort(given)
 	if len(given) != 1 {
-		found := "none"
+		found := "no patches"
 		if len(given) > 0 {
 			found = strings.Join(given, " and ")
 		}
@@ -46,14 +46,14 @@ func newChange(d ruleDocument) (change, error) {
 	}
 }
 
-// opTest is the operation that changes nothing and stops the others unless the value is there.
+// opTest is the operation that compares a value and cancels the others if it differs.
 const opTest = "test"
 
-// operations of a JSON patch, RFC 6902.
+// operations returns the operations of a JSON patch, RFC 6902.
 func operations() []string { return []string{"add", "remove", "replace", "move", "copy", opTest} }
 
-// maxCopied bounds what the operations "copy" of one rule add to an object, in bytes. An API server
-// stores no object of that size.
+// maxCopied is the maximum number of bytes that the "copy" operations of one rule may add to an object. It is larger than any
+// object that an API server stores.
 const maxCopied = 4 << 20
 
 func newJSONPatch(list []operation) (change, error) {
@@ -69,7 +69,7 @@ func newJSONPatch(list []operation) (change, error) {
 	return func(object []byte) ([]byte, error) { return applyOperations(patch, object) }, nil
 }
 
-// check says what is wrong with an operation. The error begins with the name of the field.
+// check validates an operation. Its errors begin with the name of the field.
 func (op operation) check() error {
 	kind := strings.ToLower(op.Operation)
 	switch {
@@ -89,8 +89,8 @@ func (op operation) check() error {
 	}
 	var parsed json.RawMessage
 	if err := json.Unmarshal([]byte(jsonValue(op.Value)), &parsed); err != nil {
-		return fmt.Errorf(`value: %q stands for the JSON %s, which is not valid: %w; inside of text, quotes, backslashes and line breaks need a backslash, `+
-			`and text that looks like a number, true, false, null, a list or an object needs quotes of its own`, op.Value, jsonValue(op.Value), err)
+		return fmt.Errorf(`value: %q means the JSON %s, which is not valid: %w; escape quotes, backslashes and line breaks inside a string with a backslash, `+
+			`and put a string that looks like a number, true, false, null, a list or an object into double quotes`, op.Value, jsonValue(op.Value), err)
 	}
 	return nil
 }
@@ -105,9 +105,8 @@ func checkPointer(field, pointer string) error {
 	return nil
 }
 
-// jsonValue is the JSON that a value stands for. Values are text, so it goes by their looks, as in
-// Velero: null, booleans, numbers, lists and objects are themselves, all else is put between quotes
-// unless it has them.
+// jsonValue returns the JSON that a value means. Values are strings, so their form decides, as in Velero: null, booleans,
+// numbers, lists, objects and quoted strings are used as they are, and everything else is put into quotes.
 func jsonValue(value string) string {
 	_, notNumber := strconv.ParseFloat(value, 64)
 	switch {
@@ -121,7 +120,7 @@ func jsonValue(value string) string {
 	return `"` + value + `"`
 }
 
-// newOperations is the JSON patch of checked operations.
+// newOperations returns the JSON patch with the given operations, which must be valid.
 func newOperations(list []operation) (jsonpatch.Patch, error) {
 	type wire struct {
 		Op    string          `json:"op"`
@@ -151,7 +150,7 @@ func applyOperations(patch jsonpatch.Patch, object []byte) ([]byte, error) {
 	options := jsonpatch.NewApplyOptions()
 	options.AccumulatedCopySizeLimit = maxCopied
 	options.EscapeHTML = false
-	return guarded(func() ([]byte, error) { return patch.ApplyWithOptions(object, options) })
+	return recovering(func() ([]byte, error) { return patch.ApplyWithOptions(object, options) })
 }
 
 func newMergePatches(list []patchDocument) (change, error) {
@@ -160,7 +159,7 @@ func newMergePatches(list []patchDocument) (change, error) {
 		return nil, err
 	}
 	return func(object []byte) ([]byte, error) {
-		return inTurn(patches, object, jsonpatch.MergePatch)
+		return applyAll(patches, object, jsonpatch.MergePatch)
 	}, nil
 }
 
@@ -171,7 +170,7 @@ func newStrategicPatches(list []patchDocument) (change, error) {
 	}
 	types := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(types); err != nil {
-		return nil, fmt.Errorf(": learn the types of Kubernetes: %w", err)
+		return nil, fmt.Errorf(": load the types of Kubernetes: %w", err)
 	}
 	return func(object []byte) ([]byte, error) {
 		meta, err := item.ParseMeta(object)
@@ -181,15 +180,15 @@ func newStrategicPatches(list []patchDocument) (change, error) {
 		kind := runtime.TypeMeta{APIVersion: meta.APIVersion, Kind: meta.Kind}
 		example, err := types.New(kind.GroupVersionKind())
 		if err != nil {
-			return nil, fmt.Errorf("%s %s is no type of Kubernetes itself, so nothing is known about how its lists are merged; use mergePatches or patches", meta.APIVersion, meta.Kind)
+			return nil, fmt.Errorf("%s %s is not a built-in type of Kubernetes, so it is not known how its lists are merged; use mergePatches or patches", meta.APIVersion, meta.Kind)
 		}
-		return inTurn(patches, object, func(object, patch []byte) ([]byte, error) {
+		return applyAll(patches, object, func(object, patch []byte) ([]byte, error) {
 			return strategicpatch.StrategicMergePatch(object, patch, example)
 		})
 	}, nil
 }
 
-// patchData are the patches of a list, as JSON objects.
+// patchData returns the patches of a list as JSON objects.
 func patchData(field string, list []patchDocument) ([][]byte, error) {
 	var patches [][]byte
 	for i, d := range list {
@@ -206,10 +205,10 @@ func patchData(field string, list []patchDocument) ([][]byte, error) {
 	return patches, nil
 }
 
-// inTurn applies patches one after the other.
-func inTurn(patches [][]byte, object []byte, apply func(object, patch []byte) ([]byte, error)) ([]byte, error) {
+// applyAll applies patches one after the other.
+func applyAll(patches [][]byte, object []byte, apply func(object, patch []byte) ([]byte, error)) ([]byte, error) {
 	for i, patch := range patches {
-		changed, err := guarded(func() ([]byte, error) { return apply(object, patch) })
+		changed, err := recovering(func() ([]byte, error) { return apply(object, patch) })
 		if err != nil {
 			return nil, fmt.Errorf("patch %d of %d: %w", i+1, len(patches), err)
 		}
@@ -218,15 +217,15 @@ func inTurn(patches [][]byte, object []byte, apply func(object, patch []byte) ([
 	return object, nil
 }
 
-// guarded turns a panic of a patch library, which some combinations of null and lists bring about, into an error.
-func guarded(apply func() ([]byte, error)) (out []byte, err error) {
+// recovering calls apply and returns an error if it panics. The patch libraries panic for some combinations of null and lists.
+func recovering(apply func() ([]byte, error)) (out []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v", errUnfit, p)
+			err = fmt.Errorf("%w: %v", errPanic, p)
 		}
 	}()
 	return apply()
 }
 
-// errUnfit means that a patch does not fit an object in a way that the library does not expect.
-var errUnfit = errors.New("the patch does not fit the object")
+// errPanic is returned for a patch that makes the library panic.
+var errPanic = errors.New("the patch cannot be applied to the object")

@@ -9,20 +9,20 @@ import (
 	"github.com/cleat-dev/cleat/server/item"
 )
 
-// Rules are checked rules in their order. They are safe for concurrent use; nil is no rules.
+// Rules is a list of valid rules. It is safe for concurrent use; nil is an empty list.
 type Rules struct {
 	list []rule
 }
 
 type rule struct {
-	name       string // where it stands, e.g. "resourceModifierRules[0]"
+	name       string // the rule's path in the document, e.g. "resourceModifierRules[0]"
 	conditions conditions
 	change     change
 }
 
-// Apply lets the rules that are for the item change it. object is asked for the item as JSON only if
-// there is such a rule. changed is nil if no rule changed the item; it is an object with
-// apiVersion, kind and name otherwise. Each error is of one rule, which changed nothing.
+// Apply applies the rules that select the item. It calls object for the item's JSON only if there is such a rule. changed is
+// nil if no rule changed the item; otherwise it is an object with apiVersion, kind and name. Each error is that of one rule,
+// which has changed nothing.
 func (r *Rules) Apply(of Item, object func() []byte) (changed []byte, errs []error) {
 	if r == nil {
 		return nil, nil
@@ -52,13 +52,13 @@ func (r *Rules) Apply(of Item, object func() []byte) (changed []byte, errs []err
 	return changed, errs
 }
 
-// apply is the object after the rule, or nil if its conditions do not hold.
+// apply returns the changed object, or nil if the rule does not apply.
 func (r *rule) apply(original, current []byte) ([]byte, error) {
-	holds, err := r.conditions.hold(original)
+	matches, err := r.conditions.matchFields(original)
 	if err != nil {
 		return nil, fmt.Errorf("conditions.matches: %w", err)
 	}
-	if !holds {
+	if !matches {
 		return nil, nil
 	}
 	next, err := r.change(current)
@@ -71,14 +71,14 @@ func (r *rule) apply(original, current []byte) ([]byte, error) {
 	return next, checkObject(next)
 }
 
-// checkObject says what an object lacks to be one.
+// checkObject returns an error if the result of a rule is not an object.
 func checkObject(raw []byte) error {
 	meta, err := item.ParseMeta(raw)
 	switch {
 	case err != nil:
-		return fmt.Errorf("what it makes is no object: %w", err)
+		return fmt.Errorf("the result is not an object: %w", err)
 	case meta.APIVersion == "" || meta.Kind == "" || meta.Name == "" && meta.GenerateName == "":
-		return errors.New("what it makes has no apiVersion, kind or metadata.name any more")
+		return errors.New("the result has no apiVersion, kind or metadata.name")
 	}
 	return nil
 }

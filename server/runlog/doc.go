@@ -1,7 +1,6 @@
-// Package runlog is the log of one operation, a backup or a restore: what the engine, the plugins
-// and the controllers say about it goes to the server's log and, gzipped, to the log object that
-// is stored beside the operation's other files.
+// Package runlog writes the log of one run, a backup or a restore. The lines of the engine, the plugins and the controllers go
+// to the server's log and, compressed, to the log object that is stored with the other files of the run.
 //
-// It imports hclog only. Start reading at Log; format.go holds the two line formats, which are
-// those of Velero's log objects.
+// Start reading at Log. format.go has the two formats of lines, which are those of Velero's log objects. The package imports
+// only hclog.
 package runlog

@@ -22,7 +22,7 @@ type line struct {
 	args  []any
 }
 
-// formatText renders a line as logrus text, which Velero's log objects consist of:
+// formatText formats a line as logrus does, and thus as in Velero's log objects:
 //
 //	time="2026-01-02T03:04:05Z" level=info msg="backed up 3 items" backup=velero/nightly
 func formatText(l line) []byte {
@@ -44,7 +44,7 @@ func formatText(l line) []byte {
 	return b.Bytes()
 }
 
-// formatJSON renders a line as one JSON object, as Velero does with --log-format json.
+// formatJSON formats a line as a JSON object, as Velero does with --log-format json.
 func formatJSON(l line) []byte {
 	object := l.fields()
 	if text, ok := object["error"]; ok {
@@ -61,8 +61,7 @@ func formatJSON(l line) []byte {
 	return append(out, '\n')
 }
 
-// fields are the key, value pairs of a line as text. Keys that the line itself uses are moved out
-// of the way.
+// fields returns the key-value pairs of a line as text. Keys that the line itself uses get a prefix.
 func (l line) fields() map[string]string {
 	out := make(map[string]string, len(l.args)/2+1)
 	if l.name != "" {
@@ -84,7 +83,7 @@ func (l line) fields() map[string]string {
 	return out
 }
 
-// keyText makes a key that a reader of "key=value" can split off again.
+// keyText returns a key without characters that would make "key=value" ambiguous.
 func keyText(key any) string {
 	return strings.Map(func(r rune) rune {
 		if r <= ' ' || r == '=' || r == '"' || r == 0x7f {
@@ -94,7 +93,7 @@ func keyText(key any) string {
 	}, text(key))
 }
 
-// text renders a value of a field.
+// text returns the value of a field as text.
 func text(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -113,7 +112,7 @@ func text(value any) string {
 	}
 }
 
-// levelName is logrus' name of a level.
+// levelName returns logrus' name of a level.
 func levelName(level hclog.Level) string {
 	if level == hclog.Warn {
 		return "warning"
@@ -121,25 +120,24 @@ func levelName(level hclog.Level) string {
 	return level.String()
 }
 
-// quote puts a value into quotation marks when it holds anything but the plain characters that
-// logrus leaves bare.
+// quote quotes a value if it contains other characters than those that logrus leaves unquoted.
 func quote(value string) string {
-	bare := func(r rune) bool {
+	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._/@^+", r)
 	}
-	if strings.ContainsFunc(value, func(r rune) bool { return !bare(r) }) {
+	if strings.ContainsFunc(value, func(r rune) bool { return !plain(r) }) {
 		return strconv.Quote(value)
 	}
 	return value
 }
 
-// writer is a logger for those who write text.
+// writer logs what is written to it.
 type writer struct {
 	logger *logger
 	level  hclog.Level
 }
 
-// Write makes one line of p.
+// Write logs p as one line.
 func (w writer) Write(p []byte) (int, error) {
 	w.logger.Log(w.level, strings.TrimRight(string(p), "\r\n"))
 	return len(p), nil

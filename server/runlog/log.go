@@ -12,21 +12,20 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Options say where and how the log of an operation is written.
+// Options configure the log of a run.
 type Options struct {
-	// Dir holds the temporary file; empty means the system's.
+	// Dir is the directory of the temporary file. Empty means the system's directory for temporary files.
 	Dir string
-	// Tee gets every line as well, and decides by its level which lines are written at all.
+	// Tee receives every line too. Its level decides which lines are written.
 	Tee hclog.Logger
-	// JSON writes the lines as JSON objects in place of logrus text.
+	// JSON selects JSON objects instead of logrus text.
 	JSON bool
-	// Now is the clock of the lines.
+	// Now returns the time for each line.
 	Now func() time.Time
 }
 
-// Log is the log of one running operation. It keeps the lines in a gzipped temporary file until
-// Close. A line that cannot be written there is still in the server's log; the first failure is
-// what Reader answers.
+// Log is the log of one run. It writes lines to a compressed temporary file, which exists until Close, and to the server's log.
+// If writing to the file fails, Reader returns the first error.
 type Log struct {
 	tee    hclog.Logger
 	format func(line) []byte
@@ -40,12 +39,11 @@ type Log struct {
 	err      error
 }
 
-// New starts a log whose lines all carry fields, which are key, value pairs such as "backup",
-// "velero/nightly".
+// New starts a log. fields are key-value pairs, such as "backup" and "velero/nightly", that every line gets.
 func New(opts Options, fields ...any) (*Log, error) {
-	file, err := os.CreateTemp(opts.Dir, "oplog-*.gz")
+	file, err := os.CreateTemp(opts.Dir, "runlog-*.gz")
 	if err != nil {
-		return nil, fmt.Errorf("create the temporary file of an operation's log: %w", err)
+		return nil, fmt.Errorf("create the temporary file for the log: %w", err)
 	}
 	l := &Log{
 		tee:    opts.Tee,
@@ -61,24 +59,23 @@ func New(opts Options, fields ...any) (*Log, error) {
 	return l, nil
 }
 
-// Logger writes to the log and to the server's log. It stays usable after Reader and Close: its
-// lines then go to the server's log only.
+// Logger returns a logger that writes to the log and to the server's log. After Reader or Close it writes only to the server's
+// log.
 func (l *Log) Logger() hclog.Logger {
 	return &logger{log: l, level: l.tee.GetLevel(), args: l.fields}
 }
 
-// Reader ends the log and returns it from its first line on, gzipped. The caller closes it. It may
-// be called more than once.
+// Reader ends the log and returns its compressed content. The caller must close the reader. Reader may be called several times.
 func (l *Log) Reader() (io.ReadCloser, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.finish()
 	if l.err != nil {
-		return nil, fmt.Errorf("write the operation's log to %s: %w", l.file.Name(), l.err)
+		return nil, fmt.Errorf("write the log to %s: %w", l.file.Name(), l.err)
 	}
 	r, err := os.Open(l.file.Name())
 	if err != nil {
-		return nil, fmt.Errorf("read the operation's log: %w", err)
+		return nil, fmt.Errorf("read the log: %w", err)
 	}
 	return r, nil
 }
@@ -91,7 +88,7 @@ func (l *Log) Close() error {
 	return errors.Join(l.file.Close(), os.Remove(l.file.Name()))
 }
 
-// finish writes the end of the gzip stream; what comes later is not part of the log.
+// finish writes the end of the gzip stream. Later lines are not part of the log.
 func (l *Log) finish() {
 	if l.finished {
 		return
@@ -102,7 +99,7 @@ func (l *Log) finish() {
 	}
 }
 
-// write puts one line into both logs.
+// write writes one line to both logs.
 func (l *Log) write(name string, level hclog.Level, msg string, args []any) {
 	tee := l.tee
 	if name != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/server/runlog"
 )
 
-// clock stands still.
+// clock returns the same time whenever it is called.
 func clock() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("CET", 3600)) }
 
 // text ends the log and returns its lines.
@@ -46,7 +46,7 @@ func newLog(t *testing.T, opts runlog.Options, fields ...any) *runlog.Log {
 	return l
 }
 
-func TestLinesAreLogrusText(t *testing.T) {
+func TestLogWritesLogrusText(t *testing.T) {
 	t.Parallel()
 	l := newLog(t, runlog.Options{}, "backup", "velero/nightly")
 	log := l.Logger()
@@ -63,7 +63,7 @@ func TestLinesAreLogrusText(t *testing.T) {
 	}, "\n"), text(t, l))
 }
 
-func TestLinesAreJSONOnRequest(t *testing.T) {
+func TestLogWritesJSON(t *testing.T) {
 	t.Parallel()
 	l := newLog(t, runlog.Options{JSON: true}, "restore", "velero/r")
 	l.Logger().Error("bad", "error", errors.New("boom"))
@@ -72,7 +72,7 @@ func TestLinesAreJSONOnRequest(t *testing.T) {
 		text(t, l))
 }
 
-func TestServersLogGetsEveryLineWithItsFields(t *testing.T) {
+func TestServerLogGetsEveryLine(t *testing.T) {
 	t.Parallel()
 	var server bytes.Buffer
 	tee := hclog.New(&hclog.LoggerOptions{Output: &server, Level: hclog.Debug, DisableTime: true})
@@ -83,10 +83,10 @@ func TestServersLogGetsEveryLineWithItsFields(t *testing.T) {
 	log.Info("after the end")
 
 	require.Equal(t, "[DEBUG] one: backup=velero/b\n[INFO]  after the end: backup=velero/b\n", server.String())
-	require.NotContains(t, text(t, l), "after the end", "the log of the operation has ended")
+	require.NotContains(t, text(t, l), "after the end", "the log has ended")
 }
 
-func TestConcurrentLinesStayWhole(t *testing.T) {
+func TestConcurrentLinesDoNotMix(t *testing.T) {
 	t.Parallel()
 	l := newLog(t, runlog.Options{})
 	var wg sync.WaitGroup
@@ -105,14 +105,14 @@ func TestConcurrentLinesStayWhole(t *testing.T) {
 	}
 }
 
-func TestStandardLoggerWritesLines(t *testing.T) {
+func TestStandardLogger(t *testing.T) {
 	t.Parallel()
 	l := newLog(t, runlog.Options{})
 	l.Logger().StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Error}).Print("from a library")
 	require.Contains(t, text(t, l), `level=error msg="from a library"`)
 }
 
-func TestCloseRemovesTheFile(t *testing.T) {
+func TestCloseRemovesFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	l, err := runlog.New(runlog.Options{Dir: dir, Tee: hclog.NewNullLogger(), Now: clock})
@@ -121,12 +121,12 @@ func TestCloseRemovesTheFile(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
-	l.Logger().Info("still harmless")
+	l.Logger().Info("after the end")
 }
 
-func TestMissingDirectoryIsNamed(t *testing.T) {
+func TestNewNamesMissingDirectory(t *testing.T) {
 	t.Parallel()
-	_, err := runlog.New(runlog.Options{Dir: filepath.Join(t.TempDir(), "gone"), Tee: hclog.NewNullLogger(), Now: clock})
+	_, err := runlog.New(runlog.Options{Dir: filepath.Join(t.TempDir(), "missing"), Tee: hclog.NewNullLogger(), Now: clock})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	require.ErrorContains(t, err, "gone")
+	require.ErrorContains(t, err, "missing")
 }

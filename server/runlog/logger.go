@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// logger is the hclog face of a Log: a name, a level and the fields of every line.
+// logger is an hclog.Logger that writes to a Log.
 type logger struct {
 	log   *Log
 	name  string
@@ -18,7 +18,7 @@ type logger struct {
 
 var _ hclog.Logger = (*logger)(nil)
 
-// Log writes a line when level is at least the logger's own.
+// Log writes a line if level is at least the logger's level.
 func (l *logger) Log(level hclog.Level, msg string, args ...any) {
 	if !l.enabled(level) {
 		return
@@ -47,14 +47,14 @@ func (l *logger) Name() string               { return l.name }
 func (l *logger) SetLevel(level hclog.Level) { l.level = level }
 func (l *logger) GetLevel() hclog.Level      { return l.level }
 
-// With adds fields to every line.
+// With returns a logger that adds fields to every line.
 func (l *logger) With(args ...any) hclog.Logger {
 	out := *l
 	out.args = slices.Concat(l.args, args)
 	return &out
 }
 
-// Named appends to the name.
+// Named returns a logger with the name appended to this logger's name.
 func (l *logger) Named(name string) hclog.Logger {
 	if l.name != "" {
 		name = l.name + "." + name
@@ -62,19 +62,19 @@ func (l *logger) Named(name string) hclog.Logger {
 	return l.ResetNamed(name)
 }
 
-// ResetNamed replaces the name.
+// ResetNamed returns a logger with the given name.
 func (l *logger) ResetNamed(name string) hclog.Logger {
 	out := *l
 	out.name = name
 	return &out
 }
 
-// StandardLogger adapts the logger to the standard library.
+// StandardLogger returns a logger of the standard library that writes to this logger.
 func (l *logger) StandardLogger(opts *hclog.StandardLoggerOptions) *log.Logger {
 	return log.New(l.StandardWriter(opts), "", 0)
 }
 
-// StandardWriter makes one line of each write, at the level forced by opts, or else at info.
+// StandardWriter returns a writer that logs each write as one line, at the level that opts forces or at info.
 func (l *logger) StandardWriter(opts *hclog.StandardLoggerOptions) io.Writer {
 	level := hclog.Info
 	if opts != nil && opts.ForceLevel != hclog.NoLevel {

@@ -1,5 +1,5 @@
-// Package tracing sends the server's spans to an OpenTelemetry collector. Without an endpoint there is no tracing and
-// nothing of it is called.
+// Package tracing sends the server's spans to an OpenTelemetry collector. The server does not use it if no endpoint is
+// configured.
 //
-// It may import OpenTelemetry and gRPC; nothing of ours. Start reading at tracing.go.
+// The package may import OpenTelemetry and gRPC, and no other package of the server. Start reading at tracing.go.
 package tracing

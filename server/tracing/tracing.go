@@ -12,10 +12,10 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// New is a tracer that sends all spans to the OTLP receiver (gRPC) at endpoint, e.g. "http://collector:4317"; with
-// https the receiver's certificate must be good. version is the server's. It connects in the background: a
-// receiver that is not there costs spans, which is logged, and nothing else. Shutdown of what it returns sends
-// what is left, for as long as its context allows.
+// New returns a tracer provider that sends all spans over gRPC to the OTLP receiver at endpoint, e.g. "http://collector:4317".
+// With https, the receiver's certificate must be valid. version is the version of the server. New does not wait for the
+// connection: spans that cannot be sent are dropped and logged. The provider's Shutdown sends the remaining spans until its
+// context ends.
 func New(ctx context.Context, endpoint, version string, log hclog.Logger) (*sdktrace.TracerProvider, error) {
 	if err := CheckEndpoint(endpoint); err != nil {
 		return nil, err
@@ -33,13 +33,13 @@ func New(ctx context.Context, endpoint, version string, log hclog.Logger) (*sdkt
 	), nil
 }
 
-// CheckEndpoint says what is wrong with an endpoint.
+// CheckEndpoint returns an error if endpoint is not a valid endpoint.
 func CheckEndpoint(endpoint string) error {
-	const want = `want the URL of an OTLP receiver that speaks gRPC, like "http://collector:4317"`
+	const want = `want the URL of an OTLP receiver with gRPC, such as "http://collector:4317"`
 	parsed, err := url.Parse(endpoint)
 	switch {
 	case err != nil:
-		return fmt.Errorf("endpoint %q is no URL, %s: %w", endpoint, want, err)
+		return fmt.Errorf("endpoint %q is not a URL, %s: %w", endpoint, want, err)
 	case parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Host == "":
 		return fmt.Errorf("endpoint %q: %s", endpoint, want)
 	case parsed.Path != "" && parsed.Path != "/", parsed.RawQuery != "", parsed.User != nil:
@@ -48,8 +48,7 @@ func CheckEndpoint(endpoint string) error {
 	return nil
 }
 
-// logged logs the spans that could not be sent. OpenTelemetry itself has one handler for such errors in the whole
-// process.
+// logged is an exporter that logs its errors. OpenTelemetry itself only has one error handler for the whole process.
 type logged struct {
 	sdktrace.SpanExporter
 	endpoint string
@@ -59,7 +58,7 @@ type logged struct {
 // ExportSpans implements sdktrace.SpanExporter.
 func (l *logged) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if err := l.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		l.log.Warn("spans could not be sent, they are lost", "endpoint", l.endpoint, "spans", len(spans), "error", err)
+		l.log.Warn("could not send spans, dropped them", "endpoint", l.endpoint, "spans", len(spans), "error", err)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/server/tracing"
 )
 
-// receiver is an OTLP receiver.
+// receiver is a simulated OTLP receiver.
 type receiver struct {
 	collectorv1.UnimplementedTraceServiceServer
 	got    chan *collectorv1.ExportTraceServiceRequest
@@ -33,7 +33,7 @@ func (r *receiver) Export(_ context.Context, req *collectorv1.ExportTraceService
 	return &collectorv1.ExportTraceServiceResponse{}, r.refuse
 }
 
-// newReceiver answers its endpoint as well.
+// newReceiver starts a receiver and returns it with its endpoint.
 func newReceiver(t *testing.T) (*receiver, string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,7 +68,7 @@ func texts(attributes []*commonv1.KeyValue) map[string]string {
 	return values
 }
 
-func TestCallsOfPluginsReachTheReceiver(t *testing.T) {
+func TestPluginCallsReachReceiver(t *testing.T) {
 	t.Parallel()
 	r, endpoint := newReceiver(t)
 	provider, err := tracing.New(t.Context(), endpoint, "v1.2.3", hclog.NewNullLogger())
@@ -86,7 +86,7 @@ func TestCallsOfPluginsReachTheReceiver(t *testing.T) {
 		[]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"}}`), []byte(`{}`))
 	require.NoError(t, err)
 	session.Close()
-	require.NoError(t, provider.Shutdown(t.Context()), "it sends what is left")
+	require.NoError(t, provider.Shutdown(t.Context()), "Shutdown must send the remaining spans")
 
 	resource := (<-r.got).GetResourceSpans()[0]
 	require.Equal(t, map[string]string{"service.name": "cleat", "service.version": "v1.2.3"}, texts(resource.GetResource().GetAttributes()))
@@ -102,7 +102,7 @@ func TestCallsOfPluginsReachTheReceiver(t *testing.T) {
 	require.Equal(t, "velero/nightly", attributes["cleat.backup"])
 }
 
-func TestSpansThatTheReceiverRefusesAreLogged(t *testing.T) {
+func TestRefusedSpansAreLogged(t *testing.T) {
 	t.Parallel()
 	r, endpoint := newReceiver(t)
 	r.refuse = status.Error(codes.PermissionDenied, "no such tenant")
@@ -112,23 +112,23 @@ func TestSpansThatTheReceiverRefusesAreLogged(t *testing.T) {
 	_, span := provider.Tracer("test").Start(t.Context(), "lost")
 	span.End()
 	require.NoError(t, provider.Shutdown(t.Context()))
-	require.Contains(t, log.String(), "spans could not be sent, they are lost: endpoint="+endpoint+" spans=1")
+	require.Contains(t, log.String(), "could not send spans, dropped them: endpoint="+endpoint+" spans=1")
 	require.Contains(t, log.String(), "no such tenant")
 }
 
-func TestAnEndpointIsChecked(t *testing.T) {
+func TestCheckEndpoint(t *testing.T) {
 	t.Parallel()
 	for endpoint, want := range map[string]string{
 		"http://collector:4317":       "",
 		"https://collector.shop:4317": "",
 		"http://[::1]:4317/":          "",
 		"":                            `endpoint "": want the URL`,
-		"collector:4317":              `endpoint "collector:4317": want the URL of an OTLP receiver that speaks gRPC, like "http://collector:4317"`,
+		"collector:4317":              `endpoint "collector:4317": want the URL of an OTLP receiver with gRPC, such as "http://collector:4317"`,
 		"grpc://collector:4317":       "want the URL",
 		"http://":                     "want the URL",
 		"http://a:4317/v1/traces":     "has more than a host and a port",
 		"http://u:p@a:4317":           "has more than a host and a port",
-		"http://a:%":                  "is no URL",
+		"http://a:%":                  "is not a URL",
 	} {
 		err := tracing.CheckEndpoint(endpoint)
 		if want == "" {
