@@ -304,7 +304,7 @@ func leavesMark(t *testing.T, path string) {
 // and before it is started.
 func (h *testHost) afterNextCheck(t *testing.T, pid int, do func()) {
 	t.Helper()
-	launch := h.now().catalog.rows[0].source.launch
+	launch := h.history.now().catalog.rows[0].source.launch
 	check := launch.Check
 	launch.Check = func(b *process.Binary) (func() error, error) {
 		verify, err := check(b)

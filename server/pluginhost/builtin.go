@@ -5,6 +5,9 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
@@ -20,9 +23,27 @@ type bounded struct {
 	known     *calls.Answers // what holds for as long as the server runs
 }
 
-// bound is what facades call when a built-in is in process.
-func (h *Host) bound(builtIns grpc.ClientConnInterface, plugin string) *bounded {
-	return &bounded{inner: builtIns, plugin: plugin, deadlines: h.deadlines, observer: h.observer, known: &h.known}
+// builtInSet holds the plugins that are part of the server.
+type builtInSet struct {
+	registrations []framework.Registration
+	deadlines     calls.Deadlines
+	observer      calls.Observer
+	known         calls.Answers
+	services      *inProcess // logging to the server's log; nil when there are none
+}
+
+// instantiate returns new instances of all built-ins, callable in process. They log to log.
+func (b *builtInSet) instantiate(log hclog.Logger) (*inProcess, error) {
+	services := newInProcess()
+	if err := framework.RegisterAll(services, log, b.registrations...); err != nil {
+		return nil, err
+	}
+	return services, nil
+}
+
+// bound returns the connection that facades call to reach a built-in among services.
+func (b *builtInSet) bound(services grpc.ClientConnInterface, plugin string) *bounded {
+	return &bounded{inner: services, plugin: plugin, deadlines: b.deadlines, observer: b.observer, known: &b.known}
 }
 
 // Invoke implements grpc.ClientConnInterface.

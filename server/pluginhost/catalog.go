@@ -163,7 +163,7 @@ func runsLate(kind string) bool {
 func (c *catalog) entries() []Entry {
 	entries := make([]Entry, 0, len(c.rows))
 	for _, r := range c.rows {
-		r.Process = r.source.process()
+		r.Process = r.source.state()
 		entries = append(entries, r.Entry)
 	}
 	return entries

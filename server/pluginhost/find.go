@@ -11,11 +11,11 @@ import (
 // Find is the entry at which a name of a kind, whatever the version, is used. The error says what is in the way: the
 // name is not known, or of another kind, or left out with a reason.
 func (h *Host) Find(kind, name string) (Entry, error) {
-	r, err := h.now().catalog.find(kind, kind, name)
+	r, err := h.history.now().catalog.find(kind, kind, name)
 	if err != nil {
 		return Entry{}, err
 	}
-	r.Process = r.source.process()
+	r.Process = r.source.state()
 	return r.Entry, nil
 }
 

@@ -119,8 +119,8 @@ func TestActionsRunInTheConfiguredOrder(t *testing.T) {
 func TestAFileThatIsTakenAwayWhileItIsLookedAtIsNoBrokenPlugin(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, "", nil)
-	gone := located{path: filepath.Join(t.TempDir(), "gone")}
-	sources, unfinished := h.sourcesOf([]located{gone}, map[string]*source{})
+	gone := File{Path: filepath.Join(t.TempDir(), "gone")}
+	sources, unfinished := h.scanner.sourcesOf(Seen{Files: []File{gone}, Trust: h.directory.Trust()}, map[string]*source{})
 	require.Empty(t, sources)
 	require.True(t, unfinished, "the next look knows")
 }

@@ -54,7 +54,7 @@ func TestAProcessHasTheNameOfItsFileAndNoDescriptorOfAnother(t *testing.T) {
 	writeExecutable(t, filepath.Join(dir, "b/script"), script)
 	h := newTestHost(t, dir, nil)
 
-	for _, from := range h.now().sources {
+	for _, from := range h.history.now().sources {
 		require.NoError(t, from.supervisor.Ready(t.Context(), ""))
 		pid := from.supervisor.State().PID
 		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -73,158 +72,139 @@ type Config struct {
 	isVolume func(dir string) bool // for tests; nil is isPodVolume
 }
 
+func (c Config) withDefaults() Config {
+	c.Deadlines = c.Deadlines.WithDefaults()
+	if c.Restart.Jitter == nil {
+		c.Restart.Jitter = rand.Float64
+	}
+	c.Rescan = cmp.Or(c.Rescan, 30*time.Second)
+	c.IdleAfter = cmp.Or(c.IdleAfter, 5*time.Minute)
+	if c.Kinds == nil {
+		c.Kinds = kinds.All()
+	}
+	if c.Changed == nil {
+		c.Changed = func() {}
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	return c
+}
+
 // Host runs plugins. It is safe for concurrent use.
 type Host struct {
 	log       hclog.Logger
-	clock     clock.WithDelayedExecution
 	deadlines calls.Deadlines
-	pool      *process.Pool
-	places    chan struct{} // holds a token for each plugin that is asked what it offers
 	observer  calls.Observer
-	changed   func()
-
-	builtIns []framework.Registration
-	services *inProcess    // the built-ins, logging to log
-	known    calls.Answers // of built-ins in process
-	dir      string
-	args     []string
-	kinds    []versioning.WireKind
-	order    order
-
-	trust          *trust // replaced with the lock, under mu, by who has the turn of scan
-	lockFile       lockFile
-	builtInSources int // how many of the sources of every generation are the server's own
-	scan           scanner
-	warned         map[versioning.Listed]bool // plugins of which it was said that they use a deprecated version
-
-	mu        sync.Mutex
-	current   *generation
-	locations map[string]*location
+	pool      *process.Pool
+	builtIns  builtInSet
+	directory *Directory
+	history   *history
+	scanner   scanner
+	stores    stores
 }
 
 // New finds the plugins in cfg.Dir, starts each binary once and asks what it offers. A binary that cannot be used
-// is quarantined: Entries has the reason, the others work. An error means that the built-ins are wrong in
-// themselves, or that ctx has ended.
+// is quarantined: Entries has the reason, the others work. An error means that the configuration or the built-ins are wrong
+// in themselves, or that ctx has ended.
 func New(ctx context.Context, cfg Config) (*Host, error) {
-	if cfg.Restart.Jitter == nil {
-		cfg.Restart.Jitter = rand.Float64
-	}
-	h := &Host{
-		log:       cfg.Log,
-		clock:     cfg.Clock,
-		deadlines: cfg.Deadlines.WithDefaults(),
-		places:    make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)),
-		builtIns:  cfg.BuiltIns,
-		dir:       cfg.Dir,
-		args:      cfg.Args,
-		kinds:     cfg.Kinds,
-		scan:      newScanner(),
-		warned:    map[versioning.Listed]bool{},
-		current:   &generation{users: 1, catalog: &catalog{}},
-		changed:   cfg.Changed,
-		locations: map[string]*location{},
-	}
-	if h.changed == nil {
-		h.changed = func() {}
-	}
-	isVolume := isPodVolume
-	if cfg.isVolume != nil {
-		isVolume = cfg.isVolume
-	}
-	h.trust = newTrust(cfg.Dir, cfg.Lock, isVolume, h.log)
-	if cfg.LockPath != "" {
-		h.lockFile.path = absolute(cfg.LockPath)
-	}
-	if cfg.Lock != nil && cfg.LockPath != "" {
-		if err := h.lockFile.begin(h.trust.volume, h.log); err != nil {
-			return nil, err
-		}
-	}
-	var err error
-	if h.order, err = newOrder(cfg.Order); err != nil {
-		return nil, err
-	}
-	if h.kinds == nil {
-		h.kinds = kinds.All()
-	}
-	if h.clock == nil {
-		h.clock = clock.RealClock{}
-	}
-	h.observer = calls.Observer{Metrics: calls.NewMetrics(cfg.Metrics), Tracer: calls.NewTracer(cfg.Tracer)}
-	h.pool = process.NewPool(ctx, process.PoolConfig{
-		Log: h.log, Clock: h.clock, Deadlines: h.deadlines, Restart: cfg.Restart, Limits: cfg.Limits,
-		IdleAfter: cmp.Or(cfg.IdleAfter, 5*time.Minute), Environment: hostenv.Environ(os.Environ(), cfg.Environment...), Observer: h.observer,
-	})
-	if err := h.observer.Metrics.Register(h.pool, newInventory(h.Entries)); err != nil {
-		return nil, err
-	}
-	own, err := h.ownSources(cfg)
+	cfg = cfg.withDefaults()
+	directory, err := OpenDirectory(DirectoryConfig{Path: cfg.Dir, Lock: cfg.Lock, LockPath: cfg.LockPath, IsVolume: cfg.isVolume, Log: cfg.Log})
 	if err != nil {
+		return nil, err
+	}
+	order, err := newOrder(cfg.Order)
+	if err != nil {
+		return nil, err
+	}
+	observer := calls.Observer{Metrics: calls.NewMetrics(cfg.Metrics), Tracer: calls.NewTracer(cfg.Tracer)}
+	h := &Host{
+		log: cfg.Log, deadlines: cfg.Deadlines, observer: observer, directory: directory,
+		pool: process.NewPool(ctx, process.PoolConfig{
+			Log: cfg.Log, Clock: cfg.Clock, Deadlines: cfg.Deadlines, Restart: cfg.Restart, Limits: cfg.Limits,
+			IdleAfter: cfg.IdleAfter, Environment: hostenv.Environ(os.Environ(), cfg.Environment...), Observer: observer,
+		}),
+		builtIns: builtInSet{registrations: cfg.BuiltIns, deadlines: cfg.Deadlines, observer: observer},
+		history: &history{
+			log: cfg.Log, kinds: cfg.Kinds, order: order, changed: cfg.Changed,
+			warned: map[versioning.Listed]bool{}, current: &generation{users: 1, catalog: &catalog{}},
+		},
+		stores: stores{locations: map[string]*location{}},
+	}
+	h.scanner = scanner{
+		directory: directory, pool: h.pool, history: h.history, log: cfg.Log, args: cfg.Args, known: cfg.Kinds, query: cfg.Deadlines.Query,
+		slots: make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)), turn: make(chan struct{}, 1),
+	}
+	if err := observer.Metrics.Register(h.pool, newInventory(h.Entries)); err != nil {
+		return nil, err
+	}
+	if err := h.begin(ctx, cfg); err != nil {
 		h.Close()
 		return nil, err
 	}
-	if err := h.begin(ctx, own); err != nil {
-		h.Close()
-		return nil, fmt.Errorf("find plugins: %w", err)
-	}
-	if absent := h.order.absent(h.now().catalog); len(absent) > 0 {
+	if absent := order.absent(h.history.now().catalog); len(absent) > 0 {
 		h.log.Warn("the order of plugins names some that are not there", "names", absent)
 	}
-	if h.dir != "" && h.pool.Begin() {
-		go h.watch(cmp.Or(cfg.Rescan, 30*time.Second))
+	if cfg.Dir != "" && h.pool.Begin() {
+		go func() {
+			defer h.pool.End()
+			directory.Watch(h.pool.Life(), cfg.Clock, cfg.Rescan, h.scanner.rescanOrLog)
+		}()
 	}
 	return h, nil
 }
 
-// begin makes the first generation: all that is there has been asked. Files that are not finished are left to watch.
-func (h *Host) begin(ctx context.Context, own []*source) error {
-	h.builtInSources = len(own)
-	for _, from := range own {
-		if err := await(ctx, slices.Values([]*question{h.beginToAsk(from)}), 0); err != nil {
-			return err
+// begin makes the first generation, for which everything found has been asked, except for files that are still written.
+func (h *Host) begin(ctx context.Context, cfg Config) error {
+	if len(cfg.BuiltIns) > 0 {
+		services, err := h.builtIns.instantiate(h.log)
+		if err != nil {
+			return fmt.Errorf("built-in plugins: %w", err)
+		}
+		h.builtIns.services = services
+		own := &source{command: cfg.Self, builtIn: true, process: services}
+		if cfg.Isolate {
+			own = h.scanner.open(cfg.Self, append([]string{"run-plugins"}, cfg.Args...), nil)
+		}
+		if err := await(ctx, slices.Values([]*question{h.scanner.ask(own)}), 0); err != nil {
+			return fmt.Errorf("find plugins: %w", err)
+		}
+		h.scanner.own = []*source{own}
+	}
+	h.history.publish(h.scanner.own)
+	if _, err := h.scanner.look(ctx, 0); err != nil {
+		return fmt.Errorf("find plugins: %w", err)
+	}
+	return nil
+}
+
+// Rescan looks at the plugin directory and takes what was added, replaced or removed into use for sessions that begin from
+// then on. It waits for files that are still written, as long as ctx allows. The host does the same by itself when the
+// operating system reports a change; Rescan is for callers that do not want to wait for that.
+func (h *Host) Rescan(ctx context.Context) error { return h.scanner.rescan(ctx) }
+
+// Lock returns the lock in force: Config.Lock, or what its file said later. nil means that there is none.
+func (h *Host) Lock() *pluginlock.Lock { return h.directory.Lock() }
+
+// Sum returns the SHA-256 sum of the plugin binary at command, an Entry's: of the file that was opened when it was found and
+// that runs, whatever is at the path now. It reads the whole file.
+func (h *Host) Sum(command string) (string, error) {
+	for _, r := range h.history.now().catalog.rows {
+		if b := r.source.binary; r.Command == command && b != nil {
+			return b.Sum()
 		}
 	}
-	h.publish(own)
-	unfinished, err := h.lookAgain(ctx, 0)
-	if err == nil && unfinished {
-		time.Sleep(settleTime)
-		_, err = h.lookAgain(ctx, 0)
-	}
-	return err
+	return "", fmt.Errorf("%s is no plugin binary that could be opened", command)
 }
 
-// ownSources are those of the plugins that are part of the server.
-func (h *Host) ownSources(cfg Config) ([]*source, error) {
-	if len(cfg.BuiltIns) == 0 {
-		return nil, nil
-	}
-	var err error
-	if h.services, err = h.builtInServices(h.log); err != nil {
-		return nil, fmt.Errorf("built-in plugins: %w", err)
-	}
-	if !cfg.Isolate {
-		return []*source{{command: cfg.Self, builtIn: true}}, nil
-	}
-	return []*source{h.binary(cfg.Self, append([]string{"run-plugins"}, cfg.Args...), true, process.Identity{})}, nil
-}
+// Entries returns all plugins found, in the order in which they run, and the files that cannot be used.
+func (h *Host) Entries() []Entry { return h.history.now().catalog.entries() }
 
-// builtInServices makes the built-ins callable in process; they log to log.
-func (h *Host) builtInServices(log hclog.Logger) (*inProcess, error) {
-	services := newInProcess()
-	if err := framework.RegisterAll(services, log, h.builtIns...); err != nil {
-		return nil, err
-	}
-	return services, nil
-}
-
-// Entries are all plugins found, in the order in which they run, and the files that could not be used.
-func (h *Host) Entries() []Entry { return h.now().catalog.entries() }
-
-// Close stops all processes and returns when they are gone. Calls in flight fail.
+// Close stops all processes and returns when they have ended. Calls in flight fail.
 func (h *Host) Close() {
 	h.pool.Close()
 	h.observer.Metrics.Unregister()
-	for _, from := range h.now().sources {
+	for _, from := range h.history.now().sources {
 		if from.binary != nil {
 			_ = from.binary.Close()
 		}

@@ -163,11 +163,11 @@ func TestFindBinariesWalksInOrderAndSaysWhatItLeavesOut(t *testing.T) {
 	for _, name := range []string{".hidden", "plugin.tmp", "plugin.part", ".plugin.swp", "plugin~", ".cache/plugin", "plugins.lock"} {
 		write(filepath.Join(dir, name), 0o755)
 	}
-	seen, err := findBinaries(dir)
+	seen, err := find(dir)
 	require.NoError(t, err)
 	var paths []string
-	for _, file := range seen.binaries {
-		paths = append(paths, strings.TrimPrefix(file.path, dir+"/"))
+	for _, file := range seen.files {
+		paths = append(paths, strings.TrimPrefix(file.Path, dir+"/"))
 	}
 	require.Equal(t, []string{"a/b/c", "a/z", "b", "folder/deep", "link", "windows.exe"}, paths)
 	require.Equal(t, map[string]string{
@@ -178,7 +178,7 @@ func TestFindBinariesWalksInOrderAndSaysWhatItLeavesOut(t *testing.T) {
 	}, seen.omitted)
 	require.ElementsMatch(t, []string{dir, filepath.Join(dir, "a"), filepath.Join(dir, "a", "b"), outside, filepath.Join(outside, "folder")}, seen.folders)
 
-	seen, err = findBinaries(filepath.Join(dir, "missing"))
+	seen, err = find(filepath.Join(dir, "missing"))
 	require.NoError(t, err)
 	require.Equal(t, found{missing: true, omitted: map[string]string{}, folders: []string{dir}}, seen)
 }

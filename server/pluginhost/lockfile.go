@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -19,9 +18,9 @@ import (
 // the owner. Whatever else happens to the file, the lock that is in force stays in force; above all, to remove it
 // unlocks nothing. It is the scanner's.
 type lockFile struct {
-	path string           // empty: there is none to read
-	read process.Identity // when it said what is in force
-	told string           // what was said of it last
+	path    string           // empty: there is none to read
+	read    process.Identity // when it said what is in force
+	problem string           // what was said of it last
 }
 
 // folders are the real paths of those in which it can change.
@@ -39,48 +38,54 @@ func (l *lockFile) folders() []string {
 	return folders
 }
 
-// readLock makes the lock what its file says by now. problem is why it cannot, in the words for the operator, or empty;
-// unfinished tells that somebody may still be writing it. The caller has the turn of the scanner.
-func (h *Host) readLock(now time.Time) (problem string, unfinished bool) {
-	l := &h.lockFile
+// identity identifies what the file holds now; it is zero when there is none.
+func (l *lockFile) identity() process.Identity {
 	if l.path == "" {
-		return "", false
+		return process.Identity{}
 	}
-	next, seen, err := l.readAgain(h.trust.lock, func(file located) bool { return h.scan.settled(file, now) })
-	if errors.Is(err, errUnsettled) {
-		return l.told, true
+	info, err := os.Stat(l.path)
+	if err != nil {
+		return process.Identity{}
 	}
-	delete(h.scan.looks, l.path)
+	return process.IdentityOf(info)
+}
+
+// readLock puts in force what the lock's file says now. problem says why it cannot; it is empty when nothing is wrong.
+func (d *Directory) readLock() (problem string) {
+	l := &d.lock
+	if l.path == "" {
+		return ""
+	}
+	current := d.Lock()
+	next, seen, err := l.readAgain(current)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && h.trust.lock == nil:
+	case errors.Is(err, fs.ErrNotExist) && current == nil:
 	case errors.Is(err, fs.ErrNotExist):
 		problem = `the lock is gone; the server goes on with what it said, write it again with "cleat plugin lock"`
-	case err != nil && h.trust.lock == nil:
+	case err != nil && current == nil:
 		problem = fmt.Sprintf("the lock is not used, the server goes on without one: %v", err)
 	case err != nil:
 		problem = fmt.Sprintf("the lock is not used, the server goes on with what it said before: %v", err)
-	case next != h.trust.lock:
-		h.log.Info("the lock has changed, it is taken over", "lock", l.path, "files", len(next.Plugins))
-		h.relock(next)
+	case next != current:
+		d.log.Info("the lock has changed, it is taken over", "lock", l.path, "files", len(next.Plugins))
+		d.relock(next)
 		l.read = seen
 	default:
-		if l.told != "" {
-			h.log.Info("the lock is what it was", "lock", l.path)
+		if l.problem != "" {
+			d.log.Info("the lock is what it was", "lock", l.path)
 		}
 		l.read = seen
 	}
-	l.told = problem
-	return problem, false
+	l.problem = problem
+	return problem
 }
 
-var errUnsettled = errors.New("somebody may still be writing it")
-
-// readAgain gives what the file says and what it was then, or current if that is the same.
-func (l *lockFile) readAgain(current *pluginlock.Lock, settled func(located) bool) (*pluginlock.Lock, process.Identity, error) {
+// readAgain returns what the file says and what identifies it, or current if it says the same.
+func (l *lockFile) readAgain(current *pluginlock.Lock) (*pluginlock.Lock, process.Identity, error) {
 	switch there, err := os.Stat(l.path); {
 	case err != nil:
 		return nil, process.Identity{}, err
-	case !there.Mode().IsRegular(): // a pipe would be waited for
+	case !there.Mode().IsRegular(): // opening a pipe would block
 		return nil, process.Identity{}, fmt.Errorf("it is no regular file but %s", there.Mode().Type())
 	}
 	file, err := os.Open(l.path)
@@ -97,16 +102,11 @@ func (l *lockFile) readAgain(current *pluginlock.Lock, settled func(located) boo
 		return current, seen, nil
 	}
 	next, err := pluginlock.ReadFrom(file, l.path)
-	after, statErr := file.Stat()
-	switch {
-	case statErr != nil || process.IdentityOf(after) != seen:
-		return nil, seen, errUnsettled
-	case err == nil && reflect.DeepEqual(next, current):
-		return current, seen, nil
-	case !settled(located{path: l.path, identity: seen}): // half a lock may well be a lock
-		return nil, seen, errUnsettled
-	case err != nil:
+	if err != nil {
 		return nil, seen, err
+	}
+	if reflect.DeepEqual(next, current) {
+		return current, seen, nil
 	}
 	return next, seen, l.writers(file)
 }
@@ -120,9 +120,9 @@ func (l *lockFile) writers(file *os.File) error {
 	return otherWriters(file, l.path, []string{folder})
 }
 
-// begin looks at the lock with which the host begins: who can change it decides what runs. On a volume of the pod that
-// was decided with the pod.
-func (l *lockFile) begin(volume bool, log hclog.Logger) error {
+// checkFirst returns an error if others than its owner can change the lock with which the host starts: who can change it
+// decides what runs. On a volume of the pod that was decided with the pod.
+func (l *lockFile) checkFirst(volume bool, log hclog.Logger) error {
 	file, err := os.Open(l.path)
 	if err != nil {
 		return nil // what was read of it is in force, and the first look tells of it
@@ -136,13 +136,4 @@ func (l *lockFile) begin(volume bool, log hclog.Logger) error {
 		return fmt.Errorf("the lock does not hold: %w", err)
 	}
 	return nil
-}
-
-// relock puts a lock in force for what is looked at from now on. Operations that have begun keep theirs, as they keep their plugins.
-func (h *Host) relock(lock *pluginlock.Lock) {
-	next := *h.trust
-	next.lock = lock
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.trust = &next
 }

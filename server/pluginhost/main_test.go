@@ -55,7 +55,7 @@ func serveUntilKilled(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	supervised := host.now().catalog.rows[0].source.supervisor
+	supervised := host.history.now().catalog.rows[0].source.supervisor
 	if err := supervised.Ready(context.Background(), ""); err != nil {
 		panic(err)
 	}
@@ -144,7 +144,9 @@ func newTestHost(t *testing.T, dir string, change func(*Config)) *testHost {
 }
 
 // supervisor is that of the first binary.
-func (h *testHost) supervisor() *process.Supervisor { return h.now().catalog.rows[0].source.supervisor }
+func (h *testHost) supervisor() *process.Supervisor {
+	return h.history.now().catalog.rows[0].source.supervisor
+}
 
 // journalLines is what the plugin has written to its journal.
 func (h *testHost) journalLines() []string {

@@ -42,7 +42,7 @@ type Session struct {
 // process writes for another session at that time goes to both, because a process does not say for whom it writes.
 func (h *Host) Session(log hclog.Logger) *Session {
 	return &Session{
-		host: h, log: log, plugins: h.hold(),
+		host: h, log: log, plugins: h.history.hold(),
 		attached: map[*process.Supervisor]struct{}{},
 	}
 }
@@ -121,7 +121,7 @@ func (s *Session) Close() {
 		supervised.Detach(s)
 	}
 	if !again {
-		s.host.leave(s.plugins)
+		s.host.history.leave(s.plugins)
 	}
 }
 
@@ -129,7 +129,7 @@ func (s *Session) connTo(from *source, plugin string) grpc.ClientConnInterface {
 	if from.supervisor != nil {
 		return from.supervisor.Conn(plugin, func() { s.attach(from.supervisor) })
 	}
-	return s.host.bound(s.builtInServices(), plugin)
+	return s.host.builtIns.bound(s.builtInServices(), plugin)
 }
 
 // attach makes the lines of a process go to the session's log, once.
@@ -148,7 +148,7 @@ func (s *Session) builtInServices() grpc.ClientConnInterface {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.builtIns == nil {
-		services, err := s.host.builtInServices(s.log)
+		services, err := s.host.builtIns.instantiate(s.log)
 		if err != nil { // New has tried the same
 			s.builtIns = brokenConn{status.Error(codes.Internal, err.Error())}
 		} else {

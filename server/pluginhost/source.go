@@ -2,67 +2,48 @@ package pluginhost
 
 import (
 	"errors"
-	"fmt"
 	"syscall"
+
+	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
 // source is where plugins come from: one content of a binary or, without a supervisor, the server itself. Once it has been
-// asked what it offers, nothing that others read of it changes.
+// asked what it offers, it does not change, except for judged and identity, which belong to the scanner.
 type source struct {
 	command    string
 	builtIn    bool
-	launch     *process.Launch     // of its processes
-	binary     *process.Binary     // nil where it could not be opened, and for built-ins in process
-	trust      *trust              // under which it may run, for as long as it does; nil for built-ins
-	judged     *trust              // the last one under which it was found to be what it is; the scanner's
-	identity   process.Identity    // of the file with this content that was found last; the scanner's
-	supervisor *process.Supervisor // of the process that all sessions share; nil for built-ins in process
+	launch     *process.Launch
+	binary     *process.Binary // nil where it could not be opened, and for built-ins in process
+	trust      *Trust          // under which it may run, for as long as it does; nil for built-ins
+	judged     *Trust          // under which it was last found to be what it is
+	identity   process.Identity
+	supervisor *process.Supervisor      // of the process that all sessions share; nil for built-ins in process
+	process    grpc.ClientConnInterface // of which it is asked what it offers; nil when it cannot be asked
 
 	offer    versioning.Description
 	unserved []string // kinds as on the wire that it names but does not serve
 	err      error    // why it offers nothing; set from the start when the binary cannot be run at all
-	missing  bool     // there is no such plugin file: the lock has it, or it is the file of the lock
+	missing  bool     // there is no such plugin file: it stands for a Problem
 
-	holders int // generations that have it and are in use; guarded by the host's mu
+	holders int // generations in use that have it; guarded by the history
 }
 
-// binary is the source of the file that path leads to now. seen is what the file was when it was found; a file that was
-// replaced since is found out at the next look.
-func (h *Host) binary(path string, args []string, builtIn bool, seen process.Identity) *source {
-	from := &source{command: path, builtIn: builtIn, identity: seen}
-	b, err := process.OpenBinary(path)
-	if err != nil {
-		from.err = fmt.Errorf("start plugin %s: %w", path, err)
-		return from
-	}
-	from.identity = b.Identity()
-	from.binary = b
-	from.launch = &process.Launch{Binary: b, Args: args}
-	if !builtIn {
-		from.trust, from.judged = h.trust, h.trust
-		from.launch.Check = from.trust.check
-	}
-	from.supervisor = h.pool.Supervise(from.launch)
-	return from
-}
-
-// still tells whether a file that was found holds what the source was made from. Another file with the same content is
-// the same: a mount that was renewed, or an image that was copied again, is no reason to start plugins again. The caller
-// has the turn of the scanner.
-func (s *source) still(file located) bool {
-	if s.identity.SameContent(file.identity) {
+// still reports whether a file that was found holds what the source was made from. Another file with the same content is
+// the same: a mount that was renewed, or an image that was copied again, is no reason to start plugins again.
+func (s *source) still(file File) bool {
+	if s.identity.SameContent(file.Identity) {
 		return true
 	}
-	if s.err != nil || !s.identity.MayBeCopy(file.identity) {
+	if s.err != nil || !s.identity.MayBeCopy(file.Identity) {
 		return false
 	}
 	if now, err := s.binary.Now(); err != nil || !now.SameContent(s.binary.Identity()) {
-		return false // somebody has written into it since it was started
+		return false // it was written to since it was started
 	}
-	other, err := process.OpenBinary(file.path)
+	other, err := process.OpenBinary(file.Path)
 	if err != nil {
 		return false
 	}
@@ -79,20 +60,39 @@ func (s *source) still(file located) bool {
 	return true
 }
 
-// process tells of the process that sessions share, if it runs.
-func (s *source) process() process.Process {
+// reconsider reports whether a source has to be asked again: who can change it, or what the lock says of it, is not what it
+// was when it was accepted or refused.
+func (s *source) reconsider(trust *Trust) bool {
+	var refused *process.DistrustError
+	wasRefused := errors.As(s.err, &refused)
+	if s.binary == nil || trust == s.judged && (trust.Locked() || !wasRefused) {
+		return false
+	}
+	_, err := trust.Check(s.binary)
+	if err == nil && s.err == nil {
+		err = trust.CheckProvides(s.command, s.offer.Listed())
+	}
+	if (err == nil) != (refused == nil) || err != nil && err.Error() != refused.Error() {
+		return true
+	}
+	s.judged = trust
+	return false
+}
+
+// state describes the process that sessions share.
+func (s *source) state() process.Process {
 	if s.supervisor == nil {
 		return process.Process{}
 	}
 	return s.supervisor.State()
 }
 
-// unfinished tells that the file is still open for writing.
+// unfinished reports whether the file could not be started because it is still open for writing.
 func (s *source) unfinished() bool { return errors.Is(s.err, syscall.ETXTBSY) }
 
-// retire stops the process unless somebody calls it. Somebody who has kept a hub may call it even later; then the same
-// file is started once more, for that call. That is why the file is not closed here but by the garbage collector, when
-// nobody can start it any more.
+// retire stops the process unless it is in use. A caller that has kept a hub may call it even later; then the same file is
+// started once more, for that call. That is why the file is not closed here but by the garbage collector, when it cannot be
+// started any more.
 func (s *source) retire() {
 	if s.supervisor != nil {
 		s.supervisor.Retire()

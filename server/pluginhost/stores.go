@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -33,14 +34,14 @@ type location struct {
 // The error of an unknown provider lists the known ones; that of Init is the plugin's own.
 func (h *Host) ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error) {
 	provider = canonical(provider)
-	l := h.location(location)
+	l := h.stores.location(location)
 	select {
 	case l.busy <- struct{}{}:
 		defer func() { <-l.busy }()
 	case <-ctx.Done():
 		return nil, fmt.Errorf("open object store of %s: %w", location, context.Cause(ctx))
 	}
-	chosen, err := findOffer(h.now().catalog, kinds.ObjectStore(), "object store provider", provider)
+	chosen, err := findOffer(h.history.now().catalog, kinds.ObjectStore(), "object store provider", provider)
 	if err != nil {
 		l.release()
 		return nil, err
@@ -62,10 +63,7 @@ func (h *Host) ObjectStore(ctx context.Context, location, provider string, confi
 
 // ReleaseObjectStore forgets a location, as when it was deleted. Its process ends when it is no longer used.
 func (h *Host) ReleaseObjectStore(location string) {
-	h.mu.Lock()
-	l := h.locations[location]
-	delete(h.locations, location)
-	h.mu.Unlock()
+	l := h.stores.remove(location)
 	if l == nil {
 		return
 	}
@@ -74,14 +72,29 @@ func (h *Host) ReleaseObjectStore(location string) {
 	l.release()
 }
 
-func (h *Host) location(key string) *location {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l, known := h.locations[key]
+// stores holds the object stores in use.
+type stores struct {
+	mu        sync.Mutex
+	locations map[string]*location
+}
+
+// location returns that of a key; a new one if there is none.
+func (s *stores) location(key string) *location {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, known := s.locations[key]
 	if !known {
 		l = &location{busy: make(chan struct{}, 1)}
-		h.locations[key] = l
+		s.locations[key] = l
 	}
+	return l
+}
+
+func (s *stores) remove(key string) *location {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.locations[key]
+	delete(s.locations, key)
 	return l
 }
 
@@ -98,11 +111,11 @@ func (h *Host) open(ctx context.Context, l *location, chosen offer[objectstore.S
 	config := maps.Clone(l.config)
 	name := chosen.name
 	if chosen.source.supervisor == nil {
-		services, err := h.builtInServices(h.log)
+		services, err := h.builtIns.instantiate(h.log)
 		if err != nil {
 			return err
 		}
-		store := chosen.version.Bind(h.bound(services, name), name)
+		store := chosen.version.Bind(h.builtIns.bound(services, name), name)
 		if err := store.Init(ctx, config); err != nil {
 			return err
 		}

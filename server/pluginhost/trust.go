@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,18 +15,18 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// trust decides which binaries of the plugin directory may run. With a lock, those that it names with the content that
+// Trust decides which binaries of the plugin directory may run. With a lock, those that it names with the content that
 // it names; where they are and who can write there does not matter then. Without one, those that nobody but their
 // owner can change.
-type trust struct {
+type Trust struct {
 	dir    string // absolute
 	lock   *pluginlock.Lock
 	volume bool // dir is a volume of the pod: who can write there was decided with the pod
 }
 
-// newTrust looks at the plugin directory. isVolume tells whether it is a volume of the pod in which the server runs.
-func newTrust(dir string, lock *pluginlock.Lock, isVolume func(dir string) bool, log hclog.Logger) *trust {
-	t := &trust{dir: absolute(dir), lock: lock}
+// newTrust looks at who can write to the plugin directory.
+func newTrust(dir string, lock *pluginlock.Lock, isVolume func(dir string) bool, log hclog.Logger) *Trust {
+	t := &Trust{dir: absolute(dir), lock: lock}
 	info, err := os.Stat(t.dir)
 	if err != nil || !isVolume(t.dir) {
 		return t
@@ -41,17 +40,9 @@ func newTrust(dir string, lock *pluginlock.Lock, isVolume func(dir string) bool,
 	return t
 }
 
-// absolute is the path itself where the working directory is not known.
-func absolute(path string) string {
-	if whole, err := filepath.Abs(path); err == nil {
-		return whole
-	}
-	return path
-}
-
-// check is asked before each start of a binary. The error is the reason why it must not run, with what to do. verify
-// is asked when it runs, and once more before its first call; it may be nil.
-func (t *trust) check(b *process.Binary) (verify func() error, err error) {
+// Check is called before each start of a binary. The error says why it must not run and what to do. verify is to be called
+// when it runs, and again before its first call; it may be nil.
+func (t *Trust) Check(b *process.Binary) (verify func() error, err error) {
 	if t.lock == nil {
 		if err := t.checkWriters(b); err != nil {
 			return nil, &process.DistrustError{Reason: err}
@@ -81,7 +72,7 @@ func (t *trust) check(b *process.Binary) (verify func() error, err error) {
 }
 
 // checkSum compares what the file holds by now with the lock.
-func (t *trust) checkSum(b *process.Binary) error {
+func (t *Trust) checkSum(b *process.Binary) error {
 	sum, err := b.Sum()
 	if err != nil {
 		return err
@@ -92,8 +83,8 @@ func (t *trust) checkSum(b *process.Binary) error {
 	return nil
 }
 
-// checkProvides tells how what a binary lists differs from the lock.
-func (t *trust) checkProvides(path string, listed []versioning.Listed) error {
+// CheckProvides returns an error if what a binary lists differs from the lock.
+func (t *Trust) CheckProvides(path string, listed []versioning.Listed) error {
 	if t.lock == nil {
 		return nil
 	}
@@ -104,49 +95,32 @@ func (t *trust) checkProvides(path string, listed []versioning.Listed) error {
 	return nil
 }
 
-// missing gives the paths that the lock has and that are not among files, with the reason to show.
-func (t *trust) missing(files []located, omitted map[string]string) iter.Seq2[string, string] {
-	return func(yield func(path, reason string) bool) {
-		if t.lock == nil {
-			return
-		}
-		var found []string
-		for _, file := range files {
-			found = append(found, t.relative(file.path))
-		}
-		for _, plugin := range t.lock.Missing(found) {
-			path := filepath.Join(t.dir, filepath.FromSlash(plugin.Path))
-			reason := pluginlock.MissingReason
-			if why, there := omitted[path]; there {
-				reason = "it is in the lock, but left out: " + why
-			}
-			if !yield(path, reason) {
-				return
-			}
-		}
+// missing returns the plugins of the lock that are not among the files found.
+func (t *Trust) missing(files found) []Problem {
+	if t.lock == nil {
+		return nil
 	}
+	var there []string
+	for _, file := range files.files {
+		there = append(there, t.relative(file.Path))
+	}
+	var problems []Problem
+	for _, plugin := range t.lock.Missing(there) {
+		path := filepath.Join(t.dir, filepath.FromSlash(plugin.Path))
+		reason := pluginlock.MissingReason
+		if why, omitted := files.omitted[path]; omitted {
+			reason = "it is in the lock, but left out: " + why
+		}
+		problems = append(problems, Problem{Path: path, Reason: reason})
+	}
+	return problems
 }
 
-// reconsiders tells whether a source has to be asked again: who can change it, or what the lock says of it, is not what it
-// was when it was accepted or refused. The caller has the turn of the scanner.
-func (t *trust) reconsiders(from *source) bool {
-	var refused *process.DistrustError
-	if wasRefused := errors.As(from.err, &refused); from.binary == nil || t == from.judged && (t.lock != nil || !wasRefused) {
-		return false
-	}
-	_, err := t.check(from.binary)
-	if err == nil && from.err == nil {
-		err = t.checkProvides(from.command, from.offer.Listed())
-	}
-	if (err == nil) != (refused == nil) || err != nil && err.Error() != refused.Error() {
-		return true
-	}
-	from.judged = t
-	return false
-}
+// Locked reports whether a lock says what may run.
+func (t *Trust) Locked() bool { return t.lock != nil }
 
-// relative is the path as a lock has it.
-func (t *trust) relative(path string) string {
+// relative returns the path as a lock has it.
+func (t *Trust) relative(path string) string {
 	relative, err := filepath.Rel(t.dir, path)
 	if err != nil {
 		return path
@@ -156,7 +130,7 @@ func (t *trust) relative(path string) string {
 
 // checkWriters finds who else could have put the binary where it is: by the mode of the file, of each folder between it
 // and the plugin directory, and of the folder that a link leads to.
-func (t *trust) checkWriters(b *process.Binary) error {
+func (t *Trust) checkWriters(b *process.Binary) error {
 	if t.volume {
 		return nil
 	}

@@ -96,10 +96,10 @@ func TestNothingAboveThePluginDirectoryIsLookedAt(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = b.Close() }()
 	for _, dir := range []string{folder, path} { // a single file takes the place of a directory
-		_, err := (&trust{dir: dir}).check(b)
+		_, err := (&Trust{dir: dir}).Check(b)
 		require.NoError(t, err)
 	}
-	_, err = (&trust{dir: above}).check(b)
+	_, err = (&Trust{dir: above}).Check(b)
 	require.ErrorContains(t, err, "others than its owner can change the folder "+above)
 }
 

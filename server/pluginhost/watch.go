@@ -7,57 +7,55 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"k8s.io/utils/clock"
 )
 
-// notices is how many changes are kept in mind while the ones before them are looked at.
-const notices = 256
+// maxEvents is how many changes are kept while a look is under way.
+const maxEvents = 256
 
-// watch keeps the current generation what the plugin directory holds, until the host closes. The operating system tells
-// of changes; every interval it looks without having been told, because not every file system tells of all.
-func (h *Host) watch(interval time.Duration) {
-	defer h.pool.End()
-	life := h.pool.Life()
-	notify, err := fsnotify.NewBufferedWatcher(notices)
+// Watch calls look whenever something may have changed in the directory, until ctx ends. The operating system reports
+// changes; look is also called every interval, unless that is negative, because not every file system reports all of them.
+func (d *Directory) Watch(ctx context.Context, clock clock.WithDelayedExecution, interval time.Duration, look func()) {
+	events, err := fsnotify.NewBufferedWatcher(maxEvents)
 	if err != nil {
-		h.log.Warn("the operating system does not tell of changes in the plugin directory, so they are found late",
-			"dir", h.dir, "interval", interval, "error", err)
+		d.log.Warn("the operating system does not report changes in the plugin directory, so they are found late",
+			"dir", d.path, "interval", interval, "error", err)
 	} else {
-		defer func() { _ = notify.Close() }()
+		defer func() { _ = events.Close() }()
 	}
-	for life.Err() == nil {
-		for first := true; first || h.follow(notify); first = false {
-			if err := h.Rescan(life); err != nil && life.Err() == nil {
-				h.log.Error("cannot look for plugins", "dir", h.dir, "error", err)
-			}
+	for ctx.Err() == nil {
+		look()
+		for d.follow(events) { // something may have changed in a folder before it was watched
+			look()
 		}
-		if !h.awaitChange(life, notify, interval) {
+		if !d.awaitChange(ctx, clock, events, interval) {
 			return
 		}
 	}
 }
 
-// awaitChange returns when something may have changed, false when the host closes.
-func (h *Host) awaitChange(life context.Context, notify *fsnotify.Watcher, interval time.Duration) bool {
+// awaitChange returns when something may have changed, false when ctx has ended.
+func (d *Directory) awaitChange(ctx context.Context, clock clock.WithDelayedExecution, events *fsnotify.Watcher, interval time.Duration) bool {
 	var due <-chan time.Time
 	if interval > 0 {
-		timer := h.clock.NewTimer(interval)
+		timer := clock.NewTimer(interval)
 		defer timer.Stop()
 		due = timer.C()
 	}
 	var changes <-chan fsnotify.Event
 	var problems <-chan error
-	if notify != nil {
-		changes, problems = notify.Events, notify.Errors
+	if events != nil {
+		changes, problems = events.Events, events.Errors
 	}
 	select {
-	case <-life.Done():
+	case <-ctx.Done():
 		return false
 	case <-due:
 	case <-changes:
 	case err := <-problems:
-		h.log.Debug("changes in the plugin directory were lost, it is looked at as a whole", "error", err)
+		d.log.Debug("changes in the plugin directory were lost, so all of it is looked at", "error", err)
 	}
-	for { // one look is for all that has changed until it begins
+	for { // one look covers all changes before it
 		select {
 		case <-changes:
 		default:
@@ -66,30 +64,28 @@ func (h *Host) awaitChange(life context.Context, notify *fsnotify.Watcher, inter
 	}
 }
 
-// follow watches the folders that the last look has found. It tells whether there is a new one, in which something may
-// have changed before it was watched.
-func (h *Host) follow(notify *fsnotify.Watcher) bool {
-	if notify == nil {
+// follow watches the folders that the last look has found. It reports whether there is a new one.
+func (d *Directory) follow(events *fsnotify.Watcher) (added bool) {
+	if events == nil {
 		return false
 	}
-	h.scan.turn <- struct{}{}
-	folders := h.scan.folders
-	<-h.scan.turn
-	watched := notify.WatchList()
-	added := false
+	d.mu.Lock()
+	folders := d.folders
+	d.mu.Unlock()
+	watched := events.WatchList()
 	for _, folder := range folders {
 		if slices.Contains(watched, folder) {
 			continue
 		}
-		if err := notify.Add(folder); err != nil {
-			h.log.Debug("cannot watch a plugin folder", "folder", folder, "error", err)
+		if err := events.Add(folder); err != nil {
+			d.log.Debug("cannot watch a plugin folder", "folder", folder, "error", err)
 			continue
 		}
 		added = true
 	}
 	for _, folder := range watched {
 		if !slices.Contains(folders, filepath.Clean(folder)) {
-			_ = notify.Remove(folder)
+			_ = events.Remove(folder)
 		}
 	}
 	return added

@@ -21,7 +21,7 @@ func (h *Host) LoadSoothing(name string) (loadsoothing.Policy, error) {
 }
 
 func policy[H any](h *Host, kind versioning.Kind[H], name string) (H, error) {
-	o, err := findOffer(h.now().catalog, kind, kind.Name, name)
+	o, err := findOffer(h.history.now().catalog, kind, kind.Name, name)
 	if err != nil {
 		var none H
 		return none, err
@@ -34,5 +34,9 @@ func (h *Host) connTo(from *source, plugin string) grpc.ClientConnInterface {
 	if from.supervisor != nil {
 		return from.supervisor.Conn(plugin, nil)
 	}
-	return h.bound(h.services, plugin)
+	return h.builtIns.bound(h.builtIns.services, plugin)
 }
+
+// Implementations are all plugins of a kind, each name once and at the newest version that both sides know, in the order
+// of BackupItemActions. The kind's versions must be among Config.Kinds. A new kind needs no more of this package.
+func Implementations[H any](s *Session, kind versioning.Kind[H]) []H { return bindAll(s, kind) }

@@ -14,25 +14,25 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
+// File is an executable file below the plugin directory.
+type File struct {
+	Path     string // absolute
+	Identity process.Identity
+}
+
 // found is what one look at the plugin directory has found.
 type found struct {
-	binaries []located
-	omitted  map[string]string // why what is there is no plugin, by path
-	folders  []string          // real paths of the folders in which something can change, sorted
-	missing  bool              // there is no directory
+	files   []File
+	omitted map[string]string // why a path is no plugin
+	folders []string          // real paths of the folders in which something can change, sorted
+	missing bool              // there is no directory
 }
 
-// located is an executable file.
-type located struct {
-	path     string // absolute
-	identity process.Identity
-}
-
-// findBinaries finds the executable files below dir, in the order of a directory walk with the names sorted in each
-// folder; that is Velero's order, and plugins run in it. A file counts when it has an execute bit or its name ends
-// in ".exe". Symbolic links are followed, every file and folder is visited once. Names that begin with "." and
-// those that programs give to files that they have not finished are passed over, and so is a lock. A missing dir is no error.
-func findBinaries(dir string) (found, error) {
+// find finds the executable files below dir, in the order of a directory walk with the names sorted in each folder; that is
+// Velero's order, and plugins run in it. A file counts when it has an execute bit or its name ends in ".exe". Symbolic links
+// are followed, every file and folder is visited once. Names that begin with "." and those that programs give to unfinished
+// files are skipped, and so is a lock. A missing dir is no error.
+func find(dir string) (found, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
 		return found{}, fmt.Errorf("find plugins in %q: %w", dir, err)
@@ -40,7 +40,7 @@ func findBinaries(dir string) (found, error) {
 	w := walker{seen: map[string]string{}, folders: map[string]struct{}{}, found: found{omitted: map[string]string{}}}
 	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
 		w.found.missing = true
-		w.folders[filepath.Dir(root)] = struct{}{} // it may come into being there
+		w.folders[filepath.Dir(root)] = struct{}{} // it can be created there
 	} else {
 		w.visit(root)
 	}
@@ -49,7 +49,7 @@ func findBinaries(dir string) (found, error) {
 }
 
 type walker struct {
-	seen    map[string]string // real path to the path under which it was met
+	seen    map[string]string // real path to the path under which it was found first
 	folders map[string]struct{}
 	found   found
 }
@@ -60,7 +60,7 @@ func (w *walker) visit(path string) {
 	}
 }
 
-// take adds path if it is a plugin binary and goes on below it if it is a folder. The error is the reason why it
+// take adds path if it is a plugin binary and visits what is below it if it is a folder. The error is the reason why it
 // does neither.
 func (w *walker) take(path string) error {
 	resolved, err := filepath.EvalSymlinks(path)
@@ -80,7 +80,7 @@ func (w *walker) take(path string) error {
 		w.folders[resolved] = struct{}{}
 		entries, err := os.ReadDir(path) // sorted by name
 		for _, entry := range entries {
-			if !passedOver(entry.Name()) {
+			if !skipped(entry.Name()) {
 				w.visit(filepath.Join(path, entry.Name()))
 			}
 		}
@@ -91,12 +91,12 @@ func (w *walker) take(path string) error {
 		return fmt.Errorf("it is not executable, its mode is %s", info.Mode())
 	}
 	w.folders[filepath.Dir(resolved)] = struct{}{}
-	w.found.binaries = append(w.found.binaries, located{path: path, identity: process.IdentityOf(info)})
+	w.found.files = append(w.found.files, File{Path: path, Identity: process.IdentityOf(info)})
 	return nil
 }
 
-// passedOver tells the names of files that are hidden, or that are not finished yet, and that of the lock.
-func passedOver(name string) bool {
+// skipped reports whether a name is that of a hidden or unfinished file, or of the lock.
+func skipped(name string) bool {
 	if strings.HasPrefix(name, ".") || name == pluginlock.FileName {
 		return true
 	}

@@ -1,0 +1,125 @@
+package pluginhost
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
+	"github.com/cleat-dev/cleat/versioning"
+)
+
+// question is a source that is asked what it offers.
+type question struct {
+	from     *source
+	answered chan struct{} // closed when from has its answer, which nobody reads before
+	cancel   context.CancelFunc
+}
+
+// ask asks a source what it offers, as soon as there is a slot.
+func (s *scanner) ask(from *source) *question {
+	ctx, cancel := context.WithCancel(s.pool.Life())
+	q := &question{from: from, answered: make(chan struct{}), cancel: cancel}
+	if from.err == nil && !s.pool.Begin() {
+		from.err = process.ErrClosed
+	}
+	if from.err != nil {
+		cancel()
+		close(q.answered)
+		return q
+	}
+	go func() {
+		defer s.pool.End()
+		defer close(q.answered)
+		defer cancel()
+		s.slots <- struct{}{}
+		defer func() { <-s.slots }()
+		if from.err = s.describe(ctx, from); from.err != nil {
+			from.retire()
+		}
+	}()
+	return q
+}
+
+// describe has a source say what it offers, and finds out which of its kinds it does not serve.
+func (s *scanner) describe(ctx context.Context, from *source) error {
+	if from.supervisor != nil {
+		if err := from.supervisor.Ready(ctx, ""); err != nil {
+			return err
+		}
+	}
+	offer, err := versioning.Describe(ctx, from.process)
+	if err != nil {
+		return err
+	}
+	if from.trust != nil {
+		if err := from.trust.CheckProvides(from.command, offer.Listed()); err != nil {
+			return err
+		}
+	}
+	from.offer = offer
+	if from.supervisor != nil {
+		from.unserved = s.unserved(ctx, from)
+	}
+	return nil
+}
+
+// unserved returns the kinds, as on the wire, that a source offers but does not serve.
+func (s *scanner) unserved(ctx context.Context, from *source) []string {
+	if s.query > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.query)
+		defer cancel()
+	}
+	var absent, asked []string
+	for _, plugin := range from.offer.Plugins {
+		version, known := versioning.Lookup(s.known, plugin.Kind)
+		if !known || slices.Contains(asked, plugin.Kind) {
+			continue
+		}
+		asked = append(asked, plugin.Kind)
+		if !version.Served(ctx, from.process) {
+			absent = append(absent, plugin.Kind)
+		}
+	}
+	return absent
+}
+
+// abandon gives up a question whose answer is not needed any more.
+func (q *question) abandon() {
+	q.cancel()
+	if q.from.supervisor != nil {
+		q.from.supervisor.Abandon()
+	}
+}
+
+func (q *question) isAnswered() bool {
+	select {
+	case <-q.answered:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits until the questions are answered or patience, unless it is 0, is over. The error is that of ctx.
+func await(ctx context.Context, questions iter.Seq[*question], patience time.Duration) error {
+	var over <-chan time.Time
+	if patience > 0 {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		over = timer.C
+	}
+	for q := range questions {
+		select {
+		case <-q.answered:
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("ask plugins what they offer: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}

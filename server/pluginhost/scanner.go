@@ -1,0 +1,191 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/server/pluginhost/process"
+	"github.com/cleat-dev/cleat/versioning"
+)
+
+const (
+	// minPause and maxPause bound the pause between two looks while a plugin is still asked, or its file still written.
+	minPause = 50 * time.Millisecond
+	maxPause = 2 * time.Second
+	// patience is how long one look waits for plugins to say what they offer. A slower one is taken into use by a later
+	// look, so that it does not hold up the others.
+	patience = 2 * time.Second
+)
+
+// scanner makes the next generation when the plugin directory has changed. Its fields below turn belong to the goroutine
+// that holds turn.
+type scanner struct {
+	directory *Directory
+	pool      *process.Pool
+	history   *history
+	log       hclog.Logger
+	args      []string              // of every plugin
+	known     []versioning.WireKind // versions of kinds that the server knows
+	query     time.Duration         // bounds the question whether the kinds of a plugin are served
+	slots     chan struct{}         // bounds how many plugins are asked at the same time
+	own       []*source             // of the server itself; they do not change
+
+	turn      chan struct{}
+	questions map[string]*question // about files that are not in the current generation yet, by path
+}
+
+// rescan looks at the directory until everything in it is in use, as long as ctx allows.
+func (s *scanner) rescan(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("look for plugins: %w", context.Cause(ctx))
+	}
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		unfinished, err := s.look(ctx, patience)
+		if err != nil || !unfinished {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("look for plugins: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// rescanOrLog is rescan for the watch over the directory.
+func (s *scanner) rescanOrLog() {
+	life := s.pool.Life()
+	if err := s.rescan(life); err != nil && life.Err() == nil {
+		s.log.Error("cannot look for plugins", "error", err)
+	}
+}
+
+// look takes one look and asks new plugins what they offer. It waits for their answers for as long as patience, or, when
+// that is 0, for all of them. It reports whether another look is needed. The caller holds turn.
+func (s *scanner) look(ctx context.Context, patience time.Duration) (unfinished bool, err error) {
+	seen, err := s.directory.Look()
+	if err != nil {
+		return false, err
+	}
+	current := s.history.now()
+	last := map[string]*source{} // by path
+	for _, from := range current.sources[len(s.own):] {
+		if !from.missing {
+			last[from.command] = from
+		}
+	}
+	sources, unfinished := s.sourcesOf(seen, last)
+	if err := await(ctx, maps.Values(s.questions), patience); err != nil {
+		return false, err
+	}
+	if s.pool.Life().Err() != nil { // nothing could answer
+		return false, process.ErrClosed
+	}
+	next := slices.Clone(s.own)
+	for _, from := range sources {
+		if !s.ready(from) {
+			unfinished = true
+			from = last[from.command]
+		}
+		if from != nil {
+			next = append(next, from)
+		}
+	}
+	for _, problem := range seen.Problems {
+		next = append(next, missing(problem, current.sources))
+	}
+	if !slices.Equal(next, current.sources) {
+		s.history.publish(next)
+	}
+	return unfinished, nil
+}
+
+// sourcesOf returns the sources of the files seen, in their order: the last one where the file is the same, and a new one
+// that is asked from now on where it is not. It reports whether a file changed since it was seen.
+func (s *scanner) sourcesOf(seen Seen, last map[string]*source) (all []*source, changed bool) {
+	questions := s.questions
+	s.questions = map[string]*question{}
+	for _, file := range seen.Files {
+		from, asked := last[file.Path], questions[file.Path]
+		switch {
+		case asked != nil && asked.from.identity.SameContent(file.Identity) && asked.from.trust == seen.Trust:
+			from = asked.from
+			s.questions[file.Path] = asked
+			delete(questions, file.Path)
+		case from != nil && from.still(file) && !from.reconsider(seen.Trust):
+		default:
+			from = s.open(file.Path, s.args, seen.Trust)
+			if errors.Is(from.err, fs.ErrNotExist) || from.err == nil && !from.identity.SameContent(file.Identity) {
+				changed = true // removed or replaced since it was seen
+				from = last[file.Path]
+				break
+			}
+			from.identity = file.Identity
+			s.questions[file.Path] = s.ask(from)
+		}
+		if from != nil {
+			all = append(all, from)
+		}
+	}
+	for _, q := range questions { // the file was replaced or removed
+		q.abandon()
+	}
+	return all, changed
+}
+
+// open returns the source of the file that path leads to now. trust is nil for the server's own binary.
+func (s *scanner) open(path string, args []string, trust *Trust) *source {
+	from := &source{command: path, builtIn: trust == nil, trust: trust, judged: trust}
+	binary, err := process.OpenBinary(path)
+	if err != nil {
+		from.err = fmt.Errorf("start plugin %s: %w", path, err)
+		return from
+	}
+	from.binary, from.identity = binary, binary.Identity()
+	from.launch = &process.Launch{Binary: binary, Args: args}
+	if trust != nil {
+		from.launch.Check = trust.Check
+	}
+	from.supervisor = s.pool.Supervise(from.launch)
+	from.process = from.supervisor.Conn("", nil)
+	return from
+}
+
+// ready reports whether a source has said what it offers. One whose file is still being written is forgotten, so that the
+// next look opens it again.
+func (s *scanner) ready(from *source) bool {
+	q := s.questions[from.command]
+	if q == nil || q.from != from {
+		return true
+	}
+	if !q.isAnswered() {
+		return false
+	}
+	delete(s.questions, from.command)
+	if from.unfinished() {
+		_ = from.binary.Close()
+		return false
+	}
+	return true
+}
+
+// missing returns the source that shows a problem; the current one if there is one.
+func missing(problem Problem, current []*source) *source {
+	at := slices.IndexFunc(current, func(s *source) bool {
+		return s.missing && s.command == problem.Path && s.err.Error() == problem.Reason
+	})
+	if at >= 0 {
+		return current[at]
+	}
+	return &source{command: problem.Path, missing: true, err: errors.New(problem.Reason)}
+}
