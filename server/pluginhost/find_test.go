@@ -14,6 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/loadsoothing/limit"
 	"github.com/cleat-dev/cleat/plugins/manifestwriter/itemlist"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/fifo"
+	"github.com/cleat-dev/cleat/server/pluginhost/directory"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
@@ -119,8 +120,8 @@ func TestActionsRunInTheConfiguredOrder(t *testing.T) {
 func TestAFileThatIsTakenAwayWhileItIsLookedAtIsNoBrokenPlugin(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, "", nil)
-	gone := File{Path: filepath.Join(t.TempDir(), "gone")}
-	sources, unfinished := h.scanner.sourcesOf(Seen{Files: []File{gone}, Trust: h.directory.Trust()}, map[string]*source{})
+	gone := directory.File{Path: filepath.Join(t.TempDir(), "gone")}
+	sources, unfinished := h.scanner.sourcesOf(directory.Seen{Files: []directory.File{gone}, Trust: h.directory.Trust()}, map[string]*source{})
 	require.Empty(t, sources)
 	require.True(t, unfinished, "the next look knows")
 }

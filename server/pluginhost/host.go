@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/hostenv"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
+	"github.com/cleat-dev/cleat/server/pluginhost/directory"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/versioning"
@@ -98,7 +99,7 @@ type Host struct {
 	observer  calls.Observer
 	pool      *process.Pool
 	builtIns  builtInSet
-	directory *Directory
+	directory *directory.Directory
 	history   *history
 	scanner   scanner
 	stores    stores
@@ -109,7 +110,7 @@ type Host struct {
 // in themselves, or that ctx has ended.
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	cfg = cfg.withDefaults()
-	directory, err := OpenDirectory(DirectoryConfig{Path: cfg.Dir, Lock: cfg.Lock, LockPath: cfg.LockPath, IsVolume: cfg.isVolume, Log: cfg.Log})
+	directory, err := directory.Open(directory.Config{Path: cfg.Dir, Lock: cfg.Lock, LockPath: cfg.LockPath, IsVolume: cfg.isVolume, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/directory"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning"
 )
@@ -27,7 +28,7 @@ const (
 // scanner makes the next generation when the plugin directory has changed. Its fields below turn belong to the goroutine
 // that holds turn.
 type scanner struct {
-	directory *Directory
+	directory *directory.Directory
 	pool      *process.Pool
 	history   *history
 	log       hclog.Logger
@@ -112,7 +113,7 @@ func (s *scanner) look(ctx context.Context, patience time.Duration) (unfinished 
 
 // sourcesOf returns the sources of the files seen, in their order: the last one where the file is the same, and a new one
 // that is asked from now on where it is not. It reports whether a file changed since it was seen.
-func (s *scanner) sourcesOf(seen Seen, last map[string]*source) (all []*source, changed bool) {
+func (s *scanner) sourcesOf(seen directory.Seen, last map[string]*source) (all []*source, changed bool) {
 	questions := s.questions
 	s.questions = map[string]*question{}
 	for _, file := range seen.Files {
@@ -144,7 +145,7 @@ func (s *scanner) sourcesOf(seen Seen, last map[string]*source) (all []*source, 
 }
 
 // open returns the source of the file that path leads to now. trust is nil for the server's own binary.
-func (s *scanner) open(path string, args []string, trust *Trust) *source {
+func (s *scanner) open(path string, args []string, trust *directory.Trust) *source {
 	from := &source{command: path, builtIn: trust == nil, trust: trust, judged: trust}
 	binary, err := process.OpenBinary(path)
 	if err != nil {
@@ -180,7 +181,7 @@ func (s *scanner) ready(from *source) bool {
 }
 
 // missing returns the source that shows a problem; the current one if there is one.
-func missing(problem Problem, current []*source) *source {
+func missing(problem directory.Problem, current []*source) *source {
 	at := slices.IndexFunc(current, func(s *source) bool {
 		return s.missing && s.command == problem.Path && s.err.Error() == problem.Reason
 	})

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/directory"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning"
 )
@@ -16,9 +17,9 @@ type source struct {
 	command    string
 	builtIn    bool
 	launch     *process.Launch
-	binary     *process.Binary // nil where it could not be opened, and for built-ins in process
-	trust      *Trust          // under which it may run, for as long as it does; nil for built-ins
-	judged     *Trust          // under which it was last found to be what it is
+	binary     *process.Binary  // nil where it could not be opened, and for built-ins in process
+	trust      *directory.Trust // under which it may run, for as long as it does; nil for built-ins
+	judged     *directory.Trust // under which it was last found to be what it is
 	identity   process.Identity
 	supervisor *process.Supervisor      // of the process that all sessions share; nil for built-ins in process
 	process    grpc.ClientConnInterface // of which it is asked what it offers; nil when it cannot be asked
@@ -33,7 +34,7 @@ type source struct {
 
 // still reports whether a file that was found holds what the source was made from. Another file with the same content is
 // the same: a mount that was renewed, or an image that was copied again, is no reason to start plugins again.
-func (s *source) still(file File) bool {
+func (s *source) still(file directory.File) bool {
 	if s.identity.SameContent(file.Identity) {
 		return true
 	}
@@ -62,7 +63,7 @@ func (s *source) still(file File) bool {
 
 // reconsider reports whether a source has to be asked again: who can change it, or what the lock says of it, is not what it
 // was when it was accepted or refused.
-func (s *source) reconsider(trust *Trust) bool {
+func (s *source) reconsider(trust *directory.Trust) bool {
 	var refused *process.DistrustError
 	wasRefused := errors.As(s.err, &refused)
 	if s.binary == nil || trust == s.judged && (trust.Locked() || !wasRefused) {

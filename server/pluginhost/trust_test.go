@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/cleat-dev/cleat/server/pluginhost/process"
 )
 
 func TestPluginsThatOthersCanChangeAreRefusedUntilThatIsMended(t *testing.T) {
@@ -82,25 +80,6 @@ func TestAVolumeOfThePodMayBeWritable(t *testing.T) {
 	h := newTestHost(t, dir, func(c *Config) { c.isVolume = func(string) bool { return true } })
 	require.Empty(t, h.refused())
 	require.NotContains(t, h.log.String(), warning)
-}
-
-func TestNothingAboveThePluginDirectoryIsLookedAt(t *testing.T) {
-	t.Parallel()
-	above := t.TempDir()
-	require.NoError(t, os.Chmod(above, 0o777))
-	folder := filepath.Join(above, "folder")
-	require.NoError(t, os.Mkdir(folder, 0o755))
-	path := filepath.Join(folder, "plugin")
-	writeExecutable(t, path, "#!/bin/true\n")
-	b, err := process.OpenBinary(path)
-	require.NoError(t, err)
-	defer func() { _ = b.Close() }()
-	for _, dir := range []string{folder, path} { // a single file takes the place of a directory
-		_, err := (&Trust{dir: dir}).Check(b)
-		require.NoError(t, err)
-	}
-	_, err = (&Trust{dir: above}).Check(b)
-	require.ErrorContains(t, err, "others than its owner can change the folder "+above)
 }
 
 // scriptDir is a plugin directory with a plugin that is a file of its own.

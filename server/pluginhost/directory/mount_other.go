@@ -1,6 +1,6 @@
 //go:build !linux
 
-package pluginhost
+package directory
 
 // isMountPoint tells whether something is mounted at dir. Pods run on Linux.
 func isMountPoint(string) bool { return false }

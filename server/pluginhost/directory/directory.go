@@ -1,4 +1,4 @@
-package pluginhost
+package directory
 
 import (
 	"path/filepath"
@@ -11,7 +11,7 @@ import (
 )
 
 // DirectoryConfig says where plugins are and what may run of them.
-type DirectoryConfig struct {
+type Config struct {
 	// Path is the plugin directory. It may be missing; empty means that there is none.
 	Path string
 	// Lock says what may run; nil allows what nobody but the owner can change.
@@ -37,7 +37,7 @@ type Directory struct {
 }
 
 // OpenDirectory returns the directory without looking at it. It fails when others than its owner can change the lock.
-func OpenDirectory(cfg DirectoryConfig) (*Directory, error) {
+func Open(cfg Config) (*Directory, error) {
 	isVolume := isPodVolume
 	if cfg.IsVolume != nil {
 		isVolume = cfg.IsVolume
