@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,10 +93,10 @@ func usesOldFilters(spec *velerov1.BackupSpec) bool {
 // setDefaults fills in what needs nothing but the server's configuration.
 func (r *Backups) setDefaults(b *velerov1.Backup) {
 	d := r.Defaults
-	setDefault(&b.Spec.TTL.Duration, d.TTL)
-	setDefault(&b.Spec.CSISnapshotTimeout.Duration, d.CSISnapshotTimeout)
-	setDefault(&b.Spec.ItemOperationTimeout.Duration, d.ItemOperationTimeout)
-	setDefault(&b.Spec.VolumeGroupSnapshotLabelKey, d.VolumeGroupSnapshotLabel)
+	b.Spec.TTL.Duration = cmp.Or(b.Spec.TTL.Duration, d.TTL)
+	b.Spec.CSISnapshotTimeout.Duration = cmp.Or(b.Spec.CSISnapshotTimeout.Duration, d.CSISnapshotTimeout)
+	b.Spec.ItemOperationTimeout.Duration = cmp.Or(b.Spec.ItemOperationTimeout.Duration, d.ItemOperationTimeout)
+	b.Spec.VolumeGroupSnapshotLabelKey = cmp.Or(b.Spec.VolumeGroupSnapshotLabelKey, d.VolumeGroupSnapshotLabel)
 	//nolint:staticcheck // deprecated, and still in objects that old clients make
 	if old := b.Spec.DefaultVolumesToRestic; old != nil && *old {
 		b.Spec.DefaultVolumesToFsBackup = old
@@ -109,13 +110,6 @@ func (r *Backups) setDefaults(b *velerov1.Backup) {
 	b.Status.Version = backupVersion //nolint:staticcheck // deprecated, and still read by old clients
 	b.Status.FormatVersion = archive.FormatVersion
 	b.Status.Expiration = run.Timestamp(r.Now().Add(b.Spec.TTL.Duration))
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // describeCluster notes in annotations which cluster the backup is of.
@@ -275,23 +269,6 @@ func checkBackupSpec(spec *velerov1.BackupSpec) []string {
 		checkSelectors(spec.LabelSelector, spec.OrLabelSelectors))
 	if policy := spec.ResourcePolicy; policy != nil && !strings.EqualFold(policy.Kind, "configmap") {
 		problems = append(problems, fmt.Sprintf("resource policy of kind %q is not supported, want ConfigMap", policy.Kind))
-	}
-	return problems
-}
-
-// checkSelectors are the problems of the two ways to select by label.
-func checkSelectors(one *metav1.LabelSelector, alternatives []*metav1.LabelSelector) []string {
-	var problems []string
-	if one != nil && len(alternatives) > 0 {
-		problems = append(problems, "encountered labelSelector as well as orLabelSelectors, only one can be specified")
-	}
-	if _, err := metav1.LabelSelectorAsSelector(one); err != nil {
-		problems = append(problems, fmt.Sprintf("invalid labelSelector: %v", err))
-	}
-	for i, selector := range alternatives {
-		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
-			problems = append(problems, fmt.Sprintf("invalid orLabelSelectors[%d]: %v", i, err))
-		}
 	}
 	return problems
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/cleat-dev/cleat/server/filter"
@@ -61,6 +62,23 @@ func checkNamespaceNames(lists ...[]string) []string {
 		plain := strings.NewReplacer("*", "x", "?", "x", "[", "x", "]", "x").Replace(name)
 		for _, problem := range validation.IsDNS1123Label(plain) {
 			problems = append(problems, fmt.Sprintf("invalid namespace %q: %s", name, problem))
+		}
+	}
+	return problems
+}
+
+// checkSelectors are the problems of the two ways to select by label.
+func checkSelectors(one *metav1.LabelSelector, alternatives []*metav1.LabelSelector) []string {
+	var problems []string
+	if one != nil && len(alternatives) > 0 {
+		problems = append(problems, "encountered labelSelector as well as orLabelSelectors, only one can be specified")
+	}
+	if _, err := metav1.LabelSelectorAsSelector(one); err != nil {
+		problems = append(problems, fmt.Sprintf("invalid labelSelector: %v", err))
+	}
+	for i, selector := range alternatives {
+		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
+			problems = append(problems, fmt.Sprintf("invalid orLabelSelectors[%d]: %v", i, err))
 		}
 	}
 	return problems

@@ -16,6 +16,7 @@ import (
 	ctrlsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
@@ -33,36 +34,36 @@ func (q *Queue) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctrl.Bui
 	b = b.Watches(&velerov1.Backup{}, q.onBackup()).WatchesMetadata(namespaceMetadata(), q.onNamespace())
 	if wake != nil {
 		b = b.WatchesRawSource(ctrlsource.Channel(wake, handler.Funcs{
-			GenericFunc: func(_ context.Context, _ event.GenericEvent, queue requests) { q.wake(queue) },
+			GenericFunc: func(_ context.Context, _ event.GenericEvent, pending requests) { q.wake(pending) },
 		}))
 	}
 	return b
 }
 
 // wake asks for a decision.
-func (q *Queue) wake(queue requests) {
+func (q *Queue) wake(pending requests) {
 	q.woken.Add(1)
-	queue.Add(queueRequest())
+	pending.Add(queueRequest())
 }
 
 // onBackup wakes the queue for everything about a Backup that a decision depends on, but not for what the queue wrote.
 func (q *Queue) onBackup() handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, queue requests) {
-			if b, ok := e.Object.(*velerov1.Backup); ok && inLine(b) && !q.view.isOwn(b) {
-				q.wake(queue)
+		CreateFunc: func(_ context.Context, e event.CreateEvent, pending requests) {
+			if b, ok := e.Object.(*velerov1.Backup); ok && queue.InLine(b) && !q.view.isOwn(b) {
+				q.wake(pending)
 			}
 		},
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue requests) {
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, pending requests) {
 			before, ok := e.ObjectOld.(*velerov1.Backup)
 			after, also := e.ObjectNew.(*velerov1.Backup)
 			if ok && also && !q.view.isOwn(after) && matters(before, after) {
-				q.wake(queue)
+				q.wake(pending)
 			}
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, queue requests) {
-			if b, ok := e.Object.(*velerov1.Backup); ok && inLine(b) {
-				q.wake(queue)
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, pending requests) {
+			if b, ok := e.Object.(*velerov1.Backup); ok && queue.InLine(b) {
+				q.wake(pending)
 			}
 		},
 	}
@@ -71,18 +72,9 @@ func (q *Queue) onBackup() handler.EventHandler {
 // onNamespace wakes the queue when a namespace comes or goes: patterns may mean something else then.
 func (q *Queue) onNamespace() handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, queue requests) { q.wake(queue) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, queue requests) { q.wake(queue) },
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, pending requests) { q.wake(pending) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, pending requests) { q.wake(pending) },
 	}
-}
-
-// inLine tells whether a Backup waits for its turn, or has a place.
-func inLine(b *velerov1.Backup) bool {
-	return waits(b) || b.Status.Phase == velerov1.BackupPhaseReadyToStart || b.Status.Phase == velerov1.BackupPhaseInProgress
-}
-
-func waits(b *velerov1.Backup) bool {
-	return run.BackupPhase(b) == velerov1.BackupPhaseNew || b.Status.Phase == velerov1.BackupPhaseQueued
 }
 
 // matters tells whether a change of a Backup may change a decision. What a running one tells of its progress does not.
@@ -90,11 +82,11 @@ func matters(before, after *velerov1.Backup) bool {
 	switch {
 	case before.UID != after.UID:
 		return true
-	case !inLine(before) && !inLine(after):
+	case !queue.InLine(before) && !queue.InLine(after):
 		return false
 	case run.BackupPhase(before) != run.BackupPhase(after), (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
 		return true
-	case !waits(after):
+	case !queue.Waits(after):
 		return false
 	default:
 		return before.Status.QueuePosition != after.Status.QueuePosition ||

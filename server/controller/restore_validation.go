@@ -29,7 +29,7 @@ type source struct {
 // prepare writes the defaults into a restore that is about to start and checks its spec. What is
 // wrong with it is in status.validationErrors afterwards; an error is a failure to find out.
 func (r *Restores) prepare(ctx context.Context, object *velerov1.Restore) (source, error) {
-	setDefault(&object.Spec.ItemOperationTimeout.Duration, r.ItemOperationTimeout)
+	object.Spec.ItemOperationTimeout.Duration = cmp.Or(object.Spec.ItemOperationTimeout.Duration, r.ItemOperationTimeout)
 	problems := checkRestoreSpec(&object.Spec)
 	for _, resource := range restore.NonRestorableResources() {
 		if !slices.Contains(object.Spec.ExcludedResources, resource) {
@@ -87,7 +87,7 @@ func (r *Restores) source(ctx context.Context, restore *velerov1.Restore) (sourc
 	if problem := run.LocationProblem(location); problem != "" {
 		return source{}, []string{"the backup cannot be read: " + problem}, nil
 	}
-	setDefault(&spec.ScheduleName, backup.Labels[velerov1.ScheduleNameLabel])
+	spec.ScheduleName = cmp.Or(spec.ScheduleName, backup.Labels[velerov1.ScheduleNameLabel])
 	if schedule := backup.Labels[velerov1.ScheduleNameLabel]; schedule != "" {
 		if restore.Labels == nil {
 			restore.Labels = make(map[string]string)

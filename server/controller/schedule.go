@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
@@ -177,7 +178,7 @@ func (r *Schedules) backup(ctx context.Context, v *scheduleView, log hclog.Logge
 		return fmt.Errorf("list the backups of the schedule: %w", err)
 	}
 	same := func(other velerov1.Backup) bool { return other.Name == b.Name }
-	unfinished := func(other velerov1.Backup) bool { return inLine(&other) }
+	unfinished := func(other velerov1.Backup) bool { return queue.InLine(&other) }
 	if i := slices.IndexFunc(list.Items, unfinished); i >= 0 && !slices.ContainsFunc(list.Items, same) {
 		other := &list.Items[i]
 		v.after.Status.LastSkipped = run.Timestamp(v.now)

@@ -60,3 +60,18 @@ func position(b *velerov1.Backup) int {
 func byAge(a, b *velerov1.Backup) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
+
+// InLine reports whether a backup waits for its turn or holds a slot.
+func InLine(b *velerov1.Backup) bool {
+	return Waits(b) || b.Status.Phase == velerov1.BackupPhaseReadyToStart || b.Status.Phase == velerov1.BackupPhaseInProgress
+}
+
+// Waits reports whether a backup waits for its turn, or is about to.
+func Waits(b *velerov1.Backup) bool {
+	switch b.Status.Phase {
+	case "", velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued:
+		return true
+	default:
+		return false
+	}
+}

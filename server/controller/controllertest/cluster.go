@@ -168,3 +168,8 @@ func NewBackup(name string, change ...func(*velerov1.Backup)) *velerov1.Backup {
 func InPhase(phase velerov1.BackupPhase) func(*velerov1.Backup) {
 	return func(b *velerov1.Backup) { b.Status.Phase = phase }
 }
+
+// NewConfigMap returns a config map.
+func NewConfigMap(name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
+}

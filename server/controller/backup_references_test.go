@@ -1,0 +1,58 @@
+package controller
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/filter"
+	"github.com/cleat-dev/cleat/server/resourcepolicy"
+)
+
+func TestAResourcePolicyIsReadBeforeABackupStarts(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	c.Add(t, controllertest.NewLocation("default"),
+		controllertest.NewConfigMap("lists", map[string]string{"p": "version: v1\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}"}),
+		controllertest.NewConfigMap("volumes", map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: skip}}]"}),
+		controllertest.NewConfigMap("star", map[string]string{"p": "version: v1\nincludeExcludePolicy: {includedClusterScopedResources: ['*']}"}),
+	)
+	for name, tt := range map[string]struct {
+		policy string
+		old    []string // includedResources
+		want   string   // problem
+		rules  *resourcepolicy.Policy
+	}{
+		"none":                    {},
+		"lists":                   {policy: "lists", rules: &resourcepolicy.Policy{Resources: &filter.ScopedLists{ExcludedNamespaced: []string{"secrets"}}}},
+		"lists-and-old-filters":   {policy: "lists", old: []string{"pods"}, want: "the includeExcludePolicy in config map " + c.Namespace + "/lists cannot be used together with includedResources"},
+		"volumes-and-old-filters": {policy: "volumes", old: []string{"pods"}, rules: &resourcepolicy.Policy{VolumePolicies: 1}},
+		"star":                    {policy: "star", want: "spec.resourcePolicy: resource policy in config map " + c.Namespace + "/star: includeExcludePolicy.includedClusterScopedResources: * is not allowed"},
+		"missing":                 {policy: "lost", want: "spec.resourcePolicy: config map " + c.Namespace + "/lost does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := controllertest.NewBackup(name, controllertest.InPhase(velerov1.BackupPhaseReadyToStart), func(b *velerov1.Backup) {
+				b.Spec.IncludedResources = tt.old
+				if tt.policy != "" {
+					b.Spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: tt.policy}
+				}
+			})
+			c.Add(t, b)
+			_, rules, err := newBackups(c).start(t.Context(), b)
+			require.NoError(t, err)
+			stored := c.Backup(t, name)
+			require.NotContains(t, stored.Spec.ExcludedNamespaceScopedResources, "secrets", "the policy is not written into the spec")
+			if tt.want != "" {
+				require.Equal(t, velerov1.BackupPhaseFailedValidation, stored.Status.Phase)
+				require.Len(t, stored.Status.ValidationErrors, 1)
+				require.Contains(t, stored.Status.ValidationErrors[0], tt.want)
+				return
+			}
+			require.Equal(t, velerov1.BackupPhaseInProgress, stored.Status.Phase)
+			require.Equal(t, tt.rules, rules)
+		})
+	}
+}
