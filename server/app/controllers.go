@@ -15,6 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
@@ -47,7 +48,7 @@ type Parts struct {
 	LogOptions         run.LogOptions
 	SpoolDir           string
 
-	Metrics *controller.Metrics
+	Metrics *metrics.Metrics
 	Log     hclog.Logger
 	Now     func() time.Time
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/pluginhost"
@@ -249,7 +250,7 @@ type parts struct {
 // registerAll adds all controllers to mgr.
 func registerAll(mgr ctrl.Manager, c Config, p parts) error {
 	o := c.Options
-	metrics, err := controller.NewMetrics(p.metrics)
+	metrics, err := metrics.New(p.metrics)
 	if err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
@@ -27,7 +28,7 @@ type Backups struct {
 	ServerVersion ServerVersion
 	Defaults      BackupDefaults
 	LogOptions    run.LogOptions
-	Metrics       *Metrics
+	Metrics       *metrics.Metrics
 	Log           hclog.Logger
 	Now           func() time.Time
 }
@@ -57,10 +58,10 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, r.notStarted(ctx, &b, fmt.Errorf("start the backup: %w", err))
 	case run.BackupPhase(&b) == velerov1.BackupPhaseFailedValidation:
 		log.Warn("the backup failed validation", "errors", b.Status.ValidationErrors)
-		r.Metrics.backupInvalid(&b)
+		r.Metrics.BackupInvalid(&b)
 		return ctrl.Result{}, nil
 	}
-	r.Metrics.backupStarted(&b)
+	r.Metrics.BackupStarted(&b)
 	r.work(active, &b, location, rules, log)
 	return ctrl.Result{}, nil
 }
@@ -138,7 +139,7 @@ func (r *Backups) finish(active *run.Run, b *velerov1.Backup, end func(*velerov1
 		log.Error("the end of the run could not be written; the next server marks the backup as Failed", "error", err)
 	default:
 		log.Info("the run has ended", "phase", b.Status.Phase, "errors", b.Status.Errors, "warnings", b.Status.Warnings, "reason", b.Status.FailureReason)
-		r.Metrics.backupRan(b)
+		r.Metrics.BackupRan(b)
 	}
 }
 

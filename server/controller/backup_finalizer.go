@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
@@ -20,7 +21,7 @@ import (
 type BackupFinalizer struct {
 	*run.Cluster
 	Stores  run.Stores
-	Metrics *Metrics
+	Metrics *metrics.Metrics
 	Log     hclog.Logger
 	Now     func() time.Time
 }
@@ -63,7 +64,7 @@ func (r *BackupFinalizer) finalize(ctx context.Context, b *velerov1.Backup, fina
 	})
 	if err == nil {
 		log.Info("the backup has ended", "phase", b.Status.Phase, "reason", b.Status.FailureReason)
-		r.Metrics.backupEnded(b)
+		r.Metrics.BackupEnded(b)
 	}
 	return err
 }

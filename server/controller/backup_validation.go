@@ -17,6 +17,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/controller/validation"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/run"
 )
@@ -238,7 +239,7 @@ func (r *Backups) excludeLabelledNamespaces(ctx context.Context, b *velerov1.Bac
 // policy reads the resource policy that the spec refers to; nil if it refers to none. What is wrong
 // with it is added to status.validationErrors. It is for the engine only: the spec does not change.
 func (r *Backups) policy(ctx context.Context, b *velerov1.Backup) (*resourcepolicy.Policy, error) {
-	rules, problems, err := readReferred(ctx, r.Cluster, b.Namespace, "spec.resourcePolicy", b.Spec.ResourcePolicy, resourcepolicy.Parse)
+	rules, problems, err := validation.ReadConfigMap(ctx, r.Cluster, b.Namespace, "spec.resourcePolicy", b.Spec.ResourcePolicy, resourcepolicy.Parse)
 	if err != nil {
 		return nil, err
 	}
@@ -260,13 +261,13 @@ func checkBackupSpec(spec *velerov1.BackupSpec) []string {
 			"includedClusterScopedResources, excludedClusterScopedResources, includedNamespaceScopedResources and excludedNamespaceScopedResources; use one family of filters")
 	}
 	problems = slices.Concat(problems,
-		prefixed("Invalid included/excluded resource lists: ", checkLists(spec.IncludedResources, spec.ExcludedResources)),
-		prefixed("Invalid cluster-scoped included/excluded resource lists: ", checkScopedLists(spec.IncludedClusterScopedResources, spec.ExcludedClusterScopedResources)),
-		prefixed("Invalid namespace-scoped included/excluded resource lists: ", checkScopedLists(spec.IncludedNamespaceScopedResources, spec.ExcludedNamespaceScopedResources)),
-		prefixed("Invalid included/excluded namespace lists: ", slices.Concat(
-			checkLists(spec.IncludedNamespaces, spec.ExcludedNamespaces),
-			checkNamespaceNames(spec.IncludedNamespaces, spec.ExcludedNamespaces))),
-		checkSelectors(spec.LabelSelector, spec.OrLabelSelectors))
+		validation.Prefixed("Invalid included/excluded resource lists: ", validation.CheckLists(spec.IncludedResources, spec.ExcludedResources)),
+		validation.Prefixed("Invalid cluster-scoped included/excluded resource lists: ", validation.CheckScopedLists(spec.IncludedClusterScopedResources, spec.ExcludedClusterScopedResources)),
+		validation.Prefixed("Invalid namespace-scoped included/excluded resource lists: ", validation.CheckScopedLists(spec.IncludedNamespaceScopedResources, spec.ExcludedNamespaceScopedResources)),
+		validation.Prefixed("Invalid included/excluded namespace lists: ", slices.Concat(
+			validation.CheckLists(spec.IncludedNamespaces, spec.ExcludedNamespaces),
+			validation.CheckNamespaceNames(spec.IncludedNamespaces, spec.ExcludedNamespaces))),
+		validation.CheckSelectors(spec.LabelSelector, spec.OrLabelSelectors))
 	if policy := spec.ResourcePolicy; policy != nil && !strings.EqualFold(policy.Kind, "configmap") {
 		problems = append(problems, fmt.Sprintf("resource policy of kind %q is not supported, want ConfigMap", policy.Kind))
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/store"
 )
@@ -22,7 +23,7 @@ import (
 type Deletions struct {
 	*run.Cluster
 	Stores  run.Stores
-	Metrics *Metrics
+	Metrics *metrics.Metrics
 	Log     hclog.Logger
 	Now     func() time.Time
 }
@@ -73,9 +74,9 @@ func (r *Deletions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, fmt.Errorf("begin to delete the backup: %w", err)
 	}
 	log.Info("deleting the backup")
-	r.Metrics.deletionStarted(backup)
+	r.Metrics.DeletionStarted(backup)
 	err = r.delete(ctx, backup, location, log)
-	r.Metrics.deletionEnded(backup, err)
+	r.Metrics.DeletionEnded(backup, err)
 	switch {
 	case err == nil:
 		log.Info("the backup was deleted")

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
 )
@@ -29,7 +30,7 @@ type Restores struct {
 	ItemOperationTimeout time.Duration
 	LogOptions           run.LogOptions
 	SpoolDir             string // of unpacked archives; empty means the system's
-	Metrics              *Metrics
+	Metrics              *metrics.Metrics
 	Log                  hclog.Logger
 	Now                  func() time.Time
 }
@@ -59,10 +60,10 @@ func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, fmt.Errorf("start the restore: %w", err)
 	case run.RestorePhase(restore) == velerov1.RestorePhaseFailedValidation:
 		log.Warn("the restore failed validation", "errors", restore.Status.ValidationErrors)
-		r.Metrics.restoreInvalid(restore)
+		r.Metrics.RestoreInvalid(restore)
 		return ctrl.Result{}, nil
 	}
-	r.Metrics.restoreStarted(restore)
+	r.Metrics.RestoreStarted(restore)
 	r.work(active, restore, src, log)
 	return ctrl.Result{}, nil
 }
@@ -115,6 +116,6 @@ func (r *Restores) finish(active *run.Run, restore *velerov1.Restore, end func(*
 		log.Error("the end of the run could not be written; the next server marks the restore as Failed", "error", err)
 	default:
 		log.Info("the run has ended", "phase", restore.Status.Phase, "errors", restore.Status.Errors, "warnings", restore.Status.Warnings, "reason", restore.Status.FailureReason)
-		r.Metrics.restoreRan(restore)
+		r.Metrics.RestoreRan(restore)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
@@ -22,7 +23,7 @@ type RestoreFinalizer struct {
 	*run.Cluster
 	Runs    *run.Runs
 	Stores  run.Stores
-	Metrics *Metrics
+	Metrics *metrics.Metrics
 	Log     hclog.Logger
 	Now     func() time.Time
 }
@@ -63,7 +64,7 @@ func (r *RestoreFinalizer) finalize(ctx context.Context, restore *velerov1.Resto
 	})
 	if err == nil {
 		log.Info("the restore has ended", "phase", restore.Status.Phase)
-		r.Metrics.restoreEnded(restore)
+		r.Metrics.RestoreEnded(restore)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/configmap"
+	"github.com/cleat-dev/cleat/server/controller/validation"
 	"github.com/cleat-dev/cleat/server/modifiers"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/run"
@@ -41,7 +42,7 @@ func (r *Restores) prepare(ctx context.Context, object *velerov1.Restore) (sourc
 		return source{}, err
 	}
 	var modifierProblems []string
-	src.modifiers, modifierProblems, err = readReferred(ctx, r.Cluster, object.Namespace, "spec.resourceModifier", object.Spec.ResourceModifier, modifiers.Parse)
+	src.modifiers, modifierProblems, err = validation.ReadConfigMap(ctx, r.Cluster, object.Namespace, "spec.resourceModifier", object.Spec.ResourceModifier, modifiers.Parse)
 	if err != nil {
 		return source{}, err
 	}
@@ -133,14 +134,14 @@ func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
 		}
 	}
 	problems = slices.Concat(problems,
-		prefixed("Invalid included/excluded resource lists: ", checkLists(spec.IncludedResources, spec.ExcludedResources)),
-		prefixed("Invalid included/excluded namespace lists: ", slices.Concat(
-			checkLists(spec.IncludedNamespaces, spec.ExcludedNamespaces),
-			checkNamespaceNames(spec.IncludedNamespaces, spec.ExcludedNamespaces))),
-		checkSelectors(spec.LabelSelector, spec.OrLabelSelectors))
+		validation.Prefixed("Invalid included/excluded resource lists: ", validation.CheckLists(spec.IncludedResources, spec.ExcludedResources)),
+		validation.Prefixed("Invalid included/excluded namespace lists: ", slices.Concat(
+			validation.CheckLists(spec.IncludedNamespaces, spec.ExcludedNamespaces),
+			validation.CheckNamespaceNames(spec.IncludedNamespaces, spec.ExcludedNamespaces))),
+		validation.CheckSelectors(spec.LabelSelector, spec.OrLabelSelectors))
 	if status := spec.RestoreStatus; status != nil {
-		problems = append(problems, prefixed("Invalid included/excluded resource lists of restoreStatus: ",
-			checkLists(status.IncludedResources, status.ExcludedResources))...)
+		problems = append(problems, validation.Prefixed("Invalid included/excluded resource lists of restoreStatus: ",
+			validation.CheckLists(status.IncludedResources, status.ExcludedResources))...)
 	}
 	switch spec.ExistingResourcePolicy {
 	case "", velerov1.PolicyTypeNone, velerov1.PolicyTypeUpdate:

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/run"
 )
@@ -28,7 +29,7 @@ type Schedules struct {
 	*run.Cluster
 	SkipImmediately bool // for schedules that do not say it
 	Events          events.EventRecorder
-	Metrics         *Metrics
+	Metrics         *metrics.Metrics
 	Log             hclog.Logger
 	Now             func() time.Time
 }
@@ -47,7 +48,7 @@ func (r *Schedules) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	schedule := new(velerov1.Schedule)
 	err := r.Get(ctx, req.NamespacedName, schedule)
 	if apierrors.IsNotFound(err) {
-		r.Metrics.scheduleGone(req.Name)
+		r.Metrics.ScheduleGone(req.Name)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -67,7 +68,7 @@ func (r *Schedules) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		}
 		v = r.look(v.after)
 	}
-	r.Metrics.scheduleSeen(req.Name, v.interval)
+	r.Metrics.ScheduleSeen(req.Name, v.interval)
 	return ctrl.Result{RequeueAfter: v.wait}, nil
 }
 

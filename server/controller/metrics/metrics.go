@@ -1,4 +1,4 @@
-package controller
+package metrics
 
 import (
 	"time"
@@ -40,7 +40,7 @@ type Metrics struct {
 }
 
 // NewMetrics registers the metrics.
-func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
+func New(registry prometheus.Registerer) (*Metrics, error) {
 	var all []prometheus.Collector
 	counter := func(name, help string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero", Name: name, Help: help}, []string{"schedule"})
@@ -90,13 +90,13 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 
 func scheduleOf(b *velerov1.Backup) string { return b.Labels[velerov1.ScheduleNameLabel] }
 
-func (m *Metrics) backupStarted(b *velerov1.Backup) {
+func (m *Metrics) BackupStarted(b *velerov1.Backup) {
 	if m != nil {
 		m.backupAttempts.WithLabelValues(scheduleOf(b)).Inc()
 	}
 }
 
-func (m *Metrics) backupInvalid(b *velerov1.Backup) {
+func (m *Metrics) BackupInvalid(b *velerov1.Backup) {
 	if m != nil {
 		m.backupInvalids.WithLabelValues(scheduleOf(b)).Inc()
 		m.backupLastStatus.WithLabelValues(scheduleOf(b)).Set(0)
@@ -104,7 +104,7 @@ func (m *Metrics) backupInvalid(b *velerov1.Backup) {
 }
 
 // backupRan counts a backup whose run has ended, and its end when it failed.
-func (m *Metrics) backupRan(b *velerov1.Backup) {
+func (m *Metrics) BackupRan(b *velerov1.Backup) {
 	if m == nil {
 		return
 	}
@@ -116,12 +116,12 @@ func (m *Metrics) backupRan(b *velerov1.Backup) {
 		m.backupWarnings.WithLabelValues(scheduleOf(b)).Inc()
 	}
 	if b.Status.Phase == velerov1.BackupPhaseFailed {
-		m.backupEnded(b)
+		m.BackupEnded(b)
 	}
 }
 
 // backupEnded counts a backup in its final phase.
-func (m *Metrics) backupEnded(b *velerov1.Backup) {
+func (m *Metrics) BackupEnded(b *velerov1.Backup) {
 	if m == nil {
 		return
 	}
@@ -143,13 +143,13 @@ func (m *Metrics) backupEnded(b *velerov1.Backup) {
 	}
 }
 
-func (m *Metrics) deletionStarted(b *velerov1.Backup) {
+func (m *Metrics) DeletionStarted(b *velerov1.Backup) {
 	if m != nil {
 		m.deletionAttempts.WithLabelValues(scheduleOf(b)).Inc()
 	}
 }
 
-func (m *Metrics) deletionEnded(b *velerov1.Backup, err error) {
+func (m *Metrics) DeletionEnded(b *velerov1.Backup, err error) {
 	switch {
 	case m == nil:
 	case err == nil:
@@ -160,7 +160,7 @@ func (m *Metrics) deletionEnded(b *velerov1.Backup, err error) {
 }
 
 // scheduleSeen tells the time between the next two backups of a schedule, or 0 for one that makes none.
-func (m *Metrics) scheduleSeen(name string, interval time.Duration) {
+func (m *Metrics) ScheduleSeen(name string, interval time.Duration) {
 	switch {
 	case m == nil:
 	case interval <= 0:
@@ -170,7 +170,7 @@ func (m *Metrics) scheduleSeen(name string, interval time.Duration) {
 	}
 }
 
-func (m *Metrics) scheduleGone(name string) { m.scheduleSeen(name, 0) }
+func (m *Metrics) ScheduleGone(name string) { m.ScheduleSeen(name, 0) }
 
 func (m *Metrics) LocationValidated(name string, available bool) {
 	if m == nil {
@@ -183,27 +183,27 @@ func (m *Metrics) LocationValidated(name string, available bool) {
 	m.locations.WithLabelValues(name).Set(value)
 }
 
-func (m *Metrics) restoreStarted(r *velerov1.Restore) {
+func (m *Metrics) RestoreStarted(r *velerov1.Restore) {
 	if m != nil {
 		m.restoreAttempts.WithLabelValues(r.Spec.ScheduleName).Inc()
 	}
 }
 
-func (m *Metrics) restoreInvalid(r *velerov1.Restore) {
+func (m *Metrics) RestoreInvalid(r *velerov1.Restore) {
 	if m != nil {
 		m.restoreInvalids.WithLabelValues(r.Spec.ScheduleName).Inc()
 	}
 }
 
 // restoreRan counts the end of a restore that failed.
-func (m *Metrics) restoreRan(r *velerov1.Restore) {
+func (m *Metrics) RestoreRan(r *velerov1.Restore) {
 	if r.Status.Phase == velerov1.RestorePhaseFailed {
-		m.restoreEnded(r)
+		m.RestoreEnded(r)
 	}
 }
 
 // restoreEnded counts a restore in its final phase.
-func (m *Metrics) restoreEnded(r *velerov1.Restore) {
+func (m *Metrics) RestoreEnded(r *velerov1.Restore) {
 	if m == nil {
 		return
 	}

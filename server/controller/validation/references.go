@@ -1,4 +1,4 @@
-package controller
+package validation
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // readReferred reads with parse the document that a field of a spec refers to. There is none without a
 // reference, or with one to another kind, which the check of the spec reports. What is wrong
 // with the document is a problem; an error is a failure to find out.
-func readReferred[T any](ctx context.Context, c *run.Cluster, namespace, field string, ref *velerov1.TypedLocalObjectReference,
+func ReadConfigMap[T any](ctx context.Context, c *run.Cluster, namespace, field string, ref *velerov1.TypedLocalObjectReference,
 	parse func(*corev1.ConfigMap) (*T, error),
 ) (document *T, problems []string, err error) {
 	if ref == nil || !configmap.IsKind(ref.Kind) {

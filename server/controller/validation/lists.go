@@ -1,4 +1,4 @@
-package controller
+package validation
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 )
 
 // checkLists are the problems of a list of included and one of excluded names.
-func checkLists(includes, excludes []string) []string {
+func CheckLists(includes, excludes []string) []string {
 	var problems []string
 	if len(slices.Compact(slices.Sorted(slices.Values(includes)))) > 1 && slices.Contains(includes, "*") {
 		problems = append(problems, "includes list must either contain '*' only, or a non-empty list of items")
@@ -24,7 +24,7 @@ func checkLists(includes, excludes []string) []string {
 }
 
 // checkScopedLists are the problems of the lists for one scope, which may exclude all.
-func checkScopedLists(includes, excludes []string) []string {
+func CheckScopedLists(includes, excludes []string) []string {
 	var problems []string
 	if len(slices.Compact(slices.Sorted(slices.Values(includes)))) > 1 && slices.Contains(includes, "*") {
 		problems = append(problems, "includes list must either contain '*' only, or a non-empty list of items")
@@ -49,7 +49,7 @@ func checkBoth(includes, excludes []string) []string {
 }
 
 // checkNamespaceNames are the names that can be neither that of a namespace nor a pattern for one.
-func checkNamespaceNames(lists ...[]string) []string {
+func CheckNamespaceNames(lists ...[]string) []string {
 	var problems []string
 	for _, name := range slices.Concat(lists...) {
 		if name == "" {
@@ -68,7 +68,7 @@ func checkNamespaceNames(lists ...[]string) []string {
 }
 
 // checkSelectors are the problems of the two ways to select by label.
-func checkSelectors(one *metav1.LabelSelector, alternatives []*metav1.LabelSelector) []string {
+func CheckSelectors(one *metav1.LabelSelector, alternatives []*metav1.LabelSelector) []string {
 	var problems []string
 	if one != nil && len(alternatives) > 0 {
 		problems = append(problems, "encountered labelSelector as well as orLabelSelectors, only one can be specified")
@@ -85,7 +85,7 @@ func checkSelectors(one *metav1.LabelSelector, alternatives []*metav1.LabelSelec
 }
 
 // prefixed puts the same words in front of every text.
-func prefixed(prefix string, texts []string) []string {
+func Prefixed(prefix string, texts []string) []string {
 	out := make([]string, len(texts))
 	for i, text := range texts {
 		out[i] = prefix + text
