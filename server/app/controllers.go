@@ -15,6 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/controller/backupqueue"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
@@ -35,12 +36,12 @@ type Parts struct {
 	Namespace          string
 	Version            string // of this server
 	Defaults           controller.BackupDefaults
-	Admission          controller.Admission
+	Admission          backupqueue.Admission
 	ConcurrentBackups  int                       // that run or are about to; less than 1 means 1
 	ConcurrentRestores int                       // that run; less than 1 means 1
 	QueueSweep         time.Duration             // how often to look at the queue without a reason; 0 for never
 	QueueWake          <-chan event.GenericEvent // tells of changes that no object shows; may be nil
-	QueueMetrics       *controller.QueueMetrics
+	QueueMetrics       *backupqueue.Metrics
 	Grace              time.Duration   // for running operations, once the server is told to stop
 	LostLead           context.Context // ends when another server may have taken over
 	SkipImmediately    bool            // what schedules do that do not say it
@@ -62,7 +63,7 @@ func Register(mgr ctrl.Manager, p Parts) error {
 	backups, restores := run.NewRuns(p.LostLead, p.Grace), run.NewRuns(p.LostLead, p.Grace)
 	r := registrar{mgr: mgr, log: p.Log, disabled: p.Disabled}
 
-	r.addQueue(&controller.Queue{
+	r.addQueue(&backupqueue.Controller{
 		Cluster: cluster, Admission: p.Admission, Limit: max(1, p.ConcurrentBackups), Sweep: p.QueueSweep,
 		Events: mgr.GetEventRecorder("cleat"), Metrics: p.QueueMetrics, Log: p.Log.Named(run.BackupQueueController), Now: p.Now,
 	}, p.QueueWake)
@@ -126,7 +127,7 @@ func (r *registrar) add(name string, object client.Object, workers int, reconcil
 
 // addQueue makes the controller of the queue. Backups that nobody starts are not admitted: they would hold their
 // places for ever.
-func (r *registrar) addQueue(q *controller.Queue, wake <-chan event.GenericEvent) {
+func (r *registrar) addQueue(q *backupqueue.Controller, wake <-chan event.GenericEvent) {
 	if r.isDisabled(run.BackupQueueController) {
 		return
 	}

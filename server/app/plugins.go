@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cleat-dev/cleat/server/status/serverreport"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
@@ -23,6 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/server/tracing"
 )
 

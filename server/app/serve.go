@@ -31,6 +31,7 @@ import (
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/controller/backupqueue"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/location"
@@ -255,7 +256,7 @@ func registerAll(mgr ctrl.Manager, c Config, p parts) error {
 		return fmt.Errorf("register the metrics: %w", err)
 	}
 	resources := discovery.New(p.discoverer, c.Log.Named("discovery"))
-	queueMetrics, err := controller.NewQueueMetrics(p.metrics)
+	queueMetrics, err := backupqueue.NewMetrics(p.metrics)
 	if err != nil {
 		return fmt.Errorf("register the metrics of the queue: %w", err)
 	}

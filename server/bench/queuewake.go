@@ -26,7 +26,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	"github.com/cleat-dev/cleat/server/app"
 	serverconfig "github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/controller/backupqueue"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/run"
@@ -144,7 +144,7 @@ func (w *wakeSite) start(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &controller.Queue{
+	q := &backupqueue.Controller{
 		Cluster:   &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: roundtrip.Namespace},
 		Admission: inForce.Admission, Limit: 1, Events: mgr.GetEventRecorder("cleat"), Log: hclog.NewNullLogger(), Now: time.Now,
 	}

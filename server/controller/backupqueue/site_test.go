@@ -1,4 +1,4 @@
-package controller
+package backupqueue
 
 import (
 	"context"
@@ -28,6 +28,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
+	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
@@ -43,7 +44,7 @@ type queueSite struct {
 	admission Admission
 	wakes     chan event.GenericEvent // as the host of the plugins does
 	limit     int
-	metrics   *QueueMetrics                   // may be nil
+	metrics   *Metrics                        // may be nil
 	wrap      func(*run.Cluster) *run.Cluster // of the queue's cluster; may be nil
 
 	stop func() // of the running queue
@@ -151,11 +152,11 @@ func (s *queueSite) start() {
 	if s.wrap != nil {
 		cluster = s.wrap(cluster)
 	}
-	q := &Queue{
+	q := &Controller{
 		Cluster: cluster, Admission: s.admission, Limit: s.limit, Events: mgr.GetEventRecorder("cleat"), Metrics: s.metrics,
 		Log: hclog.NewNullLogger(), Now: time.Now,
 	}
-	require.NoError(s.t, q.Setup(NewBuilder(mgr, run.BackupQueueController, 1, logr.Discard()), s.wakes).Complete(q))
+	require.NoError(s.t, q.Setup(controller.NewBuilder(mgr, run.BackupQueueController, 1, logr.Discard()), s.wakes).Complete(q))
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

@@ -1,4 +1,4 @@
-package controller
+package backupqueue
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func queueRequest() reconcile.Request {
 
 // Setup adds the queue's controller to b. wake, if not nil, tells of changes that no object shows: of the configuration,
 // or of the plugins.
-func (q *Queue) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctrl.Builder {
+func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctrl.Builder {
 	b = b.Watches(&velerov1.Backup{}, q.onBackup()).WatchesMetadata(namespaceMetadata(), q.onNamespace())
 	if wake != nil {
 		b = b.WatchesRawSource(ctrlsource.Channel(wake, handler.Funcs{
@@ -41,13 +41,13 @@ func (q *Queue) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctrl.Bui
 }
 
 // wake asks for a decision.
-func (q *Queue) wake(pending requests) {
+func (q *Controller) wake(pending requests) {
 	q.woken.Add(1)
 	pending.Add(queueRequest())
 }
 
 // onBackup wakes the queue for everything about a Backup that a decision depends on, but not for what the queue wrote.
-func (q *Queue) onBackup() handler.EventHandler {
+func (q *Controller) onBackup() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, pending requests) {
 			if b, ok := e.Object.(*velerov1.Backup); ok && queue.InLine(b) && !q.view.isOwn(b) {
@@ -70,7 +70,7 @@ func (q *Queue) onBackup() handler.EventHandler {
 }
 
 // onNamespace wakes the queue when a namespace comes or goes: patterns may mean something else then.
-func (q *Queue) onNamespace() handler.EventHandler {
+func (q *Controller) onNamespace() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, pending requests) { q.wake(pending) },
 		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, pending requests) { q.wake(pending) },

@@ -1,4 +1,4 @@
-package controller
+package backupqueue
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 )
 
 // QueueMetrics are the metrics of the queue. Methods of a nil *QueueMetrics do nothing.
-type QueueMetrics struct {
+type Metrics struct {
 	depth     prometheus.Gauge
 	running   prometheus.Gauge
 	blocked   *prometheus.GaugeVec // label reason
@@ -21,11 +21,11 @@ type QueueMetrics struct {
 }
 
 // NewQueueMetrics registers the metrics.
-func NewQueueMetrics(registry prometheus.Registerer) (*QueueMetrics, error) {
+func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "cleat", Subsystem: "queue", Name: name, Help: help}
 	}
-	m := &QueueMetrics{
+	m := &Metrics{
 		depth:   prometheus.NewGauge(prometheus.GaugeOpts(opts("depth", "Backups that wait for their turn."))),
 		running: prometheus.NewGauge(prometheus.GaugeOpts(opts("running", "Backups that run, or are about to."))),
 		blocked: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("waiting", "Backups that wait for their turn, by the reason for which they do.")), []string{"reason"}),
@@ -53,7 +53,7 @@ const maxReasons = 20
 const otherReasons = "Other"
 
 // line shows the queue as the Backups say it is.
-func (m *QueueMetrics) line(line queue.Line) {
+func (m *Metrics) line(line queue.Line) {
 	if m == nil {
 		return
 	}
@@ -65,7 +65,7 @@ func (m *QueueMetrics) line(line queue.Line) {
 }
 
 // planned shows the queue as it is when a plan has been carried out, and why backups wait from then on.
-func (m *QueueMetrics) planned(line queue.Line, plan queue.Plan) {
+func (m *Metrics) planned(line queue.Line, plan queue.Plan) {
 	if m == nil {
 		return
 	}
@@ -84,13 +84,13 @@ func (m *QueueMetrics) planned(line queue.Line, plan queue.Plan) {
 	}
 }
 
-func (m *QueueMetrics) decided(took time.Duration) {
+func (m *Metrics) decided(took time.Duration) {
 	if m != nil {
 		m.decisions.Observe(took.Seconds())
 	}
 }
 
-func (m *QueueMetrics) admitted(waited time.Duration) {
+func (m *Metrics) admitted(waited time.Duration) {
 	if m != nil {
 		m.waited.Observe(waited.Seconds())
 	}

@@ -1,4 +1,4 @@
-package controller
+package backupqueue
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
@@ -217,7 +218,7 @@ func versionOf(o client.Object) uint64 {
 
 // watchedQueue is the queue's controller with a window: one can see whether it is idle.
 type watchedQueue struct {
-	*Queue
+	*Controller
 	observer *observer
 
 	mu         sync.Mutex
@@ -230,8 +231,8 @@ type watchedQueue struct {
 	decisions  int
 }
 
-func newWatchedQueue(q *Queue, o *observer) *watchedQueue {
-	w := &watchedQueue{Queue: q, observer: o, heard: map[types.UID]uint64{}, namespaces: map[string]bool{}}
+func newWatchedQueue(q *Controller, o *observer) *watchedQueue {
+	w := &watchedQueue{Controller: q, observer: o, heard: map[types.UID]uint64{}, namespaces: map[string]bool{}}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.queue = w
@@ -242,9 +243,9 @@ func newWatchedQueue(q *Queue, o *observer) *watchedQueue {
 func (w *watchedQueue) setup(mgr ctrl.Manager, f flaw) error {
 	onBackup, onNamespace := w.onBackup(), w.onNamespace()
 	if f.watch != nil {
-		onBackup = f.watch(w.Queue, onBackup)
+		onBackup = f.watch(w.Controller, onBackup)
 	}
-	return NewBuilder(mgr, run.BackupQueueController, 1, logr.Discard()).
+	return controller.NewBuilder(mgr, run.BackupQueueController, 1, logr.Discard()).
 		Watches(&velerov1.Backup{}, w.heardOf(onBackup)).WatchesMetadata(namespaceMetadata(), w.heardOf(onNamespace)).Complete(w)
 }
 
@@ -254,7 +255,7 @@ func (w *watchedQueue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	w.running = true
 	woken := w.woken.Load()
 	w.mu.Unlock()
-	result, err := w.Queue.Reconcile(ctx, req)
+	result, err := w.Controller.Reconcile(ctx, req)
 	w.mu.Lock()
 	w.running, w.decided, w.decidedAt = false, true, woken
 	w.again = err != nil || result.RequeueAfter > 0

@@ -1,4 +1,4 @@
-package controller
+package backupqueue
 
 import (
 	"context"
@@ -66,10 +66,10 @@ func flaws() map[string]flaw {
 				return decision, err
 			})
 		}},
-		"7: a cache that is behind, and writes without a condition": {client: func(q *Queue, c client.Client) client.Client {
+		"7: a cache that is behind, and writes without a condition": {client: func(q *Controller, c client.Client) client.Client {
 			return &behind{Client: c, queue: q, blind: true}
 		}},
-		"8: a write that takes back what somebody else wrote": {client: func(q *Queue, c client.Client) client.Client {
+		"8: a write that takes back what somebody else wrote": {client: func(q *Controller, c client.Client) client.Client {
 			return &behind{Client: c, queue: q, blind: true, rarely: true}
 		}},
 		"9a: validation that fails wakes nobody": {watch: deaf(func(before, after *velerov1.Backup) bool {
@@ -79,7 +79,7 @@ func flaws() map[string]flaw {
 		"9c: the end of a run wakes nobody": {watch: deaf(func(before, after *velerov1.Backup) bool {
 			return before != nil && after != nil && before.Status.Phase == velerov1.BackupPhaseInProgress && after.Status.Phase != velerov1.BackupPhaseInProgress
 		})},
-		"10: a place that could not be written is passed over": {client: func(_ *Queue, c client.Client) client.Client { return &forgetful{Client: c} }},
+		"10: a place that could not be written is passed over": {client: func(_ *Controller, c client.Client) client.Client { return &forgetful{Client: c} }},
 		"12: narrow backups overtake a wide one": {admission: func(inner decider) decider {
 			return decides(func(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 				return overtaking(ctx, inner, snapshot)
@@ -93,7 +93,7 @@ func flaws() map[string]flaw {
 				return inner.Decide(ctx, &seen)
 			})
 		}},
-		"19: nobody says why a backup waits": {client: func(_ *Queue, c client.Client) client.Client { return silentClient{c} }},
+		"19: nobody says why a backup waits": {client: func(_ *Controller, c client.Client) client.Client { return silentClient{c} }},
 	}
 }
 
@@ -126,9 +126,9 @@ func (d decides) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) 
 }
 
 // deaf keeps some events about Backups from the queue. The old state of a new one, and the new of a deleted one, is nil.
-func deaf(to func(before, after *velerov1.Backup) bool) func(*Queue, handler.EventHandler) handler.EventHandler {
+func deaf(to func(before, after *velerov1.Backup) bool) func(*Controller, handler.EventHandler) handler.EventHandler {
 	backup := func(object client.Object) *velerov1.Backup { b, _ := object.(*velerov1.Backup); return b }
-	return func(_ *Queue, inner handler.EventHandler) handler.EventHandler {
+	return func(_ *Controller, inner handler.EventHandler) handler.EventHandler {
 		return handler.Funcs{
 			CreateFunc: func(ctx context.Context, e event.CreateEvent, queue requests) {
 				if !to(nil, backup(e.Object)) {
@@ -152,7 +152,7 @@ func deaf(to func(before, after *velerov1.Backup) bool) func(*Queue, handler.Eve
 // behind shows the Backups of one look ago, forgets what the queue has written itself, and writes whatever was there.
 type behind struct {
 	client.Client
-	queue  *Queue
+	queue  *Controller
 	blind  bool
 	rarely bool // only each third look
 

@@ -1,4 +1,4 @@
-package controller
+package backupqueue
 
 import (
 	"fmt"
@@ -37,7 +37,7 @@ func (s *queueSite) restarted() *prometheus.Registry {
 	s.t.Helper()
 	registry := prometheus.NewRegistry()
 	var err error
-	s.metrics, err = NewQueueMetrics(registry)
+	s.metrics, err = NewMetrics(registry)
 	require.NoError(s.t, err)
 	s.start()
 	return registry
@@ -87,7 +87,7 @@ func TestMetricsAreThoseOfTheQueueAsItIs(t *testing.T) {
 func TestAPolicyWithManyReasonsDoesNotMakeAsManyMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	m, err := NewQueueMetrics(registry)
+	m, err := NewMetrics(registry)
 	require.NoError(t, err)
 	for round := range 3 {
 		plan := queue.Plan{Reasons: map[string]int{"Limit": 7, "Freeze": 5}}

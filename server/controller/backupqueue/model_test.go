@@ -1,4 +1,4 @@
-package controller
+package backupqueue
 
 import (
 	"context"
@@ -50,11 +50,11 @@ type model struct {
 // flaw is a weakness that is planted into the queue; the zero flaw is none.
 type flaw struct {
 	// watch stands between the watches and the queue; nil changes nothing.
-	watch func(*Queue, handler.EventHandler) handler.EventHandler
+	watch func(*Controller, handler.EventHandler) handler.EventHandler
 	// admission stands between the queue and its policy.
 	admission func(decider) decider
 	// client stands between the queue and the API server.
-	client func(*Queue, client.Client) client.Client
+	client func(*Controller, client.Client) client.Client
 }
 
 // start starts a server's queue.
@@ -63,7 +63,7 @@ func (m *model) start() {
 	m.streams = newStreams()
 	mgr := newQueueManager(m.t, m.cluster.Namespace, m.streams.wrap)
 	now := func() time.Time { return time.Now().Add(time.Duration(m.clock.Load())) }
-	q := &Queue{Limit: m.observer.rules.limit, Events: silent{}, Log: hclog.NewNullLogger(), Now: now, Admission: alone{m.admission}}
+	q := &Controller{Limit: m.observer.rules.limit, Events: silent{}, Log: hclog.NewNullLogger(), Now: now, Admission: alone{m.admission}}
 	writes := mgr.GetClient()
 	if m.flaw.client != nil {
 		writes = m.flaw.client(q, writes)

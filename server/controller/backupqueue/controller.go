@@ -1,4 +1,4 @@
-package controller
+package backupqueue
 
 import (
 	"context"
@@ -40,13 +40,13 @@ const reasonUndecided = "PolicyFailed"
 // The Backups are its whole state. Every decision is made on one view of them all, and carried out by one write for each
 // that changes, on the condition that nobody else changed it. There is one decision at a time, and one server that
 // decides: the one that leads.
-type Queue struct {
+type Controller struct {
 	*run.Cluster
 	Admission Admission
 	Limit     int           // of backups that are ready or run, at least 1
 	Sweep     time.Duration // when to look again though nothing has happened; 0 is never
 	Events    events.EventRecorder
-	Metrics   *QueueMetrics
+	Metrics   *Metrics
 	Log       hclog.Logger
 	Now       func() time.Time
 
@@ -58,7 +58,7 @@ type Queue struct {
 
 // Reconcile makes one decision and carries it out. Whoever gets a place is told first. The places of the others follow
 // until something happens that calls for another decision.
-func (q *Queue) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	woken := q.woken.Load()
 	line, err := q.line(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ type work struct {
 }
 
 // plan is what follows from what was decided. Whoever waits is told when the policy that is configured did not decide.
-func (q *Queue) plan(line queue.Line, outcome policy.Outcome[*queueadmission.Decision], errDecide error, woken uint64) work {
+func (q *Controller) plan(line queue.Line, outcome policy.Outcome[*queueadmission.Decision], errDecide error, woken uint64) work {
 	if errDecide != nil {
 		failing := q.failure.words(errDecide, woken)
 		return work{Plan: queue.Hold(line, reasonUndecided, "nothing is decided: "+failing, q.Now()), failing: failing}
@@ -153,7 +153,7 @@ func soonest(a, b time.Duration) time.Duration {
 
 // carryOut writes a plan. It stops, and says so, when somebody else has changed a backup, or the queue is woken; then
 // what is left is planned again.
-func (q *Queue) carryOut(ctx context.Context, line queue.Line, work work, woken uint64) (done bool, err error) {
+func (q *Controller) carryOut(ctx context.Context, line queue.Line, work work, woken uint64) (done bool, err error) {
 	last := len(line.Queued)
 	for _, b := range work.Admit {
 		if err := q.admit(ctx, b, last, work); err != nil {
@@ -173,7 +173,7 @@ func (q *Queue) carryOut(ctx context.Context, line queue.Line, work work, woken 
 }
 
 // admit gives b its place. A New one is queued first, behind all others.
-func (q *Queue) admit(ctx context.Context, b *velerov1.Backup, last int, work work) error {
+func (q *Controller) admit(ctx context.Context, b *velerov1.Backup, last int, work work) error {
 	if run.BackupPhase(b) == velerov1.BackupPhaseNew {
 		queued, err := q.write(ctx, b, func(b *velerov1.Backup) error {
 			b.Status.Phase, b.Status.QueuePosition = velerov1.BackupPhaseQueued, last
@@ -198,7 +198,7 @@ func (q *Queue) admit(ctx context.Context, b *velerov1.Backup, last int, work wo
 }
 
 // place tells b where it waits, and why.
-func (q *Queue) place(ctx context.Context, p queue.Placement, work work) error {
+func (q *Controller) place(ctx context.Context, p queue.Placement, work work) error {
 	b, err := q.write(ctx, p.Backup, p.Apply)
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (q *Queue) place(ctx context.Context, p queue.Placement, work work) error {
 }
 
 // write changes b by one write, on the condition that nobody else has changed it, and answers its new state.
-func (q *Queue) write(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) (*velerov1.Backup, error) {
+func (q *Controller) write(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) (*velerov1.Backup, error) {
 	wanted := b.DeepCopy()
 	if err := change(wanted); err != nil {
 		return nil, err
@@ -242,7 +242,7 @@ func (q *Queue) write(ctx context.Context, b *velerov1.Backup, change func(*vele
 
 // failed is what follows from a write that failed: whatever its outcome, the API server is asked next time. What
 // somebody else has changed is no error, it is decided about anew.
-func (q *Queue) failed(err error) error {
+func (q *Controller) failed(err error) error {
 	q.view.doubt()
 	if errors.Is(err, run.ErrPhaseChanged) || errors.Is(err, run.ErrNotFound) {
 		return nil
@@ -251,7 +251,7 @@ func (q *Queue) failed(err error) error {
 }
 
 // line is the queue as it is now.
-func (q *Queue) line(ctx context.Context) (queue.Line, error) {
+func (q *Controller) line(ctx context.Context) (queue.Line, error) {
 	backups, err := q.view.backups(ctx, q.Cluster)
 	if err != nil {
 		return queue.Line{}, fmt.Errorf("list the backups: %w", err)
@@ -260,7 +260,7 @@ func (q *Queue) line(ctx context.Context) (queue.Line, error) {
 }
 
 // namespaces are those of the cluster, by name.
-func (q *Queue) namespaces(ctx context.Context) ([]string, error) {
+func (q *Controller) namespaces(ctx context.Context) ([]string, error) {
 	list := namespaceList()
 	if err := q.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the namespaces: %w", err)
