@@ -17,6 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/controller/backupqueue"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
+	"github.com/cleat-dev/cleat/server/controller/schedules"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
@@ -87,7 +88,7 @@ func Register(mgr ctrl.Manager, p Parts) error {
 		Cluster: cluster, Runs: restores, Stores: p.Stores, Metrics: p.Metrics,
 		Log: p.Log.Named(run.RestoreFinalizerController), Now: p.Now,
 	}, nil)
-	r.add(run.ScheduleController, &velerov1.Schedule{}, workers, &controller.Schedules{
+	r.add(run.ScheduleController, &velerov1.Schedule{}, workers, &schedules.Controller{
 		Cluster: cluster, SkipImmediately: p.SkipImmediately, Events: mgr.GetEventRecorder("cleat"),
 		Metrics: p.Metrics, Log: p.Log.Named(run.ScheduleController), Now: p.Now,
 	}, nil)

@@ -15,7 +15,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
-	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/controller/schedules"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
@@ -85,7 +85,7 @@ func (c *backupCreate) fromTemplate(ctx context.Context, s *command.Cluster, bac
 	if err := s.Get(ctx, s.Key(c.fromSchedule), &schedule); err != nil {
 		return fmt.Errorf("--from-schedule: %w", err)
 	}
-	made := controller.ScheduledBackup(&schedule, time.Now())
+	made := schedules.NewBackup(&schedule, time.Now())
 	maps.Copy(made.Labels, backup.Labels)
 	if made.Annotations == nil {
 		made.Annotations = make(map[string]string)

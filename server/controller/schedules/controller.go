@@ -1,4 +1,4 @@
-package controller
+package schedules
 
 import (
 	"context"
@@ -25,7 +25,7 @@ import (
 //
 // A backup is named after the moment at which it was due, so that a moment has one backup, whoever makes it and how often
 // it is tried. Of moments that were missed, only the last counts.
-type Schedules struct {
+type Controller struct {
 	*run.Cluster
 	SkipImmediately bool // for schedules that do not say it
 	Events          events.EventRecorder
@@ -44,7 +44,7 @@ const (
 )
 
 // Reconcile looks after one schedule, and asks to be called again when it is due.
-func (r *Schedules) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	schedule := new(velerov1.Schedule)
 	err := r.Get(ctx, req.NamespacedName, schedule)
 	if apierrors.IsNotFound(err) {
@@ -89,7 +89,7 @@ func (v *scheduleView) acts() bool {
 }
 
 // look finds out what there is to do.
-func (r *Schedules) look(schedule *velerov1.Schedule) *scheduleView {
+func (r *Controller) look(schedule *velerov1.Schedule) *scheduleView {
 	now := r.Now()
 	v := &scheduleView{before: schedule, after: schedule.DeepCopy(), now: now}
 	if schedule.DeletionTimestamp != nil {
@@ -145,7 +145,7 @@ func handledUntil(s *velerov1.Schedule) time.Time {
 }
 
 // act makes the backup that is due, if there is one, and writes the new state of the schedule.
-func (r *Schedules) act(ctx context.Context, v *scheduleView) error {
+func (r *Controller) act(ctx context.Context, v *scheduleView) error {
 	log := r.Log.With("schedule", v.after.Namespace+"/"+v.after.Name)
 	if v.setBack {
 		log.Warn("the schedule did something in the future; the clock was set back, so it goes on from now", "lastBackup", v.before.Status.LastBackup, "lastSkipped", v.before.Status.LastSkipped)
@@ -168,8 +168,8 @@ func (r *Schedules) act(ctx context.Context, v *scheduleView) error {
 // backup makes the backup that is due, or skips it because another one of the schedule waits or runs. As in Velero, one
 // that has done its work and waits for operations of plugins, or to be finalized, does not count: it has no place in the
 // queue either.
-func (r *Schedules) backup(ctx context.Context, v *scheduleView, log hclog.Logger) error {
-	b := ScheduledBackup(v.after, v.due)
+func (r *Controller) backup(ctx context.Context, v *scheduleView, log hclog.Logger) error {
+	b := NewBackup(v.after, v.due)
 	log = log.With("backup", b.Name, "due", v.due)
 	var list velerov1.BackupList
 	// Read from the API server: two of a schedule that comes often may be less apart than the cache is behind.

@@ -1,4 +1,4 @@
-package controller
+package schedules
 
 import (
 	"maps"
@@ -17,7 +17,7 @@ const maxScheduleName = 253 - 1 - len(backupMoment)
 
 // ScheduledBackup is the backup of a schedule for a moment. Its labels are those of the template, or else those of the
 // schedule, its annotations those of the schedule.
-func ScheduledBackup(schedule *velerov1.Schedule, moment time.Time) *velerov1.Backup {
+func NewBackup(schedule *velerov1.Schedule, moment time.Time) *velerov1.Backup {
 	from := schedule.Spec.Template.Metadata.Labels
 	if from == nil {
 		from = schedule.Labels

@@ -1,4 +1,4 @@
-package controller
+package schedules
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type scheduleSite struct {
 	t     *testing.T
 	now   time.Time
 	tells *events.FakeRecorder
-	r     *Schedules
+	r     *Controller
 }
 
 func newScheduleSite(t *testing.T) *scheduleSite {
@@ -39,8 +39,8 @@ func newScheduleSite(t *testing.T) *scheduleSite {
 	return s
 }
 
-func (s *scheduleSite) controller() *Schedules {
-	return &Schedules{Cluster: s.Cluster.Cluster, Events: s.tells, Log: hclog.NewNullLogger(), Now: func() time.Time { return s.now }}
+func (s *scheduleSite) controller() *Controller {
+	return &Controller{Cluster: s.Cluster.Cluster, Events: s.tells, Log: hclog.NewNullLogger(), Now: func() time.Time { return s.now }}
 }
 
 // schedule creates a schedule that was looked after up to now.
@@ -449,7 +449,7 @@ func TestWhatABackupTakesFromItsSchedule(t *testing.T) {
 		},
 		Spec: velerov1.ScheduleSpec{Template: velerov1.BackupSpec{IncludedNamespaces: []string{"shop"}}},
 	}
-	b := ScheduledBackup(schedule, time.Date(2026, 3, 4, 1, 2, 3, 0, time.FixedZone("", 3600)))
+	b := NewBackup(schedule, time.Date(2026, 3, 4, 1, 2, 3, 0, time.FixedZone("", 3600)))
 	require.Equal(t, schedule.Name+"-20260304000203", b.Name, "in UTC")
 	require.Equal(t, "velero", b.Namespace)
 	require.Equal(t, map[string]string{"team": "a", velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule.Name)}, b.Labels)
@@ -460,7 +460,7 @@ func TestWhatABackupTakesFromItsSchedule(t *testing.T) {
 
 	schedule.Spec.Template.Metadata.Labels = map[string]string{"of": "the template"}
 	schedule.Spec.UseOwnerReferencesInBackup = new(true)
-	b = ScheduledBackup(schedule, controllertest.Noon())
+	b = NewBackup(schedule, controllertest.Noon())
 	require.Equal(t, map[string]string{"of": "the template", velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule.Name)}, b.Labels)
 	require.Equal(t, []metav1.OwnerReference{{APIVersion: "velero.io/v1", Kind: "Schedule", Name: schedule.Name, UID: "u", Controller: new(true)}}, b.OwnerReferences)
 }
