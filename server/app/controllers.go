@@ -16,7 +16,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/controller/backupqueue"
+	"github.com/cleat-dev/cleat/server/controller/deletions"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
+	"github.com/cleat-dev/cleat/server/controller/requests"
 	"github.com/cleat-dev/cleat/server/controller/schedules"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
@@ -76,7 +78,7 @@ func Register(mgr ctrl.Manager, p Parts) error {
 	r.add(run.BackupFinalizerController, &velerov1.Backup{}, workers, &controller.BackupFinalizer{
 		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(run.BackupFinalizerController), Now: p.Now,
 	}, nil)
-	r.add(run.BackupDeletionController, &velerov1.DeleteBackupRequest{}, workers, &controller.Deletions{
+	r.add(run.BackupDeletionController, &velerov1.DeleteBackupRequest{}, workers, &deletions.Controller{
 		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(run.BackupDeletionController), Now: p.Now,
 	}, nil)
 	r.add(run.RestoreController, &velerov1.Restore{}, max(1, p.ConcurrentRestores), &controller.Restores{
@@ -92,10 +94,10 @@ func Register(mgr ctrl.Manager, p Parts) error {
 		Cluster: cluster, SkipImmediately: p.SkipImmediately, Events: mgr.GetEventRecorder("cleat"),
 		Metrics: p.Metrics, Log: p.Log.Named(run.ScheduleController), Now: p.Now,
 	}, nil)
-	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, workers, &controller.Downloads{
+	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, workers, &requests.Downloads{
 		Cluster: cluster, Stores: p.Stores, Log: p.Log.Named(run.DownloadRequestController), Now: p.Now,
 	}, nil)
-	r.add(run.ServerStatusController, &velerov1.ServerStatusRequest{}, workers, &controller.Statuses{
+	r.add(run.ServerStatusController, &velerov1.ServerStatusRequest{}, workers, &requests.Statuses{
 		Cluster: cluster, Version: p.Version, Plugins: p.ListPlugins, Report: p.ReportPlugins, Policies: p.ReportPolicies,
 		Log: p.Log.Named(run.ServerStatusController), Now: p.Now,
 	}, nil)

@@ -1,4 +1,4 @@
-package controller
+package deletions
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 
 // Deletions does what DeleteBackupRequests ask for. A request that a former server began is done
 // again from its start.
-type Deletions struct {
+type Controller struct {
 	*run.Cluster
 	Stores  run.Stores
 	Metrics *metrics.Metrics
@@ -44,7 +44,7 @@ func (r refusal) Error() string { return string(r) }
 
 // Reconcile takes up one request. What refuses or fails the deletion ends in the request's status.
 // An error is a failure to find out or to write that, which is tried again.
-func (r *Deletions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	request := new(velerov1.DeleteBackupRequest)
 	// Read from the API server, as it is about to be answered for good.
 	if err := r.Live.Get(ctx, req.NamespacedName, request); err != nil {
@@ -90,7 +90,7 @@ func (r *Deletions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 }
 
 // expire removes a request that was answered long ago.
-func (r *Deletions) expire(ctx context.Context, request *velerov1.DeleteBackupRequest) (ctrl.Result, error) {
+func (r *Controller) expire(ctx context.Context, request *velerov1.DeleteBackupRequest) (ctrl.Result, error) {
 	if left := request.CreationTimestamp.Add(keepRequest).Sub(r.Now()); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
@@ -99,7 +99,7 @@ func (r *Deletions) expire(ctx context.Context, request *velerov1.DeleteBackupRe
 
 // begin checks the request and moves it to InProgress and its backup to Deleting. It is errGone
 // when the backup does not exist, or is not the one whose uid the request is labelled with.
-func (r *Deletions) begin(ctx context.Context, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
+func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
 	if request.Spec.BackupName == "" {
 		return nil, nil, refusal("spec.backupName is required")
 	}
@@ -149,7 +149,7 @@ func (r *Deletions) begin(ctx context.Context, request *velerov1.DeleteBackupReq
 
 // unused refuses to delete a backup from which a restore is running: it would be left half done. A restore that starts
 // right after this sees that the backup is Deleting, or else is stopped before its backup goes.
-func (r *Deletions) unused(ctx context.Context, backup *velerov1.Backup) error {
+func (r *Controller) unused(ctx context.Context, backup *velerov1.Backup) error {
 	if run.BackupPhase(backup) == velerov1.BackupPhaseDeleting {
 		return nil
 	}
@@ -171,7 +171,7 @@ func (r *Deletions) unused(ctx context.Context, backup *velerov1.Backup) error {
 const deletedInPhase = "cleat.dev/deleted-in-phase"
 
 // writableLocation is the backup's location. A backup that never got one has none.
-func (r *Deletions) writableLocation(ctx context.Context, backup *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
+func (r *Controller) writableLocation(ctx context.Context, backup *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
 	name := backup.Spec.StorageLocation
 	if neverStored(backup) {
 		return nil, nil
@@ -207,7 +207,7 @@ func neverStored(backup *velerov1.Backup) bool {
 }
 
 // label moves the request to InProgress and labels it with its backup.
-func (r *Deletions) label(ctx context.Context, request *velerov1.DeleteBackupRequest, backup *velerov1.Backup) error {
+func (r *Controller) label(ctx context.Context, request *velerov1.DeleteBackupRequest, backup *velerov1.Backup) error {
 	before := request.DeepCopy()
 	if request.Labels == nil {
 		request.Labels = make(map[string]string)
@@ -223,7 +223,7 @@ func (r *Deletions) label(ctx context.Context, request *velerov1.DeleteBackupReq
 
 // delete removes all that belongs to a Deleting backup, and the backup last. The order keeps what
 // is needed for another try.
-func (r *Deletions) delete(ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
+func (r *Controller) delete(ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
 	// The restores go first, as their files are found through the backup.
 	if err := r.deleteRestores(ctx, backup); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (r *Deletions) delete(ctx context.Context, backup *velerov1.Backup, locatio
 }
 
 // deleteStored removes the backup from the bucket, unless what is there belongs to another one.
-func (r *Deletions) deleteStored(ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
+func (r *Controller) deleteStored(ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
 	objects, err := r.Stores.Open(ctx, location)
 	if err != nil {
 		return fmt.Errorf("open backup storage location %s: %w", location.Name, err)
@@ -279,7 +279,7 @@ func owns(backup *velerov1.Backup, metadata []byte) (bool, error) {
 }
 
 // deleteRestores deletes the restores of a backup and waits until they are gone.
-func (r *Deletions) deleteRestores(ctx context.Context, backup *velerov1.Backup) error {
+func (r *Controller) deleteRestores(ctx context.Context, backup *velerov1.Backup) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, waitForRestores, errors.New("its restores took too long to go"))
 	defer cancel()
 	ticker := time.NewTicker(restoresPoll)
@@ -315,7 +315,7 @@ func (r *Deletions) deleteRestores(ctx context.Context, backup *velerov1.Backup)
 }
 
 // process ends a request with the reason why the backup is still there.
-func (r *Deletions) process(ctx context.Context, request *velerov1.DeleteBackupRequest, reason error) error {
+func (r *Controller) process(ctx context.Context, request *velerov1.DeleteBackupRequest, reason error) error {
 	before := request.DeepCopy()
 	request.Status.Phase = velerov1.DeleteBackupRequestPhaseProcessed
 	request.Status.Errors = []string{reason.Error()}
@@ -324,7 +324,7 @@ func (r *Deletions) process(ctx context.Context, request *velerov1.DeleteBackupR
 }
 
 // removeRequests removes the requests to delete the same backup, but for keep.
-func (r *Deletions) removeRequests(ctx context.Context, request, keep *velerov1.DeleteBackupRequest) error {
+func (r *Controller) removeRequests(ctx context.Context, request, keep *velerov1.DeleteBackupRequest) error {
 	var list velerov1.DeleteBackupRequestList
 	if err := r.List(ctx, &list, client.InNamespace(request.Namespace)); err != nil {
 		return fmt.Errorf("list the requests to delete the backup: %w", err)

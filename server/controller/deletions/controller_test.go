@@ -1,4 +1,4 @@
-package controller
+package deletions
 
 import (
 	"encoding/json"
@@ -115,7 +115,7 @@ func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
 				Spec:       velerov1.DeleteBackupRequestSpec{BackupName: backup},
 			}
 			c.Add(t, request)
-			r := &Deletions{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
+			r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
 			_, err := r.Reconcile(t.Context(), c.Request(request.Name))
 			require.NoError(t, err)
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(request), request))
@@ -148,7 +148,7 @@ func TestABackupIsNotDeletedWhileARestoreReadsIt(t *testing.T) {
 				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b"}, Status: velerov1.RestoreStatus{Phase: phase}},
 				&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: velerov1.RestoreSpec{BackupName: "a"}, Status: velerov1.RestoreStatus{Phase: "InProgress"}},
 				&velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
-			r := &Deletions{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
+			r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
 			_, err := r.Reconcile(t.Context(), c.Request("d"))
 			require.NoError(t, err)
 			require.NoError(t, c.Get(t.Context(), c.Request("other").NamespacedName, &velerov1.Restore{}))
@@ -171,7 +171,7 @@ func TestABackupThatNeverStartedIsDeletedWithoutItsLocation(t *testing.T) {
 	c.Add(t, controllertest.NewBackup("b", func(b *velerov1.Backup) {
 		b.Spec.StorageLocation, b.Status.Phase = "gone", velerov1.BackupPhaseFailedValidation
 	}), &velerov1.DeleteBackupRequest{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: velerov1.DeleteBackupRequestSpec{BackupName: "b"}})
-	r := &Deletions{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
+	r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
 	_, err := r.Reconcile(t.Context(), c.Request("d"))
 	require.NoError(t, err)
 	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("b").NamespacedName, &velerov1.Backup{})))
