@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -12,11 +13,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
 )
+
+// BackupEngine collects what a backup selects and writes the archive. An error is fatal; what went
+// wrong with single items is in the result.
+type BackupEngine func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error)
 
 // Backups starts and runs backups: the phases from ReadyToStart to the end of InProgress.
 type Backups struct {

@@ -13,12 +13,17 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
+	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
 )
 
 // restoreFinalizer keeps a Restore until its files in the bucket are removed.
 const restoreFinalizer = "restores.velero.io/external-resources-finalizer"
+
+// RestoreEngine restores from an archive. An error is fatal, and the result tells what was done
+// until then; what went wrong with single items is in the result only.
+type RestoreEngine func(ctx context.Context, req restore.Request) (*restore.Result, error)
 
 // Restores starts and runs restores: the phases from New to the end of InProgress.
 type Restores struct {
