@@ -16,9 +16,11 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/controller/backupqueue"
+	"github.com/cleat-dev/cleat/server/controller/backups"
 	"github.com/cleat-dev/cleat/server/controller/deletions"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/controller/requests"
+	"github.com/cleat-dev/cleat/server/controller/restores"
 	"github.com/cleat-dev/cleat/server/controller/schedules"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
@@ -28,9 +30,9 @@ import (
 type Parts struct {
 	Stores        run.Stores
 	Plugins       run.Plugins
-	BackupEngine  controller.BackupEngine
-	RestoreEngine controller.RestoreEngine
-	ServerVersion controller.ServerVersion // of the API server
+	BackupEngine  backups.Engine
+	RestoreEngine restores.Engine
+	ServerVersion backups.ServerVersion // of the API server
 	ListPlugins   func() []velerov1.PluginInfo
 	ReportPlugins func(ctx context.Context, details string) *serverreport.PluginReport // see Statuses
 
@@ -38,7 +40,7 @@ type Parts struct {
 
 	Namespace          string
 	Version            string // of this server
-	Defaults           controller.BackupDefaults
+	Defaults           backups.Defaults
 	Admission          backupqueue.Admission
 	ConcurrentBackups  int                       // that run or are about to; less than 1 means 1
 	ConcurrentRestores int                       // that run; less than 1 means 1
@@ -63,31 +65,31 @@ const workers = 4
 // Register adds the controllers to mgr. They start with it.
 func Register(mgr ctrl.Manager, p Parts) error {
 	cluster := &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: p.Namespace}
-	backups, restores := run.NewRuns(p.LostLead, p.Grace), run.NewRuns(p.LostLead, p.Grace)
+	backupRuns, restoreRuns := run.NewRuns(p.LostLead, p.Grace), run.NewRuns(p.LostLead, p.Grace)
 	r := registrar{mgr: mgr, log: p.Log, disabled: p.Disabled}
 
 	r.addQueue(&backupqueue.Controller{
 		Cluster: cluster, Admission: p.Admission, Limit: max(1, p.ConcurrentBackups), Sweep: p.QueueSweep,
 		Events: mgr.GetEventRecorder("cleat"), Metrics: p.QueueMetrics, Log: p.Log.Named(run.BackupQueueController), Now: p.Now,
 	}, p.QueueWake)
-	r.add(run.BackupController, &velerov1.Backup{}, max(1, p.ConcurrentBackups), &controller.Backups{
-		Cluster: cluster, Runs: backups, Stores: p.Stores, Plugins: p.Plugins, Engine: p.BackupEngine,
+	r.add(run.BackupController, &velerov1.Backup{}, max(1, p.ConcurrentBackups), &backups.Controller{
+		Cluster: cluster, Runs: backupRuns, Stores: p.Stores, Plugins: p.Plugins, Engine: p.BackupEngine,
 		ServerVersion: p.ServerVersion, Defaults: p.Defaults, LogOptions: p.LogOptions,
 		Metrics: p.Metrics, Log: p.Log.Named(run.BackupController), Now: p.Now,
-	}, backups.StopDeleted())
-	r.add(run.BackupFinalizerController, &velerov1.Backup{}, workers, &controller.BackupFinalizer{
+	}, backupRuns.StopDeleted())
+	r.add(run.BackupFinalizerController, &velerov1.Backup{}, workers, &backups.Finalizer{
 		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(run.BackupFinalizerController), Now: p.Now,
 	}, nil)
 	r.add(run.BackupDeletionController, &velerov1.DeleteBackupRequest{}, workers, &deletions.Controller{
 		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(run.BackupDeletionController), Now: p.Now,
 	}, nil)
-	r.add(run.RestoreController, &velerov1.Restore{}, max(1, p.ConcurrentRestores), &controller.Restores{
-		Cluster: cluster, Runs: restores, Stores: p.Stores, Plugins: p.Plugins, Engine: p.RestoreEngine,
+	r.add(run.RestoreController, &velerov1.Restore{}, max(1, p.ConcurrentRestores), &restores.Controller{
+		Cluster: cluster, Runs: restoreRuns, Stores: p.Stores, Plugins: p.Plugins, Engine: p.RestoreEngine,
 		ItemOperationTimeout: p.Defaults.ItemOperationTimeout, LogOptions: p.LogOptions, SpoolDir: p.SpoolDir,
 		Metrics: p.Metrics, Log: p.Log.Named(run.RestoreController), Now: p.Now,
-	}, restores.StopDeleted())
-	r.add(run.RestoreFinalizerController, &velerov1.Restore{}, workers, &controller.RestoreFinalizer{
-		Cluster: cluster, Runs: restores, Stores: p.Stores, Metrics: p.Metrics,
+	}, restoreRuns.StopDeleted())
+	r.add(run.RestoreFinalizerController, &velerov1.Restore{}, workers, &restores.Finalizer{
+		Cluster: cluster, Runs: restoreRuns, Stores: p.Stores, Metrics: p.Metrics,
 		Log: p.Log.Named(run.RestoreFinalizerController), Now: p.Now,
 	}, nil)
 	r.add(run.ScheduleController, &velerov1.Schedule{}, workers, &schedules.Controller{

@@ -30,8 +30,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/controller/backupqueue"
+	"github.com/cleat-dev/cleat/server/controller/backups"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/location"
@@ -297,7 +297,7 @@ func registerAll(mgr ctrl.Manager, c Config, p parts) error {
 		},
 		Namespace: c.Namespace,
 		Version:   c.Version,
-		Defaults: controller.BackupDefaults{
+		Defaults: backups.Defaults{
 			TTL: o.DefaultBackupTTL, ItemOperationTimeout: o.DefaultItemOperationTimeout,
 			CSISnapshotTimeout: csiSnapshotTimeout, ResourceTimeout: o.ResourceTimeout,
 			VolumeGroupSnapshotLabel: o.VolumeGroupSnapshotLabelKey, VolumesToFsBackup: o.DefaultVolumesToFSBackup,

@@ -1,4 +1,4 @@
-package controller
+package backups
 
 import (
 	"context"
@@ -19,10 +19,10 @@ func serverVersion(context.Context) (*version.Info, error) {
 }
 
 // newBackups is a controller that only prepares backups.
-func newBackups(c *controllertest.Cluster) *Backups {
-	return &Backups{
+func newBackups(c *controllertest.Cluster) *Controller {
+	return &Controller{
 		Cluster: c.Cluster, ServerVersion: serverVersion, Now: controllertest.Noon, Log: hclog.NewNullLogger(),
-		Defaults: BackupDefaults{
+		Defaults: Defaults{
 			TTL: 720 * time.Hour, ItemOperationTimeout: 4 * time.Hour, CSISnapshotTimeout: 10 * time.Minute,
 			ResourceTimeout: 10 * time.Minute, VolumeGroupSnapshotLabel: "velero.io/volume-group", StorageLocation: "default",
 		},

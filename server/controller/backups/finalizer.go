@@ -1,4 +1,4 @@
-package controller
+package backups
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // BackupFinalizer brings a backup whose run has ended to its final phase, and removes what a
 // failed one left in the bucket. All it does may be done twice, so a server that dies in it is
 // continued by the next one.
-type BackupFinalizer struct {
+type Finalizer struct {
 	*run.Cluster
 	Stores  run.Stores
 	Metrics *metrics.Metrics
@@ -27,7 +27,7 @@ type BackupFinalizer struct {
 }
 
 // Reconcile takes up one backup. An error, of the object storage in most cases, is tried again.
-func (r *BackupFinalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var b velerov1.Backup
 	if err := r.Get(ctx, req.NamespacedName, &b); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -49,7 +49,7 @@ func (r *BackupFinalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 }
 
 // finalize stores velero-backup.json with the final phase, then writes that phase.
-func (r *BackupFinalizer) finalize(ctx context.Context, b *velerov1.Backup, final velerov1.BackupPhase, log hclog.Logger) error {
+func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final velerov1.BackupPhase, log hclog.Logger) error {
 	status := velerov1.BackupStatus{Phase: final, CompletionTimestamp: run.Timestamp(r.Now())}
 	switch err := r.putMetadata(ctx, b, status); {
 	case errors.Is(err, run.ErrLocationNotFound):
@@ -79,7 +79,7 @@ func end(b *velerov1.Backup, status velerov1.BackupStatus) {
 }
 
 // putMetadata overwrites velero-backup.json with the backup as it is about to end.
-func (r *BackupFinalizer) putMetadata(ctx context.Context, b *velerov1.Backup, status velerov1.BackupStatus) error {
+func (r *Finalizer) putMetadata(ctx context.Context, b *velerov1.Backup, status velerov1.BackupStatus) error {
 	location, err := r.GetLocation(ctx, b.Spec.StorageLocation)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (r *BackupFinalizer) putMetadata(ctx context.Context, b *velerov1.Backup, s
 }
 
 // clean removes what a failed backup has in the bucket, then the mark that says so.
-func (r *BackupFinalizer) clean(ctx context.Context, b *velerov1.Backup, log hclog.Logger) error {
+func (r *Finalizer) clean(ctx context.Context, b *velerov1.Backup, log hclog.Logger) error {
 	switch err := removePartial(ctx, r.Cluster, r.Stores, b); {
 	case errors.Is(err, run.ErrLocationNotFound):
 		log.Warn("what the failed backup may have stored cannot be removed", "error", err)

@@ -1,4 +1,4 @@
-package controller
+package restores
 
 import (
 	"cmp"
@@ -29,7 +29,7 @@ type source struct {
 
 // prepare writes the defaults into a restore that is about to start and checks its spec. What is
 // wrong with it is in status.validationErrors afterwards; an error is a failure to find out.
-func (r *Restores) prepare(ctx context.Context, object *velerov1.Restore) (source, error) {
+func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (source, error) {
 	object.Spec.ItemOperationTimeout.Duration = cmp.Or(object.Spec.ItemOperationTimeout.Duration, r.ItemOperationTimeout)
 	problems := checkRestoreSpec(&object.Spec)
 	for _, resource := range restore.NonRestorableResources() {
@@ -51,7 +51,7 @@ func (r *Restores) prepare(ctx context.Context, object *velerov1.Restore) (sourc
 }
 
 // source finds the backup, the newest Completed one when a schedule is named, and its location.
-func (r *Restores) source(ctx context.Context, restore *velerov1.Restore) (source, []string, error) {
+func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (source, []string, error) {
 	spec := &restore.Spec
 	if (spec.BackupName == "") == (spec.ScheduleName == "") {
 		return source{}, []string{"Either a backup or schedule must be specified as a source for the restore, but not both"}, nil
@@ -99,7 +99,7 @@ func (r *Restores) source(ctx context.Context, restore *velerov1.Restore) (sourc
 }
 
 // newestOfSchedule is the name of the Completed backup of a schedule that was started last, or "".
-func (r *Restores) newestOfSchedule(ctx context.Context, namespace, schedule string) (string, error) {
+func (r *Controller) newestOfSchedule(ctx context.Context, namespace, schedule string) (string, error) {
 	var list velerov1.BackupList
 	err := r.List(ctx, &list, client.InNamespace(namespace),
 		client.MatchingLabels{velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule)})

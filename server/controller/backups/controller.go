@@ -1,4 +1,4 @@
-package controller
+package backups
 
 import (
 	"context"
@@ -22,17 +22,17 @@ import (
 
 // BackupEngine collects what a backup selects and writes the archive. An error is fatal; what went
 // wrong with single items is in the result.
-type BackupEngine func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error)
+type Engine func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error)
 
 // Backups starts and runs backups: the phases from ReadyToStart to the end of InProgress.
-type Backups struct {
+type Controller struct {
 	*run.Cluster
 	Runs          *run.Runs
 	Stores        run.Stores
 	Plugins       run.Plugins
-	Engine        BackupEngine
+	Engine        Engine
 	ServerVersion ServerVersion
-	Defaults      BackupDefaults
+	Defaults      Defaults
 	LogOptions    run.LogOptions
 	Metrics       *metrics.Metrics
 	Log           hclog.Logger
@@ -41,7 +41,7 @@ type Backups struct {
 
 // Reconcile starts a backup that is ready and returns when its run has ended. The queue admits no
 // more than there are workers.
-func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var b velerov1.Backup
 	if err := r.Get(ctx, req.NamespacedName, &b); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -73,7 +73,7 @@ func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 }
 
 // start writes the phase with which the work begins, or FailedValidation.
-func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, err error) {
+func (r *Controller) start(ctx context.Context, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, err error) {
 	err = r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
 		if location, err = r.prepare(ctx, b); err != nil {
 			return err
@@ -95,7 +95,7 @@ func (r *Backups) start(ctx context.Context, b *velerov1.Backup) (location *vele
 
 // notStarted ends a backup that could not be started for a reason that stays, so that it gives its
 // place back. What passes is tried again.
-func (r *Backups) notStarted(ctx context.Context, b *velerov1.Backup, reason error) error {
+func (r *Controller) notStarted(ctx context.Context, b *velerov1.Backup, reason error) error {
 	if run.IsTransient(reason) || ctx.Err() != nil {
 		return reason
 	}
@@ -115,7 +115,7 @@ func (r *Backups) notStarted(ctx context.Context, b *velerov1.Backup, reason err
 }
 
 // work does the work of an InProgress backup and writes the phase that comes after it.
-func (r *Backups) work(active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) {
+func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) {
 	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"backup", client.ObjectKeyFromObject(b).String())
 	if err != nil {
@@ -127,12 +127,12 @@ func (r *Backups) work(active *run.Run, b *velerov1.Backup, location *velerov1.B
 			server.Warn("the temporary file of the log could not be removed", "error", err)
 		}
 	}()
-	work := backupWork{Backups: r, run: active, backup: b, location: location, policy: rules, log: log}
+	work := work{Controller: r, run: active, backup: b, location: location, policy: rules, log: log}
 	r.finish(active, b, work.do(), server)
 }
 
 // finish writes the phase after the run. It does not give up while the server lives.
-func (r *Backups) finish(active *run.Run, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) {
+func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) {
 	err := r.AdvanceBackup(active.Final, b, func(b *velerov1.Backup) error {
 		end(b)
 		return nil
@@ -150,7 +150,7 @@ func (r *Backups) finish(active *run.Run, b *velerov1.Backup, end func(*velerov1
 }
 
 // forget removes from the bucket what a backup put there that was deleted meanwhile.
-func (r *Backups) forget(active *run.Run, b *velerov1.Backup, log hclog.Logger) {
+func (r *Controller) forget(active *run.Run, b *velerov1.Backup, log hclog.Logger) {
 	if err := removeTraces(active.Final, r.Cluster, r.Stores, b); err != nil && !errors.Is(err, run.ErrLocationNotFound) {
 		log.Error("what the deleted backup had stored could not be removed", "error", err)
 	}

@@ -1,4 +1,4 @@
-package controller
+package backups
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ import (
 )
 
 // BackupDefaults are what the server fills into a backup's spec where the user left it open.
-type BackupDefaults struct {
+type Defaults struct {
 	TTL                      time.Duration
 	ItemOperationTimeout     time.Duration
 	CSISnapshotTimeout       time.Duration
@@ -41,7 +41,7 @@ const backupVersion = 1
 // prepare writes the defaults into a backup that is about to start and checks its spec. What is
 // wrong with it is in status.validationErrors afterwards; an error is a failure to find out. It
 // returns the location, or nil when there is none.
-func (r *Backups) prepare(ctx context.Context, b *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
+func (r *Controller) prepare(ctx context.Context, b *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
 	r.setDefaults(b)
 	b.Status.ValidationErrors = nil
 	if err := r.describeCluster(ctx, b); err != nil {
@@ -92,7 +92,7 @@ func usesOldFilters(spec *velerov1.BackupSpec) bool {
 }
 
 // setDefaults fills in what needs nothing but the server's configuration.
-func (r *Backups) setDefaults(b *velerov1.Backup) {
+func (r *Controller) setDefaults(b *velerov1.Backup) {
 	d := r.Defaults
 	b.Spec.TTL.Duration = cmp.Or(b.Spec.TTL.Duration, d.TTL)
 	b.Spec.CSISnapshotTimeout.Duration = cmp.Or(b.Spec.CSISnapshotTimeout.Duration, d.CSISnapshotTimeout)
@@ -114,7 +114,7 @@ func (r *Backups) setDefaults(b *velerov1.Backup) {
 }
 
 // describeCluster notes in annotations which cluster the backup is of.
-func (r *Backups) describeCluster(ctx context.Context, b *velerov1.Backup) error {
+func (r *Controller) describeCluster(ctx context.Context, b *velerov1.Backup) error {
 	info, err := r.ServerVersion(ctx)
 	if err != nil {
 		return fmt.Errorf("ask the API server for its version: %w", err)
@@ -135,7 +135,7 @@ func (r *Backups) describeCluster(ctx context.Context, b *velerov1.Backup) error
 type ServerVersion func(ctx context.Context) (*version.Info, error)
 
 // location finds the backup's location, or the default one, and says what is wrong with it.
-func (r *Backups) location(ctx context.Context, b *velerov1.Backup) (*velerov1.BackupStorageLocation, []string, error) {
+func (r *Controller) location(ctx context.Context, b *velerov1.Backup) (*velerov1.BackupStorageLocation, []string, error) {
 	origin := "named in spec.storageLocation"
 	if b.Spec.StorageLocation == "" {
 		origin = "the server's default"
@@ -175,7 +175,7 @@ func (r *Backups) location(ctx context.Context, b *velerov1.Backup) (*velerov1.B
 }
 
 // snapshotLocations settles on one VolumeSnapshotLocation for every provider that has any.
-func (r *Backups) snapshotLocations(ctx context.Context, b *velerov1.Backup) ([]string, error) {
+func (r *Controller) snapshotLocations(ctx context.Context, b *velerov1.Backup) ([]string, error) {
 	var list velerov1.VolumeSnapshotLocationList
 	if err := r.List(ctx, &list, client.InNamespace(b.Namespace)); err != nil {
 		return nil, fmt.Errorf("list volume snapshot locations: %w", err)
@@ -222,7 +222,7 @@ func (r *Backups) snapshotLocations(ctx context.Context, b *velerov1.Backup) ([]
 }
 
 // excludeLabelledNamespaces adds the namespaces that are labelled to stay out of backups.
-func (r *Backups) excludeLabelledNamespaces(ctx context.Context, b *velerov1.Backup) error {
+func (r *Controller) excludeLabelledNamespaces(ctx context.Context, b *velerov1.Backup) error {
 	var namespaces metav1.PartialObjectMetadataList
 	namespaces.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "NamespaceList"})
 	if err := r.Live.List(ctx, &namespaces, client.MatchingLabels{velerov1.ExcludeFromBackupLabel: "true"}); err != nil {
@@ -238,7 +238,7 @@ func (r *Backups) excludeLabelledNamespaces(ctx context.Context, b *velerov1.Bac
 
 // policy reads the resource policy that the spec refers to; nil if it refers to none. What is wrong
 // with it is added to status.validationErrors. It is for the engine only: the spec does not change.
-func (r *Backups) policy(ctx context.Context, b *velerov1.Backup) (*resourcepolicy.Policy, error) {
+func (r *Controller) policy(ctx context.Context, b *velerov1.Backup) (*resourcepolicy.Policy, error) {
 	rules, problems, err := validation.ReadConfigMap(ctx, r.Cluster, b.Namespace, "spec.resourcePolicy", b.Spec.ResourcePolicy, resourcepolicy.Parse)
 	if err != nil {
 		return nil, err

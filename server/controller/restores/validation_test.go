@@ -1,4 +1,4 @@
-package controller
+package restores
 
 import (
 	"testing"
@@ -68,7 +68,7 @@ func TestTheSourceOfARestore(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "r"},
 				Spec:       velerov1.RestoreSpec{BackupName: tt.backup, ScheduleName: tt.schedule},
 			}
-			r := &Restores{Cluster: c.Cluster, ItemOperationTimeout: 4 * time.Hour}
+			r := &Controller{Cluster: c.Cluster, ItemOperationTimeout: 4 * time.Hour}
 			src, err := r.prepare(t.Context(), restore)
 			require.NoError(t, err)
 			require.Equal(t, 4*time.Hour, restore.Spec.ItemOperationTimeout.Duration)

@@ -1,4 +1,4 @@
-package controller
+package backups
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ func TestABackupWhoseLocationIsGoneEndsAllTheSame(t *testing.T) {
 		}
 	}
 	c.Add(t, controllertest.NewBackup("good", in(velerov1.BackupPhaseFinalizing)), controllertest.NewBackup("bad", in(velerov1.BackupPhaseFailed)))
-	r := &BackupFinalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
+	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
 	for _, name := range []string{"good", "bad"} {
 		_, err := r.Reconcile(t.Context(), c.Request(name))
 		require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
 	c.Add(t, controllertest.NewLocation("default"), controllertest.NewBackup("b", func(b *velerov1.Backup) {
 		b.Spec.StorageLocation, b.Status.Phase = "default", velerov1.BackupPhaseFinalizing
 	}))
-	r := &BackupFinalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
+	r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
 	_, err := r.Reconcile(t.Context(), c.Request("b"))
 	require.ErrorContains(t, err, "the bucket is on fire")
 	require.Equal(t, velerov1.BackupPhaseFinalizing, c.Backup(t, "b").Status.Phase)

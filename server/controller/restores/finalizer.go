@@ -1,4 +1,4 @@
-package controller
+package restores
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 // RestoreFinalizer brings a restore whose run has ended to its final phase, and removes the files
 // of one that is deleted. All it does may be done twice.
-type RestoreFinalizer struct {
+type Finalizer struct {
 	*run.Cluster
 	Runs    *run.Runs
 	Stores  run.Stores
@@ -32,7 +32,7 @@ type RestoreFinalizer struct {
 const stillRunning = time.Second
 
 // Reconcile takes up one restore.
-func (r *RestoreFinalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	restore := new(velerov1.Restore)
 	if err := r.Get(ctx, req.NamespacedName, restore); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -56,7 +56,7 @@ func (r *RestoreFinalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 }
 
 // finalize writes the final phase. Volumes and hooks will have their work here.
-func (r *RestoreFinalizer) finalize(ctx context.Context, restore *velerov1.Restore, final velerov1.RestorePhase, log hclog.Logger) error {
+func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, final velerov1.RestorePhase, log hclog.Logger) error {
 	err := r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
 		restore.Status.Phase = final
 		restore.Status.CompletionTimestamp = run.Timestamp(r.Now())
@@ -70,7 +70,7 @@ func (r *RestoreFinalizer) finalize(ctx context.Context, restore *velerov1.Resto
 }
 
 // remove ends a restore that is deleted: its run, its files in the bucket, then its finalizer.
-func (r *RestoreFinalizer) remove(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (ctrl.Result, error) {
+func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(restore, restoreFinalizer) {
 		return ctrl.Result{}, nil
 	}
@@ -89,7 +89,7 @@ func (r *RestoreFinalizer) remove(ctx context.Context, restore *velerov1.Restore
 
 // removeFiles removes the files of a restore from the bucket of its backup. Where backup or
 // location are gone, nobody can tell where they are, and they are left.
-func (r *RestoreFinalizer) removeFiles(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) error {
+func (r *Finalizer) removeFiles(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) error {
 	if restore.Spec.BackupName == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package controller
+package restores
 
 import (
 	"context"
@@ -23,15 +23,15 @@ const restoreFinalizer = "restores.velero.io/external-resources-finalizer"
 
 // RestoreEngine restores from an archive. An error is fatal, and the result tells what was done
 // until then; what went wrong with single items is in the result only.
-type RestoreEngine func(ctx context.Context, req restore.Request) (*restore.Result, error)
+type Engine func(ctx context.Context, req restore.Request) (*restore.Result, error)
 
 // Restores starts and runs restores: the phases from New to the end of InProgress.
-type Restores struct {
+type Controller struct {
 	*run.Cluster
 	Runs                 *run.Runs
 	Stores               run.Stores
 	Plugins              run.Plugins
-	Engine               RestoreEngine
+	Engine               Engine
 	ItemOperationTimeout time.Duration
 	LogOptions           run.LogOptions
 	SpoolDir             string // of unpacked archives; empty means the system's
@@ -42,7 +42,7 @@ type Restores struct {
 
 // Reconcile starts a new restore and returns when its run has ended. So the number of workers is
 // the number of restores that run at once.
-func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	restore := new(velerov1.Restore)
 	if err := r.Get(ctx, req.NamespacedName, restore); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -74,7 +74,7 @@ func (r *Restores) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 }
 
 // start writes the phase with which the work begins, or FailedValidation.
-func (r *Restores) start(ctx context.Context, restore *velerov1.Restore) (src source, err error) {
+func (r *Controller) start(ctx context.Context, restore *velerov1.Restore) (src source, err error) {
 	err = r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) (err error) {
 		if src, err = r.prepare(ctx, restore); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (r *Restores) start(ctx context.Context, restore *velerov1.Restore) (src so
 }
 
 // work does the work of an InProgress restore and writes the phase that comes after it.
-func (r *Restores) work(active *run.Run, restore *velerov1.Restore, src source, server hclog.Logger) {
+func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source, server hclog.Logger) {
 	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"restore", client.ObjectKeyFromObject(restore).String())
 	if err != nil {
@@ -104,12 +104,12 @@ func (r *Restores) work(active *run.Run, restore *velerov1.Restore, src source, 
 			server.Warn("the temporary file of the log could not be removed", "error", err)
 		}
 	}()
-	work := restoreWork{Restores: r, run: active, object: restore, source: src, log: log, server: server}
+	work := work{Controller: r, run: active, object: restore, source: src, log: log, server: server}
 	r.finish(active, restore, work.do(), server)
 }
 
 // finish writes the phase after the run. It does not give up while the server lives.
-func (r *Restores) finish(active *run.Run, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger) {
+func (r *Controller) finish(active *run.Run, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger) {
 	err := r.AdvanceRestore(active.Final, restore, func(restore *velerov1.Restore) error {
 		end(restore)
 		return nil

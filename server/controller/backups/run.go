@@ -1,4 +1,4 @@
-package controller
+package backups
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ import (
 )
 
 // backupWork is the run of one backup.
-type backupWork struct {
-	*Backups
+type work struct {
+	*Controller
 	run      *run.Run
 	backup   *velerov1.Backup
 	location *velerov1.BackupStorageLocation
@@ -26,7 +26,7 @@ type backupWork struct {
 
 // do streams the archive into the bucket while the engine writes it, and returns the change of
 // status that the run ends with. The bucket then holds the whole backup, or no backup.
-func (w *backupWork) do() (end func(*velerov1.Backup)) {
+func (w *work) do() (end func(*velerov1.Backup)) {
 	log := w.log.Logger()
 	objects, err := w.Stores.Open(w.run.Ctx, w.location)
 	if err != nil {
@@ -57,7 +57,7 @@ func (w *backupWork) do() (end func(*velerov1.Backup)) {
 }
 
 // collect runs the engine.
-func (w *backupWork) collect(show func(done, total int), archive io.Writer) (*backup.Result, error) {
+func (w *work) collect(show func(done, total int), archive io.Writer) (*backup.Result, error) {
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
 	ctx := session.Trace(w.run.Ctx, "Backup", w.backup.Namespace+"/"+w.backup.Name)
@@ -71,7 +71,7 @@ func (w *backupWork) collect(show func(done, total int), archive io.Writer) (*ba
 }
 
 // warnOfOperations says that nobody waits for what actions have started.
-func (w *backupWork) warnOfOperations(result *backup.Result) {
+func (w *work) warnOfOperations(result *backup.Result) {
 	for _, operation := range result.Operations {
 		message := results.Message{
 			Resource: operation.Item.GroupResource(), Name: operation.Item.Name,
@@ -96,7 +96,7 @@ func finalizingBackup(result *backup.Result) func(*velerov1.Backup) {
 }
 
 // commit makes the backup appear in the bucket.
-func (w *backupWork) commit(upload *store.Upload, end func(*velerov1.Backup), result *backup.Result) error {
+func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *backup.Result) error {
 	files, err := w.files(end, result)
 	if err != nil {
 		return errors.Join(err, upload.Abort(w.run.Final, nil, nil))
@@ -113,7 +113,7 @@ func (w *backupWork) commit(upload *store.Upload, end func(*velerov1.Backup), re
 }
 
 // files are the files beside the archive, but for the log.
-func (w *backupWork) files(end func(*velerov1.Backup), result *backup.Result) (store.Artifacts, error) {
+func (w *work) files(end func(*velerov1.Backup), result *backup.Result) (store.Artifacts, error) {
 	ended := w.backup.DeepCopy()
 	end(ended)
 	metadata, err := encodeBackup(ended)
@@ -147,7 +147,7 @@ func (w *backupWork) files(end func(*velerov1.Backup), result *backup.Result) (s
 
 // abort ends a run with a fatal error: no archive appears, and what explains the failure is kept.
 // Of a backup that was deleted meanwhile nothing is kept.
-func (w *backupWork) abort(upload *store.Upload, reason error) (end func(*velerov1.Backup)) {
+func (w *work) abort(upload *store.Upload, reason error) (end func(*velerov1.Backup)) {
 	end = run.FailedBackup(reason, w.Now())
 	if errors.Is(reason, run.ErrDeleted) {
 		if err := upload.Abort(w.run.Final, nil, nil); err != nil {

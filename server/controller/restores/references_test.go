@@ -1,4 +1,4 @@
-package controller
+package restores
 
 import (
 	"testing"
@@ -36,7 +36,7 @@ func TestResourceModifiersAreReadBeforeARestoreStarts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			object := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "r"}, Spec: velerov1.RestoreSpec{BackupName: "b", ResourceModifier: tt.ref}}
-			src, err := (&Restores{Cluster: c.Cluster, ItemOperationTimeout: time.Hour}).prepare(t.Context(), object)
+			src, err := (&Controller{Cluster: c.Cluster, ItemOperationTimeout: time.Hour}).prepare(t.Context(), object)
 			require.NoError(t, err)
 			require.Equal(t, name == "good", src.modifiers != nil)
 			if tt.want == "" {

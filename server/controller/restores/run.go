@@ -1,4 +1,4 @@
-package controller
+package restores
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 )
 
 // restoreWork is the run of one restore.
-type restoreWork struct {
-	*Restores
+type work struct {
+	*Controller
 	run    *run.Run
 	object *velerov1.Restore
 	source source
@@ -29,7 +29,7 @@ type restoreWork struct {
 
 // do reads the archive, lets the engine restore from it and stores log, results and resource list.
 // It returns the change of status that the run ends with.
-func (w *restoreWork) do() (end func(*velerov1.Restore)) {
+func (w *work) do() (end func(*velerov1.Restore)) {
 	log := w.log.Logger()
 	objects, err := w.Stores.Open(w.run.Ctx, w.source.location)
 	if err != nil {
@@ -66,7 +66,7 @@ func (w *restoreWork) do() (end func(*velerov1.Restore)) {
 }
 
 // apply unpacks the archive and runs the engine.
-func (w *restoreWork) apply(objects *store.Store, show func(done, total int)) (*restore.Result, error) {
+func (w *work) apply(objects *store.Store, show func(done, total int)) (*restore.Result, error) {
 	contents, err := w.open(objects)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (w *restoreWork) apply(objects *store.Store, show func(done, total int)) (*
 }
 
 // open streams the archive of the backup to a file.
-func (w *restoreWork) open(objects *store.Store) (*archive.Archive, error) {
+func (w *work) open(objects *store.Store) (*archive.Archive, error) {
 	name := w.source.backup.Name
 	stream, err := objects.BackupContents(w.run.Ctx, name)
 	if err != nil {
@@ -106,7 +106,7 @@ func (w *restoreWork) open(objects *store.Store) (*archive.Archive, error) {
 
 // put stores the files of the restore. The cluster is restored whether they can be stored or not,
 // so a failure is an error of the result only.
-func (w *restoreWork) put(objects *store.Store, result *restore.Result) {
+func (w *work) put(objects *store.Store, result *restore.Result) {
 	failed := func(what string, err error) {
 		w.server.Error("a file of the restore could not be stored", "file", what, "error", err)
 		result.Results.Errors.AddVelero(fmt.Sprintf("error uploading the %s to backup storage: %v", what, err))
@@ -128,7 +128,7 @@ func (w *restoreWork) put(objects *store.Store, result *restore.Result) {
 	}
 }
 
-func (w *restoreWork) putLog(objects *store.Store) error {
+func (w *work) putLog(objects *store.Store) error {
 	log, err := w.log.Reader()
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func putJSON[T any](ctx context.Context, put func(context.Context, string, io.Re
 }
 
 // warnOfOperations says that nobody waits for what actions have started.
-func (w *restoreWork) warnOfOperations(result *restore.Result) {
+func (w *work) warnOfOperations(result *restore.Result) {
 	for _, operation := range result.Operations {
 		message := results.Message{
 			Resource: operation.Item.GroupResource(), Name: operation.Item.Name,
