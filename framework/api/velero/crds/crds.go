@@ -1,8 +1,8 @@
-// Package crds holds the CustomResourceDefinitions of group velero.io, generated from the types
-// beside it, for the installer and for tests.
+// Package crds has the CustomResourceDefinitions of group velero.io, which are generated from the
+// types in package v1. The installer and tests use them.
 //
-// It is a package of its own so that a plugin, which imports the types, does not carry the
-// definitions. It may import the standard library only. Start reading at All.
+// It is a separate package so that plugins, which import the types, do not contain the definitions.
+// It may only import the standard library. Start reading at All.
 package crds
 
 import (
@@ -14,8 +14,8 @@ import (
 //go:embed velero.io_*.yaml
 var files embed.FS
 
-// All returns the definitions, one YAML document each, ordered by the plural name of the resource.
-// The slices belong to the caller.
+// All returns the definitions as YAML documents, ordered by the plural names of their resources. The
+// caller may modify them.
 func All() ([][]byte, error) {
 	names, err := fs.Glob(files, "*.yaml")
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/framework/api/velero/crds"
 	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
 var plane controlplane.Shared
@@ -32,7 +32,7 @@ const (
 	typeMergePatch = "application/merge-patch+json"
 )
 
-func TestRealServerKeepsEveryField(t *testing.T) {
+func TestAPIServerPreservesEveryField(t *testing.T) {
 	t.Parallel()
 	server := connect(t)
 	installDefinitions(t, server)
@@ -45,7 +45,7 @@ func TestRealServerKeepsEveryField(t *testing.T) {
 		for kind, document := range readDocuments(t, filepath.Join("..", "v1", folder)) {
 			t.Run(filepath.Base(folder)+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				// Unknown fields are an error here, so that none can be pruned in silence.
+				// Unknown fields are errors, so that none can be pruned silently.
 				object := decode(t, document)
 				collection := "/apis/velero.io/v1/namespaces/" + namespace + "/" + expected[kind].plural
 				name := strings.ToLower(kind) + "-" + filepath.Base(folder)
@@ -89,7 +89,7 @@ func TestRealServerKeepsEveryField(t *testing.T) {
 	}
 }
 
-// apiServer speaks to a real API server as its administrator.
+// apiServer is a client of an API server with the rights of an administrator.
 type apiServer struct {
 	url, token string
 	client     *http.Client
@@ -108,7 +108,7 @@ func connect(t *testing.T) apiServer {
 	return apiServer{url: cluster.APIServer, token: cluster.Token, client: &http.Client{Transport: transport}}
 }
 
-// do sends one request and returns the status and body of the answer.
+// do sends one request and returns the status and body of the response.
 func (s apiServer) do(t *testing.T, method, path, contentType string, body []byte) (int, []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.url+path, bytes.NewReader(body))
@@ -126,7 +126,7 @@ func (s apiServer) do(t *testing.T, method, path, contentType string, body []byt
 	return response.StatusCode, answer
 }
 
-// must is do for a request whose answer has to have the status want.
+// must is like do and requires that the response has the status want.
 func (s apiServer) must(t *testing.T, want int, method, path, contentType string, body []byte) []byte {
 	t.Helper()
 	status, answer := s.do(t, method, path, contentType, body)
@@ -134,7 +134,7 @@ func (s apiServer) must(t *testing.T, want int, method, path, contentType string
 	return answer
 }
 
-// installDefinitions creates all definitions and returns when the server serves their resources.
+// installDefinitions creates all definitions and waits until the server serves their resources.
 func installDefinitions(t *testing.T, server apiServer) {
 	t.Helper()
 	documents, err := crds.All()
@@ -161,7 +161,7 @@ func installDefinitions(t *testing.T, server apiServer) {
 	}
 }
 
-// readDocuments returns the JSON documents of a folder by the kind that they hold.
+// readDocuments returns the JSON documents of a folder by kind.
 func readDocuments(t *testing.T, folder string) map[string][]byte {
 	t.Helper()
 	documents := make(map[string][]byte)
@@ -195,7 +195,7 @@ func withMetadata(t *testing.T, document []byte, namespace, name string) []byte 
 	return encoded
 }
 
-// requireSameContent holds that two objects have the same spec and status.
+// requireSameContent checks that two objects have the same spec and status.
 func requireSameContent(t *testing.T, want, got runtime.Object) {
 	t.Helper()
 	content := func(object runtime.Object) map[string]any {

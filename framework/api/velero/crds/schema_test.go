@@ -16,7 +16,7 @@ import (
 	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// definition is the part of a CustomResourceDefinition that the tests look at.
+// definition is the part of a CustomResourceDefinition that the tests read.
 type definition struct {
 	Metadata struct {
 		Name string `json:"name"`
@@ -54,7 +54,7 @@ type column struct {
 	JSONPath string `json:"jsonPath"`
 }
 
-// schema is the part of a structural schema that the tests look at.
+// schema is the part of a structural schema that the tests read.
 type schema struct {
 	Type                 string             `json:"type"`
 	Format               string             `json:"format"`
@@ -67,7 +67,7 @@ type schema struct {
 	PreserveUnknown      bool               `json:"x-kubernetes-preserve-unknown-fields"`
 }
 
-// expectation is what Velero's definitions say about a kind of velero.io/v1.
+// expectation is what Velero's definition of a kind of velero.io/v1 contains.
 type expectation struct {
 	goType     reflect.Type
 	plural     string
@@ -77,7 +77,7 @@ type expectation struct {
 	enums      map[string][]string
 }
 
-// backupTemplateRequired are the required fields of a backup's spec, by their path in it.
+// backupTemplateRequired has the paths of the required fields in the spec of a backup.
 var backupTemplateRequired = []string{
 	".hooks.resources[].name",
 	".hooks.resources[].post[].exec",
@@ -94,7 +94,7 @@ var backupTemplateRequired = []string{
 	".resourcePolicy.name",
 }
 
-// below returns paths with prefix put in front of each.
+// below returns paths with a prefix.
 func below(prefix string, paths []string) []string {
 	var moved []string
 	for _, path := range paths {
@@ -115,7 +115,7 @@ func expectations() map[string]expectation {
 		"Backup": {
 			goType: reflect.TypeFor[v1.Backup](),
 			plural: "backups",
-			// Velero has none, and kubectl shows the age alone then.
+			// Velero has none, so kubectl only shows the age.
 			columns: []column{
 				{"Status", "string", ".status.phase"},
 				{"Queue", "integer", ".status.queuePosition"},
@@ -250,12 +250,12 @@ func readDefinitions(tb testing.TB) map[string]definition {
 	return definitions
 }
 
-func TestEveryKindHasADefinitionAndNoOther(t *testing.T) {
+func TestEveryKindHasDefinition(t *testing.T) {
 	t.Parallel()
 	require.ElementsMatch(t, slices.Collect(maps.Keys(expectations())), slices.Collect(maps.Keys(readDefinitions(t))))
 }
 
-func TestNamesScopeAndColumnsAreVeleros(t *testing.T) {
+func TestNamesScopeAndColumnsAreAsInVelero(t *testing.T) {
 	t.Parallel()
 	definitions := readDefinitions(t)
 	for kind, want := range expectations() {
@@ -276,14 +276,14 @@ func TestNamesScopeAndColumnsAreVeleros(t *testing.T) {
 	}
 }
 
-func TestNoDefinitionHasAStatusSubresource(t *testing.T) {
+func TestDefinitionsHaveNoStatusSubresource(t *testing.T) {
 	t.Parallel()
 	for kind, got := range readDefinitions(t) {
 		require.Empty(t, got.Spec.Versions[0].Subresources, "clients write the status of %s with plain updates", kind)
 	}
 }
 
-func TestSchemasHaveTheFieldsOfTheTypesAndNoOthers(t *testing.T) {
+func TestSchemasHaveFieldsOfTypes(t *testing.T) {
 	t.Parallel()
 	definitions := readDefinitions(t)
 	for kind, want := range expectations() {
@@ -316,7 +316,7 @@ func TestSchemasRequireAndEnumerateNoMoreThanVelero(t *testing.T) {
 	}
 }
 
-func TestEveryFieldIsExplained(t *testing.T) {
+func TestEveryFieldHasDescription(t *testing.T) {
 	t.Parallel()
 	for kind, got := range readDefinitions(t) {
 		walk(got.Spec.Versions[0].Schema.Root, "", func(path string, node *schema) {
@@ -343,7 +343,7 @@ func walk(node *schema, path string, visit func(path string, node *schema)) {
 	walk(node.AdditionalProperties, path+"{}", visit)
 }
 
-// requireSameShape holds that a schema describes the JSON of a Go type.
+// requireSameShape checks that a schema describes the JSON of a Go type.
 func requireSameShape(t *testing.T, goType reflect.Type, node *schema, path string) {
 	t.Helper()
 	require.NotNil(t, node, "no schema of %s", path)

@@ -4,11 +4,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Backup asks for a backup of a selection of cluster objects and volumes, and shows how far it is.
+// Backup requests a backup of selected cluster objects and volumes, and has its progress and result.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the backup"
-// +kubebuilder:printcolumn:name="Queue",type="integer",JSONPath=".status.queuePosition",description="Place in the queue of a backup that waits"
+// +kubebuilder:printcolumn:name="Queue",type="integer",JSONPath=".status.queuePosition",description="Position in the queue while the backup is queued"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 type Backup struct {
 	metav1.TypeMeta `json:",inline"`
@@ -16,8 +16,8 @@ type Backup struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what to back up, where to and how. The server writes the defaults that it applied
-	// back into it when the backup starts.
+	// Spec defines what is backed up, where it is stored and how. When the backup starts, the server
+	// sets the fields to which it applied defaults.
 	// +optional
 	Spec BackupSpec `json:"spec,omitempty"`
 
@@ -39,31 +39,31 @@ type BackupList struct {
 	Items []Backup `json:"items"`
 }
 
-// Metadata is the part of object metadata that a backup template carries.
+// Metadata is the object metadata in a backup template.
 type Metadata struct {
-	// Labels are set on every Backup that a Schedule makes from the template, in place of the
-	// Schedule's own labels.
+	// Labels are set on every Backup that a Schedule creates from the template, instead of the
+	// labels of the Schedule.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// BackupSpec says what to back up, where to and how.
+// BackupSpec defines what is backed up, where it is stored and how.
 //
 // There are two families of resource filters: includedResources, excludedResources and
-// includeClusterResources on one side, the four lists named after a scope on the other. A spec
-// that uses both fails validation.
+// includeClusterResources, and the four lists whose names contain a scope. A spec that uses both
+// families fails validation.
 type BackupSpec struct {
-	// Metadata of the Backups made from this spec when it is the template of a Schedule.
+	// Metadata is set on the Backups that a Schedule creates with this spec as its template.
 	// +optional
 	Metadata Metadata `json:"metadata,omitempty"`
 
 	// IncludedNamespaces are the names or glob patterns of the namespaces to back up. Empty means
-	// all, which the server writes back as "*".
+	// all; the server then sets it to "*".
 	// +optional
 	// +nullable
 	IncludedNamespaces []string `json:"includedNamespaces,omitempty"`
 
-	// ExcludedNamespaces are the names or glob patterns of the namespaces to leave out.
+	// ExcludedNamespaces are the names or glob patterns of the namespaces to exclude.
 	// +optional
 	// +nullable
 	ExcludedNamespaces []string `json:"excludedNamespaces,omitempty"`
@@ -74,7 +74,7 @@ type BackupSpec struct {
 	// +nullable
 	IncludedResources []string `json:"includedResources,omitempty"`
 
-	// ExcludedResources are the resources to leave out, of either scope.
+	// ExcludedResources are the resources to exclude, of either scope.
 	// +optional
 	// +nullable
 	ExcludedResources []string `json:"excludedResources,omitempty"`
@@ -85,7 +85,7 @@ type BackupSpec struct {
 	// +nullable
 	IncludedClusterScopedResources []string `json:"includedClusterScopedResources,omitempty"`
 
-	// ExcludedClusterScopedResources are the cluster-scoped resources to leave out. "*" means all.
+	// ExcludedClusterScopedResources are the cluster-scoped resources to exclude. "*" means all.
 	// +optional
 	// +nullable
 	ExcludedClusterScopedResources []string `json:"excludedClusterScopedResources,omitempty"`
@@ -95,12 +95,12 @@ type BackupSpec struct {
 	// +nullable
 	IncludedNamespaceScopedResources []string `json:"includedNamespaceScopedResources,omitempty"`
 
-	// ExcludedNamespaceScopedResources are the namespaced resources to leave out. "*" means all.
+	// ExcludedNamespaceScopedResources are the namespaced resources to exclude. "*" means all.
 	// +optional
 	// +nullable
 	ExcludedNamespaceScopedResources []string `json:"excludedNamespaceScopedResources,omitempty"`
 
-	// LabelSelector limits the backup to objects that match it. It excludes orLabelSelectors.
+	// LabelSelector limits the backup to matching objects. It cannot be combined with orLabelSelectors.
 	// +optional
 	// +nullable
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
@@ -111,8 +111,8 @@ type BackupSpec struct {
 	// +nullable
 	OrLabelSelectors []*metav1.LabelSelector `json:"orLabelSelectors,omitempty"`
 
-	// SnapshotVolumes says whether persistent volumes are snapshotted. Absent means: where a
-	// snapshot location or a CSI driver is there for it.
+	// SnapshotVolumes specifies whether snapshots of persistent volumes are taken. Absent means
+	// that they are taken where a snapshot location or a CSI driver is available.
 	// +optional
 	// +nullable
 	SnapshotVolumes *bool `json:"snapshotVolumes,omitempty"`
@@ -124,23 +124,23 @@ type BackupSpec struct {
 	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	TTL metav1.Duration `json:"ttl,omitempty"`
 
-	// VolumeGroupSnapshotLabelKey is the label of volume claims by which they are grouped into one
+	// VolumeGroupSnapshotLabelKey is the label by which volume claims are grouped into one
 	// snapshot. Empty means the server's default, velero.io/volume-group.
 	// +optional
 	VolumeGroupSnapshotLabelKey string `json:"volumeGroupSnapshotLabelKey,omitempty"`
 
-	// IncludeClusterResources says whether cluster-scoped objects are backed up. Absent means
-	// automatic: all of them for a backup of all namespaces, otherwise those that belong to a
-	// namespaced object of the backup.
+	// IncludeClusterResources specifies whether cluster-scoped objects are backed up. If it is
+	// absent, all of them are included in a backup of all namespaces, and otherwise those that
+	// belong to a namespaced object of the backup.
 	// +optional
 	// +nullable
 	IncludeClusterResources *bool `json:"includeClusterResources,omitempty"`
 
-	// Hooks are commands to run in pods before and after they are backed up.
+	// Hooks are commands that run in pods before and after they are backed up.
 	// +optional
 	Hooks BackupHooks `json:"hooks,omitempty"`
 
-	// StorageLocation is the name of the BackupStorageLocation to store the backup in. Empty means
+	// StorageLocation is the name of the BackupStorageLocation in which the backup is stored. Empty means
 	// the default location.
 	// +optional
 	StorageLocation string `json:"storageLocation,omitempty"`
@@ -152,19 +152,19 @@ type BackupSpec struct {
 
 	// DefaultVolumesToRestic is the former name of defaultVolumesToFsBackup.
 	//
-	// Deprecated: true is taken over into defaultVolumesToFsBackup; use that.
+	// Deprecated: use defaultVolumesToFsBackup. If this is true, the server sets that to true.
 	// +optional
 	// +nullable
 	DefaultVolumesToRestic *bool `json:"defaultVolumesToRestic,omitempty"`
 
-	// DefaultVolumesToFsBackup says whether pod volumes are backed up from the file system unless
-	// a pod says otherwise. Absent means the server's setting.
+	// DefaultVolumesToFsBackup specifies whether pod volumes are backed up from the file system
+	// unless a pod's annotations differ. Absent means the server's setting.
 	// +optional
 	// +nullable
 	DefaultVolumesToFsBackup *bool `json:"defaultVolumesToFsBackup,omitempty"`
 
-	// OrderedResources maps a plural resource name to the objects of it that are backed up first,
-	// in this order, as a comma-separated list of "namespace/name", or of "name" for
+	// OrderedResources maps a plural resource name to the objects that are backed up first, in
+	// order, as a comma-separated list of "namespace/name", or of "name" for
 	// cluster-scoped objects.
 	// +optional
 	// +nullable
@@ -189,14 +189,14 @@ type BackupSpec struct {
 	// +optional
 	ResourcePolicy *TypedLocalObjectReference `json:"resourcePolicy,omitempty"`
 
-	// SnapshotMoveData says whether the data of snapshots is moved to the backup storage. Absent
+	// SnapshotMoveData specifies whether the data of snapshots is moved to the backup storage. Absent
 	// means the server's setting.
 	// +optional
 	// +nullable
 	SnapshotMoveData *bool `json:"snapshotMoveData,omitempty"`
 
-	// DataMover is the data mover to move snapshot data with. Empty and "velero" both mean the
-	// built-in one.
+	// DataMover is the name of the data mover that moves snapshot data. Empty and "velero" both mean
+	// the built-in one.
 	// +optional
 	DataMover string `json:"datamover,omitempty"`
 
@@ -208,8 +208,8 @@ type BackupSpec struct {
 
 // UploaderConfigForBackup tunes the file system uploader of a backup.
 type UploaderConfigForBackup struct {
-	// ParallelFilesUpload is the number of files that are uploaded at once. Zero leaves it to the
-	// uploader.
+	// ParallelFilesUpload is the number of files that are uploaded at once. Zero means the
+	// uploader's default.
 	// +optional
 	ParallelFilesUpload int `json:"parallelFilesUpload,omitempty"`
 }
@@ -224,7 +224,7 @@ type BackupHooks struct {
 
 // BackupResourceHookSpec is a set of hooks with the selection of pods that they apply to.
 type BackupResourceHookSpec struct {
-	// Name of the hook, for logs and errors.
+	// Name is the name of the hook in logs and errors.
 	Name string `json:"name"`
 
 	// IncludedNamespaces are the namespaces that the hooks apply to. Empty means all.
@@ -269,26 +269,26 @@ type BackupResourceHook struct {
 
 // ExecHook runs a command in a container of a pod.
 type ExecHook struct {
-	// Container to run the command in. Empty means the first container of the pod.
+	// Container is the name of the container in which the command runs. Empty means the first container of the pod.
 	// +optional
 	Container string `json:"container,omitempty"`
 
-	// Command and its arguments.
+	// Command is the command with its arguments.
 	// +kubebuilder:validation:MinItems=1
 	Command []string `json:"command"`
 
-	// OnError says what a failing command does to the pod's backup. Empty means Fail.
+	// OnError specifies whether the pod is still backed up if the command fails. Empty means Fail.
 	// +optional
 	OnError HookErrorMode `json:"onError,omitempty"`
 
-	// Timeout is how long the command may run before it counts as failed. Zero means 30 seconds.
+	// Timeout is how long the command may run before it is considered failed. Zero means 30 seconds.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 }
 
-// BackupStatus is how far a backup is and how it ended.
+// BackupStatus is the progress and the result of a backup.
 type BackupStatus struct {
 	// Version is the major version of the backup's format, always 1.
 	//
@@ -309,30 +309,30 @@ type BackupStatus struct {
 	// +optional
 	Phase BackupPhase `json:"phase,omitempty"`
 
-	// QueuePosition is the place of a Queued backup in the queue, counted from 1. It is absent in
-	// every other phase.
+	// QueuePosition is the position of a Queued backup in the queue, counted from 1. It is absent in
+	// all other phases.
 	// +optional
 	QueuePosition int `json:"queuePosition,omitempty"`
 
-	// ValidationErrors are the reasons why the spec was refused.
+	// ValidationErrors are the reasons why the spec is not valid.
 	// +optional
 	// +nullable
 	ValidationErrors []string `json:"validationErrors,omitempty"`
 
-	// StartTimestamp is when the backup was started, which is later than its creation when it
-	// waited in the queue. It is taken from the server's clock.
+	// StartTimestamp is when the backup was started, according to the server's clock. It is later
+	// than its creation if the backup was queued.
 	// +optional
 	// +nullable
 	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
 
-	// CompletionTimestamp is when the backup ended, however it ended. It is taken from the
-	// server's clock.
+	// CompletionTimestamp is when the backup ended, with any result, according to the server's
+	// clock.
 	// +optional
 	// +nullable
 	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
 
-	// VolumeSnapshotsAttempted is the number of volume snapshots that were tried through volume
-	// snapshotter plugins.
+	// VolumeSnapshotsAttempted is the number of volume snapshots that volume snapshotter plugins
+	// attempted.
 	// +optional
 	VolumeSnapshotsAttempted int `json:"volumeSnapshotsAttempted,omitempty"`
 
@@ -340,15 +340,15 @@ type BackupStatus struct {
 	// +optional
 	VolumeSnapshotsCompleted int `json:"volumeSnapshotsCompleted,omitempty"`
 
-	// FailureReason is the error that made the whole backup fail.
+	// FailureReason is the error because of which the backup failed.
 	// +optional
 	FailureReason string `json:"failureReason,omitempty"`
 
-	// Warnings is the number of warnings. Their text is in the backup's log and results.
+	// Warnings is the number of warnings. Their texts are in the backup's log and results.
 	// +optional
 	Warnings int `json:"warnings,omitempty"`
 
-	// Errors is the number of errors. Their text is in the backup's log and results.
+	// Errors is the number of errors. Their texts are in the backup's log and results.
 	// +optional
 	Errors int `json:"errors,omitempty"`
 
@@ -357,7 +357,7 @@ type BackupStatus struct {
 	// +nullable
 	Progress *BackupProgress `json:"progress,omitempty"`
 
-	// CSIVolumeSnapshotsAttempted is the number of CSI volume snapshots that were tried.
+	// CSIVolumeSnapshotsAttempted is the number of CSI volume snapshots that were attempted.
 	// +optional
 	CSIVolumeSnapshotsAttempted int `json:"csiVolumeSnapshotsAttempted,omitempty"`
 
@@ -369,11 +369,11 @@ type BackupStatus struct {
 	// +optional
 	BackupItemOperationsAttempted int `json:"backupItemOperationsAttempted,omitempty"`
 
-	// BackupItemOperationsCompleted is the number of those that ended well.
+	// BackupItemOperationsCompleted is the number of those that succeeded.
 	// +optional
 	BackupItemOperationsCompleted int `json:"backupItemOperationsCompleted,omitempty"`
 
-	// BackupItemOperationsFailed is the number of those that ended with an error.
+	// BackupItemOperationsFailed is the number of those that failed.
 	// +optional
 	BackupItemOperationsFailed int `json:"backupItemOperationsFailed,omitempty"`
 

@@ -5,21 +5,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BackupStorageLocation is a bucket, or a prefix in one, that holds backups.
+// BackupStorageLocation is a bucket, or a prefix in a bucket, in which backups are stored.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=bsl
 // +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="Whether the location can be used: Available or Unavailable"
 // +kubebuilder:printcolumn:name="Last Validated",type="date",JSONPath=".status.lastValidationTime",description="When the location was last validated"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
-// +kubebuilder:printcolumn:name="Default",type="boolean",JSONPath=".spec.default",description="Whether backups that name no location go here"
+// +kubebuilder:printcolumn:name="Default",type="boolean",JSONPath=".spec.default",description="Whether this is the default location of backups"
 type BackupStorageLocation struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is where the bucket is and how it is used.
+	// Spec specifies the bucket and how it is used.
 	// +optional
 	Spec BackupStorageLocationSpec `json:"spec,omitempty"`
 
@@ -41,33 +41,35 @@ type BackupStorageLocationList struct {
 	Items []BackupStorageLocation `json:"items"`
 }
 
-// BackupStorageLocationSpec says where a bucket is and how it is used.
+// BackupStorageLocationSpec specifies a bucket and how it is used.
 type BackupStorageLocationSpec struct {
 	// Provider is the name of the object store plugin, e.g. velero.io/aws. A name without a slash
-	// is taken as velero.io/NAME.
+	// means velero.io/NAME.
 	Provider string `json:"provider"`
 
-	// Config is handed to the object store plugin, which defines its keys.
+	// Config is passed to the object store plugin, which defines its keys.
 	// +optional
 	Config map[string]string `json:"config,omitempty"`
 
-	// Credential is the Secret key that holds the credentials for the plugin. Absent means those
-	// of the server's environment.
+	// Credential is the Secret key with the credentials for the plugin. Absent means the
+	// credentials in the server's environment.
 	// +optional
 	Credential *SecretKeySelector `json:"credential,omitempty"`
 
 	StorageType `json:",inline"`
 
-	// Default says whether backups that name no location go here. At most one location of a
-	// namespace is the default; the server takes the mark off all but the newest.
+	// Default specifies whether this is the location of backups that name none. At most one
+	// location of a namespace is the default; if there are several, the server resets this field in
+	// all but the newest.
 	// +optional
 	Default bool `json:"default,omitempty"`
 
-	// AccessMode says whether the server may write to the location. Empty means ReadWrite.
+	// AccessMode specifies whether the server may write to the location. Empty means ReadWrite.
 	// +optional
 	AccessMode BackupStorageLocationAccessMode `json:"accessMode,omitempty"`
 
-	// BackupSyncPeriod is how often Backups found in the bucket are created in the cluster. Zero
+	// BackupSyncPeriod is the interval at which Backup objects are created in the cluster for backups
+	// in the bucket. Zero
 	// means never; absent means the server's default of one minute.
 	// +optional
 	// +nullable
@@ -75,7 +77,7 @@ type BackupStorageLocationSpec struct {
 	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	BackupSyncPeriod *metav1.Duration `json:"backupSyncPeriod,omitempty"`
 
-	// ValidationFrequency is how often the location is validated. Zero means never; absent means
+	// ValidationFrequency is the interval at which the location is validated. Zero means never; absent means
 	// the server's default of one minute.
 	// +optional
 	// +nullable
@@ -84,13 +86,13 @@ type BackupStorageLocationSpec struct {
 	ValidationFrequency *metav1.Duration `json:"validationFrequency,omitempty"`
 }
 
-// StorageType is the kind of storage behind a location, of which object storage is the only one.
+// StorageType is the type of storage of a location. The only type is object storage.
 type StorageType struct {
 	// ObjectStorage is the bucket.
 	ObjectStorage *ObjectStorageLocation `json:"objectStorage"`
 }
 
-// ObjectStorageLocation is a bucket, or a prefix in one.
+// ObjectStorageLocation is a bucket, or a prefix in a bucket.
 type ObjectStorageLocation struct {
 	// Bucket is the name of the bucket.
 	Bucket string `json:"bucket"`
@@ -101,36 +103,36 @@ type ObjectStorageLocation struct {
 	Prefix string `json:"prefix,omitempty"`
 
 	// CACert is a bundle of PEM certificates to trust in TLS connections to the object store. It
-	// excludes caCertRef.
+	// cannot be combined with caCertRef.
 	// +optional
 	CACert []byte `json:"caCert,omitempty"`
 
-	// CACertRef is the Secret key that holds such a bundle. It excludes caCert.
+	// CACertRef is the Secret key with such a bundle. It cannot be combined with caCert.
 	// +optional
 	CACertRef *SecretKeySelector `json:"caCertRef,omitempty"`
 }
 
-// BackupStorageLocationAccessMode says whether the server may write to a location.
+// BackupStorageLocationAccessMode specifies whether the server may write to a location.
 //
 // +kubebuilder:validation:Enum=ReadOnly;ReadWrite
 type BackupStorageLocationAccessMode string
 
 const (
-	// BackupStorageLocationAccessModeReadOnly is a location that is only restored from.
+	// BackupStorageLocationAccessModeReadOnly is a location that backups are only restored from.
 	BackupStorageLocationAccessModeReadOnly BackupStorageLocationAccessMode = "ReadOnly"
 
-	// BackupStorageLocationAccessModeReadWrite is a location that is backed up to and restored
+	// BackupStorageLocationAccessModeReadWrite is a location that backups are stored in and restored
 	// from.
 	BackupStorageLocationAccessModeReadWrite BackupStorageLocationAccessMode = "ReadWrite"
 )
 
-// BackupStorageLocationStatus is what the server found out about a location.
+// BackupStorageLocationStatus is the observed state of a location.
 type BackupStorageLocationStatus struct {
-	// Phase says whether the location can be used. Empty means that it was not validated yet.
+	// Phase is Available if the location can be used. Empty means that it was not validated yet.
 	// +optional
 	Phase BackupStorageLocationPhase `json:"phase,omitempty"`
 
-	// LastSyncedTime is when the backups of the bucket were last brought into the cluster.
+	// LastSyncedTime is when the backups of the bucket were last synchronized to the cluster.
 	// +optional
 	// +nullable
 	LastSyncedTime *metav1.Time `json:"lastSyncedTime,omitempty"`
@@ -140,25 +142,25 @@ type BackupStorageLocationStatus struct {
 	// +nullable
 	LastValidationTime *metav1.Time `json:"lastValidationTime,omitempty"`
 
-	// Message says why the location is Unavailable.
+	// Message is the reason why the location is Unavailable.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// LastSyncedRevision is a former marker of the bucket's state.
+	// LastSyncedRevision was used to detect changes of the bucket.
 	//
-	// Deprecated: it is kept when found, and never read.
+	// Deprecated: the server preserves it but does not use it.
 	// +optional
 	LastSyncedRevision types.UID `json:"lastSyncedRevision,omitempty"`
 
-	// AccessMode is a former place of spec.accessMode.
+	// AccessMode was used before spec.accessMode existed.
 	//
-	// Deprecated: it is kept when found, and never read.
+	// Deprecated: the server preserves it but does not use it.
 	// +optional
 	AccessMode BackupStorageLocationAccessMode `json:"accessMode,omitempty"`
 }
 
-// BackupStorageLocationPhase says whether a location can be used. Only a location that is exactly
-// Available is used.
+// BackupStorageLocationPhase is the state of a location. The server only uses locations that are
+// Available.
 //
 // +kubebuilder:validation:Enum=Available;Unavailable
 type BackupStorageLocationPhase string

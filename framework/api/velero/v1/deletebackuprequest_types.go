@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DeleteBackupRequest asks for a backup to be deleted with all that belongs to it: its files, its
-// snapshots, its restores. The server deletes the request once it is done, or 24 hours after its
-// creation when it ended with errors.
+// DeleteBackupRequest requests the deletion of a backup with its files, its snapshots and its
+// restores. The server deletes the request when the backup is deleted, or 24 hours after the
+// creation of the request if there were errors.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:printcolumn:name="BackupName",type="string",JSONPath=".spec.backupName",description="The backup to delete"
@@ -17,7 +17,7 @@ type DeleteBackupRequest struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is which backup to delete.
+	// Spec specifies the backup to delete.
 	// +optional
 	Spec DeleteBackupRequestSpec `json:"spec,omitempty"`
 
@@ -39,7 +39,7 @@ type DeleteBackupRequestList struct {
 	Items []DeleteBackupRequest `json:"items"`
 }
 
-// DeleteBackupRequestSpec says which backup to delete.
+// DeleteBackupRequestSpec specifies the backup to delete.
 type DeleteBackupRequestSpec struct {
 	// BackupName is the name of the Backup.
 	BackupName string `json:"backupName"`
@@ -51,8 +51,8 @@ type DeleteBackupRequestStatus struct {
 	// +optional
 	Phase DeleteBackupRequestPhase `json:"phase,omitempty"`
 
-	// Errors are what went wrong; none in a request that is Processed means that the backup is
-	// gone.
+	// Errors are the errors of the deletion. If a Processed request has none, the backup is
+	// deleted.
 	// +optional
 	// +nullable
 	Errors []string `json:"errors,omitempty"`
@@ -65,13 +65,13 @@ type DeleteBackupRequestStatus struct {
 type DeleteBackupRequestPhase string
 
 const (
-	// DeleteBackupRequestPhaseNew is a request that no controller has seen.
+	// DeleteBackupRequestPhaseNew is a request that no controller has processed.
 	DeleteBackupRequestPhaseNew DeleteBackupRequestPhase = "New"
 
 	// DeleteBackupRequestPhaseInProgress is a request whose backup is being deleted.
 	DeleteBackupRequestPhaseInProgress DeleteBackupRequestPhase = "InProgress"
 
-	// DeleteBackupRequestPhaseProcessed is a request that was dealt with, well or with
-	// status.errors.
+	// DeleteBackupRequestPhaseProcessed is a request whose processing has ended,
+	// successfully or with status.errors.
 	DeleteBackupRequestPhaseProcessed DeleteBackupRequestPhase = "Processed"
 )

@@ -15,9 +15,9 @@ import (
 	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// readDocuments returns the documents of a folder by the kind that they hold. The folder testdata
-// has objects as Velero writes them with every field set, testdata/bare objects with none set that
-// need not be: the zero values that Velero writes all the same are there.
+// readDocuments returns the documents of a folder by kind. The folder testdata has objects as Velero
+// writes them with every field set, and testdata/bare objects with only the required fields and the
+// zero values that Velero always writes.
 func readDocuments(tb testing.TB, folder string) map[string][]byte {
 	tb.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
@@ -46,7 +46,7 @@ func objectKinds(tb testing.TB) []string {
 	return kinds
 }
 
-func TestDocumentsOfVeleroDecodeStrictlyAndEncodeToTheSame(t *testing.T) {
+func TestVeleroDocumentsRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"testdata", filepath.Join("testdata", "bare")} {
 		documents := readDocuments(t, folder)
@@ -65,7 +65,7 @@ func TestDocumentsOfVeleroDecodeStrictlyAndEncodeToTheSame(t *testing.T) {
 	}
 }
 
-func TestListsOfVeleroDecodeStrictlyAndEncodeToTheSame(t *testing.T) {
+func TestVeleroListsRoundTrip(t *testing.T) {
 	t.Parallel()
 	for kind, document := range readDocuments(t, "testdata") {
 		t.Run(kind, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestListsOfVeleroDecodeStrictlyAndEncodeToTheSame(t *testing.T) {
 	}
 }
 
-func TestUnknownFieldsAreRefusedByTheStrictDecoder(t *testing.T) {
+func TestStrictDecoderRefusesUnknownFields(t *testing.T) {
 	t.Parallel()
 	document := `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"b"},"spec":{"ttI":"1h"}}`
 	_, _, err := newDecoder(t).Decode([]byte(document), nil, nil)
@@ -120,8 +120,8 @@ func TestDocumentsSetEveryField(t *testing.T) {
 	}
 }
 
-// noteFields walks a value and notes, by the path of each field of this package's types, whether
-// it has a value anywhere.
+// noteFields records for each field of this package's types, by its path, whether it is set anywhere
+// in value.
 func noteFields(value reflect.Value, path string, set map[string]bool) {
 	switch value.Kind() {
 	case reflect.Pointer:

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DownloadRequest asks for a signed URL of one file of a backup or restore. The server deletes the
+// DownloadRequest requests a signed URL for one file of a backup or restore. The server deletes the
 // request when the URL has expired.
 //
 // +kubebuilder:object:root=true
@@ -16,11 +16,11 @@ type DownloadRequest struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is which file to download.
+	// Spec specifies the file to download.
 	// +optional
 	Spec DownloadRequestSpec `json:"spec,omitempty"`
 
-	// Status is the server's answer.
+	// Status is the server's response.
 	// +optional
 	Status DownloadRequestStatus `json:"status,omitempty"`
 }
@@ -38,7 +38,7 @@ type DownloadRequestList struct {
 	Items []DownloadRequest `json:"items"`
 }
 
-// DownloadRequestSpec says which file to download.
+// DownloadRequestSpec specifies the file to download.
 type DownloadRequestSpec struct {
 	// Target is the file.
 	Target DownloadTarget `json:"target"`
@@ -46,10 +46,11 @@ type DownloadRequestSpec struct {
 
 // DownloadTarget is one file of a backup or restore.
 type DownloadTarget struct {
-	// Kind of the file.
+	// Kind is the kind of the file.
 	Kind DownloadTargetKind `json:"kind"`
 
-	// Name of the Backup, or of the Restore for the kinds of a restore's files.
+	// Name is the name of the Restore if the kind is that of a restore's file, and of the Backup
+	// otherwise.
 	Name string `json:"name"`
 }
 
@@ -98,20 +99,20 @@ const (
 	// a backup made by an old server.
 	DownloadTargetKindCSIBackupVolumeSnapshotContents DownloadTargetKind = "CSIBackupVolumeSnapshotContents"
 
-	// DownloadTargetKindBackupVolumeInfos says for each volume of a backup how it was backed up.
+	// DownloadTargetKindBackupVolumeInfos has for each volume of a backup how it was backed up.
 	DownloadTargetKindBackupVolumeInfos DownloadTargetKind = "BackupVolumeInfos"
 
-	// DownloadTargetKindRestoreVolumeInfo says for each volume of a restore how it was restored.
+	// DownloadTargetKindRestoreVolumeInfo has for each volume of a restore how it was restored.
 	DownloadTargetKindRestoreVolumeInfo DownloadTargetKind = "RestoreVolumeInfo"
 )
 
-// OfRestore reports whether the file belongs to a restore, so that the target is named after a
+// OfRestore reports whether the file belongs to a restore, so that the target has the name of a
 // Restore. All other files belong to a backup.
 func (k DownloadTargetKind) OfRestore() bool {
 	return strings.HasPrefix(string(k), "Restore")
 }
 
-// DownloadRequestStatus is the server's answer.
+// DownloadRequestStatus is the server's response.
 type DownloadRequestStatus struct {
 	// Phase is the state of the request. Empty means New.
 	// +optional
@@ -121,8 +122,8 @@ type DownloadRequestStatus struct {
 	// +optional
 	DownloadURL string `json:"downloadURL,omitempty"`
 
-	// Expiration is when the URL stops working and the request is deleted, 10 minutes after the
-	// answer.
+	// Expiration is when the URL expires and the request is deleted, 10 minutes after the
+	// response.
 	// +optional
 	// +nullable
 	Expiration *metav1.Time `json:"expiration,omitempty"`
@@ -134,9 +135,9 @@ type DownloadRequestStatus struct {
 type DownloadRequestPhase string
 
 const (
-	// DownloadRequestPhaseNew is a request that was not answered yet.
+	// DownloadRequestPhaseNew is a request that has not been answered yet.
 	DownloadRequestPhaseNew DownloadRequestPhase = "New"
 
-	// DownloadRequestPhaseProcessed is a request that was answered.
+	// DownloadRequestPhaseProcessed is a request that has been answered.
 	DownloadRequestPhaseProcessed DownloadRequestPhase = "Processed"
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzDecode holds that whatever decodes can be encoded, and that decoding what was encoded and
-// encoding it again changes no byte.
+// FuzzDecode checks that whatever can be decoded can be encoded, and that decoding and encoding it
+// again changes nothing.
 func FuzzDecode(f *testing.F) {
 	for _, folder := range []string{"testdata", filepath.Join("testdata", "bare")} {
 		for _, document := range readDocuments(f, folder) {
@@ -21,7 +21,7 @@ func FuzzDecode(f *testing.F) {
 	decoder := newDecoder(f)
 	f.Fuzz(func(t *testing.T, document []byte) {
 		if !bytes.HasPrefix(bytes.TrimSpace(document), []byte("{")) {
-			return // YAML has its own ideas of what a document is
+			return // YAML has other rules
 		}
 		object, _, err := decoder.Decode(document, nil, nil)
 		if err != nil {
@@ -31,7 +31,7 @@ func FuzzDecode(f *testing.F) {
 		require.NoError(t, err)
 		again, _, err := decoder.Decode(first, nil, nil)
 		if err != nil && strings.Contains(err.Error(), "parsing time") {
-			return // a zone can move a time out of the years 0 to 9999, which are all that RFC 3339 has
+			return // a time zone can move a time out of the years 0 to 9999 of RFC 3339
 		}
 		require.NoError(t, err, "%s", first)
 		second, err := json.Marshal(again)

@@ -1,16 +1,16 @@
 package v1
 
-// HookErrorMode says what the failure of a hook does to the backup or restore of its item.
+// HookErrorMode specifies how the failure of a hook affects the backup or restore of its item.
 //
 // +kubebuilder:validation:Enum=Continue;Fail
 type HookErrorMode string
 
 const (
-	// HookErrorModeContinue records the failure and goes on with the item.
+	// HookErrorModeContinue records the failure and continues with the item.
 	HookErrorModeContinue HookErrorMode = "Continue"
 
-	// HookErrorModeFail makes the failure an error of the item, which is then not backed up, or
-	// whose remaining hooks are not run on restore.
+	// HookErrorModeFail records the failure as an error of the item. The item is then not backed up;
+	// in a restore, its remaining hooks do not run.
 	HookErrorModeFail HookErrorMode = "Fail"
 )
 
@@ -20,7 +20,7 @@ type HookStatus struct {
 	// +optional
 	HooksAttempted int `json:"hooksAttempted,omitempty"`
 
-	// HooksFailed is the number of started hooks that ended with an error.
+	// HooksFailed is the number of started hooks that failed.
 	// +optional
 	HooksFailed int `json:"hooksFailed,omitempty"`
 }

@@ -8,10 +8,10 @@ import (
 // MaxLabelValueLength is the number of bytes that Kubernetes allows in a label's value.
 const MaxLabelValueLength = 63
 
-// ValidLabelValue returns value unchanged when it is short enough for a label. A longer one is cut
-// to its first 57 bytes, followed by the first 6 hexadecimal digits of the SHA-256 of the whole,
-// so that long names with a common beginning stay apart. Set and look up labels that hold names
-// (backup, restore, schedule, location) through it.
+// ValidLabelValue returns value unchanged if it is short enough for a label. Otherwise it returns the
+// first 57 bytes of value, followed by the first 6 hexadecimal digits of its SHA-256 hash, so that long
+// names with a common prefix get different labels. Use it to set and to look up labels whose values are
+// names of backups, restores, schedules or locations.
 func ValidLabelValue(value string) string {
 	if len(value) <= MaxLabelValueLength {
 		return value
@@ -21,22 +21,22 @@ func ValidLabelValue(value string) string {
 	return value[:MaxLabelValueLength-digits] + hex.EncodeToString(sum[:])[:digits]
 }
 
-// Labels that say which backup, restore, schedule or location an object belongs to. Names go
-// through ValidLabelValue.
+// Labels for the backup, restore, schedule or location that an object belongs to. Names are converted
+// with ValidLabelValue.
 const (
-	// BackupNameLabel is the name of the Backup that an object was made for.
+	// BackupNameLabel is the name of the Backup that an object was created for.
 	BackupNameLabel = "velero.io/backup-name"
 
-	// BackupUIDLabel is the UID of the Backup that an object was made for.
+	// BackupUIDLabel is the UID of the Backup that an object was created for.
 	BackupUIDLabel = "velero.io/backup-uid"
 
-	// RestoreNameLabel is the name of the Restore that made an object.
+	// RestoreNameLabel is the name of the Restore that created an object.
 	RestoreNameLabel = "velero.io/restore-name"
 
-	// RestoreUIDLabel is the UID of the Restore that an object was made for.
+	// RestoreUIDLabel is the UID of the Restore that an object was created for.
 	RestoreUIDLabel = "velero.io/restore-uid"
 
-	// ScheduleNameLabel is the name of the Schedule that made a Backup.
+	// ScheduleNameLabel is the name of the Schedule that created a Backup.
 	ScheduleNameLabel = "velero.io/schedule-name"
 
 	// StorageLocationLabel is the name of the BackupStorageLocation of a Backup or repository.
@@ -51,47 +51,47 @@ const (
 	// RepositoryNameLabel is the name of the BackupRepository that a maintenance job works on.
 	RepositoryNameLabel = "velero.io/repo-name"
 
-	// GCFailureLabel marks a Backup that expired and could not be garbage-collected; its value is
+	// GCFailureLabel marks a Backup that has expired but could not be garbage-collected. Its value is
 	// the reason.
 	GCFailureLabel = "velero.io/gc-failure"
 
 	// PluginConfigLabel marks a ConfigMap in the server's namespace as the configuration of the
-	// plugin that its other label names.
+	// plugin that another label names.
 	PluginConfigLabel = "velero.io/plugin-config"
 )
 
-// Labels and annotations by which users steer what is backed up and restored.
+// Labels and annotations with which users control what is backed up and restored.
 const (
-	// ExcludeFromBackupLabel leaves an object, or a namespace with all that is in it, out of every
-	// backup when it is "true".
+	// ExcludeFromBackupLabel excludes an object, or a namespace with its objects, from every backup
+	// if it is "true".
 	ExcludeFromBackupLabel = "velero.io/exclude-from-backup"
 
-	// SkipFromBackupAnnotation is set by a backup item action to have its item left out of the
-	// backup when it is "true".
+	// SkipFromBackupAnnotation is set to "true" by a backup item action to exclude its item from the
+	// backup.
 	SkipFromBackupAnnotation = "velero.io/skip-from-backup"
 
-	// MustIncludeAdditionalItemsAnnotation is set by a backup item action to "true" to have its
-	// additional items backed up even where the filters of the backup leave them out.
+	// MustIncludeAdditionalItemsAnnotation is set to "true" by a backup item action to include its
+	// additional items even if the filters of the backup exclude them.
 	MustIncludeAdditionalItemsAnnotation = "backup.velero.io/must-include-additional-items"
 
-	// RestoreStatusAnnotation says for one object, as "true" or "false", whether its status is
-	// restored, whatever spec.restoreStatus says.
+	// RestoreStatusAnnotation specifies for one object, as "true" or "false", whether its status is
+	// restored. It overrides spec.restoreStatus.
 	RestoreStatusAnnotation = "velero.io/restore-status"
 
-	// VolumesToBackupAnnotation of a pod is the comma-separated list of its volumes to back up
+	// VolumesToBackupAnnotation of a pod is a comma-separated list of its volumes that are backed up
 	// from the file system.
 	VolumesToBackupAnnotation = "backup.velero.io/backup-volumes"
 
-	// VolumesToExcludeAnnotation of a pod is the comma-separated list of its volumes not to back
+	// VolumesToExcludeAnnotation of a pod is a comma-separated list of its volumes that are not backed
 	// up from the file system.
 	VolumesToExcludeAnnotation = "backup.velero.io/backup-volumes-excludes"
 
-	// DefaultVGSLabelKey is the label of volume claims by which they are grouped into one
-	// snapshot, unless spec.volumeGroupSnapshotLabelKey names another.
+	// DefaultVGSLabelKey is the label by which volume claims are grouped into one snapshot, unless
+	// spec.volumeGroupSnapshotLabelKey names another.
 	DefaultVGSLabelKey = "velero.io/volume-group"
 )
 
-// Annotations of a Backup that say where and how it was made.
+// Annotations of a Backup that describe its source.
 const (
 	// SourceClusterK8sGitVersionAnnotation is the version of the cluster, e.g. v1.36.3.
 	SourceClusterK8sGitVersionAnnotation = "velero.io/source-cluster-k8s-gitversion"
@@ -102,13 +102,13 @@ const (
 	// SourceClusterK8sMinorVersionAnnotation is the minor version of the cluster, e.g. 36.
 	SourceClusterK8sMinorVersionAnnotation = "velero.io/source-cluster-k8s-minor-version"
 
-	// ResourceTimeoutAnnotation is the server's limit of waits for resources, as a duration such
+	// ResourceTimeoutAnnotation is the server's timeout for waiting for resources, as a duration such
 	// as 10m0s. Plugins read it.
 	ResourceTimeoutAnnotation = "velero.io/resource-timeout"
 )
 
 // Labels and annotations of pod volume backups and restores, data uploads and data downloads, and
-// of the pods and objects made for them.
+// of the pods and objects created for them.
 const (
 	// PodUIDLabel is the UID of the pod that a pod volume restore belongs to.
 	PodUIDLabel = "velero.io/pod-uid"
@@ -127,46 +127,46 @@ const (
 	// out.
 	AsyncOperationIDLabel = "velero.io/async-operation-id"
 
-	// ResourceUsageLabel says what a ConfigMap that the server made is for.
+	// ResourceUsageLabel is the purpose of a ConfigMap that the server has created.
 	ResourceUsageLabel = "velero.io/resource-usage"
 
-	// DataUploadLabel of a pod is the name of the DataUpload that it works for.
+	// DataUploadLabel of a pod is the name of the DataUpload that it serves.
 	DataUploadLabel = "velero.io/data-upload"
 
-	// DataUploadSnapshotInfoLabel marks a ConfigMap that keeps the snapshots of data uploads for
-	// their deletion when it is "true".
+	// DataUploadSnapshotInfoLabel marks a ConfigMap with the snapshots of data uploads, which is used
+	// to delete them, if it is "true".
 	DataUploadSnapshotInfoLabel = "velero.io/data-upload-snapshot-info"
 
 	// DataUploadNameAnnotation of a volume claim is "namespace/name" of its DataUpload.
 	DataUploadNameAnnotation = "velero.io/data-upload-name"
 
-	// DataDownloadLabel of a pod is the name of the DataDownload that it works for.
+	// DataDownloadLabel of a pod is the name of the DataDownload that it serves.
 	DataDownloadLabel = "velero.io/data-download"
 
-	// PVBLabel of a pod is the name of the PodVolumeBackup that it works for.
+	// PVBLabel of a pod is the name of the PodVolumeBackup that it serves.
 	PVBLabel = "velero.io/pod-volume-backup"
 
-	// PVRLabel of a pod is the name of the PodVolumeRestore that it works for.
+	// PVRLabel of a pod is the name of the PodVolumeRestore that it serves.
 	PVRLabel = "velero.io/pod-volume-restore"
 
-	// ExposeOnGoingLabel marks a data path resource that is being prepared when it is "true".
+	// ExposeOnGoingLabel marks a data path resource that is being prepared if it is "true".
 	ExposeOnGoingLabel = "velero.io/expose-on-going"
 
-	// ExposerPodGroupLabel of a pod says which kind of preparation it was made by.
+	// ExposerPodGroupLabel of a pod is the kind of preparation that has created it.
 	ExposerPodGroupLabel = "velero.io/exposer-pod-group"
 
-	// PodVolumeOperationTimeoutAnnotation of a Backup or Restore is the limit of its pod volume
-	// operations, as a duration, in place of the server's.
+	// PodVolumeOperationTimeoutAnnotation of a Backup or Restore is the timeout of its pod volume
+	// operations, as a duration. It overrides the server's timeout.
 	PodVolumeOperationTimeoutAnnotation = "velero.io/pod-volume-timeout"
 
 	// PodVolumeSnapshotAnnotationPrefix, followed by the name of a volume, was the annotation of a
 	// pod that held the id of the volume's snapshot. Old backups have it.
 	PodVolumeSnapshotAnnotationPrefix = "snapshot.velero.io/"
 
-	// DynamicPVRestoreLabel ties a volume that is provisioned during a restore to its claim.
+	// DynamicPVRestoreLabel links a volume that is provisioned during a restore to its claim.
 	DynamicPVRestoreLabel = "velero.io/dynamic-pv-restore"
 
-	// OriginalPVNameAnnotation of a restored volume is its name in the backup, where it was
+	// OriginalPVNameAnnotation of a restored volume is its name in the backup, if it was
 	// renamed.
 	OriginalPVNameAnnotation = "velero.io/original-pv-name"
 )
@@ -183,7 +183,7 @@ const (
 	// Kubernetes quantity.
 	VolumeSnapshotRestoreSizeAnnotation = "velero.io/csi-volumesnapshot-restore-size"
 
-	// DriverNameAnnotation is the name of the CSI driver that made a snapshot.
+	// DriverNameAnnotation is the name of the CSI driver that created a snapshot.
 	DriverNameAnnotation = "velero.io/csi-driver-name"
 
 	// VSCDeletionPolicyAnnotation is the deletion policy of a snapshot's content.
@@ -192,23 +192,23 @@ const (
 	// VolumeGroupSnapshotHandleAnnotation is the storage system's handle of a group snapshot.
 	VolumeGroupSnapshotHandleAnnotation = "velero.io/csi-volumegroupsnapshot-handle"
 
-	// VolumeSnapshotClassKey chooses a VolumeSnapshotClass: as a label of the class that is to be
-	// used for its driver, as an annotation of a volume claim with the name of the class, and,
+	// VolumeSnapshotClassKey selects a VolumeSnapshotClass: as a label of the class to use
+	// for its driver, as an annotation of a volume claim with the name of the class, and,
 	// followed by "_" and a driver, as an annotation of a Backup with the name of the class.
 	VolumeSnapshotClassKey = "velero.io/csi-volumesnapshot-class"
 
-	// VolumeGroupSnapshotClassKey chooses a VolumeGroupSnapshotClass: as a label of the class that
-	// is to be used for its driver and, followed by "_" and a driver, as an annotation of a Backup
+	// VolumeGroupSnapshotClassKey selects a VolumeGroupSnapshotClass: as a label of the class to
+	// use for its driver and, followed by "_" and a driver, as an annotation of a Backup
 	// with the name of the class.
 	VolumeGroupSnapshotClassKey = "velero.io/csi-volumegroupsnapshot-class"
 
 	// VolumeGroupSnapshotClassPVCAnnotation of a volume claim is the name of the
-	// VolumeGroupSnapshotClass to use. Mind the spelling, which differs from
+	// VolumeGroupSnapshotClass to use. Its spelling differs from
 	// VolumeGroupSnapshotClassKey.
 	VolumeGroupSnapshotClassPVCAnnotation = "velero.io/csi-volume-group-snapshot-class"
 
 	// SkippedNoCSIPVAnnotation is set by the backup item action for volume claims on a claim whose
-	// volume is not a CSI volume, and so was left to other means.
+	// volume is not a CSI volume and that it has therefore skipped.
 	SkippedNoCSIPVAnnotation = "backup.velero.io/skipped-no-csi-pv"
 )
 

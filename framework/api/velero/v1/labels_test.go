@@ -10,7 +10,7 @@ import (
 	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-func TestValidLabelValueCutsLongValuesOnly(t *testing.T) {
+func TestValidLabelValueShortensLongValues(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct{ value, want string }{
 		"empty":                 {"", ""},
@@ -25,7 +25,7 @@ func TestValidLabelValueCutsLongValuesOnly(t *testing.T) {
 			got := v1.ValidLabelValue(row.value)
 			require.Equal(t, row.want, got)
 			require.Empty(t, validation.IsValidLabelValue(got))
-			require.Equal(t, got, v1.ValidLabelValue(got), "a second pass changes nothing")
+			require.Equal(t, got, v1.ValidLabelValue(got), "a second call must not change the value")
 		})
 	}
 }

@@ -8,7 +8,7 @@ import (
 	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-func TestBackupPhaseTellsNewAndEnded(t *testing.T) {
+func TestBackupPhase(t *testing.T) {
 	t.Parallel()
 	for phase, want := range map[v1.BackupPhase]struct{ isNew, terminal bool }{
 		"":                                       {isNew: true},
@@ -32,7 +32,7 @@ func TestBackupPhaseTellsNewAndEnded(t *testing.T) {
 	}
 }
 
-func TestRestorePhaseTellsNewAndEnded(t *testing.T) {
+func TestRestorePhase(t *testing.T) {
 	t.Parallel()
 	for phase, want := range map[v1.RestorePhase]struct{ isNew, terminal bool }{
 		"":                              {isNew: true},
@@ -53,7 +53,7 @@ func TestRestorePhaseTellsNewAndEnded(t *testing.T) {
 	}
 }
 
-func TestDownloadTargetKindTellsWhoseFileItIs(t *testing.T) {
+func TestDownloadTargetKindOfRestore(t *testing.T) {
 	t.Parallel()
 	for kind, ofRestore := range map[v1.DownloadTargetKind]bool{
 		v1.DownloadTargetKindBackupLog:                       false,

@@ -7,28 +7,29 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// QueueWaitAnnotation of a Queued Backup says why it waits: JSON of a QueueWait. It is an annotation because clients
-// and resource definitions of stock Velero keep those.
+// QueueWaitAnnotation of a Queued Backup is a QueueWait as JSON. It is an annotation because clients and resource
+// definitions of stock Velero preserve annotations.
 const QueueWaitAnnotation = "cleat.dev/queue-wait"
 
-// QueueWait is why a Queued Backup waits.
+// QueueWait is the reason why a Queued Backup waits.
 type QueueWait struct {
-	// Reason is one word for programs: "NamespaceOverlap", "Limit".
+	// Reason is the reason in one word, for programs, e.g. "NamespaceOverlap" or "Limit".
 	Reason string `json:"reason"`
-	// Message is the reason for people, one line.
+	// Message is the reason in one line, for people.
 	Message string `json:"message"`
-	// Blockers are names of Backups that it waits for; there may be more than are named.
+	// Blockers are names of Backups that it waits for. The list may be incomplete.
 	Blockers []string `json:"blockers,omitempty"`
-	// Namespaces are those that it has in common with them; there may be more than are named.
+	// Namespaces are the namespaces that it has in common with the blockers. The list may be incomplete.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Policy is the name of the plugin that decided so. It is empty when none did: the one that is configured fails, and
-	// nobody starts.
+	// Policy is the name of the plugin that made this decision. It is empty if the configured plugin fails, in which case
+	// no backup starts.
 	Policy string `json:"policy,omitempty"`
-	// Since is when it began to wait for this reason, whoever the blockers were.
+	// Since is when it began to wait for this reason. A change of the blockers does not change it.
 	Since metav1.Time `json:"since"`
 }
 
-// QueueWaitOf is why the Backup waits; nil when nothing says so. An annotation that cannot be read is an error.
+// QueueWaitOf returns the reason why the Backup waits, or nil if it has no QueueWaitAnnotation. It returns an error if the
+// annotation cannot be decoded.
 func QueueWaitOf(backup *Backup) (*QueueWait, error) {
 	text, ok := backup.Annotations[QueueWaitAnnotation]
 	if !ok {

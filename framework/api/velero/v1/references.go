@@ -5,31 +5,31 @@ package v1
 //
 // +structType=atomic
 type SecretKeySelector struct {
-	// Name of the Secret.
+	// Name is the name of the Secret.
 	// +optional
 	// +kubebuilder:default=""
 	Name string `json:"name,omitempty"`
 
-	// Key within the Secret's data.
+	// Key is the key in the Secret's data.
 	Key string `json:"key"`
 
-	// Optional says whether the Secret or its key may be missing.
+	// Optional specifies whether the Secret or its key may be missing.
 	// +optional
 	Optional *bool `json:"optional,omitempty"`
 }
 
-// TypedLocalObjectReference names an object of some kind in the namespace of the object that
+// TypedLocalObjectReference names an object of any kind in the namespace of the object that
 // refers to it. Its JSON is that of the Kubernetes core type of the same name.
 //
 // +structType=atomic
 type TypedLocalObjectReference struct {
-	// APIGroup of the object; absent for the core group. null and absent are the same.
+	// APIGroup is the API group of the object. null and absent mean the core group.
 	// +optional
 	APIGroup *string `json:"apiGroup"`
 
-	// Kind of the object, e.g. configmap.
+	// Kind is the kind of the object, e.g. configmap.
 	Kind string `json:"kind"`
 
-	// Name of the object.
+	// Name is the name of the object.
 	Name string `json:"name"`
 }

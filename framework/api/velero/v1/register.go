@@ -12,18 +12,18 @@ const GroupName = "velero.io"
 // SchemeGroupVersion is the group and version under which AddToScheme registers the types.
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1"}
 
-// Kind qualifies a kind, e.g. "Backup", with the group velero.io.
+// Kind returns the given kind, e.g. "Backup", with the group velero.io.
 func Kind(kind string) schema.GroupKind {
 	return SchemeGroupVersion.WithKind(kind).GroupKind()
 }
 
-// Resource qualifies a plural resource name, e.g. "backups", with the group velero.io.
+// Resource returns the given plural resource name, e.g. "backups", with the group velero.io.
 func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }
 
-// AddToScheme registers the kinds of this package, their lists and the meta types of the group
-// (list, watch and delete options) in scheme.
+// AddToScheme adds the kinds of this package, their lists and the meta types of the group (list,
+// watch and delete options) to scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	builder := runtime.NewSchemeBuilder(addKnownTypes)
 	return builder.AddToScheme(scheme)

@@ -4,19 +4,19 @@ package v1
 //
 //	New -> InProgress -> WaitingForPluginOperations -> Finalizing -> Completed
 //
-// New leads to FailedValidation instead when the spec is refused, and InProgress to Failed on a
-// fatal error. Once an item failed, the variants named PartiallyFailed take the place of
-// WaitingForPluginOperations, Finalizing and Completed. A restore without asynchronous operations
-// skips WaitingForPluginOperations.
+// If the spec is not valid, New is followed by FailedValidation, and after a fatal error
+// InProgress is followed by Failed. Once an item has failed, the variants named PartiallyFailed
+// replace WaitingForPluginOperations, Finalizing and Completed. A restore without asynchronous
+// operations skips WaitingForPluginOperations.
 //
 // +kubebuilder:validation:Enum=New;FailedValidation;InProgress;WaitingForPluginOperations;WaitingForPluginOperationsPartiallyFailed;Finalizing;FinalizingPartiallyFailed;Completed;PartiallyFailed;Failed
 type RestorePhase string
 
 const (
-	// RestorePhaseNew is a restore that no controller has seen.
+	// RestorePhaseNew is a restore that no controller has processed.
 	RestorePhaseNew RestorePhase = "New"
 
-	// RestorePhaseFailedValidation is a restore that was refused for status.validationErrors.
+	// RestorePhaseFailedValidation is a restore whose spec is not valid because of status.validationErrors.
 	RestorePhaseFailedValidation RestorePhase = "FailedValidation"
 
 	// RestorePhaseInProgress is a restore whose items are being created.
@@ -30,8 +30,8 @@ const (
 	// errors: the restore will end PartiallyFailed.
 	RestorePhaseWaitingForPluginOperationsPartiallyFailed RestorePhase = "WaitingForPluginOperationsPartiallyFailed"
 
-	// RestorePhaseFinalizing is a restore whose operations ended and whose last steps are done:
-	// patches of dynamic volumes, hooks, temporary snapshot contents.
+	// RestorePhaseFinalizing is a restore whose operations have ended and whose last steps are in
+	// progress: patches of dynamic volumes, hooks, temporary snapshot contents.
 	RestorePhaseFinalizing RestorePhase = "Finalizing"
 
 	// RestorePhaseFinalizingPartiallyFailed is Finalizing with errors: the restore will end
@@ -41,19 +41,19 @@ const (
 	// RestorePhaseCompleted is a restore that ended without errors.
 	RestorePhaseCompleted RestorePhase = "Completed"
 
-	// RestorePhasePartiallyFailed is a restore that ended and lacks some items.
+	// RestorePhasePartiallyFailed is a restore that ended with errors of some items.
 	RestorePhasePartiallyFailed RestorePhase = "PartiallyFailed"
 
-	// RestorePhaseFailed is a restore that ended for status.failureReason.
+	// RestorePhaseFailed is a restore that failed with status.failureReason.
 	RestorePhaseFailed RestorePhase = "Failed"
 )
 
-// IsNew reports whether no controller has taken the restore up yet.
+// IsNew reports whether no controller has processed the restore yet.
 func (p RestorePhase) IsNew() bool {
 	return p == "" || p == RestorePhaseNew
 }
 
-// Terminal reports whether the restore has ended, well or not.
+// Terminal reports whether the restore has ended, with any result.
 func (p RestorePhase) Terminal() bool {
 	switch p {
 	case RestorePhaseFailedValidation, RestorePhaseCompleted, RestorePhasePartiallyFailed, RestorePhaseFailed:

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Restore asks for the objects and volumes of a backup to be brought back, and shows how far it is.
+// Restore requests that objects and volumes of a backup are restored, and has its progress and result.
 //
 // +kubebuilder:object:root=true
 type Restore struct {
@@ -14,7 +14,7 @@ type Restore struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is what to restore and how.
+	// Spec defines what is restored and how.
 	// +optional
 	Spec RestoreSpec `json:"spec,omitempty"`
 
@@ -36,24 +36,25 @@ type RestoreList struct {
 	Items []Restore `json:"items"`
 }
 
-// RestoreSpec says what to restore and how. Exactly one of backupName and scheduleName is given.
+// RestoreSpec defines what is restored and how. Exactly one of backupName and scheduleName must be
+// set.
 type RestoreSpec struct {
-	// BackupName is the name of the Backup to restore from. It excludes scheduleName.
+	// BackupName is the name of the Backup to restore from. It cannot be combined with scheduleName.
 	// +optional
 	BackupName string `json:"backupName,omitempty"`
 
 	// ScheduleName is the name of the Schedule whose newest Completed backup is restored. It
-	// excludes backupName.
+	// cannot be combined with backupName.
 	// +optional
 	ScheduleName string `json:"scheduleName,omitempty"`
 
-	// IncludedNamespaces are the names or glob patterns of the namespaces to restore, as they were
-	// named in the backup. Empty means all.
+	// IncludedNamespaces are the names or glob patterns of the namespaces to restore, with their
+	// names in the backup. Empty means all.
 	// +optional
 	// +nullable
 	IncludedNamespaces []string `json:"includedNamespaces,omitempty"`
 
-	// ExcludedNamespaces are the names or glob patterns of the namespaces to leave out.
+	// ExcludedNamespaces are the names or glob patterns of the namespaces to exclude.
 	// +optional
 	// +nullable
 	ExcludedNamespaces []string `json:"excludedNamespaces,omitempty"`
@@ -64,18 +65,18 @@ type RestoreSpec struct {
 	// +nullable
 	IncludedResources []string `json:"includedResources,omitempty"`
 
-	// ExcludedResources are the resources to leave out. The server adds those that are never
+	// ExcludedResources are the resources to exclude. The server adds those that are never
 	// restored.
 	// +optional
 	// +nullable
 	ExcludedResources []string `json:"excludedResources,omitempty"`
 
-	// NamespaceMapping maps namespaces of the backup to the namespaces to restore them into. A
-	// namespace that is not in it keeps its name.
+	// NamespaceMapping maps namespaces of the backup to the namespaces to restore them into. Other
+	// namespaces keep their names.
 	// +optional
 	NamespaceMapping map[string]string `json:"namespaceMapping,omitempty"`
 
-	// LabelSelector limits the restore to objects that match it. It excludes orLabelSelectors.
+	// LabelSelector limits the restore to matching objects. It cannot be combined with orLabelSelectors.
 	// +optional
 	// +nullable
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
@@ -86,8 +87,8 @@ type RestoreSpec struct {
 	// +nullable
 	OrLabelSelectors []*metav1.LabelSelector `json:"orLabelSelectors,omitempty"`
 
-	// RestorePVs says whether persistent volumes are restored from their snapshots. Absent means
-	// yes.
+	// RestorePVs specifies whether persistent volumes are restored from their snapshots. Absent
+	// means true.
 	// +optional
 	// +nullable
 	RestorePVs *bool `json:"restorePVs,omitempty"`
@@ -97,25 +98,26 @@ type RestoreSpec struct {
 	// +nullable
 	RestoreStatus *RestoreStatusSpec `json:"restoreStatus,omitempty"`
 
-	// PreserveNodePorts says whether services keep the node ports that were assigned to them.
-	// Absent means no.
+	// PreserveNodePorts specifies whether services keep the node ports that were assigned to them.
+	// Absent means false.
 	// +optional
 	// +nullable
 	PreserveNodePorts *bool `json:"preserveNodePorts,omitempty"`
 
-	// IncludeClusterResources says whether cluster-scoped objects are restored. Absent means
-	// automatic: all of them when no filter leaves out a namespace, otherwise those that belong to
-	// a restored object.
+	// IncludeClusterResources specifies whether cluster-scoped objects are restored. If it is absent,
+	// all of them are restored unless a filter excludes a namespace, and otherwise those that belong
+	// to a restored object.
 	// +optional
 	// +nullable
 	IncludeClusterResources *bool `json:"includeClusterResources,omitempty"`
 
-	// Hooks are commands and init containers to run in restored pods.
+	// Hooks are commands and init containers that run in restored pods.
 	// +optional
 	Hooks RestoreHooks `json:"hooks,omitempty"`
 
-	// ExistingResourcePolicy says what to do with an object that exists in the cluster and differs
-	// from the one in the backup: none leaves it alone, update patches it. Empty means none.
+	// ExistingResourcePolicy specifies what happens to an object that exists in the cluster and
+	// differs from the one in the backup: none leaves it unchanged, update patches it. Empty means
+	// none.
 	// +optional
 	// +nullable
 	ExistingResourcePolicy PolicyType `json:"existingResourcePolicy,omitempty"`
@@ -127,8 +129,8 @@ type RestoreSpec struct {
 	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	ItemOperationTimeout metav1.Duration `json:"itemOperationTimeout,omitempty"`
 
-	// ResourceModifier refers to the ConfigMap, in the namespace of the restore, with the rules by
-	// which objects are changed before they are restored.
+	// ResourceModifier refers to the ConfigMap, in the namespace of the restore, with the rules that
+	// change objects before they are restored.
 	// +optional
 	// +nullable
 	ResourceModifier *TypedLocalObjectReference `json:"resourceModifier,omitempty"`
@@ -139,27 +141,27 @@ type RestoreSpec struct {
 	UploaderConfig *UploaderConfigForRestore `json:"uploaderConfig,omitempty"`
 }
 
-// PolicyType says what a restore does with an object that exists already. It is checked by the
-// server, not by the schema.
+// PolicyType specifies what a restore does with an object that already exists. The server validates
+// it, not the schema.
 type PolicyType string
 
 const (
-	// PolicyTypeNone leaves an existing object as it is, with a warning when it differs.
+	// PolicyTypeNone leaves an existing object unchanged, with a warning if it differs.
 	PolicyTypeNone PolicyType = "none"
 
-	// PolicyTypeUpdate patches an existing object to what the backup holds.
+	// PolicyTypeUpdate patches an existing object to match the backup.
 	PolicyTypeUpdate PolicyType = "update"
 )
 
 // UploaderConfigForRestore tunes the file system uploader of a restore.
 type UploaderConfigForRestore struct {
-	// WriteSparseFiles says whether runs of zeros are written as holes.
+	// WriteSparseFiles specifies whether runs of zeros are written as holes.
 	// +optional
 	// +nullable
 	WriteSparseFiles *bool `json:"writeSparseFiles,omitempty"`
 
-	// ParallelFilesDownload is the number of files that are downloaded at once. Zero leaves it to
-	// the uploader.
+	// ParallelFilesDownload is the number of files that are downloaded at once. Zero means the
+	// uploader's default.
 	// +optional
 	ParallelFilesDownload int `json:"parallelFilesDownload,omitempty"`
 }
@@ -186,7 +188,7 @@ type RestoreHooks struct {
 
 // RestoreResourceHookSpec is a set of hooks with the selection of pods that they apply to.
 type RestoreResourceHookSpec struct {
-	// Name of the hook, for logs and errors.
+	// Name is the name of the hook in logs and errors.
 	Name string `json:"name"`
 
 	// IncludedNamespaces are the namespaces that the hooks apply to. Empty means all.
@@ -214,7 +216,7 @@ type RestoreResourceHookSpec struct {
 	// +nullable
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 
-	// PostHooks run, in order, once the pod is restored.
+	// PostHooks run, in order, after the pod is restored.
 	// +optional
 	PostHooks []RestoreResourceHook `json:"postHooks,omitempty"`
 }
@@ -232,19 +234,20 @@ type RestoreResourceHook struct {
 
 // ExecRestoreHook runs a command in a container of a restored pod.
 type ExecRestoreHook struct {
-	// Container to run the command in. Empty means the first container of the pod.
+	// Container is the name of the container in which the command runs. Empty means the first container of the pod.
 	// +optional
 	Container string `json:"container,omitempty"`
 
-	// Command and its arguments.
+	// Command is the command with its arguments.
 	// +kubebuilder:validation:MinItems=1
 	Command []string `json:"command"`
 
-	// OnError says whether a failing command ends the hooks of the pod. Empty means Continue.
+	// OnError specifies whether the other hooks of the pod still run if the command fails. Empty means
+	// Continue.
 	// +optional
 	OnError HookErrorMode `json:"onError,omitempty"`
 
-	// ExecTimeout is how long the command may run before it counts as failed. Zero means 30
+	// ExecTimeout is how long the command may run before it is considered failed. Zero means 30
 	// seconds.
 	// +optional
 	// +kubebuilder:validation:Type=string
@@ -252,14 +255,14 @@ type ExecRestoreHook struct {
 	ExecTimeout metav1.Duration `json:"execTimeout,omitempty"`
 
 	// WaitTimeout is how long to wait for the container to run before the command is started.
-	// Zero means for as long as it takes.
+	// Zero means no limit.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	WaitTimeout metav1.Duration `json:"waitTimeout,omitempty"`
 
-	// WaitForReady says whether to wait until the container is ready, not only running. Absent
-	// means no.
+	// WaitForReady specifies whether to wait until the container is ready and not only running.
+	// Absent means false.
 	// +optional
 	// +nullable
 	WaitForReady *bool `json:"waitForReady,omitempty"`
@@ -267,48 +270,49 @@ type ExecRestoreHook struct {
 
 // InitRestoreHook adds init containers to a restored pod.
 type InitRestoreHook struct {
-	// InitContainers are pod containers, kept as they were given. They are put in front of the
+	// InitContainers are pod containers, which are used unchanged. They are inserted before the
 	// pod's own init containers. Each has a name, an image and a command.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	InitContainers []runtime.RawExtension `json:"initContainers"`
 
-	// Timeout is how long the init containers may take before they count as failed.
+	// Timeout is how long the init containers may take before they are considered failed.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[-+]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 }
 
-// RestoreStatus is how far a restore is and how it ended.
+// RestoreStatus is the progress and the result of a restore.
 type RestoreStatus struct {
 	// Phase is the state of the restore. Empty means New.
 	// +optional
 	Phase RestorePhase `json:"phase,omitempty"`
 
-	// ValidationErrors are the reasons why the spec was refused.
+	// ValidationErrors are the reasons why the spec is not valid.
 	// +optional
 	// +nullable
 	ValidationErrors []string `json:"validationErrors,omitempty"`
 
-	// Warnings is the number of warnings. Their text is in the restore's log and results.
+	// Warnings is the number of warnings. Their texts are in the restore's log and results.
 	// +optional
 	Warnings int `json:"warnings,omitempty"`
 
-	// Errors is the number of errors. Their text is in the restore's log and results.
+	// Errors is the number of errors. Their texts are in the restore's log and results.
 	// +optional
 	Errors int `json:"errors,omitempty"`
 
-	// FailureReason is the error that made the whole restore fail.
+	// FailureReason is the error because of which the restore failed.
 	// +optional
 	FailureReason string `json:"failureReason,omitempty"`
 
-	// StartTimestamp is when the restore was started, by the server's clock.
+	// StartTimestamp is when the restore was started, according to the server's clock.
 	// +optional
 	// +nullable
 	StartTimestamp *metav1.Time `json:"startTimestamp,omitempty"`
 
-	// CompletionTimestamp is when the restore ended, however it ended, by the server's clock.
+	// CompletionTimestamp is when the restore ended, with any result, according to the server's
+	// clock.
 	// +optional
 	// +nullable
 	CompletionTimestamp *metav1.Time `json:"completionTimestamp,omitempty"`
@@ -322,11 +326,11 @@ type RestoreStatus struct {
 	// +optional
 	RestoreItemOperationsAttempted int `json:"restoreItemOperationsAttempted,omitempty"`
 
-	// RestoreItemOperationsCompleted is the number of those that ended well.
+	// RestoreItemOperationsCompleted is the number of those that succeeded.
 	// +optional
 	RestoreItemOperationsCompleted int `json:"restoreItemOperationsCompleted,omitempty"`
 
-	// RestoreItemOperationsFailed is the number of those that ended with an error.
+	// RestoreItemOperationsFailed is the number of those that failed.
 	// +optional
 	RestoreItemOperationsFailed int `json:"restoreItemOperationsFailed,omitempty"`
 
@@ -342,7 +346,7 @@ type RestoreProgress struct {
 	// +optional
 	TotalItems int `json:"totalItems,omitempty"`
 
-	// ItemsRestored is the number of items that were dealt with.
+	// ItemsRestored is the number of items that were processed.
 	// +optional
 	ItemsRestored int `json:"itemsRestored,omitempty"`
 }

@@ -4,21 +4,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Schedule makes Backups from a template at the times of a cron expression.
+// Schedule creates Backups from a template at the times of a cron expression.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:printcolumn:name="Status",type="string",JSONPath=".status.phase",description="State of the schedule"
-// +kubebuilder:printcolumn:name="Schedule",type="string",JSONPath=".spec.schedule",description="Cron expression of the times to back up at"
-// +kubebuilder:printcolumn:name="LastBackup",type="date",JSONPath=".status.lastBackup",description="When the schedule last made a backup"
+// +kubebuilder:printcolumn:name="Schedule",type="string",JSONPath=".spec.schedule",description="Cron expression of the backup times"
+// +kubebuilder:printcolumn:name="LastBackup",type="date",JSONPath=".status.lastBackup",description="When the schedule last created a backup"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
-// +kubebuilder:printcolumn:name="Paused",type="boolean",JSONPath=".spec.paused",description="Whether the schedule makes no backups for now"
+// +kubebuilder:printcolumn:name="Paused",type="boolean",JSONPath=".spec.paused",description="Whether the schedule is paused"
 type Schedule struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is when to back up, and what.
+	// Spec defines when backups are created and what they contain.
 	// +optional
 	Spec ScheduleSpec `json:"spec,omitempty"`
 
@@ -40,28 +40,28 @@ type ScheduleList struct {
 	Items []Schedule `json:"items"`
 }
 
-// ScheduleSpec says when to back up, and what.
+// ScheduleSpec defines when backups are created and what they contain.
 type ScheduleSpec struct {
-	// Template is the spec of the backups that the schedule makes.
+	// Template is the spec of the backups that the schedule creates.
 	Template BackupSpec `json:"template"`
 
 	// Schedule is a cron expression of five fields, or a descriptor such as @daily or "@every 1h",
-	// with an optional TZ= or CRON_TZ= prefix. Without one, times are those of the server's zone.
+	// with an optional TZ= or CRON_TZ= prefix. Without a prefix, times are in the server's time zone.
 	Schedule string `json:"schedule"`
 
-	// UseOwnerReferencesInBackup says whether the schedule owns its backups, so that they go when
-	// it is deleted. Absent means no.
+	// UseOwnerReferencesInBackup specifies whether the schedule owns its Backup objects, so that they
+	// are deleted with it. Absent means false.
 	// +optional
 	// +nullable
 	UseOwnerReferencesInBackup *bool `json:"useOwnerReferencesInBackup,omitempty"`
 
-	// Paused says whether the schedule makes no backups for now.
+	// Paused specifies whether the schedule is paused, so that it creates no backups.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// SkipImmediately says whether to skip a backup that is due when the schedule is created or
-	// unpaused. Absent means the server's setting. The server sets it to false once it has acted
-	// on it.
+	// SkipImmediately specifies whether to skip a backup that is due when the schedule is created or
+	// unpaused. Absent means the server's setting. The server sets it to false after it has applied
+	// it.
 	// +optional
 	SkipImmediately *bool `json:"skipImmediately,omitempty"`
 }
@@ -72,7 +72,7 @@ type ScheduleStatus struct {
 	// +optional
 	Phase SchedulePhase `json:"phase,omitempty"`
 
-	// LastBackup is when the schedule last made a backup.
+	// LastBackup is when the schedule last created a backup.
 	// +optional
 	// +nullable
 	LastBackup *metav1.Time `json:"lastBackup,omitempty"`
@@ -82,7 +82,7 @@ type ScheduleStatus struct {
 	// +nullable
 	LastSkipped *metav1.Time `json:"lastSkipped,omitempty"`
 
-	// ValidationErrors are the reasons why the spec was refused.
+	// ValidationErrors are the reasons why the spec is not valid.
 	// +optional
 	ValidationErrors []string `json:"validationErrors,omitempty"`
 }
@@ -93,12 +93,13 @@ type ScheduleStatus struct {
 type SchedulePhase string
 
 const (
-	// SchedulePhaseNew is a schedule that no controller has seen.
+	// SchedulePhaseNew is a schedule that no controller has processed.
 	SchedulePhaseNew SchedulePhase = "New"
 
-	// SchedulePhaseEnabled is a schedule that makes backups, unless it is paused.
+	// SchedulePhaseEnabled is a schedule that creates backups, unless it is paused.
 	SchedulePhaseEnabled SchedulePhase = "Enabled"
 
-	// SchedulePhaseFailedValidation is a schedule that was refused for status.validationErrors.
+	// SchedulePhaseFailedValidation is a schedule whose spec is not valid because of
+	// status.validationErrors.
 	SchedulePhaseFailedValidation SchedulePhase = "FailedValidation"
 )

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// newScheme returns a scheme that knows this package alone.
+// newScheme returns a scheme with only this package.
 func newScheme(tb testing.TB) *runtime.Scheme {
 	tb.Helper()
 	scheme := runtime.NewScheme()
@@ -26,8 +26,8 @@ func newDecoder(tb testing.TB) runtime.Decoder {
 	return serializer.NewCodecFactory(newScheme(tb), serializer.EnableStrict).UniversalDeserializer()
 }
 
-// declaredKinds returns the kinds, lists included, that scheme knows from the package under test,
-// in alphabetical order. The meta types of the group are left out.
+// declaredKinds returns the kinds of the package under test in scheme, including lists but without
+// the meta types of the group, in alphabetical order.
 func declaredKinds(scheme *runtime.Scheme) []string {
 	home := reflect.TypeFor[v1.Backup]().PkgPath()
 	var kinds []string
@@ -40,7 +40,7 @@ func declaredKinds(scheme *runtime.Scheme) []string {
 	return kinds
 }
 
-func TestSchemeKnowsEveryKindAndItsList(t *testing.T) {
+func TestSchemeHasEveryKindAndList(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
 		"Backup", "BackupList",
@@ -54,12 +54,12 @@ func TestSchemeKnowsEveryKindAndItsList(t *testing.T) {
 	}, declaredKinds(newScheme(t)))
 }
 
-func TestSchemeCanBeFilledTwice(t *testing.T) {
+func TestAddToSchemeIsRepeatable(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, v1.AddToScheme(newScheme(t)))
 }
 
-func TestGroupQualifiesKindsAndResources(t *testing.T) {
+func TestKindAndResourceAddGroup(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "velero.io/v1", v1.SchemeGroupVersion.String())
 	require.Equal(t, "Backup.velero.io", v1.Kind("Backup").String())

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ServerStatusRequest asks the server for its version and its plugins. The server deletes it one
-// minute after it was answered.
+// ServerStatusRequest requests the version and the plugins of the server. The server deletes it one
+// minute after answering it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=ssr
@@ -15,11 +15,11 @@ type ServerStatusRequest struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is empty: there is one question only.
+	// Spec has no fields.
 	// +optional
 	Spec ServerStatusRequestSpec `json:"spec,omitempty"`
 
-	// Status is the server's answer.
+	// Status is the server's response.
 	// +optional
 	Status ServerStatusRequestStatus `json:"status,omitempty"`
 }
@@ -37,16 +37,16 @@ type ServerStatusRequestList struct {
 	Items []ServerStatusRequest `json:"items"`
 }
 
-// ServerStatusRequestSpec is the question, which has no parameters.
+// ServerStatusRequestSpec has no fields.
 type ServerStatusRequestSpec struct{}
 
-// ServerStatusRequestStatus is the server's answer.
+// ServerStatusRequestStatus is the server's response.
 type ServerStatusRequestStatus struct {
 	// Phase is the state of the request. Empty means New.
 	// +optional
 	Phase ServerStatusRequestPhase `json:"phase,omitempty"`
 
-	// ProcessedTimestamp is when the request was answered, by the server's clock.
+	// ProcessedTimestamp is when the request was answered, according to the server's clock.
 	// +optional
 	// +nullable
 	ProcessedTimestamp *metav1.Time `json:"processedTimestamp,omitempty"`
@@ -55,7 +55,7 @@ type ServerStatusRequestStatus struct {
 	// +optional
 	ServerVersion string `json:"serverVersion,omitempty"`
 
-	// Plugins are the plugins that the server knows, one entry for each name and kind.
+	// Plugins are the plugins of the server, with one entry for each name and kind.
 	// +optional
 	// +nullable
 	Plugins []PluginInfo `json:"plugins,omitempty"`
@@ -63,10 +63,10 @@ type ServerStatusRequestStatus struct {
 
 // PluginInfo names a plugin.
 type PluginInfo struct {
-	// Name of the plugin, e.g. velero.io/aws.
+	// Name is the name of the plugin, e.g. velero.io/aws.
 	Name string `json:"name"`
 
-	// Kind of the plugin, e.g. ObjectStore.
+	// Kind is the kind of the plugin, e.g. ObjectStore.
 	Kind string `json:"kind"`
 }
 
@@ -77,9 +77,9 @@ type PluginInfo struct {
 type ServerStatusRequestPhase string
 
 const (
-	// ServerStatusRequestPhaseNew is a request that was not answered yet.
+	// ServerStatusRequestPhaseNew is a request that has not been answered yet.
 	ServerStatusRequestPhaseNew ServerStatusRequestPhase = "New"
 
-	// ServerStatusRequestPhaseProcessed is a request that was answered.
+	// ServerStatusRequestPhaseProcessed is a request that has been answered.
 	ServerStatusRequestPhaseProcessed ServerStatusRequestPhase = "Processed"
 )

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// VolumeSnapshotLocation is a place where a volume snapshotter plugin keeps snapshots.
+// VolumeSnapshotLocation configures a volume snapshotter plugin and where it stores snapshots.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=vsl
@@ -14,11 +14,11 @@ type VolumeSnapshotLocation struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec is which plugin keeps the snapshots and how.
+	// Spec specifies the plugin and its configuration.
 	// +optional
 	Spec VolumeSnapshotLocationSpec `json:"spec,omitempty"`
 
-	// Status is not used by the server; it is kept when found.
+	// Status is not used by the server, which preserves it.
 	// +optional
 	Status VolumeSnapshotLocationStatus `json:"status,omitempty"`
 }
@@ -36,30 +36,30 @@ type VolumeSnapshotLocationList struct {
 	Items []VolumeSnapshotLocation `json:"items"`
 }
 
-// VolumeSnapshotLocationSpec says which plugin keeps snapshots and how.
+// VolumeSnapshotLocationSpec specifies a plugin and its configuration.
 type VolumeSnapshotLocationSpec struct {
 	// Provider is the name of the volume snapshotter plugin, e.g. velero.io/aws. A name without a
-	// slash is taken as velero.io/NAME.
+	// slash means velero.io/NAME.
 	Provider string `json:"provider"`
 
-	// Config is handed to the plugin, which defines its keys.
+	// Config is passed to the plugin, which defines its keys.
 	// +optional
 	Config map[string]string `json:"config,omitempty"`
 
-	// Credential is the Secret key that holds the credentials for the plugin. Absent means those
-	// of the server's environment.
+	// Credential is the Secret key with the credentials for the plugin. Absent means the
+	// credentials in the server's environment.
 	// +optional
 	Credential *SecretKeySelector `json:"credential,omitempty"`
 }
 
-// VolumeSnapshotLocationStatus is what is known about a location.
+// VolumeSnapshotLocationStatus is the observed state of a location.
 type VolumeSnapshotLocationStatus struct {
-	// Phase says whether the location can be used.
+	// Phase is Available if the location can be used.
 	// +optional
 	Phase VolumeSnapshotLocationPhase `json:"phase,omitempty"`
 }
 
-// VolumeSnapshotLocationPhase says whether a location can be used.
+// VolumeSnapshotLocationPhase is the state of a location.
 //
 // +kubebuilder:validation:Enum=Available;Unavailable
 type VolumeSnapshotLocationPhase string
