@@ -59,7 +59,7 @@ func loadBackup(ctx context.Context, s *command.Cluster, d *runs.Downloads, name
 	b.APIVersion, b.Kind = velerov1.SchemeGroupVersion.String(), "Backup"
 	doc := status.NewBackupDescription(b)
 	if doc.QueueWait != nil {
-		if line, err := queueLine(ctx, s); err != nil {
+		if line, err := s.Queue(ctx); err != nil {
 			doc.Problems = append(doc.Problems, err.Error())
 		} else {
 			doc.Starts = status.Explain(b, line, time.Now()).Starts

@@ -22,7 +22,7 @@ func newExplainCommand(a *command.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			line, err := queueLine(cmd.Context(), s)
+			line, err := s.Queue(cmd.Context())
 			if err != nil {
 				return err
 			}

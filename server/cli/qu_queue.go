@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/status"
 )
 
@@ -39,7 +35,7 @@ func newQueueCommand(a *command.App) *cobra.Command {
 				return watchQueue(cmd.Context(), s, view, timeout)
 			}
 			server := askQueueServer(cmd.Context(), s, timeout)
-			line, err := queueLine(cmd.Context(), s)
+			line, err := s.Queue(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -61,17 +57,4 @@ func newQueueCommand(a *command.App) *cobra.Command {
 	cmd.Flags().BoolVarP(&live, "watch", "w", false, "show each change as it happens")
 	cmd.AddCommand(newExplainCommand(a), newSimulateCommand(a))
 	return cmd
-}
-
-// line is the queue as the Backups have it now.
-func queueLine(ctx context.Context, s *command.Cluster) (queue.Line, error) {
-	var list velerov1.BackupList
-	if err := s.List(ctx, &list, client.InNamespace(s.Namespace)); err != nil {
-		return queue.Line{}, fmt.Errorf("list the backups: %w", err)
-	}
-	backups := make([]*velerov1.Backup, len(list.Items))
-	for i := range list.Items {
-		backups[i] = &list.Items[i]
-	}
-	return queue.NewLine(backups), nil
 }

@@ -10,13 +10,14 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/status"
 )
@@ -36,6 +37,9 @@ type queueView interface {
 
 // refreshPause is the time between two pictures on a terminal.
 const refreshPause = 100 * time.Millisecond
+
+// retryPause is the time between two attempts to reach the API server.
+const retryPause = 500 * time.Millisecond
 
 // errWatchEnded is that the API server has ended a watch, as it does every few minutes.
 var errWatchEnded = errors.New("the watch has ended")
@@ -63,7 +67,7 @@ func watchQueue(ctx context.Context, s *command.Cluster, view queueView, timeout
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(runs.RetryPause):
+		case <-time.After(retryPause):
 		}
 	}
 }
@@ -89,7 +93,7 @@ func followQueue(ctx context.Context, s *command.Cluster, known map[string]*vele
 		return viewError{err}
 	}
 	*begun = true
-	watcher, err := s.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(s.Namespace), &client.ListOptions{Raw: runs.RawWatchFrom(list.ResourceVersion)})
+	watcher, err := s.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(s.Namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 	if err != nil {
 		return fmt.Errorf("watch the backups: %w", err)
 	}

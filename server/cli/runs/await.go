@@ -18,7 +18,7 @@ import (
 )
 
 // retryPause is how long to wait before the cluster is asked again after a failure.
-const RetryPause = 500 * time.Millisecond
+const retryPause = 500 * time.Millisecond
 
 // await watches obj until see says that it has ended, and shows each state. The API server may be
 // away meanwhile. see reads from obj, which holds the newest state.
@@ -41,7 +41,7 @@ func Await(ctx context.Context, s *command.Cluster, obj client.Object, list clie
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(RetryPause):
+		case <-time.After(retryPause):
 		}
 	}
 }
@@ -61,7 +61,7 @@ func follow(ctx context.Context, s *command.Cluster, obj client.Object, list cli
 	}
 	show.State(see())
 	watcher, err := s.Watch(ctx, list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{"metadata.name": obj.GetName()},
-		&client.ListOptions{Raw: RawWatchFrom(obj.GetResourceVersion())})
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: obj.GetResourceVersion()}})
 	if err != nil {
 		return err
 	}
@@ -116,9 +116,4 @@ func resourceOf(obj client.Object) schema.GroupResource {
 	default:
 		return schema.GroupResource{}
 	}
-}
-
-// rawWatchFrom makes a watch begin after a state that is known.
-func RawWatchFrom(resourceVersion string) *metav1.ListOptions {
-	return &metav1.ListOptions{ResourceVersion: resourceVersion}
 }
