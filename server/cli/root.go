@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cleat-dev/cleat/server/cli/backup"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/restore"
 )
@@ -24,7 +25,7 @@ func New(streams command.Streams, version string, args []string) *cobra.Command 
 	root.SetArgs(args)
 	app.Cluster.Add(root.PersistentFlags())
 	root.AddCommand(
-		newBackupCommand(app),
+		backup.NewCommand(app),
 		restore.NewCommand(app),
 		newScheduleCommand(app),
 		newQueueCommand(app),

@@ -10,12 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/backup"
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
 // scheduleCreate are the flags of "schedule create".
 type scheduleCreate struct {
-	backupFlags
+	backup.SpecFlags
 	schedule   velerov1.ScheduleSpec
 	owner      bool
 	skipAtOnce *bool
@@ -26,7 +27,7 @@ func (c *scheduleCreate) run(ctx context.Context, a *command.App) error {
 	if c.schedule.Schedule == "" {
 		return errors.New("say when to back up: --schedule \"0 3 * * *\"")
 	}
-	template, err := c.build()
+	template, err := c.Build()
 	if err != nil {
 		return err
 	}
@@ -35,12 +36,12 @@ func (c *scheduleCreate) run(ctx context.Context, a *command.App) error {
 		return err
 	}
 	schedule := &velerov1.Schedule{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: c.name, Labels: c.labels, Annotations: c.annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: c.name, Labels: c.Labels, Annotations: c.Annotations},
 		Spec:       c.schedule,
 	}
 	getSchedules().Retype(schedule)
 	schedule.Spec.Template, schedule.Spec.UseOwnerReferencesInBackup, schedule.Spec.SkipImmediately = template, &c.owner, c.skipAtOnce
-	if printed, err := c.print(a, schedule); printed {
+	if printed, err := c.Print(a, schedule); printed {
 		return err
 	}
 	err = s.Create(ctx, schedule)
@@ -70,7 +71,7 @@ func newCreateScheduleCommand(a *command.App) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	c.add(f, "schedule")
+	c.Add(f, "schedule")
 	f.StringVar(&c.schedule.Schedule, "schedule", "", "when to back up, as a cron expression")
 	f.BoolVar(&c.owner, "use-owner-references-in-backup", false, "let the schedule own its backups: when it is deleted, they go too")
 	f.BoolVar(&c.schedule.Paused, "paused", false, "create the schedule paused")

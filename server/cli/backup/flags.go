@@ -1,4 +1,4 @@
-package cli
+package backup
 
 import (
 	"fmt"
@@ -14,10 +14,10 @@ import (
 )
 
 // backupFlags are the flags that say what a backup is like.
-type backupFlags struct {
+type SpecFlags struct {
 	spec                                   velerov1.BackupSpec
 	selectors                              command.LabelSelectors
-	labels, annotations                    map[string]string
+	Labels, Annotations                    map[string]string
 	ordered, policies                      string
 	parallelFiles                          int
 	ttl, csiTimeout, itemOperationsTimeout time.Duration
@@ -25,7 +25,7 @@ type backupFlags struct {
 }
 
 // add adds the flags to those of a command that creates something of the given kind.
-func (c *backupFlags) add(f *pflag.FlagSet, kind string) {
+func (c *SpecFlags) Add(f *pflag.FlagSet, kind string) {
 	spec := &c.spec
 	f.DurationVar(&c.ttl, "ttl", 0, "how long to keep the backup; 0 for the server's default")
 	f.StringSliceVar(&spec.IncludedNamespaces, "include-namespaces", nil, "namespaces to back up, names or patterns; all without it")
@@ -37,8 +37,8 @@ func (c *backupFlags) add(f *pflag.FlagSet, kind string) {
 	f.StringSliceVar(&spec.IncludedNamespaceScopedResources, "include-namespace-scoped-resources", nil, "namespaced resources to back up")
 	f.StringSliceVar(&spec.ExcludedNamespaceScopedResources, "exclude-namespace-scoped-resources", nil, "namespaced resources to leave out")
 	command.AddOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources", "back up cluster-scoped resources")
-	f.StringToStringVar(&c.labels, "labels", nil, "labels of the "+kind)
-	f.StringToStringVar(&c.annotations, "annotations", nil, "annotations of the "+kind)
+	f.StringToStringVar(&c.Labels, "labels", nil, "labels of the "+kind)
+	f.StringToStringVar(&c.Annotations, "annotations", nil, "annotations of the "+kind)
 	f.StringVar(&spec.StorageLocation, "storage-location", "", "where to store the backup; empty for the default location")
 	f.StringSliceVar(&spec.VolumeSnapshotLocations, "volume-snapshot-locations", nil, "where to store volume snapshots")
 	c.selectors.Add(f)
@@ -55,7 +55,7 @@ func (c *backupFlags) add(f *pflag.FlagSet, kind string) {
 }
 
 // print prints what is to be created, if it was asked for instead of the creation.
-func (c *backupFlags) print(a *command.App, object client.Object) (printed bool, err error) {
+func (c *SpecFlags) Print(a *command.App, object client.Object) (printed bool, err error) {
 	switch c.output {
 	case "":
 		return false, nil
@@ -69,7 +69,7 @@ func (c *backupFlags) print(a *command.App, object client.Object) (printed bool,
 }
 
 // build makes the spec from the flags.
-func (c *backupFlags) build() (spec velerov1.BackupSpec, err error) {
+func (c *SpecFlags) Build() (spec velerov1.BackupSpec, err error) {
 	spec = c.spec
 	spec.TTL.Duration, spec.CSISnapshotTimeout.Duration, spec.ItemOperationTimeout.Duration = c.ttl, c.csiTimeout, c.itemOperationsTimeout
 	if spec.LabelSelector, spec.OrLabelSelectors, err = c.selectors.Parse(); err != nil {

@@ -1,4 +1,4 @@
-package cli
+package backup
 
 import (
 	"github.com/spf13/cobra"
@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status"
 )
 
-func newBackupCommand(a *command.App) *cobra.Command {
+func NewCommand(a *command.App) *cobra.Command {
 	return command.Parent("backup", "Work with backups",
 		newCreateBackupCommand(a), newGetBackupCommand(a), newDescribeBackupCommand(a), newBackupLogsCommand(a), newDeleteBackupCommand(a))
 }

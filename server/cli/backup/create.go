@@ -1,4 +1,4 @@
-package cli
+package backup
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 
 // backupCreate are the flags of "backup create".
 type backupCreate struct {
-	backupFlags
+	SpecFlags
 	fromSchedule string
 	wait         bool
 }
@@ -36,7 +36,7 @@ func (c *backupCreate) run(ctx context.Context, a *command.App, args []string) e
 	if err != nil {
 		return err
 	}
-	if printed, err := c.print(a, backup); printed {
+	if printed, err := c.Print(a, backup); printed {
 		return err
 	}
 	err = s.Create(ctx, backup)
@@ -56,13 +56,13 @@ func (c *backupCreate) run(ctx context.Context, a *command.App, args []string) e
 
 // build makes the Backup from the flags, on top of a schedule's template if there is one.
 func (c *backupCreate) build(ctx context.Context, s *command.Cluster, args []string) (*velerov1.Backup, error) {
-	spec, err := c.backupFlags.build()
+	spec, err := c.SpecFlags.Build()
 	if err != nil {
 		return nil, err
 	}
 	backup := &velerov1.Backup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Backup"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Labels: c.labels, Annotations: c.annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Labels: c.Labels, Annotations: c.Annotations},
 		Spec:       spec,
 	}
 	if c.fromSchedule != "" {
@@ -106,7 +106,7 @@ func newCreateBackupCommand(a *command.App) *cobra.Command {
 			return c.run(cmd.Context(), a, args)
 		},
 	}
-	c.add(cmd.Flags(), "backup")
+	c.Add(cmd.Flags(), "backup")
 	cmd.Flags().StringVar(&c.fromSchedule, "from-schedule", "", "take the spec from the template of a schedule")
 	cmd.Flags().BoolVarP(&c.wait, "wait", "w", false, "wait until the backup has ended; fails unless it is Completed")
 	return cmd
