@@ -9,6 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/backup"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/restore"
+	"github.com/cleat-dev/cleat/server/cli/schedule"
 )
 
 // New is the tree of commands. args are those of the process, without its name.
@@ -27,7 +28,7 @@ func New(streams command.Streams, version string, args []string) *cobra.Command 
 	root.AddCommand(
 		backup.NewCommand(app),
 		restore.NewCommand(app),
-		newScheduleCommand(app),
+		schedule.NewCommand(app),
 		newQueueCommand(app),
 		newPluginCommand(app),
 		newInstallCommand(app),

@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status"
 )
 
-func newScheduleCommand(a *command.App) *cobra.Command {
+func NewCommand(a *command.App) *cobra.Command {
 	return command.Parent("schedule", "Work with schedules, which make backups at the times of a cron expression",
 		newCreateScheduleCommand(a), newGetScheduleCommand(a), newDescribeScheduleCommand(a), newDeleteScheduleCommand(a),
 		newPauseScheduleCommand(a, "pause", true), newPauseScheduleCommand(a, "unpause", false))
