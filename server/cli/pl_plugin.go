@@ -7,7 +7,7 @@ import (
 )
 
 func newPluginCommand(a *command.App) *cobra.Command {
-	return command.Parent("plugin", "Work with plugins",
+	return command.NewParent("plugin", "Work with plugins",
 		newGetCommand(a),
 		newInfoCommand(a),
 		newOrderCommand(a),

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // check runs "cleat server --check" with a config file that has text.
@@ -38,7 +39,7 @@ func TestTheExampleConfigIsRightForTheBuiltIns(t *testing.T) {
 func TestTheServerDoesNotStartWithAPluginThatIsQuarantined(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	writeProgram(t, filepath.Join(dir, "office-hours"), []byte("#!/bin/sh\nexit 7\n"))
+	programs.Write(t, filepath.Join(dir, "office-hours"), []byte("#!/bin/sh\nexit 7\n"))
 	_, err := check(t, "apiVersion: cleat.dev/v1\nbackups:\n  admission:\n    plugin: a.io/office-hours\n", "--plugin-dir", dir)
 	require.ErrorContains(t, err, `cleat.yaml:4: backups.admission.plugin: unknown QueueAdmission "a.io/office-hours"; known are: cleat.dev/`)
 	require.ErrorContains(t, err, "; quarantined: "+filepath.Join(dir, "office-hours")+" (")

@@ -11,7 +11,7 @@ import (
 )
 
 func NewCommand(a *command.App) *cobra.Command {
-	return command.Parent("backup", "Work with backups",
+	return command.NewParent("backup", "Work with backups",
 		newCreateBackupCommand(a), newGetBackupCommand(a), newDescribeBackupCommand(a), newBackupLogsCommand(a), newDeleteBackupCommand(a))
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 func NewCommand(a *command.App) *cobra.Command {
-	return command.Parent("restore", "Work with restores",
+	return command.NewParent("restore", "Work with restores",
 		newCreateRestoreCommand(a), newGetRestoreCommand(a), newDescribeRestoreCommand(a), newRestoreLogsCommand(a))
 }
 

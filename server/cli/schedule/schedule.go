@@ -15,7 +15,7 @@ import (
 )
 
 func NewCommand(a *command.App) *cobra.Command {
-	return command.Parent("schedule", "Work with schedules, which make backups at the times of a cron expression",
+	return command.NewParent("schedule", "Work with schedules, which make backups at the times of a cron expression",
 		newCreateScheduleCommand(a), newGetScheduleCommand(a), newDescribeScheduleCommand(a), newDeleteScheduleCommand(a),
 		newPauseScheduleCommand(a, "pause", true), newPauseScheduleCommand(a, "unpause", false))
 }

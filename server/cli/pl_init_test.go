@@ -15,7 +15,7 @@ import (
 func TestPluginInitWritesAProjectOnceAndSaysWhatIsNext(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "mine")
-	out, err := execute(t, "plugin", "init", "example.io/stamp", "--dir", dir, "--module", "example.org/mine", "--kind", "ObjectStore")
+	out, err := executePlugin(t, "plugin", "init", "example.io/stamp", "--dir", dir, "--module", "example.org/mine", "--kind", "ObjectStore")
 	require.NoError(t, err)
 	require.Contains(t, out, filepath.Join(dir, "object_store.go")+"\n")
 	require.NotContains(t, out, "backup_item_action")
@@ -26,18 +26,18 @@ func TestPluginInitWritesAProjectOnceAndSaysWhatIsNext(t *testing.T) {
 	require.Contains(t, string(mod), "cleat v1.2.3", "it is built on the framework of this release")
 	require.NotContains(t, out, "no release")
 
-	_, err = execute(t, "plugin", "init", "example.io/stamp", "--dir", dir)
+	_, err = executePlugin(t, "plugin", "init", "example.io/stamp", "--dir", dir)
 	require.ErrorContains(t, err, "nothing is overwritten")
-	_, err = execute(t, "plugin", "init", "stamp")
+	_, err = executePlugin(t, "plugin", "init", "stamp")
 	require.ErrorContains(t, err, `plugin name "stamp" must be "domain/name"`)
-	_, err = execute(t, "plugin", "init")
+	_, err = executePlugin(t, "plugin", "init")
 	require.ErrorContains(t, err, "accepts 1 arg")
 }
 
 func TestPluginInitAsJSON(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "mine")
-	out, err := execute(t, "plugin", "init", "example.io/stamp", "--dir", dir, "--kind", "ObjectStore,DeleteItemAction", "-o", "json")
+	out, err := executePlugin(t, "plugin", "init", "example.io/stamp", "--dir", dir, "--kind", "ObjectStore,DeleteItemAction", "-o", "json")
 	require.NoError(t, err)
 	var project pluginProject
 	require.NoError(t, json.Unmarshal([]byte(out), &project))
@@ -50,7 +50,7 @@ func TestPluginInitAsJSON(t *testing.T) {
 	}
 
 	other := filepath.Join(t.TempDir(), "other")
-	_, err = execute(t, "plugin", "init", "example.io/stamp", "--dir", other, "-o", "xml")
+	_, err = executePlugin(t, "plugin", "init", "example.io/stamp", "--dir", other, "-o", "xml")
 	require.ErrorContains(t, err, `--output "xml": want text, json or yaml`)
 	require.NoDirExists(t, other)
 }
@@ -60,7 +60,8 @@ func TestWithoutAReleaseAProjectIsBuiltOnTheLatestAndThatIsSaid(t *testing.T) {
 	for _, version := range []string{"dev", "v0.0.0-20260102030405-0123456789ab", "v1.2.3+dirty"} {
 		var out bytes.Buffer
 		dir := filepath.Join(t.TempDir(), "mine")
-		require.NoError(t, New(command.Streams{Out: &out, Err: &out}, version, []string{"plugin", "init", "example.io/stamp", "--dir", dir}).ExecuteContext(t.Context()))
+		app := &command.App{Streams: command.Streams{Out: &out, Err: &out}, Version: version, Args: []string{"plugin", "init", "example.io/stamp", "--dir", dir}}
+		require.NoError(t, command.NewRoot(app, newPluginCommand(app)).ExecuteContext(t.Context()))
 		require.Contains(t, out.String(), "This cleat ("+version+") is no release, so the project is built on the latest one; ")
 		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		require.NoError(t, err)

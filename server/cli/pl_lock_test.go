@@ -8,8 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/server/cli/clitest"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/status/pluginstatus"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // change makes a file in place of another that is the same but for its last byte.
@@ -18,12 +20,12 @@ func change(t *testing.T, path string) {
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(path))
-	writeProgram(t, path, append(data, 'x'))
+	programs.Write(t, path, append(data, 'x'))
 }
 
 func TestALockIsWrittenAndSaysWhatChanged(t *testing.T) {
 	t.Parallel()
-	dir := pluginDir(t, map[string]string{"kinds": kindsPlugin, "vendor/first": firstPlugin})
+	dir := clitest.PluginDir(t, map[string]string{"kinds": clitest.KindsPlugin, "vendor/first": clitest.FirstPlugin})
 	path := filepath.Join(dir, pluginlock.FileName)
 
 	_, err := plugin(t, dir, "lock", "--check")
@@ -41,7 +43,7 @@ func TestALockIsWrittenAndSaysWhatChanged(t *testing.T) {
 	require.Contains(t, out, "\nWrote /plugins/plugins.lock with 2 files.\n")
 	lock, err := pluginlock.Read(path)
 	require.NoError(t, err)
-	sum, err := pluginlock.SumFile(program(t, firstPlugin))
+	sum, err := pluginlock.SumFile(programs.Build(t, clitest.FirstPlugin))
 	require.NoError(t, err)
 	require.Equal(t, pluginlock.Plugin{Path: "vendor/first", SHA256: sum, Provides: []pluginlock.Provided{
 		{Kind: "BackupItemAction", Version: 1, Name: "example.cleat.dev/mark"}, {Kind: "RestoreItemAction", Version: 1, Name: "example.cleat.dev/unmark"},
@@ -57,7 +59,7 @@ func TestALockIsWrittenAndSaysWhatChanged(t *testing.T) {
 
 	change(t, filepath.Join(dir, "kinds"))
 	require.NoError(t, os.Remove(filepath.Join(dir, "vendor/first")))
-	addPlugin(t, filepath.Join(dir, "named-x"), misbehavePlugin)
+	addPlugin(t, filepath.Join(dir, "named-x"), clitest.MisbehavePlugin)
 	out, err = plugin(t, dir, "lock", "--check")
 	require.ErrorContains(t, err, "the lock "+path+" is not that of the directory; look at what differs, and write it without --check")
 	require.Regexp(t, `changed +kinds +other content\nadded +named-x +provides BackupItemAction example.io/named-x\nremoved +vendor/first +provided BackupItemAction example.cleat.dev/mark, `, out)
@@ -94,7 +96,7 @@ func must[T any](value T, err error) T {
 
 func TestBrokenFilesAreLockedOnlyWithoutThem(t *testing.T) {
 	t.Parallel()
-	dir := pluginDir(t, map[string]string{"first": firstPlugin, "exits": misbehavePlugin, "lists-nonsense": misbehavePlugin})
+	dir := clitest.PluginDir(t, map[string]string{"first": clitest.FirstPlugin, "exits": clitest.MisbehavePlugin, "lists-nonsense": clitest.MisbehavePlugin})
 	out, err := plugin(t, dir, "lock")
 	require.EqualError(t, err, "1 file cannot be used, so it cannot be locked; repair or remove what is broken, or leave it out with --skip-broken")
 	require.Regexp(t, `\nCannot be used:\n  exits:\n    .*exit status 3; last on stderr: cannot read /etc/plugin.yaml`, out)
@@ -124,7 +126,7 @@ func TestThereIsNothingToCheckWithoutALock(t *testing.T) {
 
 func TestAFolderThatOthersCanWriteToIsLocked(t *testing.T) {
 	t.Parallel()
-	dir := pluginDir(t, map[string]string{"shared/first": firstPlugin})
+	dir := clitest.PluginDir(t, map[string]string{"shared/first": clitest.FirstPlugin})
 	require.NoError(t, os.Chmod(filepath.Join(dir, "shared"), 0o777)) //nolint:gosec // that is the point
 	out, err := plugin(t, dir, "get", "--no-built-ins")
 	require.NoError(t, err)
@@ -141,8 +143,8 @@ func TestAFolderThatOthersCanWriteToIsLocked(t *testing.T) {
 
 func TestVerifySaysWhatIsWrongAndStartsNothingThatDiffers(t *testing.T) {
 	t.Parallel()
-	dir := pluginDir(t, map[string]string{
-		"kinds": kindsPlugin, "first": firstPlugin, "named-a": misbehavePlugin, "named-b": misbehavePlugin, "named-c": misbehavePlugin,
+	dir := clitest.PluginDir(t, map[string]string{
+		"kinds": clitest.KindsPlugin, "first": clitest.FirstPlugin, "named-a": clitest.MisbehavePlugin, "named-b": clitest.MisbehavePlugin, "named-c": clitest.MisbehavePlugin,
 	})
 	_, err := plugin(t, dir, "verify")
 	require.ErrorContains(t, err, `there is no lock `+dir+`/plugins.lock (file does not exist); write it with "cleat plugin lock"`)
@@ -157,11 +159,11 @@ func TestVerifySaysWhatIsWrongAndStartsNothingThatDiffers(t *testing.T) {
 	for _, name := range []string{"first", "stranger"} {
 		path := filepath.Join(dir, name)
 		_ = os.Remove(path)
-		writeProgram(t, path, []byte("#!/bin/sh\necho "+name+" >> "+started+"\n"))
+		programs.Write(t, path, []byte("#!/bin/sh\necho "+name+" >> "+started+"\n"))
 	}
 	require.NoError(t, os.Remove(filepath.Join(dir, "named-a")))
 	require.NoError(t, os.Remove(filepath.Join(dir, "named-b")))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "named-b"), must(os.ReadFile(program(t, misbehavePlugin))), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "named-b"), must(os.ReadFile(programs.Build(t, clitest.MisbehavePlugin))), 0o600))
 	lock, err := pluginlock.Read(filepath.Join(dir, pluginlock.FileName))
 	require.NoError(t, err)
 	lock.Plugins[4].Provides[0].Name = "example.io/other" // of named-c

@@ -9,8 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/server/cli/clitest"
 	"github.com/cleat-dev/cleat/server/status/pluginstatus"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // listOf reads what "plugin get -o json" or "plugin info -o json" printed.
@@ -25,7 +27,7 @@ func listOf(t *testing.T, out string) pluginstatus.List {
 
 func TestPluginsOfADirectoryAreListedWithoutACluster(t *testing.T) {
 	t.Parallel()
-	dir := pluginDir(t, map[string]string{"kinds": kindsPlugin, "vendor/exits": misbehavePlugin, "lists-nothing": misbehavePlugin})
+	dir := clitest.PluginDir(t, map[string]string{"kinds": clitest.KindsPlugin, "vendor/exits": clitest.MisbehavePlugin, "lists-nothing": clitest.MisbehavePlugin})
 	out, err := plugin(t, dir, "get", "--no-built-ins")
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^NAME +KIND +VERSION +STATUS +FROM$`, out)
@@ -71,7 +73,7 @@ example.io/mover +BackupItemAction +1 +not used +/plugins/kinds$`, out)
 
 func TestMistakesWithPluginsAreTold(t *testing.T) {
 	t.Parallel()
-	dir := pluginDir(t, map[string]string{"first": firstPlugin})
+	dir := clitest.PluginDir(t, map[string]string{"first": clitest.FirstPlugin})
 	notExecutable := filepath.Join(t.TempDir(), "notes")
 	require.NoError(t, os.WriteFile(notExecutable, []byte("x"), 0o600))
 	for want, args := range map[string][]string{
@@ -90,14 +92,14 @@ func TestMistakesWithPluginsAreTold(t *testing.T) {
 		`to look at a directory instead, name it with --plugin-dir`:                                          {"get", "--kubeconfig", "/no/such/file"},
 		`read the file that --config names`:                                                                  {"order", "--config", "/no/such/file"},
 	} {
-		_, err := execute(t, append([]string{"plugin"}, args...)...)
+		_, err := executePlugin(t, append([]string{"plugin"}, args...)...)
 		require.ErrorContains(t, err, want, args)
 	}
 }
 
 func TestInfoHasEverythingAboutAPlugin(t *testing.T) {
 	t.Parallel()
-	dir := pluginDir(t, map[string]string{"kinds": kindsPlugin, "exits": misbehavePlugin})
+	dir := clitest.PluginDir(t, map[string]string{"kinds": clitest.KindsPlugin, "exits": clitest.MisbehavePlugin})
 	out, err := plugin(t, dir, "info", "example.io/mover")
 	require.NoError(t, err)
 	require.Regexp(t, `(?s)^From: +/plugins/kinds\nPlugin version: +1\.2\.3\n.*SHA-256: +[0-9a-f]{64}\n`, out)
@@ -122,8 +124,8 @@ func TestInfoHasEverythingAboutAPlugin(t *testing.T) {
 
 func TestInfoLooksAtAFileOnItsOwn(t *testing.T) {
 	t.Parallel()
-	path := program(t, firstPlugin)
-	out, err := execute(t, "plugin", "info", path)
+	path := programs.Build(t, clitest.FirstPlugin)
+	out, err := executePlugin(t, "plugin", "info", path)
 	require.NoError(t, err)
 	require.Contains(t, out, "BackupItemAction example.cleat.dev/mark:\n")
 	require.Contains(t, out, "RestoreItemAction example.cleat.dev/unmark:\n")
@@ -134,7 +136,7 @@ func TestInfoLooksAtAFileOnItsOwn(t *testing.T) {
 
 func TestTheOrderOfActions(t *testing.T) {
 	t.Parallel()
-	dir := pluginDir(t, map[string]string{"a/named-b": misbehavePlugin, "a.first/named-c": misbehavePlugin, "named-a": misbehavePlugin, "kinds": kindsPlugin})
+	dir := clitest.PluginDir(t, map[string]string{"a/named-b": clitest.MisbehavePlugin, "a.first/named-c": clitest.MisbehavePlugin, "named-a": clitest.MisbehavePlugin, "kinds": clitest.KindsPlugin})
 	order := func(args ...string) []pluginstatus.OrderedAction {
 		t.Helper()
 		out, err := plugin(t, dir, append([]string{"order", "--no-built-ins", "-o", "json"}, args...)...)
@@ -172,7 +174,7 @@ func TestTheOrderOfActions(t *testing.T) {
 
 	config := filepath.Join(t.TempDir(), "cleat.yaml")
 	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins:\n  directory: "+dir+"\n  order: [example.io/named-a, '*', example.io/nobody]\n"), 0o600))
-	out, err := execute(t, "plugin", "order", "--config", config)
+	out, err := executePlugin(t, "plugin", "order", "--config", config)
 	require.NoError(t, err)
 	require.Contains(t, out, "The order names example.io/nobody, which no plugin is called.\n")
 	require.Regexp(t, `(?m)^STAGE +PLACE +STOCK +NAME +KIND +FROM\n(item blocks .*\n)+backup +1 +\d+ +example.io/named-a +BackupItemAction +`, out)

@@ -4,30 +4,22 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/server/cli/clitest"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
-
-// brokenPlugin builds a plugin one of whose actions panics.
-func brokenPlugin(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "plugin")
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../framework/testdata/plugin").CombinedOutput()
-	require.NoError(t, err, "%s", output)
-	return path
-}
 
 func TestAPluginIsTestedAndTheExitStatusTells(t *testing.T) {
 	t.Parallel()
-	binary := brokenPlugin(t)
+	binary := programs.Build(t, clitest.BrokenPlugin)
 	run := func(args ...string) (string, error) {
-		return execute(t, append([]string{"plugin", "test", binary}, args...)...)
+		return executePlugin(t, append([]string{"plugin", "test", binary}, args...)...)
 	}
 
 	out, err := run("--plugin", "example.io/keep")
@@ -90,7 +82,7 @@ func TestMistakesOfATestAreTold(t *testing.T) {
 	item := filepath.Join(t.TempDir(), "item.yaml")
 	require.NoError(t, os.WriteFile(item, []byte("kind: Widget"), 0o600))
 	ends := filepath.Join(t.TempDir(), "ends")
-	writeProgram(t, ends, []byte("#!/bin/sh\nexit 0\n"))
+	programs.Write(t, ends, []byte("#!/bin/sh\nexit 0\n"))
 	for name, test := range map[string]struct {
 		args []string
 		want string
@@ -106,22 +98,22 @@ func TestMistakesOfATestAreTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := execute(t, append([]string{"plugin", "test"}, test.args...)...)
+			_, err := executePlugin(t, append([]string{"plugin", "test"}, test.args...)...)
 			require.ErrorContains(t, err, test.want)
 		})
 	}
-	out, err := execute(t, "plugin", "test", ends)
+	out, err := executePlugin(t, "plugin", "test", ends)
 	require.ErrorIs(t, err, command.ErrQuiet, "what does not start is not conformant")
 	require.Contains(t, out, "failed: Process: process-handshake")
 }
 
 func TestTheRulesAreListed(t *testing.T) {
 	t.Parallel()
-	out, err := execute(t, "plugin", "test", "--rules")
+	out, err := executePlugin(t, "plugin", "test", "--rules")
 	require.NoError(t, err)
 	require.True(t, strings.HasPrefix(out, "RULE"))
 	require.Contains(t, out, "\naction-item ")
-	out, err = execute(t, "plugin", "test", "--rules", "-o", "json")
+	out, err = executePlugin(t, "plugin", "test", "--rules", "-o", "json")
 	require.NoError(t, err)
 	var rules []struct{ ID, Severity, Text string }
 	require.NoError(t, json.Unmarshal([]byte(out), &rules))

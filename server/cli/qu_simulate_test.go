@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/server/cli/clitest"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
@@ -19,7 +20,7 @@ const scenario = "testdata/queue/backups.yaml"
 // simulate executes "queue simulate" on the example.
 func simulate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	return execute(t, append([]string{"queue", "simulate", "-f", scenario}, args...)...)
+	return clitest.Execute(t, newQueueCommand, append([]string{"queue", "simulate", "-f", scenario}, args...)...)
 }
 
 func TestSimulateTheScenario(t *testing.T) {
@@ -43,7 +44,7 @@ func simulated(t *testing.T, content string, args ...string) status.Simulation {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "backups.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	out, err := execute(t, append([]string{"queue", "simulate", "-o", "json", "-f", path}, args...)...)
+	out, err := clitest.Execute(t, newQueueCommand, append([]string{"queue", "simulate", "-o", "json", "-f", path}, args...)...)
 	require.NoError(t, err)
 	var document status.Simulation
 	require.NoError(t, json.Unmarshal([]byte(out), &document))
@@ -110,7 +111,7 @@ func TestSimulateKeepsToTheFile(t *testing.T) {
 
 func TestSimulateAsksAPolicyOfTheDirectory(t *testing.T) {
 	t.Parallel()
-	dir := pluginDir(t, map[string]string{"policy": "../policy/testdata/policy"})
+	dir := clitest.PluginDir(t, map[string]string{"policy": clitest.PolicyPlugin})
 	document := simulated(t, backupOf("a", "")+backupOf("b", "")+backupOf("c", ""), "--plugin-dir", dir, "--policy", "example.io/policy")
 	require.Equal(t, []string{"c", "b", "a"}, document.Order)
 	require.Equal(t, "the last is the first", document.Rounds[0].Waiting[0].Message)
@@ -150,11 +151,11 @@ func TestMistakesInASimulationAreTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := execute(t, append([]string{"queue", "simulate"}, test.args...)...)
+			_, err := clitest.Execute(t, newQueueCommand, append([]string{"queue", "simulate"}, test.args...)...)
 			require.ErrorContains(t, err, test.want)
 		})
 	}
-	_, err := execute(t, "queue", "simulate", "-f", "testdata/queue/mistakes.yaml")
+	_, err := clitest.Execute(t, newQueueCommand, "queue", "simulate", "-f", "testdata/queue/mistakes.yaml")
 	require.Error(t, err)
 	statustest.Golden(t, "queue_mistakes.txt", func(w io.Writer) error {
 		_, err := io.WriteString(w, err.Error()+"\n")

@@ -1,0 +1,104 @@
+// Package programs builds the programs that tests start: the command, and plugins. A program is linked once for all
+// packages and all runs: it stays in the user's cache directory until its source changes.
+package programs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// built holds the result of each build of this process, by the path of the package. A package-level variable, because
+// the tests of a process share the programs.
+var built sync.Map
+
+// Build returns the path of the program in pkg, a directory relative to the root of this module. Nobody may change the
+// file: other tests run it as well. Copy makes one that may be changed.
+func Build(t testing.TB, pkg string) string {
+	t.Helper()
+	once, _ := built.LoadOrStore(pkg, sync.OnceValues(func() (string, error) { return build(pkg) }))
+	path, err := once.(func() (string, error))()
+	require.NoError(t, err)
+	return path
+}
+
+// Copy writes the program in pkg to path. It can be started at once: no process that is forked meanwhile keeps it open
+// for writing.
+func Copy(t testing.TB, pkg, path string) {
+	t.Helper()
+	content, err := os.ReadFile(Build(t, pkg))
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	Write(t, path, content)
+}
+
+// Write writes an executable file that can be started at once, as Copy does.
+func Write(t testing.TB, path string, content []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // it is a program
+}
+
+// build links the program, unless it is up to date, which the go command finds out. A lock keeps other processes from
+// starting it meanwhile.
+func build(pkg string) (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(root))
+	dir := filepath.Join(cache, "cleat", "test-programs", hex.EncodeToString(sum[:8]), strings.ReplaceAll(filepath.ToSlash(pkg), "/", "_"))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	path := filepath.Join(dir, filepath.Base(pkg))
+	cmd := exec.Command("go", "build", "-o", path, "./"+filepath.ToSlash(pkg))
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w: %s", pkg, err, out)
+	}
+	return path, nil
+}
+
+// moduleRoot returns the nearest directory with a go.mod, from the working directory upwards.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		_, err := os.Stat(filepath.Join(dir, "go.mod"))
+		if err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if !errors.Is(err, fs.ErrNotExist) || parent == dir {
+			return "", fmt.Errorf("find the root of the module: %w", err)
+		}
+		dir = parent
+	}
+}
