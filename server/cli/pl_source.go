@@ -12,6 +12,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/plugindir"
+	"github.com/cleat-dev/cleat/server/cli/queue"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
@@ -40,7 +41,7 @@ func (f *pluginFlags) report(cmd *cobra.Command, a *command.App, only string) (*
 		if err != nil {
 			return nil, err
 		}
-		if f.policies, err = policiesOf(answer); err != nil {
+		if f.policies, err = queue.PoliciesOf(answer); err != nil {
 			return nil, err
 		}
 		return pluginsOf(a, answer, only)

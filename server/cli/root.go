@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/cli/backup"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/queue"
 	"github.com/cleat-dev/cleat/server/cli/restore"
 	"github.com/cleat-dev/cleat/server/cli/schedule"
 )
@@ -16,7 +17,7 @@ func New(streams command.Streams, version string, args []string) *cobra.Command 
 		backup.NewCommand(app),
 		restore.NewCommand(app),
 		schedule.NewCommand(app),
-		newQueueCommand(app),
+		queue.NewCommand(app),
 		newPluginCommand(app),
 		newInstallCommand(app),
 		newServerCommand(app),

@@ -1,4 +1,4 @@
-package cli
+package queue
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status"
 )
 
-func newQueueCommand(a *command.App) *cobra.Command {
+func NewCommand(a *command.App) *cobra.Command {
 	var live bool
 	var output string
 	var timeout time.Duration

@@ -1,4 +1,4 @@
-package cli
+package queue
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func askQueueServer(ctx context.Context, s *command.Cluster, timeout time.Durati
 	if err != nil {
 		return status.QueueServer{Problem: layout.OneLine(err.Error())}
 	}
-	report, err := policiesOf(answer)
+	report, err := PoliciesOf(answer)
 	switch {
 	case err != nil:
 		return status.QueueServer{Problem: layout.OneLine(err.Error())}
@@ -31,7 +31,7 @@ func askQueueServer(ctx context.Context, s *command.Cluster, timeout time.Durati
 }
 
 // policiesOf is what an answer has about policies; nil when the server does not tell of them.
-func policiesOf(answer *velerov1.ServerStatusRequest) (*serverreport.PolicyReport, error) {
+func PoliciesOf(answer *velerov1.ServerStatusRequest) (*serverreport.PolicyReport, error) {
 	text, told := answer.Annotations[serverreport.PoliciesAnnotation]
 	if !told {
 		return nil, nil

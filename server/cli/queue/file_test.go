@@ -1,4 +1,4 @@
-package cli
+package queue
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 )
 
 func FuzzParseBackups(f *testing.F) {
-	for _, path := range []string{scenario, "testdata/queue/mistakes.yaml"} {
+	for _, path := range []string{scenario, "testdata/mistakes.yaml"} {
 		data, err := os.ReadFile(path)
 		require.NoError(f, err)
 		f.Add(data)

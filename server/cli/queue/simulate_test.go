@@ -1,4 +1,4 @@
-package cli
+package queue
 
 import (
 	"encoding/json"
@@ -15,12 +15,12 @@ import (
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
-const scenario = "testdata/queue/backups.yaml"
+const scenario = "testdata/backups.yaml"
 
 // simulate executes "queue simulate" on the example.
 func simulate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	return clitest.Execute(t, newQueueCommand, append([]string{"queue", "simulate", "-f", scenario}, args...)...)
+	return clitest.Execute(t, NewCommand, append([]string{"queue", "simulate", "-f", scenario}, args...)...)
 }
 
 func TestSimulateTheScenario(t *testing.T) {
@@ -44,7 +44,7 @@ func simulated(t *testing.T, content string, args ...string) status.Simulation {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "backups.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	out, err := clitest.Execute(t, newQueueCommand, append([]string{"queue", "simulate", "-o", "json", "-f", path}, args...)...)
+	out, err := clitest.Execute(t, NewCommand, append([]string{"queue", "simulate", "-o", "json", "-f", path}, args...)...)
 	require.NoError(t, err)
 	var document status.Simulation
 	require.NoError(t, json.Unmarshal([]byte(out), &document))
@@ -151,11 +151,11 @@ func TestMistakesInASimulationAreTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := clitest.Execute(t, newQueueCommand, append([]string{"queue", "simulate"}, test.args...)...)
+			_, err := clitest.Execute(t, NewCommand, append([]string{"queue", "simulate"}, test.args...)...)
 			require.ErrorContains(t, err, test.want)
 		})
 	}
-	_, err := clitest.Execute(t, newQueueCommand, "queue", "simulate", "-f", "testdata/queue/mistakes.yaml")
+	_, err := clitest.Execute(t, NewCommand, "queue", "simulate", "-f", "testdata/mistakes.yaml")
 	require.Error(t, err)
 	statustest.Golden(t, "queue_mistakes.txt", func(w io.Writer) error {
 		_, err := io.WriteString(w, err.Error()+"\n")

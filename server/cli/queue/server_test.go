@@ -1,4 +1,4 @@
-package cli
+package queue
 
 import (
 	"testing"
@@ -12,10 +12,10 @@ import (
 func TestAnAnswerWithoutOrWithABadReportOfPolicies(t *testing.T) {
 	t.Parallel()
 	answer := &velerov1.ServerStatusRequest{}
-	report, err := policiesOf(answer)
+	report, err := PoliciesOf(answer)
 	require.NoError(t, err)
 	require.Nil(t, report)
 	answer.Annotations = map[string]string{serverreport.PoliciesAnnotation: "{"}
-	_, err = policiesOf(answer)
+	_, err = PoliciesOf(answer)
 	require.ErrorContains(t, err, "annotation cleat.dev/policies of the server's answer is no report of policies")
 }
