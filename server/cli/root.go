@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/cli/backup"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/plugin"
 	"github.com/cleat-dev/cleat/server/cli/queue"
 	"github.com/cleat-dev/cleat/server/cli/restore"
 	"github.com/cleat-dev/cleat/server/cli/schedule"
@@ -18,7 +19,7 @@ func New(streams command.Streams, version string, args []string) *cobra.Command 
 		restore.NewCommand(app),
 		schedule.NewCommand(app),
 		queue.NewCommand(app),
-		newPluginCommand(app),
+		plugin.NewCommand(app),
 		newInstallCommand(app),
 		newServerCommand(app),
 		newRunPluginsCommand(app),

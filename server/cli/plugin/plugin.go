@@ -1,4 +1,4 @@
-package cli
+package plugin
 
 import (
 	"github.com/spf13/cobra"
@@ -6,7 +6,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-func newPluginCommand(a *command.App) *cobra.Command {
+func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("plugin", "Work with plugins",
 		newGetCommand(a),
 		newInfoCommand(a),

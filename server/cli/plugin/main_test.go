@@ -1,4 +1,4 @@
-package cli
+package plugin
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 // executePlugin runs a command that needs no cluster.
 func executePlugin(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	return clitest.Execute(t, newPluginCommand, args...)
+	return clitest.Execute(t, NewCommand, args...)
 }
 
 // addPlugin copies a program to path.

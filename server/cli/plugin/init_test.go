@@ -1,4 +1,4 @@
-package cli
+package plugin
 
 import (
 	"bytes"
@@ -61,7 +61,7 @@ func TestWithoutAReleaseAProjectIsBuiltOnTheLatestAndThatIsSaid(t *testing.T) {
 		var out bytes.Buffer
 		dir := filepath.Join(t.TempDir(), "mine")
 		app := &command.App{Streams: command.Streams{Out: &out, Err: &out}, Version: version, Args: []string{"plugin", "init", "example.io/stamp", "--dir", dir}}
-		require.NoError(t, command.NewRoot(app, newPluginCommand(app)).ExecuteContext(t.Context()))
+		require.NoError(t, command.NewRoot(app, NewCommand(app)).ExecuteContext(t.Context()))
 		require.Contains(t, out.String(), "This cleat ("+version+") is no release, so the project is built on the latest one; ")
 		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		require.NoError(t, err)
