@@ -38,6 +38,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/restore"
+	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
@@ -264,7 +265,7 @@ func registerAll(mgr ctrl.Manager, c Config, p parts) error {
 	backupDeps := backup.Deps{
 		Config: c.REST, Discovery: resources, PageSize: o.ClientPageSize, Workers: o.ItemBlockWorkerCount, CSI: csi,
 	}
-	priorities, err := restore.ParsePriorities(o.RestoreResourcePriorities)
+	priorities, err := plan.ParsePriorities(o.RestoreResourcePriorities)
 	if err != nil {
 		return fmt.Errorf("--restore-resource-priorities: %w", err)
 	}

@@ -2,7 +2,6 @@ package restore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,22 +9,23 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/itemaction"
+	"github.com/cleat-dev/cleat/server/restore/object"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// runActions lets the actions that want the item change it, one after the other. skip says that one of
-// them does not want it restored. An error is fatal; what goes wrong with the item is recorded, and stop
-// says that it cannot be restored.
+// runActions calls the actions that apply to the item, one after the other. skip means that one of them does not
+// want the item restored; stop means that it cannot be restored, which has been recorded. An error ends the whole
+// restore.
 func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 	// Actions are selected by the namespace that is restored into.
 	for a := range r.engine.actions.For(r.entry.GroupResource, r.namespace, func() map[string]string { return r.obj.Labels }) {
 		r.log.Debug("running a restore item action", "plugin", a.Name())
-		result, err := a.Execute(ctx, restoreitemaction.Input{Item: r.obj.encode(), ItemFromBackup: r.raw, Restore: r.engine.restoreJSON})
+		result, err := a.Execute(ctx, restoreitemaction.Input{Item: r.obj.Encode(), ItemFromBackup: r.raw, Restore: r.engine.restoreJSON})
 		if ctx.Err() != nil {
 			return false, true, context.Cause(ctx)
 		}
 		if err == nil && result == nil {
-			err = errors.New("the action answered nothing")
+			err = fmt.Errorf("%s returned nothing", a.Name())
 		}
 		if err != nil {
 			return false, true, r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
@@ -36,12 +36,12 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 			}})
 		}
 		if result.SkipRestore {
-			r.log.Info("not restored: an action left it out", "plugin", a.Name())
+			r.log.Info("not restored: an action skipped it", "plugin", a.Name())
 			return true, true, nil
 		}
-		changed, err := decodeObject(result.Item)
+		changed, err := object.Decode(result.Item)
 		if err != nil {
-			return false, true, r.fail(fmt.Errorf("error preparing %s: answer of %s: %w", r.id, a.Name(), err))
+			return false, true, r.fail(fmt.Errorf("error preparing %s: item returned by %s: %w", r.id, a.Name(), err))
 		}
 		r.obj = changed
 		if err := r.restoreAdditional(ctx, a, result); err != nil {
@@ -51,15 +51,15 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 	return false, false, nil
 }
 
-// restoreAdditional restores what an action wants to be there before its item, and waits until the action
-// says that it is ready. What goes wrong does not keep the item itself from being restored.
+// restoreAdditional restores the items that an action needs to exist before its item, and waits until the action
+// reports them ready. The item itself is restored whatever happens to them.
 func (r *itemRun) restoreAdditional(ctx context.Context, a restoreitemaction.Action, result *restoreitemaction.Result) error {
-	var there []framework.ResourceIdentifier
+	var existing []framework.ResourceIdentifier
 	for _, wanted := range result.AdditionalItems {
 		gr := schema.GroupResource{Group: wanted.Group, Resource: wanted.Resource}
 		entry, ok := r.engine.archive.Find(gr, wanted.Namespace, wanted.Name)
 		if !ok {
-			r.warnIn(wanted.Namespace, fmt.Errorf("additional item %s, which %s wants before %s, is not in the backup", wanted, a.Name(), r.id))
+			r.warnIn(wanted.Namespace, fmt.Errorf("additional item %s, which %s requested before %s, is not in the backup", wanted, a.Name(), r.id))
 			continue
 		}
 		exists, err := r.engine.restoreEntry(ctx, r.worker, entry, true)
@@ -67,16 +67,17 @@ func (r *itemRun) restoreAdditional(ctx context.Context, a restoreitemaction.Act
 			return err
 		}
 		if exists {
-			there = append(there, wanted)
+			existing = append(existing, wanted)
 		}
 	}
 	if !result.WaitForAdditionalItems {
 		return nil
 	}
-	return r.waitForAdditional(ctx, a, there, result.AdditionalItemsReadyTimeout)
+	return r.waitForAdditional(ctx, a, existing, result.AdditionalItemsReadyTimeout)
 }
 
-// waitForAdditional polls the action. An error of it is the item's; a time-out is a warning.
+// waitForAdditional polls the action until the additional items are ready. An error of the action is an error of the
+// item, a timeout is a warning.
 func (r *itemRun) waitForAdditional(ctx context.Context, a restoreitemaction.Action, items []framework.ResourceIdentifier, timeout time.Duration) error {
 	if timeout <= 0 {
 		timeout = r.engine.options.ResourceTimeout
@@ -91,7 +92,7 @@ func (r *itemRun) waitForAdditional(ctx context.Context, a restoreitemaction.Act
 		case err == nil && ready:
 			return nil
 		case waiting.Err() == nil && err != nil:
-			return r.fail(fmt.Errorf("error asking whether the additional items of %s are ready: %w", r.id, err))
+			return r.fail(fmt.Errorf("error checking whether the additional items of %s are ready: %w", r.id, err))
 		case waiting.Err() == nil:
 			r.log.Debug("additional items are not ready yet", "plugin", a.Name())
 			_ = sleep(waiting, r.engine.options.PollInterval)
@@ -100,7 +101,7 @@ func (r *itemRun) waitForAdditional(ctx context.Context, a restoreitemaction.Act
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			r.warn(fmt.Errorf("the additional items of %s were not ready after %s, which %s waits for; it is restored all the same", r.id, timeout, a.Name()))
+			r.warn(fmt.Errorf("the additional items of %s, which %s waits for, were not ready after %s; it is restored nevertheless", r.id, a.Name(), timeout))
 			return nil
 		}
 	}

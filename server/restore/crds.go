@@ -11,9 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
-// waitForCRD returns when a custom resource definition that was made just now serves its objects:
-// when it is established and its names are accepted. Otherwise the item gets an error after
-// ResourceTimeout, and the restore goes on.
+// waitForCRD returns when the objects of a new custom resource definition are served: it is established and its
+// names are accepted. After ResourceTimeout the item gets an error, and the restore continues.
 func (r *itemRun) waitForCRD(ctx context.Context, to target) error {
 	deadline := time.Now().Add(r.engine.options.ResourceTimeout)
 	for pause := firstPause; ; pause = min(2*pause, r.engine.options.PollInterval) {
@@ -22,15 +21,15 @@ func (r *itemRun) waitForCRD(ctx context.Context, to target) error {
 			if fatal(ctx, err) {
 				return err
 			}
-			return r.fail(fmt.Errorf("error looking whether %s is ready: %w", r.id, err))
+			return r.fail(fmt.Errorf("error checking whether %s is ready: %w", r.id, err))
 		}
 		ready, why, err := crdReady(reply.Body)
 		if err != nil {
-			return r.fail(fmt.Errorf("error looking whether %s is ready: %w", r.id, err))
+			return r.fail(fmt.Errorf("error checking whether %s is ready: %w", r.id, err))
 		}
 		if ready {
 			// The name of a definition is "<plural>.<group>".
-			r.engine.addFresh(schema.ParseGroupResource(r.obj.Name))
+			r.engine.addDefined(schema.ParseGroupResource(r.obj.Name))
 			return nil
 		}
 		if time.Now().After(deadline) {
@@ -43,7 +42,7 @@ func (r *itemRun) waitForCRD(ctx context.Context, to target) error {
 	}
 }
 
-// crdReady reads the conditions of a definition; why names what is missing.
+// crdReady reads the conditions of a definition. why describes the one that is not met.
 func crdReady(body []byte) (ready bool, why string, err error) {
 	var crd struct {
 		Status struct {
@@ -65,7 +64,7 @@ func crdReady(body []byte) (ready bool, why string, err error) {
 		}
 	}
 	for _, condition := range []string{"NamesAccepted", "Established"} {
-		if message, still := missing[condition]; still {
+		if message, ok := missing[condition]; ok {
 			why = "condition " + condition + " is not met"
 			if message != "" {
 				why += ": " + message

@@ -1,16 +1,26 @@
-// Package restore brings the objects of a backup archive back into a cluster.
+// Package restore restores the objects of a backup archive in a cluster.
 //
-// Start with Run in engine.go, which tells the story in order: custom resource definitions first, then
-// all other resources by priority, the items of one resource by a pool of workers. What happens to one
-// item is in item.go; selection.go says which items there are, actions.go runs the plugins' restore
-// item actions, modify.go applies the user's resource modifiers, write.go creates objects and puts their
-// field ownership back, existing.go deals with what is in the cluster already, and api.go is how the API
-// server is talked to, and talked to again when it is away for a while.
+// Start with Run in engine.go: custom resource definitions first, then all other resources by priority, the
+// items of one resource by a pool of workers. The other files are in the order of the data:
 //
-// The data of volumes and the hooks of pods are not restored by this package; what a restore asks for
-// of these is named in its warnings.
+//	plan/          which objects are restored, in which order, into which namespaces
+//	pool.go        the items of one resource, and the workers that restore them
+//	tracker.go     that each item is restored once, and the list of what was done
+//	namespaces.go  that the namespace of an item exists
+//	item.go        the steps of one item
+//	object/        the item as JSON, and its field ownership
+//	volumes.go     persistent volumes, their claims, and what is not supported yet
+//	actions.go     calling the plugins' restore item actions
+//	modify.go      applying the user's resource modifiers
+//	write.go       creating the object and restoring its field ownership and status
+//	existing.go    objects that the cluster has already
+//	crds.go        waiting for custom resource definitions
+//	state.go       counts, messages and facts that items share
 //
-// The package takes all it needs as arguments and keeps no state, so that restores may run at once or
-// in another process. It imports the server's discovery, filter, item, archive, modifiers and results, the
-// hub of restore item actions, and client-go.
+// The data of volumes and the hooks of pods are not restored by this package; warnings name what a restore
+// requests of these.
+//
+// The package takes everything as arguments and keeps no state between runs, so that restores may run at the
+// same time or in another process. It imports the server's archive, discovery, item, itemaction, kubeapi,
+// modifiers and results, the hub of restore item actions, and client-go.
 package restore

@@ -17,15 +17,13 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/restore/object"
 )
 
-// restoreLabels are the labels that a restore adds.
-var restoreLabels = []string{velerov1.BackupNameLabel, velerov1.RestoreNameLabel}
-
-// meetExisting deals with an object that is in the cluster already. One that equals the backup's is left
-// alone in silence; service accounts are merged; others are left alone with a warning or patched, as
-// existingResourcePolicy says. gone says that there is none after all.
-func (r *itemRun) meetExisting(ctx context.Context, to target, own ownership) (gone bool, err error) {
+// handleExisting handles an object that exists in the cluster already. One that equals that of the backup is left
+// alone; service accounts are merged; others are left alone with a warning or patched, as existingResourcePolicy
+// says. missing means that the object does not exist after all.
+func (r *itemRun) handleExisting(ctx context.Context, to target, own object.Ownership) (missing bool, err error) {
 	reply, err := r.engine.api.Do(ctx, to.read(r.obj.Name, kubeapi.JSON))
 	if apierrors.IsNotFound(err) {
 		return true, nil
@@ -42,39 +40,39 @@ func (r *itemRun) meetExisting(ctx context.Context, to target, own ownership) (g
 	if err != nil {
 		return false, r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
 	}
-	wanted, err := comparison(r.obj.encode())
+	wanted, err := comparison(r.obj.Encode())
 	if err != nil {
 		return false, r.fail(fmt.Errorf("decode %s as it is in the backup: %w", r.id, err))
 	}
 	update := r.engine.restore.Spec.ExistingResourcePolicy == velerov1.PolicyTypeUpdate
-	asIs := live.DeepCopy()
-	copyLabels(live, wanted, restoreLabels)
+	before := live.DeepCopy()
+	copyLabels(live, wanted, velerov1.BackupNameLabel, velerov1.RestoreNameLabel)
 
 	switch {
 	case equality.Semantic.DeepEqual(live.Object, wanted.Object):
 		if update {
-			r.relabel(ctx, to, asIs, live, own)
+			r.relabel(ctx, to, before, live, own)
 		}
 		r.log.Info("not restored: it is in the cluster as it is in the backup")
-	case to.gvr.GroupResource() == grServiceAccounts:
-		r.mergeServiceAccount(ctx, to, asIs, live, wanted, own, update)
+	case to.gvr.GroupResource() == serviceAccountsResource:
+		r.mergeServiceAccount(ctx, to, before, live, wanted, own, update)
 	case update:
-		err := r.patch(ctx, to, asIs, wanted, own)
+		err := r.patch(ctx, to, before, wanted, own)
 		if err == nil {
 			r.claim.action = actionUpdated
 			r.log.Info("updated: it was in the cluster and differed from the backup")
 			break
 		}
 		r.warn(fmt.Errorf("%s exists in the cluster and could not be updated: %w", r.id, err))
-		r.relabel(ctx, to, asIs, live, own)
+		r.relabel(ctx, to, before, live, own)
 	default:
 		r.warn(fmt.Errorf("%s exists in the cluster and differs from the backup; it was left as it is, existingResourcePolicy update would patch it", r.id))
 	}
-	return false, fatalOnly(ctx)
+	return false, causeOf(ctx)
 }
 
-// comparison decodes an object and drops what does not count when two are compared: metadata of one
-// creation, status, and who owns which fields.
+// comparison decodes an object without what is ignored when two are compared: the metadata of one instance, the
+// status, and the ownership of fields.
 func comparison(raw []byte) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	if err := utiljson.Unmarshal(raw, &o.Object); err != nil {
@@ -84,7 +82,7 @@ func comparison(raw []byte) (*unstructured.Unstructured, error) {
 	if !ok {
 		return nil, fmt.Errorf("metadata is a %T, want an object", o.Object["metadata"])
 	}
-	for _, key := range resetMetadata {
+	for _, key := range object.InstanceMetadata() {
 		delete(meta, key)
 	}
 	delete(meta, "managedFields")
@@ -92,8 +90,8 @@ func comparison(raw []byte) (*unstructured.Unstructured, error) {
 	return o, nil
 }
 
-// copyLabels gives one object the labels of those keys of another.
-func copyLabels(to, from *unstructured.Unstructured, keys []string) {
+// copyLabels copies the labels with these keys.
+func copyLabels(to, from *unstructured.Unstructured, keys ...string) {
 	labels := to.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}
@@ -107,37 +105,37 @@ func copyLabels(to, from *unstructured.Unstructured, keys []string) {
 	to.SetLabels(labels)
 }
 
-// patch turns one object into another by a merge patch, unless they are equal.
-func (r *itemRun) patch(ctx context.Context, to target, from, wanted *unstructured.Unstructured, own ownership) error {
-	before, err := json.Marshal(from.Object)
+// patch changes an object from one state to another by a merge patch, unless they are equal.
+func (r *itemRun) patch(ctx context.Context, to target, from, wanted *unstructured.Unstructured, own object.Ownership) error {
+	original, err := json.Marshal(from.Object)
 	if err != nil {
 		return err
 	}
-	after, err := json.Marshal(wanted.Object)
+	changed, err := json.Marshal(wanted.Object)
 	if err != nil {
 		return err
 	}
-	body, err := jsonpatch.CreateMergePatch(before, after)
+	body, err := jsonpatch.CreateMergePatch(original, changed)
 	if err != nil {
 		return fmt.Errorf("compare with the backup: %w", err)
 	}
 	if string(body) == "{}" {
 		return nil
 	}
-	_, err = r.engine.api.Do(ctx, to.write(http.MethodPatch, r.obj.Name, own.writer, kubeapi.MergePatch, body))
+	_, err = r.engine.api.Do(ctx, to.write(http.MethodPatch, r.obj.Name, own.Writer, kubeapi.MergePatch, body))
 	return err
 }
 
-// relabel marks an object that is left as it is with the names of this backup and restore.
-func (r *itemRun) relabel(ctx context.Context, to target, asIs, labelled *unstructured.Unstructured, own ownership) {
-	if err := r.patch(ctx, to, asIs, labelled, own); err != nil {
+// relabel labels an object that is otherwise left alone with the names of this backup and restore.
+func (r *itemRun) relabel(ctx context.Context, to target, before, labelled *unstructured.Unstructured, own object.Ownership) {
+	if err := r.patch(ctx, to, before, labelled, own); err != nil {
 		r.warn(fmt.Errorf("%s could not be labelled with the names of backup and restore: %w", r.id, err))
 	}
 }
 
-// mergeServiceAccount adds to a service account what the backup's has more: secrets, pull secrets,
-// labels, annotations. Controllers make some of them before a restore can.
-func (r *itemRun) mergeServiceAccount(ctx context.Context, to target, asIs, live, wanted *unstructured.Unstructured, own ownership, update bool) {
+// mergeServiceAccount adds the secrets, pull secrets, labels and annotations of the backup to a service account.
+// Controllers create some service accounts before a restore can.
+func (r *itemRun) mergeServiceAccount(ctx context.Context, to target, before, live, wanted *unstructured.Unstructured, own object.Ownership, update bool) {
 	merged := live.DeepCopy()
 	for _, list := range []string{"secrets", "imagePullSecrets"} {
 		if union := unionByName(live.Object[list], wanted.Object[list]); union != nil {
@@ -149,11 +147,11 @@ func (r *itemRun) mergeServiceAccount(ctx context.Context, to target, asIs, live
 	if equality.Semantic.DeepEqual(live.Object, merged.Object) {
 		return
 	}
-	// The restore's labels alone are no reason to touch the account; they come along with a change.
-	if err := r.patch(ctx, to, asIs, merged, own); err != nil {
+	// The labels of the restore alone are no reason to change the account.
+	if err := r.patch(ctx, to, before, merged, own); err != nil {
 		r.warn(fmt.Errorf("%s exists in the cluster and could not be merged with the backup's: %w", r.id, err))
 		if update {
-			r.relabel(ctx, to, asIs, live, own)
+			r.relabel(ctx, to, before, live, own)
 		}
 		return
 	}
@@ -161,7 +159,7 @@ func (r *itemRun) mergeServiceAccount(ctx context.Context, to target, asIs, live
 	r.log.Info("merged: the service account was in the cluster")
 }
 
-// unionByName appends to a list of references those of another that it does not name.
+// unionByName returns the references of first and those of second with other names.
 func unionByName(first, second any) []any {
 	union, _ := first.([]any)
 	have := map[string]bool{}
@@ -184,7 +182,7 @@ func referenceName(entry any) string {
 	return name
 }
 
-// unionOfMaps adds the keys that first lacks.
+// unionOfMaps returns first with the keys of second that it lacks.
 func unionOfMaps(first, second map[string]string) map[string]string {
 	union := maps.Clone(second)
 	if union == nil {
@@ -194,9 +192,9 @@ func unionOfMaps(first, second map[string]string) map[string]string {
 	return union
 }
 
-// allocated says whether a service was refused for a port or an address that is allocated already, which
-// the server says before it says that the service exists.
-func allocated(err error, kind string) bool {
+// isAllocated reports whether a service was refused because its port or address is allocated already. The server
+// checks that before it checks whether the service exists.
+func isAllocated(err error, kind string) bool {
 	var status apierrors.APIStatus
 	if kind != "Service" || !errors.As(err, &status) || status.Status().Details == nil {
 		return false

@@ -121,11 +121,11 @@ func TestAllocated(t *testing.T) {
 		}
 		return s
 	}
-	require.True(t, allocated(status("Invalid value: 1: provided port is already allocated"), "Service"))
-	require.False(t, allocated(status("Invalid value: 1: provided port is already allocated"), "ConfigMap"))
-	require.False(t, allocated(status("provided port is already allocated", "something else"), "Service"))
-	require.False(t, allocated(status(), "Service"))
-	require.False(t, allocated(errors.New("provided port is already allocated"), "Service"))
+	require.True(t, isAllocated(status("Invalid value: 1: provided port is already allocated"), "Service"))
+	require.False(t, isAllocated(status("Invalid value: 1: provided port is already allocated"), "ConfigMap"))
+	require.False(t, isAllocated(status("provided port is already allocated", "something else"), "Service"))
+	require.False(t, isAllocated(status(), "Service"))
+	require.False(t, isAllocated(errors.New("provided port is already allocated"), "Service"))
 }
 
 func TestComparisonDropsWhatBelongsToOneCreation(t *testing.T) {

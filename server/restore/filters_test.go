@@ -213,7 +213,7 @@ func created(result *Result, p string) []string {
 	for key, entries := range result.ResourceList {
 		for _, entry := range entries {
 			if name, ok := strings.CutSuffix(entry, "(created)"); ok {
-				got = append(got, kindOf(key)+" "+strings.TrimPrefix(name, p))
+				got = append(got, itemKey{listKey: key}.kind()+" "+strings.TrimPrefix(name, p))
 			}
 		}
 	}

@@ -13,10 +13,23 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/restore/object"
 )
 
-// mirrorPodAnnotation marks the copy that a kubelet makes of a static pod.
+// mirrorPodAnnotation marks the mirror that a kubelet creates of a static pod.
 const mirrorPodAnnotation = "kubernetes.io/config.mirror"
+
+// Resources that are treated specially.
+var (
+	crdsResource            = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+	namespacesResource      = schema.GroupResource{Resource: "namespaces"}
+	podsResource            = schema.GroupResource{Resource: "pods"}
+	jobsResource            = schema.GroupResource{Group: "batch", Resource: "jobs"}
+	serviceAccountsResource = schema.GroupResource{Resource: "serviceaccounts"}
+	volumesResource         = schema.GroupResource{Resource: "persistentvolumes"}
+	claimsResource          = schema.GroupResource{Resource: "persistentvolumeclaims"}
+	dataUploadsResource     = schema.GroupResource{Group: velerov1.SchemeGroupVersion.Group, Resource: "datauploads"}
+)
 
 // itemRun is the restore of one item.
 type itemRun struct {
@@ -25,15 +38,15 @@ type itemRun struct {
 	log       hclog.Logger
 	entry     archive.Entry
 	namespace string // that is restored into
-	id        string // for messages: "deployments.apps/ns/name", with the namespace restored into
-	raw       []byte // as it is in the archive
-	obj       *object
+	id        string // for messages: "deployments.apps/ns/name", with the namespace that is restored into
+	raw       []byte // as in the archive
+	obj       *object.Object
 	claim     *claim
 
 	warned, failed bool
 }
 
-// warn records a warning about the item, which goes on.
+// warn records a warning about the item.
 func (r *itemRun) warn(err error) { r.warnIn(r.namespace, err) }
 
 func (r *itemRun) warnIn(namespace string, err error) {
@@ -42,7 +55,7 @@ func (r *itemRun) warnIn(namespace string, err error) {
 	r.engine.results.Warning(namespace, err.Error())
 }
 
-// fail records an error of the item. It returns nil unless the error ends the whole restore.
+// fail records an error of the item. It returns the error only if it ends the whole restore.
 func (r *itemRun) fail(err error) error {
 	if errors.Is(err, kubeapi.ErrUnreachable) {
 		return err
@@ -53,10 +66,10 @@ func (r *itemRun) fail(err error) error {
 	return nil
 }
 
-// errPanic is a bug that one item brought to light.
+// errPanic is a panic in the restore of one item.
 var errPanic = errors.New("internal error")
 
-// guard turns a panic into an error, so that one object of an archive cannot end the server.
+// guard turns a panic of step into an error, so that one object of an archive cannot end the server.
 func (r *itemRun) guard(step func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -67,38 +80,38 @@ func (r *itemRun) guard(step func() error) (err error) {
 	return step()
 }
 
-// fatal says whether an error ends the whole restore: there is no server, or nobody waits any more.
+// fatal reports whether an error ends the whole restore: the API server is away, or ctx has ended.
 func fatal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, kubeapi.ErrUnreachable)
 }
 
-// fatalOnly is the error of ctx.
-func fatalOnly(ctx context.Context) error {
+// causeOf returns the cause of ctx if it has ended.
+func causeOf(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return nil
 }
 
-// restoreEntry restores one item, with all that it needs before it. An item that was restored before is
-// not restored again. exists says that the object is in the cluster; an error ends the whole restore,
-// what goes wrong with the item is in the results. additional items were asked for by an action, and have
-// to pass the filters that were applied to others when they were collected.
+// restoreEntry restores one item and the additional items that it needs first, unless it has been restored. exists
+// means that the object is in the cluster. An error ends the whole restore; problems of the item are in the
+// results. additional means that an action requested the item: it must pass the filters, which were applied to
+// other items when they were collected.
 func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entry, additional bool) (exists bool, err error) {
-	r := &itemRun{engine: e, worker: w, entry: entry, namespace: e.selection.target(entry.Namespace)}
+	r := &itemRun{engine: e, worker: w, entry: entry, namespace: e.selection.Target(entry.Namespace)}
 	r.id = entry.GroupResource.String() + "/" + entry.Name
 	if r.namespace != "" {
 		r.id = entry.GroupResource.String() + "/" + r.namespace + "/" + entry.Name
 	}
 	r.log = e.log.With("resource", entry.GroupResource.String(), "namespace", r.namespace, "name", entry.Name)
-	if additional && !e.selection.allowed(entry) {
-		r.log.Info("additional item is not restored: the filters of the restore leave it out")
+	if additional && !e.selection.Allows(entry) {
+		r.log.Info("additional item is not restored: the filters of the restore exclude it")
 		return false, nil
 	}
 	if !additional {
 		defer e.progressed(0)
 	}
-	if entry.GroupResource == grNamespaces {
+	if entry.GroupResource == namespacesResource {
 		return r.restoreNamespace(ctx)
 	}
 	if err := r.guard(r.decode); err != nil {
@@ -111,16 +124,16 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 		r.log.Info("not restored: it has completed")
 		return false, nil
 	}
-	claim, mine := e.tracker.claim(w, itemKey{r.obj.listKey(), r.namespace, entry.Name}, entry.Namespace)
-	if !mine {
+	claim, claimed := e.tracker.claim(w, itemKey{r.obj.ListKey(), r.namespace, entry.Name}, entry.Namespace)
+	if !claimed {
 		if claim.source != entry.Namespace {
-			r.warn(fmt.Errorf("%s of namespace %s is not restored: namespaceMapping puts it where that of namespace %s goes",
+			r.warn(fmt.Errorf("%s of namespace %s is not restored: namespaceMapping maps it to the same object as that of namespace %s",
 				r.id, entry.Namespace, claim.source))
 		}
 		return e.tracker.wait(ctx, w, claim)
 	}
 	r.claim = claim
-	if additional && !e.selection.collected(entry, r.obj.Labels) {
+	if additional && !e.selection.Includes(entry, r.obj.Labels) {
 		defer e.progressed(1)
 	}
 	err = r.guard(func() error { return r.restore(ctx) })
@@ -138,7 +151,7 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 }
 
 func (r *itemRun) restoreNamespace(ctx context.Context) (exists bool, err error) {
-	r.namespace = r.engine.selection.target(r.entry.Name)
+	r.namespace = r.engine.selection.Target(r.entry.Name)
 	_, err = r.engine.ensureNamespace(ctx, r.entry.Name, r.namespace)
 	if err != nil && !fatal(ctx, err) {
 		r.engine.namespaceFailed(r.namespace, err)
@@ -147,40 +160,40 @@ func (r *itemRun) restoreNamespace(ctx context.Context) (exists bool, err error)
 	return err == nil, err
 }
 
-// decode reads the item, and checks that it is what its path says.
+// decode reads the item and checks that its name is that of its path.
 func (r *itemRun) decode() (err error) {
 	if r.raw, err = r.engine.archive.Read(r.entry); err != nil {
 		return err
 	}
-	if r.obj, err = decodeObject(r.raw); err != nil {
+	if r.obj, err = object.Decode(r.raw); err != nil {
 		return err
 	}
 	if r.obj.Name != r.entry.Name || r.obj.Namespace != r.entry.Namespace {
-		return fmt.Errorf("it says that it is %q in namespace %q, which is not where it stands in the archive", r.obj.Name, r.obj.Namespace)
+		return fmt.Errorf("its metadata names %q in namespace %q, which is not its path in the archive", r.obj.Name, r.obj.Namespace)
 	}
 	return nil
 }
 
-// completed says whether the item is a pod or job that has run to its end.
+// completed reports whether the item is a pod or job that has completed.
 func (r *itemRun) completed() bool {
 	gr := r.entry.GroupResource
-	if gr != grPods && gr != grJobs {
+	if gr != podsResource && gr != jobsResource {
 		return false
 	}
 	var status struct {
 		Phase          string
 		CompletionTime string
 	}
-	if json.Unmarshal(r.obj.top.get("status"), &status) != nil {
+	if json.Unmarshal(r.obj.Top.Get("status"), &status) != nil {
 		return false
 	}
-	if gr == grJobs {
+	if gr == jobsResource {
 		return status.CompletionTime != ""
 	}
 	return status.Phase == "Succeeded" || status.Phase == "Failed"
 }
 
-// restore is the way of an item that this worker has claimed.
+// restore takes an item that this worker has claimed through its steps.
 func (r *itemRun) restore(ctx context.Context) error {
 	var home *namespaceState
 	if r.namespace != "" {
@@ -192,21 +205,21 @@ func (r *itemRun) restore(ctx context.Context) error {
 			return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 		}
 	}
-	if leave, err := r.leaveOut(); leave || err != nil {
+	if excluded, err := r.excluded(); excluded || err != nil {
 		return err
 	}
-	status := r.obj.top.get("status")
-	r.obj.reset()
+	status := r.obj.Top.Get("status")
+	r.obj.Reset()
 	skip, stop, err := r.runActions(ctx)
 	if err != nil || skip || stop {
 		return err
 	}
 	switch r.entry.GroupResource {
-	case grDataUploads:
-		// Restored as it is it would move data again. An action that deals with it leaves it out.
+	case dataUploadsResource:
+		// Restored unchanged, it would move data again. An action that handles it skips it.
 		r.warn(fmt.Errorf("the data of volumes is not restored yet: %s is left out", r.id))
 		return nil
-	case grPersistentVolumeClaims:
+	case claimsResource:
 		if err := r.prepareClaim(); err != nil {
 			return r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
 		}
@@ -214,23 +227,23 @@ func (r *itemRun) restore(ctx context.Context) error {
 	if err := r.modify(); err != nil {
 		return err
 	}
-	to, err := r.place()
+	to, err := r.target()
 	if err != nil {
 		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 	}
 	return r.write(ctx, to, home, status)
 }
 
-// leaveOut says whether the item is not to be restored for what it is.
-func (r *itemRun) leaveOut() (leave bool, err error) {
+// excluded reports whether the item is not restored because of its kind and content.
+func (r *itemRun) excluded() (bool, error) {
 	switch r.entry.GroupResource {
-	case grPods:
+	case podsResource:
 		if r.obj.Annotations[mirrorPodAnnotation] != "" {
 			r.log.Info("not restored: it is the mirror of a static pod")
 			return true, nil
 		}
 		r.warnAboutHooks()
-	case grPersistentVolumes:
+	case volumesResource:
 		skip, err := r.prepareVolume()
 		if err != nil {
 			return true, r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
@@ -240,32 +253,32 @@ func (r *itemRun) leaveOut() (leave bool, err error) {
 	return false, nil
 }
 
-// place says where the object is written to, after actions or modifiers may have changed its type, and marks it with
-// namespace and labels.
-func (r *itemRun) place() (target, error) {
+// target sets namespace and labels of the object and returns where it is written to. Actions and modifiers may have
+// changed its type.
+func (r *itemRun) target() (target, error) {
 	if r.namespace != "" {
-		r.obj.setNamespace(r.namespace)
+		r.obj.SetNamespace(r.namespace)
 	}
-	r.obj.setLabel(velerov1.BackupNameLabel, r.engine.backupLabel)
-	r.obj.setLabel(velerov1.RestoreNameLabel, r.engine.restoreLabel)
+	r.obj.SetLabel(velerov1.BackupNameLabel, r.engine.backupLabel)
+	r.obj.SetLabel(velerov1.RestoreNameLabel, r.engine.restoreLabel)
 
-	gv := r.obj.groupVersion()
+	gv := r.obj.GroupVersion()
 	to := target{gvr: gv.WithResource(r.entry.GroupResource.Resource), namespace: r.namespace}
-	if r.obj.listKey() != r.claim.key.listKey && kindOf(r.claim.key.listKey) != r.obj.Kind {
+	if r.claim.key.kind() != r.obj.Kind {
 		known, ok := r.engine.snapshot.Load().ByKind(schema.GroupKind{Group: gv.Group, Kind: r.obj.Kind})
 		if !ok {
-			return target{}, fmt.Errorf("an action or a resource modifier made a %s of it, which the cluster does not serve", r.obj.listKey())
+			return target{}, fmt.Errorf("an action or a resource modifier changed it to a %s, which the cluster does not serve", r.obj.ListKey())
 		}
 		to.gvr.Resource = known.Name
 	}
 	return to, nil
 }
 
-// write creates the object, or meets the one that exists.
+// write creates the object, or handles the one that exists.
 func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, status []byte) error {
-	own := planOwnership(r.obj.meta.get("managedFields"), r.engine.options.FieldManager)
-	const tries = 3 // of an object that comes and goes
-	for try := 1; ; try++ {
+	own := object.PlanOwnership(r.obj.Metadata.Get("managedFields"), r.engine.options.FieldManager)
+	const attempts = 3 // for an object that others create and delete
+	for attempt := 1; ; attempt++ {
 		made, err := r.create(ctx, to, home, own)
 		switch {
 		case err == nil:
@@ -274,17 +287,17 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, st
 			return r.complete(ctx, to, made, own, status)
 		case fatal(ctx, err):
 			return err
-		case errors.Is(err, errExists), allocated(err, r.obj.Kind) && r.isThere(ctx, to):
-			gone, err := r.meetExisting(ctx, to, own)
-			if !gone {
+		case errors.Is(err, errExists), isAllocated(err, r.obj.Kind) && r.exists(ctx, to):
+			missing, err := r.handleExisting(ctx, to, own)
+			if !missing {
 				return err
 			}
-			if try == tries {
-				return r.fail(fmt.Errorf("error restoring %s: the cluster says that it exists, and then that it does not", r.id))
+			if attempt == attempts {
+				return r.fail(fmt.Errorf("error restoring %s: the cluster reports that it exists, and then that it does not", r.id))
 			}
-			own.apply = false // whose refusals have more meanings
+			own.Apply = false // whose conflicts have more than one meaning
 		case kubeapi.PathNotFound(err):
-			return r.fail(fmt.Errorf("error restoring %s: the cluster does not serve %s in %s; install what defines them, or leave them out with excludedResources: %w",
+			return r.fail(fmt.Errorf("error restoring %s: the cluster does not serve %s in %s; install their definition or exclude them with excludedResources: %w",
 				r.id, to.gvr.Resource, to.gvr.GroupVersion(), err))
 		default:
 			return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
@@ -292,10 +305,10 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, st
 	}
 }
 
-// create writes the object, and its namespace again if that has gone since the restore began.
-func (r *itemRun) create(ctx context.Context, to target, home *namespaceState, own ownership) (written, error) {
+// create creates the object, and its namespace anew if that was deleted after the restore began.
+func (r *itemRun) create(ctx context.Context, to target, home *namespaceState, own object.Ownership) (written, error) {
 	made, err := r.engine.create(ctx, to, r.obj, own)
-	for err != nil && home != nil && namespaceGone(err, r.namespace) && r.engine.forgetNamespace(r.namespace, home) {
+	for err != nil && home != nil && isNamespaceMissing(err, r.namespace) && r.engine.forgetNamespace(r.namespace, home) {
 		if home, err = r.engine.ensureNamespace(ctx, r.entry.Namespace, r.namespace); err == nil {
 			made, err = r.engine.create(ctx, to, r.obj, own)
 		}
@@ -303,9 +316,9 @@ func (r *itemRun) create(ctx context.Context, to target, home *namespaceState, o
 	return made, err
 }
 
-// complete does what is left once the object was created.
-func (r *itemRun) complete(ctx context.Context, to target, made written, own ownership, status []byte) error {
-	if len(status) > 0 && string(status) != "null" && r.engine.selection.restoresStatus(r.entry.GroupResource, r.obj.Annotations) {
+// complete restores what a creation does not: status and field ownership. It waits for definitions to be served.
+func (r *itemRun) complete(ctx context.Context, to target, made written, own object.Ownership, status []byte) error {
+	if len(status) > 0 && string(status) != "null" && r.engine.selection.RestoresStatus(r.entry.GroupResource, r.obj.Annotations) {
 		if err := r.engine.writeStatus(ctx, to, r.obj, made, status, own); err != nil {
 			if fatal(ctx, err) {
 				return err
@@ -319,24 +332,14 @@ func (r *itemRun) complete(ctx context.Context, to target, made written, own own
 		}
 		r.warn(fmt.Errorf("%s was restored: %w", r.id, err))
 	}
-	if to.gvr.GroupResource() == grCRDs {
+	if to.gvr.GroupResource() == crdsResource {
 		return r.waitForCRD(ctx, to)
 	}
 	return nil
 }
 
-// isThere looks whether an object of that name exists.
-func (r *itemRun) isThere(ctx context.Context, to target) bool {
+// exists reports whether the cluster has an object of that name.
+func (r *itemRun) exists(ctx context.Context, to target) bool {
 	_, err := r.engine.api.Do(ctx, to.read(r.obj.Name, kubeapi.Metadata))
 	return err == nil
-}
-
-// kindOf is the kind in a listKey.
-func kindOf(listKey string) string {
-	for i := len(listKey) - 1; i >= 0; i-- {
-		if listKey[i] == '/' {
-			return listKey[i+1:]
-		}
-	}
-	return listKey
 }

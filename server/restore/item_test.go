@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -289,7 +289,7 @@ func TestPriorityOrderIsKept(t *testing.T) {
 			in("endpoints", "v1", "Endpoints", ns, name, nil))
 	}
 	options := testOptions()
-	priorities, err := ParsePriorities("namespaces,secrets,roles,-,cm,serviceaccounts")
+	priorities, err := plan.ParsePriorities("namespaces,secrets,roles,-,cm,serviceaccounts")
 	require.NoError(t, err)
 	options.Priorities = priorities
 	result, err := through.restore(pack(t, things...), newRestore("r", nil), options)
@@ -317,50 +317,6 @@ func TestNamespaceThatVanishesIsMadeAgain(t *testing.T) {
 	result := through.mustRestore(pack(t, things...), newRestore("r", nil))
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results)
 	require.ElementsMatch(t, append(createdNames(things), "Namespace "+ns), created(result, ""))
-}
-
-func TestParsePriorities(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]Priorities{
-		"":                {},
-		"a":               {High: []string{"a"}},
-		"a,b.c":           {High: []string{"a", "b.c"}},
-		"a, b ,-, c":      {High: []string{"a", "b"}, Low: []string{"c"}},
-		"-,c":             {Low: []string{"c"}},
-		"a,-":             {High: []string{"a"}},
-		"customresources": {High: []string{"customresources"}},
-	} {
-		got, err := ParsePriorities(text)
-		require.NoError(t, err, text)
-		require.Equal(t, want, got, text)
-	}
-	for text, says := range map[string]string{"a,,b": "empty name", "a,-,b,-,c": "more than one", "a,b,a": "a is named twice", "a,-,a": "a is named twice"} {
-		_, err := ParsePriorities(text)
-		require.ErrorContains(t, err, says)
-	}
-	d := DefaultPriorities()
-	back, err := ParsePriorities(d.String())
-	require.NoError(t, err)
-	require.Equal(t, d, back)
-	require.Equal(t, "customresourcedefinitions", d.High[0])
-}
-
-func TestObjectKeepsWhatItDoesNotTouch(t *testing.T) {
-	t.Parallel()
-	const text = `{ "apiVersion":"v1","kind":"X", "metadata":{"name":"n","namespace":"a","uid":"u","x\"y":"\\","labels":{"l":"1"},"annotations":{"a":"1","b":"2"},
-		"managedFields":[{"manager":"m"}],"generateName":"g-","ownerReferences":[{}],"finalizers":["f"]} ,"spec":{"n":1.50,"s":"}{\"\\\\"},"status":{"a":[]},"data":null}`
-	o, err := decodeObject([]byte(text))
-	require.NoError(t, err)
-	require.JSONEq(t, text, string(o.encode()))
-	o.reset()
-	o.setNamespace("b")
-	o.setLabel("m", "2")
-	o.removeAnnotations("a", "nope")
-	require.JSONEq(t, `{"apiVersion":"v1","kind":"X","metadata":{"name":"n","namespace":"b","x\"y":"\\","labels":{"l":"1","m":"2"},"annotations":{"b":"2"},"finalizers":["f"]},
-		"spec":{"n":1.50,"s":"}{\"\\\\"},"data":null}`, string(o.encode("managedFields")))
-	require.Contains(t, string(o.encode()), `"n":1.50`, "numbers stay as they were written")
-	o.removeAnnotations("b")
-	require.NotContains(t, string(o.encode()), "annotations")
 }
 
 func TestCRDReady(t *testing.T) {
@@ -396,31 +352,6 @@ func TestPanicOverOneItemIsItsError(t *testing.T) {
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1)
 	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "configmaps/"+ns+"/item-003: internal error: boom")
 	require.Contains(t, result.ResourceList["v1/ConfigMap"], ns+"/item-003(failed)")
-}
-
-// FuzzDecodeObject takes any text for an object; what is accepted is the same object after it was encoded.
-func FuzzDecodeObject(f *testing.F) {
-	f.Add([]byte(`{"apiVersion":"v1","kind":"X","metadata":{"name":"n","labels":{"a":"b"}},"spec":{"a":[1,"\\\"",{}]},"status":null}`))
-	f.Add([]byte(`{"apiVersion":"v1","kind":"X","metadata":{"name":"n"},"metadata":{"name":"m"},"\u0061":1}`))
-	f.Add([]byte(`{}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		o, err := decodeObject(raw)
-		if err != nil {
-			return
-		}
-		var before, after map[string]any
-		require.NoError(t, json.Unmarshal(raw, &before))
-		require.NoError(t, json.Unmarshal(o.encode(), &after))
-		if !slices.ContainsFunc(o.top, func(m field) bool { return strings.ContainsRune(m.key, '\ufffd') }) {
-			require.Equal(t, before, after)
-		}
-		again, err := decodeObject(o.encode())
-		require.NoError(t, err)
-		require.Equal(t, o.Name, again.Name)
-		o.reset()
-		o.setLabel("a", "b")
-		require.True(t, json.Valid(o.encode("managedFields")))
-	})
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {

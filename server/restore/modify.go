@@ -4,22 +4,22 @@ import (
 	"fmt"
 
 	"github.com/cleat-dev/cleat/server/modifiers"
+	"github.com/cleat-dev/cleat/server/restore/object"
 )
 
-// modify changes the item by the rules of the user. A rule that does not fit is an error of the item,
-// which is restored without what that rule would have changed, as in Velero: an object that is missing
-// does more harm.
+// modify applies the user's resource modifiers. A rule that cannot be applied is an error of the item, which is
+// restored without that change, as in Velero: a missing object does more harm.
 func (r *itemRun) modify() error {
 	if r.engine.modifiers == nil {
 		return nil
 	}
 	item := modifiers.Item{GroupResource: r.entry.GroupResource, Namespace: r.entry.Namespace, Name: r.obj.Name, Labels: r.obj.Labels}
-	changed, errs := r.engine.modifiers.Apply(item, func() []byte { return r.obj.encode() })
+	changed, errs := r.engine.modifiers.Apply(item, func() []byte { return r.obj.Encode() })
 	if changed != nil {
 		r.log.Info("changed by resource modifiers")
-		obj, err := decodeObject(changed)
+		obj, err := object.Decode(changed)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("what the rules make: %w", err))
+			errs = append(errs, fmt.Errorf("result of the rules: %w", err))
 		} else {
 			r.obj = obj
 		}

@@ -13,30 +13,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/cleat-dev/cleat/server/item"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/restore/object"
 )
 
 var gvrNamespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// namespaces knows which namespaces of the cluster can be written into. It lists them once and then
-// knows what it made itself, so that no item costs a request for its namespace.
+// namespaces holds the namespaces of the cluster that can be written into. They are listed once and added as the
+// restore creates them, so that items need no requests for their namespaces.
 type namespaces struct {
 	mu      sync.Mutex
 	states  map[string]*namespaceState
-	revived map[string]bool // looked at again, after the server said that it is gone or going
+	checked map[string]bool // checked again because the server reported them deleted
 }
 
-// namespaceState is one namespace. err is valid once ready is closed.
+// namespaceState is the state of one namespace. err is valid once ready is closed.
 type namespaceState struct {
 	ready chan struct{}
 	err   error
 }
 
-// listNamespaces reads the names of all namespaces. Those that are being deleted are left out: they are
-// looked at when something is to be restored into them.
+// listNamespaces lists the names of all namespaces, except those that are being deleted: these are checked when an
+// object is restored into them.
 func (e *engine) listNamespaces(ctx context.Context) error {
-	e.namespaces.states, e.namespaces.revived = map[string]*namespaceState{}, map[string]bool{}
+	e.namespaces.states, e.namespaces.checked = map[string]*namespaceState{}, map[string]bool{}
 	next := ""
 	for {
 		reply, err := e.api.Do(ctx, kubeapi.Request{
@@ -62,9 +62,9 @@ func (e *engine) listNamespaces(ctx context.Context) error {
 	}
 }
 
-// ensureNamespace returns when the namespace that objects of source are restored into is there. It is made
-// from the backup's Namespace object (labels, annotations, spec), or bare if the backup has none. One
-// that is being deleted is waited for, by one worker for all.
+// ensureNamespace returns when the namespace name exists, into which objects of the namespace source of the backup
+// are restored. It is created from the backup's Namespace object (labels, annotations, spec), or without content if
+// the backup has none. The deletion of a terminating namespace is awaited by one worker for all.
 func (e *engine) ensureNamespace(ctx context.Context, source, name string) (*namespaceState, error) {
 	e.namespaces.mu.Lock()
 	state, known := e.namespaces.states[name]
@@ -74,7 +74,7 @@ func (e *engine) ensureNamespace(ctx context.Context, source, name string) (*nam
 	}
 	e.namespaces.mu.Unlock()
 	if !known {
-		state.err = e.makeNamespace(ctx, source, name)
+		state.err = e.createNamespace(ctx, source, name)
 		close(state.ready)
 	}
 	select {
@@ -85,23 +85,23 @@ func (e *engine) ensureNamespace(ctx context.Context, source, name string) (*nam
 	}
 }
 
-// forgetNamespace makes the next ensureNamespace look again, once in a restore.
+// forgetNamespace makes the next ensureNamespace check the namespace again, once per restore.
 func (e *engine) forgetNamespace(name string, state *namespaceState) (forgotten bool) {
 	e.namespaces.mu.Lock()
 	defer e.namespaces.mu.Unlock()
 	if e.namespaces.states[name] != state {
-		return true // another worker did
+		return true // by another worker
 	}
-	if e.namespaces.revived[name] {
+	if e.namespaces.checked[name] {
 		return false
 	}
-	e.namespaces.revived[name] = true
+	e.namespaces.checked[name] = true
 	delete(e.namespaces.states, name)
 	return true
 }
 
-// namespaceGone says whether a creation failed because its namespace is not there or about to go.
-func namespaceGone(err error, name string) bool {
+// isNamespaceMissing reports whether a creation failed because its namespace does not exist or is terminating.
+func isNamespaceMissing(err error, name string) bool {
 	if apierrors.HasStatusCause(err, "NamespaceTerminating") {
 		return true
 	}
@@ -112,10 +112,10 @@ func namespaceGone(err error, name string) bool {
 	return status.Status().Details.Kind == "namespaces" && status.Status().Details.Name == name
 }
 
-func (e *engine) makeNamespace(ctx context.Context, source, name string) error {
+func (e *engine) createNamespace(ctx context.Context, source, name string) error {
 	o := e.namespaceObject(source, name)
-	own := planOwnership(o.meta.get("managedFields"), e.options.FieldManager)
-	own.apply = false // a namespace that is being deleted must not be taken for one that is there
+	own := object.PlanOwnership(o.Metadata.Get("managedFields"), e.options.FieldManager)
+	own.Apply = false // which does not distinguish a terminating namespace from another conflict
 	to := target{gvr: gvrNamespaces}
 	deadline := time.Now().Add(e.options.TerminatingTimeout)
 	for {
@@ -136,9 +136,9 @@ func (e *engine) makeNamespace(ctx context.Context, source, name string) error {
 		}
 		reply, err := e.api.Do(ctx, to.read(name, kubeapi.Metadata))
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("look at namespace %s: %w", name, err)
+			return fmt.Errorf("get namespace %s: %w", name, err)
 		}
-		pause := firstPause // gone by now
+		pause := firstPause // it has been deleted in the meantime
 		if err == nil {
 			var live metav1.PartialObjectMetadata
 			if err := json.Unmarshal(reply.Body, &live); err != nil {
@@ -150,7 +150,7 @@ func (e *engine) makeNamespace(ctx context.Context, source, name string) error {
 			pause = e.options.PollInterval
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("namespace %s is being deleted and was still there after %s; finish its deletion and restore again",
+			return fmt.Errorf("namespace %s is being deleted and still existed after %s; complete its deletion and restore again",
 				name, e.options.TerminatingTimeout)
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -159,32 +159,28 @@ func (e *engine) makeNamespace(ctx context.Context, source, name string) error {
 	}
 }
 
-// namespaceObject is what a namespace is made from.
-func (e *engine) namespaceObject(source, name string) *object {
-	bare := &object{
-		Meta: item.Meta{APIVersion: "v1", Kind: "Namespace", Name: name},
-		top:  fields{{"apiVersion", []byte(`"v1"`)}, {"kind", []byte(`"Namespace"`)}},
-		meta: fields{{"name", quoteJSON(name)}},
-	}
-	entry, ok := e.archive.Find(grNamespaces, "", source)
+// namespaceObject returns the object from which a namespace is created.
+func (e *engine) namespaceObject(source, name string) *object.Object {
+	bare := object.New("v1", "Namespace", name)
+	entry, ok := e.archive.Find(namespacesResource, "", source)
 	if !ok {
 		return bare
 	}
 	raw, err := e.archive.Read(entry)
 	if err == nil {
-		var archived *object
-		if archived, err = decodeObject(raw); err == nil {
+		var archived *object.Object
+		if archived, err = object.Decode(raw); err == nil {
 			for _, key := range []string{"labels", "annotations", "managedFields"} {
-				if value := archived.meta.get(key); value != nil {
-					bare.meta.set(key, value)
+				if value := archived.Metadata.Get(key); value != nil {
+					bare.Metadata.Set(key, value)
 				}
 			}
-			if spec := archived.top.get("spec"); spec != nil {
-				bare.top.set("spec", spec)
+			if spec := archived.Top.Get("spec"); spec != nil {
+				bare.Top.Set("spec", spec)
 			}
 			return bare
 		}
 	}
-	e.results.Warning(name, fmt.Sprintf("namespace %s is made without labels and annotations: decode %s: %v", name, entry.Path(), err))
+	e.results.Warning(name, fmt.Sprintf("namespace %s is created without labels and annotations: decode %s: %v", name, entry.Path(), err))
 	return bare
 }

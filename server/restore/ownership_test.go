@@ -15,23 +15,44 @@ import (
 	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
-// ownersOf renders who owns which fields, without times and without the labels of the restore.
+// ownersOf returns the owners of an object's fields in text form, without times and the labels of the restore.
 func ownersOf(t *testing.T, o obj) []string {
 	t.Helper()
 	raw, err := json.Marshal(dig(o, "metadata", "managedFields"))
 	require.NoError(t, err)
-	var owners []owner
+	var owners []struct {
+		Manager, Operation, Subresource string
+		FieldsV1                        json.RawMessage
+	}
 	require.NoError(t, json.Unmarshal(raw, &owners))
 	var out []string
 	for _, one := range owners {
-		var set map[string]any
+		var set obj
 		require.NoError(t, json.Unmarshal(one.FieldsV1, &set))
-		rendered, err := json.Marshal(withoutRestoreLabels(set))
+		removeRestoreLabels(set)
+		rendered, err := json.Marshal(set)
 		require.NoError(t, err)
 		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", one.Manager, one.Operation, one.Subresource, rendered)))
 	}
 	slices.Sort(out)
 	return out
+}
+
+// removeRestoreLabels removes the labels of a restore, and what is empty without them, from a set of fields.
+func removeRestoreLabels(set obj) {
+	meta, _ := set["f:metadata"].(obj)
+	labels, _ := meta["f:labels"].(obj)
+	if labels == nil {
+		return
+	}
+	delete(labels, "f:"+velerov1.BackupNameLabel)
+	delete(labels, "f:"+velerov1.RestoreNameLabel)
+	if len(labels) == 0 || len(labels) == 1 && labels["."] != nil {
+		delete(meta, "f:labels")
+	}
+	if len(meta) == 0 {
+		delete(set, "f:metadata")
+	}
 }
 
 // apply writes a thing by server-side apply.
@@ -184,56 +205,4 @@ func TestCreationByApplyNeverChangesWhatExists(t *testing.T) {
 	require.Equal(t, live, c.live(one))
 	require.Equal(t, []string{ns + "/x(failed)"}, result.ResourceList["v1/ConfigMap"])
 	require.Contains(t, result.Results.Warnings.Namespaces[ns][0], "differs from the backup")
-}
-
-func TestOwnershipPlan(t *testing.T) {
-	t.Parallel()
-	entry := func(manager, operation, subresource, fields string) string {
-		return fmt.Sprintf(`{"manager":%q,"operation":%q,"subresource":%q,"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":%s}`, manager, operation, subresource, fields)
-	}
-	list := func(entries ...string) []byte { return []byte("[" + strings.Join(entries, ",") + "]") }
-	tests := []struct {
-		name   string
-		fields []byte
-		writer string
-		sole   bool
-		apply  bool
-	}{
-		{name: "nothing recorded", fields: nil, writer: "fallback"},
-		{name: "empty list", fields: list(), writer: "fallback"},
-		{name: "garbage", fields: []byte(`{"a":1}`), writer: "fallback"},
-		{name: "one", fields: list(entry("a", "Update", "", `{"f:data":{}}`)), writer: "a", sole: true},
-		{name: "one that applied", fields: list(entry("a", "Apply", "", `{"f:data":{}}`)), writer: "a", sole: true, apply: true},
-		{name: "one and the status", fields: list(entry("a", "Update", "", `{"f:data":{}}`), entry("k", "Update", "status", `{"f:status":{"f:x":{}}}`)), writer: "a", sole: true},
-		{name: "one and more than the status", fields: list(entry("a", "Update", "", `{"f:data":{}}`), entry("k", "Update", "status", `{"f:metadata":{"f:annotations":{"f:x":{}}},"f:status":{}}`)), writer: "a"},
-		{name: "the larger of two", fields: list(entry("a", "Update", "", `{"f:a":{}}`), entry("b", "Update", "", `{"f:data":{"f:b":{},"f:c":{}}}`)), writer: "b"},
-		{name: "one manager twice", fields: list(entry("a", "Update", "", `{"f:a":{}}`), entry("a", "Apply", "", `{"f:data":{"f:b":{}}}`)), writer: "a"},
-		{name: "the status alone", fields: list(entry("k", "Update", "status", `{"f:status":{}}`)), writer: "fallback"},
-		{name: "a name that no server accepts", fields: list(entry(strings.Repeat("x", 129), "Update", "", `{"f:a":{}}`)), writer: "fallback"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			plan := planOwnership(tt.fields, "fallback")
-			require.Equal(t, tt.writer, plan.writer)
-			require.Equal(t, tt.sole, plan.sole != nil)
-			require.Equal(t, tt.apply, plan.apply)
-		})
-	}
-}
-
-func TestOwnershipIsSettledWhenTheServerRecordedNoMore(t *testing.T) {
-	t.Parallel()
-	of := func(manager, fields string) []byte {
-		return fmt.Appendf(nil, `[{"manager":%q,"operation":"Update","apiVersion":"v1","fieldsV1":%s}]`, manager, fields)
-	}
-	plan := planOwnership(of("a", `{"f:data":{".":{},"f:x":{},"f:y":{}}}`), "")
-	labels := fmt.Sprintf(`"f:metadata":{"f:labels":{".":{},"f:%s":{},"f:%s":{}}}`, velerov1.BackupNameLabel, velerov1.RestoreNameLabel)
-	require.True(t, plan.settled(of("a", `{"f:data":{".":{},"f:x":{},"f:y":{}}}`)))
-	require.True(t, plan.settled(of("a", `{"f:data":{".":{},"f:x":{}},`+labels+`}`)), "labels of the restore, and a field that an action removed")
-	require.False(t, plan.settled(of("a", `{"f:data":{".":{},"f:x":{},"f:z":{}}}`)))
-	require.False(t, plan.settled(of("b", `{"f:data":{".":{}}}`)))
-	require.True(t, plan.settled([]byte("[]")), "a type that the server does not track")
-	require.False(t, plan.settled([]byte("garbage")))
-	require.True(t, planOwnership(nil, "x").settled(of("x", `{"f:data":{}}`)), "nothing to put back")
 }

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 )
 
-// What became of an item, as the list of restored resources says it.
+// What happened to an item, as in Velero's list of restored resources.
 const (
 	actionCreated = "created"
 	actionUpdated = "updated"
@@ -15,15 +16,16 @@ const (
 	actionSkipped = "skipped"
 )
 
-// itemKey is an item in the cluster that is restored into.
+// itemKey identifies an item in the cluster that is restored into.
 type itemKey struct {
 	listKey   string // "apps/v1/Deployment"
 	namespace string
 	name      string
 }
 
-// claim is the one restore of one item. Its fields other than done are written by the owner before done is
-// closed.
+func (k itemKey) kind() string { return k.listKey[strings.LastIndexByte(k.listKey, '/')+1:] }
+
+// claim is the restore of one item. Its owner writes the fields below done before done is closed.
 type claim struct {
 	key    itemKey
 	source string // namespace in the backup
@@ -31,17 +33,11 @@ type claim struct {
 	done   chan struct{}
 
 	action string
-	name   string // that the object got in the cluster
-	exists bool   // in the cluster, so that others may rely on it
+	name   string // of the object in the cluster
+	exists bool   // in the cluster, so that other items may rely on it
 }
 
-// worker is one goroutine of the pool. Additional items are restored by the worker that needs them, so
-// it may hold several claims at once.
-type worker struct {
-	waitsFor *claim
-}
-
-// tracker sees to it that each item is restored once, whoever asks for it, and remembers what became of it.
+// tracker ensures that each item is restored once, however many others need it, and records what happened to it.
 type tracker struct {
 	mu     sync.Mutex
 	claims map[itemKey]*claim
@@ -49,8 +45,8 @@ type tracker struct {
 
 func newTracker() *tracker { return &tracker{claims: map[itemKey]*claim{}} }
 
-// claim takes an item for a worker, or returns the claim that exists with mine false.
-func (t *tracker) claim(w *worker, key itemKey, source string) (c *claim, mine bool) {
+// claim claims an item for a worker. If the item is claimed already, it returns that claim and false.
+func (t *tracker) claim(w *worker, key itemKey, source string) (c *claim, claimed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c := t.claims[key]; c != nil {
@@ -69,8 +65,8 @@ func (t *tracker) finish(c *claim) {
 	close(c.done)
 }
 
-// wait returns when another worker is done with an item. Items that ask for each other in a circle are not
-// waited for: whoever closes the circle goes on, as if the item were not there yet.
+// wait returns when the owner of a claim has finished it. In a circle of items that need each other, the worker
+// that would close the circle does not wait, as if the item did not exist yet.
 func (t *tracker) wait(ctx context.Context, w *worker, c *claim) (exists bool, err error) {
 	t.mu.Lock()
 	for next := c; next != nil && next.owner != nil; next = next.owner.waitsFor {
@@ -94,7 +90,7 @@ func (t *tracker) wait(ctx context.Context, w *worker, c *claim) (exists bool, e
 	}
 }
 
-// add records an item that was restored without a claim, like a namespace made for others.
+// add records an item that was restored without a claim, such as the namespace of another item.
 func (t *tracker) add(key itemKey, action string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,8 +101,20 @@ func (t *tracker) add(key itemKey, action string) {
 	}
 }
 
-// resourceList is the list of what was done, in the shape of Velero's file: by apiVersion/kind, sorted,
-// each with its action. The second result is the number of items.
+// wroteAny reports whether an object was created or updated.
+func (t *tracker) wroteAny() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.claims {
+		if c.action == actionCreated || c.action == actionUpdated {
+			return true
+		}
+	}
+	return false
+}
+
+// resourceList returns what was done in the form of Velero's file: by apiVersion/kind, sorted, each item with its
+// action. The second result is the number of items.
 func (t *tracker) resourceList() (map[string][]string, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +122,7 @@ func (t *tracker) resourceList() (map[string][]string, int) {
 	n := 0
 	for _, c := range t.claims {
 		if c.action == "" {
-			continue // given up in the middle
+			continue // the restore ended before this item did
 		}
 		n++
 		text := cmp.Or(c.name, c.key.name)

@@ -6,25 +6,23 @@ import (
 	"strings"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/restore/object"
 )
 
-// Annotations by which the controllers of volumes mark what they bound to each other.
+// Annotations by which controllers mark volumes and claims as bound.
 const (
 	bindCompletedAnnotation     = "pv.kubernetes.io/bind-completed"
 	boundByControllerAnnotation = "pv.kubernetes.io/bound-by-controller"
 )
 
-// reclaimDelete is the reclaim policy of volumes whose data is gone with their claim.
+// reclaimDelete is the reclaim policy of volumes whose data is deleted with their claim.
 const reclaimDelete = "Delete"
 
-// Prefixes of the annotations of pods that ask for hooks.
-var hookAnnotations = []string{"post.hook.restore.velero.io/", "init.hook.restore.velero.io/"}
-
-// unsupported are warnings about what a restore asks for and does not get.
+// unsupported returns warnings about what a restore requests and the server does not support.
 func unsupported(spec *velerov1.RestoreSpec) []string {
 	var warnings []string
-	warn := func(asked bool, format string, args ...any) {
-		if asked {
+	warn := func(requested bool, format string, args ...any) {
+		if requested {
 			warnings = append(warnings, fmt.Sprintf(format, args...))
 		}
 	}
@@ -34,10 +32,10 @@ func unsupported(spec *velerov1.RestoreSpec) []string {
 	return warnings
 }
 
-// warnAboutHooks says of a pod that its hooks are not run.
+// warnAboutHooks warns that the hooks of a pod are not run.
 func (r *itemRun) warnAboutHooks() {
 	for key := range r.obj.Annotations {
-		for _, prefix := range hookAnnotations {
+		for _, prefix := range []string{"post.hook.restore.velero.io/", "init.hook.restore.velero.io/"} {
 			if strings.HasPrefix(key, prefix) {
 				r.warn(fmt.Errorf("restore hooks are not supported yet: those in the annotations of %s are not run", r.id))
 				return
@@ -46,46 +44,46 @@ func (r *itemRun) warnAboutHooks() {
 	}
 }
 
-// prepareVolume makes a persistent volume fit for a new claim. skip says that it is not restored: the
-// volume behind it went with its claim, and the claim gets a new one.
+// prepareVolume prepares a persistent volume for a new claim. skip means that it is not restored because its data
+// was deleted with its claim, which gets a new volume.
 func (r *itemRun) prepareVolume() (skip bool, err error) {
-	spec, err := splitFields(r.obj.top.get("spec"))
+	spec, err := object.Split(r.obj.Top.Get("spec"))
 	if err != nil {
 		return false, fmt.Errorf("its spec: %w", err)
 	}
-	if string(spec.get("persistentVolumeReclaimPolicy")) == string(quoteJSON(reclaimDelete)) {
-		r.engine.provision(r.obj.Name)
+	if string(spec.Get("persistentVolumeReclaimPolicy")) == string(object.Quote(reclaimDelete)) {
+		r.engine.addProvisioned(r.obj.Name)
 		r.warn(fmt.Errorf("the data of volumes is not restored yet: %s has reclaim policy Delete, so it is not restored and its claim gets a new, empty volume", r.id))
 		return true, nil
 	}
-	if claim, err := splitFields(spec.get("claimRef")); err == nil && claim != nil {
-		claim.remove("uid")
-		claim.remove("resourceVersion")
+	if claim, err := object.Split(spec.Get("claimRef")); err == nil && claim != nil {
+		claim.Remove("uid")
+		claim.Remove("resourceVersion")
 		var namespace string
-		if json.Unmarshal(claim.get("namespace"), &namespace) == nil {
-			claim.set("namespace", quoteJSON(r.engine.selection.target(namespace)))
+		if json.Unmarshal(claim.Get("namespace"), &namespace) == nil {
+			claim.Set("namespace", object.Quote(r.engine.selection.Target(namespace)))
 		}
-		spec.set("claimRef", claim.json())
-		r.obj.top.set("spec", spec.json())
+		spec.Set("claimRef", claim.JSON())
+		r.obj.Top.Set("spec", spec.JSON())
 	}
-	r.obj.removeAnnotations(bindCompletedAnnotation, boundByControllerAnnotation)
+	r.obj.RemoveAnnotations(bindCompletedAnnotation, boundByControllerAnnotation)
 	return false, nil
 }
 
-// prepareClaim makes a claim to a volume fit to be bound again.
+// prepareClaim prepares a claim to be bound again.
 func (r *itemRun) prepareClaim() error {
-	spec, err := splitFields(r.obj.top.get("spec"))
+	spec, err := object.Split(r.obj.Top.Get("spec"))
 	if err != nil {
 		return fmt.Errorf("its spec: %w", err)
 	}
 	var volume string
-	if raw := spec.get("volumeName"); raw == nil || json.Unmarshal(raw, &volume) != nil || volume == "" {
+	if raw := spec.Get("volumeName"); raw == nil || json.Unmarshal(raw, &volume) != nil || volume == "" {
 		return nil
 	}
-	r.obj.removeAnnotations(bindCompletedAnnotation, boundByControllerAnnotation)
+	r.obj.RemoveAnnotations(bindCompletedAnnotation, boundByControllerAnnotation)
 	if r.engine.isProvisioned(volume) {
-		spec.remove("volumeName")
-		r.obj.top.set("spec", spec.json())
+		spec.Remove("volumeName")
+		r.obj.Top.Set("spec", spec.JSON())
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// firstPause is the first pause between two looks at an object that changes soon.
+// firstPause is the first pause between two reads of an object that is expected to change soon.
 const firstPause = 50 * time.Millisecond
 
 // sleep waits for d or the end of ctx, whose cause it returns.

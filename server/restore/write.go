@@ -13,12 +13,13 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/restore/object"
 )
 
-// target is where an object is written to.
+// target is the resource and namespace that an object is written to.
 type target struct {
 	gvr       schema.GroupVersionResource
-	namespace string // "" for a cluster-scoped one
+	namespace string // empty for a cluster-scoped object
 }
 
 // read returns the request for the object of that name.
@@ -35,7 +36,7 @@ func (t target) write(method, name, manager, contentType string, body []byte) ku
 	}
 }
 
-// written is what the server says about an object that it wrote.
+// written is the part of the server's reply to a write that the restore uses.
 type written struct {
 	Metadata struct {
 		Name            string            `json:"name"`
@@ -45,20 +46,20 @@ type written struct {
 	} `json:"metadata"`
 }
 
-// errExists says that an object of that name exists and was not made by this restore.
+// errExists means that an object of that name exists which this restore did not create.
 var errExists = errors.New("object exists")
 
-// create writes a new object as the manager that owned it, and nothing if there is one of its name: then
-// the error is errExists. It is one request, unless something goes wrong.
-func (e *engine) create(ctx context.Context, to target, o *object, own ownership) (written, error) {
-	if own.apply && o.Name != "" {
+// create creates an object as the manager that owned it. It returns errExists if there is an object of its name.
+// Unless something fails it sends one request.
+func (e *engine) create(ctx context.Context, to target, o *object.Object, own object.Ownership) (written, error) {
+	if own.Apply && o.Name != "" {
 		made, err := e.createByApply(ctx, to, o, own)
 		if !tryPost(err) {
 			return made, err
 		}
 	}
-	request := to.write(http.MethodPost, "", own.writer, kubeapi.JSON, o.encode("managedFields"))
-	request.Once, request.New = o.Name == "", e.isFresh(to.gvr.GroupResource())
+	request := to.write(http.MethodPost, "", own.Writer, kubeapi.JSON, o.Encode("managedFields"))
+	request.Once, request.New = o.Name == "", e.isDefined(to.gvr.GroupResource())
 	reply, err := e.api.Do(ctx, request)
 	if apierrors.IsAlreadyExists(err) {
 		return e.exists(ctx, to, o, reply.Uncertain)
@@ -69,13 +70,13 @@ func (e *engine) create(ctx context.Context, to target, o *object, own ownership
 	return decodeWritten(reply.Body)
 }
 
-// createByApply is create for an object that was made by server-side apply; see ownership.
-func (e *engine) createByApply(ctx context.Context, to target, o *object, own ownership) (written, error) {
-	o.meta.set("resourceVersion", []byte(`"1"`))
-	request := to.write(http.MethodPatch, o.Name, own.writer, kubeapi.Apply, o.encode("managedFields"))
-	o.meta.remove("resourceVersion")
+// createByApply is create for an object that was created by server-side apply; see object.Ownership.
+func (e *engine) createByApply(ctx context.Context, to target, o *object.Object, own object.Ownership) (written, error) {
+	o.Metadata.Set("resourceVersion", []byte(`"1"`))
+	request := to.write(http.MethodPatch, o.Name, own.Writer, kubeapi.Apply, o.Encode("managedFields"))
+	o.Metadata.Remove("resourceVersion")
 	request.Query.Set("force", "true")
-	request.Conditional, request.New = true, e.isFresh(to.gvr.GroupResource())
+	request.Conditional, request.New = true, e.isDefined(to.gvr.GroupResource())
 	reply, err := e.api.Do(ctx, request)
 	if apierrors.IsConflict(err) {
 		return e.exists(ctx, to, o, reply.Uncertain)
@@ -86,8 +87,8 @@ func (e *engine) createByApply(ctx context.Context, to target, o *object, own ow
 	return decodeWritten(reply.Body)
 }
 
-// tryPost says whether a creation by apply failed for reasons that may be those of apply: it refuses some
-// objects that a POST accepts, and not every server has it.
+// tryPost reports whether a creation by apply failed for a reason that a POST may not have: apply refuses some
+// objects that POST accepts, and not every server supports it.
 func tryPost(err error) bool {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {
@@ -101,9 +102,9 @@ func tryPost(err error) bool {
 	return false
 }
 
-// exists tells an object that this restore made, with a request whose answer was lost, from one that was
-// there before.
-func (e *engine) exists(ctx context.Context, to target, o *object, uncertain bool) (written, error) {
+// exists distinguishes an object that this restore created, by a request whose reply was lost, from one that
+// existed before. It returns the former, and errExists for the latter.
+func (e *engine) exists(ctx context.Context, to target, o *object.Object, uncertain bool) (written, error) {
 	if !uncertain {
 		return written{}, errExists
 	}
@@ -123,37 +124,37 @@ func (e *engine) exists(ctx context.Context, to target, o *object, uncertain boo
 	return found, nil
 }
 
-// own puts the original field ownership in place where the creation did not.
-func (e *engine) own(ctx context.Context, to target, made written, own ownership) error {
-	if own.settled(made.Metadata.ManagedFields) {
+// own restores the original field ownership unless the creation has.
+func (e *engine) own(ctx context.Context, to target, made written, own object.Ownership) error {
+	if own.Matches(made.Metadata.ManagedFields) {
 		return nil
 	}
-	_, err := e.api.Do(ctx, to.write(http.MethodPatch, made.Metadata.Name, own.writer, kubeapi.MergePatch, own.patch()))
+	_, err := e.api.Do(ctx, to.write(http.MethodPatch, made.Metadata.Name, own.Writer, kubeapi.MergePatch, own.Patch()))
 	if err != nil {
-		return fmt.Errorf("put back who owns which fields: %w", err)
+		return fmt.Errorf("restore the ownership of fields: %w", err)
 	}
 	return nil
 }
 
-// writeStatus writes the status that was backed up to an object that was made just now.
-func (e *engine) writeStatus(ctx context.Context, to target, o *object, made written, status []byte, own ownership) error {
+// writeStatus restores the status of an object that has just been created.
+func (e *engine) writeStatus(ctx context.Context, to target, o *object.Object, made written, status []byte, own object.Ownership) error {
 	version := made.Metadata.ResourceVersion
-	const tries = 5
-	for try := 1; ; try++ {
-		o.top.set("status", status)
-		o.meta.set("resourceVersion", quoteJSON(version))
-		request := to.write(http.MethodPut, made.Metadata.Name, own.statusWriter(), kubeapi.JSON, o.encode("managedFields"))
-		o.top.remove("status")
-		o.meta.remove("resourceVersion")
+	const attempts = 5
+	for attempt := 1; ; attempt++ {
+		o.Top.Set("status", status)
+		o.Metadata.Set("resourceVersion", object.Quote(version))
+		request := to.write(http.MethodPut, made.Metadata.Name, own.StatusWriter(), kubeapi.JSON, o.Encode("managedFields"))
+		o.Top.Remove("status")
+		o.Metadata.Remove("resourceVersion")
 		request.Subresource, request.Conditional = "status", true
 		_, err := e.api.Do(ctx, request)
 		switch {
 		case apierrors.IsNotFound(err):
-			// Types without the subresource hold their status like any other field.
+			// Types without the subresource store the status like any other field.
 			body := append(append([]byte(`{"status":`), status...), '}')
-			_, err := e.api.Do(ctx, to.write(http.MethodPatch, made.Metadata.Name, own.writer, kubeapi.MergePatch, body))
+			_, err := e.api.Do(ctx, to.write(http.MethodPatch, made.Metadata.Name, own.Writer, kubeapi.MergePatch, body))
 			return err
-		case !apierrors.IsConflict(err) || try == tries:
+		case !apierrors.IsConflict(err) || attempt == attempts:
 			return err
 		}
 		live, err := e.api.Do(ctx, to.read(made.Metadata.Name, kubeapi.Metadata))
@@ -168,8 +169,7 @@ func (e *engine) writeStatus(ctx context.Context, to target, o *object, made wri
 	}
 }
 
-// writeQuery asks the server to write as manager, and not to look for unknown fields: it drops them in
-// silence, as it does for every client that does not ask.
+// writeQuery returns the parameters of a write as manager. Unknown fields are dropped without a warning.
 func writeQuery(manager string) url.Values {
 	return url.Values{"fieldManager": {manager}, "fieldValidation": {"Ignore"}}
 }
@@ -177,7 +177,7 @@ func writeQuery(manager string) url.Values {
 func decodeWritten(body []byte) (written, error) {
 	var made written
 	if err := json.Unmarshal(body, &made); err != nil {
-		return written{}, fmt.Errorf("decode the API server's answer: %w", err)
+		return written{}, fmt.Errorf("decode the reply of the API server: %w", err)
 	}
 	return made, nil
 }

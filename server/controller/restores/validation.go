@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/configmap"
 	"github.com/cleat-dev/cleat/server/controller/validation"
 	"github.com/cleat-dev/cleat/server/modifiers"
-	"github.com/cleat-dev/cleat/server/restore"
+	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
@@ -32,7 +32,7 @@ type source struct {
 func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (source, error) {
 	object.Spec.ItemOperationTimeout.Duration = cmp.Or(object.Spec.ItemOperationTimeout.Duration, r.ItemOperationTimeout)
 	problems := checkRestoreSpec(&object.Spec)
-	for _, resource := range restore.NonRestorableResources() {
+	for _, resource := range plan.NonRestorableResources() {
 		if !slices.Contains(object.Spec.ExcludedResources, resource) {
 			object.Spec.ExcludedResources = append(object.Spec.ExcludedResources, resource)
 		}
@@ -128,7 +128,7 @@ func started(b *velerov1.Backup) time.Time {
 // checkRestoreSpec are the problems of a spec that show without a look at the cluster.
 func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
 	var problems []string
-	for _, resource := range restore.NonRestorableResources() {
+	for _, resource := range plan.NonRestorableResources() {
 		if slices.Contains(spec.IncludedResources, resource) {
 			problems = append(problems, resource+" are non-restorable resources")
 		}

@@ -1,4 +1,4 @@
-package restore
+package object
 
 import (
 	"bytes"
@@ -7,10 +7,10 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// ownership is who owned which fields of an object when it was backed up (metadata.managedFields), and how
-// to bring that about again.
+// Ownership is the plan by which an object is created with the field ownership (metadata.managedFields) that it
+// had when it was backed up.
 //
-// What an API server makes of a creation was tried out (1.36):
+// An API server (1.36) treats a creation like this:
 //   - managedFields in the body of a POST are read, but the creator then takes every field that the
 //     object has. Entries of others survive for fields that the object does not have. So the body
 //     cannot carry ownership, and it is left out.
@@ -19,19 +19,19 @@ import (
 //     with the creation alone.
 //   - Operation Apply comes from a PATCH of server-side apply only. One with a resourceVersion that no
 //     object has ("1") creates the object if there is none and is refused with 409 Conflict if there
-//     is one: a creation in one request that cannot change what exists.
+//     is one: a creation in one request that cannot change an existing object.
 //   - A merge patch of metadata.managedFields replaces the entries as they are, times included. Entries
 //     of API versions that the server does not know vanish.
 //
-// So the creator is the original's owner where there is one; and what the server recorded is read back
-// from its answer: where it says more than the original (fields that defaults or admission set, a
-// second manager), a patch puts the original entries in place. Labels that the restore adds belong to
-// the creator, or to nobody after a patch.
-type ownership struct {
-	raw    []byte // the original entries, nil if there were none
-	writer string // manager to create as
-	apply  bool   // create by server-side apply
-	sole   *owner // who owned all, nil if several did
+// So the object is created as its original owner if there was one. The server's reply contains the entries that
+// it recorded. If they exceed the original (fields that defaults or admission set, a second manager), a patch
+// restores the original entries. Labels that the restore adds belong to the creator, or to nobody after a patch.
+type Ownership struct {
+	Writer string // manager to create as
+	Apply  bool   // create by server-side apply
+
+	raw  []byte // the original entries, nil if there were none
+	sole *owner // owner of all fields, nil if there were several
 }
 
 // owner is one entry of managedFields.
@@ -43,17 +43,17 @@ type owner struct {
 	Subresource string          `json:"subresource"`
 }
 
-// maxManagerName is what the API server accepts as a field manager, in bytes.
+// maxManagerName is the length in bytes of the longest name of a field manager that the API server accepts.
 const maxManagerName = 128
 
-// planOwnership reads metadata.managedFields as archived. fallback is the manager for objects that had
-// none.
-func planOwnership(managedFields []byte, fallback string) ownership {
+// PlanOwnership reads metadata.managedFields of an archived object. fallback is the manager for objects without
+// any.
+func PlanOwnership(managedFields []byte, fallback string) Ownership {
 	var owners []owner
 	if len(managedFields) == 0 || json.Unmarshal(managedFields, &owners) != nil || len(owners) == 0 {
-		return ownership{writer: fallback}
+		return Ownership{Writer: fallback}
 	}
-	plan := ownership{raw: managedFields, writer: fallback}
+	plan := Ownership{raw: managedFields, Writer: fallback}
 	var main []owner
 	shared := false
 	for _, o := range owners {
@@ -67,20 +67,20 @@ func planOwnership(managedFields []byte, fallback string) ownership {
 	largest := -1
 	for _, o := range main {
 		if len(o.FieldsV1) > largest && o.Manager != "" && len(o.Manager) <= maxManagerName {
-			largest, plan.writer = len(o.FieldsV1), o.Manager
+			largest, plan.Writer = len(o.FieldsV1), o.Manager
 		}
 	}
-	if len(main) == 1 && !shared && plan.writer == main[0].Manager {
+	if len(main) == 1 && !shared && plan.Writer == main[0].Manager {
 		plan.sole = &main[0]
-		plan.apply = main[0].Operation == "Apply"
+		plan.Apply = main[0].Operation == "Apply"
 	}
 	return plan
 }
 
-// statusWriter is the manager that owned the status, if there was one only.
-func (p ownership) statusWriter() string {
+// StatusWriter returns the manager that owned the status, or Writer if there was not exactly one.
+func (p Ownership) StatusWriter() string {
 	var owners []owner
-	writer := p.writer
+	writer := p.Writer
 	if json.Unmarshal(p.raw, &owners) != nil {
 		return writer
 	}
@@ -92,13 +92,14 @@ func (p ownership) statusWriter() string {
 		}
 	}
 	if found > 1 {
-		return p.writer
+		return p.Writer
 	}
 	return writer
 }
 
-// settled says whether the entries that the server recorded at the creation are those of the original.
-func (p ownership) settled(recorded []byte) bool {
+// Matches reports whether the entries that the server recorded at the creation are those of the original, so that
+// no patch is needed.
+func (p Ownership) Matches(recorded []byte) bool {
 	if p.raw == nil {
 		return true
 	}
@@ -126,12 +127,12 @@ func (p ownership) settled(recorded []byte) bool {
 	return len(owners) == 0 // the server does not track this type
 }
 
-// patch is the merge patch that puts the original entries in place.
-func (p ownership) patch() []byte {
+// Patch returns the merge patch that restores the original entries.
+func (p Ownership) Patch() []byte {
 	return append(append([]byte(`{"metadata":{"managedFields":`), p.raw...), "}}"...)
 }
 
-// onlyStatus says whether a set of fields has nothing but status.
+// onlyStatus reports whether a set of fields contains nothing but the status.
 func onlyStatus(fieldsV1 []byte) bool {
 	var set map[string]json.RawMessage
 	if json.Unmarshal(fieldsV1, &set) != nil {
@@ -141,7 +142,7 @@ func onlyStatus(fieldsV1 []byte) bool {
 	return len(set) == 0
 }
 
-// withoutRestoreLabels takes the labels that a restore adds out of a set of fields.
+// withoutRestoreLabels removes the labels that a restore adds from a set of fields.
 func withoutRestoreLabels(set map[string]any) map[string]any {
 	meta, _ := set["f:metadata"].(map[string]any)
 	labels, _ := meta["f:labels"].(map[string]any)
@@ -159,7 +160,7 @@ func withoutRestoreLabels(set map[string]any) map[string]any {
 	return set
 }
 
-// within says whether every field of set is in other too.
+// within reports whether other contains every field of set.
 func within(set, other map[string]any) bool {
 	for key, below := range set {
 		counterpart, ok := other[key]

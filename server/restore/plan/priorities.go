@@ -1,4 +1,4 @@
-package restore
+package plan
 
 import (
 	"fmt"
@@ -10,19 +10,19 @@ import (
 	"github.com/cleat-dev/cleat/server/discovery"
 )
 
-// Priorities is the order in which resources are restored: High in their order, then those that are not
-// named by their names, then Low in their order. Names may be given in any form that discovery
+// Priorities is the order in which resources are restored: those of High in their order, then the resources that
+// are in neither list by their names, then those of Low in their order. Names may have any form that discovery
 // resolves. Custom resource definitions always come first.
 type Priorities struct {
 	High []string
 	Low  []string
 }
 
-// lowSeparator stands between the two lists in the text form.
+// lowSeparator separates the two lists in the text form.
 const lowSeparator = "-"
 
-// DefaultPriorities is the order of Velero: what others refer to comes before them, volumes before claims
-// before pods, pods before what would otherwise create them anew; controllers of whole clusters last.
+// DefaultPriorities returns the order of Velero: objects that others refer to come before these, volumes before
+// claims before pods, pods before the controllers that would create them, controllers of whole clusters last.
 func DefaultPriorities() Priorities {
 	return Priorities{
 		High: []string{
@@ -60,8 +60,8 @@ func DefaultPriorities() Priorities {
 	}
 }
 
-// ParsePriorities reads "high1,high2,-,low1,low2". Without "-" all are high; the empty text is no
-// priorities at all. White space around names is dropped.
+// ParsePriorities parses "high1,high2,-,low1,low2". Without "-" all names are high. The empty text has no
+// priorities. White space around names is ignored.
 func ParsePriorities(text string) (Priorities, error) {
 	var p Priorities
 	if strings.TrimSpace(text) == "" {
@@ -88,7 +88,7 @@ func ParsePriorities(text string) (Priorities, error) {
 	return p, nil
 }
 
-// String is the form that ParsePriorities reads.
+// String returns the form that ParsePriorities parses.
 func (p Priorities) String() string {
 	all := slices.Clone(p.High)
 	if len(p.Low) > 0 {
@@ -97,9 +97,9 @@ func (p Priorities) String() string {
 	return strings.Join(all, ",")
 }
 
-// order sorts the resources of an archive. present are sorted by name. A resource that is named twice, or
-// once high and once low, is taken at its first place.
-func (p Priorities) order(present []schema.GroupResource, snapshot *discovery.Snapshot) []schema.GroupResource {
+// Order returns the resources of an archive, which are sorted by name, in the order of their restore. A resource
+// that is named twice, or both high and low, counts at its first position.
+func (p Priorities) Order(present []schema.GroupResource, snapshot *discovery.Snapshot) []schema.GroupResource {
 	left := make(map[schema.GroupResource]bool, len(present))
 	for _, gr := range present {
 		left[gr] = true
@@ -109,7 +109,7 @@ func (p Priorities) order(present []schema.GroupResource, snapshot *discovery.Sn
 		for _, name := range names {
 			gr, ok := snapshot.Resolve(name)
 			if !ok || !left[gr] {
-				// The cluster need not know what the archive holds.
+				// The archive may contain resources that the cluster does not serve.
 				gr = schema.ParseGroupResource(name)
 			}
 			if left[gr] {

@@ -1,0 +1,53 @@
+package object
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestObjectKeepsOtherFieldsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	const text = `{ "apiVersion":"v1","kind":"X", "metadata":{"name":"n","namespace":"a","uid":"u","x\"y":"\\","labels":{"l":"1"},"annotations":{"a":"1","b":"2"},
+		"managedFields":[{"manager":"m"}],"generateName":"g-","ownerReferences":[{}],"finalizers":["f"]} ,"spec":{"n":1.50,"s":"}{\"\\\\"},"status":{"a":[]},"data":null}`
+	o, err := Decode([]byte(text))
+	require.NoError(t, err)
+	require.JSONEq(t, text, string(o.Encode()))
+	o.Reset()
+	o.SetNamespace("b")
+	o.SetLabel("m", "2")
+	o.RemoveAnnotations("a", "nope")
+	require.JSONEq(t, `{"apiVersion":"v1","kind":"X","metadata":{"name":"n","namespace":"b","x\"y":"\\","labels":{"l":"1","m":"2"},"annotations":{"b":"2"},"finalizers":["f"]},
+		"spec":{"n":1.50,"s":"}{\"\\\\"},"data":null}`, string(o.Encode("managedFields")))
+	require.Contains(t, string(o.Encode()), `"n":1.50`, "numbers stay as they were written")
+	o.RemoveAnnotations("b")
+	require.NotContains(t, string(o.Encode()), "annotations")
+}
+
+// FuzzDecode decodes any text. If it is accepted as an object, encoding it must give the same object.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"v1","kind":"X","metadata":{"name":"n","labels":{"a":"b"}},"spec":{"a":[1,"\\\"",{}]},"status":null}`))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"X","metadata":{"name":"n"},"metadata":{"name":"m"},"\u0061":1}`))
+	f.Add([]byte(`{}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		o, err := Decode(raw)
+		if err != nil {
+			return
+		}
+		var before, after map[string]any
+		require.NoError(t, json.Unmarshal(raw, &before))
+		require.NoError(t, json.Unmarshal(o.Encode(), &after))
+		if !slices.ContainsFunc(o.Top, func(m field) bool { return strings.ContainsRune(m.key, '\ufffd') }) {
+			require.Equal(t, before, after)
+		}
+		again, err := Decode(o.Encode())
+		require.NoError(t, err)
+		require.Equal(t, o.Name, again.Name)
+		o.Reset()
+		o.SetLabel("a", "b")
+		require.True(t, json.Valid(o.Encode("managedFields")))
+	})
+}
