@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// testAction is an action as the engine sees it, made of functions.
+// testAction is an action that consists of functions.
 type testAction struct {
 	name     string
 	selector framework.ResourceSelector
@@ -26,7 +26,7 @@ type testAction struct {
 	execute  func(item []byte) (*backupitemaction.Result, error)
 
 	mu    sync.Mutex
-	calls []string // "namespace/name" of the items it was asked about
+	calls []string // "namespace/name" of the items it was called for
 }
 
 func (a *testAction) Name() string { return a.name }
@@ -47,7 +47,7 @@ func (a *testAction) Execute(_ context.Context, item, backupJSON []byte) (*backu
 }
 
 func (a *testAction) Progress(context.Context, string, []byte) (framework.OperationProgress, error) {
-	return framework.OperationProgress{}, errors.New("nobody asks yet")
+	return framework.OperationProgress{}, errors.New("not called yet")
 }
 
 func (a *testAction) Cancel(context.Context, string, []byte) error { return nil }
@@ -62,7 +62,7 @@ func identity(item []byte) string {
 	return strings.TrimPrefix(o.Metadata.Namespace+"/"+o.Metadata.Name, "/")
 }
 
-// annotate sets an annotation as a plugin would: by decoding the whole object.
+// annotate sets an annotation as a plugin does, by decoding the whole object.
 func annotate(item []byte, key, value string) []byte {
 	var o map[string]any
 	if err := json.Unmarshal(item, &o); err != nil {
@@ -82,10 +82,10 @@ func annotate(item []byte, key, value string) []byte {
 	return changed
 }
 
-// asking is an action for pods that asks for more items, with annotations set on the pod.
-func asking(annotations map[string]string, ids ...framework.ResourceIdentifier) *testAction {
+// requesting returns an action for pods that requests additional items and sets annotations on the pod.
+func requesting(annotations map[string]string, ids ...framework.ResourceIdentifier) *testAction {
 	return &testAction{
-		name: "example.com/asking", selector: framework.ResourceSelector{IncludedResources: []string{"po"}},
+		name: "example.com/requesting", selector: framework.ResourceSelector{IncludedResources: []string{"po"}},
 		execute: func(item []byte) (*backupitemaction.Result, error) {
 			for key, value := range annotations {
 				item = annotate(item, key, value)
@@ -103,7 +103,7 @@ func only(namespaces ...string) *velerov1.Backup {
 	return newBackup(func(s *velerov1.BackupSpec) { s.IncludedNamespaces = namespaces })
 }
 
-func TestActionsRunInOrderEachOnTheResultOfTheOneBefore(t *testing.T) {
+func TestActionsRunInOrderOnEachOthersResults(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	var order []string
@@ -130,7 +130,7 @@ func TestActionsRunInOrderEachOnTheResultOfTheOneBefore(t *testing.T) {
 	require.NotContains(t, b.objects["configmaps:shop-test/settings"], "example.com")
 }
 
-func TestAnItemThatNoActionWantsKeepsItsBytes(t *testing.T) {
+func TestItemWithoutActionsKeepsItsBytes(t *testing.T) {
 	t.Parallel()
 	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{Backup: only("shop-prod")})
 	// A number that a float64 cannot hold survives.
@@ -141,7 +141,7 @@ func TestAnItemThatNoActionWantsKeepsItsBytes(t *testing.T) {
 	require.Equal(t, []string{"shop-prod"}, b.ResourceList["v1/Namespace"])
 }
 
-func TestItemErrorsAreRecordedAndTheBackupGoesOn(t *testing.T) {
+func TestItemErrorsAreRecordedAndTheBackupContinues(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	for name, test := range map[string]struct {
@@ -186,11 +186,11 @@ func TestItemErrorsAreRecordedAndTheBackupGoesOn(t *testing.T) {
 	}
 }
 
-func TestAnActionThatCannotSayWhatItAppliesToFailsTheBackup(t *testing.T) {
+func TestActionWithoutAValidSelectorFailsTheBackup(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	for _, bad := range []*testAction{
-		{name: "example.com/silent", refuses: errors.New("dunno")},
+		{name: "example.com/silent", refuses: errors.New("unknown")},
 		{name: "example.com/odd", selector: framework.ResourceSelector{LabelSelector: "a=b=c"}},
 	} {
 		result, err := backup.Run(t.Context(), deps, backup.Request{
@@ -201,7 +201,7 @@ func TestAnActionThatCannotSayWhatItAppliesToFailsTheBackup(t *testing.T) {
 	}
 }
 
-func TestOperationsOfActionsAreAnswered(t *testing.T) {
+func TestOperationsOfActionsAreInTheResult(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	starter := &testAction{
@@ -221,10 +221,10 @@ func TestOperationsOfActionsAreAnswered(t *testing.T) {
 	}, op)
 }
 
-func TestAdditionalItemsComeBeforeTheItemAndOnce(t *testing.T) {
+func TestAdditionalItemsAreBackedUpOnceBeforeTheItem(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
-	chain := asking(map[string]string{"backup.velero.io/must-include-additional-items": "false"},
+	chain := requesting(map[string]string{"backup.velero.io/must-include-additional-items": "false"},
 		id("", "serviceaccounts", "shop-prod", "robot"), id("", "serviceaccounts", "shop-prod", "robot"),
 		id("", "pods", "shop-prod", "db-0"), id("", "persistentvolumes", "ignored", "fixture-pv"),
 		id("", "secrets", "shop-prod", "missing"))

@@ -29,8 +29,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// faultyServer is the API server behind a proxy that asks intercept about each list or get: it answers
-// true when it has answered the request itself. Attempts count the requests for the same URL from 1.
+// faultyServer returns a connection to the API server through a proxy that calls intercept for each request.
+// intercept returns true if it has replied itself. attempt counts the requests for the same URL from 1.
 func faultyServer(t *testing.T, config *rest.Config, intercept func(w http.ResponseWriter, r *http.Request, attempt int) bool) *rest.Config {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -54,7 +54,7 @@ func faultyServer(t *testing.T, config *rest.Config, intercept func(w http.Respo
 	return &rest.Config{Host: server.URL, QPS: -1, WarningHandler: rest.NoWarnings{}}
 }
 
-// refuse answers with a status of the API.
+// refuse replies with a Status. more holds members of its metadata.
 func refuse(w http.ResponseWriter, code int, reason, more string) bool {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
@@ -62,7 +62,7 @@ func refuse(w http.ResponseWriter, code int, reason, more string) bool {
 	return true
 }
 
-// hangUp ends the connection without an answer, or in the middle of one.
+// hangUp ends the connection without a reply, or after half of one.
 func hangUp(w http.ResponseWriter, half string) bool {
 	if half != "" {
 		_, _ = io.WriteString(w, half)
@@ -101,7 +101,7 @@ func TestAcceptBackup_ApiServerFaults(t *testing.T) {
 		"storm of 409": {intercept: func(w http.ResponseWriter, _ *http.Request, attempt int) bool {
 			return attempt == 1 && refuse(w, http.StatusConflict, "Conflict", "")
 		}, want: all},
-		"503, and 403 while the server starts": {intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
+		"503, then 403 while the server starts": {intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
 			switch {
 			case !ends(r, "configmaps") && !ends(r, "secrets") && !ends(r, "namespaces"):
 				return false
@@ -117,13 +117,13 @@ func TestAcceptBackup_ApiServerFaults(t *testing.T) {
 		"lists cut in the middle": {intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
 			return ends(r, "configmaps") && first(attempt) && hangUp(w, `{"kind":"ConfigMapList","items":[{"metadata":{`)
 		}, want: all},
-		"pages that expire and go on elsewhere": {pageSize: 2, intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
+		"pages that expire and continue in a newer snapshot": {pageSize: 2, intercept: func(w http.ResponseWriter, r *http.Request, attempt int) bool {
 			if !continued(r) || attempt > 1 {
 				return false
 			}
 			return refuse(w, http.StatusGone, "Expired", fmt.Sprintf(`"continue":%q`, r.URL.Query().Get("continue")))
 		}, want: all},
-		"pages that expire without a way on": {pageSize: 5, intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		"pages that expire without a token to continue": {pageSize: 5, intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return ends(r, "configmaps") && continued(r) && expired.Add(1) <= 3 && refuse(w, http.StatusGone, "Expired", "")
 		}, want: all},
 		"pages that always expire": {pageSize: 2, intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
@@ -132,10 +132,10 @@ func TestAcceptBackup_ApiServerFaults(t *testing.T) {
 		"a forbidden resource": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return ends(r, "secrets") && refuse(w, http.StatusForbidden, "Forbidden", "")
 		}, want: all.without(all.kinds("Secret")), errors: " resource: /secrets message: /cannot list secrets"},
-		"a resource that is gone": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		"a resource that is no longer served": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return ends(r, "widgets") && refuse(w, http.StatusNotFound, "NotFound", "")
 		}, want: all.without(all.kinds("Widget")), warnings: "the API server no longer serves the resource"},
-		"an answer that is no list": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		"a reply that is no list": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			if !ends(r, "services") {
 				return false
 			}
@@ -149,7 +149,7 @@ func TestAcceptBackup_ApiServerFaults(t *testing.T) {
 			_, _ = io.WriteString(w, `{"items":[{"metadata":{"namespace":"shop-prod"}}]}`)
 			return true
 		}, want: all.without(all.kinds("Service")), errors: "metadata.name is missing"},
-		"one resource that never answers": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		"one resource that always fails": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return ends(r, "events") && refuse(w, http.StatusInternalServerError, "InternalError", "")
 		}, want: all.without(all.kinds("Event")), errors: "gave up after"},
 	} {
@@ -209,7 +209,7 @@ func TestAcceptBackup_ApiServerFaults_ObjectsDeletedBetweenListAndWrite(t *testi
 	require.Subset(t, b.ResourceList["v1/ConfigMap"], want, "as they were when they were listed")
 }
 
-// onWarning is a logger that calls back for each warning.
+// onWarning returns a logger that calls do for each warning.
 func onWarning(do func()) hclog.Logger {
 	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Warn})
 	log.RegisterSink(&warningSink{do})
@@ -315,7 +315,7 @@ func TestAcceptBackup_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 	require.ErrorContains(t, err, "discover the resources of the API server")
 }
 
-func TestPagesThatAreTooBigAreReadInSmallerOnes(t *testing.T) {
+func TestLargePagesAreReadInSmallerOnes(t *testing.T) {
 	t.Parallel()
 	const objects = 22
 	config := connect(t, plane.Get(t).Kubeconfig)
@@ -361,7 +361,7 @@ func (s *brokenSink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAFailingSinkEndsTheBackupWithItsError(t *testing.T) {
+func TestFailingSinkEndsTheBackupWithItsError(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	for _, left := range []int{0, 5000} {
@@ -370,7 +370,7 @@ func TestAFailingSinkEndsTheBackupWithItsError(t *testing.T) {
 	}
 }
 
-func TestACancelledBackupEnds(t *testing.T) {
+func TestCancelledBackupEnds(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	ctx, cancel := context.WithCancel(t.Context())

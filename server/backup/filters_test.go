@@ -18,8 +18,8 @@ import (
 
 func discard() hclog.Logger { return hclog.NewNullLogger() }
 
-// set is a set of objects of the fixture, by identity. The sets that tests expect are put together
-// from the table of the fixture and from what Velero's documentation says.
+// set is a set of objects of the fixture. The sets that tests expect follow from the table of the fixture and the
+// documentation of Velero.
 type set []fixtureObject
 
 func (s set) where(keep func(fixtureObject) bool) set {
@@ -30,7 +30,7 @@ func (s set) in(namespaces ...string) set {
 	return s.where(func(o fixtureObject) bool { return slices.Contains(namespaces, o.namespace) })
 }
 
-// clusterScoped are the cluster-scoped objects but the namespaces.
+// clusterScoped returns the cluster-scoped objects without the namespaces.
 func (s set) clusterScoped() set {
 	return s.where(func(o fixtureObject) bool { return o.namespace == "" && o.resource != "namespaces" })
 }
@@ -73,8 +73,8 @@ func (s set) ids() []string {
 	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }
 
-// everything is what a backup without any filter holds: all but what is labelled to be left out,
-// which in a namespace concerns all that is in it.
+// everything returns the objects of a backup without filters: all but those that are labelled for exclusion or in a
+// namespace that is.
 func everything() set {
 	all := set(fixture())
 	return all.without(all.labelled("velero.io/exclude-from-backup", "true"), all.in("hidden"))
@@ -98,7 +98,7 @@ func TestAcceptBackup_Filters(t *testing.T) {
 	deps := depsFor(t, fixtureWorld(t))
 	all := everything()
 	widgetCRD, gadgetCRD := all.named("widgets.example.com"), all.named("gadgets.example.com")
-	// namespace is what the documentation calls a namespace and its objects.
+	// namespace returns namespaces and their objects.
 	namespace := func(names ...string) set { return all.in(names...).and(all.namespaces(names...)) }
 	shopProd := namespace("shop-prod").and(widgetCRD) // a custom resource brings its definition
 	pv := id("", "persistentvolumes", "", "fixture-pv")
@@ -265,43 +265,43 @@ func TestAcceptBackup_Filters(t *testing.T) {
 			want: all.labelled("app", "bank", "db").and(all.namespaces("bank-prod", "shop-prod", "shop-test")),
 		},
 
-		// Items that actions ask for.
+		// Additional items.
 		"an additional cluster-scoped item comes along": {
-			spec: spec{IncludedNamespaces: []string{"shop-prod"}}, action: asking(nil, pv), want: shopProd.and(all.kinds("PersistentVolume")),
+			spec: spec{IncludedNamespaces: []string{"shop-prod"}}, action: requesting(nil, pv), want: shopProd.and(all.kinds("PersistentVolume")),
 		},
 		"additional items of other namespaces do not, their namespace does": {
 			spec:   spec{IncludedNamespaces: []string{"shop-prod"}},
-			action: asking(nil, id("", "secrets", "bank-prod", "password"), id("", "namespaces", "", "empty")), want: shopProd.and(all.namespaces("empty")),
+			action: requesting(nil, id("", "secrets", "bank-prod", "password"), id("", "namespaces", "", "empty")), want: shopProd.and(all.namespaces("empty")),
 		},
 		"additional items of excluded resources do not": {
 			spec:   spec{IncludedNamespaces: []string{"shop-prod"}, ExcludedNamespaceScopedResources: []string{"secrets"}},
-			action: asking(nil, id("", "secrets", "shop-prod", "password")), want: shopProd.without(all.kinds("Secret")),
+			action: requesting(nil, id("", "secrets", "shop-prod", "password")), want: shopProd.without(all.kinds("Secret")),
 		},
-		"an additional item is not asked for labels": {
+		"an additional item need not match the labels": {
 			spec:   spec{LabelSelector: selector("app=db"), IncludedResources: []string{"pods", "secrets"}},
-			action: asking(nil, id("", "secrets", "bank-prod", "password")), want: all.kinds("Pod").and(all.in("bank-prod").kinds("Secret")),
+			action: requesting(nil, id("", "secrets", "bank-prod", "password")), want: all.kinds("Pod").and(all.in("bank-prod").kinds("Secret")),
 		},
 		"an additional item with the exclude label does not come": {
-			spec: spec{IncludedNamespaces: []string{"shop-prod"}}, action: asking(nil, id("", "configmaps", "shop-prod", "skipped")), want: shopProd,
+			spec: spec{IncludedNamespaces: []string{"shop-prod"}}, action: requesting(nil, id("", "configmaps", "shop-prod", "skipped")), want: shopProd,
 		},
 		"cluster resources false refuses additional items": {
-			spec: spec{IncludedNamespaces: []string{"shop-prod"}, IncludeClusterResources: no()}, action: asking(nil, pv), want: all.in("shop-prod"),
+			spec: spec{IncludedNamespaces: []string{"shop-prod"}, IncludeClusterResources: no()}, action: requesting(nil, pv), want: all.in("shop-prod"),
 		},
-		"included resources refuse additional items": {spec: spec{IncludedResources: []string{"pods"}}, action: asking(nil, pv), want: all.kinds("Pod")},
+		"included resources refuse additional items": {spec: spec{IncludedResources: []string{"pods"}}, action: requesting(nil, pv), want: all.kinds("Pod")},
 		"excluded cluster-scoped resources refuse additional items": {
 			spec:   spec{IncludedNamespaces: []string{"shop-prod"}, ExcludedClusterScopedResources: []string{"pv"}},
-			action: asking(nil, pv, id("storage.k8s.io", "storageclasses", "", "fixture-fast")), want: shopProd.and(all.kinds("StorageClass")),
+			action: requesting(nil, pv, id("storage.k8s.io", "storageclasses", "", "fixture-fast")), want: shopProd.and(all.kinds("StorageClass")),
 		},
 		"an action that insists gets past every filter": {
 			spec: spec{IncludedNamespaces: []string{"shop-prod"}, IncludedResources: []string{"pods"}, IncludeClusterResources: no()},
-			action: asking(must, pv, id("", "secrets", "bank-prod", "password"), id("", "configmaps", "shop-prod", "skipped"),
+			action: requesting(must, pv, id("", "secrets", "bank-prod", "password"), id("", "configmaps", "shop-prod", "skipped"),
 				id("", "configmaps", "hidden", "settings"), id("", "configmaps", "shop-prod", "leaving")),
 			want: all.in("shop-prod").kinds("Pod").and(all.kinds("PersistentVolume"), all.in("bank-prod").kinds("Secret"),
 				set(fixture()).named("skipped"), set(fixture()).in("hidden")),
 		},
 		"an action leaves an item out, and what it asked for": {
 			spec:   spec{IncludedNamespaces: []string{"shop-prod"}},
-			action: asking(map[string]string{"velero.io/skip-from-backup": "yes"}, pv), want: shopProd.without(all.kinds("Pod")),
+			action: requesting(map[string]string{"velero.io/skip-from-backup": "yes"}, pv), want: shopProd.without(all.kinds("Pod")),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestAcceptBackup_Filters(t *testing.T) {
 			requireMessages(t, row.errors, b.Results.Errors.Velero, b.Errors)
 			var warnings []string
 			for _, namespace := range append(slices.Concat(b.Results.Warnings.Velero, b.Results.Warnings.Cluster), b.Results.Warnings.Namespaces["bank-leaving"]...) {
-				// All filters that take in all namespaces meet the one that is terminating.
+				// All filters that include all namespaces include the one that is terminating.
 				if len(row.warnings) > 0 && strings.Contains(row.warnings[0], "bank-leaving") || !strings.Contains(namespace, "bank-leaving") {
 					warnings = append(warnings, namespace)
 				}
@@ -325,7 +325,7 @@ func TestAcceptBackup_Filters(t *testing.T) {
 	}
 }
 
-// requireMessages wants one message for each part, and no others.
+// requireMessages requires one message for each part and no others.
 func requireMessages(t *testing.T, parts, messages []string, count int) {
 	t.Helper()
 	require.Len(t, messages, len(parts), "%q", messages)
@@ -335,7 +335,7 @@ func requireMessages(t *testing.T, parts, messages []string, count int) {
 	}
 }
 
-func TestSpecsThatCannotBeUnderstoodFailTheBackup(t *testing.T) {
+func TestInvalidSpecsFailTheBackup(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	for want, spec := range map[string]spec{
@@ -352,7 +352,7 @@ func TestSpecsThatCannotBeUnderstoodFailTheBackup(t *testing.T) {
 	}
 }
 
-func TestWhatTheSpecAsksForAndDoesNotGetIsWarnedOf(t *testing.T) {
+func TestUnsupportedRequestsOfTheSpecAreWarnings(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	b := take(t.Context(), t, deps, backup.Request{Policy: &resourcepolicy.Policy{VolumePolicies: 1}, Backup: newBackup(func(s *spec) {
@@ -366,7 +366,7 @@ func TestWhatTheSpecAsksForAndDoesNotGetIsWarnedOf(t *testing.T) {
 		"spec.snapshotMoveData", "spec.resourcePolicy: volumePolicies", "spec.orderedResources: unicorns"}, b.Results.Warnings.Velero, b.Warnings)
 }
 
-func TestDataOfVolumesIsNotLeftOutSilently(t *testing.T) {
+func TestVolumesWithoutTheirDataAreAWarning(t *testing.T) {
 	t.Parallel()
 	b := newBackup(nil)
 	b.Spec.SnapshotVolumes = nil

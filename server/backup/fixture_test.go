@@ -36,7 +36,7 @@ var plane controlplane.Shared
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
-// connect is a connection to a cluster that does not throttle itself.
+// connect returns a connection to a cluster without rate limits.
 func connect(t testing.TB, kubeconfig string) *rest.Config {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -53,8 +53,7 @@ func depsFor(t testing.TB, config *rest.Config) backup.Deps {
 	return backup.Deps{Config: config, Discovery: discovery.New(client, hclog.NewNullLogger())}
 }
 
-// objects of the fixture world, created once for the package. Those without a namespace are
-// cluster-scoped.
+// fixtureObject is one object of the fixture. Without a namespace it is cluster-scoped.
 type fixtureObject struct {
 	resource  string // "plural.group"
 	version   string
@@ -76,7 +75,7 @@ type labelSet = map[string]string
 
 var web = labelSet{"app": "web"}
 
-// fixture is what the filters are tried on. Two more objects are made in it that are being deleted.
+// fixture returns the objects that the tests of filters use. fixtureWorld adds some that are being deleted.
 func fixture() []fixtureObject {
 	const pod = `"spec":{"containers":[{"name":"c","image":"none"}]}`
 	crd := func(plural, kind, short, scope string) fixtureObject {
@@ -125,7 +124,7 @@ func fixture() []fixtureObject {
 
 var fixtureOnce sync.Once
 
-// fixtureWorld makes the fixture in the package's cluster, once, and answers a connection to it.
+// fixtureWorld creates the fixture in the package's cluster, once, and returns a connection to it.
 func fixtureWorld(t testing.TB) *rest.Config {
 	t.Helper()
 	config := connect(t, plane.Get(t).Kubeconfig)
@@ -164,8 +163,8 @@ func resourceClient(t testing.TB, config *rest.Config, o fixtureObject) dynamic.
 	return resource.Namespace(o.namespace)
 }
 
-// create makes an object. A definition that is not served yet, or a service account that does not
-// exist yet, is waited for.
+// create creates an object. It waits for a definition that is not served yet and for a service account that does
+// not exist yet.
 func create(ctx context.Context, t testing.TB, config *rest.Config, o fixtureObject) {
 	t.Helper()
 	gr := schema.ParseGroupResource(o.resource)
@@ -200,7 +199,7 @@ func create(ctx context.Context, t testing.TB, config *rest.Config, o fixtureObj
 	}
 }
 
-// await polls until done.
+// await polls until done returns true.
 func await(ctx context.Context, t testing.TB, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -219,14 +218,14 @@ func remove(ctx context.Context, t testing.TB, config *rest.Config, o fixtureObj
 	require.NoError(t, resourceClient(t, config, o).Delete(ctx, o.name, metav1.DeleteOptions{}))
 }
 
-// taken is a backup that was taken.
+// taken is a completed backup.
 type taken struct {
 	*backup.Result
 	objects map[string]string // unversioned path below resources/, as resource:namespace/name -> JSON
 	entries []string          // every path in the archive
 }
 
-// newBackup does without the data of volumes, unless change says otherwise.
+// newBackup returns a backup without the data of volumes, unless change requests it.
 func newBackup(change func(*velerov1.BackupSpec)) *velerov1.Backup {
 	b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "b", UID: "u"}}
 	if change != nil {
@@ -283,7 +282,7 @@ func readBackup(t testing.TB, result *backup.Result, archive []byte) taken {
 	return b
 }
 
-// fixtureIDs are the objects of the fixture that are in the backup, sorted.
+// fixtureIDs returns the objects of the fixture that are in the backup, sorted.
 func (b taken) fixtureIDs() []string {
 	var ids []string
 	for _, o := range append(fixture(),

@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/filter"
 )
 
-func TestOneListOfAllNamespacesIsReadWhenMostAreIncluded(t *testing.T) {
+func TestAllNamespacesAreListedTogetherIfManyAreIncluded(t *testing.T) {
 	t.Parallel()
 	existing := make([]string, 100)
 	for i := range existing {

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 )
 
-func TestAResourcePolicyFiltersWhatTheSpecLeavesOpen(t *testing.T) {
+func TestResourcePolicyFiltersWhatTheSpecLeavesOpen(t *testing.T) {
 	t.Parallel()
 	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{
 		Backup: newBackup(func(s *spec) {

@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// mutate is an action's answer with a changed item.
+// mutate returns the result of an action that changes the item.
 func mutate(in restoreitemaction.Input, change func(o obj)) (*restoreitemaction.Result, error) {
 	var o obj
 	if err := json.Unmarshal(in.Item, &o); err != nil {
@@ -32,7 +32,7 @@ func wants(gr, namespace, name string) framework.ResourceIdentifier {
 	return framework.ResourceIdentifier{Resource: gr, Namespace: namespace, Name: name}
 }
 
-func TestActionsSeeTheItemInTurn(t *testing.T) {
+func TestActionsRunInOrderOnEachOthersResults(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ns, target := unique(t, "act"), unique(t, "to")
@@ -110,7 +110,7 @@ func TestActionsMaySkipFailAndStartOperations(t *testing.T) {
 	require.NotNil(t, c.live(in("secrets", "v1", "Secret", ns, "converted", nil)))
 }
 
-func TestAdditionalItemsComeFirst(t *testing.T) {
+func TestAdditionalItemsAreRestoredFirst(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ns, target := unique(t, "add"), unique(t, "to")
@@ -141,7 +141,7 @@ func TestAdditionalItemsComeFirst(t *testing.T) {
 	require.Zero(t, result.Results.Errors.Count())
 }
 
-func TestItemsThatNeedEachOtherDoNotHang(t *testing.T) {
+func TestItemsThatNeedEachOtherDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ns := unique(t, "ring")
@@ -221,7 +221,7 @@ func TestWaitForAdditionalItems(t *testing.T) {
 	}
 }
 
-func TestActionThatDoesNotSayWhatItAppliesToFailsTheRestore(t *testing.T) {
+func TestActionWithoutAValidSelectorFailsTheRestore(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	action := &fakeAction{name: "a/b", applies: framework.ResourceSelector{LabelSelector: "((("}}

@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
-// manyThings are plain objects of four types in ten namespaces, as an API server would give them to a backup.
+// manyThings returns objects of four types in ten namespaces, as an API server returns them.
 func manyThings(prefix string, n int) []thing {
 	var things []thing
 	for i := range 10 {
@@ -51,7 +51,7 @@ func manyThings(prefix string, n int) []thing {
 	return things
 }
 
-// bare creates things with so many workers and does nothing else.
+// bare creates things with a number of workers and returns how long that takes.
 func (c *cluster) bare(things []thing, workers int) time.Duration {
 	c.t.Helper()
 	start := time.Now()
@@ -74,7 +74,7 @@ func (c *cluster) bare(things []thing, workers int) time.Duration {
 	return time.Since(start)
 }
 
-// requests is the number of requests that the API server has served, watches and its own health and metrics apart.
+// requests returns the number of requests that the API server has served, without watches, health and metrics.
 func (c *cluster) requests() float64 {
 	c.t.Helper()
 	status, body := c.call(http.MethodGet, "/metrics", "", nil)

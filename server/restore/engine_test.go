@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
-func TestRestoreBringsObjectsBack(t *testing.T) {
+func TestRestoreCreatesDeletedObjects(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ns := unique(t, "r")

@@ -14,7 +14,6 @@ import (
 	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
-// TestExistingObjects says what becomes of an object that is in the cluster already.
 func TestExistingObjects(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -128,7 +127,7 @@ func TestAllocated(t *testing.T) {
 	require.False(t, isAllocated(errors.New("provided port is already allocated"), "Service"))
 }
 
-func TestComparisonDropsWhatBelongsToOneCreation(t *testing.T) {
+func TestComparisonIgnoresInstanceMetadata(t *testing.T) {
 	t.Parallel()
 	parse := func(text string) obj {
 		o, err := comparison([]byte(text))

@@ -23,15 +23,15 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// proxy stands between a restore and the API server and does what fault says to requests.
+// proxy is a proxy between a restore and the API server that injects faults.
 type proxy struct {
 	*httptest.Server
 	mu    sync.Mutex
 	tries map[string]int
 }
 
-// fault looks at a request, which is the n-th try of its kind (method and path; creations by body), and
-// either answers it and returns true or lets it pass. forward passes it on at once, with the answer lost.
+// fault handles a request, which is the n-th one with its method, path and body. It returns true if it has replied
+// and false to let the request pass. forward passes the request on and drops the reply.
 type fault func(w http.ResponseWriter, r *http.Request, n int, forward func()) bool
 
 func newProxy(t *testing.T, c *cluster, f fault) (*proxy, *rest.Config) {
@@ -80,7 +80,7 @@ func (stringBody) Close() error { return nil }
 
 func readCloser(text string) stringBody { return stringBody{strings.NewReader(text)} }
 
-// refuse answers with a Status.
+// refuse replies with a Status.
 func refuse(w http.ResponseWriter, code int, reason string) bool {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
@@ -96,7 +96,7 @@ func manyConfigMaps(ns string, n int) []thing {
 	return things
 }
 
-// requireAllCreated checks that a restore made every item, once, without a word.
+// requireAllCreated requires that a restore created every item, once, without errors and warnings.
 func requireAllCreated(t *testing.T, c *cluster, result *Result, things []thing) {
 	t.Helper()
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
@@ -136,7 +136,7 @@ func TestAcceptRestore_ApiServerFaults(t *testing.T) {
 		"409 storm": func(w http.ResponseWriter, r *http.Request, n int, _ func()) bool {
 			return isWrite(r) && n <= 4 && refuse(w, http.StatusConflict, "Conflict")
 		},
-		"objects that are said to exist and do not": func(w http.ResponseWriter, r *http.Request, n int, _ func()) bool {
+		"objects that are reported to exist and do not": func(w http.ResponseWriter, r *http.Request, n int, _ func()) bool {
 			return r.Method == http.MethodPost && n == 1 && refuse(w, http.StatusConflict, "AlreadyExists")
 		},
 		"503 storm": func(w http.ResponseWriter, _ *http.Request, n int, _ func()) bool {
@@ -151,14 +151,14 @@ func TestAcceptRestore_ApiServerFaults(t *testing.T) {
 		"internal errors": func(w http.ResponseWriter, r *http.Request, n int, _ func()) bool {
 			return isWrite(r) && n <= 2 && refuse(w, http.StatusInternalServerError, "InternalError")
 		},
-		"writes that get through but whose answer is lost": func(_ http.ResponseWriter, r *http.Request, n int, forward func()) bool {
+		"writes that take effect and whose reply is lost": func(_ http.ResponseWriter, r *http.Request, n int, forward func()) bool {
 			if isWrite(r) && n == 1 {
 				forward()
 				panic(http.ErrAbortHandler)
 			}
 			return false
 		},
-		"writes that get through and are answered by 504": func(w http.ResponseWriter, r *http.Request, n int, forward func()) bool {
+		"writes that take effect and get the reply 504": func(w http.ResponseWriter, r *http.Request, n int, forward func()) bool {
 			if isWrite(r) && n == 1 {
 				forward()
 				return refuse(w, http.StatusGatewayTimeout, "Timeout")
@@ -175,7 +175,7 @@ func TestAcceptRestore_ApiServerFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
-			// Discovery is client-go's: the faults are for the engine.
+			// Discovery is left to client-go: the faults are for the engine.
 			_, config := newProxy(t, c, func(w http.ResponseWriter, r *http.Request, n int, forward func()) bool {
 				return !isDiscovery(r) && f(w, r, n, forward)
 			})
@@ -189,8 +189,8 @@ func TestAcceptRestore_ApiServerFaults(t *testing.T) {
 	}
 }
 
-// TestConflictsOfAnApplyAreNotTakenForObjects has a quota or the like refuse creations by apply with a conflict.
-func TestConflictsOfAnApplyAreNotTakenForObjects(t *testing.T) {
+// A quota, for example, can refuse a creation by apply with a conflict though there is no such object.
+func TestConflictOfAnApplyDoesNotMeanThatTheObjectExists(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ns := unique(t, "quota")
@@ -220,7 +220,7 @@ func TestAcceptRestore_ApiServerFaults_RestartInMidRestore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: needs a control plane")
 	}
-	own, err := controlplane.Start(t.Context(), controlplane.Options{}) // others must not feel it
+	own, err := controlplane.Start(t.Context(), controlplane.Options{}) // because it is restarted
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, own.Stop()) })
 	config := &rest.Config{Host: own.APIServer, BearerToken: own.Token, TLSClientConfig: rest.TLSClientConfig{CAFile: own.CAFile}}
@@ -260,29 +260,29 @@ func TestAcceptRestore_ApiServerFaults_RestartInMidRestore(t *testing.T) {
 	}
 }
 
-func TestAcceptRestore_ApiServerFaults_GoneForGood(t *testing.T) {
+func TestAcceptRestore_ApiServerFaults_AwayForGood(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	var gone atomic.Bool
+	var away atomic.Bool
 	_, config := newProxy(t, c, func(http.ResponseWriter, *http.Request, int, func()) bool {
-		if gone.Load() {
+		if away.Load() {
 			panic(http.ErrAbortHandler)
 		}
 		return false
 	})
 	options := testOptions()
 	options.OutageTimeout = 300 * time.Millisecond
-	things := manyConfigMaps(unique(t, "gone"), 300)
+	things := manyConfigMaps(unique(t, "away"), 300)
 	result, err := Run(t.Context(), Deps{Config: config, Discovery: helperFor(t, config), Options: options}, Request{
-		Restore: newRestore("gone", nil), Archive: pack(t, things...), Log: hclog.NewNullLogger(),
-		Progress: func(done, _ int) { gone.Store(done > 50) },
+		Restore: newRestore("away", nil), Archive: pack(t, things...), Log: hclog.NewNullLogger(),
+		Progress: func(done, _ int) { away.Store(done > 50) },
 	})
 	require.ErrorIs(t, err, kubeapi.ErrUnreachable)
-	require.NotEmpty(t, created(result, ""), "what was restored until then is told")
+	require.NotEmpty(t, created(result, ""), "items that were restored before are in the result")
 	require.Less(t, len(created(result, "")), len(things))
 }
 
-func TestAcceptRestore_ApiServerFaults_OneItemThatNeverWorks(t *testing.T) {
+func TestAcceptRestore_ApiServerFaults_OneItemThatAlwaysFails(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	things := manyConfigMaps(unique(t, "bad"), 20)
@@ -305,7 +305,7 @@ func TestAcceptRestore_ApiServerFaults_OneItemThatNeverWorks(t *testing.T) {
 	require.Len(t, created(result, ""), 20) // 19 and the namespace
 }
 
-// widgetCRD is a definition of custom resources of a group of the test's own.
+// widgetCRD returns the definition of custom resources in a group of the test.
 func widgetCRD(group, plural, kind string) thing {
 	return in("customresourcedefinitions.apiextensions.k8s.io", "apiextensions.k8s.io/v1", "CustomResourceDefinition", "", plural+"."+group, obj{
 		"spec": obj{
@@ -381,7 +381,7 @@ func TestRestoreWaitsForATerminatingNamespace(t *testing.T) {
 		c.must(http.MethodDelete, pathOf(namespaceThing(ns, nil), true), "", nil)
 		return stuck
 	}
-	t.Run("until it is gone", func(t *testing.T) {
+	t.Run("until it is deleted", func(t *testing.T) {
 		t.Parallel()
 		ns := unique(t, "term")
 		stuck := terminate(ns)
@@ -406,8 +406,8 @@ func TestRestoreWaitsForATerminatingNamespace(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, created(result, ""), "ConfigMap "+fine+"/x")
 		require.Len(t, result.Results.Errors.Velero, 1)
-		require.Contains(t, result.Results.Errors.Velero[0], "is being deleted and was still there after 200ms")
-		require.Len(t, result.Results.Errors.Namespaces[ns], 3, "each item is told")
+		require.Contains(t, result.Results.Errors.Velero[0], "is being deleted and still existed after 200ms")
+		require.Len(t, result.Results.Errors.Namespaces[ns], 3, "one for each item")
 		c.must(http.MethodPatch, pathOf(stuck, true), kubeapi.MergePatch, []byte(`{"metadata":{"finalizers":null}}`))
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// filterWorld is what every row restores from. All names of namespaces and cluster-scoped objects begin with
-// p, so that rows do not meet in the cluster.
+// filterWorld returns the backup that every row restores. All names of namespaces and cluster-scoped objects begin
+// with p, so that rows do not interfere in the cluster.
 func filterWorld(p string) []thing {
 	web, db := obj{"app": "web"}, obj{"app": "db"}
 	deployment := func(labels obj) obj {
@@ -58,7 +58,7 @@ func filterWorld(p string) []thing {
 	}
 }
 
-// Sets of what a row brings back. A namespace is listed when the restore made it.
+// Sets of objects that a row restores. A namespace is listed if the restore created it.
 var (
 	teamA    = []string{"Namespace team-a", "ConfigMap team-a/cm-a", "Secret team-a/secret-a", "Deployment team-a/deploy-a"}
 	teamB    = []string{"Namespace team-b", "ConfigMap team-b/cm-b", "Deployment team-b/deploy-b", "Role team-b/role-b"}
@@ -73,7 +73,7 @@ func without(all []string, some ...string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
 }
 
-// adds is an action for deployments that wants other items before them; "p/" is the row's prefix.
+// adds returns an action for deployments that requests additional items. "p/" is the prefix of the row.
 func adds(items ...framework.ResourceIdentifier) func(p string) restoreitemaction.Action {
 	return func(p string) restoreitemaction.Action {
 		var wanted []framework.ResourceIdentifier
@@ -94,12 +94,11 @@ func adds(items ...framework.ResourceIdentifier) func(p string) restoreitemactio
 	}
 }
 
-// TestAcceptRestore_Filters says which objects of a backup a restore brings back, after the documentation of the
-// Restore's fields: a namespace filter is about the namespaces of the backup; without one, and with
-// includeClusterResources not set, cluster-scoped objects are restored too; with one they are not, unless
-// includeClusterResources is true; namespaces are made when something goes into them; what an action asks
-// for has to pass the filters of type and namespace, but not the labels, and may be cluster-scoped
-// unless includeClusterResources is false.
+// TestAcceptRestore_Filters proves what the documentation of the Restore's fields says. A namespace filter applies to
+// the namespaces of the backup. Cluster-scoped objects are restored if includeClusterResources is true, or if it is
+// unset and there is no namespace filter. Namespaces are created when an object is restored into them. Additional
+// items must pass the filters of type and namespace, not the labels; they may be cluster-scoped unless
+// includeClusterResources is false.
 func TestAcceptRestore_Filters(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
@@ -207,7 +206,7 @@ func TestAcceptRestore_Filters(t *testing.T) {
 	}
 }
 
-// created lists the created objects as "Kind namespace/name", without the row's prefix.
+// created returns the created objects as "Kind namespace/name", without the prefix of the row.
 func created(result *Result, p string) []string {
 	var got []string
 	for key, entries := range result.ResourceList {
@@ -220,7 +219,7 @@ func created(result *Result, p string) []string {
 	return got
 }
 
-func TestFiltersThatCannotBeUnderstoodFailTheRestore(t *testing.T) {
+func TestInvalidFiltersFailTheRestore(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	for name, tt := range map[string]struct {

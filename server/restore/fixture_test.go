@@ -36,10 +36,10 @@ var plane controlplane.Shared
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
-// obj is a Kubernetes object in the words of a test.
+// obj is a Kubernetes object in a test.
 type obj = map[string]any
 
-// thing is an object with the type that an archive files it under.
+// thing is an object with its type as in an archive.
 type thing struct {
 	gr        string
 	version   string
@@ -48,7 +48,7 @@ type thing struct {
 	body      []byte
 }
 
-// in makes a thing of an object; namespace "" is cluster-scoped. Fields of extra are put on the top level,
+// in returns a thing. An empty namespace makes it cluster-scoped. Fields of extra are added to the top level,
 // "metadata" is merged.
 func in(gr, apiVersion, kind, namespace, name string, extra obj) thing {
 	meta := obj{"name": name}
@@ -86,7 +86,8 @@ func namespaceThing(name string, extra obj) thing {
 
 func labelled(labels obj) obj { return obj{"metadata": obj{"labels": labels}} }
 
-// pack writes things into an archive, as any version of any server may have written it, and opens it.
+// pack writes things into an archive and opens it. It does not use the writer of this server, because an archive may
+// come from any.
 func pack(t testing.TB, things ...thing) *archive.Archive {
 	t.Helper()
 	var out bytes.Buffer
@@ -111,7 +112,7 @@ func pack(t testing.TB, things ...thing) *archive.Archive {
 	return a
 }
 
-// cluster is the API server of the tests, as its admin.
+// cluster is the API server of the tests, with the rights of an admin.
 type cluster struct {
 	t      testing.TB
 	config *rest.Config
@@ -166,13 +167,13 @@ func (c *cluster) must(method, path, contentType string, body []byte) obj {
 	return o
 }
 
-// create makes an object as a manager.
+// create creates an object as a manager.
 func (c *cluster) create(one thing, manager string) obj {
 	c.t.Helper()
 	return c.must(http.MethodPost, pathOf(one, false)+"?fieldManager="+manager, kubeapi.JSON, one.body)
 }
 
-// path of a thing, or of its collection.
+// pathOf returns the path of a thing, or of its collection.
 func pathOf(one thing, object bool) string {
 	gr := schema.ParseGroupResource(one.gr)
 	segments := []string{"/apis", gr.Group, one.version}
@@ -204,7 +205,7 @@ func (c *cluster) asThing(one thing) thing {
 	return one
 }
 
-// remove deletes a thing and waits until it is gone.
+// remove deletes a thing and waits until it no longer exists.
 func (c *cluster) remove(one thing) {
 	c.t.Helper()
 	c.call(http.MethodDelete, pathOf(one, true), "", nil)
@@ -214,7 +215,7 @@ func (c *cluster) remove(one thing) {
 	}, time.Minute, 20*time.Millisecond)
 }
 
-// unique is a name that no other test uses.
+// unique returns a name that no other test uses.
 func unique(t testing.TB, prefix string) string {
 	t.Helper()
 	name := strings.ToLower(t.Name())
@@ -227,7 +228,7 @@ func unique(t testing.TB, prefix string) string {
 	return fmt.Sprintf("%s-%s-%x", prefix, b.String(), time.Now().UnixNano()&0xffffff)
 }
 
-// newRestore is a restore of backup "b".
+// newRestore returns a restore of backup "b".
 func newRestore(name string, change func(*velerov1.RestoreSpec)) *velerov1.Restore {
 	r := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: name}}
 	r.Spec.BackupName = "b"
@@ -237,7 +238,7 @@ func newRestore(name string, change func(*velerov1.RestoreSpec)) *velerov1.Resto
 	return r
 }
 
-// testOptions poll fast, so that tests do not wait.
+// testOptions returns options with short pauses.
 func testOptions() Options {
 	return Options{PollInterval: 20 * time.Millisecond, ResourceTimeout: 2 * time.Minute, TerminatingTimeout: 2 * time.Minute, OutageTimeout: 10 * time.Minute}
 }
@@ -271,7 +272,7 @@ func testLog(t testing.TB) hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{Name: t.Name(), Level: hclog.Debug})
 }
 
-// fakeAction is a restore item action made of functions.
+// fakeAction is a restore item action that consists of functions.
 type fakeAction struct {
 	name    string
 	applies framework.ResourceSelector
@@ -317,7 +318,7 @@ func (f *fakeAction) AreAdditionalItemsReady(_ context.Context, items []framewor
 	return f.ready(items)
 }
 
-// dig takes a value out of an object; nil if it is not there.
+// dig returns a value of an object, nil if there is none.
 func dig(o any, path ...string) any {
 	for _, key := range path {
 		m, ok := o.(obj)

@@ -23,8 +23,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// TestAcceptRestore_BadArchives restores archives that are whole but hold what is no object: each such item is an
-// error that names its path and what is wrong, and the others are restored.
+// TestAcceptRestore_BadArchives restores archives that contain invalid objects. Each of these is an error that names
+// its path and the problem; the others are restored.
 func TestAcceptRestore_BadArchives(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -40,8 +40,8 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		"empty":               {``, "invalid JSON"},
 		"a list":              {`[]`, "invalid JSON"},
 		"two objects":         {`{} {}`, "invalid JSON"},
-		"another name":        {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"y","namespace":"NS"}}`, `not where it stands in the archive`},
-		"another namespace":   {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"kube-system"}}`, `not where it stands in the archive`},
+		"another name":        {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"y","namespace":"NS"}}`, `not its path in the archive`},
+		"another namespace":   {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"kube-system"}}`, `not its path in the archive`},
 		"labels of numbers":   {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS","labels":{"a":1}}}`, "metadata.labels"},
 		"thousands of fields": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"}` + manyFields(3000) + `}`, "more than 256 fields"},
 		"nested without end":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"},"data":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`, "nested deeper"},
@@ -107,7 +107,7 @@ func manyFields(n int) string {
 	return b.String()
 }
 
-func TestUnsupportedWishesAreWarnings(t *testing.T) {
+func TestUnsupportedRequestsAreWarnings(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ns := unique(t, "hook")
@@ -168,7 +168,7 @@ func TestVolumesWithoutTheirData(t *testing.T) {
 	require.Nil(t, dig(c.live(claim(target, "gone")), "spec", "volumeName"))
 }
 
-func TestStatusIsRestoredWhereAskedFor(t *testing.T) {
+func TestStatusIsRestoredOnRequest(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	group, ns := unique(t, "g")+".example.com", unique(t, "st")
@@ -210,7 +210,7 @@ func TestStatusIsRestoredWhereAskedFor(t *testing.T) {
 		restored("some", &velerov1.RestoreStatusSpec{IncludedResources: []string{"widgets." + group}}))
 }
 
-func TestObjectsThatMappingPutsInOnePlace(t *testing.T) {
+func TestMappingOfTwoNamespacesToOneObject(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	p := unique(t, "map")
@@ -240,7 +240,7 @@ func TestGeneratedNamesAreListed(t *testing.T) {
 	require.NotNil(t, c.get("/api/v1/namespaces/"+ns+"/configmaps/"+strings.TrimPrefix(name, ns+"/")))
 }
 
-func TestProgressEndsWithAll(t *testing.T) {
+func TestProgressEndsWithAllItems(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	var mu sync.Mutex
@@ -298,7 +298,7 @@ func TestPriorityOrderIsKept(t *testing.T) {
 	require.Equal(t, []string{"namespaces", "secrets", "roles", "endpoints", "limitranges", "configmaps", "serviceaccounts"}, order)
 }
 
-func TestNamespaceThatVanishesIsMadeAgain(t *testing.T) {
+func TestDeletedNamespaceIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ns := unique(t, "van")
@@ -336,7 +336,7 @@ func TestCRDReady(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestPanicOverOneItemIsItsError(t *testing.T) {
+func TestPanicIsAnErrorOfItsItem(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	things := manyConfigMaps(unique(t, "panic"), 5)

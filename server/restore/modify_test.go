@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-func TestResourceModifiersChangeWhatIsRestored(t *testing.T) {
+func TestResourceModifiersChangeRestoredObjects(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ns, target := unique(t, "mod"), unique(t, "moved")

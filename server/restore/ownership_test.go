@@ -61,9 +61,9 @@ func (c *cluster) apply(one thing, manager string) {
 	c.must(http.MethodPatch, pathOf(one, true)+"?force=true&fieldManager="+manager, kubeapi.Apply, one.body)
 }
 
-// TestFieldOwnershipComesBack writes objects as users and controllers do, restores them, and compares the owners
-// with those before. writes is how many requests the restore needs for each.
-func TestFieldOwnershipComesBack(t *testing.T) {
+// TestFieldOwnershipIsRestored writes objects as users and controllers do, restores them, and compares the owners
+// before and after. writes is the number of requests that the restore needs for each.
+func TestFieldOwnershipIsRestored(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	deployment := obj{"spec": obj{
@@ -188,8 +188,8 @@ func TestFieldOwnershipComesBack(t *testing.T) {
 	}
 }
 
-// TestCreationByApplyNeverChangesWhatExists proves the guard that createByApply relies on.
-func TestCreationByApplyNeverChangesWhatExists(t *testing.T) {
+// TestCreationByApplyNeverChangesExistingObjects proves the condition that createByApply relies on.
+func TestCreationByApplyNeverChangesExistingObjects(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	ns := unique(t, "apply")
