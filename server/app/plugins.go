@@ -61,19 +61,30 @@ func HostConfig(c Config) pluginhost.Config {
 	return pluginhost.Config{
 		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns,
 		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"),
-		Order: p.Order, Rescan: p.Rescan, Environment: environment(p.Environment),
+		Order: p.Order, Rescan: p.Rescan.Std(), Environment: environment(p.Environment),
 		Deadlines: calls.Deadlines{
-			Start: p.Deadlines.Start, Query: p.Deadlines.Query, Execute: p.Deadlines.Execute, Store: p.Deadlines.Store,
-			Idle: p.Deadlines.Idle, Stop: p.Deadlines.Stop, Probe: p.Deadlines.Probe, Kinds: p.Deadlines.Kinds,
+			Start: p.Deadlines.Start.Std(), Query: p.Deadlines.Query.Std(), Execute: p.Deadlines.Execute.Std(), Store: p.Deadlines.Store.Std(),
+			Idle: p.Deadlines.Idle.Std(), Stop: p.Deadlines.Stop.Std(), Probe: p.Deadlines.Probe.Std(), Kinds: kindDeadlines(p.Deadlines.Kinds),
 		},
 		Limits: process.Limits{
 			MessageSize: int(p.Limits.MessageSize), LinesPerSecond: p.Limits.LinesPerSecond, Memory: int(p.Limits.Memory),
 		},
 		Restart: process.Restart{
-			Base: p.Restart.Base, Max: p.Restart.Max, Threshold: p.Restart.Threshold,
-			CoolDown: p.Restart.CoolDown, MaxCoolDown: p.Restart.MaxCoolDown, HealthyAfter: p.Restart.HealthyAfter,
+			Base: p.Restart.Base.Std(), Max: p.Restart.Max.Std(), Threshold: p.Restart.Threshold,
+			CoolDown: p.Restart.CoolDown.Std(), MaxCoolDown: p.Restart.MaxCoolDown.Std(), HealthyAfter: p.Restart.HealthyAfter.Std(),
 		},
 	}
+}
+
+func kindDeadlines(configured map[string]config.Duration) map[string]time.Duration {
+	if configured == nil {
+		return nil
+	}
+	deadlines := map[string]time.Duration{}
+	for kind, deadline := range configured {
+		deadlines[kind] = deadline.Std()
+	}
+	return deadlines
 }
 
 // lock is what the configuration names, or else what lies in the plugin directory; nil when nothing does.

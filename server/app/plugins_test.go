@@ -17,7 +17,7 @@ func TestEverySettingOfPluginsReachesTheHost(t *testing.T) {
 	require.NoError(t, err)
 	host := HostConfig(Config{File: file, Log: hclog.NewNullLogger()})
 	require.Equal(t, file.Plugins.Order, host.Order)
-	require.Equal(t, file.Plugins.Rescan, host.Rescan)
+	require.Equal(t, file.Plugins.Rescan.Std(), host.Rescan)
 	require.Equal(t, []string{"EXAMPLE_ENDPOINT=https://storage.example.io"}, host.Environment)
 	requireAlike(t, reflect.ValueOf(file.Plugins.Deadlines), reflect.ValueOf(host.Deadlines))
 	requireAlike(t, reflect.ValueOf(file.Plugins.Limits), reflect.ValueOf(host.Limits))
@@ -32,7 +32,14 @@ func requireAlike(t *testing.T, from, to reflect.Value) {
 		field := to.FieldByName(name)
 		require.True(t, field.IsValid(), name)
 		require.False(t, field.IsZero(), name)
-		require.EqualValues(t, from.Field(i).Interface(), field.Interface(), name)
+		if field.Kind() != reflect.Map {
+			require.EqualValues(t, from.Field(i).Interface(), field.Interface(), name)
+			continue
+		}
+		require.Equal(t, from.Field(i).Len(), field.Len(), name)
+		for _, key := range field.MapKeys() {
+			require.EqualValues(t, from.Field(i).MapIndex(key).Interface(), field.MapIndex(key).Interface(), name)
+		}
 	}
 }
 

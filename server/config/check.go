@@ -1,49 +1,55 @@
 package config
 
-import "fmt"
+import (
+	"slices"
+	"strconv"
+)
 
 // Named is a plugin that the file names.
 type Named struct {
 	Key    string // of the policy, "backups.admission"
 	Kind   string // "QueueAdmission"
 	Policy Policy
+
+	path   []string // Key as keys and list indexes
+	config *Object  // of the policy in the file
 }
 
-// Named are the plugins that the file names as policies.
+// Named returns the plugins that the file names as policies.
 func (f *File) Named() []Named {
 	var named []Named
-	add := func(key, kind string, policy Policy) {
+	add := func(kind string, policy Policy, config *Object, path ...string) {
 		if policy.Plugin != "" {
-			named = append(named, Named{Key: key, Kind: kind, Policy: policy})
+			named = append(named, Named{Key: f.root.locate(path).key, Kind: kind, Policy: policy, path: slices.Clip(path), config: config})
 		}
 	}
-	add("backups.admission", "QueueAdmission", f.Backups.Admission)
-	for i, writer := range f.Backups.ManifestWriters {
-		add(fmt.Sprintf("backups.manifestWriters[%d]", i), "ManifestWriter", Policy(writer))
+	add("QueueAdmission", f.Backups.Admission, &f.Backups.Admission.Config, "backups", "admission")
+	for i := range f.Backups.ManifestWriters {
+		writer := &f.Backups.ManifestWriters[i]
+		add("ManifestWriter", Policy(*writer), &writer.Config, "backups", "manifestWriters", strconv.Itoa(i))
 	}
-	add("nodeAgent.soothing", "LoadSoothing", f.NodeAgent.Soothing)
+	add("LoadSoothing", f.NodeAgent.Soothing, &f.NodeAgent.Soothing.Config, "nodeAgent", "soothing")
 	return named
 }
 
-// Check makes sure that the plugins that the file names are there and take the configuration that it has for them.
-// find gives the schema that a plugin announces, nil when it has none; its error says why there is no such plugin of
-// that kind that can be used. The error of Check has everything that is wrong, each with file, line and key. What
-// could not be checked is a warning.
+// Check verifies that the plugins that the file names exist and accept their configuration. find returns the schema that
+// a plugin announces, or nil if it announces none; its error says why no plugin of that kind and name can be used. The
+// error of Check lists all mistakes, each with file, line and key. What could not be checked is a warning.
 func (f *File) Check(find func(kind, name string) (schema []byte, err error)) (warnings []string, err error) {
 	var found, unchecked problems
 	for _, named := range f.Named() {
 		schema, err := find(named.Kind, named.Policy.Plugin)
 		if err != nil {
-			found.add(f.at(named.Key+".plugin"), "%v", err)
+			found.add(f.root.locate(append(named.path, "plugin")), "%v", err)
 			continue
 		}
 		object := named.Policy.Config
 		if len(schema) == 0 && object.JSON != nil {
-			unchecked.add(object.place, "is not checked: %s announces no JSON Schema for it", named.Policy.Plugin)
+			unchecked.add(object.position, "is not checked: %s announces no JSON Schema for it", named.Policy.Plugin)
 		}
-		wrong, err := object.check(schema)
+		wrong, err := object.match(schema, nil)
 		if err != nil {
-			unchecked.add(object.place, "is not checked: %v", err)
+			unchecked.add(object.position, "is not checked: %v", err)
 		}
 		found = append(found, wrong...)
 	}

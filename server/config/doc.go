@@ -1,11 +1,13 @@
 // Package config holds the settings of the server: as flags with Velero's spelling (options.go), and as the file that
-// --config names (file.go), which has what no flag says: the policies, and how plugins are run.
+// --config names (file.go), which has what no flag has: the policies, and how plugins are run.
 //
-//	File                file.go      every key there is, with its limits in tags
-//	reader, values      reader.go    the walk over YAML and File, which finds all mistakes with file, line and key
-//	Object              object.go    configuration that goes to a plugin as JSON
-//	Schema, Check       schema.go, check.go  what plugins say about theirs
+//	File                 file.go                   every key of the file
+//	Parse                parse.go, yaml.go         from YAML to a File; reports all mistakes with file, line and key
+//	the file's schema    file.schema.json          what values the keys may have; its formats are in formats.go
+//	Object, match        object.go, schema.go      a part of the file as JSON, validated against a JSON Schema
+//	violations           violations.go             the messages about what does not match
+//	Check                check.go                  the plugins that the file names, and their configuration
 //
-// It may import framework, versioning/kinds, pflag, YAML and JSON Schema, and of the server tracing, which knows what
-// an endpoint is. Start reading at Options and File.
+// It may import framework, versioning/kinds, pflag, YAML, JSON Schema and the quantities of apimachinery, and of the
+// server only tracing, which validates an endpoint. Start at Options and File.
 package config

@@ -1,36 +1,39 @@
 package config
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
 const example = "../../examples/config/cleat.yaml"
 
-func TestTheExampleHoldsEveryKey(t *testing.T) {
+func TestExampleHasEveryKey(t *testing.T) {
 	t.Parallel()
 	file, err := ReadFile(example)
 	require.NoError(t, err)
 	requireFilled(t, "", reflect.ValueOf(*file))
-	require.Equal(t, 10*time.Second, file.Backups.Admission.Deadline)
+	require.Equal(t, 10*time.Second, file.Backups.Admission.Deadline.Std())
 	require.Equal(t, UseBuiltIn, file.NodeAgent.Soothing.FailurePolicy)
 	require.JSONEq(t, `{"loads":10}`, string(file.NodeAgent.Soothing.Config.JSON))
 	require.Equal(t, Size(256<<20), file.Plugins.Limits.MessageSize)
-	require.Equal(t, time.Hour, file.Plugins.Deadlines.Kinds["BackupItemAction"])
+	require.Equal(t, time.Hour, file.Plugins.Deadlines.Kinds["BackupItemAction"].Std())
 }
 
-// requireFilled requires that every key below path has a value that is not zero, but for switches.
+// requireFilled requires that every key below path has a value that is not zero, except for booleans.
 func requireFilled(t *testing.T, path string, value reflect.Value) {
 	t.Helper()
-	for _, f := range fieldsOf(value.Type()) {
-		at, field := below(path, f.key), value.Field(f.index)
+	for i, key := range keys(value.Type()) {
+		at, field := path+"."+key, value.Field(i)
 		object, isObject := field.Interface().(Object)
 		switch {
 		case isObject:
@@ -41,43 +44,49 @@ func requireFilled(t *testing.T, path string, value reflect.Value) {
 			require.NotZero(t, field.Len(), at)
 			requireFilled(t, at+"[0]", field.Index(0))
 		case field.Kind() != reflect.Bool:
-			require.False(t, field.IsZero(), "%s does not stand in %s", at, example)
+			require.False(t, field.IsZero(), "%s is not in %s", at, example)
 		}
 	}
 }
 
-// TestTheTagsOfEveryFieldAreOnesThatTheReaderKnows finds the tag with a typing error, and the field of a type that
-// cannot be read.
-func TestTheTagsOfEveryFieldAreOnesThatTheReaderKnows(t *testing.T) {
-	t.Parallel()
-	known := []string{"key", "required", "oneOf", "check", "keys", "min", "max", "none", "unique", "flag"}
-	flags := flagSet()
-	var walk func(reflect.Type)
-	walk = func(of reflect.Type) {
-		if of == reflect.TypeFor[Object]() {
-			return
-		}
-		for _, f := range fieldsOf(of) {
-			for tag := range strings.FieldsSeq(string(f.tag)) {
-				name, _, _ := strings.Cut(tag, ":")
-				require.Contains(t, known, name, "%s.%s", of, f.key)
-			}
-			if flag := f.tag.Get("flag"); flag != "" {
-				require.NotNil(t, flags.Lookup(flag), flag)
-			}
-			field := of.Field(f.index).Type
-			for field.Kind() == reflect.Slice || field.Kind() == reflect.Map {
-				field = field.Elem()
-			}
-			switch field.Kind() {
-			case reflect.Struct:
-				walk(field)
-			default:
-				require.Contains(t, []reflect.Kind{reflect.Bool, reflect.Int, reflect.Int64, reflect.String}, field.Kind(), f.key)
-			}
+// keys returns the keys of a struct of the file by the index of their fields.
+func keys(of reflect.Type) map[int]string {
+	found := map[int]string{}
+	for i := range of.NumField() {
+		switch field := of.Field(i); {
+		case field.Type == reflect.TypeFor[Object]() && field.IsExported():
+			found[i] = strings.ToLower(field.Name)
+		case field.IsExported():
+			found[i] = field.Tag.Get("yaml")
 		}
 	}
-	walk(reflect.TypeFor[File]())
+	return found
+}
+
+func TestSchemaAndFileHaveTheSameKeys(t *testing.T) {
+	t.Parallel()
+	rules, _, err := compile(fileSchema, formats())
+	require.NoError(t, err)
+	var walk func(string, reflect.Type, *jsonschema.Schema)
+	walk = func(path string, of reflect.Type, rules *jsonschema.Schema) {
+		for rules.Ref != nil {
+			rules = rules.Ref
+		}
+		if of.Kind() == reflect.Slice {
+			of, rules = of.Elem(), rules.Items2020
+			for rules.Ref != nil {
+				rules = rules.Ref
+			}
+		}
+		if of.Kind() != reflect.Struct || of == reflect.TypeFor[Object]() {
+			return
+		}
+		require.ElementsMatch(t, slices.Collect(maps.Values(keys(of))), slices.Collect(maps.Keys(rules.Properties)), path)
+		for i, key := range keys(of) {
+			walk(path+"."+key, of.Field(i).Type, rules.Properties[key])
+		}
+	}
+	walk("", reflect.TypeFor[File](), rules)
 }
 
 func flagSet() *pflag.FlagSet {
@@ -87,31 +96,34 @@ func flagSet() *pflag.FlagSet {
 	return flags
 }
 
-func TestMistakesAreNamedWithFileLineAndKey(t *testing.T) {
+func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		text string // after apiVersion, from line 2 on
 		want []string
 	}{
 		"a typing error": {"backups:\n  admission:\n    plugn: a.io/b\n", []string{
-			"cleat.yaml:4: backups.admission.plugin: is missing",
-			"cleat.yaml:4: backups.admission.plugn: unknown key; known are plugin, deadline, failurePolicy, config",
+			"cleat.yaml:3: backups.admission.plugin: is missing",
+			"cleat.yaml:4: backups.admission.plugn: unknown key; known are config, deadline, failurePolicy, plugin",
 		}},
 		"at the root":       {"backup: {}\n", []string{"cleat.yaml:2: backup: unknown key; known are apiVersion, backups, nodeAgent, plugins, restores, tracing"}},
 		"a key twice":       {"tracing: {}\nbackups: {}\ntracing: {}\n", []string{"cleat.yaml:4: tracing: is set a second time, the first is in line 2"}},
-		"no duration":       {"plugins: {deadlines: {query: 30}}\n", []string{`cleat.yaml:2: plugins.deadlines.query: is "30", want a duration such as 30s, 10m or 4h, or none`}},
-		"a negative one":    {"plugins: {deadlines: {query: -1s}}\n", []string{"cleat.yaml:2: plugins.deadlines.query: is -1s, want at least 1ms"}},
-		"no time at all":    {"plugins: {restart: {base: 0s}}\n", []string{"cleat.yaml:2: plugins.restart.base: is 0s, want more than 0"}},
-		"none where needed": {"plugins: {deadlines: {stop: none}}\n", []string{`cleat.yaml:2: plugins.deadlines.stop: is "none", want a duration such as 30s, 10m or 4h`}},
-		"no size":           {"plugins: {limits: {messageSize: big}}\n", []string{`cleat.yaml:2: plugins.limits.messageSize: is "big", want a number of bytes such as 1048576 or 256Mi`}},
-		"a small size":      {"plugins: {limits: {messageSize: 4k}}\n", []string{"cleat.yaml:2: plugins.limits.messageSize: is 4k, want at least 4Mi"}},
-		"a large size":      {"plugins: {limits: {messageSize: 2Gi}}\n", []string{"cleat.yaml:2: plugins.limits.messageSize: is 2Gi, want at most 2047Mi"}},
-		"a huge size":       {"plugins: {limits: {messageSize: 999999999999999999Gi}}\n", []string{"more bytes than can be counted"}},
-		"no number":         {"backups: {concurrent: many}\n", []string{`cleat.yaml:2: backups.concurrent: is "many", want a whole number below 2147483647`}},
-		"a fraction":        {"backups: {concurrent: 1.5}\n", []string{`cleat.yaml:2: backups.concurrent: is "1.5", want a whole number`}},
-		"too few":           {"backups: {concurrent: 0}\n", []string{"cleat.yaml:2: backups.concurrent: is 0, want at least 1"}},
+		"no duration":       {"plugins: {deadlines: {query: 30}}\n", []string{`cleat.yaml:2: plugins.deadlines.query: is the number 30, want a duration of at least 1ms such as 30s, 10m or 4h, or none`}},
+		"a negative one":    {"plugins: {deadlines: {query: -1s}}\n", []string{`cleat.yaml:2: plugins.deadlines.query: is the text "-1s", want a duration of at least 1ms`}},
+		"no time at all":    {"plugins: {restart: {base: 0s}}\n", []string{`cleat.yaml:2: plugins.restart.base: is the text "0s", want a duration of at least 1ms`}},
+		"none where needed": {"plugins: {deadlines: {stop: none}}\n", []string{`cleat.yaml:2: plugins.deadlines.stop: is the text "none", want a duration of at least 1ms such as 30s, 10m or 4h`}},
+		"no size":           {"plugins: {limits: {messageSize: big}}\n", []string{`cleat.yaml:2: plugins.limits.messageSize: is the text "big", want a number of bytes from 4Mi to 2047Mi such as 16777216 or 256Mi`}},
+		"a small size":      {"plugins: {limits: {messageSize: 4k}}\n", []string{`cleat.yaml:2: plugins.limits.messageSize: is the text "4k", want a number of bytes from 4Mi to 2047Mi`}},
+		"a large size":      {"plugins: {limits: {messageSize: 2Gi}}\n", []string{`cleat.yaml:2: plugins.limits.messageSize: is the text "2Gi", want a number of bytes from 4Mi to 2047Mi`}},
+		"a huge size":       {"plugins: {limits: {messageSize: 999999999999999999Gi}}\n", []string{`messageSize: is the text "999999999999999999Gi", want a number of bytes from 4Mi to 2047Mi`}},
+		"a small memory":    {"plugins: {limits: {memory: -1}}\n", []string{"cleat.yaml:2: plugins.limits.memory: is the number -1, want a number of bytes of at least 256Mi"}},
+		"a short rescan":    {"plugins: {rescan: 10ms}\n", []string{`cleat.yaml:2: plugins.rescan: is the text "10ms", want a duration of at least 1s`}},
+		"a short start":     {"plugins: {deadlines: {start: 10ms}}\n", []string{`cleat.yaml:2: plugins.deadlines.start: is the text "10ms", want a duration of at least 100ms`}},
+		"no number":         {"backups: {concurrent: many}\n", []string{`cleat.yaml:2: backups.concurrent: is the text "many", want a whole number from 1 to 2147483647`}},
+		"a fraction":        {"backups: {concurrent: 1.5}\n", []string{`cleat.yaml:2: backups.concurrent: is the number 1.5, want a whole number`}},
+		"too few":           {"backups: {concurrent: 0}\n", []string{"cleat.yaml:2: backups.concurrent: is the number 0, want a whole number from 1"}},
 		"no choice": {"backups: {admission: {plugin: a.io/b, failurePolicy: Warn}}\n", []string{
-			`cleat.yaml:2: backups.admission.failurePolicy: is "Warn", want one of Hold, UseBuiltIn`,
+			`cleat.yaml:2: backups.admission.failurePolicy: is the text "Warn", want one of Hold, UseBuiltIn`,
 		}},
 		"no truth":         {"plugins: {isolateBuiltIns: yes}\n", []string{`cleat.yaml:2: plugins.isolateBuiltIns: is the text "yes", want true or false`}},
 		"no text":          {"plugins: {environment: {PORT: 8080}}\n", []string{"cleat.yaml:2: plugins.environment.PORT: is the number 8080, want text; put it in quotes"}},
@@ -119,7 +131,7 @@ func TestMistakesAreNamedWithFileLineAndKey(t *testing.T) {
 		"a zero byte":      {"plugins: {environment: {A: \"\\0\"}}\n", []string{"cleat.yaml:2: plugins.environment.A: has a zero byte"}},
 		"a number for key": {"plugins: {environment: {1: x}}\n", []string{"cleat.yaml:2: plugins.environment: has a key that is the number 1, want text"}},
 		"empty text":       {"plugins: {lock: \"\"}\n", []string{"cleat.yaml:2: plugins.lock: is empty; give it a value, or leave the key out"}},
-		"no value":         {"plugins:\n  lock:\n", []string{"cleat.yaml:3: plugins.lock: is empty; or leave the key out"}},
+		"no value":         {"plugins:\n  lock:\n", []string{"cleat.yaml:3: plugins.lock: is empty, want text"}},
 		"no name":          {"plugins: {order: [pods]}\n", []string{`cleat.yaml:2: plugins.order[0]: plugin name "pods" must be "domain/name"`}},
 		"a star no name":   {"backups: {admission: {plugin: \"*\"}}\n", []string{`cleat.yaml:2: backups.admission.plugin: plugin name "*" must be`}},
 		"a name twice":     {"plugins:\n  order:\n  - a.io/b\n  - \"*\"\n  - a.io/b\n", []string{`cleat.yaml:6: plugins.order[2]: "a.io/b" is in the list already, in line 4`}},
@@ -159,13 +171,13 @@ func TestMistakesAreNamedWithFileLineAndKey(t *testing.T) {
 	}
 }
 
-func TestAFileSaysItsVersion(t *testing.T) {
+func TestParseRequiresTheVersion(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                           "cleat.yaml: is empty, want at least apiVersion: cleat.dev/v1",
 		"# nothing\n":                "cleat.yaml: is empty, want at least apiVersion: cleat.dev/v1",
 		"backups: {}\n":              "cleat.yaml:1: apiVersion: is missing, want cleat.dev/v1",
-		"\napiVersion: v1\n":         `cleat.yaml:2: apiVersion: is "v1", want cleat.dev/v1`,
+		"\napiVersion: v1\n":         `cleat.yaml:2: apiVersion: is the text "v1", want cleat.dev/v1`,
 		"just a text\n":              `cleat.yaml:1: is the text "just a text", want keys and values`,
 		strings.Repeat("# x\n", 3e5): "cleat.yaml: is larger than 1048576 bytes",
 	} {
@@ -177,7 +189,7 @@ func TestAFileSaysItsVersion(t *testing.T) {
 	require.ErrorContains(t, err, "--config")
 }
 
-func TestWhatIsLeftOutIsZero(t *testing.T) {
+func TestKeysThatAreNotSetAreZero(t *testing.T) {
 	t.Parallel()
 	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups:\nplugins:\n  order:\n  deadlines: {idle: none}\n"))
 	require.NoError(t, err)
@@ -186,7 +198,7 @@ func TestWhatIsLeftOutIsZero(t *testing.T) {
 	require.Zero(t, file.Backups)
 }
 
-func TestTheFileSetsFlags(t *testing.T) {
+func TestApplySetsFlags(t *testing.T) {
 	t.Parallel()
 	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups: {concurrent: 7}\nplugins:\n  directory: /x\n  isolateBuiltIns: true\n"))
 	require.NoError(t, err)
@@ -199,7 +211,7 @@ func TestTheFileSetsFlags(t *testing.T) {
 	require.True(t, options.IsolateBuiltIns)
 }
 
-func TestASettingByFlagAndByFileIsAnErrorThatNamesBoth(t *testing.T) {
+func TestApplyRejectsASettingByFlagAndFile(t *testing.T) {
 	t.Parallel()
 	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups: {concurrent: 7}\nplugins:\n  directory: /x\n"))
 	require.NoError(t, err)
@@ -209,8 +221,8 @@ func TestASettingByFlagAndByFileIsAnErrorThatNamesBoth(t *testing.T) {
 		"cleat.yaml:4: plugins.directory: is set by the flag --plugin-dir as well; set it in one place")
 }
 
-// FuzzParse proves that no file brings the reader down, that every mistake has its place, and that what gets through
-// can be sent to a plugin.
+// FuzzParse verifies that no file makes Parse panic, that every mistake has a position, and that what Parse accepts can be
+// sent to a plugin.
 func FuzzParse(f *testing.F) {
 	whole, err := os.ReadFile(example)
 	require.NoError(f, err)
@@ -230,7 +242,7 @@ func FuzzParse(f *testing.F) {
 					return
 				}
 			}
-			require.Fail(t, "no place", "%v", err)
+			require.Fail(t, "no position", "%v", err)
 		}
 		require.Equal(t, APIVersion, file.APIVersion)
 		for _, named := range file.Named() {

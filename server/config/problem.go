@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Problem is one thing that is wrong in a file.
+// Problem is one mistake in a file.
 type Problem struct {
 	File    string
 	Line    int    // 0 when it is about the file as a whole
@@ -15,20 +15,20 @@ type Problem struct {
 	Message string
 }
 
-// Error is "file:line: key: what is wrong".
+// Error returns "file:line: key: message".
 func (p *Problem) Error() string {
-	return place{file: p.File, line: p.Line, key: p.Key}.String() + ": " + p.Message
+	return position{file: p.File, line: p.Line, key: p.Key}.String() + ": " + p.Message
 }
 
-// place is where in a file something stands.
-type place struct {
+// position is the position of a key or value in a file.
+type position struct {
 	file string
 	line int
 	key  string
 }
 
-// String is "file:line: key".
-func (p place) String() string {
+// String returns "file:line: key".
+func (p position) String() string {
 	text := p.file
 	if p.line > 0 {
 		text += fmt.Sprintf(":%d", p.line)
@@ -39,14 +39,14 @@ func (p place) String() string {
 	return text
 }
 
-// problems gathers what is wrong.
+// problems collects everything that is wrong.
 type problems []*Problem
 
-func (p *problems) add(at place, format string, args ...any) {
+func (p *problems) add(at position, format string, args ...any) {
 	*p = append(*p, &Problem{File: at.file, Line: at.line, Key: at.key, Message: fmt.Sprintf(format, args...)})
 }
 
-// err is all of them in the order of the lines; nil when there are none.
+// err returns all problems, sorted by line, or nil if there are none.
 func (p problems) err() error {
 	slices.SortStableFunc(p, func(a, b *Problem) int { return cmp.Compare(a.Line, b.Line) })
 	errs := make([]error, 0, len(p))
@@ -56,7 +56,7 @@ func (p problems) err() error {
 	return errors.Join(errs...)
 }
 
-// texts are all of them as they read, in the order in which they were found.
+// texts returns the messages of all problems, in the order in which they were found.
 func (p problems) texts() []string {
 	var texts []string
 	for _, problem := range p {

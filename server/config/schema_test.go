@@ -15,12 +15,13 @@ const windowSchema = `{
 		"mode": {"enum": ["strict", "loose"]},
 		"windows": {"type": "array", "items": {"$ref": "#/$defs/window"}},
 		"from": {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^[0-9]+h$"}]},
-		"never": false
+		"never": false,
+		"sizes": {"propertyNames": {"pattern": "^[a-z]+$", "errorMessage": "want a lower-case name"}}
 	},
 	"$defs": {"window": {"type": "object", "additionalProperties": false, "properties": {"days": {"type": "integer", "maximum": 7}, "a/b": {}}}}
 }`
 
-// admission is a file whose admission policy has config, from line 6 on.
+// admission returns a file whose admission policy has config, which begins in line 5.
 func admission(t *testing.T, config string) *File {
 	t.Helper()
 	text := "apiVersion: cleat.dev/v1\nbackups:\n  admission:\n    plugin: a.io/b\n"
@@ -29,24 +30,25 @@ func admission(t *testing.T, config string) *File {
 	return file
 }
 
-func TestConfigThatDoesNotFitIsNamedWithFileLineAndKey(t *testing.T) {
+func TestCheckReportsMismatchesWithFileLineAndKey(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		config string
 		want   string
 	}{
 		"it fits":           {"    config:\n      zone: utc\n      mode: loose\n      windows: [{days: 7}]\n      from: 3\n", ""},
-		"none at all":       {"", "cleat.yaml:4: backups.admission.config.zone: is missing"},
+		"none at all":       {"", "cleat.yaml:3: backups.admission.config.zone: is missing"},
 		"one is missing":    {"    config:\n      mode: loose\n", "cleat.yaml:5: backups.admission.config.zone: is missing"},
-		"a typing error":    {"    config:\n      zone: utc\n      windws: []\n", "cleat.yaml:7: backups.admission.config.windws: unknown key; known are from, mode, never, windows, zone"},
+		"a typing error":    {"    config:\n      zone: utc\n      windws: []\n", "cleat.yaml:7: backups.admission.config.windws: unknown key; known are from, mode, never, sizes, windows, zone"},
 		"one below another": {"    config:\n      zone: utc\n      windows:\n      - {days: 1}\n      - days: 9\n", "cleat.yaml:9: backups.admission.config.windows[1].days: maximum: got 9, want 7"},
 		"a key of another":  {"    config:\n      zone: utc\n      windows:\n      - {day: 1}\n", "cleat.yaml:8: backups.admission.config.windows[0].day: unknown key; known are a/b, days"},
-		"no choice":         {"    config:\n      zone: utc\n      mode: odd\n", "cleat.yaml:7: backups.admission.config.mode: value must be one of 'strict', 'loose'"},
-		"another type":      {"    config:\n      zone: [utc]\n", "cleat.yaml:6: backups.admission.config.zone: got array, want string"},
-		"none of several":   {"    config: {zone: utc, from: soon}\n", "cleat.yaml:5: backups.admission.config.from: fits none of what is allowed: got string, want integer; or 'soon' does not match pattern '^[0-9]+h$'"},
+		"no choice":         {"    config:\n      zone: utc\n      mode: odd\n", "cleat.yaml:7: backups.admission.config.mode: is the text \"odd\", want one of strict, loose"},
+		"another type":      {"    config:\n      zone: [utc]\n", "cleat.yaml:6: backups.admission.config.zone: is a list, want text; put it in quotes"},
+		"none of several":   {"    config: {zone: utc, from: soon}\n", "cleat.yaml:5: backups.admission.config.from: fits none of what is allowed: is the text \"soon\", want a whole number; or 'soon' does not match pattern '^[0-9]+h$'"},
 		"what never fits":   {"    config: {zone: utc, never: 1}\n", "cleat.yaml:5: backups.admission.config.never: is not allowed here"},
-		"two at once": {"    config:\n      zone: 5\n      mode: odd\n", "cleat.yaml:6: backups.admission.config.zone: got number, want string\n" +
-			"cleat.yaml:7: backups.admission.config.mode: value must be one of 'strict', 'loose'"},
+		"a key's name":      {"    config: {zone: utc, sizes: {x: 1, Y: 2}}\n", "cleat.yaml:5: backups.admission.config: has the key \"Y\", which is not allowed, want a lower-case name"},
+		"two at once": {"    config:\n      zone: 5\n      mode: odd\n", "cleat.yaml:6: backups.admission.config.zone: is the number 5, want text; put it in quotes\n" +
+			"cleat.yaml:7: backups.admission.config.mode: is the text \"odd\", want one of strict, loose"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +66,7 @@ func TestConfigThatDoesNotFitIsNamedWithFileLineAndKey(t *testing.T) {
 	}
 }
 
-func TestASchemaThatIsBrokenItselfIsAWarning(t *testing.T) {
+func TestCheckWarnsAboutABrokenSchema(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ schema, want string }{
 		"no JSON":                {`{`, "unexpected EOF"},
@@ -88,7 +90,7 @@ func TestASchemaThatIsBrokenItselfIsAWarning(t *testing.T) {
 	}
 }
 
-func TestConfigForAPluginWithoutASchemaIsAWarning(t *testing.T) {
+func TestCheckWarnsAboutConfigWithoutASchema(t *testing.T) {
 	t.Parallel()
 	noSchema := func(string, string) ([]byte, error) { return nil, nil }
 	warnings, err := admission(t, "    config: {a: 1}\n").Check(noSchema)
@@ -99,7 +101,7 @@ func TestConfigForAPluginWithoutASchemaIsAWarning(t *testing.T) {
 	require.Empty(t, warnings)
 }
 
-func TestAPluginThatCannotBeUsedIsNamedWithFileLineAndKey(t *testing.T) {
+func TestCheckReportsUnusablePluginsWithFileLineAndKey(t *testing.T) {
 	t.Parallel()
 	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups:\n  admission: {plugin: a.io/b}\n"+
 		"  manifestWriters:\n  - plugin: a.io/c\n  - deadline: 1m\n    plugin: a.io/d\nnodeAgent: {soothing: {plugin: a.io/e}}\n"))
@@ -111,7 +113,7 @@ func TestAPluginThatCannotBeUsedIsNamedWithFileLineAndKey(t *testing.T) {
 		"cleat.yaml:8: nodeAgent.soothing.plugin: no LoadSoothing a.io/e")
 }
 
-func TestConfigArrivesAsJSON(t *testing.T) {
+func TestConfigIsConvertedToJSON(t *testing.T) {
 	t.Parallel()
 	file := admission(t, "    config:\n      text: yes\n      date: 2026-01-02\n      none: ~\n      truth: true\n      big: 9007199254740993\n"+
 		"      half: 0.5\n      hex: 0x10\n      list: [a, {b: c}]\n      lines: |\n        one\n        two\n")
@@ -120,7 +122,7 @@ func TestConfigArrivesAsJSON(t *testing.T) {
 	require.Equal(t, "{}", string(Object{}.Bytes()))
 }
 
-// FuzzSchema proves that no schema, and nothing held against it, brings the server down.
+// FuzzSchema verifies that no schema and no configuration makes Check panic.
 func FuzzSchema(f *testing.F) {
 	f.Add(windowSchema, `{"zone": "utc"}`)
 	f.Add(`{"$dynamicRef": "#x", "unevaluatedProperties": false}`, `{"a": [1, {}]}`)

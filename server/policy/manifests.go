@@ -71,7 +71,7 @@ func (w *writing) begin(session *pluginhost.Session, backup []byte) (manifestwri
 	if err != nil {
 		return nil, unavailable(w.policy.kind, settings.Plugin, err)
 	}
-	ctx := calls.WithDeadline(w.of.ctx, settings.Deadline)
+	ctx := calls.WithDeadline(w.of.ctx, settings.Deadline.Std())
 	return writer.Begin(ctx, manifestwriter.Input{Config: settings.Config.Bytes(), Backup: backup}, w.keep)
 }
 

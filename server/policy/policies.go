@@ -53,7 +53,7 @@ func New(file *config.File, deps Deps) (*Policies, error) {
 	inForce := func(kind, builtIn string, settings config.Policy, failurePolicy string, deadline time.Duration) *policy {
 		settings.Plugin = cmp.Or(settings.Plugin, builtIn)
 		settings.FailurePolicy = cmp.Or(settings.FailurePolicy, failurePolicy)
-		settings.Deadline = cmp.Or(settings.Deadline, deadline)
+		settings.Deadline = cmp.Or(settings.Deadline, config.Duration(deadline))
 		log := deps.Log.With("kind", kind, "plugin", settings.Plugin)
 		return &policy{
 			kind: kind, settings: settings, builtIn: builtIn, host: deps.Host, log: log,

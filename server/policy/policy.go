@@ -84,7 +84,7 @@ func decide[H, D any](ctx context.Context, p *policy, q question[H, D]) (Outcome
 		if err != nil {
 			return none, unavailable(p.kind, name, err)
 		}
-		limit := p.settings.Deadline
+		limit := p.settings.Deadline.Std()
 		ctx, cancel := context.WithTimeoutCause(calls.WithDeadline(ctx, limit), limit,
 			&calls.OverdueError{Plugin: name, Command: entry.Command, During: q.call, Limit: limit})
 		defer cancel()

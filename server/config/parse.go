@@ -1,0 +1,85 @@
+package config
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// fileSchema is the JSON Schema of the file, with formats from formats.go. An errorMessage in it is the text of the error
+// about a value that does not match the schema around it.
+//
+//go:embed file.schema.json
+var fileSchema []byte
+
+// Parse parses the content of a file that is called name in errors; see ReadFile.
+func Parse(name string, data []byte) (*File, error) {
+	if len(data) > maxFileSize {
+		return nil, &Problem{File: name, Message: fmt.Sprintf("is larger than %d bytes", maxFileSize)}
+	}
+	node, err := parseYAML(name, data)
+	if err != nil {
+		return nil, err
+	}
+	root, found := newObject(position{file: name, line: node.Line}, node)
+	if len(found) > 0 {
+		return nil, found.err()
+	}
+	if found, err = root.match(fileSchema, formats()); err != nil {
+		return nil, err
+	}
+	if len(found) > 0 {
+		return nil, found.err()
+	}
+	file := &File{root: root}
+	if err := node.Decode(file); err != nil {
+		return nil, &Problem{File: name, Message: err.Error()}
+	}
+	for _, named := range file.Named() {
+		*named.config = root.object(append(named.path, "config")...)
+	}
+	if err := file.validate().err(); err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// validate returns the mistakes that the schema of the file does not find: invalid names of keys, and plugins that are in a
+// list twice.
+func (f *File) validate() (found problems) {
+	for _, name := range slices.Sorted(maps.Keys(f.Plugins.Environment)) {
+		if !variable.MatchString(name) {
+			found.add(f.root.locate([]string{"plugins", "environment", name}), "is no name of an environment variable: want letters, digits and _, and no digit first")
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(f.Plugins.Deadlines.Kinds)) {
+		if err := checkKind(kind); err != nil {
+			found.add(f.root.locate([]string{"plugins", "deadlines", "kinds", kind}), "%v", err)
+		}
+	}
+	var writers []string
+	for _, writer := range f.Backups.ManifestWriters {
+		writers = append(writers, writer.Plugin)
+	}
+	f.unique(&found, writers, "backups", "manifestWriters")
+	f.unique(&found, f.Plugins.Order, "plugins", "order")
+	return found
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// unique adds a problem for each name that is in a list twice.
+func (f *File) unique(found *problems, names []string, path ...string) {
+	at := func(i int) position { return f.root.locate(append(slices.Clone(path), strconv.Itoa(i))) }
+	first := map[string]int{}
+	for i, name := range names {
+		if earlier, twice := first[name]; twice {
+			found.add(at(i), "%q is in the list already, in line %d", name, at(earlier).line)
+			continue
+		}
+		first[name] = i
+	}
+}
