@@ -3,10 +3,13 @@ package app
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+	clientdiscovery "k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -14,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/backup"
+	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/controller/backupqueue"
 	"github.com/cleat-dev/cleat/server/controller/backups"
@@ -22,91 +27,144 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/requests"
 	"github.com/cleat-dev/cleat/server/controller/restores"
 	"github.com/cleat-dev/cleat/server/controller/schedules"
+	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/location"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/restore"
+	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// Parts are what the controllers are made of.
-type Parts struct {
-	Stores        run.Stores
-	Plugins       run.Plugins
-	BackupEngine  backups.Engine
-	RestoreEngine restores.Engine
-	ServerVersion backups.ServerVersion // of the API server
-	ListPlugins   func() []velerov1.PluginInfo
-	ReportPlugins func(ctx context.Context, details string) *serverreport.PluginReport // see Statuses
+// lightWorkers is the number of requests that a controller without long work handles at once.
+const lightWorkers = 4
 
-	ReportPolicies func() *serverreport.PolicyReport // see Statuses
-
-	Namespace          string
-	Version            string // of this server
-	Defaults           backups.Defaults
-	Admission          backupqueue.Admission
-	ConcurrentBackups  int                       // that run or are about to; less than 1 means 1
-	ConcurrentRestores int                       // that run; less than 1 means 1
-	QueueSweep         time.Duration             // how often to look at the queue without a reason; 0 for never
-	QueueWake          <-chan event.GenericEvent // tells of changes that no object shows; may be nil
-	QueueMetrics       *backupqueue.Metrics
-	Grace              time.Duration   // for running operations, once the server is told to stop
-	LostLead           context.Context // ends when another server may have taken over
-	SkipImmediately    bool            // what schedules do that do not say it
-	Disabled           []string        // controllers by name
-	LogOptions         run.LogOptions
-	SpoolDir           string
-
-	Metrics *metrics.Metrics
-	Log     hclog.Logger
-	Now     func() time.Time
+// services are what the controllers share.
+type services struct {
+	lost           context.Context // ends when the lease is lost, see run.NewRuns
+	host           *pluginhost.Host
+	pluginsChanged <-chan event.GenericEvent
+	policies       *policy.Policies
+	opener         *location.Opener
+	discoverer     *clientdiscovery.DiscoveryClient
+	scratch        string // directory of temporary files
+	registry       prometheus.Registerer
 }
 
-// workers are how many requests the light controllers work on at once.
-const workers = 4
+// addControllers adds all controllers to mgr, which starts them.
+func addControllers(mgr ctrl.Manager, c Config, s services) error {
+	o := c.Options
+	collected, err := metrics.New(s.registry)
+	if err != nil {
+		return fmt.Errorf("register the metrics: %w", err)
+	}
+	queueMetrics, err := backupqueue.NewMetrics(s.registry)
+	if err != nil {
+		return fmt.Errorf("register the metrics of the queue: %w", err)
+	}
+	resources := discovery.New(s.discoverer, c.Log.Named("discovery"))
+	restoreEngine, err := newRestoreEngine(c, resources)
+	if err != nil {
+		return err
+	}
+	locations := &location.Reconciler{
+		Client: mgr.GetClient(), Opener: s.opener, Log: c.Log.Named("backup-storage-location"), Now: time.Now,
+		Frequency: o.StoreValidationFrequency, DefaultLocation: o.DefaultBackupStorageLocation,
+		Observe: collected.LocationValidated,
+	}
+	if err := locations.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("set up controller backup-storage-location: %w", err)
+	}
 
-// Register adds the controllers to mgr. They start with it.
-func Register(mgr ctrl.Manager, p Parts) error {
-	cluster := &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: p.Namespace}
-	backupRuns, restoreRuns := run.NewRuns(p.LostLead, p.Grace), run.NewRuns(p.LostLead, p.Grace)
-	r := registrar{mgr: mgr, log: p.Log, disabled: p.Disabled}
+	cluster := &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: c.Namespace}
+	backupRuns, restoreRuns := run.NewRuns(s.lost, o.ShutdownGracePeriod), run.NewRuns(s.lost, o.ShutdownGracePeriod)
+	logs := run.LogOptions{Dir: s.scratch, JSON: o.LogFormat == "json"}
+	r := registrar{mgr: mgr, log: c.Log, disabled: o.Disabled()}
+	log := c.Log.Named
 
 	r.addQueue(&backupqueue.Controller{
-		Cluster: cluster, Admission: p.Admission, Limit: max(1, p.ConcurrentBackups), Sweep: p.QueueSweep,
-		Events: mgr.GetEventRecorder("cleat"), Metrics: p.QueueMetrics, Log: p.Log.Named(run.BackupQueueController), Now: p.Now,
-	}, p.QueueWake)
-	r.add(run.BackupController, &velerov1.Backup{}, max(1, p.ConcurrentBackups), &backups.Controller{
-		Cluster: cluster, Runs: backupRuns, Stores: p.Stores, Plugins: p.Plugins, Engine: p.BackupEngine,
-		ServerVersion: p.ServerVersion, Defaults: p.Defaults, LogOptions: p.LogOptions,
-		Metrics: p.Metrics, Log: p.Log.Named(run.BackupController), Now: p.Now,
+		Cluster: cluster, Admission: s.policies.Admission, Limit: max(1, o.ConcurrentBackups), Sweep: o.QueueSweep,
+		Events: mgr.GetEventRecorder("cleat"), Metrics: queueMetrics, Log: log(run.BackupQueueController), Now: time.Now,
+	}, s.pluginsChanged)
+	r.add(run.BackupController, &velerov1.Backup{}, max(1, o.ConcurrentBackups), &backups.Controller{
+		Cluster: cluster, Runs: backupRuns, Stores: s.opener, Plugins: s.host, Engine: newBackupEngine(c, resources),
+		ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs,
+		Metrics: collected, Log: log(run.BackupController), Now: time.Now,
 	}, backupRuns.StopDeleted())
-	r.add(run.BackupFinalizerController, &velerov1.Backup{}, workers, &backups.Finalizer{
-		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(run.BackupFinalizerController), Now: p.Now,
+	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, &backups.Finalizer{
+		Cluster: cluster, Stores: s.opener, Metrics: collected, Log: log(run.BackupFinalizerController), Now: time.Now,
 	}, nil)
-	r.add(run.BackupDeletionController, &velerov1.DeleteBackupRequest{}, workers, &deletions.Controller{
-		Cluster: cluster, Stores: p.Stores, Metrics: p.Metrics, Log: p.Log.Named(run.BackupDeletionController), Now: p.Now,
+	r.add(run.BackupDeletionController, &velerov1.DeleteBackupRequest{}, lightWorkers, &deletions.Controller{
+		Cluster: cluster, Stores: s.opener, Metrics: collected, Log: log(run.BackupDeletionController), Now: time.Now,
 	}, nil)
-	r.add(run.RestoreController, &velerov1.Restore{}, max(1, p.ConcurrentRestores), &restores.Controller{
-		Cluster: cluster, Runs: restoreRuns, Stores: p.Stores, Plugins: p.Plugins, Engine: p.RestoreEngine,
-		ItemOperationTimeout: p.Defaults.ItemOperationTimeout, LogOptions: p.LogOptions, SpoolDir: p.SpoolDir,
-		Metrics: p.Metrics, Log: p.Log.Named(run.RestoreController), Now: p.Now,
+	r.add(run.RestoreController, &velerov1.Restore{}, max(1, o.ConcurrentRestores), &restores.Controller{
+		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Plugins: s.host, Engine: restoreEngine,
+		ItemOperationTimeout: o.DefaultItemOperationTimeout, LogOptions: logs, SpoolDir: s.scratch,
+		Metrics: collected, Log: log(run.RestoreController), Now: time.Now,
 	}, restoreRuns.StopDeleted())
-	r.add(run.RestoreFinalizerController, &velerov1.Restore{}, workers, &restores.Finalizer{
-		Cluster: cluster, Runs: restoreRuns, Stores: p.Stores, Metrics: p.Metrics,
-		Log: p.Log.Named(run.RestoreFinalizerController), Now: p.Now,
+	r.add(run.RestoreFinalizerController, &velerov1.Restore{}, lightWorkers, &restores.Finalizer{
+		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Metrics: collected,
+		Log: log(run.RestoreFinalizerController), Now: time.Now,
 	}, nil)
-	r.add(run.ScheduleController, &velerov1.Schedule{}, workers, &schedules.Controller{
-		Cluster: cluster, SkipImmediately: p.SkipImmediately, Events: mgr.GetEventRecorder("cleat"),
-		Metrics: p.Metrics, Log: p.Log.Named(run.ScheduleController), Now: p.Now,
+	r.add(run.ScheduleController, &velerov1.Schedule{}, lightWorkers, &schedules.Controller{
+		Cluster: cluster, SkipImmediately: o.ScheduleSkipImmediately, Events: mgr.GetEventRecorder("cleat"),
+		Metrics: collected, Log: log(run.ScheduleController), Now: time.Now,
 	}, nil)
-	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, workers, &requests.Downloads{
-		Cluster: cluster, Stores: p.Stores, Log: p.Log.Named(run.DownloadRequestController), Now: p.Now,
+	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, lightWorkers, &requests.Downloads{
+		Cluster: cluster, Stores: s.opener, Log: log(run.DownloadRequestController), Now: time.Now,
 	}, nil)
-	r.add(run.ServerStatusController, &velerov1.ServerStatusRequest{}, workers, &requests.Statuses{
-		Cluster: cluster, Version: p.Version, Plugins: p.ListPlugins, Report: p.ReportPlugins, Policies: p.ReportPolicies,
-		Log: p.Log.Named(run.ServerStatusController), Now: p.Now,
+	r.add(run.ServerStatusController, &velerov1.ServerStatusRequest{}, lightWorkers, &requests.Statuses{
+		Cluster: cluster, Version: c.Version,
+		Plugins:  func() []velerov1.PluginInfo { return listPlugins(s.host.Entries()) },
+		Report:   reportPlugins(c, s.host),
+		Policies: func() *serverreport.PolicyReport { return s.policies.Report(max(1, o.ConcurrentBackups)) },
+		Log:      log(run.ServerStatusController), Now: time.Now,
 	}, nil)
 	return r.err
 }
 
-// registrar adds controllers until one fails.
+func newBackupEngine(c Config, resources *discovery.Helper) backups.Engine {
+	deps := backup.Deps{
+		Config: c.REST, Discovery: resources, PageSize: c.Options.ClientPageSize, Workers: c.Options.ItemBlockWorkerCount,
+		CSI: hasCSI(c.Options),
+	}
+	return func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error) {
+		return backup.Run(ctx, deps, req, archive)
+	}
+}
+
+func newRestoreEngine(c Config, resources *discovery.Helper) (restores.Engine, error) {
+	o := c.Options
+	priorities, err := plan.ParsePriorities(o.RestoreResourcePriorities)
+	if err != nil {
+		return nil, fmt.Errorf("--restore-resource-priorities: %w", err)
+	}
+	deps := restore.Deps{Config: c.REST, Discovery: resources, Options: restore.Options{
+		Priorities: priorities, Workers: o.RestoreWorkers, ResourceTimeout: o.ResourceTimeout,
+		TerminatingTimeout: o.TerminatingResourceTimeout, EnableCSI: hasCSI(o),
+	}}
+	return func(ctx context.Context, req restore.Request) (*restore.Result, error) {
+		return restore.Run(ctx, deps, req)
+	}, nil
+}
+
+func hasCSI(o config.Options) bool { return slices.Contains(o.Features, "EnableCSI") }
+
+// csiSnapshotTimeout is the default of spec.csiSnapshotTimeout. Velero has no flag for it either.
+const csiSnapshotTimeout = 10 * time.Minute
+
+func backupDefaults(o config.Options) backups.Defaults {
+	return backups.Defaults{
+		TTL: o.DefaultBackupTTL, ItemOperationTimeout: o.DefaultItemOperationTimeout,
+		CSISnapshotTimeout: csiSnapshotTimeout, ResourceTimeout: o.ResourceTimeout,
+		VolumeGroupSnapshotLabel: o.VolumeGroupSnapshotLabelKey, VolumesToFsBackup: o.DefaultVolumesToFSBackup,
+		SnapshotMoveData: o.DefaultSnapshotMoveData, StorageLocation: o.DefaultBackupStorageLocation,
+		SnapshotLocations: o.DefaultVolumeSnapshotLocations,
+	}
+}
+
+// registrar adds controllers to a manager until one of them fails.
 type registrar struct {
 	mgr      ctrl.Manager
 	log      hclog.Logger
@@ -114,24 +172,21 @@ type registrar struct {
 	err      error
 }
 
-// add makes one controller of objects of one kind, and tells watch, unless it is nil, what happens
-// to them even while they are worked on.
+// add adds a controller of the objects of one kind. watch, if not nil, is called for every change of such an object, even
+// while the object is being reconciled.
 func (r *registrar) add(name string, object client.Object, workers int, reconciler reconcile.Reconciler, watch handler.EventHandler) {
-	if r.err != nil {
+	if r.err != nil || r.isDisabled(name) {
 		return
 	}
-	if r.isDisabled(name) {
-		return
-	}
-	b := controller.NewBuilder(r.mgr, name, workers, NewLogr(r.log.Named(name))).For(object)
+	b := r.builder(name, workers).For(object)
 	if watch != nil {
 		b = b.Watches(object, watch)
 	}
 	r.complete(name, b, reconciler)
 }
 
-// addQueue makes the controller of the queue. Backups that nobody starts are not admitted: they would hold their
-// places for ever.
+// addQueue adds the controller of the queue, unless the controller of backups is disabled: the admitted backups would
+// hold their slots for ever.
 func (r *registrar) addQueue(q *backupqueue.Controller, wake <-chan event.GenericEvent) {
 	if r.isDisabled(run.BackupQueueController) {
 		return
@@ -140,7 +195,7 @@ func (r *registrar) addQueue(q *backupqueue.Controller, wake <-chan event.Generi
 		r.log.Warn("controller disabled, because controller \"backup\" is", "controller", run.BackupQueueController)
 		return
 	}
-	r.complete(run.BackupQueueController, q.Setup(controller.NewBuilder(r.mgr, run.BackupQueueController, 1, NewLogr(r.log.Named(run.BackupQueueController))), wake), q)
+	r.complete(run.BackupQueueController, q.Setup(r.builder(run.BackupQueueController, 1), wake), q)
 }
 
 func (r *registrar) isDisabled(name string) bool {
@@ -149,6 +204,10 @@ func (r *registrar) isDisabled(name string) bool {
 		r.log.Warn("controller disabled", "controller", name)
 	}
 	return disabled
+}
+
+func (r *registrar) builder(name string, workers int) *ctrl.Builder {
+	return controller.NewBuilder(r.mgr, name, workers, NewLogr(r.log.Named(name)))
 }
 
 func (r *registrar) complete(name string, b *ctrl.Builder, reconciler reconcile.Reconciler) {

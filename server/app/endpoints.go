@@ -18,13 +18,13 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 )
 
-// endpoints serve /metrics, /healthz and /readyz on one address and /debug/pprof on another. A
-// server that stands by is ready to take over; one that works is ready once its cache has been filled.
+// endpoints serves /metrics, /healthz and /readyz on one address and /debug/pprof on another. A server that waits for
+// the lease is ready; one that works is ready as soon as its cache is filled.
 type endpoints struct {
 	metrics, profiler string
 	gatherer          prometheus.Gatherer
 	cache             cache.Cache
-	works, filled     atomic.Bool
+	working, filled   atomic.Bool
 	log               hclog.Logger
 }
 
@@ -32,37 +32,37 @@ func newEndpoints(o config.Options, gatherer prometheus.Gatherer, cache cache.Ca
 	return &endpoints{metrics: o.MetricsAddress, profiler: o.ProfilerAddress, gatherer: gatherer, cache: cache, log: log.Named("endpoints")}
 }
 
-// working tells that this server does the work from now on.
-func (e *endpoints) working() { e.works.Store(true) }
+// setWorking notes that this server runs the controllers from now on.
+func (e *endpoints) setWorking() { e.working.Store(true) }
 
-// during serves while work runs. That they cannot be served ends it.
+// during serves the endpoints while work runs. It cancels work if serving fails.
 func (e *endpoints) during(ctx context.Context, work func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	serving, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	served := make(chan error, 1)
 	go func() {
-		err := e.Start(serving)
+		err := e.serve(serving)
 		if err != nil {
 			stop(err)
 		}
 		served <- err
 	}()
 	err := work(ctx)
-	hangUp()
+	stopServing()
 	return errors.Join(<-served, err)
 }
 
-// Start serves until ctx ends. That the metrics cannot be served is an error; a profiler that
-// cannot be reached is not worth one.
-func (e *endpoints) Start(ctx context.Context) error {
+// serve serves until ctx ends. It returns an error if the metrics cannot be served; a failure of the profiler is only
+// logged.
+func (e *endpoints) serve(ctx context.Context) error {
 	if e.profiler != "" {
 		if listener, err := listen(ctx, e.profiler); err != nil {
-			e.log.Warn("no profiler, see --profiler-address", "error", err)
+			e.log.Warn("the profiler is not available, see --profiler-address", "error", err)
 		} else {
 			go func() {
-				if err := serve(ctx, listener, profiles()); err != nil {
-					e.log.Warn("the profiler ended", "error", err)
+				if err := serveHTTP(ctx, listener, profilerHandler()); err != nil {
+					e.log.Warn("the profiler has stopped", "error", err)
 				}
 			}()
 		}
@@ -76,7 +76,7 @@ func (e *endpoints) Start(ctx context.Context) error {
 		return fmt.Errorf("serve metrics, see --metrics-address: %w", err)
 	}
 	e.log.Debug("serving metrics", "address", listener.Addr().String())
-	return serve(ctx, listener, e.handler())
+	return serveHTTP(ctx, listener, e.handler())
 }
 
 func (e *endpoints) handler() http.Handler {
@@ -84,14 +84,14 @@ func (e *endpoints) handler() http.Handler {
 	mux.Handle("/metrics", promhttp.HandlerFor(e.gatherer, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if e.works.Load() && !e.filled.Load() {
+		if e.working.Load() && !e.filled.Load() {
 			http.Error(w, "the cache is being filled", http.StatusServiceUnavailable)
 		}
 	})
 	return mux
 }
 
-func profiles() http.Handler {
+func profilerHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
@@ -105,8 +105,8 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", address)
 }
 
-// serve answers requests until ctx ends.
-func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+// serveHTTP answers requests until ctx ends.
+func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()

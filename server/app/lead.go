@@ -23,18 +23,18 @@ import (
 // leaseName is the Lease that the leading server of a namespace holds.
 const leaseName = "cleat-server"
 
-// leadership is what it takes to be the one server of a namespace that works.
+// leadership elects the one server of a namespace that runs the controllers.
 type leadership struct {
 	rest      *rest.Config
 	namespace string
-	lease     time.Duration // after which another server takes the place of one that says nothing
+	lease     time.Duration // after which another server takes over from one that does not renew it
 	log       hclog.Logger
-	lose      func() // is called when the lease is lost, before anything else
+	lose      func() // called first when the lease is lost
 }
 
-// run waits until this server leads, and then works until work returns or ctx ends. The lease is kept until work has
-// returned, so that the next server begins when this one is done, and is then given back, so that it begins at once.
-// When the lease is lost, the context of work ends with errLostLead, which is what run answers then.
+// run waits until this server leads and then calls work, whose context ends with ctx. It holds the lease until work has
+// returned, so that no other server starts earlier, and then releases it, so that the next one starts at once. When the
+// lease is lost, the context of work is cancelled with run.ErrLostLead, which run returns.
 func (l leadership) run(ctx context.Context, work func(context.Context) error) error {
 	client, err := coordinationv1.NewForConfig(l.rest)
 	if err != nil {
@@ -86,13 +86,13 @@ func (l leadership) run(ctx context.Context, work func(context.Context) error) e
 		return errors.Join(run.ErrLostLead, <-ended)
 	}
 	if !leads.Load() {
-		return nil // told to stop while it stood by
+		return nil // stopped while it waited for the lease
 	}
 	return <-ended
 }
 
-// identity is the same for a server that is started again in its pod, which then need not wait for its own lease, and
-// differs for all others. The host of a pod has the pod's name.
+// identity returns the name under which this server holds the lease. A server that is restarted in its pod gets the same
+// name, so that it does not wait for its own lease. The hostname of a pod is the pod's name.
 func identity() string {
 	if pod := os.Getenv("POD_NAME"); pod != "" {
 		return pod

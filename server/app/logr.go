@@ -5,8 +5,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// NewLogr lets controller-runtime and client-go write to an hclog.Logger. Their verbose lines
-// become debug lines.
+// NewLogr returns a logr.Logger that writes to log, for controller-runtime and client-go. Their information is logged at
+// debug level.
 func NewLogr(log hclog.Logger) logr.Logger {
 	return logr.New(logSink{log})
 }
@@ -17,13 +17,13 @@ var _ logr.LogSink = logSink{}
 
 func (s logSink) Init(logr.RuntimeInfo) {}
 
-// Enabled reports whether lines of this verbosity are written.
+// Enabled implements logr.LogSink.
 func (s logSink) Enabled(level int) bool {
-	return s.log.GetLevel() <= verbosity(level)
+	return s.log.GetLevel() <= hclogLevel(level)
 }
 
 func (s logSink) Info(level int, msg string, keysAndValues ...any) {
-	s.log.Log(verbosity(level), msg, keysAndValues...)
+	s.log.Log(hclogLevel(level), msg, keysAndValues...)
 }
 
 func (s logSink) Error(err error, msg string, keysAndValues ...any) {
@@ -36,9 +36,8 @@ func (s logSink) WithValues(keysAndValues ...any) logr.LogSink {
 
 func (s logSink) WithName(name string) logr.LogSink { return logSink{s.log.Named(name)} }
 
-// verbosity is the level of lines of a verbosity. What the libraries say of their own accord is
-// for those who debug.
-func verbosity(level int) hclog.Level {
+// hclogLevel returns the level at which messages of a verbosity are logged. Messages of libraries help only to debug.
+func hclogLevel(level int) hclog.Level {
 	if level > 1 {
 		return hclog.Trace
 	}

@@ -25,8 +25,9 @@ import (
 	"github.com/cleat-dev/cleat/server/tracing"
 )
 
-// NewHost finds the plugins, as the configuration says, and makes sure that those that it names as policies are there
-// and take what it has for them. Of c it needs no cluster. metrics, spans and changed, see pluginhost.Config, may be nil.
+// NewHost finds the plugins and returns their host. It returns an error if a plugin that the configuration names as a
+// policy is missing or rejects its settings. It needs no cluster. metrics, spans and changed, see pluginhost.Config, may be
+// nil.
 func NewHost(
 	ctx context.Context, c Config, metrics prometheus.Registerer, spans trace.TracerProvider, changed func(),
 ) (*pluginhost.Host, error) {
@@ -55,7 +56,7 @@ func NewHost(
 	return host, nil
 }
 
-// HostConfig is how plugins are found and run.
+// HostConfig returns the settings for finding and running plugins.
 func HostConfig(c Config) pluginhost.Config {
 	p := c.File.Plugins
 	return pluginhost.Config{
@@ -87,7 +88,8 @@ func kindDeadlines(configured map[string]config.Duration) map[string]time.Durati
 	return deadlines
 }
 
-// lock is what the configuration names, or else what lies in the plugin directory; nil when nothing does.
+// lock reads the lock file that the configuration names, or else that of the plugin directory. It returns nil if there is
+// none.
 func lock(c Config) (*pluginlock.Lock, error) {
 	named := c.File.Plugins.Lock
 	read, err := pluginlock.Read(lockPath(c))
@@ -103,7 +105,7 @@ func lock(c Config) (*pluginlock.Lock, error) {
 	}
 }
 
-// lockPath is where the lock is, if there is one.
+// lockPath returns the path of the lock file, which need not exist.
 func lockPath(c Config) string {
 	if named := c.File.Plugins.Lock; named != "" && named != config.LockRequired {
 		return named
@@ -111,7 +113,8 @@ func lockPath(c Config) string {
 	return filepath.Join(c.Options.PluginDir, pluginlock.FileName)
 }
 
-// tracer sends the spans of plugin calls where the configuration says, nil when it says nothing. stop sends what is left.
+// tracer returns a provider that sends the spans of plugin calls to the configured endpoint, or nil without one. stop
+// sends the remaining spans.
 func tracer(ctx context.Context, c Config) (spans trace.TracerProvider, stop func(), err error) {
 	if c.File.Tracing.Endpoint == "" {
 		return nil, func() {}, nil
@@ -125,15 +128,15 @@ func tracer(ctx context.Context, c Config) (spans trace.TracerProvider, stop fun
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpans)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
-			log.Warn("the last spans could not be sent", "error", err)
+			log.Warn("could not send the last spans", "error", err)
 		}
 	}, nil
 }
 
-// lastSpans is how long the end of the server waits for spans to be sent.
+// lastSpans is how long the server waits, when it stops, for the remaining spans to be sent.
 const lastSpans = 2 * time.Second
 
-// environment is a table of variables as processes take it, "NAME=value".
+// environment returns variables in the form of os.Environ, "NAME=value", sorted.
 func environment(table map[string]string) []string {
 	var variables []string
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -142,8 +145,8 @@ func environment(table map[string]string) []string {
 	return variables
 }
 
-// listPlugins are the plugins as a ServerStatusRequest names them, sorted by kind and name. Files
-// that could not be asked are not among them.
+// listPlugins returns the plugins for the status of a ServerStatusRequest, sorted by kind and name. Files whose plugins
+// are unknown are left out.
 func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
 	var list []velerov1.PluginInfo
 	for _, entry := range entries {
@@ -157,7 +160,7 @@ func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
 	return slices.Compact(list)
 }
 
-// reportPlugins gives the report of all plugins or, with details, of those only that it means.
+// reportPlugins returns a function that reports on all plugins or, with details, on those that match.
 func reportPlugins(c Config, host *pluginhost.Host) func(ctx context.Context, details string) *serverreport.PluginReport {
 	source := pluginreport.Source{
 		Host: host, Directory: c.Options.PluginDir, LockPath: lockPath(c),

@@ -1,0 +1,101 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientdiscovery "k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
+)
+
+// resyncPeriod is how often all objects are reconciled without a change.
+const resyncPeriod = 10 * time.Minute
+
+// Scheme returns the scheme of the objects that controllers and commands read and write.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), velerov1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("build the scheme: %w", err)
+	}
+	return scheme, nil
+}
+
+func newManager(c Config) (ctrl.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	// The controllers send few requests, and a backup that is admitted must not wait behind --client-qps, which limits the
+	// requests for the objects that are backed up and restored.
+	unlimited := rest.CopyConfig(c.REST)
+	unlimited.QPS = -1
+	mgr, err := ctrl.NewManager(unlimited, ctrl.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{c.Namespace: {}},
+			SyncPeriod:        new(resyncPeriod),
+		},
+		Metrics:                 metricsserver.Options{BindAddress: "0"}, // endpoints.go serves them
+		GracefulShutdownTimeout: new(c.Options.ShutdownGracePeriod + run.FinalWrites + 5*time.Second),
+		Logger:                  NewLogr(c.Log.Named("controller-runtime")),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server %s: %w", c.REST.Host, err)
+	}
+	return mgr, nil
+}
+
+// checkNamespace returns an error if the server's namespace does not exist.
+func checkNamespace(ctx context.Context, reader client.Reader, namespace string) error {
+	err := reader.Get(ctx, client.ObjectKey{Name: namespace}, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("namespace %s does not exist; create it, or name the server's namespace with --namespace or $VELERO_NAMESPACE", namespace)
+	}
+	if err != nil {
+		return fmt.Errorf("get namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// checkDefinitions returns an error if the API server does not serve the custom resources.
+func checkDefinitions(ctx context.Context, discoverer *clientdiscovery.DiscoveryClient) error {
+	const install = `install the custom resource definitions with "cleat install --crds-only"`
+	list, err := discoverer.ServerResourcesForGroupVersionWithContext(ctx, velerov1.SchemeGroupVersion.String())
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("the API server does not serve %s; %s", velerov1.SchemeGroupVersion, install)
+	}
+	if err != nil {
+		return fmt.Errorf("discover the resources of %s: %w", velerov1.SchemeGroupVersion, err)
+	}
+	served := make(map[string]bool)
+	for _, resource := range list.APIResources {
+		served[resource.Kind] = true
+	}
+	var missing []string
+	for _, kind := range []string{
+		"Backup", "BackupStorageLocation", "DeleteBackupRequest", "DownloadRequest", "Restore",
+		"Schedule", "ServerStatusRequest", "VolumeSnapshotLocation",
+	} {
+		if !served[kind] {
+			missing = append(missing, kind)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the API server does not serve %s of %s; %s", strings.Join(missing, ", "), velerov1.SchemeGroupVersion, install)
+	}
+	return nil
+}
