@@ -3,8 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 // Cluster is the API server as the controllers see it.
@@ -75,7 +74,7 @@ func (c *Cluster) AdvanceRestore(ctx context.Context, r *velerov1.Restore, chang
 // It answers errGone, errMoved, what change answered, or an error of the API server. Unless it
 // answers nil, obj holds no state to go on with.
 func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, change func(*T) error, m machine[T]) error {
-	delay := retryDelay()
+	backoff := kubeapi.Backoff()
 	before := obj.DeepCopy()
 	for {
 		wanted := P(before).DeepCopy()
@@ -85,7 +84,7 @@ func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, chang
 		if err := m.check(before, wanted); err != nil {
 			return err
 		}
-		after, done, err := patch[T, P](ctx, c, before, wanted, m, &delay)
+		after, done, err := patch[T, P](ctx, c, before, wanted, m, backoff)
 		if err != nil {
 			return err
 		}
@@ -99,7 +98,7 @@ func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, chang
 
 // patch writes the difference of before and wanted and returns the state after that. It is not
 // done when somebody else changed the object since before, but not its phase.
-func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted *T, m machine[T], delay *wait.Backoff) (after *T, done bool, err error) {
+func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted *T, m machine[T], backoff *wait.Backoff) (after *T, done bool, err error) {
 	difference := client.MergeFromWithOptions(P(before), client.MergeFromWithOptimisticLock{})
 	for {
 		after := P(wanted).DeepCopy()
@@ -115,10 +114,10 @@ func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted
 		if apierrors.IsNotFound(err) {
 			return nil, false, ErrNotFound
 		}
-		if !IsTransient(err) {
+		if !kubeapi.Transient(err) {
 			return nil, false, err
 		}
-		if err := pause(ctx, delay, err); err != nil {
+		if err := kubeapi.Pause(ctx, backoff, err); err != nil {
 			return nil, false, err
 		}
 	}
@@ -136,34 +135,4 @@ func compare[T any, P resource[T]](before, wanted, after *T, m machine[T]) (*T, 
 	default:
 		return nil, false, ErrPhaseChanged
 	}
-}
-
-// retryDelay is how long to wait between two tries: it grows to half a minute.
-func retryDelay() wait.Backoff {
-	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 1 << 20, Cap: 30 * time.Second}
-}
-
-// pause waits before the next try after err.
-func pause(ctx context.Context, delay *wait.Backoff, err error) error {
-	timer := time.NewTimer(delay.Step())
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("gave up, %w, after: %w", context.Cause(ctx), err)
-	case <-timer.C:
-		return nil
-	}
-}
-
-// passes reports whether a request that failed with err may succeed later on.
-func IsTransient(err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return true // the API server did not answer
-	}
-	code := status.Status().Code
-	return code >= 500 || code == 429 || code == 408
 }

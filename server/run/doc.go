@@ -9,5 +9,5 @@
 // Start reading at backup_phases.go, the table of what may follow what; then advance.go, the write, and runs.go, the
 // runs of this process.
 //
-// It may import the API types, the object storage and the plugin host. The controllers import it; it knows none of them.
+// It may import the API types, the object storage, the plugin host and kubeapi. The controllers import it; it knows none of them.
 package run

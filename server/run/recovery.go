@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
 // Recovery finishes off what a server before this one left in progress. It runs before any
@@ -48,14 +49,14 @@ func (r *Recovery) Run(ctx context.Context) error {
 
 // list reads from the API server, until it answers.
 func (r *Recovery) list(ctx context.Context, list client.ObjectList) error {
-	delay := retryDelay()
+	backoff := kubeapi.Backoff()
 	for {
 		err := r.Live.List(ctx, list, client.InNamespace(r.Namespace))
 		if err == nil {
 			return nil
 		}
-		if IsTransient(err) {
-			err = pause(ctx, &delay, err)
+		if kubeapi.Transient(err) {
+			err = kubeapi.Pause(ctx, backoff, err)
 		}
 		if err != nil {
 			return fmt.Errorf("list what a former server left in progress: %w", err)

@@ -15,6 +15,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
@@ -96,7 +97,7 @@ func (r *Controller) start(ctx context.Context, b *velerov1.Backup) (location *v
 // notStarted ends a backup that could not be started for a reason that stays, so that it gives its
 // place back. What passes is tried again.
 func (r *Controller) notStarted(ctx context.Context, b *velerov1.Backup, reason error) error {
-	if run.IsTransient(reason) || ctx.Err() != nil {
+	if kubeapi.Transient(reason) || ctx.Err() != nil {
 		return reason
 	}
 	var now velerov1.Backup
