@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// Options say what kind of cluster to start; the zero value is right for most.
+// Options configure a cluster. The zero value suits most tests.
 type Options struct {
-	// S3TLS serves S3 over https, with a certificate of the CA in S3.CAFile.
+	// S3TLS enables https for S3, with a certificate signed by the CA in S3.CAFile.
 	S3TLS bool
 	// APIServerFlags and ControllerManagerFlags are added to the flags of
 	// kube-apiserver and kube-controller-manager.
 	APIServerFlags, ControllerManagerFlags []string
-	// Log gets the progress of a first build and what components say when they
-	// end by themselves; nil is os.Stderr.
+	// Log receives the progress of the first build and the output of components
+	// that exit unexpectedly. nil means os.Stderr.
 	Log io.Writer
 }
 
-// The components, as Do names them.
+// These are the components that Do controls.
 const (
 	Etcd              = "etcd"
 	APIServer         = "apiserver"
@@ -34,20 +34,20 @@ const (
 	S3Server          = "s3"
 )
 
-// S3 is how to reach the S3 server. Buckets are addressed path-style.
+// S3 has the address and credentials of the S3 server. Buckets are addressed path-style.
 type S3 struct {
 	Endpoint  string `json:"endpoint"` // URL
 	AccessKey string `json:"accessKey"`
 	SecretKey string `json:"secretKey"`
 	Region    string `json:"region"`
-	Dir       string `json:"dir"`    // a directory in it is a bucket, a file in that an object
-	CAFile    string `json:"caFile"` // PEM; empty when the endpoint is http
+	Dir       string `json:"dir"`    // its directories are buckets, and their files are objects
+	CAFile    string `json:"caFile"` // PEM; empty if the endpoint is http
 }
 
-// Cluster is a running control plane. Its fields are not to be changed; its
-// methods may be called from several goroutines.
+// Cluster is a running control plane. Its fields must not be changed. Its
+// methods are safe for concurrent use.
 type Cluster struct {
-	Dir        string `json:"dir"`        // everything of the cluster; logs are in logs/
+	Dir        string `json:"dir"`        // all files of the cluster; logs are in logs/
 	Kubeconfig string `json:"kubeconfig"` // a file; its user is in system:masters
 	APIServer  string `json:"apiserver"`  // URL
 	CAFile     string `json:"caFile"`     // PEM, of the CA that signed the API server's certificate
@@ -57,31 +57,31 @@ type Cluster struct {
 	launcher *exec.Cmd
 	in       io.WriteCloser
 
-	mu      sync.Mutex // one command at a time
+	mu      sync.Mutex // held during a command
 	out     *json.Decoder
 	stopped bool
 	stopErr error
 }
 
-// What waits for a starved machine, and is not reached otherwise.
+// These limits are only reached on a machine under heavy load.
 const (
-	// stopTimeout is how long the launcher may take to end, after which it is killed.
+	// stopTimeout is the time after which a launcher that does not exit is killed.
 	stopTimeout = 3 * time.Minute
-	// outputDelay is how long what it said last may take to arrive.
+	// outputDelay limits the wait for the last output of the launcher.
 	outputDelay = time.Minute
 )
 
-// Start starts a cluster and returns when all of it is ready: the API server
-// answers, the controllers run and the default service account is there. The
-// first start on a machine builds the programs, which takes minutes and is
-// shown on o.Log. The end of ctx gives up the start; later it has no effect.
+// Start starts a cluster and waits until it is ready: the API server responds,
+// the controllers run and the default service account exists. The first start
+// on a machine builds the programs, which takes minutes and is reported on
+// o.Log. If ctx ends, Start stops the cluster; after Start, ctx has no effect.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Log == nil {
 		o.Log = os.Stderr
 	}
 	path, err := buildLauncher(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("building the launcher of the control plane: %w", err)
+		return nil, fmt.Errorf("build the launcher of the control plane: %w", err)
 	}
 	args := []string{"serve", "-o", "json"}
 	if o.S3TLS {
@@ -99,18 +99,18 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c.launcher.Stderr = last
 	c.launcher.WaitDelay = outputDelay
 	if c.in, err = c.launcher.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("starting the control plane: %w", err)
+		return nil, fmt.Errorf("start the control plane: %w", err)
 	}
 	out, err := c.launcher.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("starting the control plane: %w", err)
+		return nil, fmt.Errorf("start the control plane: %w", err)
 	}
 	if err := c.launcher.Start(); err != nil {
-		return nil, fmt.Errorf("starting the control plane: %w", err)
+		return nil, fmt.Errorf("start the control plane: %w", err)
 	}
 	c.out = json.NewDecoder(bufio.NewReader(out))
 
-	// The launcher takes the end of its input as the order to stop.
+	// The launcher stops when its input ends.
 	keep := context.AfterFunc(ctx, func() { c.in.Close() })
 	err = c.out.Decode(c)
 	if !keep() {
@@ -118,14 +118,14 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	if err != nil {
 		err = errors.Join(err, c.Stop())
-		return nil, fmt.Errorf("the control plane did not start: %w; it said last:\n%s", err, last)
+		return nil, fmt.Errorf("the control plane did not start: %w; end of its output:\n%s", err, last)
 	}
 	return c, nil
 }
 
-// Do carries out verb ("start", "stop", "restart" or "kill") on a component
-// and returns when that is done. A component that was started again is ready
-// and has the address and the data that it had.
+// Do starts, stops, restarts or kills a component, according to verb ("start",
+// "stop", "restart" or "kill"), and waits for it. A component that is started
+// again has the same address and data as before.
 func (c *Cluster) Do(ctx context.Context, verb, component string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,17 +136,17 @@ func (c *Cluster) Do(ctx context.Context, verb, component string) error {
 		return fmt.Errorf("%s %s: the control plane is stopped", verb, component)
 	}
 	if strings.ContainsAny(verb+component, " \t\r\n") {
-		return fmt.Errorf("%q %q: want one word each, like %q %q", verb, component, "restart", APIServer)
+		return fmt.Errorf("%q %q: want one word each, such as %q %q", verb, component, "restart", APIServer)
 	}
 	if _, err := fmt.Fprintf(c.in, "%s %s\n", verb, component); err != nil {
-		return fmt.Errorf("%s %s: asking the launcher: %w", verb, component, err)
+		return fmt.Errorf("%s %s: send the command to the launcher: %w", verb, component, err)
 	}
 	var reply struct {
 		OK    bool
 		Error string
 	}
 	if err := c.out.Decode(&reply); err != nil {
-		return fmt.Errorf("%s %s: reading the launcher's answer: %w", verb, component, err)
+		return fmt.Errorf("%s %s: read the response of the launcher: %w", verb, component, err)
 	}
 	if !reply.OK {
 		return fmt.Errorf("%s %s: %s", verb, component, reply.Error)
@@ -154,8 +154,8 @@ func (c *Cluster) Do(ctx context.Context, verb, component string) error {
 	return nil
 }
 
-// Stop ends all of the cluster and returns when nothing of it is left, neither
-// process nor file. A second call does nothing and returns the same.
+// Stop stops the cluster and waits until its processes have exited and its files
+// are removed. A second call does nothing and returns the same error.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,16 +163,16 @@ func (c *Cluster) Stop() error {
 		return c.stopErr
 	}
 	c.stopped = true
-	c.in.Close() // the order to stop; it may have been given already
+	c.in.Close() // the launcher stops; the input may be closed already
 	timer := time.AfterFunc(stopTimeout, func() { _ = c.launcher.Process.Kill() })
 	defer timer.Stop()
 	if err := c.launcher.Wait(); err != nil {
-		c.stopErr = fmt.Errorf("stopping the control plane: %w", err)
+		c.stopErr = fmt.Errorf("stop the control plane: %w", err)
 	}
 	return c.stopErr
 }
 
-// lastLines passes on what is written and keeps the end of it for an error.
+// lastLines is a writer that passes everything on and keeps the end for errors.
 type lastLines struct {
 	next io.Writer
 	mu   sync.Mutex

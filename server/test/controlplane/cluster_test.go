@@ -31,13 +31,13 @@ var plane Shared
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
-// client is an HTTPS client that trusts only the CA of c.
+// client returns an HTTPS client that trusts only the CA in caFile.
 func client(t *testing.T, caFile string) *http.Client {
 	t.Helper()
 	pem, err := os.ReadFile(caFile)
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
-	require.True(t, roots.AppendCertsFromPEM(pem), "the CA file holds a certificate")
+	require.True(t, roots.AppendCertsFromPEM(pem), "the CA file has no certificate")
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
@@ -65,7 +65,7 @@ func createConfigMap(t *testing.T, c *Cluster, name string) {
 	require.Equal(t, http.StatusCreated, status, "%s", body)
 }
 
-func TestSharedClusterKeepsObjectsAndIsOneForAllTests(t *testing.T) {
+func TestSharedClusterStoresObjects(t *testing.T) {
 	t.Parallel()
 	c := plane.Get(t)
 	require.Same(t, c, plane.Get(t))
@@ -86,10 +86,10 @@ func TestSharedClusterKeepsObjectsAndIsOneForAllTests(t *testing.T) {
 		found[item.Metadata.Name] = item.Data
 	}
 	require.Equal(t, map[string]string{"a": "b"}, found[name])
-	require.Contains(t, found, "kube-root-ca.crt", "the controller manager publishes the CA")
+	require.Contains(t, found, "kube-root-ca.crt", "the controller manager must publish the CA")
 }
 
-func TestServerHasTheVersionThatIsPinned(t *testing.T) {
+func TestServerHasPinnedVersion(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("KUBEBUILDER_ASSETS") != "" {
 		t.Skip("KUBEBUILDER_ASSETS brings its own version")
@@ -102,7 +102,7 @@ func TestServerHasTheVersionThatIsPinned(t *testing.T) {
 	require.Equal(t, "1.36", version.Major+"."+version.Minor)
 }
 
-func TestRequestWithoutTheTokenIsRefused(t *testing.T) {
+func TestRequestWithoutTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	c := plane.Get(t)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.APIServer+"/api/v1/secrets", http.NoBody)
@@ -113,11 +113,11 @@ func TestRequestWithoutTheTokenIsRefused(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, response.StatusCode)
 }
 
-func TestNewBucketIsABucketOfTheServer(t *testing.T) {
+func TestNewBucketCreatesBucket(t *testing.T) {
 	t.Parallel()
 	c := plane.Get(t)
 	name := c.NewBucket(t, "tests")
-	require.NotEqual(t, name, c.NewBucket(t, "tests"), "each test has a bucket of its own")
+	require.NotEqual(t, name, c.NewBucket(t, "tests"), "each call must create another bucket")
 
 	object := c.S3.Endpoint + "/" + name + "/a/b.txt"
 	require.Equal(t, http.StatusOK, s3Call(t, c.S3, http.DefaultClient, http.MethodPut, object, "content"))
@@ -132,7 +132,7 @@ func TestNewBucketIsABucketOfTheServer(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, s3Call(t, wrong, http.DefaultClient, http.MethodGet, object, ""))
 }
 
-// s3Call sends a signed request and returns the status of the answer.
+// s3Call sends a signed request and returns the status of the response.
 func s3Call(t *testing.T, s S3, client *http.Client, method, url, body string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -147,13 +147,13 @@ func s3Call(t *testing.T, s S3, client *http.Client, method, url, body string) i
 	return response.StatusCode
 }
 
-func TestClusterOfItsOwn(t *testing.T) {
+func TestStartAndControlComponents(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: needs a control plane")
 	}
-	var said bytes.Buffer
-	c, err := Start(t.Context(), Options{S3TLS: true, APIServerFlags: []string{"--max-requests-inflight=77"}, Log: &said})
+	var log bytes.Buffer
+	c, err := Start(t.Context(), Options{S3TLS: true, APIServerFlags: []string{"--max-requests-inflight=77"}, Log: &log})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Stop()) })
 
@@ -161,7 +161,7 @@ func TestClusterOfItsOwn(t *testing.T) {
 		return s3Call(t, c.S3, client(t, c.S3.CAFile), http.MethodGet, c.S3.Endpoint+"/", "")
 	}
 	require.True(t, strings.HasPrefix(c.S3.Endpoint, "https://"), c.S3.Endpoint)
-	require.Equal(t, http.StatusOK, list(), "the certificate is of the CA that the cluster names")
+	require.Equal(t, http.StatusOK, list(), "the certificate must be signed by the CA in CAFile")
 
 	createConfigMap(t, c, "outlives")
 	for _, do := range [][2]string{
@@ -171,17 +171,17 @@ func TestClusterOfItsOwn(t *testing.T) {
 		require.NoError(t, c.Do(t.Context(), do[0], do[1]), "%s %s", do[0], do[1])
 	}
 	_, err = net.Dial("tcp", strings.TrimPrefix(c.S3.Endpoint, "https://"))
-	require.ErrorIs(t, err, syscall.ECONNREFUSED, "a stopped server does not listen")
+	require.ErrorIs(t, err, syscall.ECONNREFUSED, "a stopped server must not listen")
 	require.NoError(t, c.Do(t.Context(), "start", S3Server))
 	require.Equal(t, http.StatusOK, list())
 
-	for _, wrong := range []struct{ verb, component, says string }{
+	for _, wrong := range []struct{ verb, component, want string }{
 		{"start", S3Server, "s3 is running already"},
 		{"start", "kubelet", "unknown component"},
 		{"pause", S3Server, "unknown command"},
 		{"stop s3\nstop", S3Server, "one word each"},
 	} {
-		require.ErrorContains(t, c.Do(t.Context(), wrong.verb, wrong.component), wrong.says)
+		require.ErrorContains(t, c.Do(t.Context(), wrong.verb, wrong.component), wrong.want)
 	}
 
 	status, body := call(t, c, http.MethodGet, "/api/v1/namespaces/default/configmaps/outlives", "")
@@ -190,16 +190,16 @@ func TestClusterOfItsOwn(t *testing.T) {
 	pids := children(t, c.launcher.Process.Pid)
 	require.Len(t, pids, 4)
 	require.NoError(t, c.Stop())
-	require.NoError(t, c.Stop(), "a second stop does nothing")
+	require.NoError(t, c.Stop(), "a second Stop must do nothing")
 	require.NoDirExists(t, c.Dir)
 	for _, pid := range pids {
 		require.False(t, alive(t, pid), "process %d", pid)
 	}
 	require.ErrorContains(t, c.Do(t.Context(), "start", S3Server), "stopped")
-	require.NotContains(t, said.String(), "ended by itself")
+	require.NotContains(t, log.String(), "ended by itself")
 }
 
-func TestNothingIsLeftOfALauncherThatWasKilled(t *testing.T) {
+func TestKilledLauncherLeavesNothing(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: needs a control plane")
@@ -216,18 +216,18 @@ func TestNothingIsLeftOfALauncherThatWasKilled(t *testing.T) {
 
 	next, err := Start(t.Context(), Options{})
 	require.NoError(t, err)
-	// The start of another package's cluster may have found the files first, and be at it.
+	// The start of another package's cluster may be removing the files.
 	require.Eventually(t, func() bool { _, err := os.Stat(c.Dir); return os.IsNotExist(err) }, time.Minute, 10*time.Millisecond,
-		"the next start removes the files")
-	require.DirExists(t, plane.Get(t).Dir, "but not those of a cluster that lives")
+		"the next start must remove the files")
+	require.DirExists(t, plane.Get(t).Dir, "the files of a running cluster must be kept")
 	require.NoError(t, next.Stop())
 }
 
-// children are the processes whose parent is pid.
+// children returns the processes whose parent is pid.
 func children(t *testing.T, pid int) []int {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("looks at /proc")
+		t.Skip("needs /proc")
 	}
 	var found []int
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -247,8 +247,7 @@ func children(t *testing.T, pid int) []int {
 	return found
 }
 
-// alive reports whether a process runs; one that is dead and not yet waited
-// for does not.
+// alive reports whether a process is running. A zombie is not.
 func alive(t *testing.T, pid int) bool {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -260,7 +259,7 @@ func alive(t *testing.T, pid int) bool {
 	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
-func TestStartGivesUpWithItsContext(t *testing.T) {
+func TestStartEndsWithContext(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: needs a control plane")
@@ -271,13 +270,13 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestStartTellsWhyAComponentDidNotStart(t *testing.T) {
+func TestStartReportsFailedComponent(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: needs a control plane")
 	}
-	var said bytes.Buffer
-	_, err := Start(t.Context(), Options{APIServerFlags: []string{"--no-such-flag"}, Log: &said})
+	var log bytes.Buffer
+	_, err := Start(t.Context(), Options{APIServerFlags: []string{"--no-such-flag"}, Log: &log})
 	require.ErrorContains(t, err, "apiserver ended before it was ready")
 	require.ErrorContains(t, err, "unknown flag: --no-such-flag")
 }

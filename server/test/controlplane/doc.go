@@ -1,18 +1,18 @@
-// Package controlplane gives tests and benchmarks a real Kubernetes control
-// plane and a real S3 server: it builds the launcher in
-// server/test/localcluster, runs it, and speaks its protocol.
+// Package controlplane starts a Kubernetes control plane and an S3 server for
+// tests and benchmarks. It builds the launcher in server/test/localcluster, runs
+// it, and sends it commands.
 //
-// A test package states once
+// A test package declares
 //
 //	var plane controlplane.Shared
 //
 //	func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 //
-// and its tests call plane.Get(t). The cluster starts with the first test that
-// asks, serves the whole package, and is gone when the test binary ends, even
-// if that is killed. Tests keep apart by a namespace or a bucket each; a test
-// that stops components has a cluster of its own, from Start.
+// and its tests call plane.Get(t). The first call starts a cluster, which all
+// tests of the package share. It stops when the test binary exits, even if that
+// is killed. Each test uses its own namespace or bucket; a test that stops
+// components starts its own cluster with Start.
 //
-// It may import the standard library only. Read cluster.go first, then
-// launcher.go for where the program comes from and shared.go for the above.
+// The package may only import the standard library. Start reading at cluster.go;
+// launcher.go builds the launcher, and shared.go implements Shared.
 package controlplane

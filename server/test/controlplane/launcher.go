@@ -16,12 +16,12 @@ import (
 	"strings"
 )
 
-// mainModule is the module whose tree holds the launcher's source.
+// mainModule is the module whose source tree contains the launcher.
 const mainModule = "github.com/cleat-dev/cleat"
 
-// buildLauncher returns the path of a launcher that was built from the source
-// in this tree. It is kept in the cache under the hash of that source; test
-// binaries that start at once may each build it, and the last one wins.
+// buildLauncher returns the path of a launcher built from the source in this
+// tree. The cache has one for each hash of the source. Test binaries that start
+// at the same time may each build it, with the same result.
 func buildLauncher(ctx context.Context) (path string, err error) {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -38,7 +38,7 @@ func buildLauncher(ctx context.Context) (path string, err error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no place for the launcher, set XDG_CACHE_HOME or HOME: %w", err)
+		return "", fmt.Errorf("no directory for the launcher, set XDG_CACHE_HOME or HOME: %w", err)
 	}
 	dir := filepath.Join(cache, "cleat", "localcluster")
 	target := filepath.Join(dir, "launcher-"+sum)
@@ -59,8 +59,8 @@ func buildLauncher(ctx context.Context) (path string, err error) {
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0",
 		"GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build in %s: %w:\n%s", source, err, said)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build in %s: %w:\n%s", source, err, output)
 	}
 	if err := os.Rename(built, target); err != nil {
 		return "", err
@@ -68,7 +68,8 @@ func buildLauncher(ctx context.Context) (path string, err error) {
 	return target, nil
 }
 
-// repositoryRoot finds the directory of the main module in dir or above it.
+// repositoryRoot returns the directory of the main module, which is dir or above
+// it.
 func repositoryRoot(dir string) (string, error) {
 	for at := dir; ; at = filepath.Dir(at) {
 		data, err := os.ReadFile(filepath.Join(at, "go.mod"))
@@ -85,7 +86,7 @@ func repositoryRoot(dir string) (string, error) {
 	}
 }
 
-// sourceSum is a hash of all that the launcher is built from, the compiler included.
+// sourceSum returns a hash of the launcher's source and the version of the compiler.
 func sourceSum(dir string) (string, error) {
 	var names []string
 	for _, pattern := range []string{"*.go", "go.*", filepath.Join("binaries", "*")} {
@@ -96,7 +97,7 @@ func sourceSum(dir string) (string, error) {
 		names = append(names, found...)
 	}
 	if len(names) == 0 {
-		return "", fmt.Errorf("%s has no source of the launcher", dir)
+		return "", fmt.Errorf("there is no source of the launcher in %s", dir)
 	}
 	slices.Sort(names)
 	sum := sha256.New()

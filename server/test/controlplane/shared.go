@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// Shared is one cluster for all tests of a package, started by the first that
-// needs it. The zero value is ready to use.
+// Shared is a cluster that all tests of a package share. The first test that
+// needs it starts it. The zero value is ready to use.
 type Shared struct {
-	// Options of the cluster.
+	// Options configure the cluster.
 	Options Options
 
 	once    sync.Once
@@ -23,7 +23,7 @@ type Shared struct {
 // returns the exit code for os.Exit.
 func (s *Shared) Main(m *testing.M) int {
 	code := m.Run()
-	s.once.Do(func() {}) // none was needed
+	s.once.Do(func() {}) // no test may start it any more
 	if s.cluster == nil {
 		return code
 	}
@@ -34,22 +34,22 @@ func (s *Shared) Main(m *testing.M) int {
 	return code
 }
 
-// Get returns the package's cluster. It skips t under -short, and fails t when
-// the cluster does not start.
+// Get returns the package's cluster. It skips t under -short and fails t if the
+// cluster does not start.
 func (s *Shared) Get(t testing.TB) *Cluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: needs a control plane")
 	}
 	s.once.Do(func() {
-		// The cluster outlives the test that happens to be the first.
+		// The cluster outlives the test that starts it.
 		s.cluster, s.err = Start(context.WithoutCancel(t.Context()), s.Options)
 	})
 	if s.err != nil {
 		t.Fatal(s.err)
 	}
 	if s.cluster == nil {
-		t.Fatal("the cluster was asked for after the tests had ended")
+		t.Fatal("Get was called after the tests had ended")
 	}
 	return s.cluster
 }

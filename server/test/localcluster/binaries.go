@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// moduleFiles holds a go.mod and a go.sum per upstream. Each is a module of
-// its own, so that every program is built with the dependencies that its
-// authors chose, whatever the others need.
+// moduleFiles has a go.mod and a go.sum for each upstream project. They are
+// separate modules, so that each program is built with the dependencies that its
+// authors have chosen.
 //
 //go:embed binaries/*.mod binaries/*.sum
 var moduleFiles embed.FS
 
-// program is one executable and how it is built.
+// program describes how an executable is built.
 type program struct {
 	name    string // of the executable
 	files   string // binaries/<files>.mod and .sum
@@ -33,8 +33,8 @@ const (
 	progS3        = "versitygw"
 )
 
-// pinnedPrograms lists the programs in the order in which they are built, with
-// the versions that the module files pin.
+// pinnedPrograms returns the programs in the order in which they are built, with
+// the versions in the module files.
 func pinnedPrograms() ([]program, error) {
 	kubernetes := func(version string) string {
 		major, minor, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
@@ -44,7 +44,7 @@ func pinnedPrograms() ([]program, error) {
 	}
 	list := []program{
 		{name: progEtcd, files: "etcd", module: "go.etcd.io/etcd/server/v3", pkg: "go.etcd.io/etcd/server/v3",
-			stamp: func(string) string { return "" }}, // etcd carries its version in its source
+			stamp: func(string) string { return "" }}, // the source of etcd has its version
 		{name: progS3, files: "versitygw", module: "github.com/versity/versitygw", pkg: "github.com/versity/versitygw/cmd/versitygw",
 			stamp: func(version string) string { return "-X main.Version=" + version }},
 		{name: progAPIServer, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-apiserver", stamp: kubernetes},
@@ -62,7 +62,7 @@ func pinnedPrograms() ([]program, error) {
 	return list, nil
 }
 
-// requiredVersion finds the version of module in a go.mod file.
+// requiredVersion returns the version of module in a go.mod file.
 func requiredVersion(mod, module string) (string, error) {
 	for line := range strings.Lines(mod) {
 		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
@@ -70,19 +70,19 @@ func requiredVersion(mod, module string) (string, error) {
 			return fields[1], nil
 		}
 	}
-	return "", fmt.Errorf("%s is not required there: want a line %q", module, module+" vX.Y.Z")
+	return "", fmt.Errorf("%s is not required: want a line %q", module, module+" vX.Y.Z")
 }
 
-// cacheRoot is the directory of everything built, outside of any source tree.
+// cacheRoot returns the directory of built programs.
 func cacheRoot() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no place for built programs, set XDG_CACHE_HOME or HOME: %w", err)
+		return "", fmt.Errorf("no directory for built programs, set XDG_CACHE_HOME or HOME: %w", err)
 	}
 	return filepath.Join(dir, "cleat", "localcluster"), nil
 }
 
-// path is where the built program lies below the cache root.
+// path returns the path of the built program below the cache root.
 func (p program) path(root string) string {
 	return filepath.Join(root, fmt.Sprintf("%s-%s-%s-%s", p.name, p.version, runtime.GOOS, runtime.GOARCH), p.name)
 }
@@ -93,8 +93,8 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// assets are the programs that KUBEBUILDER_ASSETS holds: etcd and
-// kube-apiserver always, kube-controller-manager if it is there.
+// assets returns the programs in KUBEBUILDER_ASSETS: etcd, kube-apiserver and, if
+// present, kube-controller-manager.
 func assets(dir string) (map[string]string, error) {
 	found := map[string]string{}
 	if dir == "" {
@@ -106,7 +106,7 @@ func assets(dir string) (map[string]string, error) {
 		case executable(path):
 			found[name] = path
 		case name != progKCM:
-			return nil, fmt.Errorf("KUBEBUILDER_ASSETS=%s holds no executable %s: unset it to use a built one", dir, name)
+			return nil, fmt.Errorf("KUBEBUILDER_ASSETS=%s has no executable %s: unset it to build the program", dir, name)
 		}
 	}
 	return found, nil

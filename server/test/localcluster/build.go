@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// ensurePrograms returns the path of every program by its name, and builds
-// those that are neither in KUBEBUILDER_ASSETS nor in the cache. Several
-// processes may call it at once: one builds, the others wait for it.
+// ensurePrograms returns the paths of all programs by name. It builds those that
+// are neither in KUBEBUILDER_ASSETS nor in the cache. If several processes call
+// it, one builds and the others wait.
 func ensurePrograms(ctx context.Context, out io.Writer) (map[string]string, error) {
 	paths, err := assets(os.Getenv("KUBEBUILDER_ASSETS"))
 	if err != nil {
@@ -49,14 +49,14 @@ func ensurePrograms(ctx context.Context, out io.Writer) (map[string]string, erro
 		return nil, fmt.Errorf("creating the cache of built programs: %w", err)
 	}
 	lock, err := lockFile(ctx, filepath.Join(root, "build.lock"), func() {
-		fmt.Fprintln(out, "localcluster: waiting for another process that builds the control plane")
+		fmt.Fprintln(out, "localcluster: waiting for another process that is building the control plane")
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Close()
 
-	left := missing() // again: another process may have built them meanwhile
+	left := missing() // another process may have built them in the meantime
 	for i, p := range left {
 		bar := newProgress(out, fmt.Sprintf("[%d/%d] building %s %s", i+1, len(left), p.name, p.version))
 		err := build(ctx, p, root, bar)
@@ -69,8 +69,8 @@ func ensurePrograms(ctx context.Context, out io.Writer) (map[string]string, erro
 	return paths, nil
 }
 
-// build compiles one program and renames it into the cache, so that a half
-// built one is never seen. The caller holds the build lock.
+// build builds a program and moves it into the cache atomically. The caller holds
+// the build lock.
 func build(ctx context.Context, p program, root string, bar *progress) (err error) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
@@ -91,24 +91,24 @@ func build(ctx context.Context, p program, root string, bar *progress) (err erro
 		}
 	}
 
-	// No -trimpath: one set of flags, whoever builds, keeps Go's build cache useful.
+	// Without -trimpath, so that all builds use the same flags and Go's build cache.
 	cmd := exec.CommandContext(ctx, goTool, "build", "-v", "-buildvcs=false",
 		"-ldflags", strings.TrimSpace("-s -w "+p.stamp(p.version)), "-o", filepath.Join(work, "bin", p.name), p.pkg)
 	cmd.Dir = work
 	cmd.Env = buildEnv(os.Environ())
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets go remove its own work
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // the go command removes its temporary files
 	cmd.WaitDelay = stopGrace
-	said, err := cmd.StderrPipe()
+	output, err := cmd.StderrPipe()
 	if err != nil {
-		return fmt.Errorf("reading what the compiler says: %w", err)
+		return fmt.Errorf("reading the output of the compiler: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the compiler: %w", err)
 	}
 	var last []string
-	lines := bufio.NewScanner(said)
+	lines := bufio.NewScanner(output)
 	for lines.Scan() {
-		bar.saw(lines.Text())
+		bar.count(lines.Text())
 		if last = append(last, lines.Text()); len(last) > 20 {
 			last = last[1:]
 		}
@@ -117,12 +117,12 @@ func build(ctx context.Context, p program, root string, bar *progress) (err erro
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("go build %s: %w, and it said last:\n%s", p.pkg, err, strings.Join(last, "\n"))
+		return fmt.Errorf("go build %s: %w; end of its output:\n%s", p.pkg, err, strings.Join(last, "\n"))
 	}
 
 	target := filepath.Dir(p.path(root))
 	if err := os.RemoveAll(target); err != nil {
-		return fmt.Errorf("removing what is not executable from the cache: %w", err)
+		return fmt.Errorf("removing an invalid program from the cache: %w", err)
 	}
 	if err := os.Rename(filepath.Join(work, "bin"), target); err != nil {
 		return fmt.Errorf("moving the program into the cache: %w", err)
@@ -130,11 +130,11 @@ func build(ctx context.Context, p program, root string, bar *progress) (err erro
 	return nil
 }
 
-// buildEnv is env without what a caller may have set for a module of its own.
+// buildEnv returns env with fixed settings of the go command.
 func buildEnv(env []string) []string {
 	fixed := []string{
 		"GOFLAGS=-mod=readonly", "GOWORK=off", "GO111MODULE=on", "CGO_ENABLED=0",
 		"GOOS=" + runtime.GOOS, "GOARCH=" + runtime.GOARCH,
 	}
-	return append(env, fixed...) // the last one of a name counts
+	return append(env, fixed...) // the last value of a variable is used
 }

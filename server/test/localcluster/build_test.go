@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryProgramIsPinnedByItsModuleFile(t *testing.T) {
+func TestModuleFilesPinPrograms(t *testing.T) {
 	t.Parallel()
 	list, err := pinnedPrograms()
 	require.NoError(t, err)
 	versions := map[string]string{}
 	for _, p := range list {
 		versions[p.name] = p.version
-		if p.name != progEtcd { // which carries its version in its source
+		if p.name != progEtcd { // whose source has its version
 			require.Contains(t, p.stamp("v1.2.3"), "v1.2.3")
 		}
 	}
@@ -36,11 +36,11 @@ func TestRequiredVersionReadsGoMod(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	_, err := requiredVersion(mod, "a.b")
-	require.ErrorContains(t, err, "a.b is not required there")
+	require.ErrorContains(t, err, "a.b is not required")
 }
 
-// fakeGo puts a go command on the PATH that does what script says with $out,
-// the file to build, and returns a fresh cache.
+// fakeGo puts a go command on the PATH that runs script, in which $out is the file
+// to build, and sets up an empty cache. It returns the path of a list of calls.
 func fakeGo(t *testing.T, script string) (calls string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,14 +60,14 @@ echo "$3" >>` + calls + "\n" + script
 
 const buildOne = `echo "go: downloading a v1" >&2; echo pkg >&2; mkdir -p "$(dirname "$out")"; echo '#!' >"$out"; chmod +x "$out"`
 
-func TestProgramsAreBuiltOnceByHoweverManyAskAtOnce(t *testing.T) {
+func TestConcurrentCallsBuildProgramsOnce(t *testing.T) {
 	t.Setenv("KUBEBUILDER_ASSETS", "")
 	calls := fakeGo(t, buildOne)
-	var said [5]bytes.Buffer
+	var logs [5]bytes.Buffer
 	var all sync.WaitGroup
-	for i := range said {
+	for i := range logs {
 		all.Go(func() {
-			paths, err := ensurePrograms(t.Context(), &said[i])
+			paths, err := ensurePrograms(t.Context(), &logs[i])
 			if err == nil && len(paths) != 4 {
 				t.Errorf("want 4 paths, got %v", paths)
 			}
@@ -81,8 +81,8 @@ func TestProgramsAreBuiltOnceByHoweverManyAskAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, strings.Fields(string(built)), 4, "%s", built)
 	var together string
-	for i := range said {
-		together += said[i].String()
+	for i := range logs {
+		together += logs[i].String()
 	}
 	for _, line := range []string{
 		"[1/4] building etcd v3.7.3\n",
@@ -92,14 +92,14 @@ func TestProgramsAreBuiltOnceByHoweverManyAskAtOnce(t *testing.T) {
 	}
 }
 
-func TestBuildThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
+func TestFailedBuildIsReportedAndLeavesNoFiles(t *testing.T) {
 	t.Setenv("KUBEBUILDER_ASSETS", "")
 	fakeGo(t, `echo "disk full" >&2; exit 1`)
-	var said bytes.Buffer
-	_, err := ensurePrograms(t.Context(), &said)
+	var log bytes.Buffer
+	_, err := ensurePrograms(t.Context(), &log)
 	require.ErrorContains(t, err, "building etcd v3.7.3")
 	require.ErrorContains(t, err, "disk full")
-	require.Contains(t, said.String(), "failed, ")
+	require.Contains(t, log.String(), "failed, ")
 	root, err := cacheRoot()
 	require.NoError(t, err)
 	left, err := filepath.Glob(filepath.Join(root, "*"))
@@ -110,12 +110,12 @@ func TestBuildThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
 	require.Empty(t, hidden)
 }
 
-func TestAssetsAreUsedAndTheRestIsBuilt(t *testing.T) {
+func TestAssetsAreUsedAndOtherProgramsAreBuilt(t *testing.T) {
 	calls := fakeGo(t, buildOne)
 	dir := t.TempDir()
 	t.Setenv("KUBEBUILDER_ASSETS", dir)
 	_, err := ensurePrograms(t.Context(), &bytes.Buffer{})
-	require.ErrorContains(t, err, "holds no executable etcd")
+	require.ErrorContains(t, err, "has no executable etcd")
 
 	for _, name := range []string{progEtcd, progAPIServer} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o755))

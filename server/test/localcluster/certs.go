@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// writeCertificates writes a new CA, one serving certificate for everything on
-// the loopback interface, and the key that signs service account tokens. Every
-// cluster has its own CA: a client that trusts it cannot talk to another one.
+// writeCertificates writes a new CA, a serving certificate for the loopback
+// interface, and the key that signs service account tokens. Each cluster has its
+// own CA, so that its clients cannot connect to another cluster.
 func writeCertificates(f files, now time.Time) error {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return fmt.Errorf("making the CA key: %w", err)
+		return fmt.Errorf("generating the CA key: %w", err)
 	}
 	ca := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
@@ -43,11 +43,11 @@ func writeCertificates(f files, now time.Time) error {
 	}
 	servingKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return fmt.Errorf("making the serving key: %w", err)
+		return fmt.Errorf("generating the serving key: %w", err)
 	}
 	tokenKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return fmt.Errorf("making the service account key: %w", err)
+		return fmt.Errorf("generating the service account key: %w", err)
 	}
 	if err := writeCertificate(f.ca, ca, ca, caKey, caKey); err != nil {
 		return err

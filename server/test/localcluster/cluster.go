@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// readyTimeout is how long a component may take until it is ready. One that ends before is found out at once.
+	// readyTimeout is the time after which a component that is not ready has failed. One that exits fails immediately.
 	readyTimeout = 5 * time.Minute
-	// readyPoll is how often a starting component is asked.
+	// readyPoll is the interval between checks of a starting component.
 	readyPoll = 50 * time.Millisecond
-	// startAttempts is how often a cluster is started when a stranger takes one of its ports.
+	// startAttempts is the number of attempts to start a cluster if another process takes one of its ports.
 	startAttempts = 3
 )
 
-// errPortTaken says that another process listens on a port that we chose.
+// errPortTaken means that another process listens on the component's port.
 var errPortTaken = errors.New("its port was taken by another process")
 
-// cluster is a running control plane. Its methods are not for concurrent use.
+// cluster is a running control plane. Its methods are not safe for concurrent use.
 type cluster struct {
 	files      files
 	endpoints  endpoints
 	components []*component // in the order in which they start
 	spawner    *spawner
 	lock       *os.File
-	release    []func() // the reserved ports
+	release    []func() // release the reserved ports
 	messages   io.Writer
 }
 
-// startCluster starts every component and returns when all of them are ready;
-// on an error nothing is left behind. What happens to the components later,
-// without being asked for, is told to messages.
+// startCluster starts all components and waits until they are ready. If it
+// fails, it removes everything. If a component exits unexpectedly later, that
+// is reported on messages.
 func startCluster(ctx context.Context, programs map[string]string, o options, messages io.Writer) (*cluster, error) {
 	if err := sweep(os.TempDir()); err != nil {
-		fmt.Fprintf(messages, "localcluster: %v\n", err) // others' remains do not stop us
+		fmt.Fprintf(messages, "localcluster: %v\n", err) // files of other clusters do not matter
 	}
 	for attempt := 1; ; attempt++ {
 		c, err := tryStartCluster(ctx, programs, o, messages)
@@ -67,7 +67,7 @@ func tryStartCluster(ctx context.Context, programs map[string]string, o options,
 	return c, nil
 }
 
-// prepare chooses ports and secrets and writes the files that components read.
+// prepare chooses ports and secrets and writes the files of the components.
 func (c *cluster) prepare(programs map[string]string, o options) error {
 	c.endpoints = endpoints{token: secret(), s3TLS: o.s3TLS, accessKey: "localcluster", secretKey: secret()}
 	for _, port := range []*int{&c.endpoints.apiserverPort, &c.endpoints.kcmPort, &c.endpoints.s3Port} {
@@ -109,8 +109,8 @@ users:
 `, server, ca, token)
 }
 
-// start runs a component and waits until it is ready; if it does not get
-// there, it is killed and the error says why and what it said last.
+// start starts a component and waits until it is ready. If that fails, start
+// kills the component and returns an error with the end of its log.
 func (c *cluster) start(ctx context.Context, it *component) (err error) {
 	p, err := c.spawner.start(it.name, it.logPath(c.files), it.program, it.args, it.env)
 	if err != nil {
@@ -130,33 +130,33 @@ func (c *cluster) start(ctx context.Context, it *component) (err error) {
 		}
 		select {
 		case <-p.done:
-			words := p.lastWords()
-			if strings.Contains(words, "address already in use") {
+			log := p.endOfLog()
+			if strings.Contains(log, "address already in use") {
 				return fmt.Errorf("%s did not start: %w", it.name, errPortTaken)
 			}
-			return fmt.Errorf("%s ended before it was ready (%v), %s", it.name, p.err, words)
+			return fmt.Errorf("%s ended before it was ready (%v), %s", it.name, p.err, log)
 		case <-ctx.Done():
 			return errors.Join(fmt.Errorf("gave up waiting for %s: %w", it.name, context.Cause(ctx)), p.kill())
 		case <-timeout.C:
 			return errors.Join(
-				fmt.Errorf("%s is not ready after %s: %w; %s", it.name, readyTimeout, err, p.lastWords()),
+				fmt.Errorf("%s is not ready after %s: %w; %s", it.name, readyTimeout, err, p.endOfLog()),
 				p.kill())
 		case <-tick.C:
 		}
 	}
 }
 
-// watch tells when a component ends that nobody stopped.
+// watch reports the unexpected end of a component.
 func (c *cluster) watch(p *process) {
 	<-p.done
 	if !p.expected.Load() {
-		fmt.Fprintf(c.messages, "localcluster: %s ended by itself (%v), %s\n", p.name, p.err, p.lastWords())
+		fmt.Fprintf(c.messages, "localcluster: %s ended by itself (%v), %s\n", p.name, p.err, p.endOfLog())
 	}
 }
 
-// do carries out "start", "stop", "restart" or "kill" on a component by name.
-// A component that was started is ready when do returns, with the ports and
-// the data that it had.
+// do starts, stops, restarts or kills a component by name, according to verb.
+// It waits until a started component is ready. A component that is started
+// again has the same ports and data as before.
 func (c *cluster) do(ctx context.Context, verb, name string) error {
 	i := slices.IndexFunc(c.components, func(it *component) bool { return it.name == name })
 	if i < 0 {
@@ -190,22 +190,23 @@ func (c *cluster) do(ctx context.Context, verb, name string) error {
 	}
 }
 
-// stop ends every component, those that use others first, and removes all
-// that the cluster wrote. The S3 server stands alone and stops beside them.
+// stop stops all components, in the reverse order of their start, and removes
+// the cluster's files. The S3 server is independent of the others and stops
+// concurrently.
 func (c *cluster) stop() error {
-	var beside sync.WaitGroup
+	var concurrent sync.WaitGroup
 	errs := make([]error, len(c.components))
 	for i, it := range slices.Backward(c.components) {
 		if it.process == nil {
 			continue
 		}
 		if it.name == s3 {
-			beside.Go(func() { errs[i] = it.process.stop(it.grace) })
+			concurrent.Go(func() { errs[i] = it.process.stop(it.grace) })
 			continue
 		}
 		errs[i] = it.process.stop(it.grace)
 	}
-	beside.Wait()
+	concurrent.Wait()
 	c.spawner.close()
 	for _, release := range c.release {
 		release()

@@ -24,22 +24,22 @@ const (
 	s3        = "s3"
 )
 
-// component is one server of the cluster: how to start it, and how to tell that
-// it is ready and is the one that was started, not a stranger on its port.
+// component is one server of the cluster. ready checks that it is ready, and that
+// no other process responds on its port.
 type component struct {
 	name    string
 	program string // the path of its executable
 	args    []string
 	env     []string
 	ready   func(context.Context) error
-	grace   time.Duration // how long it may take to stop when asked, before it is killed
-	process *process      // nil until it is started for the first time
+	grace   time.Duration // time to stop before it is killed
+	process *process      // nil before the first start
 }
 
 // s3Region is the region that the S3 server accepts.
 const s3Region = "us-east-1"
 
-// endpoints are what the outside needs to reach the cluster.
+// endpoints are the addresses and credentials of the cluster.
 type endpoints struct {
 	apiserverPort, kcmPort, s3Port int
 	token                          string
@@ -60,7 +60,7 @@ func address(scheme string, port int) string {
 	return scheme + "://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// newComponents describes the servers in the order in which they start.
+// newComponents returns the components in the order in which they start.
 func newComponents(programs map[string]string, f files, e endpoints, o options) ([]*component, error) {
 	ca, err := os.ReadFile(f.ca)
 	if err != nil {
@@ -68,7 +68,7 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	// A new connection per question: after a restart none of the old process is of use.
+	// After a restart, connections to the old process cannot be used.
 	trusting := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	overSocket := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
@@ -78,27 +78,27 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 		}}}
 	bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+e.token) }
 
-	// A closed environment: ETCD_*, VGW_* and the like of the caller must not configure our servers.
+	// Variables of the caller, such as ETCD_* and VGW_*, must not configure the servers.
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.dir, "TMPDIR=" + f.dir}
 
 	return []*component{
 		{
-			// etcd listens on a socket in the cluster's own directory: it cannot
-			// be mistaken for that of another cluster, and costs no port.
-			// It would wait for the watches of a running API server, with nothing to
-			// gain: what it has written is safe from its own death.
+			// etcd listens on a socket in the cluster's directory, so it needs no port and
+			// cannot be confused with that of another cluster. The grace period is short
+			// because etcd would wait for the watches of a running API server; being killed
+			// does not harm its data.
 			name: etcd, program: programs[progEtcd], env: env, grace: 2 * time.Second,
 			args: []string{
 				"--data-dir=" + f.etcdData,
 				"--listen-client-urls=unix://" + f.etcdSocket,
 				"--advertise-client-urls=unix://" + f.etcdSocket,
 				"--listen-peer-urls=http://127.0.0.1:0",
-				"--unsafe-no-fsync", // the data dies with the cluster
+				"--unsafe-no-fsync", // the data need not survive the cluster
 				"--quota-backend-bytes=8589934592",
 				"--log-level=error",
 			},
 			ready: func(ctx context.Context) error {
-				return ask(ctx, overSocket, "http://etcd/health", func(*http.Request) {})
+				return checkURL(ctx, overSocket, "http://etcd/health", func(*http.Request) {})
 			},
 		},
 		{
@@ -107,21 +107,21 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 				"--etcd-servers=unix://" + f.etcdSocket,
 				"--bind-address=127.0.0.1",
 				"--secure-port=" + strconv.Itoa(e.apiserverPort),
-				// Nobody routes to it (RFC 5737), and the kubernetes service has an endpoint as anywhere.
+				// This address is not routed (RFC 5737). It gives the kubernetes service an endpoint.
 				"--advertise-address=192.0.2.1",
 				"--tls-cert-file=" + f.cert,
 				"--tls-private-key-file=" + f.key,
 				"--token-auth-file=" + f.tokens,
 				"--authorization-mode=RBAC",
 				"--allow-privileged=true",
-				"--shutdown-send-retry-after=true", // drains requests, then gives watches two seconds and not a minute
+				"--shutdown-send-retry-after=true", // after draining requests, watches get two seconds instead of a minute
 				"--service-cluster-ip-range=10.98.0.0/16",
 				"--service-account-issuer=https://kubernetes.default.svc",
 				"--service-account-key-file=" + f.serviceAccountKey,
 				"--service-account-signing-key-file=" + f.serviceAccountKey,
 			}, o.apiserverFlags...),
 			ready: func(ctx context.Context) error {
-				return ask(ctx, trusting, e.apiserverURL()+"/readyz", bearer)
+				return checkURL(ctx, trusting, e.apiserverURL()+"/readyz", bearer)
 			},
 		},
 		{
@@ -135,15 +135,15 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 				"--leader-elect=false",
 				"--service-account-private-key-file=" + f.serviceAccountKey,
 				"--root-ca-file=" + f.ca,
-				// One client on an idle machine: let the controllers run at its speed.
+				// There are no other clients to protect.
 				"--kube-api-qps=1000",
 				"--kube-api-burst=2000",
 				"--concurrent-namespace-syncs=50",
 			}, o.kcmFlags...),
 			ready: func(ctx context.Context) error {
 				return errors.Join(
-					ask(ctx, trusting, address("https", e.kcmPort)+"/healthz", func(*http.Request) {}),
-					ask(ctx, trusting, e.apiserverURL()+"/api/v1/namespaces/default/serviceaccounts/default", bearer))
+					checkURL(ctx, trusting, address("https", e.kcmPort)+"/healthz", func(*http.Request) {}),
+					checkURL(ctx, trusting, e.apiserverURL()+"/api/v1/namespaces/default/serviceaccounts/default", bearer))
 			},
 		},
 		{
@@ -154,11 +154,11 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 				if e.s3TLS {
 					args = append(args, "--cert="+f.cert, "--key="+f.key)
 				}
-				// Metadata in files of their own: not every file system has extended attributes.
+				// Metadata is in separate files because not every file system has extended attributes.
 				return append(args, "posix", "--sidecar="+f.s3Metadata, f.s3Data)
 			}(),
-			ready: func(ctx context.Context) error { // only our own server knows the new secret
-				return ask(ctx, trusting, e.s3URL()+"/", func(r *http.Request) {
+			ready: func(ctx context.Context) error { // no other server has the new secret
+				return checkURL(ctx, trusting, e.s3URL()+"/", func(r *http.Request) {
 					signV4(r, nil, e.accessKey, e.secretKey, s3Region, time.Now())
 				})
 			},
@@ -166,8 +166,8 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 	}, nil
 }
 
-// ask sends a GET and expects 200.
-func ask(ctx context.Context, client *http.Client, url string, prepare func(*http.Request)) error {
+// checkURL sends a GET request and returns an error unless the status is 200.
+func checkURL(ctx context.Context, client *http.Client, url string, prepare func(*http.Request)) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err
@@ -188,5 +188,5 @@ func ask(ctx context.Context, client *http.Client, url string, prepare func(*htt
 	return nil
 }
 
-// logPath is the file with everything that the component says.
+// logPath returns the path of the component's log.
 func (c *component) logPath(f files) string { return filepath.Join(f.logs, c.name+".log") }

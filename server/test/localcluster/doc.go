@@ -1,11 +1,10 @@
-// Command localcluster runs a real Kubernetes control plane and a real S3
-// server on a machine that has nothing but Go: etcd, kube-apiserver,
-// kube-controller-manager and versitygw, each built once from its Go module.
-// Nothing schedules or runs pods; everything else is what a cluster does.
+// Command localcluster runs a Kubernetes control plane and an S3 server on a
+// machine that only has Go: etcd, kube-apiserver, kube-controller-manager and
+// versitygw, each built once from its Go module. There is no scheduler and no
+// kubelet, so pods stay pending; everything else works as in any cluster.
 //
-// Read main.go for the commands, binaries.go and build.go for where the
-// programs come from, cluster.go for how they become a cluster, process.go for
-// how a child starts and dies, and serve.go for the protocol that tests speak.
-// The package imports the standard library only, so that building the launcher
-// itself costs a second.
+// Start reading at main.go, which has the commands. binaries.go and build.go
+// build the programs, cluster.go starts them as a cluster, process.go runs one
+// process, and serve.go has the protocol that tests use. The package only
+// imports the standard library, so that the launcher itself builds in a second.
 package main

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// dirPattern is the name of a cluster's directory below the temporary one.
+// dirPattern matches the names of clusters' directories below the directory for
+// temporary files.
 const dirPattern = "cleat-localcluster-*"
 
-// files are the paths of one cluster; all lie below dir.
+// files has the paths of a cluster's files, which are all below dir.
 type files struct {
 	dir, lock, logs, kubeconfig, tokens string
 	ca, cert, key, serviceAccountKey    string
@@ -30,12 +31,12 @@ func layout(dir string) files {
 	}
 }
 
-// newDir makes the directory of a cluster in root. The lock that is returned says, as
-// long as it is open, that the cluster lives.
+// newDir creates the directory of a cluster in root. The returned lock is held as long
+// as the cluster is running.
 func newDir(root string) (files, *os.File, error) {
 	dir, err := os.MkdirTemp(root, dirPattern)
 	if err != nil {
-		return files{}, nil, fmt.Errorf("making the cluster's directory: %w", err)
+		return files{}, nil, fmt.Errorf("creating the cluster's directory: %w", err)
 	}
 	f := layout(dir)
 	lock, err := fillDir(f)
@@ -46,26 +47,26 @@ func newDir(root string) (files, *os.File, error) {
 }
 
 func fillDir(f files) (*os.File, error) {
-	// The path of a socket has room for 104 bytes on some systems, 108 on others.
+	// Paths of sockets are limited to 104 bytes on some systems and to 108 on others.
 	if len(f.etcdSocket) >= 104 {
 		return nil, fmt.Errorf("%s is too long for the path of a socket: set TMPDIR to a shorter directory", f.etcdSocket)
 	}
 	for _, dir := range []string{f.logs, f.s3Data, f.s3Metadata} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
-			return nil, fmt.Errorf("making the cluster's directory: %w", err)
+			return nil, fmt.Errorf("creating the cluster's directory: %w", err)
 		}
 	}
-	// Locked before it gets its name: sweep never sees an unlocked lock of a live cluster.
+	// The file is locked before it is renamed, so that sweep never finds an unlocked lock of a running cluster.
 	lock, err := os.OpenFile(f.lock+".new", os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("making the cluster's lock: %w", err)
+		return nil, fmt.Errorf("creating the cluster's lock: %w", err)
 	}
 	err = tryLock(lock)
 	if err == nil {
 		err = os.Rename(f.lock+".new", f.lock)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("making the cluster's lock: %w", err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("creating the cluster's lock: %w", err), lock.Close())
 	}
 	return lock, nil
 }
@@ -74,7 +75,7 @@ func fillDir(f files) (*os.File, error) {
 func sweep(root string) error {
 	dirs, err := filepath.Glob(filepath.Join(root, dirPattern))
 	if err != nil {
-		return fmt.Errorf("looking for what killed clusters left behind: %w", err)
+		return fmt.Errorf("finding the files of killed clusters: %w", err)
 	}
 	var errs []error
 	for _, dir := range dirs {
@@ -83,14 +84,13 @@ func sweep(root string) error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("removing what killed clusters left behind: %w", err)
+		return fmt.Errorf("removing the files of killed clusters: %w", err)
 	}
 	return nil
 }
 
-// abandoned reports whether dir belonged to a launcher that is no more. A
-// directory without a lock is being made or removed by its owner, unless that
-// is an hour ago.
+// abandoned reports whether the launcher that created dir has exited. A directory
+// without a lock is being created or removed, unless it is older than an hour.
 func abandoned(dir string) bool {
 	lock, err := os.OpenFile(layout(dir).lock, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -104,5 +104,5 @@ func abandoned(dir string) bool {
 	return tryLock(lock) == nil
 }
 
-// secret is a new random word.
+// secret returns a new random string.
 func secret() string { return rand.Text() }

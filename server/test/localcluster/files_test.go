@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSweepRemovesWhatKilledLaunchersLeftAndNothingElse(t *testing.T) {
+func TestSweepRemovesOnlyFilesOfKilledLaunchers(t *testing.T) {
 	t.Parallel()
 	root := shortDir(t)
 	alive, lock, err := newDir(root)
@@ -23,8 +23,8 @@ func TestSweepRemovesWhatKilledLaunchersLeftAndNothingElse(t *testing.T) {
 	require.NoError(t, killedLock.Close())
 	starting := filepath.Join(root, "cleat-localcluster-1")
 	halfRemoved := filepath.Join(root, "cleat-localcluster-2")
-	stranger := filepath.Join(root, "somebody")
-	for _, dir := range []string{starting, halfRemoved, stranger} {
+	other := filepath.Join(root, "other")
+	for _, dir := range []string{starting, halfRemoved, other} {
 		require.NoError(t, os.Mkdir(dir, 0o755))
 	}
 	old := time.Now().Add(-2 * time.Hour)
@@ -33,12 +33,12 @@ func TestSweepRemovesWhatKilledLaunchersLeftAndNothingElse(t *testing.T) {
 	require.NoError(t, sweep(root))
 	require.DirExists(t, alive.dir)
 	require.DirExists(t, starting)
-	require.DirExists(t, stranger)
+	require.DirExists(t, other)
 	require.NoDirExists(t, killed.dir)
 	require.NoDirExists(t, halfRemoved)
 }
 
-func TestNewDirRefusesAPathThatNoSocketCanHave(t *testing.T) {
+func TestNewDirRefusesPathTooLongForSocket(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(shortDir(t), strings.Repeat("x", 90))
 	require.NoError(t, os.Mkdir(root, 0o755))
@@ -49,19 +49,19 @@ func TestNewDirRefusesAPathThatNoSocketCanHave(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestReservedPortIsFreeForWhoAsksForItByNumber(t *testing.T) {
+func TestReservedPortCanBeBoundByNumber(t *testing.T) {
 	t.Parallel()
 	port, release, err := reservePort()
 	require.NoError(t, err)
 	defer release()
-	for range 2 { // as a server that is restarted
+	for range 2 { // as by a server that is restarted
 		listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		require.NoError(t, err)
 		require.NoError(t, listener.Close())
 	}
 }
 
-func TestTailIsTheEndOfAFile(t *testing.T) {
+func TestTailReturnsLastLines(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
 	for _, test := range []struct {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// errStillLocked says that somebody else holds a lock.
+// errStillLocked means that another process holds a lock.
 var errStillLocked = errors.New("locked by another process")
 
-// tryLock takes the lock on an open file, or says errStillLocked. The kernel
-// gives it back when the file is closed, and when its process dies.
+// tryLock locks an open file, or returns errStillLocked. The kernel releases the
+// lock when the file is closed or the process exits.
 func tryLock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -25,8 +25,8 @@ func tryLock(file *os.File) error {
 	return nil
 }
 
-// lockFile creates path if need be and waits until its lock is ours; waiting
-// is called once if somebody else holds it. Close the file to give it back.
+// lockFile creates path if needed and locks it. It calls waiting once if another
+// process holds the lock. Closing the file releases the lock.
 func lockFile(ctx context.Context, path string, waiting func()) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -44,7 +44,7 @@ func lockFile(ctx context.Context, path string, waiting func()) (*os.File, error
 	return file, nil
 }
 
-// awaitLock takes the lock on file as soon as it is free.
+// awaitLock waits for the lock on file and takes it.
 func awaitLock(ctx context.Context, file *os.File) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

@@ -13,28 +13,28 @@ import (
 
 const usage = `localcluster runs a Kubernetes control plane and an S3 server from Go modules.
 
-  localcluster up [flags]             start one in the background, print how to use it
-  localcluster down                   stop it and remove all of it
-  localcluster run [flags] -- CMD...  run CMD beside a fresh one, stop it, pass on CMD's exit code
-  localcluster serve [flags]          run one until EOF on stdin (-o json), SIGINT or SIGTERM
+  localcluster up [flags]             start a cluster in the background and print its environment
+  localcluster down                   stop that cluster and remove its files
+  localcluster run [flags] -- CMD...  run CMD with a new cluster, stop the cluster, exit with CMD's exit code
+  localcluster serve [flags]          run a cluster until EOF on stdin (-o json), SIGINT or SIGTERM
   localcluster build                  only build the programs, cached by version
 
 Flags of up, run and serve:
-  -s3-tls                   serve S3 over https, with a certificate of the cluster's own CA
-  -apiserver-flag FLAG      one more flag for kube-apiserver; may be repeated
-  -kcm-flag FLAG            one more flag for kube-controller-manager; may be repeated
+  -s3-tls                   serve S3 over https, with a certificate signed by the cluster's CA
+  -apiserver-flag FLAG      additional flag for kube-apiserver; may be repeated
+  -kcm-flag FLAG            additional flag for kube-controller-manager; may be repeated
 Flags of serve:
   -o text|json              json: one line when ready, then commands on stdin (see README.md)
 
 Environment:
-  KUBEBUILDER_ASSETS        a directory with etcd and kube-apiserver to use instead of built ones
-  XDG_CACHE_HOME            where built programs are kept (default ~/.cache)
-  XDG_STATE_HOME            where "up" remembers its cluster (default ~/.local/state)
+  KUBEBUILDER_ASSETS        a directory with etcd and kube-apiserver to use instead of building them
+  XDG_CACHE_HOME            the directory for built programs (default ~/.cache)
+  XDG_STATE_HOME            the directory in which "up" records its cluster (default ~/.local/state)
 `
 
 func main() {
-	// When whoever started us is gone, so is the reader of what we print: that
-	// must not end us before the cluster is stopped.
+	// If the parent has exited, nothing reads the output. SIGPIPE must not end
+	// this process before the cluster is stopped.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	err := command(ctx, os.Args[1:])
@@ -50,8 +50,8 @@ func main() {
 	}
 }
 
-// command runs the command that args name. The error is a commandExit when
-// "run" worked and the user's own command was not content.
+// command runs the command in args. The error is a commandExit if the user's
+// command of "run" has failed.
 func command(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
@@ -91,7 +91,7 @@ func command(ctx context.Context, args []string) error {
 	}
 }
 
-// options is what the flags of a command say.
+// options are the flags of a command.
 type options struct {
 	s3TLS          bool
 	apiserverFlags []string
@@ -111,7 +111,7 @@ func parseOptions(name string, args []string) (options, []string, error) {
 	}
 	if name == "serve" {
 		fs.StringVar(&o.output, "o", o.output, "")
-		fs.StringVar(&o.record, "record", "", "") // between "up" and its supervisor only
+		fs.StringVar(&o.record, "record", "", "") // only used by "up"
 	}
 	if err := fs.Parse(args); err != nil {
 		return o, nil, err
@@ -122,7 +122,7 @@ func parseOptions(name string, args []string) (options, []string, error) {
 	return o, fs.Args(), nil
 }
 
-// repeated is a flag that may be given several times.
+// repeated is a flag that may be repeated.
 type repeated []string
 
 func (r *repeated) String() string     { return strings.Join(*r, " ") }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asProgram makes the test binary behave as localcluster itself.
+// asProgram is the variable that makes the test binary run localcluster.
 const asProgram = "LOCALCLUSTER_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// launcher is a localcluster command with temporary and state directories of its own.
+// launcher returns a localcluster command whose temporary and state directories are root.
 func launcher(t *testing.T, root string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -34,7 +34,7 @@ func launcher(t *testing.T, root string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// shortDir is like t.TempDir, but short enough for the path of a socket.
+// shortDir is like t.TempDir, but its path is short enough for a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lc")
@@ -43,7 +43,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-func TestRunHandsTheClusterToItsCommandAndPassesOnTheExitCode(t *testing.T) {
+func TestRunSetsEnvironmentAndReturnsExitCode(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: starts a cluster")
@@ -56,16 +56,16 @@ func TestRunHandsTheClusterToItsCommandAndPassesOnTheExitCode(t *testing.T) {
 	for _, name := range []string{"ENDPOINT=http://127.0.0.1:", "ACCESS_KEY=", "SECRET_KEY=", "REGION=us-east-1\n"} {
 		require.Contains(t, string(out), "LOCALCLUSTER_S3_"+name)
 	}
-	requireEmptyOfClusters(t, root)
+	requireNoClusters(t, root)
 }
 
-func TestUpFindsItsClusterAgainAndDownRemovesIt(t *testing.T) {
+func TestUpReusesClusterAndDownRemovesIt(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: starts a cluster")
 	}
 	root := shortDir(t)
-	t.Cleanup(func() { _ = launcher(t, root, "down").Run() }) // when the test fails half-way
+	t.Cleanup(func() { _ = launcher(t, root, "down").Run() }) // in case the test fails
 	first := output(t, launcher(t, root, "up"))
 	require.Contains(t, first, "export KUBECONFIG='"+root)
 
@@ -74,62 +74,62 @@ func TestUpFindsItsClusterAgainAndDownRemovesIt(t *testing.T) {
 	var d description
 	require.NoError(t, json.Unmarshal(data, &d))
 	sign := func(r *http.Request) { signV4(r, nil, d.S3.AccessKey, d.S3.SecretKey, d.S3.Region, time.Now()) }
-	require.NoError(t, ask(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign), "it outlives the command that started it")
+	require.NoError(t, checkURL(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign), "the cluster must outlive the command that started it")
 
-	require.Equal(t, first, output(t, launcher(t, root, "up")), "a second up finds the first")
+	require.Equal(t, first, output(t, launcher(t, root, "up")), "a second up must find the cluster")
 	output(t, launcher(t, root, "down"))
-	requireEmptyOfClusters(t, root)
-	require.Error(t, ask(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign), "nothing listens any more")
+	requireNoClusters(t, root)
+	require.Error(t, checkURL(t.Context(), http.DefaultClient, d.S3.Endpoint+"/", sign), "the S3 server must not listen any more")
 	output(t, launcher(t, root, "down"))
 }
 
-func TestUpSaysWhyTheClusterDidNotStart(t *testing.T) {
+func TestUpReportsWhyClusterDidNotStart(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: starts a cluster")
 	}
 	root := shortDir(t)
 	cmd := launcher(t, root, "up", "-apiserver-flag", "--no-such-flag")
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var log bytes.Buffer
+	cmd.Stderr = &log
 	require.Error(t, cmd.Run())
-	require.Contains(t, said.String(), "unknown flag: --no-such-flag")
-	requireEmptyOfClusters(t, root)
+	require.Contains(t, log.String(), "unknown flag: --no-such-flag")
+	requireNoClusters(t, root)
 }
 
-func TestBuildThatFailsIsReportedByTheProgram(t *testing.T) {
+func TestProgramReportsFailedBuild(t *testing.T) {
 	fakeGo(t, `echo "disk full" >&2; exit 5`)
 	t.Setenv("KUBEBUILDER_ASSETS", "")
 	cmd := launcher(t, t.TempDir(), "run", "--", "true")
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var log bytes.Buffer
+	cmd.Stderr = &log
 	var exit *exec.ExitError
 	require.ErrorAs(t, cmd.Run(), &exit)
 	require.Equal(t, 1, exit.ExitCode())
-	require.Contains(t, said.String(), "localcluster: building etcd v3.7.3: go build")
+	require.Contains(t, log.String(), "localcluster: building etcd v3.7.3: go build")
 }
 
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var log bytes.Buffer
+	cmd.Stderr = &log
 	out, err := cmd.Output()
-	require.NoError(t, err, "%s", said.String())
+	require.NoError(t, err, "%s", log.String())
 	return string(out)
 }
 
-func requireEmptyOfClusters(t *testing.T, root string) {
+func requireNoClusters(t *testing.T, root string) {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(root, dirPattern))
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
 
-func TestCommandsThatMakeNoSenseAreExplained(t *testing.T) {
+func TestInvalidCommandLines(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		args []string
-		says string
+		want string
 	}{
 		"none":             {nil, "a command is missing: up, down, run, serve or build"},
 		"unknown":          {[]string{"start"}, `unknown command "start"`},
@@ -140,15 +140,15 @@ func TestCommandsThatMakeNoSenseAreExplained(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.ErrorContains(t, command(t.Context(), test.args), test.says)
+			require.ErrorContains(t, command(t.Context(), test.args), test.want)
 		})
 	}
 }
 
-func TestLinesThatAreNoCommandAreExplained(t *testing.T) {
+func TestInvalidCommandsOnStdin(t *testing.T) {
 	t.Parallel()
 	c := &cluster{components: []*component{{name: s3}}}
-	for line, says := range map[string]string{
+	for line, want := range map[string]string{
 		"":            "want a verb and a component",
 		"stop":        "want a verb and a component",
 		"stop s3 now": "want a verb and a component",
@@ -156,8 +156,8 @@ func TestLinesThatAreNoCommandAreExplained(t *testing.T) {
 		"stop s3":     "s3 is not running",
 		"pause s3":    `unknown command "pause"`,
 	} {
-		answer := answer(t.Context(), c, line)
-		require.False(t, answer.OK, line)
-		require.Contains(t, answer.Error, says, line)
+		reply := execute(t.Context(), c, line)
+		require.False(t, reply.OK, line)
+		require.Contains(t, reply.Error, want, line)
 	}
 }

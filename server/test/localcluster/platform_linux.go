@@ -5,18 +5,17 @@ import (
 	"syscall"
 )
 
-// childAttributes put a child into a process group of its own, so that a ^C on
-// the terminal does not reach it, and let the kernel kill it when the thread
-// that started it ends, be it by kill -9 of the whole launcher.
+// childAttributes returns attributes that put a child into its own process group,
+// so that Ctrl-C on the terminal does not reach it, and that make the kernel kill
+// it when the thread that started it ends, even if the launcher is killed.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// reservePort asks the kernel for a free TCP port of the loopback interface and
-// keeps it until release. The socket is bound and never listens: a child that
-// asks for this very port gets it, also after a restart, while the kernel
-// neither hands it to another who wants just any port nor uses it for an
-// outgoing connection.
+// reservePort reserves a free TCP port of the loopback interface until release is
+// called. The socket is bound but does not listen: a child can bind the port, even
+// after a restart, but the kernel does not assign it to a process that requests any
+// port or to an outgoing connection.
 func reservePort() (port int, release func(), err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -40,7 +39,7 @@ func reservePort() (port int, release func(), err error) {
 	}
 	address, ok := name.(*syscall.SockaddrInet4)
 	if !ok {
-		return 0, nil, fmt.Errorf("reserving a port: the kernel gave %T for an IPv4 address", name)
+		return 0, nil, fmt.Errorf("reserving a port: the kernel returned %T, want an IPv4 address", name)
 	}
 	return address.Port, release, nil
 }

@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// childAttributes put a child into a process group of its own. Only Linux ends
-// the children of a launcher that was killed.
+// childAttributes returns attributes that put a child into its own process group.
+// Only Linux can end the children of a killed launcher.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// reservePort asks the kernel for a free TCP port of the loopback interface.
-// Only Linux can keep it reserved.
+// reservePort returns a free TCP port of the loopback interface. Only Linux can
+// reserve it.
 func reservePort() (port int, release func(), err error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -24,7 +24,7 @@ func reservePort() (port int, release func(), err error) {
 	defer listener.Close()
 	address, ok := listener.Addr().(*net.TCPAddr)
 	if !ok {
-		return 0, nil, fmt.Errorf("choosing a port: the listener gave %T for a TCP address", listener.Addr())
+		return 0, nil, fmt.Errorf("choosing a port: the listener returned %T, want a TCP address", listener.Addr())
 	}
 	return address.Port, func() {}, nil
 }

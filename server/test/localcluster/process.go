@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// stopGrace is how long most children may take to stop when asked, before they are killed.
+// stopGrace is the time that most children have to stop before they are killed.
 const stopGrace = 10 * time.Second
 
-// spawner starts children from one thread that lives as long as it is open:
-// the kernel kills a child when the thread that started it ends.
+// spawner starts children from one thread, which ends when it is closed. The
+// kernel kills a child when the thread that started it ends.
 type spawner struct{ work chan func() }
 
 func newSpawner() *spawner {
 	s := &spawner{work: make(chan func())}
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this function
+		runtime.LockOSThread() // not unlocked, so the thread ends with this function
 		for do := range s.work {
 			do()
 		}
@@ -32,20 +32,20 @@ func newSpawner() *spawner {
 	return s
 }
 
-// close kills whatever was started and still runs.
+// close kills the children that are still running.
 func (s *spawner) close() { close(s.work) }
 
-// process is a child that runs or has ended.
+// process is a child process, which may have exited.
 type process struct {
 	name     string
 	log      string
 	cmd      *exec.Cmd
-	done     chan struct{} // closed when it has ended
-	err      error         // how it ended, once done is closed
-	expected atomic.Bool   // its end was asked for
+	done     chan struct{} // closed when it has exited
+	err      error         // the result of Wait, valid when done is closed
+	expected atomic.Bool   // set when it is stopped or killed
 }
 
-// start runs a program with its output appended to the file log.
+// start starts a program and appends its output to the file log.
 func (s *spawner) start(name, log, path string, args, env []string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -77,8 +77,8 @@ func (p *process) running() bool {
 	}
 }
 
-// stop asks the child to end, kills it if it takes longer than grace, and
-// returns when it has ended.
+// stop terminates the child, kills it if it takes longer than grace, and waits
+// until it has exited.
 func (p *process) stop(grace time.Duration) error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (p *process) stop(grace time.Duration) error {
 	}
 }
 
-// kill ends the child at once and returns when it has ended.
+// kill kills the child and waits until it has exited.
 func (p *process) kill() error {
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
@@ -110,8 +110,8 @@ func (p *process) signal(sig os.Signal) error {
 	return nil
 }
 
-// lastWords is the end of the child's log, for an error.
-func (p *process) lastWords() string {
+// endOfLog returns the end of the child's log, for an error.
+func (p *process) endOfLog() string {
 	text, err := tail(p.log, 15)
 	if err != nil {
 		return fmt.Sprintf("(its log cannot be read: %v)", err)

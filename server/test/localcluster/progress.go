@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// progress shows how far a long step is: one line that is rewritten every
-// second on a terminal, a plain line every half minute elsewhere.
+// progress shows the progress of a long step: on a terminal in a line that is
+// updated every second, and elsewhere in a new line every half minute.
 type progress struct {
 	out      io.Writer
 	title    string
@@ -47,8 +47,8 @@ func newProgress(out io.Writer, title string) *progress {
 	return p
 }
 
-// saw counts a line of "go build -v": a module downloaded or a package compiled.
-func (p *progress) saw(line string) {
+// count counts a line of "go build -v": a downloaded module or a compiled package.
+func (p *progress) count(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if strings.HasPrefix(line, "go: downloading ") {
@@ -58,22 +58,22 @@ func (p *progress) saw(line string) {
 	}
 }
 
-// finish ends the step with a last line.
+// finish prints a last line with the result.
 func (p *progress) finish(err error) {
 	close(p.stop)
 	p.stopped.Wait()
-	word := "done, "
+	result := "done, "
 	if err != nil {
-		word = "failed, "
+		result = "failed, "
 	}
-	p.print(word, "\n")
+	p.print(result, "\n")
 }
 
-func (p *progress) print(word, end string) {
+func (p *progress) print(result, end string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text := fmt.Sprintf("%s: %s%d modules downloaded, %d packages compiled, %s",
-		p.title, word, p.downloaded, p.compiled, time.Since(p.started).Round(time.Second))
+		p.title, result, p.downloaded, p.compiled, time.Since(p.started).Round(time.Second))
 	if p.terminal {
 		fmt.Fprintf(p.out, "\r%s\x1b[K%s", text, end)
 	} else {

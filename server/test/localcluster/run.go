@@ -10,35 +10,34 @@ import (
 	"syscall"
 )
 
-// commandExit is the exit code of the user's own command, which has said
-// itself what there is to say. It is a type of its own because a failed build
-// is the exit of a command too.
+// commandExit is the exit code of the user's command, which has reported its
+// errors itself. A separate type distinguishes it from a failed build.
 type commandExit int
 
 func (e commandExit) Error() string {
 	return fmt.Sprintf("the command ended with exit code %d", int(e))
 }
 
-// run starts a cluster, runs a command beside it and stops the cluster. The
-// error is a commandExit when the command ran and did not exit with 0.
+// run starts a cluster, runs a command that uses it and stops the cluster. The
+// error is a commandExit if the exit code of the command is not 0.
 func run(ctx context.Context, programs map[string]string, o options, command []string) error {
 	if len(command) == 0 {
-		return errors.New("run: a command is missing, like: localcluster run -- kubectl get namespaces")
+		return errors.New("run: a command is missing, want for example: localcluster run -- kubectl get namespaces")
 	}
 	c, err := startCluster(ctx, programs, o, os.Stderr)
 	if err != nil {
 		return err
 	}
-	err = runBeside(c.describe(), command)
+	err = runCommand(c.describe(), command)
 	if stopErr := c.stop(); stopErr != nil {
 		fmt.Fprintf(os.Stderr, "localcluster: stopping the cluster: %v\n", stopErr)
 	}
 	return err
 }
 
-// runBeside runs the command to its end. It decides alone about signals: those
-// of the terminal reach it anyway, the others are passed on.
-func runBeside(d description, command []string) error {
+// runCommand runs the command. Signals do not end the launcher: those of the
+// terminal reach the command directly, and the others are passed on.
+func runCommand(d description, command []string) error {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), d.environment()...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -59,12 +58,12 @@ func runBeside(d description, command []string) error {
 			}
 			return err
 		case s := <-signals:
-			_ = cmd.Process.Signal(s) // it may have ended just now
+			_ = cmd.Process.Signal(s) // it may have exited
 		}
 	}
 }
 
-// exitCode is how a shell would tell the end of a command.
+// exitCode returns the exit code that a shell would report.
 func exitCode(err *exec.ExitError) int {
 	if status, ok := err.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

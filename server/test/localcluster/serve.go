@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// description is what "serve -o json" prints when the cluster is ready, and
-// what "up" remembers.
+// description is what "serve -o json" prints when the cluster is ready and what
+// "up" records.
 type description struct {
 	PID        int           `json:"pid"` // of the launcher
-	Dir        string        `json:"dir"` // everything of this cluster; logs are in logs/
+	Dir        string        `json:"dir"` // all files of the cluster; logs are in logs/
 	Kubeconfig string        `json:"kubeconfig"`
 	APIServer  string        `json:"apiserver"` // URL
 	CAFile     string        `json:"caFile"`
@@ -29,8 +29,8 @@ type s3Description struct {
 	AccessKey string `json:"accessKey"`
 	SecretKey string `json:"secretKey"`
 	Region    string `json:"region"`
-	Dir       string `json:"dir"`              // a directory in it is a bucket
-	CAFile    string `json:"caFile,omitempty"` // when the endpoint is https
+	Dir       string `json:"dir"`              // its directories are buckets
+	CAFile    string `json:"caFile,omitempty"` // set if the endpoint is https
 }
 
 func (c *cluster) describe() description {
@@ -55,7 +55,8 @@ func (c *cluster) describe() description {
 	return d
 }
 
-// environment is how a cluster is handed to a command.
+// environment returns the environment variables for a command that uses the
+// cluster.
 func (d description) environment() []string {
 	env := []string{
 		"KUBECONFIG=" + d.Kubeconfig,
@@ -70,13 +71,13 @@ func (d description) environment() []string {
 	return env
 }
 
-// serve runs a cluster until ctx ends or, with -o json, the commands on in do.
+// serve runs a cluster until ctx ends or, with -o json, until in ends.
 func serve(ctx context.Context, programs map[string]string, o options, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var commands <-chan string
 	if o.output == "json" {
-		// Read from the beginning: whoever started us may end while we start.
+		// The parent may exit while the cluster starts.
 		commands = readLines(in, cancel)
 	}
 
@@ -106,31 +107,31 @@ func serveCluster(ctx context.Context, c *cluster, o options, commands <-chan st
 		case <-ctx.Done():
 			return nil
 		case line := <-commands:
-			if err := json.NewEncoder(out).Encode(answer(ctx, c, line)); err != nil {
-				return fmt.Errorf("answering %q: %w", line, err)
+			if err := json.NewEncoder(out).Encode(execute(ctx, c, line)); err != nil {
+				return fmt.Errorf("replying to %q: %w", line, err)
 			}
 		}
 	}
 }
 
-// reply answers one command.
+// reply is the response to one command.
 type reply struct {
 	OK    bool   `json:"ok,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-func answer(ctx context.Context, c *cluster, line string) reply {
-	words := strings.Fields(line)
-	if len(words) != 2 {
-		return reply{Error: fmt.Sprintf("cannot read the command %q: want a verb and a component, like %q", line, "restart apiserver")}
+func execute(ctx context.Context, c *cluster, line string) reply {
+	parts := strings.Fields(line)
+	if len(parts) != 2 {
+		return reply{Error: fmt.Sprintf("cannot parse the command %q: want a verb and a component, such as %q", line, "restart apiserver")}
 	}
-	if err := c.do(ctx, words[0], words[1]); err != nil {
+	if err := c.do(ctx, parts[0], parts[1]); err != nil {
 		return reply{Error: err.Error()}
 	}
 	return reply{OK: true}
 }
 
-// readLines passes lines on and calls ended at the end of in.
+// readLines returns a channel with the lines of in. It calls ended at the end.
 func readLines(in io.Reader, ended func()) <-chan string {
 	lines := make(chan string)
 	go func() {
@@ -142,7 +143,7 @@ func readLines(in io.Reader, ended func()) <-chan string {
 	return lines
 }
 
-// record writes d to path, whole or not at all.
+// record atomically writes d to path.
 func record(path string, d description) error {
 	data, err := json.Marshal(d)
 	if err != nil {
@@ -150,10 +151,10 @@ func record(path string, d description) error {
 	}
 	tmp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".cluster-%d", d.PID))
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {
-		return fmt.Errorf("remembering the cluster: %w", err)
+		return fmt.Errorf("recording the cluster: %w", err)
 	}
 	if err := os.Rename(tmp, path); err != nil {
-		return fmt.Errorf("remembering the cluster: %w", err)
+		return fmt.Errorf("recording the cluster: %w", err)
 	}
 	return nil
 }

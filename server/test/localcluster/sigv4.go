@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// signV4 signs an S3 request without a query (AWS Signature Version 4), with
-// body as what it sends.
+// signV4 signs an S3 request that has the given body and no query, with AWS
+// Signature Version 4.
 func signV4(r *http.Request, body []byte, accessKey, secretKey, region string, now time.Time) {
 	stamp := now.UTC().Format("20060102T150405Z")
 	scope := strings.Join([]string{stamp[:8], region, "s3", "aws4_request"}, "/")

@@ -13,22 +13,23 @@ import (
 	"time"
 )
 
-// state are the files with which "up" and "down" find each other's cluster.
+// state has the files in which "up" records its cluster for "down".
 type state struct{ lock, cluster, log string }
 
-// openState returns the files and, until it is closed, keeps other ups and downs out.
+// openState returns the files and a lock against concurrent "up" and "down",
+// which the caller closes.
 func openState(ctx context.Context) (state, *os.File, error) {
 	root := os.Getenv("XDG_STATE_HOME")
 	if root == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return state{}, nil, fmt.Errorf("no place to remember the cluster, set XDG_STATE_HOME or HOME: %w", err)
+			return state{}, nil, fmt.Errorf("no directory to record the cluster in, set XDG_STATE_HOME or HOME: %w", err)
 		}
 		root = filepath.Join(home, ".local", "state")
 	}
 	dir := filepath.Join(root, "cleat", "localcluster")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return state{}, nil, fmt.Errorf("making the place to remember the cluster: %w", err)
+		return state{}, nil, fmt.Errorf("creating the directory to record the cluster in: %w", err)
 	}
 	s := state{lock: filepath.Join(dir, "lock"), cluster: filepath.Join(dir, "cluster.json"), log: filepath.Join(dir, "serve.log")}
 	lock, err := lockFile(ctx, s.lock, func() {
@@ -37,7 +38,7 @@ func openState(ctx context.Context) (state, *os.File, error) {
 	return s, lock, err
 }
 
-// find returns the cluster that is up, with its lock file, or false.
+// find returns the running cluster with its lock file, or false if there is none.
 func (s state) find() (description, *os.File, bool) {
 	data, err := os.ReadFile(s.cluster)
 	if err != nil {
@@ -58,8 +59,8 @@ func (s state) find() (description, *os.File, bool) {
 	return d, lock, true
 }
 
-// up starts a cluster in the background, or finds the one that is up, and
-// prints to stdout what a shell can evaluate.
+// up starts a cluster in the background, unless one is running, and prints its
+// environment for a shell.
 func up(ctx context.Context, flags []string) error {
 	s, stateLock, err := openState(ctx)
 	if err != nil {
@@ -69,7 +70,7 @@ func up(ctx context.Context, flags []string) error {
 	d, lock, found := s.find()
 	if found {
 		lock.Close()
-		fmt.Fprintln(os.Stderr, "localcluster: is up already; its flags stay as they were")
+		fmt.Fprintln(os.Stderr, "localcluster: already running; its flags are not changed")
 	} else if d, err = s.launch(ctx, flags); err != nil {
 		return err
 	}
@@ -77,19 +78,19 @@ func up(ctx context.Context, flags []string) error {
 		name, value, _ := strings.Cut(line, "=")
 		fmt.Printf("export %s='%s'\n", name, strings.ReplaceAll(value, "'", `'\''`))
 	}
-	fmt.Fprintf(os.Stderr, "# localcluster: up, logs in %s; to use it: eval \"$(localcluster up)\"; to end it: localcluster down\n", filepath.Join(d.Dir, "logs"))
+	fmt.Fprintf(os.Stderr, "# localcluster: running, logs in %s; to use it: eval \"$(localcluster up)\"; to stop it: localcluster down\n", filepath.Join(d.Dir, "logs"))
 	return nil
 }
 
-// launch starts "serve" in a session of its own and waits until it has
-// recorded its cluster.
+// launch starts "serve" in a new session and waits until it has recorded its
+// cluster.
 func (s state) launch(ctx context.Context, flags []string) (description, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return description{}, fmt.Errorf("finding this program: %w", err)
 	}
 	if err := os.Remove(s.cluster); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return description{}, fmt.Errorf("forgetting a cluster that was killed: %w", err)
+		return description{}, fmt.Errorf("removing the record of a killed cluster: %w", err)
 	}
 	log, err := os.Create(s.log)
 	if err != nil {
@@ -113,18 +114,18 @@ func (s state) launch(ctx context.Context, flags []string) (description, error) 
 		}
 		select {
 		case <-ctx.Done():
-			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended just now
+			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have exited
 			<-ended
 			return description{}, context.Cause(ctx)
 		case err := <-ended:
-			said, _ := tail(s.log, 30) // the exit says enough if there is none
-			return description{}, fmt.Errorf("the cluster did not start (%v):\n%s", err, said)
+			log, _ := tail(s.log, 30) // may be missing
+			return description{}, fmt.Errorf("the cluster did not start (%v):\n%s", err, log)
 		case <-tick.C:
 		}
 	}
 }
 
-// down stops the cluster that is up and returns when nothing of it is left.
+// down stops the running cluster and waits until its files are removed.
 func down(ctx context.Context) error {
 	s, stateLock, err := openState(ctx)
 	if err != nil {
@@ -133,7 +134,7 @@ func down(ctx context.Context) error {
 	defer stateLock.Close()
 	d, lock, found := s.find()
 	if !found {
-		fmt.Fprintln(os.Stderr, "localcluster: no cluster is up")
+		fmt.Fprintln(os.Stderr, "localcluster: no cluster is running")
 		return errors.Join(sweep(os.TempDir()), removeIfThere(s.cluster), removeIfThere(s.log))
 	}
 	defer lock.Close()

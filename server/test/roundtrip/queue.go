@@ -20,13 +20,13 @@ import (
 
 var backups = schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: "backups"}
 
-// queued is a backup with the namespaces of the world that it takes, from the first to the last.
+// queued is a backup of consecutive namespaces of the world.
 type queued struct {
 	name        string
 	first, last int
 }
 
-// eight are the backups of Queue: billing overlaps accounts, delivery overlaps catalog, and the last overlaps all.
+// eight returns the backups of Queue: billing overlaps accounts, delivery overlaps catalog, and the last overlaps all.
 func eight() []queued {
 	return []queued{
 		{"accounts", 0, 4}, {"billing", 4, 6}, {"catalog", 7, 10}, {"delivery", 10, 12},
@@ -34,8 +34,8 @@ func eight() []queued {
 	}
 }
 
-// Queue has a server that runs three backups at once make eight of the world, which Run has left in the cluster, and shows
-// them by "cleat queue -w" until all have ended.
+// Queue starts a server with three concurrent backups, creates eight backups of the world that Run has left in the cluster, and
+// shows them with "cleat queue -w" until all have ended.
 func Queue(ctx context.Context, o Options) (err error) {
 	n := &narrator{out: o.Out, start: time.Now()}
 	client, err := world.NewClient(o.Kubeconfig)
@@ -65,13 +65,13 @@ func Queue(ctx context.Context, o Options) (err error) {
 		}
 	}
 	if err := errors.Join(awaitEnds(ctx, resource), stop()); err != nil {
-		return fmt.Errorf("%w; the server's log ends:\n%s", err, server.Tail())
+		return fmt.Errorf("%w; end of the server's log:\n%s", err, server.Tail())
 	}
 	n.step("all eight are completed")
 	return nil
 }
 
-// object is the Backup.
+// object returns the Backup.
 func (q queued) object(w world.Spec) *unstructured.Unstructured {
 	var included []any
 	for n := q.first; n <= q.last; n++ {
@@ -83,7 +83,7 @@ func (q queued) object(w world.Spec) *unstructured.Unstructured {
 	}}
 }
 
-// showQueue starts "cleat queue -w", on the terminal if there is one; stop is ctrl-c.
+// showQueue starts "cleat queue -w". stop interrupts it as Ctrl-C does.
 func (s *Site) showQueue(ctx context.Context) (stop func() error, err error) {
 	cmd := s.command(context.WithoutCancel(ctx), "queue", "-w")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -99,7 +99,7 @@ func (s *Site) showQueue(ctx context.Context) (stop func() error, err error) {
 	}, nil
 }
 
-// awaitEnds waits until the backups of Queue have ended; each has to be complete.
+// awaitEnds waits until the backups of Queue are Completed. It returns an error if one fails.
 func awaitEnds(ctx context.Context, resource dynamic.ResourceInterface) error {
 	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		completed := 0

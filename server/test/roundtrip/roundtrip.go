@@ -13,15 +13,15 @@ import (
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// Options say what to run and on what.
+// Options configure a round trip.
 type Options struct {
 	Site
-	World world.Spec // its names are free in the cluster
-	Keep  bool       // leave the world behind, in a cluster that is thrown away
-	Out   io.Writer  // narration, one line a step
+	World world.Spec // its names must not exist in the cluster
+	Keep  bool       // do not delete the world at the end
+	Out   io.Writer  // receives a line for each step
 }
 
-// Report is what came of it.
+// Report is the result of a round trip.
 type Report struct {
 	Objects     int // compared
 	Kinds       int
@@ -31,8 +31,8 @@ type Report struct {
 	Restore     time.Duration
 }
 
-// Run does the whole round trip. It leaves the cluster as it found it but for the custom resource definitions
-// of velero.io and the namespace "velero".
+// Run makes a round trip. Afterwards the cluster is as before, except for the custom resource definitions of velero.io and the
+// namespace "velero".
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	n := &narrator{out: o.Out, start: time.Now()}
 	client, err := world.NewClient(o.Kubeconfig)
@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	defer func() {
 		if err != nil || o.Keep {
-			return // after an error left for a look
+			return // after an error, the objects are kept for inspection
 		}
 		n.step("cleaning up")
 		err = client.Delete(ctx, objects)
@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	namespaces := o.World.Prefix + "-*"
 	began := time.Now()
 	if err := o.Run(ctx, "backup", "create", o.World.Prefix, "--include-namespaces", namespaces, "--include-cluster-resources=true", "--wait"); err != nil {
-		return nil, fmt.Errorf("%w; the server's log ends:\n%s", err, server.Tail())
+		return nil, fmt.Errorf("%w; end of the server's log:\n%s", err, server.Tail())
 	}
 	report.Backup = time.Since(began)
 	n.step("backed up in %.1fs", report.Backup.Seconds())
@@ -85,7 +85,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 
 	began = time.Now()
 	if err := o.Run(ctx, "restore", "create", o.World.Prefix, "--from-backup", o.World.Prefix, "--wait"); err != nil {
-		return nil, fmt.Errorf("%w; the server's log ends:\n%s", err, server.Tail())
+		return nil, fmt.Errorf("%w; end of the server's log:\n%s", err, server.Tail())
 	}
 	report.Restore = time.Since(began)
 	n.step("restored in %.1fs", report.Restore.Seconds())
@@ -103,16 +103,16 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	return report, nil
 }
 
-// marked counts the objects that the example plugin says it marked, from its lines in the server's log.
+// marked returns the number of objects that the example plugin has marked, according to its lines in the server's log.
 func marked(logFile string) (int, error) {
 	log, err := os.ReadFile(logFile)
 	if err != nil {
-		return 0, fmt.Errorf("the server's log: %w", err)
+		return 0, fmt.Errorf("read the server's log: %w", err)
 	}
 	return bytes.Count(log, []byte("marked for backup")), nil
 }
 
-// narrator prints one line a step, with the seconds since the beginning.
+// narrator prints a line for each step, with the seconds since the start.
 type narrator struct {
 	out   io.Writer
 	start time.Time

@@ -16,7 +16,8 @@ var plane controlplane.Shared
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
-// The demo's job: what is deleted comes back as it was, through an external plugin and S3.
+// TestAcceptBackup_RoundTrip does what the demo does: it backs up to S3 with an external plugin, deletes and restores, and
+// requires that all objects are as before.
 func TestAcceptBackup_RoundTrip(t *testing.T) {
 	t.Parallel()
 	cluster := plane.Get(t)

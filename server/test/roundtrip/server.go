@@ -20,15 +20,15 @@ type Server struct {
 	log     string
 	started time.Time
 	done    chan struct{}
-	err     error // once done is closed
+	err     error // valid when done is closed
 }
 
-// Serve starts the server and waits until it has found the location usable.
+// Serve starts the server and waits until it has validated the location.
 func (s *Site) Serve(ctx context.Context, c *world.Client, flags ...string) (*Server, error) {
 	v := &Server{log: filepath.Join(s.WorkDir, "server.log"), started: time.Now(), done: make(chan struct{})}
 	out, err := os.Create(v.log)
 	if err != nil {
-		return nil, fmt.Errorf("log of the server: %w", err)
+		return nil, fmt.Errorf("create the server's log: %w", err)
 	}
 	defer out.Close()
 	args := append([]string{"server", "--plugin-dir", s.PluginDir, "--metrics-address", "127.0.0.1:0"}, flags...)
@@ -50,7 +50,7 @@ func (s *Site) Serve(ctx context.Context, c *world.Client, flags ...string) (*Se
 
 const stopTimeout = 2 * time.Minute
 
-// PID is the server's process.
+// PID returns the id of the server's process.
 func (v *Server) PID() int { return v.cmd.Process.Pid }
 
 func (v *Server) ended() bool {
@@ -62,7 +62,7 @@ func (v *Server) ended() bool {
 	}
 }
 
-// Stop asks the server to end, and gives it longer than it gives what it still does.
+// Stop terminates the server and waits for it. The timeout is longer than the server's own.
 func (v *Server) Stop() error {
 	_ = v.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -70,15 +70,15 @@ func (v *Server) Stop() error {
 	case <-time.After(stopTimeout):
 		_ = v.cmd.Process.Kill()
 		<-v.done
-		return fmt.Errorf("the server did not end within %s of being asked to", stopTimeout)
+		return fmt.Errorf("the server did not exit within %s after SIGTERM", stopTimeout)
 	}
 	if v.err != nil {
-		return fmt.Errorf("the server ended badly: %w; its log ends:\n%s", v.err, v.Tail())
+		return fmt.Errorf("the server failed: %w; end of its log:\n%s", v.err, v.Tail())
 	}
 	return nil
 }
 
-// Tail is the end of the server's log.
+// Tail returns the end of the server's log.
 func (v *Server) Tail() string {
 	f, err := os.Open(v.log)
 	if err != nil {

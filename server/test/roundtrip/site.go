@@ -21,7 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// Namespace is where the server and its custom resources live.
+// Namespace is the namespace of the server and its custom resources.
 const Namespace = "velero"
 
 var (
@@ -30,7 +30,7 @@ var (
 	locations  = schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: "backupstoragelocations"}
 )
 
-// Site is one installation of cleat: a cluster, a bucket, and the binary that works on them.
+// Site is an installation of cleat: a cluster, a bucket and the cleat binary.
 type Site struct {
 	Cleat      string          // path of the cleat binary
 	PluginDir  string          // directory with plugin binaries, may be missing
@@ -38,7 +38,7 @@ type Site struct {
 	S3         controlplane.S3 // a running S3 server
 	Bucket     string          // a bucket on it
 	WorkDir    string          // for the server's log and scratch files
-	Terminal   bool            // let the CLI draw its progress bars
+	Terminal   bool            // the output of the CLI is shown, with its progress bars
 }
 
 func (s *Site) command(ctx context.Context, args ...string) *exec.Cmd {
@@ -47,7 +47,7 @@ func (s *Site) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run executes one CLI command; its output is shown on a terminal, else only in the error.
+// Run runs one CLI command. Its output is shown if Terminal is set, and otherwise only in the error.
 func (s *Site) Run(ctx context.Context, args ...string) error {
 	cmd := s.command(ctx, args...)
 	if s.Terminal {
@@ -63,8 +63,8 @@ func (s *Site) Run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Install does what an operator does: the custom resource definitions, the namespace, the credentials, and
-// a default backup storage location.
+// Install creates what an operator creates: the custom resource definitions, the namespace, the credentials and a default backup
+// storage location.
 func (s *Site) Install(ctx context.Context, c *world.Client) error {
 	if err := s.Run(ctx, "install", "--crds-only"); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *Site) Install(ctx context.Context, c *world.Client) error {
 	if s.S3.CAFile != "" {
 		ca, err := os.ReadFile(s.S3.CAFile)
 		if err != nil {
-			return fmt.Errorf("the S3 server's CA: %w", err)
+			return fmt.Errorf("read the CA of the S3 server: %w", err)
 		}
 		storage["caCert"] = base64.StdEncoding.EncodeToString(ca)
 	}
@@ -108,10 +108,10 @@ func (s *Site) Install(ctx context.Context, c *world.Client) error {
 	return nil
 }
 
-// patience is how long what takes seconds may take, on a machine that is busy with much else.
+// patience limits waits that take seconds. It is only reached on a machine under heavy load.
 const patience = 10 * time.Minute
 
-// awaitLocation waits until the server has found the location usable.
+// awaitLocation waits until the server has validated the location.
 func awaitLocation(ctx context.Context, c *world.Client, server *Server) error {
 	d, err := dynamic.NewForConfig(c.Config())
 	if err != nil {
@@ -120,7 +120,7 @@ func awaitLocation(ctx context.Context, c *world.Client, server *Server) error {
 	var message string
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		if server.ended() {
-			return false, errors.New("the server ended")
+			return false, errors.New("the server has exited")
 		}
 		l, err := d.Resource(locations).Namespace(Namespace).Get(ctx, "default", metav1.GetOptions{})
 		if err != nil {
@@ -134,7 +134,7 @@ func awaitLocation(ctx context.Context, c *world.Client, server *Server) error {
 		return phase == "Available" && err == nil && !at.Before(server.started.Truncate(time.Second)), nil
 	})
 	if err != nil {
-		return fmt.Errorf("backup storage location is not available: %w %s; the server's log ends:\n%s", err, message, server.Tail())
+		return fmt.Errorf("backup storage location is not available: %w %s; end of the server's log:\n%s", err, message, server.Tail())
 	}
 	return nil
 }

@@ -7,8 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Label marks every cluster-scoped object of a world, so that it is found again. Its value is the world's
-// prefix. Namespaces carry it too.
+// Label is the label of all cluster-scoped objects of a world, including its namespaces. Its value is the world's prefix.
 const Label = "world.cleat.dev/name"
 
 // Group is the API group of the world's custom resources.
@@ -20,31 +19,31 @@ type Spec struct {
 	Namespaces int    // 20 in the demo
 	ConfigMaps int    // per namespace, small ones
 	Secrets    int    // per namespace
-	Large      int    // config maps of LargeBytes, spread over the namespaces
+	Large      int    // config maps of LargeBytes, distributed over the namespaces
 	LargeBytes int    // bytes of data in a large config map; the API server's limit is about 1 MiB
 }
 
-// Demo is the world of the demo: more than 3,000 objects of more than 25 kinds in 20 namespaces.
+// Demo returns the size of the demo's world: more than 3,000 objects of more than 25 kinds in 20 namespaces.
 func Demo(prefix string) Spec {
 	return Spec{Prefix: prefix, Namespaces: 20, ConfigMaps: 70, Secrets: 35, Large: 10, LargeBytes: 900 << 10}
 }
 
-// Object is one thing to create and the tool that a user would have created it with.
+// Object is an object to create, with the tool that a user would create it with.
 type Object struct {
 	*unstructured.Unstructured
 	Resource string // plural name
 	Manager  string // field manager
 	Apply    bool   // server-side apply instead of a create
-	// CoManager, when set, applies CoPatch after the creation, so that two managers share the object.
+	// CoManager, if not empty, applies CoPatch after the creation, so that two managers own fields of the object.
 	CoManager string
 	CoPatch   map[string]any
-	// OwnerName names an earlier object of the same namespace as "resource/name", to be set as owner.
+	// OwnerName is "resource/name" of the owner, an earlier object in the same namespace.
 	OwnerName string
 }
 
 type fields = map[string]any
 
-// Build lists the world's objects in an order in which they can be created.
+// Build returns the world's objects in an order in which they can be created.
 func Build(s Spec) []Object {
 	objects := clusterScoped(s)
 	for n := range s.Namespaces {
@@ -57,7 +56,7 @@ func Build(s Spec) []Object {
 	return objects
 }
 
-// Namespace is the name of the world's n-th namespace.
+// Namespace returns the name of the world's n-th namespace.
 func (s Spec) Namespace(n int) string { return fmt.Sprintf("%s-%02d", s.Prefix, n) }
 
 func object(apiVersion, kind, resource, ns, name string, body fields) Object {
@@ -96,7 +95,7 @@ func configMap(ns, name string, data fields) Object {
 	return object("v1", "ConfigMap", "configmaps", ns, name, fields{"data": data})
 }
 
-// noise is text that compresses about as well as real configuration does, the same for the same seed.
+// noise returns text that compresses about as well as typical configuration. It depends only on its arguments.
 func noise(seed, size int) string {
 	var b strings.Builder
 	b.Grow(size + 32)

@@ -20,16 +20,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Workers is how many requests the client has under way at once.
+// Workers is the number of concurrent requests of a client.
 const Workers = 16
 
-// Client creates, remembers and deletes worlds.
+// Client creates and deletes worlds and takes snapshots of them.
 type Client struct {
 	dynamic dynamic.Interface
 	config  *rest.Config
 }
 
-// NewClient reads a kubeconfig file. The client does not throttle itself.
+// NewClient returns a client for the cluster of a kubeconfig file. The client has no rate limit.
 func NewClient(kubeconfig string) (*Client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -44,14 +44,14 @@ func NewClient(kubeconfig string) (*Client, error) {
 	return &Client{dynamic: d, config: config}, nil
 }
 
-// Config is the client's connection, for other clients to share.
+// Config returns the client's configuration, which other clients can use too.
 func (c *Client) Config() *rest.Config { return c.config }
 
-// Create makes the objects in order: cluster-scoped ones first, then, once the API serves the custom resources
-// and the namespaces have their default service account, the rest by Workers at once. Owners come
-// before what they own. done counts up to len(objects).
+// Create creates the objects: first the cluster-scoped ones, and then, when the API server serves the custom resources and the
+// namespaces have their default service account, the others with concurrent requests. Owners are created before the objects that
+// they own. done is incremented for each object.
 func (c *Client) Create(ctx context.Context, objects []Object, done *atomic.Int64) error {
-	var later [3][]Object // by depth in the owner chain: created level by level
+	var later [3][]Object // by depth in the owner chain
 	for _, o := range objects {
 		if o.GetNamespace() != "" {
 			depth := 0
@@ -178,10 +178,10 @@ func (c *Client) awaitReady(ctx context.Context, objects []Object) error {
 	return nil
 }
 
-// patience is how long the cluster may take for what it does by itself, also on a machine that is busy with much else.
+// patience limits the waits for the cluster's controllers. It is only reached on a machine under heavy load.
 const patience = 10 * time.Minute
 
-// await polls until probe answers nil.
+// await polls until probe returns nil.
 func await(ctx context.Context, limit time.Duration, probe func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
@@ -194,7 +194,7 @@ func await(ctx context.Context, limit time.Duration, probe func(context.Context)
 	return nil
 }
 
-// Delete removes the world's namespaces and cluster-scoped objects and waits until they are gone.
+// Delete deletes the world's namespaces and cluster-scoped objects and waits until they no longer exist.
 func (c *Client) Delete(ctx context.Context, objects []Object) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(Workers)
@@ -215,7 +215,7 @@ func (c *Client) Delete(ctx context.Context, objects []Object) error {
 				case err != nil:
 					return err
 				}
-				return errors.New("still there")
+				return errors.New("it still exists")
 			})
 			if err != nil {
 				return fmt.Errorf("delete %s %s: %w", o.GetKind(), o.GetName(), err)

@@ -2,7 +2,7 @@ package world
 
 import "strings"
 
-// clusterScoped lists the world's namespaces, CRDs and other objects outside of namespaces.
+// clusterScoped returns the world's namespaces, CRDs and other cluster-scoped objects.
 func clusterScoped(s Spec) []Object {
 	var out []Object
 	for n := range s.Namespaces {
@@ -42,7 +42,7 @@ func clusterScoped(s Spec) []Object {
 	return out
 }
 
-// crd is a custom resource definition with a status subresource and a free-form spec.
+// crd returns a custom resource definition with a status subresource and a spec without a schema.
 func crd(kind string) Object {
 	singular := strings.ToLower(kind)
 	return object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", "", singular+"s."+Group, fields{

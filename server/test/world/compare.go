@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Difference is one field, or one whole object, that is not what it was.
+// Difference is a field or a whole object that differs between two snapshots.
 type Difference struct {
 	Object string // key of the object
 	Path   string // dotted path, "" for the whole object
@@ -28,50 +28,50 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s was %v, is %v", d.Object, d.Path, d.Before, d.After)
 }
 
-// Compare lists what differs between two snapshots, sorted, apart from what a restore legitimately changes
-// (see normalise).
+// Compare returns the differences between two snapshots, sorted, except for those that a restore legitimately makes; see
+// normalise.
 func Compare(before, after Snapshot) []Difference {
 	var out []Difference
 	for _, k := range slices.Sorted(maps.Keys(before)) {
 		now, ok := after[k]
 		if !ok {
-			out = append(out, Difference{Object: k, Before: "there", After: "missing"})
+			out = append(out, Difference{Object: k, Before: "present", After: "missing"})
 			continue
 		}
 		diff(k, "", normalise(before[k]), normalise(now), &out)
 	}
 	for _, k := range slices.Sorted(maps.Keys(after)) {
 		if _, ok := before[k]; !ok {
-			out = append(out, Difference{Object: k, Before: "not there", After: "there"})
+			out = append(out, Difference{Object: k, Before: "missing", After: "present"})
 		}
 	}
 	return out
 }
 
-// normalise takes away everything that is legitimately different after a restore, and nothing else.
+// normalise removes the fields that legitimately differ after a restore.
 func normalise(o *unstructured.Unstructured) map[string]any {
 	u := o.DeepCopy()
 	meta, _ := u.Object["metadata"].(map[string]any)
 
-	// The API server gives these anew to every object that is created.
+	// The API server sets these for every object that is created.
 	for _, f := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "selfLink"} {
 		delete(meta, f)
 	}
-	// Owners have new uids; a restore drops the references, and controllers adopt what is theirs.
+	// Owners have new uids. A restore removes the references, and controllers adopt their objects.
 	delete(meta, "ownerReferences")
-	// A restore marks what it restored.
+	// A restore labels the objects that it has restored.
 	for _, l := range []string{"velero.io/backup-name", "velero.io/restore-name"} {
 		unstructured.RemoveNestedField(u.Object, "metadata", "labels", l)
 	}
 	if labels, ok := meta["labels"].(map[string]any); ok && len(labels) == 0 {
 		delete(meta, "labels")
 	}
-	// Status is what controllers observe, not what users wrote.
+	// Controllers write the status, not users.
 	delete(u.Object, "status")
 
 	switch u.GetKind() {
 	case "Service":
-		// Addresses and ports that the API server picked are picked again.
+		// The API server assigns addresses and ports again.
 		spec, _ := u.Object["spec"].(map[string]any)
 		delete(spec, "healthCheckNodePort")
 		if spec["clusterIP"] != "None" {
@@ -85,7 +85,7 @@ func normalise(o *unstructured.Unstructured) map[string]any {
 			}
 		}
 	case "Job":
-		// The API server selects a job's pods by the job's uid, which is new.
+		// The API server selects a job's pods by the uid of the job, which has changed.
 		for _, label := range []string{"controller-uid", "batch.kubernetes.io/controller-uid"} {
 			unstructured.RemoveNestedField(u.Object, "spec", "selector", "matchLabels", label)
 			unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "labels", label)
@@ -95,8 +95,8 @@ func normalise(o *unstructured.Unstructured) map[string]any {
 	return u.Object
 }
 
-// owners renders field ownership without what changes legitimately: times, what status writers own, what
-// controllers own (they write again), and the ownership of the fields dropped above.
+// owners formats field ownership without the parts that legitimately differ: times, owners of the status, controllers, and the
+// ownership of the fields that normalise removes.
 func owners(entries []metav1.ManagedFieldsEntry) any {
 	var out []string
 	for _, e := range entries {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// namespaced lists what stands in the world's n-th namespace.
+// namespaced returns the objects of the world's n-th namespace.
 func namespaced(s Spec, n int) []Object {
 	ns := s.Namespace(n)
 	var out []Object
@@ -49,7 +49,7 @@ func limits(ns string) []Object {
 	}
 }
 
-// configuration holds the bulk: config maps and secrets, made by several tools.
+// configuration returns most of the objects: config maps and secrets with the field managers of several tools.
 func configuration(s Spec, n int, ns string) []Object {
 	var out []Object
 	for i := range s.ConfigMaps {
@@ -118,7 +118,7 @@ func network(s Spec, ns string) []Object {
 			"spec": fields{"minAvailable": int64(1), "selector": fields{"matchLabels": fields{"app": "web"}}},
 		}),
 		object("coordination.k8s.io/v1", "Lease", "leases", ns, "leader", fields{
-			"spec": fields{"holderIdentity": "nobody", "leaseDurationSeconds": int64(15)},
+			"spec": fields{"holderIdentity": "none", "leaseDurationSeconds": int64(15)},
 		}),
 	}
 	return out
@@ -182,7 +182,7 @@ func workloads(s Spec, ns string) []Object {
 	}
 }
 
-// custom is a chain of owners: a team owns apps, an app owns components.
+// custom returns a chain of owners: a team owns apps, and an app owns components.
 func custom(ns string) []Object {
 	const version = Group + "/v1"
 	out := []Object{object(version, "Team", "teams", ns, "core", fields{"spec": fields{"lead": "ada", "budget": 12.5}})}

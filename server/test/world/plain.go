@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Plain lists the namespaces of s and perNamespace objects in each that no controller touches: half config
-// maps of about 1 KiB, a third secrets, the rest roles and bindings.
+// Plain returns the namespaces of s and perNamespace objects in each of them that no controller changes: half of them config maps
+// of about 1 KiB, a third secrets, the rest roles and bindings.
 func Plain(s Spec, perNamespace int) []Object {
 	var out []Object
 	for n := range s.Namespaces {
@@ -47,8 +47,8 @@ func Plain(s Spec, perNamespace int) []Object {
 	return out
 }
 
-// CreateBare creates objects as fast as a program can that does nothing else: the namespaces first, then one
-// POST an object, by so many workers, with nothing decoded.
+// CreateBare creates objects as fast as possible, as a baseline for benchmarks: the namespaces first, and then one POST per
+// object from the given number of workers, without decoding the responses.
 func (c *Client) CreateBare(ctx context.Context, objects []Object, workers int) error {
 	config := rest.CopyConfig(c.config)
 	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
@@ -81,7 +81,7 @@ func (c *Client) CreateBare(ctx context.Context, objects []Object, workers int) 
 	return nil
 }
 
-// path is where objects like o are created.
+// path returns the URL path at which objects of the type of o are created.
 func path(o Object) string {
 	p := "/apis/" + o.GetAPIVersion()
 	if o.GroupVersionKind().Group == "" {

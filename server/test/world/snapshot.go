@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// Snapshot is what stood in a world at one time: every object by its key "kind.group namespace/name".
+// Snapshot has the objects of a world at one time, by their keys "kind.group namespace/name".
 type Snapshot map[string]*unstructured.Unstructured
 
-// Kinds counts the kinds in the snapshot.
+// Kinds returns the number of kinds in the snapshot.
 func (s Snapshot) Kinds() int {
 	kinds := map[schema.GroupKind]bool{}
 	for _, o := range s {
@@ -33,8 +33,8 @@ func key(o *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s/%s", gk, o.GetNamespace(), o.GetName())
 }
 
-// Snapshot reads everything in the namespaces of the world and the cluster-scoped objects that carry its
-// label, whatever kinds the API server serves; what controllers derive (see derived) is left out.
+// Snapshot reads all objects in the namespaces of the world, and the cluster-scoped objects with its label, of all kinds that
+// the API server serves. It omits objects that controllers derive from others.
 func (c *Client) Snapshot(ctx context.Context, s Spec) (Snapshot, error) {
 	kinds, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {
@@ -98,8 +98,8 @@ func (c *Client) list(ctx context.Context, gvr schema.GroupVersionResource, name
 	return list.Items, nil
 }
 
-// derived tells objects that controllers make from others, under names of their own choice or of no lasting
-// worth: events, pods of workloads, and endpoints of services that select pods.
+// derived reports whether a controller has derived the object from others: events, pods of workloads, and endpoints of services
+// that select pods.
 func derived(o *unstructured.Unstructured) bool {
 	switch o.GetKind() {
 	case "Event", "Endpoints":
@@ -112,8 +112,8 @@ func derived(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// Settled reads snapshots until controllers have nothing more to add, that is, until two in a row, a while
-// apart, show no difference, and returns the last. The while is the longer, the slower the machine is.
+// Settled takes snapshots until two in a row are equal, so that controllers have finished, and returns the last. It pauses between
+// snapshots, longer on a slow machine.
 func (c *Client) Settled(ctx context.Context, s Spec) (Snapshot, error) {
 	began := time.Now()
 	last, err := c.Snapshot(ctx, s)

@@ -16,7 +16,7 @@ var plane controlplane.Shared
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
-func TestDemoWorldIsAsLargeAsPromised(t *testing.T) {
+func TestDemoWorldHasDocumentedSize(t *testing.T) {
 	t.Parallel()
 	objects := Build(Demo("demo"))
 	kinds := map[string]bool{}
@@ -32,8 +32,7 @@ func TestDemoWorldIsAsLargeAsPromised(t *testing.T) {
 	require.Equal(t, 900<<10, largest)
 }
 
-// Every field that a restore could lose is noticed, and every legitimate change is not.
-func TestCompareSeesWhatChangedAndNothingElse(t *testing.T) {
+func TestCompareReportsOnlyIllegitimateChanges(t *testing.T) {
 	t.Parallel()
 	base := func() *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: fields{
@@ -69,7 +68,7 @@ func TestCompareSeesWhatChangedAndNothingElse(t *testing.T) {
 		"spec":           {set("NodePort", "spec", "type"), []string{"spec.type"}},
 		"owner of field": {func(u *unstructured.Unstructured) {
 			entries := u.GetManagedFields()
-			entries[0].Manager = "somebody"
+			entries[0].Manager = "another"
 			u.SetManagedFields(entries)
 		}, []string{"metadata.managedFields"}},
 	}
@@ -85,11 +84,11 @@ func TestCompareSeesWhatChangedAndNothingElse(t *testing.T) {
 			require.Equal(t, tt.want, got)
 		})
 	}
-	require.Len(t, Compare(Snapshot{"k": base()}, Snapshot{}), 1, "a missing object is a difference")
-	require.Len(t, Compare(Snapshot{}, Snapshot{"k": base()}), 1, "an object too many is a difference")
+	require.Len(t, Compare(Snapshot{"k": base()}, Snapshot{}), 1, "a missing object must be a difference")
+	require.Len(t, Compare(Snapshot{}, Snapshot{"k": base()}), 1, "an additional object must be a difference")
 }
 
-func TestWorldIsCreatedRememberedAndDeleted(t *testing.T) {
+func TestClientCreatesAndDeletesWorld(t *testing.T) {
 	t.Parallel()
 	c, err := NewClient(plane.Get(t).Kubeconfig)
 	require.NoError(t, err)
@@ -109,7 +108,7 @@ func TestWorldIsCreatedRememberedAndDeleted(t *testing.T) {
 	require.Empty(t, Compare(before, after))
 
 	require.NoError(t, c.Delete(t.Context(), objects))
-	gone, err := c.Snapshot(t.Context(), spec)
+	left, err := c.Snapshot(t.Context(), spec)
 	require.NoError(t, err)
-	require.Empty(t, gone)
+	require.Empty(t, left)
 }

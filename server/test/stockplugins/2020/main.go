@@ -1,5 +1,5 @@
-// Command 2020 is a plugin as vendors built them in 2020: an object store in memory, a volume snapshotter, and actions of the
-// only version that there was.
+// Command 2020 is a plugin as vendors built them in 2020: an object store in memory, a volume snapshotter, and actions of
+// version 1.
 package main
 
 import (
@@ -185,7 +185,7 @@ func (s *store) CreateSignedURL(in *library.CreateSignedURLRequest) (*library.Te
 	return &library.TextResponse{Text: fmt.Sprintf("memory://%d/%s/%s?ttl=%d", os.Getpid(), in.Bucket, in.Key, in.TTL)}, nil
 }
 
-// snapshotter calls snapshots after their volumes.
+// snapshotter derives the ids of snapshots from those of their volumes.
 type snapshotter struct {
 	log    logrus.FieldLogger
 	region string
@@ -232,7 +232,7 @@ func (s *snapshotter) GetVolumeID(in *library.PersistentVolumeRequest) (*library
 	case annotations["volume"] != nil:
 		return &library.TextResponse{Text: fmt.Sprint(annotations["volume"])}, nil
 	case metadata["name"] == nil, spec["nfs"] != nil:
-		return &library.TextResponse{}, nil // not of ours
+		return &library.TextResponse{}, nil // not a supported volume
 	}
 	return &library.TextResponse{Text: fmt.Sprintf("vol-%v", metadata["name"])}, nil
 }

@@ -1,5 +1,5 @@
-// Command 2024 is a plugin as vendors built them in 2024: actions of version 2, which start operations, beside one of
-// version 1 of the same name, and an action for item blocks.
+// Command 2024 is a plugin as vendors built them in 2024: actions of version 2, which start operations, an action of
+// version 1 with the same name, and an item block action.
 package main
 
 import (
@@ -35,7 +35,7 @@ func (action) AppliesTo(*library.AppliesToRequest) (*library.AppliesToResponse, 
 	return &library.AppliesToResponse{ResourceSelector: &library.ResourceSelector{IncludedResources: []string{"pods", "*.example.io"}}}, nil
 }
 
-// Progress knows one operation.
+// Progress returns the progress of the operation copy-1.
 func (action) Progress(in *library.OperationRequest) (*library.ProgressResponse, error) {
 	if in.OperationID != "copy-1" {
 		return nil, errors.Errorf("no operation %s", in.OperationID)
@@ -47,7 +47,7 @@ func (action) Progress(in *library.OperationRequest) (*library.ProgressResponse,
 	}}, nil
 }
 
-// Cancel stops nothing.
+// Cancel does nothing.
 func (action) Cancel(in *library.OperationRequest) (*library.Empty, error) {
 	if in.OperationID != "copy-1" {
 		return nil, errors.Errorf("no operation %s", in.OperationID)
@@ -75,7 +75,7 @@ func (b backup) Execute(in *library.ItemRequest) (*library.BackupItemResponse, e
 	}, nil
 }
 
-// oldBackup is what hosts use that do not know version 2.
+// oldBackup is for hosts that do not support version 2.
 type oldBackup struct{ action }
 
 func (oldBackup) Execute(in *library.ItemRequest) (*library.BackupItemResponse, error) {
@@ -103,7 +103,7 @@ func (r restore) Execute(in *library.RestoreItemRequest) (*library.RestoreItemRe
 	}, nil
 }
 
-// AreAdditionalItemsReady says yes to what Execute has asked for.
+// AreAdditionalItemsReady reports whether the items are those that Execute has returned.
 func (r restore) AreAdditionalItemsReady(in *library.ItemsReadyRequest) (*library.ItemsReadyResponse, error) {
 	return &library.ItemsReadyResponse{Ready: len(in.AdditionalItems) == 1 && in.AdditionalItems[0].Name == "key"}, nil
 }

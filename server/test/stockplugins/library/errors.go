@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// toStatus is err as it travels: status Unknown, with the stack that the error knows.
+// toStatus converts an error to a status with code Unknown and the error's stack.
 func toStatus(err error) error {
 	if err == nil {
 		return nil
@@ -35,7 +35,7 @@ func toStatus(err error) error {
 	return detailed.Err()
 }
 
-// recoverTo makes a panic the status that it answers.
+// recoverTo sets err to a status if there is a panic.
 func recoverTo(err *error) {
 	if value := recover(); value != nil {
 		*err = status.Error(codes.Aborted, fmt.Sprintf("plugin panicked: %v", value))

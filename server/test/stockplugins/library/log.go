@@ -10,20 +10,20 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// newLogger writes lines that go-plugin's host understands.
+// newLogger returns a logger that writes lines for go-plugin's host.
 func newLogger(level logrus.Level) *logrus.Logger {
 	log := logrus.New()
 	log.Out = os.Stderr
 	log.Level = level
 	log.Formatter = &logrus.JSONFormatter{
 		FieldMap:         logrus.FieldMap{logrus.FieldKeyMsg: "@message"},
-		DisableTimestamp: true, // the host has the time
+		DisableTimestamp: true, // the host adds the time
 	}
 	log.AddHook(levelHook{})
 	return log
 }
 
-// levelHook adds the level in the host's words, and the place that logs.
+// levelHook adds the level, as the host names it, and the source line.
 type levelHook struct{}
 
 func (levelHook) Levels() []logrus.Level { return logrus.AllLevels }

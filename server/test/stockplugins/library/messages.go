@@ -2,15 +2,15 @@ package library
 
 import "time"
 
-// XXX_NoUnkeyedLiteral makes a struct with protobuf tags a message, as generated code of 2019 did with methods for each. The
-// library of that year passes over fields of this name.
+// XXX_NoUnkeyedLiteral makes a struct with protobuf tags a message. The code that was generated in 2019 had these methods in each
+// message. The protobuf library of that year ignores fields of this name.
 type XXX_NoUnkeyedLiteral struct{}
 
 func (XXX_NoUnkeyedLiteral) Reset()         {}
 func (XXX_NoUnkeyedLiteral) String() string { return "" }
 func (XXX_NoUnkeyedLiteral) ProtoMessage()  {}
 
-// Shared by several kinds.
+// These messages are shared by several kinds.
 type (
 	Empty struct{ XXX_NoUnkeyedLiteral }
 
@@ -57,13 +57,13 @@ type (
 	}
 )
 
-// XXX_MessageName is the name under which a Stack travels as the detail of an error.
+// XXX_MessageName returns the name of a Stack in the details of an error.
 func (*Stack) XXX_MessageName() string { return "generated.Stack" }
 
-// At is a time as it is sent.
+// At returns the Timestamp of a time.
 func At(t time.Time) *Timestamp { return &Timestamp{Seconds: t.Unix(), Nanos: int32(t.Nanosecond())} }
 
-// PluginLister.
+// These messages belong to PluginLister.
 type (
 	PluginIdentifier struct {
 		XXX_NoUnkeyedLiteral
@@ -77,7 +77,7 @@ type (
 	}
 )
 
-// Actions on items: the requests of backups and of deletions are alike, those of restores differ.
+// These messages belong to item actions. The requests for backups and deletions are equal, those for restores differ.
 type (
 	AppliesToRequest struct {
 		XXX_NoUnkeyedLiteral
@@ -142,7 +142,7 @@ type (
 	}
 )
 
-// ObjectStore and VolumeSnapshotter.
+// These messages belong to ObjectStore and VolumeSnapshotter.
 type (
 	InitRequest struct {
 		XXX_NoUnkeyedLiteral
@@ -160,7 +160,7 @@ type (
 		XXX_NoUnkeyedLiteral
 		Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3"`
 		Bucket string `protobuf:"bytes,2,opt,name=bucket,proto3"`
-		Key    string `protobuf:"bytes,3,opt,name=key,proto3"` // the prefix where objects are listed
+		Key    string `protobuf:"bytes,3,opt,name=key,proto3"` // the prefix in ListObjects
 	}
 	ObjectExistsResponse struct {
 		XXX_NoUnkeyedLiteral
@@ -203,7 +203,7 @@ type (
 	VolumeRequest struct {
 		XXX_NoUnkeyedLiteral
 		Plugin   string            `protobuf:"bytes,1,opt,name=plugin,proto3"`
-		VolumeID string            `protobuf:"bytes,2,opt,name=volumeID,proto3"` // the snapshot where one is deleted
+		VolumeID string            `protobuf:"bytes,2,opt,name=volumeID,proto3"` // the id of the snapshot in DeleteSnapshot
 		VolumeAZ string            `protobuf:"bytes,3,opt,name=volumeAZ,proto3"`
 		Tags     map[string]string `protobuf:"bytes,4,rep,name=tags,proto3" protobuf_key:"bytes,1,opt,name=key,proto3" protobuf_val:"bytes,2,opt,name=value,proto3"`
 	}

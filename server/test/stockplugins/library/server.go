@@ -1,6 +1,6 @@
-// Package library is what a plugin for Velero is built on, in the shape that Velero's own library had over the years. It is
-// written from its wire: flags behind the command, JSON lines on stderr, one gRPC service per kind, no PluginInfo. The
-// plugins beside it build it with the go-plugin, gRPC and protobuf of their year.
+// Package library is a library for Velero plugins that behaves like Velero's own: it accepts the host's flags, logs JSON lines to
+// stderr, and serves one gRPC service per kind, without PluginInfo. It is written from Velero's wire protocol. The plugins in the
+// other directories build it with the go-plugin, gRPC and protobuf of their year. Start reading at server.go.
 package library
 
 import (
@@ -18,10 +18,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Initializer makes an implementation, at the first call for it.
+// Initializer creates an implementation when it is called for the first time.
 type Initializer func(log logrus.FieldLogger) (interface{}, error)
 
-// Server is a plugin's program.
+// Server is the server of a plugin program.
 type Server struct {
 	known    []kind
 	flags    *pflag.FlagSet
@@ -30,7 +30,7 @@ type Server struct {
 	handlers map[string]*handlers
 }
 
-// NewServer is a program whose library knows these kinds.
+// NewServer returns a server that supports the given kinds.
 func NewServer(known ...string) *Server {
 	s := &Server{flags: pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError), level: level{logrus.InfoLevel}, handlers: map[string]*handlers{}}
 	for _, k := range kinds() {
@@ -41,14 +41,14 @@ func NewServer(known ...string) *Server {
 			}
 		}
 	}
-	s.flags.Var(&s.level, "log-level", "the level to log at")
+	s.flags.Var(&s.level, "log-level", "log level")
 	s.flags.StringSliceVar(&s.features, "features", nil, "features to enable")
-	s.flags.String("log-format", "text", "the format of the host's log")
-	s.flags.StringP("namespace", "n", "velero", "the host's namespace")
-	s.flags.String("kubeconfig", "", "how to reach the cluster")
-	s.flags.String("plugin-dir", "/plugins", "where plugins are")
-	s.flags.Duration("default-backup-ttl", 0, "how long backups are kept")
-	s.flags.Bool("restore-only", false, "no backups")
+	s.flags.String("log-format", "text", "format of the host's log")
+	s.flags.StringP("namespace", "n", "velero", "namespace of the host")
+	s.flags.String("kubeconfig", "", "path of the kubeconfig file")
+	s.flags.String("plugin-dir", "/plugins", "directory of plugins")
+	s.flags.Duration("default-backup-ttl", 0, "default TTL of backups")
+	s.flags.Bool("restore-only", false, "disable backups")
 	s.flags.ParseErrorsWhitelist.UnknownFlags = true
 	return s
 }
@@ -59,7 +59,7 @@ func (s *Server) Register(kind, name string, maker Initializer) *Server {
 	return s
 }
 
-// Serve runs until the host is done. Where the command line cannot be parsed there is no handshake.
+// Serve serves until the host ends the process. If the command line cannot be parsed, it returns without a handshake.
 func (s *Server) Serve() {
 	if err := s.flags.Parse(os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "parse the command line: %v\n", err)
@@ -81,7 +81,7 @@ func (s *Server) Serve() {
 	})
 }
 
-// served is one gRPC service of the program.
+// served is a gRPC service of the program.
 type served struct {
 	plugin.NetRPCUnsupportedPlugin
 	desc *grpc.ServiceDesc
@@ -94,9 +94,9 @@ func (s *served) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error {
 	return nil
 }
 
-// GRPCClient belongs to the host's side.
+// GRPCClient is only used by hosts.
 func (s *served) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (interface{}, error) {
-	return nil, errors.New("this is the plugin's side")
+	return nil, errors.New("a plugin has no gRPC client")
 }
 
 func listerDesc() *grpc.ServiceDesc {
@@ -106,19 +106,19 @@ func listerDesc() *grpc.ServiceDesc {
 			if err := decode(&Empty{}); err != nil {
 				return nil, err
 			}
-			answer := &ListPluginsResponse{}
+			response := &ListPluginsResponse{}
 			s := srv.(*Server)
 			for _, k := range s.known {
 				for _, name := range s.handlers[k.name].names() {
-					answer.Plugins = append(answer.Plugins, &PluginIdentifier{Command: os.Args[0], Kind: k.name, Name: name})
+					response.Plugins = append(response.Plugins, &PluginIdentifier{Command: os.Args[0], Kind: k.name, Name: name})
 				}
 			}
-			return answer, nil
+			return response, nil
 		},
 	}}}
 }
 
-// handlers are the implementations of a kind.
+// handlers has the implementations of a kind.
 type handlers struct {
 	kind   string
 	log    logrus.FieldLogger
@@ -155,7 +155,7 @@ func (h *handlers) get(name string) (interface{}, error) {
 	return made, nil
 }
 
-// level is a flag that takes logrus's levels and nothing else.
+// level is a flag for a logrus level.
 type level struct{ logrus.Level }
 
 func (l *level) Set(text string) (err error) {

@@ -10,13 +10,13 @@ import (
 
 // kind is a kind of plugin on the wire.
 type kind struct {
-	name    string // in lists
+	name    string // as in ListPlugins
 	service string
-	calls   map[string]interface{} // the request of each unary method; the implementation has a method of that name
+	calls   map[string]interface{} // the request of each unary method, which the implementation has too
 	streams []grpc.StreamDesc
 }
 
-// kinds are all, in the order of lists.
+// kinds returns all kinds, in the order of ListPlugins.
 func kinds() []kind {
 	return []kind{
 		{name: "BackupItemAction", service: "generated.BackupItemAction", calls: map[string]interface{}{
@@ -53,7 +53,7 @@ func kinds() []kind {
 	}
 }
 
-// desc is the gRPC service of a kind, whose implementations s finds.
+// desc returns the gRPC service of a kind. Its server is a *handlers.
 func (k kind) desc() *grpc.ServiceDesc {
 	desc := &grpc.ServiceDesc{ServiceName: k.service, HandlerType: (*interface{})(nil), Streams: k.streams}
 	for method, request := range k.calls {
@@ -81,7 +81,7 @@ func (k kind) desc() *grpc.ServiceDesc {
 	return desc
 }
 
-// Store is what an ObjectStore has beside its unary methods.
+// Store has the methods of an ObjectStore that are not unary.
 type Store interface {
 	PutObject(bucket, key string, body io.Reader) error
 	GetObject(bucket, key string) (io.ReadCloser, error)
@@ -96,7 +96,7 @@ func guardStream(handle grpc.StreamHandler) grpc.StreamHandler {
 
 func putObject(srv interface{}, stream grpc.ServerStream) error {
 	first := &PutObjectRequest{}
-	if err := stream.RecvMsg(first); err != nil { // also for an object without a byte: there is no first message
+	if err := stream.RecvMsg(first); err != nil { // including io.EOF for an empty object, which has no first message
 		return err
 	}
 	store, err := srv.(*handlers).get(first.Plugin)
@@ -109,7 +109,7 @@ func putObject(srv interface{}, stream grpc.ServerStream) error {
 	return stream.SendMsg(&Empty{})
 }
 
-// body reads what follows the first message.
+// body reads the content of the first and the following messages.
 type body struct {
 	stream grpc.ServerStream
 	rest   []byte
