@@ -11,6 +11,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
+	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
@@ -65,6 +66,14 @@ func Describe(ctx context.Context, conn grpc.ClientConnInterface) (Description, 
 		return Description{}, fmt.Errorf("plugin info: %w: %w", ErrInvalidReply, err)
 	}
 	return description, nil
+}
+
+// DescribeCalls declares the methods that Describe calls.
+func DescribeCalls() Calls {
+	return Calls{
+		pluginlisterv1.PluginLister_ListPlugins_FullMethodName:      {Class: Query, Repeatable: true},
+		plugininfov1.PluginInfoService_GetPluginInfo_FullMethodName: {Class: Query, Repeatable: true},
+	}
 }
 
 // merge adds what PluginInfo tells to what the list does.

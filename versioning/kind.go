@@ -13,6 +13,10 @@ import (
 type Kind[H any] struct {
 	// Name is the kind whatever the version, "BackupItemAction".
 	Name string
+	// Late kinds run after all others on the same item, in the order of their names.
+	Late bool
+	// Policy kinds decide something for the server. The configuration names the plugin, and its deadline with it.
+	Policy bool
 	// Versions are all that the server speaks, in any order.
 	Versions []Version[H]
 }
@@ -29,11 +33,14 @@ type Version[H any] struct {
 	// Probe is a unary or streaming method of the version, "/generated.BackupItemAction/AppliesTo", that may be called
 	// with an empty request to see whether the version is served at all. Empty when there is none.
 	Probe string
+	// Calls declares the methods of the version. A method that is not declared gets the longest deadline and is never
+	// repeated.
+	Calls Calls
 	// Deprecated says what to do instead when the version is going to be removed; empty when it is not.
 	Deprecated string
 }
 
-// Version is the version that goes by wire in a plugin's list, false when there is none.
+// Version returns the version with the name wire in a plugin's list, false when there is none.
 func (k Kind[H]) Version(wire string) (Version[H], bool) {
 	for _, version := range k.Versions {
 		if version.Wire == wire {
@@ -43,25 +50,31 @@ func (k Kind[H]) Version(wire string) (Version[H], bool) {
 	return Version[H]{}, false
 }
 
-// WireKind says of one version of a kind what can be said without its hub.
+// WireKind describes one version of a kind without its hub. Its fields are those of Kind and Version.
 type WireKind struct {
 	Kind       string // whatever the version
+	Late       bool
+	Policy     bool
 	Wire       string // in a plugin's list
 	Number     int
-	Probe      string // see Version
+	Probe      string
+	Calls      Calls
 	Deprecated string
 }
 
-// WireKinds are the versions of the kind, in their order.
+// WireKinds returns the versions of the kind, in their order.
 func (k Kind[H]) WireKinds() []WireKind {
 	wireKinds := make([]WireKind, 0, len(k.Versions))
 	for _, v := range k.Versions {
-		wireKinds = append(wireKinds, WireKind{Kind: k.Name, Wire: v.Wire, Number: v.Number, Probe: v.Probe, Deprecated: v.Deprecated})
+		wireKinds = append(wireKinds, WireKind{
+			Kind: k.Name, Late: k.Late, Policy: k.Policy,
+			Wire: v.Wire, Number: v.Number, Probe: v.Probe, Calls: v.Calls, Deprecated: v.Deprecated,
+		})
 	}
 	return wireKinds
 }
 
-// Lookup finds in known the version that goes by wire in a plugin's list, false when it is not there.
+// Lookup returns the version in known with the name wire in a plugin's list, false when there is none.
 func Lookup(known []WireKind, wire string) (WireKind, bool) {
 	for _, version := range known {
 		if version.Wire == wire {
@@ -71,8 +84,8 @@ func Lookup(known []WireKind, wire string) (WireKind, bool) {
 	return WireKind{}, false
 }
 
-// Served asks the process that conn reaches whether it serves the version at all; a list can say more than is true.
-// Any answer counts as yes, a failure too, but not that the method is unknown.
+// Served reports whether the process that conn reaches serves the version, which its list does not prove. Any answer counts,
+// also an error, unless it says that the method is unknown.
 func (w WireKind) Served(ctx context.Context, conn grpc.ClientConnInterface) bool {
 	if w.Probe == "" {
 		return true

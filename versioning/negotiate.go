@@ -39,7 +39,7 @@ func Negotiate(known []WireKind, listed []Listed) []Outcome {
 	}
 	for i, line := range listed {
 		o := &outcomes[i]
-		if o.Version == (WireKind{}) {
+		if o.Version.Kind == "" {
 			continue
 		}
 		best := newest[Listed{Kind: o.Version.Kind, Name: line.Name}]

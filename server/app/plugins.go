@@ -64,8 +64,7 @@ func HostConfig(c Config) pluginhost.Config {
 		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"),
 		Order: p.Order, Rescan: p.Rescan.Std(), Environment: environment(p.Environment),
 		Deadlines: calls.Deadlines{
-			Start: p.Deadlines.Start.Std(), Query: p.Deadlines.Query.Std(), Execute: p.Deadlines.Execute.Std(), Store: p.Deadlines.Store.Std(),
-			Idle: p.Deadlines.Idle.Std(), Stop: p.Deadlines.Stop.Std(), Probe: p.Deadlines.Probe.Std(), Kinds: kindDeadlines(p.Deadlines.Kinds),
+			Start: p.Deadlines.Start.Std(), Query: p.Deadlines.Query.Std(), Execute: p.Deadlines.Execute.Std(), Kinds: kindDeadlines(p.Deadlines.Kinds),
 		},
 		Limits: process.Limits{
 			MessageSize: int(p.Limits.MessageSize), LinesPerSecond: p.Limits.LinesPerSecond, Memory: int(p.Limits.Memory),

@@ -20,6 +20,7 @@ import (
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // What a run of the call benchmarks consists of: rounds of small items and one large one each, in all 10,000 of 1 KiB
@@ -198,7 +199,7 @@ func build(ctx context.Context, program, path string) error {
 // ours is an action of the labelling plugin as the server calls it.
 func (s *callSite) ours(name string) (execute, error) {
 	var action backupitemaction.Action
-	for _, a := range s.session.BackupItemActions() {
+	for _, a := range pluginhost.All(s.session, kinds.BackupItemActions()...) {
 		if a.Name() == name {
 			action = a
 		}

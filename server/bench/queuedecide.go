@@ -13,6 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 
 	"github.com/cleat-dev/cleat/framework"
 )
@@ -26,7 +27,7 @@ func queueDecideGrowth(ctx context.Context, _ string, report func(string, float6
 		return err
 	}
 	defer host.Close()
-	policy, err := host.QueueAdmission(namespaceoverlap.Name)
+	policy, err := pluginhost.Named(host, kinds.QueueAdmission(), namespaceoverlap.Name)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func formats() []*jsonschema.Format {
 func checkKind(kind string) error {
 	var known []string
 	for _, k := range kinds.All() {
-		if slices.Contains([]string{"QueueAdmission", "LoadSoothing", "ManifestWriter"}, k.Kind) {
+		if k.Policy {
 			continue
 		}
 		if k.Kind == kind {

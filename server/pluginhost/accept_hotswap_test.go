@@ -21,6 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -59,7 +60,7 @@ func (h *testHost) seen(t *testing.T) int {
 	t.Helper()
 	session := h.Session(hclog.NewNullLogger())
 	defer session.Close()
-	for _, action := range session.BackupItemActions() {
+	for _, action := range All(session, kinds.BackupItemActions()...) {
 		if action.Name() == "example.io/behave" {
 			seen, err := versionOf(t.Context(), action)
 			require.NoError(t, err)
@@ -181,7 +182,7 @@ func (h *testHost) operation(ctx context.Context, calls int) (int, error) {
 	defer session.Close()
 	first := 0
 	for range calls {
-		for _, action := range session.BackupItemActions() {
+		for _, action := range All(session, kinds.BackupItemActions()...) {
 			if action.Name() != "example.io/behave" { // it comes and goes, but not within an operation
 				if action.Name() == "example.io/x" {
 					if _, err := execute(ctx, action, "nothing"); err != nil {
@@ -312,12 +313,12 @@ func testSwapOfAPolicy(t *testing.T) {
 		_, err := policy.Decide(t.Context(), &queueadmission.Snapshot{Now: time.Unix(1_700_000_000, 0), Limit: 1})
 		require.NoError(t, err)
 	}
-	first, err := h.QueueAdmission("example.io/x")
+	first, err := Named(h, kinds.QueueAdmission(), "example.io/x")
 	require.NoError(t, err)
 	ask(first)
 	offers.write(t, path, "# two\n")
 	require.NoError(t, h.Rescan(t.Context()))
-	second, err := h.QueueAdmission("example.io/x")
+	second, err := Named(h, kinds.QueueAdmission(), "example.io/x")
 	require.NoError(t, err)
 	h.requireProcesses(t, 1)
 	ask(first)
@@ -326,7 +327,7 @@ func testSwapOfAPolicy(t *testing.T) {
 
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, h.Rescan(t.Context()))
-	_, err = h.QueueAdmission("example.io/x")
+	_, err = Named(h, kinds.QueueAdmission(), "example.io/x")
 	require.EqualError(t, err, `unknown QueueAdmission "example.io/x"; no plugin of the kind QueueAdmission was found`)
 	h.requireProcesses(t, 0)
 	ask(second)

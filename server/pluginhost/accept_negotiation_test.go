@@ -197,11 +197,11 @@ func (h *testHost) requireNegotiated(t *testing.T, test negotiation) {
 	require.NoError(t, os.RemoveAll(h.journal))
 	session := h.Session(hclog.NewNullLogger())
 	defer session.Close()
-	for _, action := range Implementations(session, backupActionsWithV3()) {
+	for _, action := range All(session, backupActionsWithV3()) {
 		_, err := execute(t.Context(), action, "nothing")
 		require.NoError(t, err)
 	}
-	for _, action := range session.RestoreItemActions() {
+	for _, action := range All(session, kinds.RestoreItemActions()...) {
 		_, err := action.Execute(t.Context(), restoreitemaction.Input{Item: itemDoing("nothing"), ItemFromBackup: itemDoing("nothing"), Restore: backupJSON})
 		require.NoError(t, err)
 	}

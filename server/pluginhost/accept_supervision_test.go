@@ -20,6 +20,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // TestAcceptKinds_Supervision has real plugin processes do what none should do, and holds what the operator reads. While
@@ -127,7 +128,7 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 		"it is stopped for longer than it may take": {
 			plugins: []string{"behave"},
 			config: func(c *Config) {
-				c.Deadlines = calls.Deadlines{Probe: time.Second, Stop: 100 * time.Millisecond}
+				c.probe, c.stop = time.Second, 100*time.Millisecond
 			},
 			happens: func(t *testing.T, s *scene) string {
 				pid := processOf(t, s.action)
@@ -315,7 +316,7 @@ func testManyPlugins(t *testing.T) {
 	h := newTestHost(t, pluginDir(t, files...), nil)
 	session := h.Session(hclog.NewNullLogger())
 	defer session.Close()
-	actions := session.BackupItemActions()
+	actions := All(session, kinds.BackupItemActions()...)
 	require.Len(t, actions, len(files))
 	var pids []int
 	for i, action := range actions {

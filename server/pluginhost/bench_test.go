@@ -5,6 +5,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // BenchmarkExecute compares a call into the server's own process with one into another.
@@ -20,7 +22,7 @@ func BenchmarkExecute(b *testing.B) {
 			defer host.Close()
 			session := host.Session(hclog.NewNullLogger())
 			defer session.Close()
-			action := session.BackupItemActions()[0]
+			action := All(session, kinds.BackupItemActions()...)[0]
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := execute(b.Context(), action, "nothing"); err != nil {

@@ -16,17 +16,17 @@ const inServer = "built-in"
 
 // bounded sets the deadlines of calls on a connection that has no supervisor to do so, and has them observed.
 type bounded struct {
-	inner     grpc.ClientConnInterface
-	plugin    string
-	deadlines calls.Deadlines
-	observer  calls.Observer
-	known     *calls.Answers // what holds for as long as the server runs
+	inner    grpc.ClientConnInterface
+	plugin   string
+	table    *calls.Table
+	observer calls.Observer
+	known    *calls.Answers // what holds for as long as the server runs
 }
 
 // builtInSet holds the plugins that are part of the server.
 type builtInSet struct {
 	registrations []framework.Registration
-	deadlines     calls.Deadlines
+	table         *calls.Table
 	observer      calls.Observer
 	known         calls.Answers
 	services      *inProcess // logging to the server's log; nil when there are none
@@ -43,12 +43,12 @@ func (b *builtInSet) instantiate(log hclog.Logger) (*inProcess, error) {
 
 // bound returns the connection that facades call to reach a built-in among services.
 func (b *builtInSet) bound(services grpc.ClientConnInterface, plugin string) *bounded {
-	return &bounded{inner: services, plugin: plugin, deadlines: b.deadlines, observer: b.observer, known: &b.known}
+	return &bounded{inner: services, plugin: plugin, table: b.table, observer: b.observer, known: &b.known}
 }
 
 // Invoke implements grpc.ClientConnInterface.
 func (b *bounded) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	call := b.deadlines.Classify(method).Within(ctx)
+	call := b.table.Call(method).Within(ctx)
 	if !call.Constant {
 		return b.invoke(ctx, call, method, args, reply, opts)
 	}
@@ -64,7 +64,7 @@ func (b *bounded) invoke(ctx context.Context, call calls.Call, method string, ar
 
 // NewStream implements grpc.ClientConnInterface.
 func (b *bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	call := b.deadlines.Classify(method).Within(ctx)
+	call := b.table.Call(method).Within(ctx)
 	ctx, seen := b.observer.Begin(ctx, b.plugin, inServer, call)
 	return calls.OpenStream(ctx, b.inner, desc, method, opts, calls.StreamWatch{
 		Idle:    call.Idle,

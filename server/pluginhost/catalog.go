@@ -10,7 +10,6 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/versioning"
-	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // catalog is what sources offer, in the order in which it runs. It does not change.
@@ -23,6 +22,7 @@ type catalog struct {
 type row struct {
 	Entry
 	kind   string // whatever the version
+	late   bool   // the kind runs after all others
 	source *source
 }
 
@@ -76,6 +76,7 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 		r := row{Entry: common, source: from}
 		r.Name, r.Kind, r.ConfigSchema = offered.Name, offered.Kind, offered.ConfigSchema
 		r.kind, _ = framework.SplitWireKind(offered.Kind)
+		r.late = slices.ContainsFunc(c.known, func(v versioning.WireKind) bool { return v.Kind == r.kind && v.Late })
 		first, duplicate := taken[offered.Listed]
 		switch err := framework.ValidateName(offered.Name); {
 		case err != nil:
@@ -140,23 +141,17 @@ func (c *catalog) negotiate() []int {
 // as registered.
 func (c *catalog) compare(o order, places []int, a, b int) int {
 	x, y := c.rows[a], c.rows[b]
-	xLate, yLate := runsLate(x.kind), runsLate(y.kind)
 	switch {
-	case xLate != yLate && xLate:
+	case x.late != y.late && x.late:
 		return 1
-	case xLate != yLate:
+	case x.late != y.late:
 		return -1
 	}
 	byOrder := cmp.Compare(o.of(x.Name), o.of(y.Name))
-	if byOrder == 0 && xLate {
+	if byOrder == 0 && x.late {
 		byOrder = strings.Compare(x.Name, y.Name)
 	}
 	return cmp.Or(byOrder, cmp.Compare(places[a], places[b]))
-}
-
-// runsLate tells the kinds whose actions run after all others of the same item, in name order (requirement document 4).
-func runsLate(kind string) bool {
-	return kind == kinds.AsyncBackupItemAction().Name || kind == kinds.AsyncRestoreItemAction().Name
 }
 
 // entries are the rows as they are shown.
@@ -187,25 +182,4 @@ func (r row) logTo(log hclog.Logger) {
 	default:
 		log.Info("plugin found", "version", r.Version, "used", true, "choice", r.Choice)
 	}
-}
-
-// offer is a name of a kind, bound to where it comes from.
-type offer[H any] struct {
-	name    string
-	version versioning.Version[H]
-	source  *source
-}
-
-// offers are the names of a kind, each once and at the version that negotiation picked, in the order in which they run.
-func offers[H any](c *catalog, kind versioning.Kind[H]) []offer[H] {
-	var all []offer[H]
-	for _, r := range c.rows {
-		if !r.Used {
-			continue
-		}
-		if version, ok := kind.Version(r.Kind); ok {
-			all = append(all, offer[H]{name: r.Name, version: version, source: r.source})
-		}
-	}
-	return all
 }

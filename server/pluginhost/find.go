@@ -8,10 +8,10 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Find is the entry at which a name of a kind, whatever the version, is used. The error says what is in the way: the
+// Find returns the entry at which a name of a kind, whatever the version, is used. The error says why there is none: the
 // name is not known, or of another kind, or left out with a reason.
 func (h *Host) Find(kind, name string) (Entry, error) {
-	r, err := h.history.now().catalog.find(kind, kind, name)
+	r, err := h.catalog().find(kind, kind, name)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -19,26 +19,13 @@ func (h *Host) Find(kind, name string) (Entry, error) {
 	return r.Entry, nil
 }
 
-// Find is that of the host as it was when the session began.
+// Find is Host.Find among the plugins of the session.
 func (s *Session) Find(kind, name string) (Entry, error) {
 	r, err := s.plugins.catalog.find(kind, kind, name)
 	return r.Entry, err
 }
 
-// findOffer is Find for those who call the plugin.
-func findOffer[H any](c *catalog, kind versioning.Kind[H], what, name string) (offer[H], error) {
-	r, err := c.find(kind.Name, what, name)
-	if err != nil {
-		return offer[H]{}, err
-	}
-	version, ok := kind.Version(r.Kind)
-	if !ok {
-		return offer[H]{}, fmt.Errorf("%s %q is of version %d, which cannot be called", what, r.Name, r.Version)
-	}
-	return offer[H]{name: r.Name, version: version, source: r.source}, nil
-}
-
-// find is the row of a name of a kind that is used; errors call the kind what.
+// find returns the row at which a name of a kind is used. Errors call the kind what.
 func (c *catalog) find(kind, what, name string) (row, error) {
 	name = canonical(name)
 	var known, others, wrong []string

@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/manifestwriter/itemlist"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/fifo"
 	"github.com/cleat-dev/cleat/server/pluginhost/directory"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
@@ -25,7 +26,7 @@ func TestPoliciesAreFoundByName(t *testing.T) {
 	h := newTestHost(t, "", func(c *Config) {
 		c.BuiltIns = []framework.Registration{fifo.Register(), limit.Register(), itemlist.Register()}
 	})
-	admission, err := h.QueueAdmission("cleat.dev/fifo")
+	admission, err := Named(h, kinds.QueueAdmission(), "cleat.dev/fifo")
 	require.NoError(t, err)
 	decision, err := admission.Decide(t.Context(), &queueadmission.Snapshot{
 		Now: time.Now(), Limit: 1, Queued: []queueadmission.Backup{{Name: "first"}, {Name: "second"}},
@@ -33,7 +34,7 @@ func TestPoliciesAreFoundByName(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"first"}, decision.Admit)
 
-	soothing, err := h.LoadSoothing("cleat.dev/limit")
+	soothing, err := Named(h, kinds.LoadSoothing(), "cleat.dev/limit")
 	require.NoError(t, err)
 	admitted, err := soothing.Admit(t.Context(), &loadsoothing.Request{Now: time.Now(), Load: loadsoothing.Load{Kind: "DataUpload", Name: "d"}})
 	require.NoError(t, err)
@@ -41,7 +42,7 @@ func TestPoliciesAreFoundByName(t *testing.T) {
 
 	session := h.Session(hclog.NewNullLogger())
 	defer session.Close()
-	writer, err := session.ManifestWriter("cleat.dev/item-list")
+	writer, err := Named(session, kinds.ManifestWriter(), "cleat.dev/item-list")
 	require.NoError(t, err)
 	var kept []string
 	manifest, err := writer.Begin(t.Context(), manifestwriter.Input{Backup: backupJSON}, func(name string, content io.Reader) error {
@@ -53,9 +54,9 @@ func TestPoliciesAreFoundByName(t *testing.T) {
 	require.NoError(t, manifest.Finish())
 	require.Len(t, kept, 1)
 
-	_, err = session.ManifestWriter("cleat.dev/fifo")
+	_, err = Named(session, kinds.ManifestWriter(), "cleat.dev/fifo")
 	require.EqualError(t, err, `"cleat.dev/fifo" is no ManifestWriter but a plugin of the kind QueueAdmission`)
-	_, err = h.LoadSoothing("limit")
+	_, err = Named(h, kinds.LoadSoothing(), "limit")
 	require.EqualError(t, err, `unknown LoadSoothing "velero.io/limit"; known are: cleat.dev/limit`)
 }
 
@@ -109,7 +110,7 @@ func TestActionsRunInTheConfiguredOrder(t *testing.T) {
 			})
 			session := h.Session(hclog.NewNullLogger())
 			defer session.Close()
-			require.Equal(t, test.want, strings.Join(names(session.BackupItemActions()), " "))
+			require.Equal(t, test.want, strings.Join(names(All(session, kinds.BackupItemActions()...)), " "))
 			require.Equal(t, strings.Contains(test.order, "nobody"), strings.Contains(h.log.String(), `[WARN]  the order of plugins names some that are not there: names=["example.io/nobody"]`), h.log.String())
 		})
 	}

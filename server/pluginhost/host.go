@@ -70,11 +70,12 @@ type Config struct {
 	// Clock is for back-off and idle time; nil is the real one.
 	Clock clock.WithDelayedExecution
 
-	isVolume func(dir string) bool // for tests; nil is isPodVolume
+	// For tests; the zero values take what a server has.
+	isVolume    func(dir string) bool
+	stop, probe time.Duration // see process.PoolConfig
 }
 
 func (c Config) withDefaults() Config {
-	c.Deadlines = c.Deadlines.WithDefaults()
 	if c.Restart.Jitter == nil {
 		c.Restart.Jitter = rand.Float64
 	}
@@ -95,7 +96,7 @@ func (c Config) withDefaults() Config {
 // Host runs plugins. It is safe for concurrent use.
 type Host struct {
 	log       hclog.Logger
-	deadlines calls.Deadlines
+	table     *calls.Table
 	observer  calls.Observer
 	pool      *process.Pool
 	builtIns  builtInSet
@@ -119,13 +120,14 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		return nil, err
 	}
 	observer := calls.Observer{Metrics: calls.NewMetrics(cfg.Metrics), Tracer: calls.NewTracer(cfg.Tracer)}
+	table := calls.NewTable(cfg.Deadlines, cfg.Kinds)
 	h := &Host{
-		log: cfg.Log, deadlines: cfg.Deadlines, observer: observer, directory: directory,
+		log: cfg.Log, table: table, observer: observer, directory: directory,
 		pool: process.NewPool(ctx, process.PoolConfig{
-			Log: cfg.Log, Clock: cfg.Clock, Deadlines: cfg.Deadlines, Restart: cfg.Restart, Limits: cfg.Limits,
-			IdleAfter: cfg.IdleAfter, Environment: hostenv.Environ(os.Environ(), cfg.Environment...), Observer: observer,
+			Log: cfg.Log, Clock: cfg.Clock, Calls: table, Restart: cfg.Restart, Limits: cfg.Limits,
+			IdleAfter: cfg.IdleAfter, Stop: cfg.stop, Probe: cfg.probe, Environment: hostenv.Environ(os.Environ(), cfg.Environment...), Observer: observer,
 		}),
-		builtIns: builtInSet{registrations: cfg.BuiltIns, deadlines: cfg.Deadlines, observer: observer},
+		builtIns: builtInSet{registrations: cfg.BuiltIns, table: table, observer: observer},
 		history: &history{
 			log: cfg.Log, kinds: cfg.Kinds, order: order, changed: cfg.Changed,
 			warned: map[versioning.Listed]bool{}, current: &generation{users: 1, catalog: &catalog{}},
@@ -133,7 +135,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		stores: stores{locations: map[string]*location{}},
 	}
 	h.scanner = scanner{
-		directory: directory, pool: h.pool, history: h.history, log: cfg.Log, args: cfg.Args, known: cfg.Kinds, query: cfg.Deadlines.Query,
+		directory: directory, pool: h.pool, history: h.history, log: cfg.Log, args: cfg.Args, known: cfg.Kinds, query: table.Deadlines().Query,
 		slots: make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)), turn: make(chan struct{}, 1),
 	}
 	if err := observer.Metrics.Register(h.pool, newInventory(h.Entries)); err != nil {
@@ -143,7 +145,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		h.Close()
 		return nil, err
 	}
-	if absent := order.absent(h.history.now().catalog); len(absent) > 0 {
+	if absent := order.absent(h.catalog()); len(absent) > 0 {
 		h.log.Warn("the order of plugins names some that are not there", "names", absent)
 	}
 	if cfg.Dir != "" && h.pool.Begin() {
@@ -190,7 +192,7 @@ func (h *Host) Lock() *pluginlock.Lock { return h.directory.Lock() }
 // Sum returns the SHA-256 sum of the plugin binary at command, an Entry's: of the file that was opened when it was found and
 // that runs, whatever is at the path now. It reads the whole file.
 func (h *Host) Sum(command string) (string, error) {
-	for _, r := range h.history.now().catalog.rows {
+	for _, r := range h.catalog().rows {
 		if b := r.source.binary; r.Command == command && b != nil {
 			return b.Sum()
 		}
@@ -199,7 +201,7 @@ func (h *Host) Sum(command string) (string, error) {
 }
 
 // Entries returns all plugins found, in the order in which they run, and the files that cannot be used.
-func (h *Host) Entries() []Entry { return h.history.now().catalog.entries() }
+func (h *Host) Entries() []Entry { return h.catalog().entries() }
 
 // Close stops all processes and returns when they have ended. Calls in flight fail.
 func (h *Host) Close() {

@@ -16,6 +16,7 @@ import (
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 func TestABadPluginIsQuarantinedAndTheOthersServe(t *testing.T) {
@@ -108,8 +109,8 @@ func TestEntriesShowWhatABinaryOffersAndWhatIsNotUsed(t *testing.T) {
 	require.Contains(t, h.Entries()[3].Quarantined, `must start with a DNS subdomain`)
 	session := h.Session(hclog.NewNullLogger())
 	defer session.Close()
-	require.Len(t, session.BackupItemActions(), 1)
-	require.Empty(t, session.RestoreItemActions())
+	require.Len(t, All(session, kinds.BackupItemActions()...), 1)
+	require.Empty(t, All(session, kinds.RestoreItemActions()...))
 }
 
 func TestOfTwoBinariesWithOneNameTheFirstIsUsed(t *testing.T) {
@@ -179,7 +180,7 @@ func TestActionsRunBuiltInsFirstThenBinariesInOrder(t *testing.T) {
 	var log lines
 	session := h.Session(log.logger())
 	defer session.Close()
-	actions := session.BackupItemActions()
+	actions := All(session, kinds.BackupItemActions()...)
 	require.Equal(t, []string{"cleat.dev/first", "cleat.dev/second", "example.io/behave", "example.io/fine", "example.io/async"}, names(actions))
 
 	_, err := execute(t.Context(), actions[0], "nothing")

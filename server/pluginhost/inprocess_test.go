@@ -19,6 +19,7 @@ import (
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // wireStore is a service whose behaviour shows the differences between a wire and none.
@@ -251,7 +252,7 @@ func TestBuiltInsHaveDeadlinesAndPanicsAreAnswers(t *testing.T) {
 		}},
 	}}, nil)
 	client := objectstorev1.NewObjectStoreClient(&bounded{
-		inner: services, plugin: "cleat.dev/file", deadlines: calls.Deadlines{Store: 50 * time.Millisecond}.WithDefaults(),
+		inner: services, plugin: "cleat.dev/file", table: calls.NewTable(calls.Deadlines{Kinds: map[string]time.Duration{"ObjectStore": 50 * time.Millisecond}}, kinds.All()),
 	})
 	_, err := client.ListObjects(t.Context(), &objectstorev1.ListObjectsRequest{})
 	require.EqualError(t, err, "plugin cleat.dev/file (built-in) did not answer ListObjects within 50ms")

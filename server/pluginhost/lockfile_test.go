@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/server/pluginlock"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // lockedHost is a running host that keeps to the lock in dir.
@@ -106,7 +107,7 @@ func testLockChanges(t *testing.T) {
 	require.NoError(t, h.Rescan(t.Context()))
 	again := h.Session(hclog.NewNullLogger())
 	defer again.Close()
-	require.Empty(t, again.BackupItemActions())
+	require.Empty(t, All(again, kinds.BackupItemActions()...))
 	require.Equal(t, 3, strings.Count(h.reasons(), "it is not in the lock"))
 
 	relocked(t, dir, lock, func(l *pluginlock.Lock) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // How long tests wait for what has to come, and how long between two looks.
@@ -212,7 +213,7 @@ func (h *testHost) action(t *testing.T, name string) backupitemaction.Action {
 
 func actionNamed(t *testing.T, session *Session, name string) backupitemaction.Action {
 	t.Helper()
-	for _, action := range session.BackupItemActions() {
+	for _, action := range All(session, kinds.BackupItemActions()...) {
 		if action.Name() == name {
 			return action
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // gathered is what a scrape shows of the plugins: the value of each series, the count of each histogram.
@@ -50,7 +51,7 @@ func TestEveryCallIsMeasuredWithItsOutcome(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
 		c.Metrics = registry
-		c.Deadlines = calls.Deadlines{Stop: 100 * time.Millisecond}
+		c.stop = 100 * time.Millisecond
 		c.Restart.Threshold = 3
 	})
 	action := h.behave(t)
@@ -151,7 +152,7 @@ func TestBuiltInsInProcessAreMeasuredToo(t *testing.T) {
 	defer host.Close()
 	for range 2 {
 		session := host.Session(hclog.NewNullLogger())
-		action := session.BackupItemActions()[0]
+		action := All(session, kinds.BackupItemActions()...)[0]
 		_, err = action.AppliesTo(t.Context())
 		require.NoError(t, err)
 		_, err = execute(t.Context(), action, "nothing")

@@ -20,6 +20,7 @@ import (
 	nodeplugin "github.com/cleat-dev/cleat/examples/node-plugin"
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -60,7 +61,7 @@ func (h *testHost) nodeActions(t *testing.T) (backupitemaction.Action, restoreit
 	log := &lines{}
 	session := h.Session(log.logger())
 	t.Cleanup(session.Close)
-	copies, checks := session.BackupItemActions(), session.RestoreItemActions()
+	copies, checks := All(session, kinds.BackupItemActions()...), All(session, kinds.RestoreItemActions()...)
 	require.Len(t, copies, 1, "%+v", h.Entries())
 	require.Len(t, checks, 1, "%+v", h.Entries())
 	return copies[0], checks[0], log

@@ -1,42 +1,85 @@
 package pluginhost
 
 import (
+	"fmt"
+
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/versioning"
-	"github.com/cleat-dev/cleat/versioning/kinds"
-	"github.com/cleat-dev/cleat/versioning/loadsoothing"
-	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// QueueAdmission is the policy of that name as it is now: after its file was replaced, the next caller gets the new one,
-// so ask again for each decision. The error is that of Find.
-func (h *Host) QueueAdmission(name string) (queueadmission.Policy, error) {
-	return policy(h, kinds.QueueAdmission(), name)
+// Plugins is a view of the plugins that are in use: a Host has those of now, a Session those that there were when it began.
+type Plugins interface {
+	catalog() *catalog
+	// conn returns the connection to one plugin of a source.
+	conn(from *source, plugin string) grpc.ClientConnInterface
 }
 
-// LoadSoothing is the policy of that name as it is now; see QueueAdmission.
-func (h *Host) LoadSoothing(name string) (loadsoothing.Policy, error) {
-	return policy(h, kinds.LoadSoothing(), name)
+// All returns the plugins of kinds that have the same hub, each name once and at the newest version that both sides know. They
+// come in the order in which they run: as Config.Order says, and otherwise built-ins first, then binaries in the order of the
+// directory, in each as it lists them. Those of late kinds come after all others, in the order of their names.
+func All[H any](in Plugins, kinds ...versioning.Kind[H]) []H {
+	var all []H
+	for _, r := range in.catalog().rows {
+		for _, kind := range kinds {
+			if version, ok := kind.Version(r.Kind); ok && r.Used {
+				all = append(all, version.Bind(in.conn(r.source, r.Name), r.Name))
+			}
+		}
+	}
+	return all
 }
 
-func policy[H any](h *Host, kind versioning.Kind[H], name string) (H, error) {
-	o, err := findOffer(h.history.now().catalog, kind, kind.Name, name)
+// Named returns the plugin of a kind that has a name. Of a Host it is the plugin as it is now: after its file was replaced, the
+// next caller gets the new one, so ask again for each decision. The error is that of Host.Find.
+func Named[H any](in Plugins, kind versioning.Kind[H], name string) (H, error) {
+	chosen, err := choose(in, kind, kind.Name, name)
 	if err != nil {
 		var none H
 		return none, err
 	}
-	return o.version.Bind(h.connTo(o.source, o.name), o.name), nil
+	return chosen.version.Bind(in.conn(chosen.source, chosen.name), chosen.name), nil
 }
 
-// connTo reaches a plugin for those who call it outside of an operation. What it logs is the server's.
-func (h *Host) connTo(from *source, plugin string) grpc.ClientConnInterface {
+// choice is the version of a kind at which a name is used.
+type choice[H any] struct {
+	name    string
+	version versioning.Version[H]
+	source  *source
+}
+
+// choose finds what Named binds. Errors call the kind what.
+func choose[H any](in Plugins, kind versioning.Kind[H], what, name string) (choice[H], error) {
+	r, err := in.catalog().find(kind.Name, what, name)
+	if err != nil {
+		return choice[H]{}, err
+	}
+	version, ok := kind.Version(r.Kind)
+	if !ok {
+		return choice[H]{}, fmt.Errorf("%s %q is of version %d, which cannot be called", what, r.Name, r.Version)
+	}
+	return choice[H]{name: r.Name, version: version, source: r.source}, nil
+}
+
+func (h *Host) catalog() *catalog { return h.history.now().catalog }
+
+// conn returns a connection for calls outside of a session. What the plugin logs goes to the server's log.
+func (h *Host) conn(from *source, plugin string) grpc.ClientConnInterface {
 	if from.supervisor != nil {
 		return from.supervisor.Conn(plugin, nil)
 	}
 	return h.builtIns.bound(h.builtIns.services, plugin)
 }
 
-// Implementations are all plugins of a kind, each name once and at the newest version that both sides know, in the order
-// of BackupItemActions. The kind's versions must be among Config.Kinds. A new kind needs no more of this package.
-func Implementations[H any](s *Session, kind versioning.Kind[H]) []H { return bindAll(s, kind) }
+func (s *Session) catalog() *catalog { return s.plugins.catalog }
+
+// conn returns a connection for calls of the session. From the first call on, the process logs to the session's log.
+func (s *Session) conn(from *source, plugin string) grpc.ClientConnInterface {
+	c := &sessionConn{session: s, plugin: plugin}
+	if from.supervisor != nil {
+		c.inner = from.supervisor.Conn(plugin, func() { s.attach(from.supervisor) })
+	} else {
+		c.inner = s.host.builtIns.bound(s.builtInServices(), plugin)
+	}
+	return c
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -157,7 +158,7 @@ func TestAPluginThatHangsIsReplaced(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
-				c.Deadlines = calls.Deadlines{Probe: time.Second, Stop: 100 * time.Millisecond}
+				c.probe, c.stop = time.Second, 100*time.Millisecond
 			})
 			action := h.behave(t)
 			pid := processOf(t, action)
@@ -173,10 +174,8 @@ func TestAPluginThatHangsIsReplaced(t *testing.T) {
 func TestAKindsDeadlineTakesThePlaceOfTheClasses(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
-		c.Deadlines = calls.Deadlines{
-			Stop:  100 * time.Millisecond,
-			Kinds: map[string]time.Duration{"BackupItemAction": time.Second, "ObjectStore": 2 * time.Second},
-		}
+		c.stop = 100 * time.Millisecond
+		c.Deadlines.Kinds = map[string]time.Duration{"BackupItemAction": time.Second, "ObjectStore": 2 * time.Second}
 	})
 	_, err := execute(t.Context(), h.behave(t), "hang")
 	require.EqualError(t, err, "BackupItemAction(example.io/behave): plugin example.io/behave ("+h.dir+"/behave) did not answer Execute within 1s")
@@ -191,7 +190,7 @@ func TestAKindsDeadlineTakesThePlaceOfTheClasses(t *testing.T) {
 func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
-		c.Deadlines = calls.Deadlines{Probe: longEnough}
+		c.probe = longEnough
 	})
 	action := h.behave(t)
 	pid := processOf(t, action)
@@ -214,7 +213,7 @@ func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
 func TestStreamsAreBoundedByTheTimeThePluginKeepsUsWaiting(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
-		c.Deadlines = calls.Deadlines{Stop: 100 * time.Millisecond}
+		c.stop = 100 * time.Millisecond
 	})
 	impatient := calls.WithDeadline(t.Context(), time.Second)
 	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"bucket": "b"})
@@ -327,7 +326,7 @@ func TestAProcessRestoresOneItemAtATime(t *testing.T) {
 	for range 2 { // two sessions share the process
 		session := h.Session(hclog.NewNullLogger())
 		defer session.Close()
-		actions := session.RestoreItemActions()
+		actions := All(session, kinds.RestoreItemActions()...)
 		require.Len(t, actions, 1)
 		for range 8 {
 			calls.Go(func() {

@@ -12,13 +12,6 @@ import (
 
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
-	"github.com/cleat-dev/cleat/versioning"
-	"github.com/cleat-dev/cleat/versioning/backupitemaction"
-	"github.com/cleat-dev/cleat/versioning/deleteitemaction"
-	"github.com/cleat-dev/cleat/versioning/itemblockaction"
-	"github.com/cleat-dev/cleat/versioning/kinds"
-	"github.com/cleat-dev/cleat/versioning/manifestwriter"
-	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
 // Session is the view that one running operation has of the plugins: those that there were when it began, also when their
@@ -45,50 +38,6 @@ func (h *Host) Session(log hclog.Logger) *Session {
 		host: h, log: log, plugins: h.history.hold(),
 		attached: map[*process.Supervisor]struct{}{},
 	}
-}
-
-// BackupItemActions are the actions for backups in the order in which they run: as Config.Order says, and otherwise
-// built-ins first, then binaries in the order of the directory, in each as it lists them. The asynchronous ones come
-// after all others, in the order of their names.
-func (s *Session) BackupItemActions() []backupitemaction.Action {
-	return append(bindAll(s, kinds.BackupItemAction()), bindAll(s, kinds.AsyncBackupItemAction())...)
-}
-
-// RestoreItemActions are the actions for restores, in the order of BackupItemActions.
-func (s *Session) RestoreItemActions() []restoreitemaction.Action {
-	return append(bindAll(s, kinds.RestoreItemAction()), bindAll(s, kinds.AsyncRestoreItemAction())...)
-}
-
-// DeleteItemActions are the actions for the items of backups that are deleted, in the order of BackupItemActions.
-func (s *Session) DeleteItemActions() []deleteitemaction.Action {
-	return bindAll(s, kinds.DeleteItemAction())
-}
-
-// ItemBlockActions say which items are backed up together; they come in the order of BackupItemActions.
-func (s *Session) ItemBlockActions() []itemblockaction.Action {
-	return bindAll(s, kinds.ItemBlockAction())
-}
-
-// ManifestWriter is the writer of that name. The error is that of Host.Find.
-func (s *Session) ManifestWriter(name string) (manifestwriter.Writer, error) {
-	kind := kinds.ManifestWriter()
-	o, err := findOffer(s.plugins.catalog, kind, kind.Name, name)
-	if err != nil {
-		return nil, err
-	}
-	return bind(s, o), nil
-}
-
-func bindAll[H any](s *Session, kind versioning.Kind[H]) []H {
-	var bound []H
-	for _, o := range offers(s.plugins.catalog, kind) {
-		bound = append(bound, bind(s, o))
-	}
-	return bound
-}
-
-func bind[H any](s *Session, o offer[H]) H {
-	return o.version.Bind(&sessionConn{session: s, plugin: o.name, inner: s.connTo(o.source, o.name)}, o.name)
 }
 
 // Trace begins the span of the run that the session is for, e.g. "Backup" and "velero/nightly". It lasts until Close. Calls
@@ -123,13 +72,6 @@ func (s *Session) Close() {
 	if !again {
 		s.host.history.leave(s.plugins)
 	}
-}
-
-func (s *Session) connTo(from *source, plugin string) grpc.ClientConnInterface {
-	if from.supervisor != nil {
-		return from.supervisor.Conn(plugin, func() { s.attach(from.supervisor) })
-	}
-	return s.host.builtIns.bound(s.builtInServices(), plugin)
 }
 
 // attach makes the lines of a process go to the session's log, once.
@@ -169,7 +111,7 @@ type sessionConn struct {
 // Invoke implements grpc.ClientConnInterface.
 func (c *sessionConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	ask := func() error { return c.inner.Invoke(ctx, method, args, reply, opts...) }
-	if !c.session.host.deadlines.Classify(method).Constant {
+	if !c.session.host.table.Call(method).Constant {
 		return ask()
 	}
 	return c.session.answers.Get(ctx, method, c.plugin, reply, ask)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // recorder is a tracer that keeps all spans.
@@ -157,7 +158,7 @@ func TestBuiltInsInProcessGetTheTraceAsWell(t *testing.T) {
 			defer host.Close()
 			session := host.Session(hclog.NewNullLogger())
 			defer session.Close()
-			_, err = execute(session.Trace(t.Context(), "Restore", "velero/r"), session.BackupItemActions()[0], "nothing")
+			_, err = execute(session.Trace(t.Context(), "Restore", "velero/r"), All(session, kinds.BackupItemActions()...)[0], "nothing")
 			require.NoError(t, err)
 			if !tracing {
 				require.Empty(t, (<-action.seen).Get("traceparent"))

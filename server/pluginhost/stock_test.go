@@ -111,7 +111,7 @@ func stockNamed[H interface{ Name() string }](t *testing.T, h *testHost, kind ve
 	log := &lines{}
 	session := h.Session(log.logger())
 	t.Cleanup(session.Close)
-	for _, implementation := range Implementations(session, kind) {
+	for _, implementation := range All(session, kind) {
 		if implementation.Name() == name {
 			return implementation, log
 		}

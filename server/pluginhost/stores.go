@@ -41,7 +41,7 @@ func (h *Host) ObjectStore(ctx context.Context, location, provider string, confi
 	case <-ctx.Done():
 		return nil, fmt.Errorf("open object store of %s: %w", location, context.Cause(ctx))
 	}
-	chosen, err := findOffer(h.history.now().catalog, kinds.ObjectStore(), "object store provider", provider)
+	chosen, err := choose(h, kinds.ObjectStore(), "object store provider", provider)
 	if err != nil {
 		l.release()
 		return nil, err
@@ -107,7 +107,7 @@ func (l *location) release() {
 }
 
 // open makes the store of a location. The caller holds busy.
-func (h *Host) open(ctx context.Context, l *location, chosen offer[objectstore.Store]) error {
+func (h *Host) open(ctx context.Context, l *location, chosen choice[objectstore.Store]) error {
 	config := maps.Clone(l.config)
 	name := chosen.name
 	if chosen.source.supervisor == nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // ask asks an action what it applies to.
@@ -15,10 +16,10 @@ type ask func(ctx context.Context) (framework.ResourceSelector, error)
 func actions(session *pluginhost.Session, plugins []serverreport.Plugin) map[int]ask {
 	found := map[int]ask{}
 	stages := serverreport.Stages()
-	match(found, plugins, stages[0].Kinds, session.ItemBlockActions())
-	match(found, plugins, stages[1].Kinds, session.BackupItemActions())
-	match(found, plugins, stages[2].Kinds, session.RestoreItemActions())
-	match(found, plugins, stages[3].Kinds, session.DeleteItemActions())
+	match(found, plugins, stages[0].Kinds, pluginhost.All(session, kinds.ItemBlockAction()))
+	match(found, plugins, stages[1].Kinds, pluginhost.All(session, kinds.BackupItemActions()...))
+	match(found, plugins, stages[2].Kinds, pluginhost.All(session, kinds.RestoreItemActions()...))
+	match(found, plugins, stages[3].Kinds, pluginhost.All(session, kinds.DeleteItemAction()))
 	return found
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -21,7 +22,7 @@ func (a *Admission) Decide(ctx context.Context, snapshot *queueadmission.Snapsho
 	}
 	return decide(ctx, a.policy, question[queueadmission.Policy, *queueadmission.Decision]{
 		call: "Decide",
-		bind: a.policy.host.QueueAdmission,
+		kind: kinds.QueueAdmission(),
 		ask: func(ctx context.Context, plugin queueadmission.Policy, config []byte) (*queueadmission.Decision, error) {
 			asked := *snapshot
 			asked.Config = config

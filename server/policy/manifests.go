@@ -11,6 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
 
@@ -67,7 +68,7 @@ func (w *writing) begin(session *pluginhost.Session, backup []byte) (manifestwri
 	if _, err := w.policy.find(session.Find, settings.Plugin, settings.Config); err != nil {
 		return nil, err
 	}
-	writer, err := session.ManifestWriter(settings.Plugin)
+	writer, err := pluginhost.Named(session, kinds.ManifestWriter(), settings.Plugin)
 	if err != nil {
 		return nil, unavailable(w.policy.kind, settings.Plugin, err)
 	}

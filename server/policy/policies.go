@@ -13,6 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // The built-in policies, which decide where the configuration names no others, and in the place of those that fail with
@@ -61,13 +62,13 @@ func New(file *config.File, deps Deps) (*Policies, error) {
 		}
 	}
 	p := &Policies{
-		Admission: &Admission{inForce("QueueAdmission", BuiltInAdmission, file.Backups.Admission, config.Hold, DecisionDeadline)},
-		Soothing:  &Soothing{inForce("LoadSoothing", BuiltInSoothing, file.NodeAgent.Soothing, config.Hold, DecisionDeadline)},
+		Admission: &Admission{inForce(kinds.QueueAdmission().Name, BuiltInAdmission, file.Backups.Admission, config.Hold, DecisionDeadline)},
+		Soothing:  &Soothing{inForce(kinds.LoadSoothing().Name, BuiltInSoothing, file.NodeAgent.Soothing, config.Hold, DecisionDeadline)},
 		Manifests: &Manifests{},
 	}
 	for _, writer := range file.Backups.ManifestWriters {
 		p.Manifests.writers = append(p.Manifests.writers,
-			inForce("ManifestWriter", "", config.Policy(writer), config.Warn, ManifestDeadline))
+			inForce(kinds.ManifestWriter().Name, "", config.Policy(writer), config.Warn, ManifestDeadline))
 	}
 	return p, nil
 }

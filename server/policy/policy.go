@@ -66,8 +66,8 @@ func (e *HeldError) Unwrap() error { return e.Cause }
 
 // question is what a policy is asked. H is the hub of its kind, D the decision.
 type question[H, D any] struct {
-	call string                                                            // its name on the wire
-	bind func(name string) (H, error)                                      // finds the plugin
+	call string // its name on the wire
+	kind versioning.Kind[H]
 	ask  func(ctx context.Context, plugin H, configured []byte) (D, error) // asks it, handing over its config
 }
 
@@ -80,7 +80,7 @@ func decide[H, D any](ctx context.Context, p *policy, q question[H, D]) (Outcome
 		if err != nil {
 			return none, err
 		}
-		plugin, err := q.bind(name)
+		plugin, err := pluginhost.Named(p.host, q.kind, name)
 		if err != nil {
 			return none, unavailable(p.kind, name, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cleat-dev/cleat/server/status/serverreport"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 )
 
@@ -15,7 +16,7 @@ type Soothing struct{ policy *policy }
 func (s *Soothing) Admit(ctx context.Context, request *loadsoothing.Request) (Outcome[*loadsoothing.Decision], error) {
 	return decide(ctx, s.policy, question[loadsoothing.Policy, *loadsoothing.Decision]{
 		call: "Admit",
-		bind: s.policy.host.LoadSoothing,
+		kind: kinds.LoadSoothing(),
 		ask: func(ctx context.Context, plugin loadsoothing.Policy, config []byte) (*loadsoothing.Decision, error) {
 			asked := *request
 			asked.Config = config

@@ -19,6 +19,7 @@ import (
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/tracing"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // receiver is a simulated OTLP receiver.
@@ -82,7 +83,7 @@ func TestPluginCallsReachReceiver(t *testing.T) {
 	require.NoError(t, err)
 	defer host.Close()
 	session := host.Session(hclog.NewNullLogger())
-	_, err = session.BackupItemActions()[0].Execute(session.Trace(t.Context(), "Backup", "velero/nightly"),
+	_, err = pluginhost.All(session, kinds.BackupItemActions()...)[0].Execute(session.Trace(t.Context(), "Backup", "velero/nightly"),
 		[]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"}}`), []byte(`{}`))
 	require.NoError(t, err)
 	session.Close()

@@ -20,6 +20,17 @@ func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 	}
 }
 
+// CallsAsyncV1 declares the methods of the version.
+func CallsAsyncV1() versioning.Calls {
+	return versioning.Calls{
+		asyncbackupitemactionv1.AsyncBackupItemActionService_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
+		// Its key makes a second Start the same as the first.
+		asyncbackupitemactionv1.AsyncBackupItemActionService_Start_FullMethodName:    {Class: versioning.Execute, Repeatable: true},
+		asyncbackupitemactionv1.AsyncBackupItemActionService_Progress_FullMethodName: {Class: versioning.Query, Repeatable: true},
+		asyncbackupitemactionv1.AsyncBackupItemActionService_Cancel_FullMethodName:   {Class: versioning.Query},
+	}
+}
+
 type asyncV1 struct {
 	versioning.Plugin
 	client asyncbackupitemactionv1.AsyncBackupItemActionServiceClient

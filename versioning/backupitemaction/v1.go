@@ -20,6 +20,14 @@ func NewV1(conn grpc.ClientConnInterface, name string) Action {
 	}
 }
 
+// CallsV1 declares the methods of the version.
+func CallsV1() versioning.Calls {
+	return versioning.Calls{
+		backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
+		backupitemactionv1.BackupItemAction_Execute_FullMethodName:   {Class: versioning.Execute},
+	}
+}
+
 type v1 struct {
 	versioning.Plugin
 	client backupitemactionv1.BackupItemActionClient

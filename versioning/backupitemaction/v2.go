@@ -18,6 +18,16 @@ func NewV2(conn grpc.ClientConnInterface, name string) Action {
 	}
 }
 
+// CallsV2 declares the methods of the version.
+func CallsV2() versioning.Calls {
+	return versioning.Calls{
+		backupitemactionv2.BackupItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
+		backupitemactionv2.BackupItemAction_Execute_FullMethodName:   {Class: versioning.Execute},
+		backupitemactionv2.BackupItemAction_Progress_FullMethodName:  {Class: versioning.Query, Repeatable: true},
+		backupitemactionv2.BackupItemAction_Cancel_FullMethodName:    {Class: versioning.Query},
+	}
+}
+
 type v2 struct {
 	versioning.Plugin
 	client backupitemactionv2.BackupItemActionClient

@@ -18,6 +18,14 @@ func NewV1(conn grpc.ClientConnInterface, name string) Action {
 	}
 }
 
+// CallsV1 declares the methods of the version.
+func CallsV1() versioning.Calls {
+	return versioning.Calls{
+		deleteitemactionv1.DeleteItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
+		deleteitemactionv1.DeleteItemAction_Execute_FullMethodName:   {Class: versioning.Execute},
+	}
+}
+
 type v1 struct {
 	versioning.Plugin
 	client deleteitemactionv1.DeleteItemActionClient

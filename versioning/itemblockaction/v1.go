@@ -19,6 +19,14 @@ func NewV1(conn grpc.ClientConnInterface, name string) Action {
 	}
 }
 
+// CallsV1 declares the methods of the version.
+func CallsV1() versioning.Calls {
+	return versioning.Calls{
+		itemblockactionv1.ItemBlockAction_AppliesTo_FullMethodName:       {Class: versioning.Query, Repeatable: true, Constant: true},
+		itemblockactionv1.ItemBlockAction_GetRelatedItems_FullMethodName: {Class: versioning.Execute},
+	}
+}
+
 type v1 struct {
 	versioning.Plugin
 	client itemblockactionv1.ItemBlockActionClient

@@ -22,24 +22,29 @@ func BackupItemAction() versioning.Kind[backupitemaction.Action] {
 		Versions: []versioning.Version[backupitemaction.Action]{
 			{
 				Wire: "BackupItemAction", Number: 1, Probe: "/generated.BackupItemAction/AppliesTo",
-				Bind: backupitemaction.NewV1,
+				Bind: backupitemaction.NewV1, Calls: backupitemaction.CallsV1(),
 			},
-			{Wire: "BackupItemActionV2", Number: 2, Probe: "/v2.BackupItemAction/AppliesTo", Bind: backupitemaction.NewV2},
+			{Wire: "BackupItemActionV2", Number: 2, Probe: "/v2.BackupItemAction/AppliesTo", Bind: backupitemaction.NewV2, Calls: backupitemaction.CallsV2()},
 		},
 	}
 }
 
-// AsyncBackupItemAction starts work on items that are backed up; to the server it is a BackupItemAction.
+// AsyncBackupItemAction starts work on items that are backed up; its hub is that of BackupItemAction.
 func AsyncBackupItemAction() versioning.Kind[backupitemaction.Action] {
 	return versioning.Kind[backupitemaction.Action]{
-		Name: "AsyncBackupItemAction",
+		Name: "AsyncBackupItemAction", Late: true,
 		Versions: []versioning.Version[backupitemaction.Action]{
 			{
 				Wire: "AsyncBackupItemAction", Number: 1, Probe: "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/AppliesTo",
-				Bind: backupitemaction.NewAsyncV1,
+				Bind: backupitemaction.NewAsyncV1, Calls: backupitemaction.CallsAsyncV1(),
 			},
 		},
 	}
+}
+
+// BackupItemActions are the kinds whose plugins act on items that are backed up.
+func BackupItemActions() []versioning.Kind[backupitemaction.Action] {
+	return []versioning.Kind[backupitemaction.Action]{BackupItemAction(), AsyncBackupItemAction()}
 }
 
 // RestoreItemAction sees, changes and skips items before they are restored.
@@ -49,48 +54,53 @@ func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 		Versions: []versioning.Version[restoreitemaction.Action]{
 			{
 				Wire: "RestoreItemAction", Number: 1, Probe: "/generated.RestoreItemAction/AppliesTo",
-				Bind: restoreitemaction.NewV1,
+				Bind: restoreitemaction.NewV1, Calls: restoreitemaction.CallsV1(),
 			},
 			{
 				Wire: "RestoreItemActionV2", Number: 2, Probe: "/v2.RestoreItemAction/AppliesTo",
-				Bind: restoreitemaction.NewV2,
+				Bind: restoreitemaction.NewV2, Calls: restoreitemaction.CallsV2(),
 			},
 		},
 	}
 }
 
-// AsyncRestoreItemAction starts work on items that are restored; to the server it is a RestoreItemAction.
+// AsyncRestoreItemAction starts work on items that are restored; its hub is that of RestoreItemAction.
 func AsyncRestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	return versioning.Kind[restoreitemaction.Action]{
-		Name: "AsyncRestoreItemAction",
+		Name: "AsyncRestoreItemAction", Late: true,
 		Versions: []versioning.Version[restoreitemaction.Action]{
 			{
 				Wire: "AsyncRestoreItemAction", Number: 1, Probe: "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/AppliesTo",
-				Bind: restoreitemaction.NewAsyncV1,
+				Bind: restoreitemaction.NewAsyncV1, Calls: restoreitemaction.CallsAsyncV1(),
 			},
 		},
 	}
 }
 
-// DeleteItemAction is told of the items of backups that are deleted.
+// RestoreItemActions are the kinds whose plugins act on items that are restored.
+func RestoreItemActions() []versioning.Kind[restoreitemaction.Action] {
+	return []versioning.Kind[restoreitemaction.Action]{RestoreItemAction(), AsyncRestoreItemAction()}
+}
+
+// DeleteItemAction sees the items of backups that are deleted.
 func DeleteItemAction() versioning.Kind[deleteitemaction.Action] {
 	return versioning.Kind[deleteitemaction.Action]{
 		Name: "DeleteItemAction",
 		Versions: []versioning.Version[deleteitemaction.Action]{
 			{
 				Wire: "DeleteItemAction", Number: 1, Probe: "/generated.DeleteItemAction/AppliesTo",
-				Bind: deleteitemaction.NewV1,
+				Bind: deleteitemaction.NewV1, Calls: deleteitemaction.CallsV1(),
 			},
 		},
 	}
 }
 
-// ItemBlockAction says which items are backed up together.
+// ItemBlockAction names the items that are backed up together.
 func ItemBlockAction() versioning.Kind[itemblockaction.Action] {
 	return versioning.Kind[itemblockaction.Action]{
 		Name: "ItemBlockAction",
 		Versions: []versioning.Version[itemblockaction.Action]{
-			{Wire: "ItemBlockAction", Number: 1, Probe: "/v1.ItemBlockAction/AppliesTo", Bind: itemblockaction.NewV1},
+			{Wire: "ItemBlockAction", Number: 1, Probe: "/v1.ItemBlockAction/AppliesTo", Bind: itemblockaction.NewV1, Calls: itemblockaction.CallsV1()},
 		},
 	}
 }
@@ -100,7 +110,7 @@ func ObjectStore() versioning.Kind[objectstore.Store] {
 	return versioning.Kind[objectstore.Store]{
 		Name: "ObjectStore",
 		Versions: []versioning.Version[objectstore.Store]{
-			{Wire: "ObjectStore", Number: 1, Probe: "/generated.ObjectStore/ObjectExists", Bind: objectstore.NewV1},
+			{Wire: "ObjectStore", Number: 1, Probe: "/generated.ObjectStore/ObjectExists", Bind: objectstore.NewV1, Calls: objectstore.CallsV1()},
 		},
 	}
 }
@@ -112,7 +122,7 @@ func VolumeSnapshotter() versioning.Kind[volumesnapshotter.Snapshotter] {
 		Versions: []versioning.Version[volumesnapshotter.Snapshotter]{
 			{
 				Wire: "VolumeSnapshotter", Number: 1, Probe: "/generated.VolumeSnapshotter/GetVolumeInfo",
-				Bind: volumesnapshotter.NewV1,
+				Bind: volumesnapshotter.NewV1, Calls: volumesnapshotter.CallsV1(),
 			},
 		},
 	}
@@ -121,11 +131,11 @@ func VolumeSnapshotter() versioning.Kind[volumesnapshotter.Snapshotter] {
 // QueueAdmission decides which queued backups may start.
 func QueueAdmission() versioning.Kind[queueadmission.Policy] {
 	return versioning.Kind[queueadmission.Policy]{
-		Name: "QueueAdmission",
+		Name: "QueueAdmission", Policy: true,
 		Versions: []versioning.Version[queueadmission.Policy]{
 			{
 				Wire: "QueueAdmission", Number: 1, Probe: "/cleat.queueadmission.v1.QueueAdmissionService/Decide",
-				Bind: queueadmission.NewV1,
+				Bind: queueadmission.NewV1, Calls: queueadmission.CallsV1(),
 			},
 		},
 	}
@@ -134,11 +144,11 @@ func QueueAdmission() versioning.Kind[queueadmission.Policy] {
 // LoadSoothing decides when a load may begin to prepare.
 func LoadSoothing() versioning.Kind[loadsoothing.Policy] {
 	return versioning.Kind[loadsoothing.Policy]{
-		Name: "LoadSoothing",
+		Name: "LoadSoothing", Policy: true,
 		Versions: []versioning.Version[loadsoothing.Policy]{
 			{
 				Wire: "LoadSoothing", Number: 1, Probe: "/cleat.loadsoothing.v1.LoadSoothingService/Admit",
-				Bind: loadsoothing.NewV1,
+				Bind: loadsoothing.NewV1, Calls: loadsoothing.CallsV1(),
 			},
 		},
 	}
@@ -147,17 +157,17 @@ func LoadSoothing() versioning.Kind[loadsoothing.Policy] {
 // ManifestWriter describes backups in files that are kept beside them.
 func ManifestWriter() versioning.Kind[manifestwriter.Writer] {
 	return versioning.Kind[manifestwriter.Writer]{
-		Name: "ManifestWriter",
+		Name: "ManifestWriter", Policy: true,
 		Versions: []versioning.Version[manifestwriter.Writer]{
 			{
 				Wire: "ManifestWriter", Number: 1, Probe: "/cleat.manifestwriter.v1.ManifestWriterService/Write",
-				Bind: manifestwriter.NewV1,
+				Bind: manifestwriter.NewV1, Calls: manifestwriter.CallsV1(),
 			},
 		},
 	}
 }
 
-// All is every version of every kind, without the hubs.
+// All returns every version of every kind, without the hubs.
 func All() []versioning.WireKind {
 	return slices.Concat(
 		BackupItemAction().WireKinds(),
@@ -174,5 +184,5 @@ func All() []versioning.WireKind {
 	)
 }
 
-// Lookup finds the version that goes by wire in a plugin's list, false when the server does not know it.
+// Lookup returns the version with the name wire in a plugin's list, false when the server does not know it.
 func Lookup(wire string) (versioning.WireKind, bool) { return versioning.Lookup(All(), wire) }

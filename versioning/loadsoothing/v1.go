@@ -19,6 +19,13 @@ func NewV1(conn grpc.ClientConnInterface, name string) Policy {
 	}
 }
 
+// CallsV1 declares the methods of the version.
+func CallsV1() versioning.Calls {
+	return versioning.Calls{
+		loadsoothingv1.LoadSoothingService_Admit_FullMethodName: {Class: versioning.Decision, Repeatable: true},
+	}
+}
+
 type v1 struct {
 	versioning.Plugin
 	client loadsoothingv1.LoadSoothingServiceClient

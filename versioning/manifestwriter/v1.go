@@ -21,6 +21,13 @@ func NewV1(conn grpc.ClientConnInterface, name string) Writer {
 	}
 }
 
+// CallsV1 declares the methods of the version.
+func CallsV1() versioning.Calls {
+	return versioning.Calls{
+		manifestwriterv1.ManifestWriterService_Write_FullMethodName: {Class: versioning.Execute},
+	}
+}
+
 type v1 struct {
 	versioning.Plugin
 	client manifestwriterv1.ManifestWriterServiceClient

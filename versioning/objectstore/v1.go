@@ -23,6 +23,20 @@ func NewV1(conn grpc.ClientConnInterface, name string) Store {
 	}
 }
 
+// CallsV1 declares the methods of the version.
+func CallsV1() versioning.Calls {
+	return versioning.Calls{
+		objectstorev1.ObjectStore_Init_FullMethodName:               {Class: versioning.Query},
+		objectstorev1.ObjectStore_PutObject_FullMethodName:          {Class: versioning.Execute},
+		objectstorev1.ObjectStore_ObjectExists_FullMethodName:       {Class: versioning.Transfer, Repeatable: true},
+		objectstorev1.ObjectStore_GetObject_FullMethodName:          {Class: versioning.Execute},
+		objectstorev1.ObjectStore_ListCommonPrefixes_FullMethodName: {Class: versioning.Transfer, Repeatable: true},
+		objectstorev1.ObjectStore_ListObjects_FullMethodName:        {Class: versioning.Transfer, Repeatable: true},
+		objectstorev1.ObjectStore_DeleteObject_FullMethodName:       {Class: versioning.Transfer},
+		objectstorev1.ObjectStore_CreateSignedURL_FullMethodName:    {Class: versioning.Transfer, Repeatable: true},
+	}
+}
+
 type v1 struct {
 	versioning.Plugin
 	client objectstorev1.ObjectStoreClient

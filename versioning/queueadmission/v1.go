@@ -20,6 +20,13 @@ func NewV1(conn grpc.ClientConnInterface, name string) Policy {
 	}
 }
 
+// CallsV1 declares the methods of the version.
+func CallsV1() versioning.Calls {
+	return versioning.Calls{
+		queueadmissionv1.QueueAdmissionService_Decide_FullMethodName: {Class: versioning.Decision, Repeatable: true},
+	}
+}
+
 type v1 struct {
 	versioning.Plugin
 	client queueadmissionv1.QueueAdmissionServiceClient

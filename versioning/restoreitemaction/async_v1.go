@@ -21,6 +21,17 @@ func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 	}
 }
 
+// CallsAsyncV1 declares the methods of the version.
+func CallsAsyncV1() versioning.Calls {
+	return versioning.Calls{
+		asyncrestoreitemactionv1.AsyncRestoreItemActionService_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
+		// Its key makes a second Start the same as the first.
+		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Start_FullMethodName:    {Class: versioning.Execute, Repeatable: true},
+		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Progress_FullMethodName: {Class: versioning.Query, Repeatable: true},
+		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Cancel_FullMethodName:   {Class: versioning.Query},
+	}
+}
+
 type asyncV1 struct {
 	versioning.Plugin
 	client asyncrestoreitemactionv1.AsyncRestoreItemActionServiceClient

@@ -20,6 +20,15 @@ func NewV1(conn grpc.ClientConnInterface, name string) Action {
 	}
 }
 
+// CallsV1 declares the methods of the version.
+func CallsV1() versioning.Calls {
+	return versioning.Calls{
+		restoreitemactionv1.RestoreItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
+		// Velero restores one item after the other, and plugins made for it may rely on that.
+		restoreitemactionv1.RestoreItemAction_Execute_FullMethodName: {Class: versioning.Execute, Alone: true},
+	}
+}
+
 type v1 struct {
 	versioning.Plugin
 	client restoreitemactionv1.RestoreItemActionClient

@@ -19,6 +19,18 @@ func NewV2(conn grpc.ClientConnInterface, name string) Action {
 	}
 }
 
+// CallsV2 declares the methods of the version.
+func CallsV2() versioning.Calls {
+	return versioning.Calls{
+		restoreitemactionv2.RestoreItemAction_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
+		// Velero restores one item after the other, and plugins made for it may rely on that.
+		restoreitemactionv2.RestoreItemAction_Execute_FullMethodName:                 {Class: versioning.Execute, Alone: true},
+		restoreitemactionv2.RestoreItemAction_Progress_FullMethodName:                {Class: versioning.Query, Repeatable: true},
+		restoreitemactionv2.RestoreItemAction_Cancel_FullMethodName:                  {Class: versioning.Query},
+		restoreitemactionv2.RestoreItemAction_AreAdditionalItemsReady_FullMethodName: {Class: versioning.Query, Repeatable: true},
+	}
+}
+
 type v2 struct {
 	versioning.Plugin
 	client restoreitemactionv2.RestoreItemActionClient

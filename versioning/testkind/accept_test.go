@@ -126,7 +126,7 @@ func (h host) weigher(t *testing.T, announced string) (itemweigher.Weigher, *log
 	session := &log{}
 	s := h.Session(session.logger())
 	t.Cleanup(s.Close)
-	for _, weigher := range pluginhost.Implementations(s, kinds.ItemWeigher()) {
+	for _, weigher := range pluginhost.All(s, kinds.ItemWeigher()) {
 		if weigher.Name() == "example.io/"+announced {
 			return weigher, session, true
 		}

@@ -33,6 +33,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -70,7 +71,7 @@ func newAdmission(t *testing.T, name string, builtIns ...framework.Registration)
 	host, err := pluginhost.New(t.Context(), pluginhost.Config{BuiltIns: builtIns, Log: hclog.NewNullLogger()})
 	require.NoError(t, err)
 	t.Cleanup(host.Close)
-	policy, err := host.QueueAdmission(name)
+	policy, err := pluginhost.Named(host, kinds.QueueAdmission(), name)
 	require.NoError(t, err)
 	return policy
 }

@@ -7,11 +7,13 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
+	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
 	"github.com/cleat-dev/cleat/server/store"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // backupWork is the run of one backup.
@@ -63,7 +65,7 @@ func (w *work) collect(show func(done, total int), archive io.Writer) (*backup.R
 	ctx := session.Trace(w.run.Ctx, "Backup", w.backup.Namespace+"/"+w.backup.Name)
 	return w.Engine(ctx, backup.Request{
 		Backup:   w.backup.DeepCopy(),
-		Actions:  session.BackupItemActions(),
+		Actions:  pluginhost.All(session, kinds.BackupItemActions()...),
 		Policy:   w.policy,
 		Log:      w.log.Logger(),
 		Progress: show,

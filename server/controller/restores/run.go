@@ -10,11 +10,13 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
 	"github.com/cleat-dev/cleat/server/store"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // restoreWork is the run of one restore.
@@ -82,7 +84,7 @@ func (w *work) apply(objects *store.Store, show func(done, total int)) (*restore
 	return w.Engine(ctx, restore.Request{
 		Restore:   w.object.DeepCopy(),
 		Archive:   contents,
-		Actions:   session.RestoreItemActions(),
+		Actions:   pluginhost.All(session, kinds.RestoreItemActions()...),
 		Modifiers: w.source.modifiers,
 		Log:       w.log.Logger(),
 		Progress:  show,

@@ -3,56 +3,72 @@ package calls
 import (
 	"strings"
 	"time"
+
+	"github.com/cleat-dev/cleat/versioning"
 )
 
-// call is what the host knows about a method before it calls it.
+// Call is one call of a method, with the limits that hold for it.
 type Call struct {
-	kind       string // whatever the version, e.g. "BackupItemAction"
-	Name       string // e.g. "Execute"
-	Constant   bool   // the answer holds for the life of the process
-	Idempotent bool   // may be asked again of a restarted process
-	Work       bool   // an answer proves that the plugin does its job
-	Alone      bool   // the process is not asked the like at the same time
-	limit      time.Duration
-	Idle       time.Duration // between two messages, when it is a stream
+	versioning.Call
+	Kind  string        // whatever the version, e.g. "BackupItemAction"
+	Name  string        // e.g. "Execute"
+	Limit time.Duration // of a unary call; negative means none
+	Idle  time.Duration // between two messages of a stream; negative means no limit
 }
 
-// classify is the one list of what the methods of all kinds promise. Idempotent is only what is documented as
-// such; an unknown method gets the longest deadline and is never repeated.
-func (d Deadlines) Classify(method string) Call {
-	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	c := Call{kind: kindOf(service), Name: name, Idle: d.Idle}
-	switch c.Name {
-	case "AppliesTo":
-		c.Constant, c.Idempotent, c.limit = true, true, d.Query
-	case "ListPlugins", "GetPluginInfo", "Progress", "AreAdditionalItemsReady":
-		c.Idempotent, c.limit = true, d.Query
-	case "Cancel":
-		c.limit = d.Query
-	case "Decide", "Admit":
-		c.Idempotent, c.Work, c.limit = true, true, d.Query
-	case "ObjectExists", "ListObjects", "ListCommonPrefixes", "CreateSignedURL",
-		"GetVolumeInfo", "GetVolumeID":
-		c.Idempotent, c.Work, c.limit = true, true, d.Store
-	case "DeleteObject", "CreateVolumeFromSnapshot", "CreateSnapshot", "DeleteSnapshot", "SetVolumeID":
-		c.Work, c.limit = true, d.Store
-	case "Init":
-		c.limit = d.Store
-	case "Start": // its key makes a second one the same as the first
-		c.Idempotent, c.Work, c.limit = true, true, d.Execute
-	default:
-		c.Work, c.limit = true, d.Execute
-		// Velero restores one item after the other, and plugins made for it may count on that.
-		c.Alone = c.Name == "Execute" && c.kind == "RestoreItemAction"
+// Table holds what the versions of kinds declare about their methods.
+type Table struct {
+	deadlines Deadlines
+	declared  map[string]declaration // by full method
+}
+
+type declaration struct {
+	versioning.Call
+	kind string
+}
+
+// NewTable returns the table of the known versions.
+func NewTable(deadlines Deadlines, known []versioning.WireKind) *Table {
+	t := &Table{deadlines: deadlines.withDefaults(), declared: map[string]declaration{}}
+	for method, call := range versioning.DescribeCalls() {
+		t.declared[method] = declaration{call, kindOf(method)}
 	}
-	if limit := d.Kinds[c.kind]; limit != 0 && c.Work {
-		c.limit, c.Idle = limit, limit
+	for _, version := range known {
+		for method, call := range version.Calls {
+			t.declared[method] = declaration{call, version.Kind}
+		}
+	}
+	return t
+}
+
+// Deadlines returns the deadlines, with their defaults.
+func (t *Table) Deadlines() Deadlines { return t.deadlines }
+
+// Call returns what is declared about a method, by its full name. A method that is not declared has the longest deadline and
+// is never repeated.
+func (t *Table) Call(method string) Call {
+	found, ok := t.declared[method]
+	if !ok {
+		found.kind = kindOf(method)
+	}
+	c := Call{Call: found.Call, Kind: found.kind, Name: method[strings.LastIndexByte(method, '/')+1:], Idle: transfer}
+	switch c.Class {
+	case versioning.Query, versioning.Decision:
+		c.Limit = t.deadlines.Query
+	case versioning.Transfer:
+		c.Limit = transfer
+	default:
+		c.Limit = t.deadlines.Execute
+	}
+	if limit := t.deadlines.Kinds[c.Kind]; limit != 0 && c.Works() {
+		c.Limit, c.Idle = limit, limit
 	}
 	return c
 }
 
-// kindOf is the kind that a gRPC service belongs to: "generated.BackupItemAction" is a BackupItemAction, and so is any
-// other version of it; "cleat.queueadmission.v1.QueueAdmissionService" is a QueueAdmission.
-func kindOf(service string) string {
+// kindOf returns the kind that a method's service is named after: that of "/generated.BackupItemAction/Execute" is
+// BackupItemAction, and that of "/cleat.queueadmission.v1.QueueAdmissionService/Decide" QueueAdmission.
+func kindOf(method string) string {
+	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	return strings.TrimSuffix(service[strings.LastIndexByte(service, '.')+1:], "Service")
 }

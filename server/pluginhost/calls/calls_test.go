@@ -17,43 +17,45 @@ import (
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	restoreitemactionv2 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v2"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 func TestOnlyDocumentedCallsAreRepeated(t *testing.T) {
 	t.Parallel()
-	d := Deadlines{}.WithDefaults()
+	table := NewTable(Deadlines{}, kinds.All())
 	const query, store, execute, idle = time.Minute, 10 * time.Minute, 4 * time.Hour, 10 * time.Minute
 	for method, want := range map[string]Call{
-		backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName:                 {kind: "BackupItemAction", Name: "AppliesTo", Constant: true, Idempotent: true, limit: query},
-		backupitemactionv1.BackupItemAction_Execute_FullMethodName:                   {kind: "BackupItemAction", Name: "Execute", Work: true, limit: execute},
-		backupitemactionv2.BackupItemAction_Execute_FullMethodName:                   {kind: "BackupItemAction", Name: "Execute", Work: true, limit: execute},
-		backupitemactionv2.BackupItemAction_Progress_FullMethodName:                  {kind: "BackupItemAction", Name: "Progress", Idempotent: true, limit: query},
-		backupitemactionv2.BackupItemAction_Cancel_FullMethodName:                    {kind: "BackupItemAction", Name: "Cancel", limit: query},
-		asyncbackupitemactionv1.AsyncBackupItemActionService_Start_FullMethodName:    {kind: "AsyncBackupItemAction", Name: "Start", Idempotent: true, Work: true, limit: execute},
-		restoreitemactionv2.RestoreItemAction_AreAdditionalItemsReady_FullMethodName: {kind: "RestoreItemAction", Name: "AreAdditionalItemsReady", Idempotent: true, limit: query},
-		restoreitemactionv2.RestoreItemAction_Execute_FullMethodName:                 {kind: "RestoreItemAction", Name: "Execute", Work: true, Alone: true, limit: execute},
-		itemblockactionv1.ItemBlockAction_GetRelatedItems_FullMethodName:             {kind: "ItemBlockAction", Name: "GetRelatedItems", Work: true, limit: execute},
-		objectstorev1.ObjectStore_Init_FullMethodName:                                {kind: "ObjectStore", Name: "Init", limit: store},
-		objectstorev1.ObjectStore_PutObject_FullMethodName:                           {kind: "ObjectStore", Name: "PutObject", Work: true, limit: execute},
-		objectstorev1.ObjectStore_ObjectExists_FullMethodName:                        {kind: "ObjectStore", Name: "ObjectExists", Idempotent: true, Work: true, limit: store},
-		objectstorev1.ObjectStore_DeleteObject_FullMethodName:                        {kind: "ObjectStore", Name: "DeleteObject", Work: true, limit: store},
-		queueadmissionv1.QueueAdmissionService_Decide_FullMethodName:                 {kind: "QueueAdmission", Name: "Decide", Idempotent: true, Work: true, limit: query},
-		loadsoothingv1.LoadSoothingService_Admit_FullMethodName:                      {kind: "LoadSoothing", Name: "Admit", Idempotent: true, Work: true, limit: query},
-		manifestwriterv1.ManifestWriterService_Write_FullMethodName:                  {kind: "ManifestWriter", Name: "Write", Work: true, limit: execute},
-		pluginlisterv1.PluginLister_ListPlugins_FullMethodName:                       {kind: "PluginLister", Name: "ListPlugins", Idempotent: true, limit: query},
-		plugininfov1.PluginInfoService_GetPluginInfo_FullMethodName:                  {kind: "PluginInfo", Name: "GetPluginInfo", Idempotent: true, limit: query},
-		"/from.the.Future/Unheard":                                                   {kind: "Future", Name: "Unheard", Work: true, limit: execute},
+		backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName:                 {Call: versioning.Call{Class: versioning.Query, Repeatable: true, Constant: true}, Kind: "BackupItemAction", Name: "AppliesTo", Limit: query},
+		backupitemactionv1.BackupItemAction_Execute_FullMethodName:                   {Call: versioning.Call{Class: versioning.Execute}, Kind: "BackupItemAction", Name: "Execute", Limit: execute},
+		backupitemactionv2.BackupItemAction_Execute_FullMethodName:                   {Call: versioning.Call{Class: versioning.Execute}, Kind: "BackupItemAction", Name: "Execute", Limit: execute},
+		backupitemactionv2.BackupItemAction_Progress_FullMethodName:                  {Call: versioning.Call{Class: versioning.Query, Repeatable: true}, Kind: "BackupItemAction", Name: "Progress", Limit: query},
+		backupitemactionv2.BackupItemAction_Cancel_FullMethodName:                    {Call: versioning.Call{Class: versioning.Query}, Kind: "BackupItemAction", Name: "Cancel", Limit: query},
+		asyncbackupitemactionv1.AsyncBackupItemActionService_Start_FullMethodName:    {Call: versioning.Call{Class: versioning.Execute, Repeatable: true}, Kind: "AsyncBackupItemAction", Name: "Start", Limit: execute},
+		restoreitemactionv2.RestoreItemAction_AreAdditionalItemsReady_FullMethodName: {Call: versioning.Call{Class: versioning.Query, Repeatable: true}, Kind: "RestoreItemAction", Name: "AreAdditionalItemsReady", Limit: query},
+		restoreitemactionv2.RestoreItemAction_Execute_FullMethodName:                 {Call: versioning.Call{Class: versioning.Execute, Alone: true}, Kind: "RestoreItemAction", Name: "Execute", Limit: execute},
+		itemblockactionv1.ItemBlockAction_GetRelatedItems_FullMethodName:             {Call: versioning.Call{Class: versioning.Execute}, Kind: "ItemBlockAction", Name: "GetRelatedItems", Limit: execute},
+		objectstorev1.ObjectStore_Init_FullMethodName:                                {Call: versioning.Call{Class: versioning.Query}, Kind: "ObjectStore", Name: "Init", Limit: query},
+		objectstorev1.ObjectStore_PutObject_FullMethodName:                           {Call: versioning.Call{Class: versioning.Execute}, Kind: "ObjectStore", Name: "PutObject", Limit: execute},
+		objectstorev1.ObjectStore_ObjectExists_FullMethodName:                        {Call: versioning.Call{Class: versioning.Transfer, Repeatable: true}, Kind: "ObjectStore", Name: "ObjectExists", Limit: store},
+		objectstorev1.ObjectStore_DeleteObject_FullMethodName:                        {Call: versioning.Call{Class: versioning.Transfer}, Kind: "ObjectStore", Name: "DeleteObject", Limit: store},
+		queueadmissionv1.QueueAdmissionService_Decide_FullMethodName:                 {Call: versioning.Call{Class: versioning.Decision, Repeatable: true}, Kind: "QueueAdmission", Name: "Decide", Limit: query},
+		loadsoothingv1.LoadSoothingService_Admit_FullMethodName:                      {Call: versioning.Call{Class: versioning.Decision, Repeatable: true}, Kind: "LoadSoothing", Name: "Admit", Limit: query},
+		manifestwriterv1.ManifestWriterService_Write_FullMethodName:                  {Call: versioning.Call{Class: versioning.Execute}, Kind: "ManifestWriter", Name: "Write", Limit: execute},
+		pluginlisterv1.PluginLister_ListPlugins_FullMethodName:                       {Call: versioning.Call{Class: versioning.Query, Repeatable: true}, Kind: "PluginLister", Name: "ListPlugins", Limit: query},
+		plugininfov1.PluginInfoService_GetPluginInfo_FullMethodName:                  {Call: versioning.Call{Class: versioning.Query, Repeatable: true}, Kind: "PluginInfo", Name: "GetPluginInfo", Limit: query},
+		"/from.the.Future/Unheard":                                                   {Call: versioning.Call{Class: versioning.Execute}, Kind: "Future", Name: "Unheard", Limit: execute},
 	} {
 		want.Idle = idle
-		require.Equal(t, want, d.Classify(method), method)
+		require.Equal(t, want, table.Call(method), method)
 	}
 }
 
 func TestAKindsDeadlineBoundsItsWorkAndNothingElse(t *testing.T) {
 	t.Parallel()
-	d := Deadlines{Query: time.Second, Kinds: map[string]time.Duration{
+	table := NewTable(Deadlines{Query: time.Second, Kinds: map[string]time.Duration{
 		"BackupItemAction": 2 * time.Second, "QueueAdmission": 3 * time.Second, "ManifestWriter": 4 * time.Second, "ObjectStore": -1, "LoadSoothing": 0,
-	}}.WithDefaults()
+	}}, kinds.All())
 	for method, want := range map[string]time.Duration{
 		backupitemactionv1.BackupItemAction_AppliesTo_FullMethodName:              time.Second,
 		backupitemactionv1.BackupItemAction_Execute_FullMethodName:                2 * time.Second,
@@ -63,20 +65,20 @@ func TestAKindsDeadlineBoundsItsWorkAndNothingElse(t *testing.T) {
 		queueadmissionv1.QueueAdmissionService_Decide_FullMethodName:              3 * time.Second,
 		loadsoothingv1.LoadSoothingService_Admit_FullMethodName:                   time.Second,
 		objectstorev1.ObjectStore_ListObjects_FullMethodName:                      -1,
-		objectstorev1.ObjectStore_Init_FullMethodName:                             10 * time.Minute,
+		objectstorev1.ObjectStore_Init_FullMethodName:                             time.Second,
 	} {
-		require.Equal(t, want, d.Classify(method).limit, method)
+		require.Equal(t, want, table.Call(method).Limit, method)
 	}
-	require.Equal(t, 4*time.Second, d.Classify(manifestwriterv1.ManifestWriterService_Write_FullMethodName).Idle)
-	require.Equal(t, 10*time.Minute, d.Classify("/from.the.Future/Stream").Idle)
+	require.Equal(t, 4*time.Second, table.Call(manifestwriterv1.ManifestWriterService_Write_FullMethodName).Idle)
+	require.Equal(t, 10*time.Minute, table.Call("/from.the.Future/Stream").Idle)
 }
 
 func TestACallerCanHaveADeadlineOfItsOwn(t *testing.T) {
 	t.Parallel()
 	const method = "/cleat.queueadmission.v1.QueueAdmissionService/Decide"
-	d := Deadlines{Kinds: map[string]time.Duration{"QueueAdmission": time.Hour}}.WithDefaults()
-	require.Equal(t, time.Hour, d.Classify(method).Within(t.Context()).limit)
-	own := d.Classify(method).Within(WithDeadline(t.Context(), time.Second))
-	require.Equal(t, time.Second, own.limit)
+	table := NewTable(Deadlines{Kinds: map[string]time.Duration{"QueueAdmission": time.Hour}}, kinds.All())
+	require.Equal(t, time.Hour, table.Call(method).Within(t.Context()).Limit)
+	own := table.Call(method).Within(WithDeadline(t.Context(), time.Second))
+	require.Equal(t, time.Second, own.Limit)
 	require.Equal(t, time.Second, own.Idle)
 }

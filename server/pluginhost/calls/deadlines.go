@@ -11,44 +11,31 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Deadlines bounds how long a plugin may take, by class of call and by kind. Zero takes the default, negative means no
-// limit. The caller's own context bounds every call as well.
+// Deadlines bounds how long a plugin may take. Zero takes the default, negative means no limit. The caller's own context
+// bounds every call as well.
 type Deadlines struct {
-	// Start is the time from starting a process until it can be called, Init included. Default 60 s, which is
-	// go-plugin's.
+	// Start is the time from starting a process until it can be called, Init included. Default 60 s, as in go-plugin.
 	Start time.Duration
-	// Query bounds questions that need no work (AppliesTo, ListPlugins, Progress, Cancel, readiness), and the
-	// decisions of policies. Default 60 s.
+	// Query bounds calls that need no work (AppliesTo, ListPlugins, Progress, Cancel, readiness), and the decisions of
+	// policies. Default 60 s.
 	Query time.Duration
-	// Execute bounds calls that work on an item. Plugins block in them for as long as a snapshot takes, and
-	// Velero sets no limit at all, so this one only has to catch a plugin that hangs. Default 4 h.
+	// Execute bounds calls that work on an item. Plugins block in them for as long as a snapshot takes, and Velero sets no
+	// limit at all, so this one only has to catch a plugin that hangs. Default 4 h.
 	Execute time.Duration
-	// Store bounds the unary calls of object stores and volume snapshotters; listing a large bucket takes
-	// minutes. Default 10 min.
-	Store time.Duration
-	// Idle bounds the time for which the plugin neither takes nor gives the next message of a stream. The time the
-	// host takes does not count, and a stream as a whole has no limit. Default 10 min.
-	Idle time.Duration
-	// Stop is the time a process gets to end by itself before it is killed. Default 2 s.
-	Stop time.Duration
-	// Probe bounds the question whether a process is alive at all, asked after an overdue or broken call.
-	// Default 5 s.
-	Probe time.Duration
-	// Kinds has another bound for the work of some kinds, by the kind's name whatever its version, e.g.
-	// "BackupItemAction". It takes the place of Query, Execute and Store for the calls that do the kind's work
-	// (Execute, Start, GetRelatedItems, Decide, Admit, all calls of stores but Init), and of Idle for its
-	// streams. Questions keep Query, because every plugin answers them at once.
+	// Kinds sets another limit for the work of some kinds, by the kind's name whatever its version, e.g. "BackupItemAction".
+	// It replaces Execute and Query for the calls that do the kind's work, the 10 min for a unary call of a store, and the
+	// 10 min between two messages of a stream. Calls that need no work keep Query.
 	Kinds map[string]time.Duration
 }
 
-func (d Deadlines) WithDefaults() Deadlines {
+// transfer bounds the unary calls of stores and snapshotters, and the time for which a plugin neither takes nor sends the next
+// message of a stream. The time that the host takes does not count, and a stream as a whole has no limit.
+const transfer = 10 * time.Minute
+
+func (d Deadlines) withDefaults() Deadlines {
 	d.Start = cmp.Or(d.Start, time.Minute)
 	d.Query = cmp.Or(d.Query, time.Minute)
 	d.Execute = cmp.Or(d.Execute, 4*time.Hour)
-	d.Store = cmp.Or(d.Store, 10*time.Minute)
-	d.Idle = cmp.Or(d.Idle, 10*time.Minute)
-	d.Stop = cmp.Or(d.Stop, 2*time.Second)
-	d.Probe = cmp.Or(d.Probe, 5*time.Second)
 	return d
 }
 
@@ -65,7 +52,7 @@ func WithDeadline(ctx context.Context, limit time.Duration) context.Context {
 // within is the call with the limit that ctx sets for it.
 func (c Call) Within(ctx context.Context) Call {
 	if limit, ok := ctx.Value(deadlineKey{}).(time.Duration); ok {
-		c.limit, c.Idle = limit, limit
+		c.Limit, c.Idle = limit, limit
 	}
 	return c
 }
@@ -75,11 +62,11 @@ func (c Call) Within(ctx context.Context) Call {
 // the context reaches it in any case.
 func WithLimit(ctx context.Context, plugin, command string, call Call) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if call.limit < 0 {
+	if call.Limit < 0 {
 		return ctx, func() { cancel(nil) }
 	}
-	timer := time.AfterFunc(call.limit, func() {
-		cancel(&OverdueError{Plugin: plugin, Command: command, During: call.Name, Limit: call.limit})
+	timer := time.AfterFunc(call.Limit, func() {
+		cancel(&OverdueError{Plugin: plugin, Command: command, During: call.Name, Limit: call.Limit})
 	})
 	return ctx, func() {
 		timer.Stop()

@@ -78,7 +78,7 @@ func (m *metrics) Unregister() {
 // called tells of a call that has ended.
 func (m *metrics) called(plugin string, c Call, outcome string, took time.Duration) {
 	if m != nil {
-		m.calls.WithLabelValues(plugin, c.kind, c.Name, outcome).Observe(took.Seconds())
+		m.calls.WithLabelValues(plugin, c.Kind, c.Name, outcome).Observe(took.Seconds())
 	}
 }
 

@@ -38,14 +38,14 @@ func StartRun(ctx context.Context, tracer trace.Tracer, kind, name string) (cont
 func startSpan(ctx context.Context, tracer trace.Tracer, plugin, command string, c Call) (context.Context, trace.Span) {
 	attributes := []attribute.KeyValue{
 		attribute.String("cleat.plugin", plugin),
-		attribute.String("cleat.kind", c.kind),
+		attribute.String("cleat.kind", c.Kind),
 		attribute.String("cleat.call", c.Name),
 		attribute.String("cleat.command", command),
 	}
 	if what, ok := ctx.Value(runKey{}).(attribute.KeyValue); ok {
 		attributes = append(attributes, what)
 	}
-	ctx, span := tracer.Start(ctx, c.kind+"/"+c.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	ctx, span := tracer.Start(ctx, c.Kind+"/"+c.Name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 	sent := outgoing{}
 	propagation.TraceContext{}.Inject(ctx, &sent)
 	return metadata.AppendToOutgoingContext(ctx, sent...), span

@@ -27,9 +27,9 @@ func (s *Supervisor) Conn(plugin string, onCall func()) grpc.ClientConnInterface
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	call := c.supervisor.pool.config.Deadlines.Classify(method).Within(ctx)
+	call := c.supervisor.pool.config.Calls.Call(method).Within(ctx)
 	err := c.once(ctx, call, method, args, reply, opts)
-	if err == nil || !call.Idempotent {
+	if err == nil || !call.Repeatable {
 		return err
 	}
 	var died *calls.DiedError
@@ -71,7 +71,7 @@ func (c *conn) invoke(ctx context.Context, r *run, call calls.Call, method strin
 
 // NewStream implements grpc.ClientConnInterface. A stream is never repeated.
 func (c *conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	call := c.supervisor.pool.config.Deadlines.Classify(method).Within(ctx)
+	call := c.supervisor.pool.config.Calls.Call(method).Within(ctx)
 	r, err := c.acquire(ctx, call)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (c *conn) acquire(ctx context.Context, call calls.Call) (*run, error) {
 // release gives the process back after a call that ended with err.
 func (c *conn) release(ctx context.Context, r *run, call calls.Call, err error) {
 	if err == nil {
-		c.supervisor.release(r, call.Work && ctx.Err() == nil)
+		c.supervisor.release(r, call.Works() && ctx.Err() == nil)
 		return
 	}
 	var overdue *calls.OverdueError
@@ -123,7 +123,7 @@ func (c *conn) release(ctx context.Context, r *run, call calls.Call, err error) 
 	case ctx.Err() != nil:
 		c.supervisor.release(r, false)
 	default:
-		c.supervisor.release(r, call.Work)
+		c.supervisor.release(r, call.Works())
 	}
 }
 
@@ -138,7 +138,7 @@ func (p *process) judge(ctx context.Context, plugin string, call calls.Call, err
 	}
 	switch status.Code(err) {
 	case codes.ResourceExhausted:
-		return p.sizes.sizeError(err)
+		return p.settings.Limits.sizeError(err)
 	case codes.Unavailable:
 		if !p.ended() && !p.stopped.Load() && p.answers(ctx) {
 			return err // the plugin says so itself
@@ -169,11 +169,11 @@ type startConn struct {
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *startConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	call := c.process.limits.Classify(method)
+	call := c.process.settings.Calls.Call(method)
 	ctx, seen := c.observer.Begin(ctx, c.plugin, c.process.path, call)
 	err := c.process.judge(ctx, c.plugin, call, c.process.conn.Invoke(ctx, method, args, reply, opts...))
 	if errors.Is(err, errStartTimeout) {
-		err = &calls.OverdueError{Plugin: c.plugin, Command: c.process.path, During: call.Name, Limit: c.process.limits.Start}
+		err = &calls.OverdueError{Plugin: c.plugin, Command: c.process.path, During: call.Name, Limit: c.process.settings.Calls.Deadlines().Start}
 	}
 	return seen.Answered(err, reply, opts)
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net"
@@ -20,10 +21,12 @@ import (
 type PoolConfig struct {
 	Log         hclog.Logger
 	Clock       clock.WithDelayedExecution
-	Deadlines   calls.Deadlines
+	Calls       *calls.Table
 	Restart     Restart
 	Limits      Limits
 	IdleAfter   time.Duration // without use after which a process is stopped; negative means never
+	Stop        time.Duration // that a process gets to end by itself before it is killed; default 2 s
+	Probe       time.Duration // that a process gets to answer whether it is alive, after a call failed; default 5 s
 	Environment []string      // of each process, "NAME=value"
 	Observer    calls.Observer
 }
@@ -44,6 +47,7 @@ type Pool struct {
 // processes that it shares with others.
 func NewPool(ctx context.Context, config PoolConfig) *Pool {
 	config.Restart, config.Limits = config.Restart.withDefaults(), config.Limits.withDefaults()
+	config.Stop, config.Probe = cmp.Or(config.Stop, 2*time.Second), cmp.Or(config.Probe, 5*time.Second)
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	return &Pool{config: config, life: life, cancel: cancel, processes: map[*process]struct{}{}}
 }

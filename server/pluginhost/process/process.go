@@ -57,18 +57,17 @@ type Launch struct {
 
 // process is one run of a plugin binary, with its connection.
 type process struct {
-	child   *child
-	config  *plugin.ClientConfig // client's
-	client  *plugin.Client
-	conn    *grpc.ClientConn
-	address net.Addr // from the handshake
-	path    string
-	limits  calls.Deadlines
-	sizes   Limits
-	output  *output.Output
-	stopped atomic.Bool              // we ended it, so its end is no failure
-	reason  atomic.Pointer[string]   // why we killed it, if we did
-	wire    atomic.Pointer[net.Conn] // the transport of conn
+	child    *child
+	config   *plugin.ClientConfig // client's
+	client   *plugin.Client
+	conn     *grpc.ClientConn
+	address  net.Addr // from the handshake
+	path     string
+	settings *PoolConfig
+	output   *output.Output
+	stopped  atomic.Bool              // we ended it, so its end is no failure
+	reason   atomic.Pointer[string]   // why we killed it, if we did
+	wire     atomic.Pointer[net.Conn] // the transport of conn
 }
 
 // startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then
@@ -82,7 +81,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 			return nil, fmt.Errorf("plugin %s is not started: %w", l.Binary.Path, err)
 		}
 	}
-	p := &process{path: l.Binary.Path, limits: cfg.Deadlines, sizes: cfg.Limits, output: o}
+	p := &process{path: l.Binary.Path, settings: cfg, output: o}
 	p.child = newChild(l.Binary, p.output)
 	p.child.verify, p.child.memory = verify, cfg.Limits.Memory
 	written := &output.LineWriter{Handle: func(line []byte) { p.output.Line(line, false) }}
@@ -93,7 +92,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 		Logger:           hclog.NewNullLogger(),
 		AutoMTLS:         true,
 		SkipHostEnv:      true,
-		StartTimeout:     max(cfg.Deadlines.Start, time.Hour), // ours is in startContext
+		StartTimeout:     max(cfg.Calls.Deadlines().Start, time.Hour), // ours is in startContext
 		SyncStdout:       written,
 		SyncStderr:       written,
 		GRPCDialOptions: []grpc.DialOption{
@@ -110,7 +109,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 	}
 	p.client = plugin.NewClient(p.config)
 
-	ctx, cancel := startContext(ctx, p.limits.Start)
+	ctx, cancel := startContext(ctx, p.settings.Calls.Deadlines().Start)
 	defer cancel()
 	connected := make(chan error, 1)
 	go func() { connected <- p.connect() }()
@@ -202,7 +201,7 @@ func (p *process) startError(ctx context.Context, err error) error {
 	p.removeSocket()
 	switch {
 	case errors.Is(err, errStartTimeout):
-		return fmt.Errorf("start plugin %s: it did not offer its services within %s; a plugin prints one handshake line to stdout and serves gRPC", p.path, p.limits.Start)
+		return fmt.Errorf("start plugin %s: it did not offer its services within %s; a plugin prints one handshake line to stdout and serves gRPC", p.path, p.settings.Calls.Deadlines().Start)
 	case ctx.Err() != nil:
 		return fmt.Errorf("start plugin %s: %w", p.path, err)
 	case errors.As(err, new(*DistrustError)):
@@ -258,7 +257,7 @@ func (p *process) gone(ctx context.Context) bool {
 
 // answers asks the process whether it is alive; any answer will do, also that it does not know the question.
 func (p *process) answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, p.limits.Probe)
+	ctx, cancel := context.WithTimeout(ctx, p.settings.Probe)
 	defer cancel()
 	_, err := grpc_health_v1.NewHealthClient(p.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 	switch status.Code(err) {
@@ -305,7 +304,7 @@ func (p *process) stop() {
 	p.stopped.Store(true)
 	asked := make(chan struct{})
 	go func() { defer close(asked); p.client.Kill() }() // may hang as long as a stopped process does
-	if !p.child.endsWithin(p.limits.Stop) {
+	if !p.child.endsWithin(p.settings.Stop) {
 		p.end()
 	}
 	<-asked

@@ -239,7 +239,7 @@ func (s *Supervisor) startAfter(life context.Context, wait time.Duration) (*proc
 			return nil, context.Cause(life)
 		}
 	}
-	ctx, cancel := startContext(life, s.pool.config.Deadlines.Start)
+	ctx, cancel := startContext(life, s.pool.config.Calls.Deadlines().Start)
 	defer cancel()
 	p, err := startProcess(ctx, s.launch, &s.pool.config, &output.Output{
 		Pass: s.line, PerSecond: s.pool.config.Limits.LinesPerSecond, Clock: s.pool.config.Clock,

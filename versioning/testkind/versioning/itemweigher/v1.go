@@ -19,6 +19,11 @@ func NewV1(conn grpc.ClientConnInterface, name string) Weigher {
 	}
 }
 
+// CallsV1 declares the methods of the version.
+func CallsV1() versioning.Calls {
+	return versioning.Calls{itemweigherv1.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}}
+}
+
 type v1 struct {
 	versioning.Plugin
 	client itemweigherv1.ItemWeigherServiceClient

@@ -18,6 +18,11 @@ func NewV2(conn grpc.ClientConnInterface, name string) Weigher {
 	}
 }
 
+// CallsV2 declares the methods of the version.
+func CallsV2() versioning.Calls {
+	return versioning.Calls{itemweigherv2.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}}
+}
+
 type v2 struct {
 	versioning.Plugin
 	client itemweigherv2.ItemWeigherServiceClient

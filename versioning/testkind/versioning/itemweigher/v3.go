@@ -18,6 +18,11 @@ func NewV3(conn grpc.ClientConnInterface, name string) Weigher {
 	}
 }
 
+// CallsV3 declares the methods of the version.
+func CallsV3() versioning.Calls {
+	return versioning.Calls{itemweigherv3.ItemWeigherService_Weigh_FullMethodName: {Class: versioning.Execute}}
+}
+
 type v3 struct {
 	versioning.Plugin
 	client itemweigherv3.ItemWeigherServiceClient

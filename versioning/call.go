@@ -1,0 +1,34 @@
+package versioning
+
+// Class is the kind of deadline that bounds a call.
+type Class int
+
+const (
+	// Execute calls work on an item or a stream. Plugins block in them for as long as a snapshot takes. An undeclared method
+	// is of this class.
+	Execute Class = iota
+	// Query calls need no work: they ask what the plugin applies to, or how far an operation is, or set something up.
+	Query
+	// Decision calls ask a policy, which answers as fast as to a Query.
+	Decision
+	// Transfer calls are the unary calls of stores and snapshotters; listing a large bucket takes minutes.
+	Transfer
+)
+
+// Call declares what the server has to know about a method before it calls it. The zero value holds for a method that is not
+// declared: it gets the longest deadline and is never repeated.
+type Call struct {
+	Class Class
+	// Repeatable calls may be made again when the process dies during them.
+	Repeatable bool
+	// Constant calls have the same answer for the life of the process, so they are made once.
+	Constant bool
+	// Alone is set for a call that no process serves twice at the same time.
+	Alone bool
+}
+
+// Works reports whether an answer to the call proves that the plugin does its job.
+func (c Call) Works() bool { return c.Class != Query }
+
+// Calls declares the methods of a service, by full name: "/generated.BackupItemAction/Execute".
+type Calls map[string]Call
