@@ -70,8 +70,7 @@ func HostConfig(c Config) pluginhost.Config {
 			MessageSize: int(p.Limits.MessageSize), LinesPerSecond: p.Limits.LinesPerSecond, Memory: int(p.Limits.Memory),
 		},
 		Restart: process.Restart{
-			Base: p.Restart.Base.Std(), Max: p.Restart.Max.Std(), Threshold: p.Restart.Threshold,
-			CoolDown: p.Restart.CoolDown.Std(), MaxCoolDown: p.Restart.MaxCoolDown.Std(), HealthyAfter: p.Restart.HealthyAfter.Std(),
+			Backoff: p.Restart.Backoff.Std(), Threshold: p.Restart.Threshold, CoolDown: p.Restart.CoolDown.Std(),
 		},
 	}
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strconv"
+
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // Named is a plugin that the file names.
@@ -23,12 +25,12 @@ func (f *File) Named() []Named {
 			named = append(named, Named{Key: f.root.locate(path).key, Kind: kind, Policy: policy, path: slices.Clip(path), config: config})
 		}
 	}
-	add("QueueAdmission", f.Backups.Admission, &f.Backups.Admission.Config, "backups", "admission")
+	add(kinds.QueueAdmission().Name, f.Backups.Admission, &f.Backups.Admission.Config, "backups", "admission")
 	for i := range f.Backups.ManifestWriters {
 		writer := &f.Backups.ManifestWriters[i]
-		add("ManifestWriter", Policy(*writer), &writer.Config, "backups", "manifestWriters", strconv.Itoa(i))
+		add(kinds.ManifestWriter().Name, Policy(*writer), &writer.Config, "backups", "manifestWriters", strconv.Itoa(i))
 	}
-	add("LoadSoothing", f.NodeAgent.Soothing, &f.NodeAgent.Soothing.Config, "nodeAgent", "soothing")
+	add(kinds.LoadSoothing().Name, f.NodeAgent.Soothing, &f.NodeAgent.Soothing.Config, "nodeAgent", "soothing")
 	return named
 }
 

@@ -91,10 +91,6 @@ type Deadlines struct {
 	Start   Duration            `yaml:"start"`
 	Query   Duration            `yaml:"query"`
 	Execute Duration            `yaml:"execute"`
-	Store   Duration            `yaml:"store"`
-	Idle    Duration            `yaml:"idle"`
-	Stop    Duration            `yaml:"stop"`
-	Probe   Duration            `yaml:"probe"`
 	Kinds   map[string]Duration `yaml:"kinds"`
 }
 
@@ -107,12 +103,9 @@ type Limits struct {
 
 // Restart is how processes that exited are restarted.
 type Restart struct {
-	Base         Duration `yaml:"base"`
-	Max          Duration `yaml:"max"`
-	Threshold    int      `yaml:"threshold"`
-	CoolDown     Duration `yaml:"coolDown"`
-	MaxCoolDown  Duration `yaml:"maxCoolDown"`
-	HealthyAfter Duration `yaml:"healthyAfter"`
+	Backoff   Duration `yaml:"backoff"`
+	Threshold int      `yaml:"threshold"`
+	CoolDown  Duration `yaml:"coolDown"`
 }
 
 // Tracing is where spans are sent.

@@ -110,8 +110,8 @@ func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 		"a key twice":       {"tracing: {}\nbackups: {}\ntracing: {}\n", []string{"cleat.yaml:4: tracing: is set a second time, the first is in line 2"}},
 		"no duration":       {"plugins: {deadlines: {query: 30}}\n", []string{`cleat.yaml:2: plugins.deadlines.query: is the number 30, want a duration of at least 1ms such as 30s, 10m or 4h, or none`}},
 		"a negative one":    {"plugins: {deadlines: {query: -1s}}\n", []string{`cleat.yaml:2: plugins.deadlines.query: is the text "-1s", want a duration of at least 1ms`}},
-		"no time at all":    {"plugins: {restart: {base: 0s}}\n", []string{`cleat.yaml:2: plugins.restart.base: is the text "0s", want a duration of at least 1ms`}},
-		"none where needed": {"plugins: {deadlines: {stop: none}}\n", []string{`cleat.yaml:2: plugins.deadlines.stop: is the text "none", want a duration of at least 1ms such as 30s, 10m or 4h`}},
+		"no time at all":    {"plugins: {restart: {backoff: 0s}}\n", []string{`cleat.yaml:2: plugins.restart.backoff: is the text "0s", want a duration of at least 1ms`}},
+		"none where needed": {"plugins: {restart: {coolDown: none}}\n", []string{`cleat.yaml:2: plugins.restart.coolDown: is the text "none", want a duration of at least 1ms such as 30s, 10m or 4h`}},
 		"no size":           {"plugins: {limits: {messageSize: big}}\n", []string{`cleat.yaml:2: plugins.limits.messageSize: is the text "big", want a number of bytes from 4Mi to 2047Mi such as 16777216 or 256Mi`}},
 		"a small size":      {"plugins: {limits: {messageSize: 4k}}\n", []string{`cleat.yaml:2: plugins.limits.messageSize: is the text "4k", want a number of bytes from 4Mi to 2047Mi`}},
 		"a large size":      {"plugins: {limits: {messageSize: 2Gi}}\n", []string{`cleat.yaml:2: plugins.limits.messageSize: is the text "2Gi", want a number of bytes from 4Mi to 2047Mi`}},
@@ -191,10 +191,10 @@ func TestParseRequiresTheVersion(t *testing.T) {
 
 func TestKeysThatAreNotSetAreZero(t *testing.T) {
 	t.Parallel()
-	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups:\nplugins:\n  order:\n  deadlines: {idle: none}\n"))
+	file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nbackups:\nplugins:\n  order:\n  deadlines: {query: none}\n"))
 	require.NoError(t, err)
 	require.Empty(t, file.Named())
-	require.Equal(t, Plugins{Deadlines: Deadlines{Idle: -1}}, file.Plugins)
+	require.Equal(t, Plugins{Deadlines: Deadlines{Query: -1}}, file.Plugins)
 	require.Zero(t, file.Backups)
 }
 

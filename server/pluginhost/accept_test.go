@@ -115,7 +115,7 @@ func testDiesInALoop(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
 		c.Clock = clock
-		c.Restart = process.Restart{Base: time.Second, Max: 4 * time.Second, Threshold: 4, CoolDown: time.Minute, Jitter: func() float64 { return 0 }}
+		c.Restart = process.Restart{Backoff: time.Second, Threshold: 4, CoolDown: time.Minute, Jitter: func() float64 { return 0 }}
 	})
 	action := h.behave(t)
 	for range 4 {

@@ -132,7 +132,7 @@ func newTestHost(t *testing.T, dir string, change func(*Config)) *testHost {
 		Dir:         dir,
 		Log:         h.log.logger(),
 		Environment: []string{"CLEAT_TEST_JOURNAL=" + h.journal},
-		Restart:     process.Restart{Base: time.Millisecond, Max: time.Millisecond},
+		Restart:     process.Restart{Backoff: time.Millisecond},
 	}
 	if change != nil {
 		change(&cfg)

@@ -103,7 +103,7 @@ func newSite(t *testing.T, file string) *site {
 	s.host, err = pluginhost.New(t.Context(), pluginhost.Config{
 		Dir: dir, BuiltIns: plugins.Policies(), Log: log.Named("plugins"), Rescan: -1,
 		Environment: []string{"CLEAT_TEST_SCHEMA=" + s.schema},
-		Restart:     process.Restart{Base: time.Millisecond, Max: time.Millisecond, Threshold: 100},
+		Restart:     process.Restart{Backoff: time.Millisecond, Threshold: 100},
 	})
 	require.NoError(t, err)
 	t.Cleanup(s.host.Close)

@@ -1,6 +1,8 @@
 package kinds_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,19 +77,31 @@ func served[H any](kind framework.Kind[H]) services {
 	return methods
 }
 
-func TestAVersionIsProbedByAMethodOfItsOwn(t *testing.T) {
-	t.Parallel()
-	served := map[string]services{
+// servedByVersion returns what a plugin serves at each version, by its name on the wire.
+func servedByVersion() map[string]services {
+	return map[string]services{
 		biav1.Kind().Wire: served(biav1.Kind()), biav2.Kind().Wire: served(biav2.Kind()), abiav1.Kind().Wire: served(abiav1.Kind()),
 		riav1.Kind().Wire: served(riav1.Kind()), riav2.Kind().Wire: served(riav2.Kind()), ariav1.Kind().Wire: served(ariav1.Kind()),
 		diav1.Kind().Wire: served(diav1.Kind()), ibav1.Kind().Wire: served(ibav1.Kind()), osv1.Kind().Wire: served(osv1.Kind()),
 		vsv1.Kind().Wire: served(vsv1.Kind()), qav1.Kind().Wire: served(qav1.Kind()), lsv1.Kind().Wire: served(lsv1.Kind()),
 		mwv1.Kind().Wire: served(mwv1.Kind()),
 	}
+}
+
+func TestAVersionIsProbedByAMethodOfItsOwn(t *testing.T) {
+	t.Parallel()
 	for _, known := range kinds.All() {
-		for wire, methods := range served {
+		for wire, methods := range servedByVersion() {
 			require.Equal(t, wire == known.Wire, methods[known.Probe], "%s of %s, at %s", known.Probe, known.Wire, wire)
 		}
+	}
+}
+
+func TestEveryMethodIsDeclaredByItsVersion(t *testing.T) {
+	t.Parallel()
+	served := servedByVersion()
+	for _, known := range kinds.All() {
+		require.ElementsMatch(t, slices.Collect(maps.Keys(served[known.Wire])), slices.Collect(maps.Keys(known.Calls)), known.Wire)
 	}
 }
 

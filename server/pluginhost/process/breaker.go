@@ -7,39 +7,36 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
-// Restart says how a process that died is brought back. A zero field takes its default.
+// Restart says how a process that died is started again. A zero field takes its default.
 type Restart struct {
-	// Base is the wait before the second restart in a row; it doubles from there. The first restart does
+	// Backoff is the wait before the second restart in a row; it doubles from there, up to 100 times. The first restart does
 	// not wait. Default 100 ms.
-	Base time.Duration
-	// Max bounds the wait. Default 10 s.
-	Max time.Duration
-	// Threshold is the number of failures in a row after which the circuit opens: calls fail at once for
-	// CoolDown, then one start is tried. Default 5.
+	Backoff time.Duration
+	// Threshold is the number of failures in a row after which the circuit opens: calls fail at once for CoolDown, then one
+	// start is tried. Default 5.
 	Threshold int
-	// CoolDown is how long the circuit stays open; it doubles with every failed trial up to MaxCoolDown.
-	// Defaults 30 s and 5 min.
-	CoolDown    time.Duration
-	MaxCoolDown time.Duration
-	// HealthyAfter is the uptime that wipes out earlier failures. Default 1 min.
-	HealthyAfter time.Duration
-	// Jitter answers a number in [0, 1): a wait is shortened by up to half of itself, so that processes
-	// that died together do not come back together.
+	// CoolDown is how long the circuit stays open; it doubles with every failed attempt, up to 10 times. Default 30 s.
+	CoolDown time.Duration
+	// Jitter returns a number in [0, 1): a wait is shortened by up to half of itself, so that processes that died together do
+	// not start together. nil means no jitter.
 	Jitter func() float64
 }
 
+const (
+	maxBackoff  = 100 // times Restart.Backoff
+	maxCoolDown = 10  // times Restart.CoolDown
+	// healthyAfter is how long a process has to run for earlier failures to be forgotten.
+	healthyAfter = time.Minute
+)
+
 func (r Restart) withDefaults() Restart {
-	r.Base = cmp.Or(r.Base, 100*time.Millisecond)
-	r.Max = cmp.Or(r.Max, 10*time.Second)
+	r.Backoff = cmp.Or(r.Backoff, 100*time.Millisecond)
 	r.Threshold = cmp.Or(r.Threshold, 5)
 	r.CoolDown = cmp.Or(r.CoolDown, 30*time.Second)
-	r.MaxCoolDown = cmp.Or(r.MaxCoolDown, 5*time.Minute)
-	r.HealthyAfter = cmp.Or(r.HealthyAfter, time.Minute)
 	return r
 }
 
-// breaker decides when a process may be started again. It is plain arithmetic on what it is told; the
-// supervisor guards it with its lock.
+// breaker decides when a process may be started again. It is plain arithmetic; the supervisor guards it with its lock.
 type breaker struct {
 	policy   Restart
 	failures int       // in a row
@@ -49,7 +46,7 @@ type breaker struct {
 
 // failed notes that the process could not be started (uptime 0) or ended when it should not have.
 func (b *breaker) failed(now time.Time, uptime time.Duration, err error) {
-	if uptime >= b.policy.HealthyAfter {
+	if uptime >= healthyAfter {
 		b.failures = 0
 	}
 	b.failures++
@@ -57,13 +54,13 @@ func (b *breaker) failed(now time.Time, uptime time.Duration, err error) {
 	b.until = now.Add(b.wait())
 }
 
-// worked notes that the process did real work, which makes the next failure the first one again.
+// worked notes that the process did real work, so that the next failure counts as the first one.
 func (b *breaker) worked() {
 	b.failures = 0
 	b.until = time.Time{}
 }
 
-// next says how long to wait before a start, or that there will be none for now.
+// next returns how long to wait before a start, or an error if there is to be none now.
 func (b *breaker) next(now time.Time, command string) (time.Duration, error) {
 	wait := max(0, b.until.Sub(now))
 	if b.open() && wait > 0 {
@@ -74,28 +71,29 @@ func (b *breaker) next(now time.Time, command string) (time.Duration, error) {
 
 func (b *breaker) open() bool { return b.failures >= b.policy.Threshold }
 
-// wait is the pause after the current number of failures.
+// wait returns the pause after the current number of failures.
 func (b *breaker) wait() time.Duration {
 	if b.open() {
-		return doubled(b.policy.CoolDown, b.failures-b.policy.Threshold, b.policy.MaxCoolDown)
+		return doubled(b.policy.CoolDown, b.failures-b.policy.Threshold, maxCoolDown)
 	}
 	if b.failures <= 1 {
 		return 0
 	}
-	wait := doubled(b.policy.Base, b.failures-2, b.policy.Max)
+	wait := doubled(b.policy.Backoff, b.failures-2, maxBackoff)
 	if b.policy.Jitter != nil {
 		wait -= time.Duration(b.policy.Jitter() * float64(wait) / 2)
 	}
 	return wait
 }
 
-// doubled is d doubled n times, at most limit.
-func doubled(d time.Duration, n int, limit time.Duration) time.Duration {
+// doubled returns d doubled n times, but at most d times limit.
+func doubled(d time.Duration, n, limit int) time.Duration {
+	factor := 1
 	for range n {
-		if d >= limit {
+		if factor *= 2; factor >= limit {
+			factor = limit
 			break
 		}
-		d *= 2
 	}
-	return min(d, limit)
+	return d * time.Duration(factor)
 }

@@ -13,22 +13,22 @@ import (
 func TestBackOffDoublesAndTheCircuitOpens(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
-	b := breaker{policy: Restart{Base: time.Second, Max: 4 * time.Second, Threshold: 6, CoolDown: time.Minute, MaxCoolDown: 3 * time.Minute}.withDefaults()}
+	b := breaker{policy: Restart{Backoff: time.Second, Threshold: 10, CoolDown: time.Minute}.withDefaults()}
 	boom := errors.New("boom")
-	for i, want := range []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
+	for i, want := range []time.Duration{0, 1, 2, 4, 8, 16, 32, 64, 100} {
 		b.failed(now, 0, boom)
 		wait, err := b.next(now, "/plugins/p")
 		require.NoError(t, err)
-		require.Equal(t, want, wait, "after failure %d", i+1)
+		require.Equal(t, want*time.Second, wait, "after failure %d", i+1)
 	}
-	for _, coolDown := range []time.Duration{time.Minute, 2 * time.Minute, 3 * time.Minute, 3 * time.Minute} {
+	for _, coolDown := range []time.Duration{1, 2, 4, 8, 10, 10} {
 		b.failed(now, 0, boom)
 		_, err := b.next(now, "/plugins/p")
 		var open *calls.OutOfServiceError
 		require.ErrorAs(t, err, &open)
 		require.ErrorIs(t, err, boom)
-		require.Equal(t, coolDown, open.Retry)
-		now = now.Add(coolDown)
+		require.Equal(t, coolDown*time.Minute, open.Retry)
+		now = now.Add(coolDown * time.Minute)
 		wait, err := b.next(now, "/plugins/p")
 		require.NoError(t, err, "after the cool-down there is a trial")
 		require.Zero(t, wait)
@@ -45,7 +45,7 @@ func TestALongLifeWipesOutEarlierFailures(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	b := breaker{policy: Restart{}.withDefaults()}
 	for range 100 {
-		b.failed(now, b.policy.HealthyAfter, errors.New("boom"))
+		b.failed(now, healthyAfter, errors.New("boom"))
 	}
 	wait, err := b.next(now, "/plugins/p")
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestALongLifeWipesOutEarlierFailures(t *testing.T) {
 func TestJitterShortensAWaitByUpToHalf(t *testing.T) {
 	t.Parallel()
 	for jitter, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 6 * time.Second, 0.999: 4004 * time.Millisecond} {
-		b := breaker{policy: Restart{Base: 8 * time.Second, Jitter: func() float64 { return jitter }}.withDefaults()}
+		b := breaker{policy: Restart{Backoff: 8 * time.Second, Jitter: func() float64 { return jitter }}.withDefaults()}
 		b.failures = 2
 		require.Equal(t, want, b.wait())
 	}
