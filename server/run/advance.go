@@ -13,25 +13,18 @@ import (
 	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
-// Cluster is the API server as the controllers see it.
-type Cluster struct {
-	client.Client               // reads the server's namespace from the cache, writes through
-	Live          client.Reader // reads from the API server
-	Namespace     string        // the server's namespace
-}
-
 var (
-	// errGone means that the object was deleted, or replaced by another of its name.
-	ErrNotFound = errors.New("it is gone")
+	// ErrNotFound is returned for an object that was deleted, or replaced by another of the same name.
+	ErrNotFound = errors.New("the object does not exist any more")
 
-	// errMoved means that somebody else changed the phase of the object.
-	ErrPhaseChanged = errors.New("somebody else changed its phase")
+	// ErrPhaseChanged is returned for an object whose phase was changed by another client.
+	ErrPhaseChanged = errors.New("another client has changed the phase")
 )
 
-// machine is what advance must know about a kind of custom resource.
+// machine is the state machine of a custom resource.
 type machine[T any] struct {
 	phase func(*T) string
-	state func(*T) any // what only the server and the user's spec say
+	state func(*T) any // spec and status
 	check func(from, to *T) error
 }
 
@@ -42,8 +35,12 @@ type resource[T any] interface {
 	DeepCopy() *T
 }
 
-// advanceBackup moves a backup to the phase that change sets, by one write, and leaves the new
-// state in b. See advance.
+// AdvanceBackup moves a backup to the phase that change sets, by one conditional write, and updates b to the new state.
+//
+// If another client has changed the backup, but not its phase, change is applied to the newest state. Transient failures
+// are repeated until ctx ends. If the reply to a write was lost, the write is recognised by its content.
+//
+// The error is that of change or of the API server, ErrNotFound or ErrPhaseChanged. Then b holds no usable state.
 func (c *Cluster) AdvanceBackup(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) error {
 	return advance(ctx, c, b, change, machine[velerov1.Backup]{
 		phase: func(b *velerov1.Backup) string { return string(BackupPhase(b)) },
@@ -54,8 +51,7 @@ func (c *Cluster) AdvanceBackup(ctx context.Context, b *velerov1.Backup, change 
 	})
 }
 
-// advanceRestore moves a restore to the phase that change sets, by one write, and leaves the new
-// state in r. See advance.
+// AdvanceRestore moves a restore to the phase that change sets, as AdvanceBackup does.
 func (c *Cluster) AdvanceRestore(ctx context.Context, r *velerov1.Restore, change func(*velerov1.Restore) error) error {
 	return advance(ctx, c, r, change, machine[velerov1.Restore]{
 		phase: func(r *velerov1.Restore) string { return string(RestorePhase(r)) },
@@ -66,13 +62,7 @@ func (c *Cluster) AdvanceRestore(ctx context.Context, r *velerov1.Restore, chang
 	})
 }
 
-// advance writes a change of phase as a merge patch, on the condition that the object is still the
-// one that was read. When it is not, but its phase is, the change is made again on the newest
-// state; a write whose answer got lost is recognised by what it wrote. Failures that pass (refused
-// connections, time-outs, 429, 5xx) are tried again until ctx ends.
-//
-// It answers errGone, errMoved, what change answered, or an error of the API server. Unless it
-// answers nil, obj holds no state to go on with.
+// advance implements AdvanceBackup and AdvanceRestore.
 func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, change func(*T) error, m machine[T]) error {
 	backoff := kubeapi.Backoff()
 	before := obj.DeepCopy()
@@ -96,8 +86,8 @@ func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, chang
 	}
 }
 
-// patch writes the difference of before and wanted and returns the state after that. It is not
-// done when somebody else changed the object since before, but not its phase.
+// patch writes the difference between before and wanted and returns the new state. It is not done if another client has
+// changed the object, but not its phase.
 func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted *T, m machine[T], backoff *wait.Backoff) (after *T, done bool, err error) {
 	difference := client.MergeFromWithOptions(P(before), client.MergeFromWithOptimisticLock{})
 	for {
@@ -123,7 +113,7 @@ func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted
 	}
 }
 
-// compare judges the state that a write has met with instead of before.
+// compare decides what follows from the state that a write found instead of before.
 func compare[T any, P resource[T]](before, wanted, after *T, m machine[T]) (*T, bool, error) {
 	switch {
 	case P(after).GetUID() != P(before).GetUID():
@@ -131,7 +121,7 @@ func compare[T any, P resource[T]](before, wanted, after *T, m machine[T]) (*T, 
 	case m.phase(after) == m.phase(before):
 		return after, false, nil
 	case equality.Semantic.DeepEqual(m.state(after), m.state(wanted)):
-		return after, true, nil // it was written, and the answer got lost
+		return after, true, nil // it was written, but the reply was lost
 	default:
 		return nil, false, ErrPhaseChanged
 	}

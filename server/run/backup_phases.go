@@ -7,15 +7,15 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// backupTransition is one line of the state machine of backups.
+// backupTransition is one transition of the state machine of backups.
 type backupTransition struct {
 	from velerov1.BackupPhase
 	to   velerov1.BackupPhase
 	by   string // the controller that writes it, by its name in --disable-controllers
 }
 
-// backupTransitions is the state machine of backups: what is not in it is never written. The empty
-// phase is the same as New and does not occur here.
+// backupTransitions returns the state machine of backups. No other transition is ever written. The empty phase means New
+// and does not occur here.
 func backupTransitions() []backupTransition {
 	const (
 		newPhase       = velerov1.BackupPhaseNew
@@ -33,7 +33,7 @@ func backupTransitions() []backupTransition {
 		deleting       = velerov1.BackupPhaseDeleting
 	)
 	return []backupTransition{
-		// Admission. A backup that is ready and cannot be started at all fails, and gives its place back.
+		// Admission. A backup that is ready but cannot be started fails, which frees its slot.
 		{newPhase, queued, BackupQueueController},
 		{queued, ready, BackupQueueController},
 		{ready, invalid, BackupController},
@@ -55,13 +55,13 @@ func backupTransitions() []backupTransition {
 		{waitingPartial, finalPartial, BackupOperationsController},
 		{waitingPartial, partial, BackupOperationsController},
 
-		// The end. A Finalizing backup whose location is gone ends PartiallyFailed too.
+		// The end. A Finalizing backup whose location was deleted ends PartiallyFailed, too.
 		{finalizing, completed, BackupFinalizerController},
 		{finalizing, partial, BackupFinalizerController},
 		{finalPartial, partial, BackupFinalizerController},
 
-		// Deletion, of whatever nobody works on. A Deleting backup ends by being removed, and
-		// stays Deleting, for another request, when that fails.
+		// Deletion, in every phase in which no controller works on the backup. A backup stays Deleting, for another
+		// request, if its deletion fails.
 		{newPhase, deleting, BackupDeletionController},
 		{queued, deleting, BackupDeletionController},
 		{ready, deleting, BackupDeletionController},
@@ -72,7 +72,7 @@ func backupTransitions() []backupTransition {
 	}
 }
 
-// backupPhase is the phase of a backup, with New for the empty one.
+// BackupPhase returns the phase of a backup, New for the empty one.
 func BackupPhase(b *velerov1.Backup) velerov1.BackupPhase {
 	if b.Status.Phase == "" {
 		return velerov1.BackupPhaseNew
@@ -80,7 +80,7 @@ func BackupPhase(b *velerov1.Backup) velerov1.BackupPhase {
 	return b.Status.Phase
 }
 
-// checkBackupTransition refuses a change of phase that is not in the table.
+// CheckBackupTransition returns an error if a backup cannot go from one phase to the other.
 func CheckBackupTransition(from, to velerov1.BackupPhase) error {
 	ok := slices.ContainsFunc(backupTransitions(), func(t backupTransition) bool { return t.from == from && t.to == to })
 	if !ok {
@@ -89,8 +89,7 @@ func CheckBackupTransition(from, to velerov1.BackupPhase) error {
 	return nil
 }
 
-// backupBusy reports whether something works on a backup in this phase, so that it must not be
-// deleted now.
+// BackupBusy reports whether a controller works on backups in a phase, so that they cannot be deleted.
 func BackupBusy(phase velerov1.BackupPhase) bool {
 	switch phase {
 	case velerov1.BackupPhaseInProgress,

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
-// failedBackup is the end of a backup that cannot be used.
+// FailedBackup returns the change of a backup that ends Failed for a reason.
 func FailedBackup(reason error, now time.Time) func(*velerov1.Backup) {
 	return func(b *velerov1.Backup) {
 		b.Status.Phase = velerov1.BackupPhaseFailed
@@ -22,7 +20,7 @@ func FailedBackup(reason error, now time.Time) func(*velerov1.Backup) {
 	}
 }
 
-// failedRestore is the end of a restore that could not be done.
+// FailedRestore returns the change of a restore that ends Failed for a reason.
 func FailedRestore(reason error, now time.Time) func(*velerov1.Restore) {
 	return func(restore *velerov1.Restore) {
 		restore.Status.Phase = velerov1.RestorePhaseFailed
@@ -31,11 +29,12 @@ func FailedRestore(reason error, now time.Time) func(*velerov1.Restore) {
 	}
 }
 
-// uncleanAnnotation marks a Failed backup some of whose data may still be in the bucket. It is set
-// by the write that says Failed, so that it cannot get lost, and removed with the data by the
-// backup finalizer, which tries until the object storage lets it.
+// PartialDataAnnotation marks a Failed backup that may have left files in the object storage. It is set by the write that
+// sets the phase, so that it cannot get lost. The finalizer of backups deletes the files, repeatedly if necessary, and
+// then removes the annotation.
 const PartialDataAnnotation = "cleat.dev/partial-data"
 
+// MarkPartialData sets PartialDataAnnotation.
 func MarkPartialData(b *velerov1.Backup) {
 	if b.Annotations == nil {
 		b.Annotations = make(map[string]string)
@@ -43,11 +42,7 @@ func MarkPartialData(b *velerov1.Backup) {
 	b.Annotations[PartialDataAnnotation] = "to-be-removed"
 }
 
+// HasPartialData reports whether a backup has PartialDataAnnotation.
 func HasPartialData(b *velerov1.Backup) bool {
 	return b.Annotations[PartialDataAnnotation] != ""
-}
-
-// stamp is a moment as the API server keeps it: in whole seconds.
-func Timestamp(t time.Time) *metav1.Time {
-	return new(metav1.NewTime(t.Truncate(time.Second)))
 }

@@ -1,6 +1,6 @@
 package run
 
-// The names of the controllers, as --disable-controllers knows them.
+// Names of the controllers, as in --disable-controllers.
 const (
 	BackupController            = "backup"
 	BackupQueueController       = "backup-queue"
@@ -13,5 +13,5 @@ const (
 	ScheduleController          = "schedule"
 	DownloadRequestController   = "download-request"
 	ServerStatusController      = "server-status-request"
-	RecoveryController          = "recovery" // the start of the server; it cannot be disabled
+	RecoveryController          = "recovery" // at the start of the server; it cannot be disabled
 )

@@ -12,28 +12,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// progressPeriod is how often status.progress is written at most.
+// progressPeriod is the shortest time between two writes of status.progress.
 const progressPeriod = time.Second
 
-// progress shows how far an operation is in status.progress of its custom resource.
+// Progress writes the progress of a run to status.progress of its custom resource.
 type Progress[T any] struct {
 	done, total atomic.Int64
 	quit        chan struct{}
 	ended       chan struct{}
-	newest      *T // as the last write left it
+	newest      *T // the state after the last write
 }
 
-// set says how far the operation is. It is safe for concurrent use and never waits.
+// Set sets the number of items that are done and that there are. It is safe for concurrent use and never blocks.
 func (p *Progress[T]) Set(done, total int) {
 	p.done.Store(int64(done))
 	p.total.Store(int64(total))
 }
 
-// follow writes the progress into the custom resource that object is a state of, until end. When
-// it is gone, follow calls gone.
-func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, gone func()) *Progress[T] {
+// Follow writes the progress of a run to its custom resource until End is called. doneKey is the field of the number of
+// items that are done. Follow calls deleted if the object does not exist any more.
+func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, deleted func()) *Progress[T] {
 	p := &Progress[T]{quit: make(chan struct{}), ended: make(chan struct{}), newest: object.DeepCopy()}
-	obj := P(p.newest) // the goroutine's until it has ended
+	obj := P(p.newest) // used by the goroutine only, until it has ended
 	go func() {
 		defer close(p.ended)
 		ticker := time.NewTicker(progressPeriod)
@@ -55,23 +55,22 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 			switch {
 			case err == nil:
 				written = now
-			case isGone(ctx, c, obj, err):
-				gone()
+			case isDeleted(ctx, c, obj, err):
+				deleted()
 				return
 			case ctx.Err() == nil:
-				log.Debug("the progress could not be written; it is tried again", "error", err)
+				log.Debug("could not write the progress, will try again", "error", err)
 			}
 		}
 	}()
 	return p
 }
 
-// isGone reports whether a write failed with err because obj was deleted, or replaced by another
-// object of its name: then the API server takes the uid in the write for a forbidden change.
-func isGone(ctx context.Context, c *Cluster, obj client.Object, err error) bool {
+// isDeleted reports whether a write failed with err because obj was deleted, or replaced by another object of the same
+// name. In that case the API server rejects the uid in the write as a forbidden change.
+func isDeleted(ctx context.Context, c *Cluster, obj client.Object, err error) bool {
 	if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
-		there := obj.DeepCopyObject()
-		other, ok := there.(client.Object)
+		other, ok := obj.DeepCopyObject().(client.Object)
 		if !ok {
 			return false
 		}
@@ -83,14 +82,14 @@ func isGone(ctx context.Context, c *Cluster, obj client.Object, err error) bool 
 	return apierrors.IsNotFound(err)
 }
 
-// end stops the writes and returns the newest state, so that the next write meets no conflict.
+// End stops the writes and returns the newest state, so that the next write is not in conflict with them.
 func (p *Progress[T]) End() *T {
 	close(p.quit)
 	<-p.ended
 	return p.newest
 }
 
-// progressPatch is a merge patch that changes nothing but the progress, of that very object.
+// progressPatch returns a merge patch of the progress that applies only to the object with the uid.
 func progressPatch(uid types.UID, doneKey string, done, total int64) client.Patch {
 	data, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": uid},

@@ -13,22 +13,20 @@ import (
 	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
-// Recovery finishes off what a server before this one left in progress. It runs before any
-// controller does, so whatever is InProgress has nobody who works on it. All other phases are
-// taken up where they are by their controllers.
+// Recovery fails the backups and restores that a former server left InProgress. It runs before the controllers start, so
+// nothing works on them. Objects in all other phases are continued by their controllers.
 type Recovery struct {
 	*Cluster
 	Log hclog.Logger
 	Now func() time.Time
 }
 
-// abandoned is the reason that clients of Velero know.
+// abandoned returns the reason for which Recovery fails an object, in Velero's words.
 func abandoned(kind string) error {
 	return fmt.Errorf(`found a %s with status "InProgress" during the server starting, mark it as "Failed"`, kind)
 }
 
-// Run marks the InProgress backups and restores as Failed. It tries until the API server answers
-// or ctx ends.
+// Run marks all InProgress backups and restores as Failed. It repeats transient failures until ctx ends.
 func (r *Recovery) Run(ctx context.Context) error {
 	backups, restores := new(velerov1.BackupList), new(velerov1.RestoreList)
 	if err := errors.Join(r.list(ctx, backups), r.list(ctx, restores)); err != nil {
@@ -47,7 +45,7 @@ func (r *Recovery) Run(ctx context.Context) error {
 	return nil
 }
 
-// list reads from the API server, until it answers.
+// list reads from the API server and repeats transient failures.
 func (r *Recovery) list(ctx context.Context, list client.ObjectList) error {
 	backoff := kubeapi.Backoff()
 	for {
@@ -64,7 +62,7 @@ func (r *Recovery) list(ctx context.Context, list client.ObjectList) error {
 	}
 }
 
-// backup finishes off one backup. What it has in the bucket is removed by the backup finalizer.
+// backup fails one backup. The finalizer of backups deletes its files.
 func (r *Recovery) backup(ctx context.Context, b *velerov1.Backup) error {
 	if b.Status.Phase != velerov1.BackupPhaseInProgress {
 		return nil
@@ -78,7 +76,6 @@ func (r *Recovery) backup(ctx context.Context, b *velerov1.Backup) error {
 	return r.settled("backup", client.ObjectKeyFromObject(b).String(), reason, err)
 }
 
-// restore finishes off one restore.
 func (r *Recovery) restore(ctx context.Context, restore *velerov1.Restore) error {
 	if restore.Status.Phase != velerov1.RestorePhaseInProgress {
 		return nil
@@ -91,7 +88,7 @@ func (r *Recovery) restore(ctx context.Context, restore *velerov1.Restore) error
 	return r.settled("restore", client.ObjectKeyFromObject(restore).String(), reason, err)
 }
 
-// settled logs how one object was finished off. That it is gone or was changed is as well.
+// settled logs the end of one object. An object that was deleted or changed meanwhile is no error.
 func (r *Recovery) settled(kind, name string, reason, err error) error {
 	switch {
 	case err == nil:

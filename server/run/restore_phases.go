@@ -7,15 +7,15 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// restoreTransition is one line of the state machine of restores.
+// restoreTransition is one transition of the state machine of restores.
 type restoreTransition struct {
 	from velerov1.RestorePhase
 	to   velerov1.RestorePhase
 	by   string
 }
 
-// restoreTransitions is the state machine of restores: what is not in it is never written. The
-// empty phase is the same as New and does not occur here.
+// restoreTransitions returns the state machine of restores. No other transition is ever written. The empty phase means New
+// and does not occur here.
 func restoreTransitions() []restoreTransition {
 	const (
 		newPhase       = velerov1.RestorePhaseNew
@@ -49,7 +49,7 @@ func restoreTransitions() []restoreTransition {
 	}
 }
 
-// restorePhase is the phase of a restore, with New for the empty one.
+// RestorePhase returns the phase of a restore, New for the empty one.
 func RestorePhase(r *velerov1.Restore) velerov1.RestorePhase {
 	if r.Status.Phase == "" {
 		return velerov1.RestorePhaseNew
@@ -57,7 +57,7 @@ func RestorePhase(r *velerov1.Restore) velerov1.RestorePhase {
 	return r.Status.Phase
 }
 
-// checkRestoreTransition refuses a change of phase that is not in the table.
+// checkRestoreTransition returns an error if a restore cannot go from one phase to the other.
 func checkRestoreTransition(from, to velerov1.RestorePhase) error {
 	ok := slices.ContainsFunc(restoreTransitions(), func(t restoreTransition) bool { return t.from == from && t.to == to })
 	if !ok {

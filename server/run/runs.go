@@ -17,21 +17,20 @@ import (
 )
 
 var (
-	// errDeleted ends a running operation whose custom resource was deleted.
+	// ErrDeleted is the cause that ends a run whose custom resource was deleted.
 	ErrDeleted = errors.New("it was deleted while it was in progress")
 
-	// errShutdown ends a running operation when the server stops.
+	// ErrShutdown is the cause that ends a run when the server stops.
 	ErrShutdown = errors.New("the server was stopped while it was in progress")
 
-	// errLostLead ends everything at once in a server that another one may have taken the place of.
+	// ErrLostLead is the cause that ends all runs at once when another server may have taken over.
 	ErrLostLead = errors.New("this server does not lead any more: its lease could not be renewed in time")
 )
 
-// FinalWrites is how long an operation that had to end early may take to clean up and to say so.
+// FinalWrites is how long a run that was ended early may take to clean up and to write its phase.
 const FinalWrites = 20 * time.Second
 
-// Operations are the backups or restores that run in this process. Through them others end an
-// operation early, and see that somebody works on a custom resource.
+// Runs is the set of backups or restores at work in this process. It is safe for concurrent use.
 type Runs struct {
 	grace time.Duration
 	lost  context.Context
@@ -40,96 +39,96 @@ type Runs struct {
 	running map[types.UID]*Run
 }
 
-// NewOperations makes an empty set. grace is how long an operation may go on after the server was
-// told to stop. When lost ends, all operations end at once and write nothing more: another server
-// has taken over.
+// NewRuns returns an empty set. A run goes on for up to grace after the server was asked to stop. When lost ends, all runs
+// end at once without another write, because another server has taken over.
 func NewRuns(lost context.Context, grace time.Duration) *Runs {
 	return &Runs{grace: grace, lost: lost, running: make(map[types.UID]*Run)}
 }
 
-// operation is one running backup or restore.
+// Run is a backup or restore at work.
 type Run struct {
-	// ctx is for the work. Its cause is errDeleted or errShutdown when it had to end early.
+	// Ctx is the context of the work. Its cause is ErrDeleted, ErrShutdown or ErrLostLead if the run is ended early.
 	Ctx context.Context
-	// final is for the clean-up and the last write of the phase: it ends some time after the server
-	// was told to stop, and not before.
+	// Final is the context of the clean-up and of the write of the last phase. It ends FinalWrites after Ctx when the
+	// server stops.
 	Final context.Context
-
+	// Cancel ends the run early, for a cause.
 	Cancel context.CancelCauseFunc
-	End    func()
+	// End removes the run from its set.
+	End func()
 }
 
-// begin registers an operation by the UID of its custom resource, in the server's context. The
-// operation's end must be called when all is written.
-func (o *Runs) Begin(server context.Context, uid types.UID) *Run {
-	ctx, cancelRun := context.WithCancelCause(context.WithoutCancel(server))
+// Begin adds a run for the custom resource with the uid. server is the context of the server, which must not end the run
+// at once. End must be called after the last write.
+func (r *Runs) Begin(server context.Context, uid types.UID) *Run {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(server))
 	final, cancelFinal := context.WithCancelCause(context.WithoutCancel(server))
-	stop := context.AfterFunc(server, func() {
-		t1 := time.AfterFunc(o.grace, func() { cancelRun(ErrShutdown) })
-		t2 := time.AfterFunc(o.grace+FinalWrites, func() { cancelFinal(ErrShutdown) })
+	ignoreServer := context.AfterFunc(server, func() {
+		t1 := time.AfterFunc(r.grace, func() { cancel(ErrShutdown) })
+		t2 := time.AfterFunc(r.grace+FinalWrites, func() { cancelFinal(ErrShutdown) })
 		context.AfterFunc(final, func() { t1.Stop(); t2.Stop() })
 	})
-	keep := context.AfterFunc(o.lost, func() {
-		cancelRun(ErrLostLead)
+	ignoreLost := context.AfterFunc(r.lost, func() {
+		cancel(ErrLostLead)
 		cancelFinal(ErrLostLead)
 	})
-	op := &Run{Ctx: ctx, Final: final, Cancel: cancelRun}
-	op.End = func() {
-		o.mu.Lock()
-		delete(o.running, uid)
-		o.mu.Unlock()
-		stop()
-		keep()
-		cancelRun(nil)
+	run := &Run{Ctx: ctx, Final: final, Cancel: cancel}
+	run.End = func() {
+		r.mu.Lock()
+		delete(r.running, uid)
+		r.mu.Unlock()
+		ignoreServer()
+		ignoreLost()
+		cancel(nil)
 		cancelFinal(nil)
 	}
 
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.running[uid] = op
-	return op
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running[uid] = run
+	return run
 }
 
-// isRunning reports whether the operation of this custom resource runs here.
-func (o *Runs) IsRunning(uid types.UID) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.running[uid] != nil
+// IsRunning reports whether the set has a run of the custom resource with the uid.
+func (r *Runs) IsRunning(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.running[uid] != nil
 }
 
-// stop asks an operation to end, for the reason given. Nothing happens when it does not run.
-func (o *Runs) Stop(uid types.UID, reason error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if op := o.running[uid]; op != nil {
-		op.Cancel(reason)
+// Stop ends the run of the custom resource with the uid early, if there is one.
+func (r *Runs) Stop(uid types.UID, cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run := r.running[uid]; run != nil {
+		run.Cancel(cause)
 	}
 }
 
-// stopDeleted ends the running operation of a custom resource that is deleted. The controller
-// itself cannot, as it works on that very object.
-func (o *Runs) StopDeleted() handler.EventHandler {
+// StopDeleted returns a handler that ends the run of a custom resource that is deleted. The controller of the resource
+// cannot do that, because it does not get the event before the run has ended.
+func (r *Runs) StopDeleted() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			if e.ObjectNew.GetDeletionTimestamp() != nil {
-				o.Stop(e.ObjectNew.GetUID(), ErrDeleted)
+				r.Stop(e.ObjectNew.GetUID(), ErrDeleted)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			o.Stop(e.Object.GetUID(), ErrDeleted)
+			r.Stop(e.Object.GetUID(), ErrDeleted)
 		},
 	}
 }
 
-// reason is why the work failed with err: the early end of the operation, if it had one.
-func (op *Run) Reason(err error) error {
-	if op.Ctx.Err() != nil {
-		return context.Cause(op.Ctx)
+// Reason returns why the work failed with err: the cause of the early end if there was one, err otherwise.
+func (r *Run) Reason(err error) error {
+	if r.Ctx.Err() != nil {
+		return context.Cause(r.Ctx)
 	}
 	return err
 }
 
-// safely turns a panic of work into an error, so that an operation always gets to its end.
+// CatchPanics calls work and returns a panic in it as an error, so that the phase after a run is always written.
 func CatchPanics(log hclog.Logger, work func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -4,23 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
+// Cluster is the access of the controllers to the API server.
+type Cluster struct {
+	client.Client               // reads from the cache, writes to the API server
+	Live          client.Reader // reads from the API server
+	Namespace     string        // the server's namespace, the only one in the cache
+}
+
 // Stores opens the object storage of a location.
 type Stores interface {
 	Open(ctx context.Context, location *velerov1.BackupStorageLocation) (*store.Store, error)
 }
 
-// errNoLocation means that a BackupStorageLocation does not exist.
+// ErrLocationNotFound is returned for a BackupStorageLocation that does not exist.
 var ErrLocationNotFound = errors.New("the backup storage location does not exist")
 
-// getLocation reads a BackupStorageLocation.
+// GetLocation reads a BackupStorageLocation. The error wraps ErrLocationNotFound if it does not exist.
 func (c *Cluster) GetLocation(ctx context.Context, name string) (*velerov1.BackupStorageLocation, error) {
 	var location velerov1.BackupStorageLocation
 	err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, &location)
@@ -33,7 +42,7 @@ func (c *Cluster) GetLocation(ctx context.Context, name string) (*velerov1.Backu
 	return &location, nil
 }
 
-// unavailable says why a location cannot be used, or nothing.
+// LocationProblem returns why a location cannot be used, or "" if it can.
 func LocationProblem(location *velerov1.BackupStorageLocation) string {
 	switch location.Status.Phase {
 	case velerov1.BackupStorageLocationPhaseAvailable:
@@ -47,4 +56,9 @@ func LocationProblem(location *velerov1.BackupStorageLocation) string {
 		}
 		return text
 	}
+}
+
+// Timestamp returns t as the API server stores it, in whole seconds.
+func Timestamp(t time.Time) *metav1.Time {
+	return new(metav1.NewTime(t.Truncate(time.Second)))
 }

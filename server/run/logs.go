@@ -6,13 +6,13 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 )
 
-// LogOptions say how the logs of operations are written.
+// LogOptions are the settings for the logs of runs.
 type LogOptions struct {
-	Dir  string // of temporary files; empty means the system's
+	Dir  string // for temporary files; empty means that of the system
 	JSON bool
 }
 
-// Plugins gives a running operation its view of the plugins.
+// Plugins opens the session of a run, with its view of the plugins.
 type Plugins interface {
 	Session(log hclog.Logger) *pluginhost.Session
 }
