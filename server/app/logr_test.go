@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLibrariesWriteToTheServersLog(t *testing.T) {
+func TestNewLogrWritesToHclog(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	log := NewLogr(hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Debug, DisableTime: true}))

@@ -10,8 +10,8 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 )
 
-// TestEverySettingOfPluginsReachesTheHost: the example has all of them.
-func TestEverySettingOfPluginsReachesTheHost(t *testing.T) {
+// TestHostConfigHasEverySetting: the example has all of them.
+func TestHostConfigHasEverySetting(t *testing.T) {
 	t.Parallel()
 	file, err := config.ReadFile("../../examples/config/cleat.yaml")
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func requireAlike(t *testing.T, from, to reflect.Value) {
 	}
 }
 
-func TestWithoutAFileTheHostHasItsDefaults(t *testing.T) {
+func TestHostConfigHasDefaultsWithoutAFile(t *testing.T) {
 	t.Parallel()
 	options := config.Defaults()
 	host := HostConfig(Config{Options: options, File: &config.File{}, Log: hclog.NewNullLogger()})

@@ -38,7 +38,7 @@ func names(backups []*velerov1.Backup) []string {
 	return all
 }
 
-func TestTheLineIsWhatTheBackupsSay(t *testing.T) {
+func TestNewLineSortsBackups(t *testing.T) {
 	t.Parallel()
 	line := queue.NewLine([]*velerov1.Backup{
 		backup("new-2", "", 0, 1), backup("new-1", "New", 7, 2),
@@ -55,7 +55,7 @@ func TestTheLineIsWhatTheBackupsSay(t *testing.T) {
 	require.Equal(t, []string{"runs longer", "runs", "still runs"}, names(line.Running))
 }
 
-func TestNamespacesAreResolved(t *testing.T) {
+func TestSnapshotResolvesNamespaces(t *testing.T) {
 	t.Parallel()
 	existing := []string{"shop-b", "default", "shop-a"}
 	yes, no := true, false
@@ -89,7 +89,7 @@ func TestNamespacesAreResolved(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedIsNotStale(t *testing.T) {
+func TestResolverNoticesChanges(t *testing.T) {
 	t.Parallel()
 	var resolver queue.Resolver
 	b := backup("b", "Queued", 1, 1, "shop-*")
@@ -106,7 +106,7 @@ func TestWhatIsRememberedIsNotStale(t *testing.T) {
 	require.Equal(t, []string{"new"}, seen(), "another one of its name")
 }
 
-func TestOnlyWhatChangesIsWritten(t *testing.T) {
+func TestPlanContainsOnlyChanges(t *testing.T) {
 	t.Parallel()
 	waiting := func(name string) queueadmission.Waiting {
 		return queueadmission.Waiting{Name: name, Reason: "Limit", Message: "all places are taken"}

@@ -19,14 +19,13 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// toInProgress is a change of phase.
 func toInProgress(b *velerov1.Backup) error {
 	b.Status.Phase = velerov1.BackupPhaseInProgress
 	b.Status.StartTimestamp = run.Timestamp(controllertest.Noon())
 	return nil
 }
 
-// faults answers the first patches itself.
+// faults is a transport that answers the first patches itself.
 type faults struct {
 	next   http.RoundTripper
 	faults []func(next http.RoundTripper, r *http.Request) (*http.Response, error)
@@ -67,7 +66,7 @@ func unavailableNow(_ http.RoundTripper, r *http.Request) (*http.Response, error
 	}, nil
 }
 
-func TestAPhaseIsWrittenOnceWhateverTheAPIServerDoes(t *testing.T) {
+func TestAdvanceWritesOnceDespiteFailures(t *testing.T) {
 	t.Parallel()
 	for name, faulty := range map[string][]func(http.RoundTripper, *http.Request) (*http.Response, error){
 		"nothing":              nil,
@@ -90,13 +89,13 @@ func TestAPhaseIsWrittenOnceWhateverTheAPIServerDoes(t *testing.T) {
 			var there velerov1.Backup
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(b), &there))
 			require.Equal(t, velerov1.BackupPhaseInProgress, there.Status.Phase)
-			require.Equal(t, there.ResourceVersion, b.ResourceVersion, "the newest state is at hand")
+			require.Equal(t, there.ResourceVersion, b.ResourceVersion, "b holds the newest state")
 			require.EqualValues(t, 2, there.Generation, "it was written once")
 		})
 	}
 }
 
-func TestAnEditMeanwhileIsKept(t *testing.T) {
+func TestAdvanceKeepsConcurrentEdits(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart))
@@ -111,13 +110,13 @@ func TestAnEditMeanwhileIsKept(t *testing.T) {
 		changes++
 		return toInProgress(b)
 	}))
-	require.Equal(t, 2, changes, "the change is made again on what was edited")
+	require.Equal(t, 2, changes, "the change is applied again to the edited state")
 	require.Equal(t, "yes", b.Labels["edited"])
 	require.Equal(t, []string{"other"}, b.Spec.IncludedNamespaces)
 	require.Equal(t, velerov1.BackupPhaseInProgress, b.Status.Phase)
 }
 
-func TestAPhaseThatMovedOrAnObjectThatWentIsNotOverwritten(t *testing.T) {
+func TestAdvanceOverwritesNoOtherPhaseOrObject(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	ready := controllertest.InPhase(velerov1.BackupPhaseReadyToStart)
@@ -137,21 +136,21 @@ func TestAPhaseThatMovedOrAnObjectThatWentIsNotOverwritten(t *testing.T) {
 	require.ErrorIs(t, c.AdvanceBackup(t.Context(), replaced, toInProgress), run.ErrNotFound)
 }
 
-func TestNobodyStartsWhatSomebodyElseStarted(t *testing.T) {
+func TestAdvanceFailsIfAnotherClientWasFirst(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart))
 	c.Add(t, b)
-	mine, theirs := b.DeepCopy(), b.DeepCopy()
+	ours, theirs := b.DeepCopy(), b.DeepCopy()
 	require.NoError(t, c.AdvanceBackup(t.Context(), theirs, func(b *velerov1.Backup) error {
 		b.Status.Phase = velerov1.BackupPhaseInProgress
 		b.Status.StartTimestamp = run.Timestamp(controllertest.Noon().Add(-1e9))
 		return nil
 	}))
-	require.ErrorIs(t, c.AdvanceBackup(t.Context(), mine, toInProgress), run.ErrPhaseChanged)
+	require.ErrorIs(t, c.AdvanceBackup(t.Context(), ours, toInProgress), run.ErrPhaseChanged)
 }
 
-func TestWhatIsNotInTheTableIsNotWritten(t *testing.T) {
+func TestAdvanceRefusesOtherTransitions(t *testing.T) {
 	t.Parallel()
 	var f *faults
 	c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper {
@@ -164,7 +163,7 @@ func TestWhatIsNotInTheTableIsNotWritten(t *testing.T) {
 	require.Zero(t, f.sent.Load())
 }
 
-func TestARefusalOfTheAPIServerIsNotTriedAgain(t *testing.T) {
+func TestAdvanceDoesNotRepeatRejectedWrites(t *testing.T) {
 	t.Parallel()
 	var f *faults
 	c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper {
@@ -181,7 +180,7 @@ func TestARefusalOfTheAPIServerIsNotTriedAgain(t *testing.T) {
 	require.EqualValues(t, 1, f.sent.Load())
 }
 
-func TestTriesEndWithTheContext(t *testing.T) {
+func TestAdvanceEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper {
@@ -201,7 +200,7 @@ func TestTriesEndWithTheContext(t *testing.T) {
 	require.Equal(t, velerov1.BackupPhaseReadyToStart, there.Status.Phase)
 }
 
-func TestTimesAreWholeSeconds(t *testing.T) {
+func TestTimestampHasWholeSeconds(t *testing.T) {
 	t.Parallel()
 	require.Zero(t, run.Timestamp(controllertest.Noon()).Nanosecond())
 	require.True(t, run.Timestamp(controllertest.Noon()).Equal(&metav1.Time{Time: controllertest.Noon().Truncate(1e9)}))

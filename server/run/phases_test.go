@@ -8,7 +8,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// allBackupPhases are the phases of the custom resource definition.
+// allBackupPhases returns the phases of the custom resource definition.
 func allBackupPhases() []velerov1.BackupPhase {
 	return []velerov1.BackupPhase{
 		"New", "Queued", "ReadyToStart", "FailedValidation", "InProgress", "WaitingForPluginOperations",
@@ -56,19 +56,19 @@ func TestEveryBackupCanEnd(t *testing.T) {
 	}
 }
 
-func TestABackupThatEndedOnlyGetsDeleted(t *testing.T) {
+func TestEndedBackupsAreOnlyDeleted(t *testing.T) {
 	t.Parallel()
 	for _, tr := range backupTransitions() {
 		if tr.from.Terminal() {
 			require.Equal(t, velerov1.BackupPhaseDeleting, tr.to, "from %s", tr.from)
 		}
 		if tr.to == velerov1.BackupPhaseDeleting {
-			require.False(t, BackupBusy(tr.from), "%s is deleted under the feet of a worker", tr.from)
+			require.False(t, BackupBusy(tr.from), "%s is deleted while a controller works on it", tr.from)
 		}
 	}
 }
 
-func TestABackupWithErrorsNeverLooksWhole(t *testing.T) {
+func TestBackupWithErrorsNeverCompletes(t *testing.T) {
 	t.Parallel()
 	withErrors := map[velerov1.BackupPhase]bool{
 		velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed: true,
@@ -81,7 +81,7 @@ func TestABackupWithErrorsNeverLooksWhole(t *testing.T) {
 	}
 }
 
-func TestOnlyTheTableIsAllowed(t *testing.T) {
+func TestOnlyTransitionsOfTheTableAreAllowed(t *testing.T) {
 	t.Parallel()
 	allowed := 0
 	for _, from := range allBackupPhases() {
@@ -108,7 +108,7 @@ func TestEveryRestorePhaseIsReachedAndLeft(t *testing.T) {
 	for _, tr := range restoreTransitions() {
 		require.Contains(t, all, tr.from)
 		require.Contains(t, all, tr.to)
-		require.False(t, tr.from.Terminal(), "a restore that ended stays as it is")
+		require.False(t, tr.from.Terminal(), "an ended restore does not change")
 		out[tr.from]++
 		in[tr.to]++
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-func TestProgressIsShownAndKeptUpToDate(t *testing.T) {
+func TestProgressIsWritten(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseInProgress))
@@ -29,7 +29,7 @@ func TestProgressIsShownAndKeptUpToDate(t *testing.T) {
 	require.Equal(t, there.ResourceVersion, newest.ResourceVersion, "so that the next write of the phase meets no conflict")
 }
 
-func TestProgressNoticesThatItsObjectIsGone(t *testing.T) {
+func TestProgressReportsADeletedObject(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]bool{"deleted": false, "replaced": true} {
 		t.Run(name, func(t *testing.T) {

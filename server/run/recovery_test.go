@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-func TestWhatAFormerServerLeftIsFinishedOff(t *testing.T) {
+func TestRecoveryFailsWhatAFormerServerLeftInProgress(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	phases := run.AllBackupPhases()
@@ -29,14 +29,14 @@ func TestWhatAFormerServerLeftIsFinishedOff(t *testing.T) {
 	for i, phase := range phases {
 		b := c.Backup(t, "b-"+string(rune('a'+i)))
 		if phase != velerov1.BackupPhaseInProgress {
-			require.Equal(t, phase, b.Status.Phase, "others are left to their controllers")
+			require.Equal(t, phase, b.Status.Phase, "the other phases are continued by their controllers")
 			require.False(t, run.HasPartialData(b))
 			continue
 		}
 		require.Equal(t, velerov1.BackupPhaseFailed, b.Status.Phase)
 		require.Equal(t, `found a backup with status "InProgress" during the server starting, mark it as "Failed"`, b.Status.FailureReason)
 		require.Equal(t, controllertest.Noon().Unix(), b.Status.CompletionTimestamp.Unix())
-		require.True(t, run.HasPartialData(b), "its data is still to be removed")
+		require.True(t, run.HasPartialData(b), "its files have yet to be deleted")
 	}
 	var running, waiting velerov1.Restore
 	require.NoError(t, c.Get(t.Context(), c.Request("running").NamespacedName, &running))

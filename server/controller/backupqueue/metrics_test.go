@@ -43,8 +43,8 @@ func (s *queueSite) restarted() *prometheus.Registry {
 	return registry
 }
 
-// TestMetricsAreThoseOfTheQueueAsItIs right after a start too, and when all have left it.
-func TestMetricsAreThoseOfTheQueueAsItIs(t *testing.T) {
+// TestMetricsShowTheQueue right after a start too, and when all have left it.
+func TestMetricsShowTheQueue(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 2)
 	s.Add(t, controllertest.NewBackup("runs", of("ns1"), controllertest.InPhase(velerov1.BackupPhaseInProgress)))
@@ -84,7 +84,7 @@ func TestMetricsAreThoseOfTheQueueAsItIs(t *testing.T) {
 	shows(map[string]float64{"depth": 0, "running": 0, "wait_seconds": 2})
 }
 
-func TestAPolicyWithManyReasonsDoesNotMakeAsManyMetrics(t *testing.T) {
+func TestMetricsLimitTheNumberOfReasons(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	m, err := NewMetrics(registry)

@@ -32,7 +32,7 @@ func (w *writes) Patch(ctx context.Context, o client.Object, patch client.Patch,
 
 // A policy that changes its mind each time is asked when something happens, and at no other time: it cannot keep the
 // server busy by what is written because of it.
-func TestAPolicyThatFlipsItsOrderIsAskedOnlyWhenSomethingHappens(t *testing.T) {
+func TestUnstablePolicyIsAskedOnlyAfterChanges(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 1)
 	var asked atomic.Int64
@@ -83,7 +83,7 @@ func TestAPolicyThatFlipsItsOrderIsAskedOnlyWhenSomethingHappens(t *testing.T) {
 	require.LessOrEqual(t, asked.Load(), int64(20), "far fewer than one that wakes itself would be asked")
 }
 
-func TestTheWordsOfAFailureStayUntilSomethingHappens(t *testing.T) {
+func TestFailureTextStaysUntilSomethingChanges(t *testing.T) {
 	t.Parallel()
 	var f failure
 	attempt := func(i int) error { return fmt.Errorf("the calendar cannot be reached,\nattempt %d", i) }

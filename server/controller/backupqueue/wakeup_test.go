@@ -140,7 +140,7 @@ func (m *model) shows(want ...string) {
 }
 
 // A namespace counts while it is there. When it is gone at last, who waited because of it alone may start, at once.
-func TestANamespaceThatGoesWakesTheQueue(t *testing.T) {
+func TestDeletedNamespaceWakesTheQueue(t *testing.T) {
 	t.Parallel()
 	m := newScene(t, 2)
 	shop := m.prefix() + "a"
@@ -156,7 +156,7 @@ func TestANamespaceThatGoesWakesTheQueue(t *testing.T) {
 }
 
 // One that is gone while the queue does not hear of it is not tried again and again, and not in the way of the next one.
-func TestWhatIsGoneUnheardIsPassedOver(t *testing.T) {
+func TestBackupDeletedUnnoticedIsPassedOver(t *testing.T) {
 	t.Parallel()
 	m := newScene(t, 2)
 	shop := m.prefix() + "a"
@@ -176,7 +176,7 @@ func TestWhatIsGoneUnheardIsPassedOver(t *testing.T) {
 }
 
 // Patterns that no namespace matches take none, and hold up nobody.
-func TestAPatternOfNoNamespaceIsInNobodysWay(t *testing.T) {
+func TestPatternWithoutNamespacesBlocksNoBackup(t *testing.T) {
 	t.Parallel()
 	m := newScene(t, 2)
 	m.addOf("first", "*a")
@@ -185,7 +185,7 @@ func TestAPatternOfNoNamespaceIsInNobodysWay(t *testing.T) {
 }
 
 // Whatever phase a backup is deleted in, and whether it goes at once or something holds it: the next one gets its place.
-func TestABackupMayBeDeletedInEachPhase(t *testing.T) {
+func TestBackupIsDeletedInEachPhase(t *testing.T) {
 	t.Parallel()
 	for _, held := range []bool{false, true} {
 		m := newScene(t, 1)
@@ -238,7 +238,7 @@ func (m *model) named(name string) *velerov1.Backup {
 
 // When the watches of Backups and namespaces break, and what has happened meanwhile is told by no event, the queue goes on
 // with what there is.
-func TestTheQueueOutlivesItsWatches(t *testing.T) {
+func TestQueueRecoversFromBrokenWatches(t *testing.T) {
 	t.Parallel()
 	m := newScene(t, 2)
 	m.makeNamespace(m.prefix() + "a")
@@ -266,7 +266,7 @@ func TestTheQueueOutlivesItsWatches(t *testing.T) {
 }
 
 // A thousand backups that come at once all have their places, and are not in the way of each other.
-func TestAThousandBackupsAtOnce(t *testing.T) {
+func TestThousandBackupsAtOnce(t *testing.T) {
 	t.Parallel()
 	const backups, hands = 1000, 8
 	m := newScene(t, 3)

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-func TestABackupWhoseLocationIsGoneEndsAllTheSame(t *testing.T) {
+func TestFinalizerEndsABackupWithoutLocation(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	in := func(phase velerov1.BackupPhase) func(*velerov1.Backup) {
@@ -35,7 +35,7 @@ func TestABackupWhoseLocationIsGoneEndsAllTheSame(t *testing.T) {
 	require.False(t, run.HasPartialData(c.Backup(t, "bad")))
 }
 
-func TestAStoreThatFailsIsTriedAgain(t *testing.T) {
+func TestFinalizerTriesAFailingStoreAgain(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, controllertest.NewLocation("default"), controllertest.NewBackup("b", func(b *velerov1.Backup) {

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 )
 
-func TestAResourcePolicyIsReadBeforeABackupStarts(t *testing.T) {
+func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, controllertest.NewLocation("default"),

@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 )
 
-func TestDefaultsAreWrittenIntoTheBackup(t *testing.T) {
+func TestDefaultsAreWrittenIntoTheSpec(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	hidden := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "hidden-", Labels: map[string]string{velerov1.ExcludeFromBackupLabel: "true"}}}
@@ -59,7 +59,7 @@ func TestDefaultsAreWrittenIntoTheBackup(t *testing.T) {
 	require.Equal(t, b, again, "nothing is added twice")
 }
 
-func TestNoBackupTakesTheObjectsOfASnapshot(t *testing.T) {
+func TestSnapshotObjectsAreExcluded(t *testing.T) {
 	t.Parallel()
 	old := velerov1.BackupSpec{IncludedResources: []string{"pods"}}
 	excludeSnapshots(&old)
@@ -71,7 +71,7 @@ func TestNoBackupTakesTheObjectsOfASnapshot(t *testing.T) {
 	require.Equal(t, []string{"*"}, all.ExcludedClusterScopedResources)
 }
 
-func TestWhatIsWrongWithTheLocationsOfABackup(t *testing.T) {
+func TestLocationsAreValidated(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	vsl := func(name, provider string) *velerov1.VolumeSnapshotLocation {
@@ -128,7 +128,7 @@ func TestWhatIsWrongWithTheLocationsOfABackup(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithABackupSpec(t *testing.T) {
+func TestBackupSpecIsValidated(t *testing.T) {
 	t.Parallel()
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 	for name, tt := range map[string]struct {

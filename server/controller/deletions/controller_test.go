@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-func TestWhoseDataIsInTheBucket(t *testing.T) {
+func TestOwnerOfStoredData(t *testing.T) {
 	t.Parallel()
 	at := func(seconds int) *metav1.Time {
 		return run.Timestamp(controllertest.Noon().Add(time.Duration(seconds) * time.Second))
@@ -54,7 +54,7 @@ func TestWhoseDataIsInTheBucket(t *testing.T) {
 	require.ErrorContains(t, err, "decode velero-backup.json of backup b, want the JSON of a Backup")
 }
 
-func TestABackupThatNeverStartedHasNothingInTheBucket(t *testing.T) {
+func TestNeverStored(t *testing.T) {
 	t.Parallel()
 	for phase, want := range map[velerov1.BackupPhase]bool{
 		"": true, "New": true, "Queued": true, "ReadyToStart": true, "FailedValidation": true,
@@ -67,7 +67,7 @@ func TestABackupThatNeverStartedHasNothingInTheBucket(t *testing.T) {
 	require.True(t, neverStored(deleting))
 }
 
-func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
+func TestRefusedDeletionHasAReason(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	in := func(location string, phase velerov1.BackupPhase) func(*velerov1.Backup) {
@@ -134,7 +134,7 @@ func TestADeletionThatIsRefusedSaysWhy(t *testing.T) {
 	}
 }
 
-func TestABackupIsNotDeletedWhileARestoreReadsIt(t *testing.T) {
+func TestBackupInUseByARestoreIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	for phase, refused := range map[velerov1.RestorePhase]bool{
 		"": false, "New": false, "FailedValidation": false, "Completed": false, "PartiallyFailed": false, "Failed": false,
@@ -165,7 +165,7 @@ func TestABackupIsNotDeletedWhileARestoreReadsIt(t *testing.T) {
 	}
 }
 
-func TestABackupThatNeverStartedIsDeletedWithoutItsLocation(t *testing.T) {
+func TestBackupThatNeverStartedIsDeletedWithoutItsLocation(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, controllertest.NewBackup("b", func(b *velerov1.Backup) {

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
+func TestStatusRequestIsAnsweredAndDeleted(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{
@@ -47,7 +47,7 @@ func TestAStatusRequestIsAnsweredAndRemoved(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("q").NamespacedName, &q)))
 }
 
-func TestADownloadRequestThatCannotBeAnsweredIsRemovedInTheEnd(t *testing.T) {
+func TestUnansweredDownloadRequestIsDeletedInTheEnd(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, &velerov1.DownloadRequest{

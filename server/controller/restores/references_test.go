@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 )
 
-func TestResourceModifiersAreReadBeforeARestoreStarts(t *testing.T) {
+func TestResourceModifiersAreReadBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, controllertest.NewLocation("default"),

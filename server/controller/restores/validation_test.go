@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-func TestTheSourceOfARestore(t *testing.T) {
+func TestSourceOfARestore(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	of := func(schedule string, phase velerov1.BackupPhase, hour int) func(*velerov1.Backup) {
@@ -86,7 +86,7 @@ func TestTheSourceOfARestore(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithARestoreSpec(t *testing.T) {
+func TestRestoreSpecIsValidated(t *testing.T) {
 	t.Parallel()
 	initHook := func(container string) velerov1.RestoreHooks {
 		return velerov1.RestoreHooks{Resources: []velerov1.RestoreResourceHookSpec{{Name: "h", PostHooks: []velerov1.RestoreResourceHook{

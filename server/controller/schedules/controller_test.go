@@ -127,7 +127,7 @@ func (s *scheduleSite) told() string {
 	}
 }
 
-func TestAScheduleMakesABackupAtEachMoment(t *testing.T) {
+func TestScheduleCreatesBackupsOnTime(t *testing.T) {
 	t.Parallel()
 	s := newScheduleSite(t)
 	s.schedule("hourly", "0 * * * *")
@@ -152,7 +152,7 @@ func TestAScheduleMakesABackupAtEachMoment(t *testing.T) {
 	require.Equal(t, []string{"130000", "140000"}, s.made())
 }
 
-func TestMissedMomentsMakeOneBackup(t *testing.T) {
+func TestMissedTimesCreateOneBackup(t *testing.T) {
 	t.Parallel()
 	s := newScheduleSite(t)
 	s.schedule("hourly", "0 * * * *")
@@ -170,7 +170,7 @@ func TestMissedMomentsMakeOneBackup(t *testing.T) {
 	require.Equal(t, []string{"170000", "172900", "175800", "180000"}, s.made(), "a period begins with the last backup")
 }
 
-func TestAMomentHasOneBackupWhateverHappens(t *testing.T) {
+func TestOneBackupPerTimeDespiteFailures(t *testing.T) {
 	t.Parallel()
 	s := newScheduleSite(t)
 	s.schedule("hourly", "0 * * * *")
@@ -225,7 +225,7 @@ func (c stale) Get(ctx context.Context, key client.ObjectKey, object client.Obje
 	return c.Client.Get(ctx, key, object, opts...)
 }
 
-func TestTwoServersMakeOneBackupOfAMoment(t *testing.T) {
+func TestTwoServersCreateOneBackup(t *testing.T) {
 	t.Parallel()
 	s := newScheduleSite(t)
 	s.schedule("hourly", "0 * * * *")
@@ -250,7 +250,7 @@ func TestTwoServersMakeOneBackupOfAMoment(t *testing.T) {
 	require.Nil(t, s.read("hourly").Status.LastSkipped)
 }
 
-func TestAScheduleDoesNotPileUpBackups(t *testing.T) {
+func TestScheduleSkipsWhileABackupIsUnfinished(t *testing.T) {
 	t.Parallel()
 	for phase, piles := range map[velerov1.BackupPhase]bool{
 		"": true, "New": true, "Queued": true, "ReadyToStart": true, "InProgress": true,
@@ -293,7 +293,7 @@ func TestAScheduleDoesNotPileUpBackups(t *testing.T) {
 	}
 }
 
-func TestAPausedScheduleMakesNothing(t *testing.T) {
+func TestPausedScheduleCreatesNothing(t *testing.T) {
 	t.Parallel()
 	s := newScheduleSite(t)
 	s.schedule("hourly", "0 * * * *", func(schedule *velerov1.Schedule) {
@@ -320,7 +320,7 @@ func TestAPausedScheduleMakesNothing(t *testing.T) {
 	require.Equal(t, []string{"170000"}, s.made(), "what was missed is made up for by one, unless it says to skip it")
 }
 
-func TestWhetherTheFirstBackupIsSkipped(t *testing.T) {
+func TestSkipImmediately(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		spec    *bool
@@ -354,7 +354,7 @@ func TestWhetherTheFirstBackupIsSkipped(t *testing.T) {
 	}
 }
 
-func TestAScheduleThatIsWrongSaysSo(t *testing.T) {
+func TestInvalidScheduleReportsItsErrors(t *testing.T) {
 	t.Parallel()
 	s := newScheduleSite(t)
 	s.schedule("wrong", "every day")
@@ -381,7 +381,7 @@ func TestAScheduleThatIsWrongSaysSo(t *testing.T) {
 	require.Len(t, s.made(), 2, "the longest name that is possible")
 }
 
-func TestAClockThatIsSetDoesNotStopASchedule(t *testing.T) {
+func TestClockChangesDoNotStopASchedule(t *testing.T) {
 	t.Parallel()
 	s := newScheduleSite(t)
 	s.schedule("hourly", "0 * * * *")
@@ -406,7 +406,7 @@ func TestAClockThatIsSetDoesNotStopASchedule(t *testing.T) {
 	require.Equal(t, []string{"130000", "130000", "140000"}, s.made())
 }
 
-func TestADeletedScheduleMakesNothing(t *testing.T) {
+func TestDeletedScheduleCreatesNothing(t *testing.T) {
 	t.Parallel()
 	s := newScheduleSite(t)
 	s.schedule("gone", "@hourly")
@@ -424,7 +424,7 @@ func (s *scheduleSite) named(name string) *velerov1.Schedule {
 	return &velerov1.Schedule{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
 }
 
-func TestABackupThatIsRefusedIsTriedAgain(t *testing.T) {
+func TestRejectedBackupIsCreatedLater(t *testing.T) {
 	t.Parallel()
 	s := newScheduleSite(t)
 	s.schedule("hourly", "0 * * * *", func(schedule *velerov1.Schedule) {
@@ -440,7 +440,7 @@ func TestABackupThatIsRefusedIsTriedAgain(t *testing.T) {
 	require.Equal(t, []string{"130000"}, s.made())
 }
 
-func TestWhatABackupTakesFromItsSchedule(t *testing.T) {
+func TestNewBackupCopiesFromTheSchedule(t *testing.T) {
 	t.Parallel()
 	schedule := &velerov1.Schedule{
 		ObjectMeta: metav1.ObjectMeta{

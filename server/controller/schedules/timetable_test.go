@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 )
 
-func TestACronExpressionIsReadAsVeleroDoes(t *testing.T) {
+func TestParseTimetable(t *testing.T) {
 	t.Parallel()
 	for expression, tt := range map[string]struct{ next, err string }{
 		"*/5 * * * *":                       {next: "2026-03-04T12:05:00Z"},
@@ -48,7 +48,7 @@ func TestACronExpressionIsReadAsVeleroDoes(t *testing.T) {
 	}
 }
 
-func TestTheLastOfMissedMoments(t *testing.T) {
+func TestTimetableLast(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ expression, since, want string }{
 		"not yet":                   {"0 13 * * *", "2026-03-04T11:00:00Z", ""},
