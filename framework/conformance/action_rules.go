@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -229,15 +231,19 @@ func (s *subject) exchanges(ctx context.Context) ([]exchange, error) {
 	all := remembered(s, "exchanges", func() []exchange {
 		var all []exchange
 		for _, item := range s.items {
-			fitting, ok := item.fit(answered.selector)
-			if !ok {
-				continue
+			if fitting, ok := item.fit(answered.selector); ok {
+				all = append(all, exchange{sample: fitting, question: s.question(fitting)})
 			}
-			one := exchange{sample: fitting, question: s.question(fitting)}
-			one.answer, one.err = s.execute(ctx, one.question)
-			all = append(all, one)
-			if hung(one.err) {
-				break // the others would as well
+		}
+		for i := range all {
+			began := time.Now()
+			all[i].answer, all[i].err = s.execute(ctx, all[i].question)
+			if hung(all[i].err) {
+				return all[:i+1] // the others would hang as well
+			}
+			if time.Since(began) > slowCall {
+				s.executeAtOnce(ctx, all[i+1:])
+				break
 			}
 		}
 		return all
@@ -246,6 +252,22 @@ func (s *subject) exchanges(ctx context.Context) ([]exchange, error) {
 		return nil, skip("AppliesTo selects none of the sample items (%v); give one that it does", answered.selector)
 	}
 	return all, nil
+}
+
+// slowCall is how long a call takes from which on others are made at the same time where that makes no difference.
+const slowCall = time.Second
+
+// executeAtOnce asks the questions of exchanges, several at once.
+func (s *subject) executeAtOnce(ctx context.Context, all []exchange) {
+	var asking errgroup.Group
+	asking.SetLimit(callers)
+	for i := range all {
+		asking.Go(func() error {
+			all[i].answer, all[i].err = s.execute(ctx, all[i].question)
+			return nil
+		})
+	}
+	_ = asking.Wait()
 }
 
 func hung(err error) bool {
@@ -529,7 +551,8 @@ func (s *subject) survives(ctx context.Context) error {
 	if s.selection(ctx).err != nil {
 		return skip("AppliesTo does not answer")
 	}
-	if all, err := s.exchanges(ctx); err == nil && hung(all[len(all)-1].err) {
+	all, err := s.exchanges(ctx)
+	if err == nil && slices.ContainsFunc(all, func(one exchange) bool { return hung(one.err) }) {
 		return skip("it does not answer when it is asked about a right item")
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -91,8 +92,14 @@ func (s *subject) measure(ctx context.Context) measurement {
 		if len(work) == 0 {
 			return measurement{err: skip("there is no call that could be made again and again")}
 		}
+		began := time.Now()
 		if err := work[0](ctx); err != nil {
 			return measurement{err: skip("there is no call that could be made again and again: %v", err)}
+		}
+		calls := max(s.leakCalls, 20*len(work))
+		atOnce, err := pace(time.Since(began), calls*(1+2*cycleRounds))
+		if err != nil {
+			return measurement{err: err}
 		}
 		if _, err := s.needsProcess(ctx); err != nil {
 			return measurement{err: err}
@@ -105,11 +112,11 @@ func (s *subject) measure(ctx context.Context) measurement {
 				s.host.environment = nil
 			}()
 		}
-		calls := max(s.leakCalls, 20*len(work))
-		m := measurement{calls: calls * cycleRounds, err: s.round(ctx, work, calls)} // what is made once is made now
+		// What a process acquires once it acquires in the first round.
+		m := measurement{calls: calls * cycleRounds, err: round(ctx, work, calls, atOnce)}
 		for m.err == nil && (len(m.cycles) < 2 || len(m.cycles) <= leakCycles && m.grows()) {
 			var least usage
-			least, m.err = s.cycle(ctx, work, calls)
+			least, m.err = s.cycle(ctx, work, calls, atOnce)
 			m.cycles = append(m.cycles, least)
 		}
 		return m
@@ -117,9 +124,9 @@ func (s *subject) measure(ctx context.Context) measurement {
 }
 
 // cycle makes the rounds of one cycle.
-func (s *subject) cycle(ctx context.Context, work []task, calls int) (least usage, err error) {
+func (s *subject) cycle(ctx context.Context, work []task, calls, atOnce int) (least usage, err error) {
 	for i := range cycleRounds {
-		if err := s.round(ctx, work, calls); err != nil {
+		if err := round(ctx, work, calls, atOnce); err != nil {
 			return least, err
 		}
 		p := s.host.process()
@@ -158,14 +165,34 @@ func (m measurement) grown(of func(usage) int64, step int64) int64 {
 	return of(m.cycles[len(m.cycles)-1]) - of(m.cycles[0])
 }
 
-// round makes so many calls.
-func (s *subject) round(ctx context.Context, work []task, calls int) error {
-	for i := range calls {
-		if err := work[i%len(work)](ctx); hung(err) {
-			return skip("a call ended with %v", err)
-		}
+// leakTime is how long the calls that look for leaks may take.
+const leakTime = 2 * time.Minute
+
+// pace returns how many calls are made at once by those that look for leaks: one, unless the calls are slow.
+func pace(perCall time.Duration, calls int) (int, error) {
+	switch all := perCall * time.Duration(calls); {
+	case all <= leakTime/4:
+		return 1, nil
+	case all/callers <= leakTime:
+		return callers, nil
+	default:
+		return 0, skip("a call takes %s, and there would have to be %d of them", perCall.Round(time.Millisecond), calls)
 	}
-	return nil
+}
+
+// round makes calls, some of them at once.
+func round(ctx context.Context, work []task, calls, atOnce int) error {
+	calling, ctx := errgroup.WithContext(ctx)
+	calling.SetLimit(atOnce)
+	for i := range calls {
+		calling.Go(func() error {
+			if err := work[i%len(work)](ctx); hung(err) {
+				return skip("a call ended with %v", err)
+			}
+			return ctx.Err()
+		})
+	}
+	return calling.Wait()
 }
 
 // workSize is how large the items and objects are, in bytes, with which is looked for leaks.
@@ -320,7 +347,7 @@ func checkShutdown(ctx context.Context, s *subject) error {
 	if err := run.process.shutdown(ctx); status.Code(err) == codes.Unimplemented {
 		return skip("it does not have the service plugin.GRPCController; hosts end it by a signal")
 	}
-	if !run.process.endsWithin(endTime) {
+	if !run.process.endsWithin(ctx, endTime) {
 		return errors.New("it runs on")
 	}
 	return nil
@@ -343,7 +370,7 @@ func (s *subject) terminated(ctx context.Context) termination {
 		if err := terminate(leader); err != nil {
 			return termination{err, err}
 		}
-		if !run.process.endsWithin(endTime) {
+		if !run.process.endsWithin(ctx, endTime) {
 			return termination{errors.New("it runs on"), skip("the process does not end")}
 		}
 		for deadline := time.Now().Add(patience); groupLives(leader); {

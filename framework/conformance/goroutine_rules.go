@@ -57,12 +57,16 @@ func (s *subject) goroutinesAfter(ctx context.Context, rounds int) (int64, []tas
 	if len(all) == 0 {
 		return 0, nil, skip("there is no call that could be made again and again")
 	}
-	for range rounds {
-		for _, one := range all {
-			if err := one(ctx); hung(err) {
-				return 0, nil, skip("a call ended with %v", err)
-			}
-		}
+	began := time.Now()
+	if err := round(ctx, all, len(all), 1); err != nil {
+		return 0, nil, err
+	}
+	atOnce, err := pace(time.Since(began)/time.Duration(len(all)), len(all)*rounds)
+	if err != nil {
+		return 0, nil, err
+	}
+	if err := round(ctx, all, len(all)*(rounds-1), atOnce); err != nil {
+		return 0, nil, err
 	}
 	// A goroutine that ends shortly after its call is none that leaks.
 	if err := sleep(ctx, min(s.operationWait, goroutineWait)); err != nil {
@@ -76,7 +80,7 @@ func (s *subject) goroutinesAfter(ctx context.Context, rounds int) (int64, []tas
 	if err := quit(run.process.cmd.Process); err != nil {
 		return 0, nil, err
 	}
-	if !run.process.endsWithin(endTime) {
+	if !run.process.endsWithin(ctx, endTime) {
 		return 0, nil, skip("the process does not end on SIGQUIT")
 	}
 	run.process.readers.Wait()

@@ -37,7 +37,11 @@ func program(t *testing.T, name string) string {
 	return filepath.Join(programs.dir, name)
 }
 
+// secretVariable is a variable in the environment of the tests that no plugin gets.
+const secretVariable = "EXAMPLE_SECRET"
+
 func TestMain(m *testing.M) {
+	_ = os.Setenv(secretVariable, "x")
 	code := m.Run()
 	if programs.dir != "" {
 		_ = os.RemoveAll(programs.dir)

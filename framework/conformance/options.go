@@ -90,8 +90,9 @@ func WithConfig(name string, config map[string]string) Option {
 // have apiVersion, kind and a name.
 func WithItem(item []byte) Option { return func(o *options) { o.items = append(o.items, item) } }
 
-// WithSnapshot adds a snapshot of a queue that a QueueAdmission is asked about, beside those that are built in. It is the
-// YAML or JSON of a DecideRequest (queueadmission.proto) without plugin and config:
+// WithSnapshot adds a snapshot of a queue that a QueueAdmission is asked about, beside those that are built in. It is a list
+// of Backups, as "kubectl get backups -o yaml" prints it, or the YAML or JSON of a DecideRequest (queueadmission.proto)
+// without plugin and config:
 //
 //	now: 2026-03-02T12:00:00Z
 //	limit: 3

@@ -264,22 +264,25 @@ func (p *process) wrote(line string, log *output) {
 }
 
 // ended says whether the process has ended.
-func (p *process) ended() bool { return p.endsWithin(0) }
-
-func (p *process) endsWithin(d time.Duration) bool {
+func (p *process) ended() bool {
 	select {
 	case <-p.exited:
 		return true
 	default:
+		return false
 	}
+}
+
+// endsWithin waits for the end of the process and reports whether it came within d, and before ctx ended.
+func (p *process) endsWithin(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-p.exited:
-		return true
 	case <-timer.C:
-		return false
+	case <-ctx.Done():
 	}
+	return p.ended()
 }
 
 // last is how it ended and what it said last.

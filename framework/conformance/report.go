@@ -28,6 +28,8 @@ type Report struct {
 	// PluginVersion and FrameworkVersion are what the process tells; empty when it does not.
 	PluginVersion    string `json:"pluginVersion,omitempty"`
 	FrameworkVersion string `json:"frameworkVersion,omitempty"`
+	// Interrupted reports that the test ended before all rules were checked. Those that were not are skipped.
+	Interrupted bool `json:"interrupted,omitempty"`
 	// Plugins are the process as a whole first, and then the plugins in the order of its list.
 	Plugins []PluginReport `json:"plugins"`
 }
@@ -77,8 +79,9 @@ func (r *Report) Count(outcome Outcome) int {
 	return count
 }
 
-// Conformant says whether all rules that must be kept are, as far as they could be checked.
-func (r *Report) Conformant() bool { return r.Count(Failed) == 0 }
+// Conformant reports whether the test was not interrupted and all rules that must be kept are, as far as they could be
+// checked.
+func (r *Report) Conformant() bool { return !r.Interrupted && r.Count(Failed) == 0 }
 
 // Summary is the report in one line.
 func (r *Report) Summary() string {

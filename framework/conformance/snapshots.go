@@ -1,14 +1,11 @@
 package conformance
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
-	"sigs.k8s.io/yaml"
 
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
@@ -105,83 +102,4 @@ func movedSnapshot(request *queueadmissionv1.DecideRequest, d time.Duration) *qu
 		}
 	}
 	return request
-}
-
-// parseSnapshot reads a snapshot of a queue; see WithSnapshot.
-func parseSnapshot(raw []byte) (*queueadmissionv1.DecideRequest, error) {
-	var fields map[string]any
-	if err := yaml.Unmarshal(raw, &fields); err != nil {
-		return nil, err
-	}
-	for _, phase := range []string{"running", "ready", "queued"} {
-		list, _ := fields[phase].([]any)
-		for i, one := range list {
-			if backup, ok := one.(map[string]any); ok {
-				if err := encodeSpec(backup); err != nil {
-					return nil, fmt.Errorf("%s[%d].spec: %w", phase, i, err)
-				}
-			}
-		}
-	}
-	if _, ok := fields["config"]; ok {
-		return nil, fmt.Errorf("config: give it apart from the snapshot")
-	}
-	encoded, err := json.Marshal(fields)
-	if err != nil {
-		return nil, err
-	}
-	request := &queueadmissionv1.DecideRequest{}
-	if err := protojson.Unmarshal(encoded, request); err != nil {
-		return nil, err
-	}
-	return request, completeSnapshot(request)
-}
-
-// encodeSpec replaces the spec of a backup, an object, by the bytes that travel on the wire.
-func encodeSpec(backup map[string]any) error {
-	spec, ok := backup["spec"]
-	if !ok {
-		spec = map[string]any{}
-	}
-	if _, ok := spec.(map[string]any); !ok {
-		return fmt.Errorf("want an object, not %v", spec)
-	}
-	encoded, err := json.Marshal(spec)
-	backup["spec"] = encoded // which JSON has in base64, as protobuf does
-	return err
-}
-
-// completeSnapshot sets what a snapshot leaves out and what is never absent on the wire, and checks the rest.
-func completeSnapshot(request *queueadmissionv1.DecideRequest) error {
-	if request.GetLimit() < 1 {
-		return fmt.Errorf("limit: want a number of backups, at least 1")
-	}
-	if len(request.GetQueued()) == 0 {
-		return fmt.Errorf("queued: want one backup at least")
-	}
-	if request.GetNow() == nil {
-		request.Now = moment(0)
-	}
-	names := map[string]bool{}
-	for phase, list := range map[string][]*queueadmissionv1.Backup{
-		"running": request.GetRunning(), "ready": request.GetReady(), "queued": request.GetQueued(),
-	} {
-		for i, one := range list {
-			if one.GetName() == "" || names[one.GetName()] {
-				return fmt.Errorf("%s[%d].name: want a name that no other backup has, not %q", phase, i, one.GetName())
-			}
-			names[one.GetName()] = true
-			age := time.Duration(len(list)-i) * time.Minute
-			if one.GetCreated() == nil {
-				one.Created = later(request.GetNow(), -age)
-			}
-			if phase == "running" && one.GetStarted() == nil {
-				one.Started = later(one.GetCreated(), age/2)
-			}
-			if one.GetClusterScope() == queueadmissionv1.ClusterScope_CLUSTER_SCOPE_UNSPECIFIED {
-				one.ClusterScope = queueadmissionv1.ClusterScope_CLUSTER_SCOPE_RELATED
-			}
-		}
-	}
-	return nil
 }

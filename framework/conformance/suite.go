@@ -19,8 +19,9 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// Run checks all rules that make sense for a target. The error says that the test could not be made; what is wrong with
-// the target is in the report.
+// Run checks all rules that make sense for a target. What is wrong with the target is in the report. An error without a report
+// means that the test could not be made. When ctx ends, Run returns both: the report as far as it goes, in which all other
+// rules are skipped, and the cause.
 func Run(ctx context.Context, target Target, opts ...Option) (*Report, error) {
 	s, err := open(ctx, target, opts)
 	if err != nil {
@@ -29,10 +30,11 @@ func Run(ctx context.Context, target Target, opts ...Option) (*Report, error) {
 	defer s.close()
 	report := s.report()
 	for _, one := range s.checks() {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		report.add(one.subject.kind, one.subject.name, s.run(ctx, one))
+	}
+	if ctx.Err() != nil {
+		report.Interrupted = true
+		return report, context.Cause(ctx)
 	}
 	return report, nil
 }
@@ -97,7 +99,7 @@ func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
 	conn, err := shared.conn(ctx)
 	if err != nil {
 		s.failed = err
-		return s, ctx.Err()
+		return s, nil
 	}
 	s.ask(ctx, conn)
 	var served []string
@@ -202,6 +204,9 @@ func (s *suite) run(ctx context.Context, one check) Result {
 	})
 	s.done++
 	began := time.Now()
+	if ctx.Err() != nil {
+		return one.rule.result(errInterrupted(), "", 0)
+	}
 	if s.failed != nil {
 		err := s.failed
 		if one.rule.ID != startRule {
@@ -210,12 +215,18 @@ func (s *suite) run(ctx context.Context, one check) Result {
 		return one.rule.result(err, "", time.Since(began))
 	}
 	err := one.rule.check(ctx, one.subject)
-	died := one.subject.host.died(err)
+	if ctx.Err() != nil {
+		return one.rule.result(errInterrupted(), "", time.Since(began)) // which the check may take for something else
+	}
+	died := one.subject.host.died(ctx, err)
 	if hung(err) {
 		one.subject.host.stop() // what hangs there now would be in the way of the next rules
 	}
 	return one.rule.result(err, died, time.Since(began))
 }
+
+// errInterrupted is why a rule was not checked after the end of the context.
+func errInterrupted() error { return skip("the test was interrupted before the end of this check") }
 
 func (s *suite) close() {
 	s.process.host.stop()
@@ -292,12 +303,12 @@ func (h *host) stopLocked() {
 }
 
 // died says how the process ended, if it has since the last time. A connection that is lost is a sign that it is about to.
-func (h *host) died(err error) string {
+func (h *host) died(ctx context.Context, err error) string {
 	wait := time.Duration(0)
 	if status.Code(err) == codes.Unavailable {
 		wait = patience
 	}
-	if p := h.process(); p != nil && p.endsWithin(wait) {
+	if p := h.process(); p != nil && p.endsWithin(ctx, wait) {
 		h.mu.Lock()
 		h.death = p.last()
 		h.stopLocked()

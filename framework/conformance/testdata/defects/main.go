@@ -1,4 +1,5 @@
 // Command defects is a plugin that keeps all rules, in which one defect can be planted: "defects --defect RULE/VARIANT". "defects --kind KIND" is without one.
+// With "--slow DURATION" each call takes so long; with "--closed" the policy admits no backup of the suite's own.
 // It is made of gRPC alone, because framework makes many of the defects impossible. "defects --list" lists them.
 package main
 
@@ -9,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 	_ "time/tzdata" // one defect is about time zones
 )
 
@@ -69,6 +71,17 @@ func main() {
 		}
 		p.kinds = []string{cmp.Or(planted.kind, "BackupItemAction")}
 		planted.plant(p)
+	}
+	if slices.Contains(os.Args, "--closed") {
+		p.queue = closed
+	}
+	if at := slices.Index(os.Args, "--slow"); at >= 0 {
+		slow, err := time.ParseDuration(os.Args[at+1])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		p.slow = slow
 	}
 	p.run()
 }

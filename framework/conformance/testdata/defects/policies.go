@@ -46,6 +46,19 @@ func firstCome(req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideRes
 	return decided, nil
 }
 
+// closed admits what has the label open.
+func closed(req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideResponse, error) {
+	decided := &queueadmissionv1.DecideResponse{}
+	for _, backup := range req.GetQueued() {
+		if backup.GetLabels()["open"] != "" {
+			decided.Admit = append(decided.Admit, backup.GetName())
+			continue
+		}
+		decided.Waits = append(decided.Waits, &queueadmissionv1.Wait{Name: backup.GetName(), Reason: "Closed", Message: "it is closed"})
+	}
+	return decided, checkConfig(req.GetConfig())
+}
+
 // limit admits up to the limit.
 func limit(req *loadsoothingv1.AdmitRequest) (*loadsoothingv1.AdmitResponse, error) {
 	if err := checkConfig(req.GetConfig()); err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -36,7 +37,8 @@ func veleroKinds() []string {
 
 // program is a plugin process, with what can be wrong with it.
 type program struct {
-	kinds     []string // that are served
+	kinds     []string      // that are served
+	slow      time.Duration // each call takes
 	handshake func(address string)
 	flags     func(args []string)
 	cookie    func()
@@ -111,7 +113,7 @@ func (p *program) run() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	server := grpc.NewServer(append(p.options, grpc.UnaryInterceptor(p.checkName))...)
+	server := grpc.NewServer(append(p.options, grpc.ChainUnaryInterceptor(p.sleep, p.checkName), grpc.StreamInterceptor(p.sleepStream))...)
 	pluginlisterv1.RegisterPluginListerServer(server, lister{p: p})
 	plugininfov1.RegisterPluginInfoServiceServer(server, info{p: p})
 	if p.health != grpc_health_v1.HealthCheckResponse_UNKNOWN {
@@ -136,6 +138,17 @@ func (p *program) run() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// sleep answers a call late.
+func (p *program) sleep(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	time.Sleep(p.slow)
+	return handle(ctx, req)
+}
+
+func (p *program) sleepStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	time.Sleep(p.slow)
+	return handle(server, stream)
 }
 
 // checkName refuses requests for plugins that are not here.
