@@ -16,23 +16,30 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// pluginTest are the flags of "plugin test".
+// pluginTest holds the flags of "plugin test".
 type pluginTest struct {
 	output        string
 	rules         bool
 	only          []string
 	config        []string
 	items         []string
+	snapshots     []string
+	environment   []string
 	volume, zone  string
 	timeout       time.Duration
 	operationWait time.Duration
 }
 
-// options are what the flags ask for.
+// options returns the options that the flags ask for.
 func (f *pluginTest) options() ([]conformance.Option, error) {
 	options := []conformance.Option{
 		conformance.WithTimeout(f.timeout), conformance.WithOperationWait(f.operationWait),
-		conformance.WithOnly(f.only...), conformance.WithVolume(f.volume, f.zone),
+		conformance.WithOnly(f.only...), conformance.WithVolume(f.volume, f.zone), conformance.WithEnvironment(f.environment...),
+	}
+	for _, variable := range f.environment {
+		if name, _, ok := strings.Cut(variable, "="); !ok || name == "" {
+			return nil, fmt.Errorf("--env %q must be NAME=VALUE", variable)
+		}
 	}
 	for _, text := range f.config {
 		option, err := conformance.ParseConfig(text)
@@ -48,10 +55,17 @@ func (f *pluginTest) options() ([]conformance.Option, error) {
 		}
 		options = append(options, conformance.WithItem(item))
 	}
+	for _, path := range f.snapshots {
+		snapshot, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("--snapshot: %w", err)
+		}
+		options = append(options, conformance.WithSnapshot(snapshot))
+	}
 	return options, nil
 }
 
-// writer is the form of the output.
+// writer returns the function that writes a report in the form of --output.
 func (f *pluginTest) writer() (func(*conformance.Report, io.Writer) error, error) {
 	switch f.output {
 	case "table":
@@ -64,20 +78,23 @@ func (f *pluginTest) writer() (func(*conformance.Report, io.Writer) error, error
 	return nil, fmt.Errorf("--output %q: want table, json or junit", f.output)
 }
 
-// pluginTestCommand tests a plugin against the contracts of its kinds.
 func newTestCommand(a *command.App) *cobra.Command {
 	var f pluginTest
 	cmd := &cobra.Command{
 		Use:   "test BINARY [-- ARGUMENT...]",
 		Short: "Test a plugin against the contracts of its kinds",
 		Long: "Run a plugin, and check what it announces, answers and leaves behind against the contracts of its kinds.\n" +
-			"The exit status is 1 when a rule is broken that must be kept. What could not be checked is listed with the reason.\n\n" +
+			"The exit status is 1 when a rule is broken that must be kept, or when the test was interrupted: it prints then what it has.\n" +
+			"What could not be checked is listed with the reason.\n\n" +
+			"The plugin is started as the server starts it: with the server's flags, in this working directory, and with those\n" +
+			"variables of the environment that the server passes on. --env adds others, as plugins.environment does in a server.\n\n" +
 			"The plugin is run for real: actions are asked about items that do not exist, and an ObjectStore, when --config\n" +
 			"names its bucket, is filled and emptied. The bucket must be empty.",
 		Example: "  cleat plugin test ./my-plugin\n" +
 			"  cleat plugin test ./my-plugin -o junit > report.xml\n" +
 			"  cleat plugin test ./my-store --config bucket=test --config path=/tmp/stores\n" +
-			"  cleat plugin test ./my-plugin --item widget.yaml",
+			"  cleat plugin test ./my-plugin --item widget.yaml\n" +
+			"  cleat plugin test ./my-admission --config quota=3 --snapshot backups.yaml",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.rules {
 				return cobra.NoArgs(cmd, args)
@@ -103,11 +120,14 @@ func newTestCommand(a *command.App) *cobra.Command {
 			report, err := conformance.Run(cmd.Context(), conformance.Binary(args[0], args[1:]...),
 				append(options, conformance.WithProgress(progress.tell))...)
 			progress.end()
-			if err != nil {
+			if report == nil {
 				return err
 			}
 			if err := write(report, a.Out); err != nil {
 				return err
+			}
+			if err != nil {
+				return fmt.Errorf("the test was interrupted before all rules were checked: %w", err)
 			}
 			if !report.Conformant() {
 				return command.ErrQuiet
@@ -121,6 +141,9 @@ func newTestCommand(a *command.App) *cobra.Command {
 	flags.StringArrayVar(&f.only, "plugin", nil, "test this plugin of the binary only (may be given several times)")
 	flags.StringArrayVar(&f.config, "config", nil, "KEY=VALUE of the plugin's configuration, or PLUGIN:KEY=VALUE for one of them (may be given several times)")
 	flags.StringArrayVar(&f.items, "item", nil, "file with the YAML or JSON of an object to ask actions about, beside those that are built in (may be given several times)")
+	flags.StringArrayVar(&f.snapshots, "snapshot", nil,
+		"file with a queue to ask a QueueAdmission about, beside those that are built in: Backups as kubectl prints them, or the YAML of a DecideRequest (may be given several times)")
+	flags.StringArrayVar(&f.environment, "env", nil, "NAME=VALUE to add to the environment of the plugin (may be given several times)")
 	flags.StringVar(&f.volume, "volume", "", "id of a volume that a VolumeSnapshotter may take a snapshot of")
 	flags.StringVar(&f.zone, "volume-zone", "", "availability zone of --volume")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long a start, a call, or a message of a stream may take")
@@ -192,12 +215,31 @@ func printRules(a *command.App, output string) error {
 	return fmt.Errorf("--output %q of --rules: want table or json", output)
 }
 
-// testProgress shows how far a test is, to somebody who looks.
-type testProgress struct{ bar *command.Bar }
+// testProgress shows how far a test is: on a terminal by a bar, elsewhere by a line from time to time.
+type testProgress struct {
+	bar    *command.Bar
+	w      io.Writer
+	target string
+	last   time.Time // of the last line
+}
+
+// testProgressEvery is the time between two lines. Most tests are over before the first one.
+const testProgressEvery = 20 * time.Second
+
+func newTestProgress(w io.Writer, target string) *testProgress {
+	bar, _ := command.NewProgress(w, target).(*command.Bar)
+	return &testProgress{bar: bar, w: w, target: target, last: time.Now()}
+}
 
 func (p *testProgress) tell(now conformance.Progress) {
+	phase := strings.Join(strings.Fields(now.Kind+" "+now.Name+" "+now.Rule), " ")
 	if p.bar != nil {
-		p.bar.State(command.State{Phase: strings.TrimSpace(now.Kind + " " + now.Name), Done: now.Done, Total: now.Total})
+		p.bar.State(command.State{Phase: phase, Done: now.Done, Total: now.Total})
+		return
+	}
+	if time.Since(p.last) >= testProgressEvery {
+		p.last = time.Now()
+		fmt.Fprintf(p.w, "%s: %d of %d rules checked, next: %s\n", p.target, now.Done, now.Total, phase)
 	}
 }
 
@@ -205,11 +247,4 @@ func (p *testProgress) end() {
 	if p.bar != nil {
 		p.bar.End()
 	}
-}
-
-func newTestProgress(w io.Writer, target string) *testProgress {
-	if shown, ok := command.NewProgress(w, target).(*command.Bar); ok {
-		return &testProgress{bar: shown}
-	}
-	return &testProgress{}
 }

@@ -1,12 +1,16 @@
 package plugin
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/xml"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -94,6 +98,8 @@ func TestMistakesOfATestAreTold(t *testing.T) {
 		"no file":       {[]string{"/nowhere/plugin"}, "/nowhere/plugin: no such file or directory"},
 		"a directory":   {[]string{"."}, ". is no plugin but a directory"},
 		"no program":    {[]string{item}, "item.yaml is no plugin: it is not executable (chmod +x "},
+		"no snapshot":   {[]string{"x", "--snapshot", "/nowhere.yaml"}, "--snapshot: open /nowhere.yaml"},
+		"no variable":   {[]string{"x", "--env", "NAME"}, `--env "NAME" must be NAME=VALUE`},
 		"a broken item": {[]string{ends, "--item", item}, "item 1: it has no apiVersion, kind or metadata.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,6 +111,28 @@ func TestMistakesOfATestAreTold(t *testing.T) {
 	out, err := executePlugin(t, "plugin", "test", ends)
 	require.ErrorIs(t, err, command.ErrQuiet, "what does not start is not conformant")
 	require.Contains(t, out, "failed: Process: process-handshake")
+}
+
+func TestInterruptedPluginTestPrintsWhatItHas(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	binary := brokenPlugin(t)
+	var out bytes.Buffer
+	root := New(command.Streams{Out: &out, Err: io.Discard}, "v1.2.3", []string{"plugin", "test", binary, "-o", "json"})
+	time.AfterFunc(time.Second, cancel)
+	err := root.ExecuteContext(ctx)
+	require.ErrorContains(t, err, "the test was interrupted before all rules were checked: context canceled")
+	var report struct {
+		Interrupted bool
+		Plugins     []struct {
+			Results []struct{ Rule, Outcome, Seen string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(out.Bytes(), &report))
+	require.True(t, report.Interrupted)
+	last := report.Plugins[0].Results[len(report.Plugins[0].Results)-1]
+	require.Equal(t, "skipped", last.Outcome)
+	require.Contains(t, last.Seen, "interrupted")
 }
 
 func TestTheRulesAreListed(t *testing.T) {
