@@ -56,12 +56,7 @@ func checkOwnAnswer(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	var samples []sample
-	for _, one := range all {
-		if q := s.crowdQuestion(ctx, one.sample, 0, usualOwner); s.answersRight(ctx, q) {
-			samples = append(samples, one.sample)
-		}
-	}
+	samples := s.renamable(ctx, all)
 	if len(samples) == 0 {
 		return skip("it answers no item that has another name than %s", all[0].sample)
 	}
@@ -84,6 +79,26 @@ func checkOwnAnswer(ctx context.Context, s *subject) error {
 		})
 	}
 	return asking.Wait()
+}
+
+// renamable returns the samples of exchanges about which the action also answers when they have other names.
+func (s *subject) renamable(ctx context.Context, all []exchange) []sample {
+	right := make([]bool, len(all))
+	var asking errgroup.Group
+	for i, one := range all {
+		asking.Go(func() error {
+			right[i] = s.answersRight(ctx, s.crowdQuestion(ctx, one.sample, i, usualOwner))
+			return nil
+		})
+	}
+	_ = asking.Wait()
+	var samples []sample
+	for i, one := range all {
+		if right[i] {
+			samples = append(samples, one.sample)
+		}
+	}
+	return samples
 }
 
 // answersRight reports whether a question gets an answer with a right item.

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 
+	"golang.org/x/sync/errgroup"
+
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 )
 
@@ -135,9 +137,12 @@ func (s *store) clean(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	var removing errgroup.Group
+	removing.SetLimit(callers)
 	for _, key := range keys {
-		_ = s.remove(ctx, key)
+		removing.Go(func() error { return s.remove(ctx, key) })
 	}
+	_ = removing.Wait() // what cannot be removed is not this rule's concern
 }
 
 // noise is n bytes that do not compress, the same each time.

@@ -271,7 +271,7 @@ func checkStoreDeleteMissing(ctx context.Context, s *store) error {
 // putAll puts small objects.
 func (s *store) putAll(ctx context.Context, keys []string) error {
 	var group errgroup.Group
-	group.SetLimit(8)
+	group.SetLimit(callers)
 	for _, key := range keys {
 		group.Go(func() error {
 			if err := s.put(ctx, key, strings.NewReader("content of "+key)); err != nil {

@@ -355,14 +355,14 @@ func (s *subject) stream(ctx context.Context, do func(ctx context.Context, moved
 }
 
 // settled asks again and again after calls that the host gave up. Nobody tells when the plugin hears of those, so what harm
-// they do may show late: there are pauses, which grow and are as long as an answer takes on this machine.
+// they do may show late: there are pauses, which grow and are as long as an answer takes on this machine, up to a second.
 func settled(ctx context.Context, ask func() error) error {
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		began := time.Now()
 		if err := ask(); err != nil || pause > 200*time.Millisecond {
 			return err
 		}
-		if err := sleep(ctx, max(pause, time.Since(began))); err != nil {
+		if err := sleep(ctx, max(pause, min(time.Since(began), time.Second))); err != nil {
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-// Command defects is a plugin that keeps all rules, in which one defect can be planted: "defects --defect RULE/VARIANT". "defects --kind KIND" is without one.
+// Command defects is a plugin that keeps all rules, in which one defect can be planted: "defects --defect RULE/VARIANT". "defects --kind KIND,..." is without one.
 // With "--slow DURATION" each call takes so long; with "--closed" the policy admits no backup of the suite's own.
 // It is made of gRPC alone, because framework makes many of the defects impossible. "defects --list" lists them.
 package main
@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 	_ "time/tzdata" // one defect is about time zones
 )
@@ -61,7 +62,7 @@ func main() {
 	}
 	p := newProgram()
 	if at := slices.Index(os.Args, "--kind"); at >= 0 {
-		p.kinds = []string{os.Args[at+1]}
+		p.kinds = strings.Split(os.Args[at+1], ",")
 	}
 	if at := slices.Index(os.Args, "--defect"); at >= 0 {
 		planted, ok := defects()[os.Args[at+1]]
