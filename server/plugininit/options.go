@@ -77,6 +77,23 @@ func (o Options) module() (string, error) {
 	return given, nil
 }
 
+// SourceTree returns the source tree of the framework that one of the paths is in, and "" when none is. A development build
+// has it around the program or the working directory.
+func SourceTree(paths ...string) string {
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			continue
+		}
+		for dir, below := path, ""; dir != below; dir, below = filepath.Dir(dir), dir {
+			content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+			if err == nil && modfile.ModulePath(bytes.TrimSpace(content)) == frameworkModule {
+				return dir
+			}
+		}
+	}
+	return ""
+}
+
 func (o Options) framework() (source, error) {
 	given := o.Framework
 	if given == "" {

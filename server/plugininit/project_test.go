@@ -238,3 +238,10 @@ func FuzzNames(f *testing.F) {
 		}
 	})
 }
+
+func TestSourceTreeIsFoundAroundAPath(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, tree(t), plugininit.SourceTree(t.TempDir(), filepath.Join(tree(t), "server", "plugininit")))
+	require.Equal(t, tree(t), plugininit.SourceTree(filepath.Join(tree(t), "bin", "cleat")))
+	require.Empty(t, plugininit.SourceTree(t.TempDir(), "relative"))
+}

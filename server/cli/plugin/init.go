@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -29,9 +30,12 @@ func (p pluginProject) print(a *command.App) error {
 		fmt.Fprintln(a.Out, filepath.Join(p.Directory, filepath.FromSlash(file)))
 	}
 	fmt.Fprintf(a.Err, "\nNext:\n  cd %s\n  make test build\nREADME.md there says how to go on.\n", p.Directory)
-	if p.Framework == "" {
+	switch {
+	case p.Framework == "":
 		fmt.Fprintf(a.Err, "This cleat (%s) is no release, so the project is built on the latest one; "+
 			"for another, or a source tree, say --framework.\n", a.Version)
+	case filepath.IsAbs(p.Framework):
+		fmt.Fprintf(a.Err, "The project is built on the source tree %s; before its first release, have go.mod require a release instead.\n", p.Framework)
 	}
 	return nil
 }
@@ -54,8 +58,8 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 				return err
 			}
 			options.Name = args[0]
-			if options.Framework == "" && isRelease(a.Version) {
-				options.Framework = a.Version
+			if options.Framework == "" {
+				options.Framework = defaultFramework(a.Version)
 			}
 			if dir == "" {
 				folder, err := plugininit.Folder(options.Name)
@@ -80,12 +84,27 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 	flags.StringVar(&options.Module, "module", "", "path of the Go module; NAME when left out")
 	flags.StringSliceVar(&options.Kinds, "kind", nil, "kinds of plugin to begin with, may be repeated (default BackupItemAction)")
 	flags.StringVar(&options.Framework, "framework", "",
-		"version of the framework to build on, or the path of a source tree of it, which images are not built with (default the version of this program)")
+		"version of the framework to build on, or the path of a source tree of it, which images are not built with (default the version of this program; of a development build, the source tree that it or the working directory is in)")
 	command.AddOutput(cmd, &output, "text")
 	return cmd
 }
 
-// isRelease tells whether version is one that others can build on.
+// defaultFramework returns what a project is built on by default: the release that this program is, or the source tree that a
+// development build is in. It returns "" for the latest release when there is neither.
+func defaultFramework(version string) string {
+	if isRelease(version) {
+		return version
+	}
+	var around []string
+	for _, find := range []func() (string, error){os.Executable, os.Getwd} {
+		if path, err := find(); err == nil {
+			around = append(around, path)
+		}
+	}
+	return plugininit.SourceTree(around...)
+}
+
+// isRelease reports whether version is one that others can build on.
 func isRelease(version string) bool {
 	return semver.IsValid(version) && semver.Build(version) == "" && !module.IsPseudoVersion(version)
 }

@@ -55,16 +55,34 @@ func TestPluginInitAsJSON(t *testing.T) {
 	require.NoDirExists(t, other)
 }
 
-func TestWithoutAReleaseAProjectIsBuiltOnTheLatestAndThatIsSaid(t *testing.T) {
+// initAs runs "plugin init" in a program of the given version, and returns what it prints and the go.mod that it writes.
+func initAs(t *testing.T, version string) (printed, mod string) {
+	t.Helper()
+	var out bytes.Buffer
+	dir := filepath.Join(t.TempDir(), "mine")
+	app := &command.App{Streams: command.Streams{Out: &out, Err: &out}, Version: version, Args: []string{"plugin", "init", "example.io/stamp", "--dir", dir}}
+	require.NoError(t, command.NewRoot(app, NewCommand(app)).ExecuteContext(t.Context()))
+	content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	require.NoError(t, err)
+	return out.String(), string(content)
+}
+
+func TestPluginInitOfADevelopmentBuildUsesTheSourceTree(t *testing.T) {
 	t.Parallel()
+	tree, err := filepath.Abs("../../..")
+	require.NoError(t, err)
 	for _, version := range []string{"dev", "v0.0.0-20260102030405-0123456789ab", "v1.2.3+dirty"} {
-		var out bytes.Buffer
-		dir := filepath.Join(t.TempDir(), "mine")
-		app := &command.App{Streams: command.Streams{Out: &out, Err: &out}, Version: version, Args: []string{"plugin", "init", "example.io/stamp", "--dir", dir}}
-		require.NoError(t, command.NewRoot(app, NewCommand(app)).ExecuteContext(t.Context()))
-		require.Contains(t, out.String(), "This cleat ("+version+") is no release, so the project is built on the latest one; ")
-		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		require.NoError(t, err)
-		require.NotContains(t, string(mod), "require")
+		printed, mod := initAs(t, version)
+		require.Contains(t, printed, "The project is built on the source tree "+tree+"; ")
+		require.Contains(t, mod, "\nreplace github.com/cleat-dev/cleat => "+tree+"\n")
+	}
+}
+
+func TestPluginInitWithoutReleaseAndSourceTreeUsesTheLatestRelease(t *testing.T) { //nolint:paralleltest // it changes the working directory
+	t.Chdir(t.TempDir())
+	for _, version := range []string{"dev", "v0.0.0-20260102030405-0123456789ab", "v1.2.3+dirty"} {
+		printed, mod := initAs(t, version)
+		require.Contains(t, printed, "This cleat ("+version+") is no release, so the project is built on the latest one; ")
+		require.NotContains(t, mod, "require")
 	}
 }

@@ -116,9 +116,12 @@ func TestMistakesOfATestAreTold(t *testing.T) {
 func TestInterruptedPluginTestPrintsWhatItHas(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	binary := brokenPlugin(t)
 	var out bytes.Buffer
-	root := New(command.Streams{Out: &out, Err: io.Discard}, "v1.2.3", []string{"plugin", "test", binary, "-o", "json"})
+	app := &command.App{
+		Streams: command.Streams{Out: &out, Err: io.Discard},
+		Args:    []string{"plugin", "test", programs.Build(t, clitest.BrokenPlugin), "-o", "json"},
+	}
+	root := command.NewRoot(app, NewCommand(app))
 	time.AfterFunc(time.Second, cancel)
 	err := root.ExecuteContext(ctx)
 	require.ErrorContains(t, err, "the test was interrupted before all rules were checked: context canceled")
