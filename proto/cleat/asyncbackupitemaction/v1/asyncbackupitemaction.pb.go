@@ -22,10 +22,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AppliesToRequest asks one action of the process.
+// AppliesToRequest selects one action of the process.
 type AppliesToRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the action is announced.
+	// Name under which the action is registered.
 	Plugin        string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -68,10 +68,10 @@ func (x *AppliesToRequest) GetPlugin() string {
 	return ""
 }
 
-// AppliesToResponse is what the action wants to see.
+// AppliesToResponse selects the items that the action wants to see.
 type AppliesToResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent is the same as empty: everything.
+	// Absent means the same as empty: all items.
 	ResourceSelector *shared.ResourceSelector `protobuf:"bytes,1,opt,name=resource_selector,json=resourceSelector,proto3" json:"resource_selector,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -114,18 +114,18 @@ func (x *AppliesToResponse) GetResourceSelector() *shared.ResourceSelector {
 	return nil
 }
 
-// StartRequest hands over one item.
+// StartRequest holds one item.
 type StartRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the action is announced.
+	// Name under which the action is registered.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	// JSON of the object as the synchronous actions left it, with apiVersion and kind.
 	Item []byte `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`
 	// JSON of the Backup with its defaults set; apiVersion and kind may be missing.
 	Backup []byte `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
-	// Names this start: the same for the same item of the same backup, and of no other. A plugin that has
-	// started work under it already (and whose answer got lost) answers that operation instead of starting
-	// it twice.
+	// Identifies this start: it is the same for the same item of the same backup, and for no other. A plugin
+	// that has already started an operation under this key (its reply was lost) returns that operation instead
+	// of starting another.
 	Key           string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -189,17 +189,17 @@ func (x *StartRequest) GetKey() string {
 	return ""
 }
 
-// StartResponse is the item as it is to be stored, what else belongs into the backup, and what was started.
+// StartResponse is the item to store, what else belongs to the backup, and what was started.
 type StartResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON of the object; the request's own bytes when nothing changes. Never empty.
+	// JSON of the object; the bytes of the request if nothing changes. Never empty.
 	Item []byte `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
-	// What Progress and Cancel are asked about; empty when there was nothing to start. It must stay good
-	// across a restart of the plugin. At most 1024 bytes, no control characters.
+	// Identifies the operation for Progress and Cancel; empty if none was started. It must stay valid across a
+	// restart of the plugin. At most 1024 bytes, no control characters.
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	// Backed up as well, if they exist.
+	// Items to back up as well, if they exist.
 	AdditionalItems []*shared.ResourceIdentifier `protobuf:"bytes,3,rep,name=additional_items,json=additionalItems,proto3" json:"additional_items,omitempty"`
-	// Backed up once more when the operation has ended.
+	// Items to back up again when the operation has ended.
 	PostOperationItems []*shared.ResourceIdentifier `protobuf:"bytes,4,rep,name=post_operation_items,json=postOperationItems,proto3" json:"post_operation_items,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -263,12 +263,12 @@ func (x *StartResponse) GetPostOperationItems() []*shared.ResourceIdentifier {
 	return nil
 }
 
-// ProgressRequest asks after one operation.
+// ProgressRequest identifies one operation.
 type ProgressRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the action is announced.
+	// Name under which the action is registered.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// As Start answered it.
+	// As Start returned it.
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// JSON of the Backup.
 	Backup        []byte `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
@@ -327,7 +327,7 @@ func (x *ProgressRequest) GetBackup() []byte {
 	return nil
 }
 
-// ProgressResponse is how far the operation is.
+// ProgressResponse is the state of the operation.
 type ProgressResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never absent.
@@ -373,12 +373,12 @@ func (x *ProgressResponse) GetProgress() *shared.OperationProgress {
 	return nil
 }
 
-// CancelRequest asks for the end of one operation.
+// CancelRequest identifies the operation to cancel.
 type CancelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the action is announced.
+	// Name under which the action is registered.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// As Start answered it.
+	// As Start returned it.
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// JSON of the Backup.
 	Backup        []byte `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
@@ -437,10 +437,10 @@ func (x *CancelRequest) GetBackup() []byte {
 	return nil
 }
 
-// CancelResponse says whether the end is to be expected.
+// CancelResponse reports whether the operation will end.
 type CancelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operation is being stopped, or has ended. Not set by a plugin that cannot stop what it started.
+	// The operation is being stopped or has ended. False if the plugin cannot stop it.
 	Ack           bool `protobuf:"varint,1,opt,name=ack,proto3" json:"ack,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,22 +29,23 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AsyncBackupItemActionService starts work on items that are backed up, which goes on while the backup goes
-// on: a data mover, for instance. The host runs it for an item after all the synchronous actions, in the
-// order of the names, and follows what was started until it has ended. Several may work on one item. Calls
-// may come concurrently, for several backups at once.
+// AsyncBackupItemActionService starts work on items that are backed up, for instance the movement of data.
+// The work continues while the backup continues. For each item, the host calls it after all synchronous
+// actions, in the order of names, and follows each operation to its end. Several actions may work on one
+// item. Calls may come concurrently, for several backups at once.
 type AsyncBackupItemActionServiceClient interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process.
 	AppliesTo(ctx context.Context, in *AppliesToRequest, opts ...grpc.CallOption) (*AppliesToResponse, error)
-	// Start is called once per item that AppliesTo selects. It starts the work and answers; it does not wait
-	// for it. An error makes the backup PartiallyFailed and leaves this item out of it.
+	// Start is called once per item that AppliesTo selects. It starts the work and returns without waiting for
+	// it. An error leaves this item out of the backup, which becomes PartiallyFailed.
 	Start(ctx context.Context, in *StartRequest, opts ...grpc.CallOption) (*StartResponse, error)
-	// Progress is asked again and again until the operation has completed, also after a restart of the
-	// host or of the plugin. An error is no end of the operation: the host asks again, until it gives up.
+	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
+	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(ctx context.Context, in *ProgressRequest, opts ...grpc.CallOption) (*ProgressResponse, error)
-	// Cancel asks for the end of an operation that takes too long or is not wanted any more. It need not
-	// wait for the end; Progress tells of that. An operation that has ended already is no error. The call's
-	// deadline is how long the host waits for the answer.
+	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
+	// the end, which Progress reports. Cancelling an operation that has ended is not an error. The deadline of
+	// the call is how long the host waits for the reply.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error)
 }
 
@@ -100,22 +101,23 @@ func (c *asyncBackupItemActionServiceClient) Cancel(ctx context.Context, in *Can
 // All implementations must embed UnimplementedAsyncBackupItemActionServiceServer
 // for forward compatibility.
 //
-// AsyncBackupItemActionService starts work on items that are backed up, which goes on while the backup goes
-// on: a data mover, for instance. The host runs it for an item after all the synchronous actions, in the
-// order of the names, and follows what was started until it has ended. Several may work on one item. Calls
-// may come concurrently, for several backups at once.
+// AsyncBackupItemActionService starts work on items that are backed up, for instance the movement of data.
+// The work continues while the backup continues. For each item, the host calls it after all synchronous
+// actions, in the order of names, and follows each operation to its end. Several actions may work on one
+// item. Calls may come concurrently, for several backups at once.
 type AsyncBackupItemActionServiceServer interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process.
 	AppliesTo(context.Context, *AppliesToRequest) (*AppliesToResponse, error)
-	// Start is called once per item that AppliesTo selects. It starts the work and answers; it does not wait
-	// for it. An error makes the backup PartiallyFailed and leaves this item out of it.
+	// Start is called once per item that AppliesTo selects. It starts the work and returns without waiting for
+	// it. An error leaves this item out of the backup, which becomes PartiallyFailed.
 	Start(context.Context, *StartRequest) (*StartResponse, error)
-	// Progress is asked again and again until the operation has completed, also after a restart of the
-	// host or of the plugin. An error is no end of the operation: the host asks again, until it gives up.
+	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
+	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(context.Context, *ProgressRequest) (*ProgressResponse, error)
-	// Cancel asks for the end of an operation that takes too long or is not wanted any more. It need not
-	// wait for the end; Progress tells of that. An operation that has ended already is no error. The call's
-	// deadline is how long the host waits for the answer.
+	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
+	// the end, which Progress reports. Cancelling an operation that has ended is not an error. The deadline of
+	// the call is how long the host waits for the reply.
 	Cancel(context.Context, *CancelRequest) (*CancelResponse, error)
 	mustEmbedUnimplementedAsyncBackupItemActionServiceServer()
 }

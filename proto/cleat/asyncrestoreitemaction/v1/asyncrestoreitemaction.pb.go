@@ -22,10 +22,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AppliesToRequest asks one action of the process.
+// AppliesToRequest selects one action of the process.
 type AppliesToRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the action is announced.
+	// Name under which the action is registered.
 	Plugin        string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -68,10 +68,10 @@ func (x *AppliesToRequest) GetPlugin() string {
 	return ""
 }
 
-// AppliesToResponse is what the action wants to see.
+// AppliesToResponse selects the items that the action wants to see.
 type AppliesToResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent is the same as empty: everything.
+	// Absent means the same as empty: all items.
 	ResourceSelector *shared.ResourceSelector `protobuf:"bytes,1,opt,name=resource_selector,json=resourceSelector,proto3" json:"resource_selector,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -114,20 +114,20 @@ func (x *AppliesToResponse) GetResourceSelector() *shared.ResourceSelector {
 	return nil
 }
 
-// StartRequest hands over one item.
+// StartRequest holds one item.
 type StartRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the action is announced.
+	// Name under which the action is registered.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	// JSON of the object as the synchronous actions left it and as it would be created.
 	Item []byte `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`
 	// JSON of the Restore; apiVersion and kind may be missing.
 	Restore []byte `protobuf:"bytes,3,opt,name=restore,proto3" json:"restore,omitempty"`
-	// JSON of the object as it stands in the backup.
+	// JSON of the object as it is in the backup.
 	ItemFromBackup []byte `protobuf:"bytes,4,opt,name=item_from_backup,json=itemFromBackup,proto3" json:"item_from_backup,omitempty"`
-	// Names this start: the same for the same item of the same restore, and of no other. A plugin that has
-	// started work under it already (and whose answer got lost) answers that operation instead of starting
-	// it twice.
+	// Identifies this start: it is the same for the same item of the same restore, and for no other. A plugin
+	// that has already started an operation under this key (its reply was lost) returns that operation instead
+	// of starting another.
 	Key           string `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -198,18 +198,17 @@ func (x *StartRequest) GetKey() string {
 	return ""
 }
 
-// StartResponse is the item as it is to be created, what has to be there before it, and what was started.
+// StartResponse is the item to create, what must exist before it, and what was started.
 type StartResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON of the object; the request's own bytes when nothing changes. Not looked at with skip_restore.
+	// JSON of the object; the bytes of the request if nothing changes. Ignored with skip_restore.
 	Item []byte `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
-	// What Progress and Cancel are asked about; empty when there was nothing to start. It must stay good
-	// across a restart of the plugin. At most 1024 bytes, no control characters.
+	// Identifies the operation for Progress and Cancel; empty if none was started. It must stay valid across a
+	// restart of the plugin. At most 1024 bytes, no control characters.
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	// The item is not to be created by the host, for instance because the operation does it.
+	// The host must not create the item, for instance because the operation does.
 	SkipRestore bool `protobuf:"varint,3,opt,name=skip_restore,json=skipRestore,proto3" json:"skip_restore,omitempty"`
-	// Restored before this item, from the backup, in the backup's namespaces. Not looked at with
-	// skip_restore.
+	// Items to restore before this one, by their namespaces in the backup. Ignored with skip_restore.
 	AdditionalItems []*shared.ResourceIdentifier `protobuf:"bytes,4,rep,name=additional_items,json=additionalItems,proto3" json:"additional_items,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -273,12 +272,12 @@ func (x *StartResponse) GetAdditionalItems() []*shared.ResourceIdentifier {
 	return nil
 }
 
-// ProgressRequest asks after one operation.
+// ProgressRequest identifies one operation.
 type ProgressRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the action is announced.
+	// Name under which the action is registered.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// As Start answered it.
+	// As Start returned it.
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// JSON of the Restore.
 	Restore       []byte `protobuf:"bytes,3,opt,name=restore,proto3" json:"restore,omitempty"`
@@ -337,7 +336,7 @@ func (x *ProgressRequest) GetRestore() []byte {
 	return nil
 }
 
-// ProgressResponse is how far the operation is.
+// ProgressResponse is the state of the operation.
 type ProgressResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never absent.
@@ -383,12 +382,12 @@ func (x *ProgressResponse) GetProgress() *shared.OperationProgress {
 	return nil
 }
 
-// CancelRequest asks for the end of one operation.
+// CancelRequest identifies the operation to cancel.
 type CancelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the action is announced.
+	// Name under which the action is registered.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// As Start answered it.
+	// As Start returned it.
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// JSON of the Restore.
 	Restore       []byte `protobuf:"bytes,3,opt,name=restore,proto3" json:"restore,omitempty"`
@@ -447,10 +446,10 @@ func (x *CancelRequest) GetRestore() []byte {
 	return nil
 }
 
-// CancelResponse says whether the end is to be expected.
+// CancelResponse reports whether the operation will end.
 type CancelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The operation is being stopped, or has ended. Not set by a plugin that cannot stop what it started.
+	// The operation is being stopped or has ended. False if the plugin cannot stop it.
 	Ack           bool `protobuf:"varint,1,opt,name=ack,proto3" json:"ack,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,24 +29,24 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AsyncRestoreItemActionService starts work on items that are restored, which goes on while the restore goes
-// on: a data mover, for instance. The host runs it for an item after all the synchronous actions and before
-// the item is created, in the order of the names, and follows what was started until it has ended. So the
-// item does not exist yet when its operation begins, and may take its time to appear. Several may work on
-// one item. Calls may come concurrently, for several restores at once.
+// AsyncRestoreItemActionService starts work on items that are restored, for instance the movement of data.
+// The work continues while the restore continues. For each item, the host calls it after all synchronous
+// actions and before the item is created, in the order of names, and follows each operation to its end. So
+// the item does not exist yet when its operation begins, and may appear late. Several actions may work on one
+// item. Calls may come concurrently, for several restores at once.
 type AsyncRestoreItemActionServiceClient interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process. Namespaces are
-	// those of the cluster restored to.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process. Namespaces are those of the cluster restored to.
 	AppliesTo(ctx context.Context, in *AppliesToRequest, opts ...grpc.CallOption) (*AppliesToResponse, error)
-	// Start is called once per item that AppliesTo selects. It starts the work and answers; it does not wait
-	// for it. An error makes the restore PartiallyFailed and leaves this item out of it.
+	// Start is called once per item that AppliesTo selects. It starts the work and returns without waiting for
+	// it. An error leaves this item out of the restore, which becomes PartiallyFailed.
 	Start(ctx context.Context, in *StartRequest, opts ...grpc.CallOption) (*StartResponse, error)
-	// Progress is asked again and again until the operation has completed, also after a restart of the
-	// host or of the plugin. An error is no end of the operation: the host asks again, until it gives up.
+	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
+	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(ctx context.Context, in *ProgressRequest, opts ...grpc.CallOption) (*ProgressResponse, error)
-	// Cancel asks for the end of an operation that takes too long or is not wanted any more. It need not
-	// wait for the end; Progress tells of that. An operation that has ended already is no error. The call's
-	// deadline is how long the host waits for the answer.
+	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
+	// the end, which Progress reports. Cancelling an operation that has ended is not an error. The deadline of
+	// the call is how long the host waits for the reply.
 	Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error)
 }
 
@@ -102,24 +102,24 @@ func (c *asyncRestoreItemActionServiceClient) Cancel(ctx context.Context, in *Ca
 // All implementations must embed UnimplementedAsyncRestoreItemActionServiceServer
 // for forward compatibility.
 //
-// AsyncRestoreItemActionService starts work on items that are restored, which goes on while the restore goes
-// on: a data mover, for instance. The host runs it for an item after all the synchronous actions and before
-// the item is created, in the order of the names, and follows what was started until it has ended. So the
-// item does not exist yet when its operation begins, and may take its time to appear. Several may work on
-// one item. Calls may come concurrently, for several restores at once.
+// AsyncRestoreItemActionService starts work on items that are restored, for instance the movement of data.
+// The work continues while the restore continues. For each item, the host calls it after all synchronous
+// actions and before the item is created, in the order of names, and follows each operation to its end. So
+// the item does not exist yet when its operation begins, and may appear late. Several actions may work on one
+// item. Calls may come concurrently, for several restores at once.
 type AsyncRestoreItemActionServiceServer interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process. Namespaces are
-	// those of the cluster restored to.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process. Namespaces are those of the cluster restored to.
 	AppliesTo(context.Context, *AppliesToRequest) (*AppliesToResponse, error)
-	// Start is called once per item that AppliesTo selects. It starts the work and answers; it does not wait
-	// for it. An error makes the restore PartiallyFailed and leaves this item out of it.
+	// Start is called once per item that AppliesTo selects. It starts the work and returns without waiting for
+	// it. An error leaves this item out of the restore, which becomes PartiallyFailed.
 	Start(context.Context, *StartRequest) (*StartResponse, error)
-	// Progress is asked again and again until the operation has completed, also after a restart of the
-	// host or of the plugin. An error is no end of the operation: the host asks again, until it gives up.
+	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
+	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(context.Context, *ProgressRequest) (*ProgressResponse, error)
-	// Cancel asks for the end of an operation that takes too long or is not wanted any more. It need not
-	// wait for the end; Progress tells of that. An operation that has ended already is no error. The call's
-	// deadline is how long the host waits for the answer.
+	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
+	// the end, which Progress reports. Cancelling an operation that has ended is not an error. The deadline of
+	// the call is how long the host waits for the reply.
 	Cancel(context.Context, *CancelRequest) (*CancelResponse, error)
 	mustEmbedUnimplementedAsyncRestoreItemActionServiceServer()
 }

@@ -23,22 +23,22 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AdmitRequest is one load, and how many others are on their way.
+// AdmitRequest holds one load, and the numbers of loads in progress.
 type AdmitRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the policy is announced.
+	// Name under which the policy is registered.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// JSON of what the host's configuration has for this policy; an object, empty when it has nothing. It
-	// keeps to the schema that the plugin announces.
+	// JSON object: the policy's config in the host's configuration; empty if there is none. It is valid by the
+	// schema that the plugin announces.
 	Config []byte `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
 	// When the counts were taken. Never absent.
 	Now *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`
-	// The node agent's prepareQueueLength: how many loads are to be Accepted or Prepared at most. 0 when it is
-	// not configured.
+	// The node agent's prepareQueueLength: the largest number of loads that are Accepted or Prepared. 0 if not
+	// configured.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The load that asks. Never absent.
+	// The load to decide about. Never absent.
 	Load *Load `protobuf:"bytes,5,opt,name=load,proto3" json:"load,omitempty"`
-	// Loads that are on their way, by kind and node. What is not there is 0.
+	// Numbers of loads in progress, by kind and node. Missing entries are 0.
 	Counts        []*Count `protobuf:"bytes,6,rep,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -116,18 +116,18 @@ func (x *AdmitRequest) GetCounts() []*Count {
 	return nil
 }
 
-// Load is what a policy may know of one load.
+// Load describes one load.
 type Load struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kind of its custom resource: "DataUpload".
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Name of its custom resource.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Node that it runs on, or would; empty when that is not known yet.
+	// Node that it runs on or would run on; empty if not known yet.
 	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	// When its custom resource was created. Never absent.
 	Created *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created,proto3" json:"created,omitempty"`
-	// How many New loads, of all kinds and nodes, are older than this one.
+	// Number of New loads, of all kinds and nodes, that are older than this one.
 	Ahead         int32 `protobuf:"varint,5,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -198,16 +198,16 @@ func (x *Load) GetAhead() int32 {
 	return 0
 }
 
-// Count is how many loads of one kind are on their way on one node.
+// Count is the number of loads of one kind in progress on one node.
 type Count struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "DataUpload", "DataDownload", "PodVolumeBackup" or "PodVolumeRestore".
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Empty for those whose node is not known yet.
+	// Empty for loads whose node is not known yet.
 	Node string `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	// Loads whose snapshots, volumes and pods are being made.
+	// Loads whose snapshots, volumes and pods are being created.
 	Accepted int32 `protobuf:"varint,3,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	// Loads that have all they need and wait for their turn.
+	// Loads that are ready and wait for a node.
 	Prepared      int32 `protobuf:"varint,4,opt,name=prepared,proto3" json:"prepared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -276,9 +276,10 @@ type AdmitResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The load may become Accepted.
 	Admitted bool `protobuf:"varint,1,opt,name=admitted,proto3" json:"admitted,omitempty"`
-	// Why it may not, for people; at most 1024 bytes, never empty then.
+	// If it may not: the reason, for people; at most 1024 bytes, not empty.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// When to ask again if it may not. Absent or zero is the host's own interval, 5 seconds; at most an hour.
+	// If it may not: the time until the next call. Absent or zero means the host's own interval, 5 seconds; at
+	// most an hour.
 	RetryAfter    *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -26,15 +26,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// LoadSoothingService decides when a load may begin to prepare. A load is the movement of one volume's data: a
-// DataUpload, DataDownload, PodVolumeBackup or PodVolumeRestore. Preparing it makes snapshots, volumes and
-// pods, which then wait for a turn on a node; the policy keeps that crowd small.
+// LoadSoothingService decides when a load may begin to prepare. A load is the movement of one volume's data:
+// a DataUpload, DataDownload, PodVolumeBackup or PodVolumeRestore. Preparing a load creates snapshots,
+// volumes and pods, which then wait for a node; the policy limits their number.
 type LoadSoothingServiceClient interface {
-	// Admit says whether one load that is New may become Accepted. It is a pure function of the request, asked
-	// for each New load on every node that could take it, again after retry_after and when counts change. The
-	// counts come from caches and may be a moment old; several nodes may be asked about different loads with
-	// the same counts. An error, an answer that breaks a rule, or none at all leaves the load New, or has a
-	// built-in decide, as the host is configured.
+	// Admit decides whether one New load may become Accepted. It is a pure function of the request. It is
+	// called for each New load on every node that could take it, again after retry_after, and when counts
+	// change. The counts come from caches and may be slightly old; calls for different loads may have the same
+	// counts. After an error, a reply that breaks a rule, or no reply, the load stays New, or a built-in policy
+	// decides, as the host is configured.
 	Admit(ctx context.Context, in *AdmitRequest, opts ...grpc.CallOption) (*AdmitResponse, error)
 }
 
@@ -60,15 +60,15 @@ func (c *loadSoothingServiceClient) Admit(ctx context.Context, in *AdmitRequest,
 // All implementations must embed UnimplementedLoadSoothingServiceServer
 // for forward compatibility.
 //
-// LoadSoothingService decides when a load may begin to prepare. A load is the movement of one volume's data: a
-// DataUpload, DataDownload, PodVolumeBackup or PodVolumeRestore. Preparing it makes snapshots, volumes and
-// pods, which then wait for a turn on a node; the policy keeps that crowd small.
+// LoadSoothingService decides when a load may begin to prepare. A load is the movement of one volume's data:
+// a DataUpload, DataDownload, PodVolumeBackup or PodVolumeRestore. Preparing a load creates snapshots,
+// volumes and pods, which then wait for a node; the policy limits their number.
 type LoadSoothingServiceServer interface {
-	// Admit says whether one load that is New may become Accepted. It is a pure function of the request, asked
-	// for each New load on every node that could take it, again after retry_after and when counts change. The
-	// counts come from caches and may be a moment old; several nodes may be asked about different loads with
-	// the same counts. An error, an answer that breaks a rule, or none at all leaves the load New, or has a
-	// built-in decide, as the host is configured.
+	// Admit decides whether one New load may become Accepted. It is a pure function of the request. It is
+	// called for each New load on every node that could take it, again after retry_after, and when counts
+	// change. The counts come from caches and may be slightly old; calls for different loads may have the same
+	// counts. After an error, a reply that breaks a rule, or no reply, the load stays New, or a built-in policy
+	// decides, as the host is configured.
 	Admit(context.Context, *AdmitRequest) (*AdmitResponse, error)
 	mustEmbedUnimplementedLoadSoothingServiceServer()
 }

@@ -25,7 +25,7 @@ const (
 // WriteRequest is one message to the writer.
 type WriteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is about.
+	// The content of the message.
 	//
 	// Types that are valid to be assigned to Part:
 	//
@@ -109,13 +109,13 @@ func (*WriteRequest_Begin) isWriteRequest_Part() {}
 
 func (*WriteRequest_Item) isWriteRequest_Part() {}
 
-// Begin says what is to be described.
+// Begin begins the description of one backup.
 type Begin struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the writer is announced.
+	// Name under which the writer is registered.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// JSON of what the host's configuration has for this writer; an object, empty when it has nothing. It
-	// keeps to the schema that the plugin announces.
+	// JSON object: the writer's config in the host's configuration; empty if there is none. It is valid by the
+	// schema that the plugin announces.
 	Config []byte `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
 	// JSON of the Backup with its defaults set; apiVersion and kind may be missing.
 	Backup        []byte `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
@@ -174,7 +174,7 @@ func (x *Begin) GetBackup() []byte {
 	return nil
 }
 
-// Item is what identifies and selects one object of the backup. The rest of the object is in the archive.
+// Item identifies one object of the backup. The rest of the object is in the archive.
 type Item struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// API group, empty for core.
@@ -189,15 +189,15 @@ type Item struct {
 	Namespace string `protobuf:"bytes,5,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name of the object.
 	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
-	// The cluster's unique id of the object; may be empty.
+	// The UID of the object; may be empty.
 	Uid string `protobuf:"bytes,7,opt,name=uid,proto3" json:"uid,omitempty"`
 	// Labels at the time of the backup.
 	Labels map[string]string `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Annotations at the time of the backup.
 	Annotations map[string]string `protobuf:"bytes,9,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Objects that own this one, as its metadata has them. They need not be in the backup.
+	// Owners of the object, from its metadata. They need not be in the backup.
 	Owners []*Owner `protobuf:"bytes,10,rep,name=owners,proto3" json:"owners,omitempty"`
-	// Objects that an action has tied to this one: in its item block, or to be backed up along with it.
+	// Objects that an action has related to this one: in its item block, or as additional items.
 	Related       []*shared.ResourceIdentifier `protobuf:"bytes,11,rep,name=related,proto3" json:"related,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -310,7 +310,7 @@ func (x *Item) GetRelated() []*shared.ResourceIdentifier {
 	return nil
 }
 
-// Owner is an object that owns an item; it is in the same namespace, or in none.
+// Owner is an owner of an item; it is in the same namespace, or cluster-scoped.
 type Owner struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// apiVersion of the owner: "apps/v1".
@@ -319,9 +319,9 @@ type Owner struct {
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Name of the owner.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// The cluster's unique id of the owner.
+	// The UID of the owner.
 	Uid string `protobuf:"bytes,4,opt,name=uid,proto3" json:"uid,omitempty"`
-	// The owner is the one that manages the item.
+	// The owner is the item's controller.
 	Controller    bool `protobuf:"varint,5,opt,name=controller,proto3" json:"controller,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -395,7 +395,7 @@ func (x *Owner) GetController() bool {
 // WriteResponse is one message from the writer.
 type WriteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is about.
+	// The content of the message.
 	//
 	// Types that are valid to be assigned to Part:
 	//
@@ -471,7 +471,7 @@ type WriteResponse_Artifact struct {
 }
 
 type WriteResponse_Content struct {
-	// The next bytes of the artifact that began last; of any number.
+	// The next bytes of the current artifact, of any length.
 	Content []byte `protobuf:"bytes,2,opt,name=content,proto3,oneof"`
 }
 
@@ -479,12 +479,12 @@ func (*WriteResponse_Artifact) isWriteResponse_Part() {}
 
 func (*WriteResponse_Content) isWriteResponse_Part() {}
 
-// Artifact is a file to be kept beside the backup. It is complete when the next one begins, or when the call ends
-// without an error.
+// Artifact is a file to store beside the backup. It is complete when the next one begins, or when the call
+// ends without an error.
 type Artifact struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the file: lower-case letters, digits, "-", "_" and ".", a letter or digit first, at most 128 bytes.
-	// Each name once. The host refuses names that it uses itself.
+	// Name of the file: lower-case letters, digits, "-", "_" and ".", a letter or digit first, at most 128
+	// bytes. Each name once. The host refuses names that it uses for its own files.
 	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

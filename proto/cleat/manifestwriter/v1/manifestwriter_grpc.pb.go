@@ -26,15 +26,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ManifestWriterService is told of every item of a backup and answers with files that describe it, which are kept
+// ManifestWriterService receives every item of a backup and returns files that describe it, which are stored
 // beside the backup.
 type ManifestWriterServiceClient interface {
-	// Write is one backup. The host sends begin, then each item as it is written to the archive, in that order,
-	// and closes its side when the backup has them all; an item that is written again comes again. The plugin
-	// answers with artifacts, one after the other, whenever it likes: the host reads all the time. It ends the
-	// call when it has had everything and said everything; ending it without an error before the host has
-	// closed its side breaks the contract. A host that gives the backup up cancels the call, and keeps nothing.
-	// Calls may come concurrently, for several backups at once.
+	// Write describes one backup. The host sends begin, then each item as it is written to the archive, in that
+	// order, and closes its side after the last; an item that is written again is sent again. The plugin sends
+	// artifacts, one after the other, at any time: the host always reads. It ends the call after it has
+	// received all items and sent all artifacts; ending it without an error before the host has closed its side
+	// breaks the contract. If the backup fails, the host cancels the call and keeps nothing. Calls may come
+	// concurrently, for several backups at once.
 	Write(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WriteRequest, WriteResponse], error)
 }
 
@@ -63,15 +63,15 @@ type ManifestWriterService_WriteClient = grpc.BidiStreamingClient[WriteRequest, 
 // All implementations must embed UnimplementedManifestWriterServiceServer
 // for forward compatibility.
 //
-// ManifestWriterService is told of every item of a backup and answers with files that describe it, which are kept
+// ManifestWriterService receives every item of a backup and returns files that describe it, which are stored
 // beside the backup.
 type ManifestWriterServiceServer interface {
-	// Write is one backup. The host sends begin, then each item as it is written to the archive, in that order,
-	// and closes its side when the backup has them all; an item that is written again comes again. The plugin
-	// answers with artifacts, one after the other, whenever it likes: the host reads all the time. It ends the
-	// call when it has had everything and said everything; ending it without an error before the host has
-	// closed its side breaks the contract. A host that gives the backup up cancels the call, and keeps nothing.
-	// Calls may come concurrently, for several backups at once.
+	// Write describes one backup. The host sends begin, then each item as it is written to the archive, in that
+	// order, and closes its side after the last; an item that is written again is sent again. The plugin sends
+	// artifacts, one after the other, at any time: the host always reads. It ends the call after it has
+	// received all items and sent all artifacts; ending it without an error before the host has closed its side
+	// breaks the contract. If the backup fails, the host cancels the call and keeps nothing. Calls may come
+	// concurrently, for several backups at once.
 	Write(grpc.BidiStreamingServer[WriteRequest, WriteResponse]) error
 	mustEmbedUnimplementedManifestWriterServiceServer()
 }

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ClusterScope is how much of what belongs to no namespace a backup takes.
+// ClusterScope says which cluster-scoped objects a backup takes.
 type ClusterScope int32
 
 const (
@@ -31,7 +31,7 @@ const (
 	ClusterScope_CLUSTER_SCOPE_UNSPECIFIED ClusterScope = 0
 	// Nothing.
 	ClusterScope_CLUSTER_SCOPE_NONE ClusterScope = 1
-	// What belongs to objects in its namespaces, as a PersistentVolume belongs to its claim.
+	// Objects that belong to objects in its namespaces, as a PersistentVolume belongs to its claim.
 	ClusterScope_CLUSTER_SCOPE_RELATED ClusterScope = 2
 	// All that its filters let through.
 	ClusterScope_CLUSTER_SCOPE_ALL ClusterScope = 3
@@ -80,17 +80,18 @@ func (ClusterScope) EnumDescriptor() ([]byte, []int) {
 	return file_cleat_queueadmission_v1_queueadmission_proto_rawDescGZIP(), []int{0}
 }
 
-// DecideRequest is all there is to know about the queue at one moment.
+// DecideRequest is a snapshot of the queue.
 type DecideRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the policy is announced.
+	// Name under which the policy is registered.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// JSON of what the host's configuration has for this policy; an object, empty when it has nothing. It
-	// keeps to the schema that the plugin announces.
+	// JSON object: the policy's config in the host's configuration; empty if there is none. It is valid by the
+	// schema that the plugin announces.
 	Config []byte `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
-	// When the snapshot was taken; ages are counted from here. Never absent.
+	// When the snapshot was taken; compute ages from it. Never absent.
 	Now *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`
-	// How many backups may be running and ready at once; at least 1. It may be less than there are.
+	// The largest number of backups that are running or ready; at least 1. It may be less than the current
+	// number.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Backups that run (phase InProgress), the oldest first.
 	Running []*Backup `protobuf:"bytes,5,rep,name=running,proto3" json:"running,omitempty"`
@@ -181,26 +182,26 @@ func (x *DecideRequest) GetQueued() []*Backup {
 	return nil
 }
 
-// Backup is what a policy may know of one backup.
+// Backup describes one backup.
 type Backup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique in the snapshot.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Namespaces that the backup takes objects from, globs resolved, sorted. Those that the backup names
-	// and that do not exist yet are among them.
+	// Namespaces that the backup takes objects from, globs resolved, sorted. It includes namespaces that the
+	// backup names and that do not exist yet.
 	Namespaces []string `protobuf:"bytes,2,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
-	// The backup takes whatever namespaces there are, also those that do not exist yet; namespaces then holds
-	// the ones that there are now, without those that are excluded.
+	// The backup takes all namespaces, including those that do not exist yet; namespaces then holds the current
+	// ones, without those that are excluded.
 	AllNamespaces bool `protobuf:"varint,3,opt,name=all_namespaces,json=allNamespaces,proto3" json:"all_namespaces,omitempty"`
 	// Which cluster-scoped objects the backup takes.
 	ClusterScope ClusterScope `protobuf:"varint,4,opt,name=cluster_scope,json=clusterScope,proto3,enum=cleat.queueadmission.v1.ClusterScope" json:"cluster_scope,omitempty"`
-	// Labels of the Backup; velero.io/schedule-name has the Schedule that made it.
+	// Labels of the Backup; velero.io/schedule-name names the Schedule that created it.
 	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Annotations of the Backup.
 	Annotations map[string]string `protobuf:"bytes,6,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// When the Backup was created. Never absent.
 	Created *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created,proto3" json:"created,omitempty"`
-	// When the backup started to run; absent when it does not.
+	// When the backup started to run; absent if it has not.
 	Started *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=started,proto3" json:"started,omitempty"`
 	// JSON of the Backup's spec, as the user wrote it.
 	Spec          []byte `protobuf:"bytes,9,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -301,19 +302,19 @@ func (x *Backup) GetSpec() []byte {
 	return nil
 }
 
-// DecideResponse is the decision. Every queued backup stands either in admit or in order and waits.
+// DecideResponse is the decision. Every queued backup is either in admit, or in order and waits.
 type DecideResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of queued backups that may start now, in the order in which they are made ready; as many as
-	// limit leaves free, at most. Each once.
+	// Names of queued backups that may start now, in the order in which they are made ready; at most as many as
+	// limit leaves free. Each once.
 	Admit []string `protobuf:"bytes,1,rep,name=admit,proto3" json:"admit,omitempty"`
-	// Names of all other queued backups, in the order that the queue is to have. Each once. Empty keeps them
-	// in the order that they have.
+	// Names of all other queued backups, in the new order of the queue. Each once. Empty keeps the current
+	// order.
 	Order []string `protobuf:"bytes,2,rep,name=order,proto3" json:"order,omitempty"`
-	// Why each of the others waits; one for each.
+	// The reason for each waiting backup; one for each.
 	Waits []*Wait `protobuf:"bytes,3,rep,name=waits,proto3" json:"waits,omitempty"`
-	// Ask again after this time even if nothing changes, for a policy that depends on the time. Absent or
-	// zero is never; otherwise at least a second.
+	// The time after which the host calls again even if nothing changes, for a policy that depends on the time.
+	// Absent or zero means never; otherwise at least a second.
 	RecheckAfter  *durationpb.Duration `protobuf:"bytes,4,opt,name=recheck_after,json=recheckAfter,proto3" json:"recheck_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -377,19 +378,19 @@ func (x *DecideResponse) GetRecheckAfter() *durationpb.Duration {
 	return nil
 }
 
-// Wait is why one queued backup waits.
+// Wait is the reason for which one queued backup waits.
 type Wait struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the backup.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// One word for programs, UpperCamelCase, at most 64 letters and digits: "NamespaceOverlap". Metrics count
-	// by it, so there should be few.
+	// One word for programs, UpperCamelCase, at most 64 letters and digits: "NamespaceOverlap". It is a label
+	// of metrics, so use few different values.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The reason in words, for the people who wait; at most 1024 bytes.
+	// The reason for people; at most 1024 bytes.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Names of the backups of the snapshot that it waits for; itself not.
+	// Names of the backups of the snapshot that it waits for, without itself.
 	Blockers []string `protobuf:"bytes,4,rep,name=blockers,proto3" json:"blockers,omitempty"`
-	// Namespaces that it has in common with them.
+	// Namespaces that it shares with them.
 	Namespaces    []string `protobuf:"bytes,5,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

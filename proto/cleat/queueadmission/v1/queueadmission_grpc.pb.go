@@ -28,11 +28,11 @@ const (
 //
 // QueueAdmissionService decides which of the queued backups may start.
 type QueueAdmissionServiceClient interface {
-	// Decide is a pure function of the request: the same snapshot has the same answer, whichever process is
-	// asked, and nothing else happens. The host asks whenever something has changed that the snapshot shows,
-	// may ask again for no reason, and carries out the answer on its own; so nothing may be remembered from
-	// one call to the next. Calls do not overlap for one queue. An error, an answer that breaks a rule, or
-	// none at all leaves the queue as it is, or has a built-in decide, as the host is configured.
+	// Decide is a pure function of the request: the same snapshot has the same decision in every process,
+	// without side effects. The host calls it whenever the snapshot changes, may call it at any other time, and
+	// carries out the decision itself; so nothing may be remembered from one call to the next. Calls for one
+	// queue do not overlap. After an error, a reply that breaks a rule, or no reply, the queue stays as it is,
+	// or a built-in policy decides, as the host is configured.
 	Decide(ctx context.Context, in *DecideRequest, opts ...grpc.CallOption) (*DecideResponse, error)
 }
 
@@ -60,11 +60,11 @@ func (c *queueAdmissionServiceClient) Decide(ctx context.Context, in *DecideRequ
 //
 // QueueAdmissionService decides which of the queued backups may start.
 type QueueAdmissionServiceServer interface {
-	// Decide is a pure function of the request: the same snapshot has the same answer, whichever process is
-	// asked, and nothing else happens. The host asks whenever something has changed that the snapshot shows,
-	// may ask again for no reason, and carries out the answer on its own; so nothing may be remembered from
-	// one call to the next. Calls do not overlap for one queue. An error, an answer that breaks a rule, or
-	// none at all leaves the queue as it is, or has a built-in decide, as the host is configured.
+	// Decide is a pure function of the request: the same snapshot has the same decision in every process,
+	// without side effects. The host calls it whenever the snapshot changes, may call it at any other time, and
+	// carries out the decision itself; so nothing may be remembered from one call to the next. Calls for one
+	// queue do not overlap. After an error, a reply that breaks a rule, or no reply, the queue stays as it is,
+	// or a built-in policy decides, as the host is configured.
 	Decide(context.Context, *DecideRequest) (*DecideResponse, error)
 	mustEmbedUnimplementedQueueAdmissionServiceServer()
 }

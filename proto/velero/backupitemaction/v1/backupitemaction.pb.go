@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// BackupItemActionAppliesToRequest asks one action of the process.
+// BackupItemActionAppliesToRequest selects one action of the process.
 type BackupItemActionAppliesToRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
@@ -68,10 +68,11 @@ func (x *BackupItemActionAppliesToRequest) GetPlugin() string {
 	return ""
 }
 
-// BackupItemActionAppliesToResponse is what the action wants to see.
+// BackupItemActionAppliesToResponse selects the items that the action wants to see.
 type BackupItemActionAppliesToResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent is the same as empty: everything. (The field's name starts with a capital on Velero's wire.)
+	// Absent means the same as empty: all items. (The name of the field begins with a capital on Velero's
+	// wire.)
 	ResourceSelector *shared.ResourceSelector `protobuf:"bytes,1,opt,name=ResourceSelector,proto3" json:"ResourceSelector,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -114,7 +115,7 @@ func (x *BackupItemActionAppliesToResponse) GetResourceSelector() *shared.Resour
 	return nil
 }
 
-// ExecuteRequest hands over one item.
+// ExecuteRequest holds one item.
 type ExecuteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
@@ -178,12 +179,13 @@ func (x *ExecuteRequest) GetBackup() []byte {
 	return nil
 }
 
-// ExecuteResponse is the item as it is to be stored, and what else belongs into the backup.
+// ExecuteResponse is the item to store, and what else belongs to the backup.
 type ExecuteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON of the object; the request's own bytes when nothing changes. Never empty.
+	// JSON of the object; the bytes of the request if nothing changes. Never empty.
 	Item []byte `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
-	// Backed up before this item, whatever the backup's order is. Those that do not exist are warnings.
+	// Items to back up before this one, whatever the order of the backup. Items that do not exist are reported
+	// as warnings.
 	AdditionalItems []*shared.ResourceIdentifier `protobuf:"bytes,2,rep,name=additionalItems,proto3" json:"additionalItems,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

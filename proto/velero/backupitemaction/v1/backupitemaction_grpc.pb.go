@@ -27,13 +27,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// BackupItemAction looks at items while they are backed up, and may change what is stored. Calls may
+// BackupItemAction is called for items while they are backed up, and may change what is stored. Calls may
 // come concurrently, for several backups at once.
 type BackupItemActionClient interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process.
 	AppliesTo(ctx context.Context, in *BackupItemActionAppliesToRequest, opts ...grpc.CallOption) (*BackupItemActionAppliesToResponse, error)
-	// Execute is called once per item that AppliesTo selects. The answer of one action is what the next
-	// one gets. An error makes the backup PartiallyFailed and leaves this item out of it.
+	// Execute is called once per item that AppliesTo selects. Each action gets the item as the action before it
+	// returned it. An error leaves this item out of the backup, which becomes PartiallyFailed.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*ExecuteResponse, error)
 }
 
@@ -69,13 +70,14 @@ func (c *backupItemActionClient) Execute(ctx context.Context, in *ExecuteRequest
 // All implementations must embed UnimplementedBackupItemActionServer
 // for forward compatibility.
 //
-// BackupItemAction looks at items while they are backed up, and may change what is stored. Calls may
+// BackupItemAction is called for items while they are backed up, and may change what is stored. Calls may
 // come concurrently, for several backups at once.
 type BackupItemActionServer interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process.
 	AppliesTo(context.Context, *BackupItemActionAppliesToRequest) (*BackupItemActionAppliesToResponse, error)
-	// Execute is called once per item that AppliesTo selects. The answer of one action is what the next
-	// one gets. An error makes the backup PartiallyFailed and leaves this item out of it.
+	// Execute is called once per item that AppliesTo selects. Each action gets the item as the action before it
+	// returned it. An error leaves this item out of the backup, which becomes PartiallyFailed.
 	Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error)
 	mustEmbedUnimplementedBackupItemActionServer()
 }

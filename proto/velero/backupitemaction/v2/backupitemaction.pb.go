@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// BackupItemActionAppliesToRequest asks one action of the process.
+// BackupItemActionAppliesToRequest selects one action of the process.
 type BackupItemActionAppliesToRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
@@ -69,10 +69,11 @@ func (x *BackupItemActionAppliesToRequest) GetPlugin() string {
 	return ""
 }
 
-// BackupItemActionAppliesToResponse is what the action wants to see.
+// BackupItemActionAppliesToResponse selects the items that the action wants to see.
 type BackupItemActionAppliesToResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent is the same as empty: everything. (The field's name starts with a capital on Velero's wire.)
+	// Absent means the same as empty: all items. (The name of the field begins with a capital on Velero's
+	// wire.)
 	ResourceSelector *shared.ResourceSelector `protobuf:"bytes,1,opt,name=ResourceSelector,proto3" json:"ResourceSelector,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -115,7 +116,7 @@ func (x *BackupItemActionAppliesToResponse) GetResourceSelector() *shared.Resour
 	return nil
 }
 
-// ExecuteRequest hands over one item.
+// ExecuteRequest holds one item.
 type ExecuteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
@@ -179,18 +180,18 @@ func (x *ExecuteRequest) GetBackup() []byte {
 	return nil
 }
 
-// ExecuteResponse is the item as it is to be stored, what else belongs into the backup, and what was
-// started.
+// ExecuteResponse is the item to store, what else belongs to the backup, and what was started.
 type ExecuteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON of the object; the request's own bytes when nothing changes. Never empty.
+	// JSON of the object; the bytes of the request if nothing changes. Never empty.
 	Item []byte `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
-	// Backed up before this item, whatever the backup's order is. Those that do not exist are warnings.
+	// Items to back up before this one, whatever the order of the backup. Items that do not exist are reported
+	// as warnings.
 	AdditionalItems []*shared.ResourceIdentifier `protobuf:"bytes,2,rep,name=additionalItems,proto3" json:"additionalItems,omitempty"`
-	// What Progress and Cancel are asked about; empty when nothing was started. It must stay good across a
-	// restart of the plugin. An error here while the backup is being finalised.
+	// Identifies the operation for Progress and Cancel; empty if none was started. It must stay valid across a
+	// restart of the plugin. Starting an operation while the backup is being finalized is an error.
 	OperationID string `protobuf:"bytes,3,opt,name=operationID,proto3" json:"operationID,omitempty"`
-	// Backed up once more when the operation has ended.
+	// Items to back up again when the operation has ended.
 	PostOperationItems []*shared.ResourceIdentifier `protobuf:"bytes,4,rep,name=postOperationItems,proto3" json:"postOperationItems,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -254,12 +255,12 @@ func (x *ExecuteResponse) GetPostOperationItems() []*shared.ResourceIdentifier {
 	return nil
 }
 
-// BackupItemActionProgressRequest asks after one operation.
+// BackupItemActionProgressRequest identifies one operation.
 type BackupItemActionProgressRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// As Execute answered it.
+	// As Execute returned it.
 	OperationID string `protobuf:"bytes,2,opt,name=operationID,proto3" json:"operationID,omitempty"`
 	// JSON of the Backup.
 	Backup        []byte `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
@@ -318,7 +319,7 @@ func (x *BackupItemActionProgressRequest) GetBackup() []byte {
 	return nil
 }
 
-// BackupItemActionProgressResponse is how far the operation is.
+// BackupItemActionProgressResponse is the state of the operation.
 type BackupItemActionProgressResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never absent.
@@ -364,12 +365,12 @@ func (x *BackupItemActionProgressResponse) GetProgress() *shared.OperationProgre
 	return nil
 }
 
-// BackupItemActionCancelRequest asks for the end of one operation.
+// BackupItemActionCancelRequest identifies the operation to cancel.
 type BackupItemActionCancelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// As Execute answered it.
+	// As Execute returned it.
 	OperationID string `protobuf:"bytes,2,opt,name=operationID,proto3" json:"operationID,omitempty"`
 	// JSON of the Backup.
 	Backup        []byte `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`

@@ -30,20 +30,21 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// BackupItemAction looks at items while they are backed up, may change what is stored, and may start
-// operations that go on while the backup goes on with other items. It is listed as BackupItemActionV2.
+// BackupItemAction is called for items while they are backed up. It may change what is stored, and start
+// operations that continue while the backup continues with other items. It is listed as BackupItemActionV2.
 // Calls may come concurrently, for several backups at once.
 type BackupItemActionClient interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process.
 	AppliesTo(ctx context.Context, in *BackupItemActionAppliesToRequest, opts ...grpc.CallOption) (*BackupItemActionAppliesToResponse, error)
-	// Execute is called once per item that AppliesTo selects. The answer of one action is what the next
-	// one gets. An error makes the backup PartiallyFailed and leaves this item out of it.
+	// Execute is called once per item that AppliesTo selects. Each action gets the item as the action before it
+	// returned it. An error leaves this item out of the backup, which becomes PartiallyFailed.
 	Execute(ctx context.Context, in *ExecuteRequest, opts ...grpc.CallOption) (*ExecuteResponse, error)
-	// Progress is asked again and again until the operation has completed, also after a restart of the
-	// host or of the plugin. An error is no end of the operation: the host asks again, until it gives up.
+	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
+	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(ctx context.Context, in *BackupItemActionProgressRequest, opts ...grpc.CallOption) (*BackupItemActionProgressResponse, error)
-	// Cancel asks for the end of an operation that takes too long or is not wanted any more. It need not
-	// wait for the end; Progress tells of that. An operation that has ended already is no error.
+	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
+	// the end, which Progress reports. Cancelling an operation that has ended is not an error.
 	Cancel(ctx context.Context, in *BackupItemActionCancelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 }
 
@@ -99,20 +100,21 @@ func (c *backupItemActionClient) Cancel(ctx context.Context, in *BackupItemActio
 // All implementations must embed UnimplementedBackupItemActionServer
 // for forward compatibility.
 //
-// BackupItemAction looks at items while they are backed up, may change what is stored, and may start
-// operations that go on while the backup goes on with other items. It is listed as BackupItemActionV2.
+// BackupItemAction is called for items while they are backed up. It may change what is stored, and start
+// operations that continue while the backup continues with other items. It is listed as BackupItemActionV2.
 // Calls may come concurrently, for several backups at once.
 type BackupItemActionServer interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process.
 	AppliesTo(context.Context, *BackupItemActionAppliesToRequest) (*BackupItemActionAppliesToResponse, error)
-	// Execute is called once per item that AppliesTo selects. The answer of one action is what the next
-	// one gets. An error makes the backup PartiallyFailed and leaves this item out of it.
+	// Execute is called once per item that AppliesTo selects. Each action gets the item as the action before it
+	// returned it. An error leaves this item out of the backup, which becomes PartiallyFailed.
 	Execute(context.Context, *ExecuteRequest) (*ExecuteResponse, error)
-	// Progress is asked again and again until the operation has completed, also after a restart of the
-	// host or of the plugin. An error is no end of the operation: the host asks again, until it gives up.
+	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
+	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(context.Context, *BackupItemActionProgressRequest) (*BackupItemActionProgressResponse, error)
-	// Cancel asks for the end of an operation that takes too long or is not wanted any more. It need not
-	// wait for the end; Progress tells of that. An operation that has ended already is no error.
+	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
+	// the end, which Progress reports. Cancelling an operation that has ended is not an error.
 	Cancel(context.Context, *BackupItemActionCancelRequest) (*emptypb.Empty, error)
 	mustEmbedUnimplementedBackupItemActionServer()
 }

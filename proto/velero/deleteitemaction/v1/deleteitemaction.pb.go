@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// DeleteItemActionAppliesToRequest asks one action of the process.
+// DeleteItemActionAppliesToRequest selects one action of the process.
 type DeleteItemActionAppliesToRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
@@ -68,10 +68,11 @@ func (x *DeleteItemActionAppliesToRequest) GetPlugin() string {
 	return ""
 }
 
-// DeleteItemActionAppliesToResponse is what the action wants to see.
+// DeleteItemActionAppliesToResponse selects the items that the action wants to see.
 type DeleteItemActionAppliesToResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent is the same as empty: everything. (The field's name starts with a capital on Velero's wire.)
+	// Absent means the same as empty: all items. (The name of the field begins with a capital on Velero's
+	// wire.)
 	ResourceSelector *shared.ResourceSelector `protobuf:"bytes,1,opt,name=ResourceSelector,proto3" json:"ResourceSelector,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -114,12 +115,12 @@ func (x *DeleteItemActionAppliesToResponse) GetResourceSelector() *shared.Resour
 	return nil
 }
 
-// DeleteItemActionExecuteRequest hands over one item.
+// DeleteItemActionExecuteRequest holds one item.
 type DeleteItemActionExecuteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// JSON of the object as it stands in the backup.
+	// JSON of the object as it is in the backup.
 	Item []byte `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`
 	// JSON of the Backup that is being deleted; apiVersion and kind may be missing.
 	Backup        []byte `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`

@@ -28,14 +28,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DeleteItemAction is told of the items of a backup that is being deleted, so that it can remove what the
-// backup left elsewhere. Calls may come concurrently, for several deletions at once.
+// DeleteItemAction is called for the items of a backup that is being deleted, so that it can remove what the
+// backup stored elsewhere. Calls may come concurrently, for several deletions at once.
 type DeleteItemActionClient interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process.
 	AppliesTo(ctx context.Context, in *DeleteItemActionAppliesToRequest, opts ...grpc.CallOption) (*DeleteItemActionAppliesToResponse, error)
-	// Execute is called once per item that AppliesTo selects, before the backup's files are removed. An
-	// error is recorded and stops neither the other items nor the deletion of the rest. A deletion that was
-	// interrupted is done again from the start, so what is gone already must not be an error.
+	// Execute is called once per item that AppliesTo selects, before the backup's files are removed. An error
+	// is recorded; the other items and the rest of the deletion continue. An interrupted deletion is repeated
+	// from the start, so what does not exist any more must not be an error.
 	Execute(ctx context.Context, in *DeleteItemActionExecuteRequest, opts ...grpc.CallOption) (*shared.Empty, error)
 }
 
@@ -71,14 +72,15 @@ func (c *deleteItemActionClient) Execute(ctx context.Context, in *DeleteItemActi
 // All implementations must embed UnimplementedDeleteItemActionServer
 // for forward compatibility.
 //
-// DeleteItemAction is told of the items of a backup that is being deleted, so that it can remove what the
-// backup left elsewhere. Calls may come concurrently, for several deletions at once.
+// DeleteItemAction is called for the items of a backup that is being deleted, so that it can remove what the
+// backup stored elsewhere. Calls may come concurrently, for several deletions at once.
 type DeleteItemActionServer interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process.
 	AppliesTo(context.Context, *DeleteItemActionAppliesToRequest) (*DeleteItemActionAppliesToResponse, error)
-	// Execute is called once per item that AppliesTo selects, before the backup's files are removed. An
-	// error is recorded and stops neither the other items nor the deletion of the rest. A deletion that was
-	// interrupted is done again from the start, so what is gone already must not be an error.
+	// Execute is called once per item that AppliesTo selects, before the backup's files are removed. An error
+	// is recorded; the other items and the rest of the deletion continue. An interrupted deletion is repeated
+	// from the start, so what does not exist any more must not be an error.
 	Execute(context.Context, *DeleteItemActionExecuteRequest) (*shared.Empty, error)
 	mustEmbedUnimplementedDeleteItemActionServer()
 }

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ItemBlockActionAppliesToRequest asks one action of the process.
+// ItemBlockActionAppliesToRequest selects one action of the process.
 type ItemBlockActionAppliesToRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
@@ -68,10 +68,11 @@ func (x *ItemBlockActionAppliesToRequest) GetPlugin() string {
 	return ""
 }
 
-// ItemBlockActionAppliesToResponse is what the action wants to see.
+// ItemBlockActionAppliesToResponse selects the items that the action wants to see.
 type ItemBlockActionAppliesToResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent is the same as empty: everything. (The field's name starts with a capital on Velero's wire.)
+	// Absent means the same as empty: all items. (The name of the field begins with a capital on Velero's
+	// wire.)
 	ResourceSelector *shared.ResourceSelector `protobuf:"bytes,1,opt,name=ResourceSelector,proto3" json:"ResourceSelector,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -114,7 +115,7 @@ func (x *ItemBlockActionAppliesToResponse) GetResourceSelector() *shared.Resourc
 	return nil
 }
 
-// ItemBlockActionGetRelatedItemsRequest hands over one item.
+// ItemBlockActionGetRelatedItemsRequest holds one item.
 type ItemBlockActionGetRelatedItemsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
@@ -178,10 +179,10 @@ func (x *ItemBlockActionGetRelatedItemsRequest) GetBackup() []byte {
 	return nil
 }
 
-// ItemBlockActionGetRelatedItemsResponse is what belongs into the item's block.
+// ItemBlockActionGetRelatedItemsResponse holds the items that belong to the item's block.
 type ItemBlockActionGetRelatedItemsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Only those that the backup includes join the block; the others are passed over.
+	// Only items that the backup includes join the block; the others are ignored.
 	RelatedItems  []*shared.ResourceIdentifier `protobuf:"bytes,1,rep,name=relatedItems,proto3" json:"relatedItems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

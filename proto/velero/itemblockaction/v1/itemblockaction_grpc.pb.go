@@ -27,14 +27,15 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ItemBlockAction says which items must be backed up together: between the hooks of one block, by one
+// ItemBlockAction returns the items that must be backed up together: between the hooks of one block, by one
 // worker. Calls may come concurrently, for several backups at once.
 type ItemBlockActionClient interface {
-	// AppliesTo says which items the action wants to be asked about. Constant for the life of the process.
+	// AppliesTo returns the items for which the action wants to be called. The reply is constant for the life
+	// of the process.
 	AppliesTo(ctx context.Context, in *ItemBlockActionAppliesToRequest, opts ...grpc.CallOption) (*ItemBlockActionAppliesToResponse, error)
-	// GetRelatedItems is called once per item that AppliesTo selects, before anything of its block is
-	// backed up. The items that it answers are asked about in turn. An error is logged, and the item has no
-	// relations of this action then.
+	// GetRelatedItems is called once per item that AppliesTo selects, before anything of its block is backed
+	// up. It is then called for the items that it returned. An error is logged; the item then has no relations
+	// from this action.
 	GetRelatedItems(ctx context.Context, in *ItemBlockActionGetRelatedItemsRequest, opts ...grpc.CallOption) (*ItemBlockActionGetRelatedItemsResponse, error)
 }
 
@@ -70,14 +71,15 @@ func (c *itemBlockActionClient) GetRelatedItems(ctx context.Context, in *ItemBlo
 // All implementations must embed UnimplementedItemBlockActionServer
 // for forward compatibility.
 //
-// ItemBlockAction says which items must be backed up together: between the hooks of one block, by one
+// ItemBlockAction returns the items that must be backed up together: between the hooks of one block, by one
 // worker. Calls may come concurrently, for several backups at once.
 type ItemBlockActionServer interface {
-	// AppliesTo says which items the action wants to be asked about. Constant for the life of the process.
+	// AppliesTo returns the items for which the action wants to be called. The reply is constant for the life
+	// of the process.
 	AppliesTo(context.Context, *ItemBlockActionAppliesToRequest) (*ItemBlockActionAppliesToResponse, error)
-	// GetRelatedItems is called once per item that AppliesTo selects, before anything of its block is
-	// backed up. The items that it answers are asked about in turn. An error is logged, and the item has no
-	// relations of this action then.
+	// GetRelatedItems is called once per item that AppliesTo selects, before anything of its block is backed
+	// up. It is then called for the items that it returned. An error is logged; the item then has no relations
+	// from this action.
 	GetRelatedItems(context.Context, *ItemBlockActionGetRelatedItemsRequest) (*ItemBlockActionGetRelatedItemsResponse, error)
 	mustEmbedUnimplementedItemBlockActionServer()
 }

@@ -208,7 +208,7 @@ func (x *ObjectExistsRequest) GetKey() string {
 	return ""
 }
 
-// ObjectExistsResponse says whether the object is there.
+// ObjectExistsResponse reports whether the object exists.
 type ObjectExistsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Exists        bool                   `protobuf:"varint,1,opt,name=exists,proto3" json:"exists,omitempty"`
@@ -364,7 +364,7 @@ type ListCommonPrefixesRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Plugin string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	Bucket string                 `protobuf:"bytes,2,opt,name=bucket,proto3" json:"bucket,omitempty"`
-	// What parts a key into folders: "/".
+	// Separates the folders of a key: "/".
 	Delimiter string `protobuf:"bytes,3,opt,name=delimiter,proto3" json:"delimiter,omitempty"`
 	// "backups/"; empty for the top of the bucket.
 	Prefix        string `protobuf:"bytes,4,opt,name=prefix,proto3" json:"prefix,omitempty"`
@@ -430,10 +430,11 @@ func (x *ListCommonPrefixesRequest) GetPrefix() string {
 	return ""
 }
 
-// ListCommonPrefixesResponse is the "folders" found.
+// ListCommonPrefixesResponse holds the "folders" found.
 type ListCommonPrefixesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Each whole, with the prefix asked for and ending in the delimiter: "backups/nightly/".
+	// Each is complete: it begins with the requested prefix and ends in the delimiter, as in
+	// "backups/nightly/".
 	Prefixes      []string `protobuf:"bytes,1,rep,name=prefixes,proto3" json:"prefixes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -537,10 +538,10 @@ func (x *ListObjectsRequest) GetPrefix() string {
 	return ""
 }
 
-// ListObjectsResponse is the keys found.
+// ListObjectsResponse holds the keys found.
 type ListObjectsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Each whole, with the prefix asked for.
+	// Each is complete: it begins with the requested prefix.
 	Keys          []string `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -650,7 +651,7 @@ type CreateSignedURLRequest struct {
 	Plugin string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	Bucket string                 `protobuf:"bytes,2,opt,name=bucket,proto3" json:"bucket,omitempty"`
 	Key    string                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// How long the URL is good for, in nanoseconds.
+	// How long the URL is valid, in nanoseconds.
 	Ttl           int64 `protobuf:"varint,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

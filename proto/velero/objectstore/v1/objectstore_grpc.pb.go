@@ -34,18 +34,18 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ObjectStore keeps the files of backups and restores in buckets. Calls come concurrently once Init has
-// answered.
+// ObjectStore stores the files of backups and restores in buckets. Calls come concurrently after Init has
+// returned.
 type ObjectStoreClient interface {
-	// Init is called once per process, before everything else, and again in a process that replaces one
-	// that died.
+	// Init is called once per process, before every other call; a process that replaces a dead one gets it
+	// again.
 	Init(ctx context.Context, in *ObjectStoreInitRequest, opts ...grpc.CallOption) (*shared.Empty, error)
-	// PutObject writes an object, or replaces it. Every message repeats plugin, bucket and key; the first
-	// one's count. Bodies are at most 16384 bytes. The object is complete when the caller closes its side;
-	// a stream that ends in any other way must leave no object behind. An empty object is one message with
-	// an empty body (stock Velero sends none at all, and so cannot write one).
+	// PutObject writes or replaces an object. Every message repeats plugin, bucket and key; those of the first
+	// message count. Bodies are at most 16384 bytes. The object is complete when the caller closes its side; a
+	// stream that ends in any other way must leave no object behind. An empty object is one message with an
+	// empty body (stock Velero sends no message, and so cannot write an empty object).
 	PutObject(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutObjectRequest, shared.Empty], error)
-	// ObjectExists says whether there is an object at that key.
+	// ObjectExists reports whether there is an object at the key.
 	ObjectExists(ctx context.Context, in *ObjectExistsRequest, opts ...grpc.CallOption) (*ObjectExistsResponse, error)
 	// GetObject reads an object in pieces of at most 16384 bytes. A missing object is an error.
 	GetObject(ctx context.Context, in *GetObjectRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Bytes], error)
@@ -53,9 +53,9 @@ type ObjectStoreClient interface {
 	ListCommonPrefixes(ctx context.Context, in *ListCommonPrefixesRequest, opts ...grpc.CallOption) (*ListCommonPrefixesResponse, error)
 	// ListObjects lists all keys that start with a prefix, at any depth.
 	ListObjects(ctx context.Context, in *ListObjectsRequest, opts ...grpc.CallOption) (*ListObjectsResponse, error)
-	// DeleteObject removes an object. Removing one that does not exist is best answered as done.
+	// DeleteObject removes an object. Removing one that does not exist should succeed.
 	DeleteObject(ctx context.Context, in *DeleteObjectRequest, opts ...grpc.CallOption) (*shared.Empty, error)
-	// CreateSignedURL makes a URL from which anyone can read the object for a while.
+	// CreateSignedURL returns a URL from which anyone can read the object for a limited time.
 	CreateSignedURL(ctx context.Context, in *CreateSignedURLRequest, opts ...grpc.CallOption) (*CreateSignedURLResponse, error)
 }
 
@@ -163,18 +163,18 @@ func (c *objectStoreClient) CreateSignedURL(ctx context.Context, in *CreateSigne
 // All implementations must embed UnimplementedObjectStoreServer
 // for forward compatibility.
 //
-// ObjectStore keeps the files of backups and restores in buckets. Calls come concurrently once Init has
-// answered.
+// ObjectStore stores the files of backups and restores in buckets. Calls come concurrently after Init has
+// returned.
 type ObjectStoreServer interface {
-	// Init is called once per process, before everything else, and again in a process that replaces one
-	// that died.
+	// Init is called once per process, before every other call; a process that replaces a dead one gets it
+	// again.
 	Init(context.Context, *ObjectStoreInitRequest) (*shared.Empty, error)
-	// PutObject writes an object, or replaces it. Every message repeats plugin, bucket and key; the first
-	// one's count. Bodies are at most 16384 bytes. The object is complete when the caller closes its side;
-	// a stream that ends in any other way must leave no object behind. An empty object is one message with
-	// an empty body (stock Velero sends none at all, and so cannot write one).
+	// PutObject writes or replaces an object. Every message repeats plugin, bucket and key; those of the first
+	// message count. Bodies are at most 16384 bytes. The object is complete when the caller closes its side; a
+	// stream that ends in any other way must leave no object behind. An empty object is one message with an
+	// empty body (stock Velero sends no message, and so cannot write an empty object).
 	PutObject(grpc.ClientStreamingServer[PutObjectRequest, shared.Empty]) error
-	// ObjectExists says whether there is an object at that key.
+	// ObjectExists reports whether there is an object at the key.
 	ObjectExists(context.Context, *ObjectExistsRequest) (*ObjectExistsResponse, error)
 	// GetObject reads an object in pieces of at most 16384 bytes. A missing object is an error.
 	GetObject(*GetObjectRequest, grpc.ServerStreamingServer[Bytes]) error
@@ -182,9 +182,9 @@ type ObjectStoreServer interface {
 	ListCommonPrefixes(context.Context, *ListCommonPrefixesRequest) (*ListCommonPrefixesResponse, error)
 	// ListObjects lists all keys that start with a prefix, at any depth.
 	ListObjects(context.Context, *ListObjectsRequest) (*ListObjectsResponse, error)
-	// DeleteObject removes an object. Removing one that does not exist is best answered as done.
+	// DeleteObject removes an object. Removing one that does not exist should succeed.
 	DeleteObject(context.Context, *DeleteObjectRequest) (*shared.Empty, error)
-	// CreateSignedURL makes a URL from which anyone can read the object for a while.
+	// CreateSignedURL returns a URL from which anyone can read the object for a limited time.
 	CreateSignedURL(context.Context, *CreateSignedURLRequest) (*CreateSignedURLResponse, error)
 	mustEmbedUnimplementedObjectStoreServer()
 }

@@ -27,9 +27,9 @@ type PluginIdentifier struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The path by which the process was started.
 	Command string `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`
-	// One of the kinds named at ListPlugins.
+	// One of the kinds named in ListPlugins.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// "domain/name", where domain is a DNS-1123 subdomain. The same name may stand under several kinds.
+	// "domain/name", where domain is a DNS-1123 subdomain. Several kinds may use the same name.
 	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -86,7 +86,7 @@ func (x *PluginIdentifier) GetName() string {
 	return ""
 }
 
-// ListPluginsResponse is all that the process serves.
+// ListPluginsResponse lists all that the process serves.
 type ListPluginsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Plugins       []*PluginIdentifier    `protobuf:"bytes,1,rep,name=plugins,proto3" json:"plugins,omitempty"`

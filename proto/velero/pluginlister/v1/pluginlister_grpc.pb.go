@@ -27,12 +27,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PluginLister tells what a plugin process serves. Every process has one; it does not list itself.
+// PluginLister lists what a plugin process serves. Every process has one; it does not list itself.
 type PluginListerClient interface {
-	// ListPlugins answers the same for the life of the process. Kinds come in a fixed order
+	// ListPlugins returns the same reply for the life of the process. Kinds come in a fixed order
 	// (BackupItemAction, BackupItemActionV2, VolumeSnapshotter, ObjectStore, RestoreItemAction,
-	// RestoreItemActionV2, DeleteItemAction, ItemBlockAction), names within a kind sorted. No other kind
-	// may be listed: stock Velero does not start when it meets a kind that it does not know.
+	// RestoreItemActionV2, DeleteItemAction, ItemBlockAction), names within a kind sorted. No other kind may be
+	// listed: stock Velero does not start if a plugin lists a kind that it does not know.
 	ListPlugins(ctx context.Context, in *shared.Empty, opts ...grpc.CallOption) (*ListPluginsResponse, error)
 }
 
@@ -58,12 +58,12 @@ func (c *pluginListerClient) ListPlugins(ctx context.Context, in *shared.Empty, 
 // All implementations must embed UnimplementedPluginListerServer
 // for forward compatibility.
 //
-// PluginLister tells what a plugin process serves. Every process has one; it does not list itself.
+// PluginLister lists what a plugin process serves. Every process has one; it does not list itself.
 type PluginListerServer interface {
-	// ListPlugins answers the same for the life of the process. Kinds come in a fixed order
+	// ListPlugins returns the same reply for the life of the process. Kinds come in a fixed order
 	// (BackupItemAction, BackupItemActionV2, VolumeSnapshotter, ObjectStore, RestoreItemAction,
-	// RestoreItemActionV2, DeleteItemAction, ItemBlockAction), names within a kind sorted. No other kind
-	// may be listed: stock Velero does not start when it meets a kind that it does not know.
+	// RestoreItemActionV2, DeleteItemAction, ItemBlockAction), names within a kind sorted. No other kind may be
+	// listed: stock Velero does not start if a plugin lists a kind that it does not know.
 	ListPlugins(context.Context, *shared.Empty) (*ListPluginsResponse, error)
 	mustEmbedUnimplementedPluginListerServer()
 }

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RestoreItemActionAppliesToRequest asks one action of the process.
+// RestoreItemActionAppliesToRequest selects one action of the process.
 type RestoreItemActionAppliesToRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
@@ -68,10 +68,11 @@ func (x *RestoreItemActionAppliesToRequest) GetPlugin() string {
 	return ""
 }
 
-// RestoreItemActionAppliesToResponse is what the action wants to see.
+// RestoreItemActionAppliesToResponse selects the items that the action wants to see.
 type RestoreItemActionAppliesToResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent is the same as empty: everything. (The field's name starts with a capital on Velero's wire.)
+	// Absent means the same as empty: all items. (The name of the field begins with a capital on Velero's
+	// wire.)
 	ResourceSelector *shared.ResourceSelector `protobuf:"bytes,1,opt,name=ResourceSelector,proto3" json:"ResourceSelector,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -114,17 +115,16 @@ func (x *RestoreItemActionAppliesToResponse) GetResourceSelector() *shared.Resou
 	return nil
 }
 
-// RestoreItemActionExecuteRequest hands over one item.
+// RestoreItemActionExecuteRequest holds one item.
 type RestoreItemActionExecuteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// JSON of the object as it would be created now: metadata reset, namespace mapped, earlier actions
-	// done.
+	// JSON of the object as it would be created: metadata reset, namespace mapped, earlier actions applied.
 	Item []byte `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`
 	// JSON of the Restore; apiVersion and kind may be missing.
 	Restore []byte `protobuf:"bytes,3,opt,name=restore,proto3" json:"restore,omitempty"`
-	// JSON of the object as it stands in the backup.
+	// JSON of the object as it is in the backup.
 	ItemFromBackup []byte `protobuf:"bytes,4,opt,name=itemFromBackup,proto3" json:"itemFromBackup,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -188,15 +188,15 @@ func (x *RestoreItemActionExecuteRequest) GetItemFromBackup() []byte {
 	return nil
 }
 
-// RestoreItemActionExecuteResponse is the item as it is to be created.
+// RestoreItemActionExecuteResponse is the item to create.
 type RestoreItemActionExecuteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON of the object; the request's own bytes when nothing changes. Not looked at with skipRestore.
+	// JSON of the object; the bytes of the request if nothing changes. Ignored with skipRestore.
 	Item []byte `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
-	// Restored before this item, from the backup, in the backup's namespaces. Those that are not in the
-	// backup are warnings. Not looked at with skipRestore.
+	// Items to restore before this one, by their namespaces in the backup. Items that are not in the backup are
+	// reported as warnings. Ignored with skipRestore.
 	AdditionalItems []*shared.ResourceIdentifier `protobuf:"bytes,2,rep,name=additionalItems,proto3" json:"additionalItems,omitempty"`
-	// The item is not to be restored.
+	// The item must not be restored.
 	SkipRestore   bool `protobuf:"varint,3,opt,name=skipRestore,proto3" json:"skipRestore,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

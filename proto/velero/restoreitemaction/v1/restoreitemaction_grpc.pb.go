@@ -27,14 +27,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RestoreItemAction looks at items before they are created in the cluster, and may change or skip them.
+// RestoreItemAction is called for items before they are created in the cluster, and may change or skip them.
 // Calls may come concurrently, for several restores at once.
 type RestoreItemActionClient interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process. Namespaces are
-	// those of the cluster restored to.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process. Namespaces are those of the cluster restored to.
 	AppliesTo(ctx context.Context, in *RestoreItemActionAppliesToRequest, opts ...grpc.CallOption) (*RestoreItemActionAppliesToResponse, error)
-	// Execute is called once per item that AppliesTo selects. The answer of one action is what the next
-	// one gets. An error makes the restore PartiallyFailed and leaves this item out of it.
+	// Execute is called once per item that AppliesTo selects. Each action gets the item as the action before it
+	// returned it. An error leaves this item out of the restore, which becomes PartiallyFailed.
 	Execute(ctx context.Context, in *RestoreItemActionExecuteRequest, opts ...grpc.CallOption) (*RestoreItemActionExecuteResponse, error)
 }
 
@@ -70,14 +70,14 @@ func (c *restoreItemActionClient) Execute(ctx context.Context, in *RestoreItemAc
 // All implementations must embed UnimplementedRestoreItemActionServer
 // for forward compatibility.
 //
-// RestoreItemAction looks at items before they are created in the cluster, and may change or skip them.
+// RestoreItemAction is called for items before they are created in the cluster, and may change or skip them.
 // Calls may come concurrently, for several restores at once.
 type RestoreItemActionServer interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process. Namespaces are
-	// those of the cluster restored to.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process. Namespaces are those of the cluster restored to.
 	AppliesTo(context.Context, *RestoreItemActionAppliesToRequest) (*RestoreItemActionAppliesToResponse, error)
-	// Execute is called once per item that AppliesTo selects. The answer of one action is what the next
-	// one gets. An error makes the restore PartiallyFailed and leaves this item out of it.
+	// Execute is called once per item that AppliesTo selects. Each action gets the item as the action before it
+	// returned it. An error leaves this item out of the restore, which becomes PartiallyFailed.
 	Execute(context.Context, *RestoreItemActionExecuteRequest) (*RestoreItemActionExecuteResponse, error)
 	mustEmbedUnimplementedRestoreItemActionServer()
 }

@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RestoreItemActionAppliesToRequest asks one action of the process.
+// RestoreItemActionAppliesToRequest selects one action of the process.
 type RestoreItemActionAppliesToRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
@@ -70,10 +70,11 @@ func (x *RestoreItemActionAppliesToRequest) GetPlugin() string {
 	return ""
 }
 
-// RestoreItemActionAppliesToResponse is what the action wants to see.
+// RestoreItemActionAppliesToResponse selects the items that the action wants to see.
 type RestoreItemActionAppliesToResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent is the same as empty: everything. (The field's name starts with a capital on Velero's wire.)
+	// Absent means the same as empty: all items. (The name of the field begins with a capital on Velero's
+	// wire.)
 	ResourceSelector *shared.ResourceSelector `protobuf:"bytes,1,opt,name=ResourceSelector,proto3" json:"ResourceSelector,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -116,17 +117,16 @@ func (x *RestoreItemActionAppliesToResponse) GetResourceSelector() *shared.Resou
 	return nil
 }
 
-// RestoreItemActionExecuteRequest hands over one item.
+// RestoreItemActionExecuteRequest holds one item.
 type RestoreItemActionExecuteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// JSON of the object as it would be created now: metadata reset, namespace mapped, earlier actions
-	// done.
+	// JSON of the object as it would be created: metadata reset, namespace mapped, earlier actions applied.
 	Item []byte `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`
 	// JSON of the Restore; apiVersion and kind may be missing.
 	Restore []byte `protobuf:"bytes,3,opt,name=restore,proto3" json:"restore,omitempty"`
-	// JSON of the object as it stands in the backup.
+	// JSON of the object as it is in the backup.
 	ItemFromBackup []byte `protobuf:"bytes,4,opt,name=itemFromBackup,proto3" json:"itemFromBackup,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -190,23 +190,22 @@ func (x *RestoreItemActionExecuteRequest) GetItemFromBackup() []byte {
 	return nil
 }
 
-// RestoreItemActionExecuteResponse is the item as it is to be created, what has to be there before it, and
-// what was started.
+// RestoreItemActionExecuteResponse is the item to create, what must exist before it, and what was started.
 type RestoreItemActionExecuteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON of the object; the request's own bytes when nothing changes. Not looked at with skipRestore.
+	// JSON of the object; the bytes of the request if nothing changes. Ignored with skipRestore.
 	Item []byte `protobuf:"bytes,1,opt,name=item,proto3" json:"item,omitempty"`
-	// Restored before this item, from the backup, in the backup's namespaces. Those that are not in the
-	// backup are warnings. Not looked at with skipRestore.
+	// Items to restore before this one, by their namespaces in the backup. Items that are not in the backup are
+	// reported as warnings. Ignored with skipRestore.
 	AdditionalItems []*shared.ResourceIdentifier `protobuf:"bytes,2,rep,name=additionalItems,proto3" json:"additionalItems,omitempty"`
-	// The item is not to be restored.
+	// The item must not be restored.
 	SkipRestore bool `protobuf:"varint,3,opt,name=skipRestore,proto3" json:"skipRestore,omitempty"`
-	// What Progress and Cancel are asked about; empty when nothing was started. It must stay good across a
+	// Identifies the operation for Progress and Cancel; empty if none was started. It must stay valid across a
 	// restart of the plugin.
 	OperationID string `protobuf:"bytes,4,opt,name=operationID,proto3" json:"operationID,omitempty"`
-	// The host is to ask AreAdditionalItemsReady before it restores this item.
+	// The host must wait for AreAdditionalItemsReady before it restores this item.
 	WaitForAdditionalItems bool `protobuf:"varint,5,opt,name=waitForAdditionalItems,proto3" json:"waitForAdditionalItems,omitempty"`
-	// How long to wait for that at most. Absent or zero is the host's own timeout, 10 minutes by default.
+	// The longest time to wait. Absent or zero means the host's own timeout, 10 minutes by default.
 	AdditionalItemsReadyTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=additionalItemsReadyTimeout,proto3" json:"additionalItemsReadyTimeout,omitempty"`
 	unknownFields               protoimpl.UnknownFields
 	sizeCache                   protoimpl.SizeCache
@@ -284,12 +283,12 @@ func (x *RestoreItemActionExecuteResponse) GetAdditionalItemsReadyTimeout() *dur
 	return nil
 }
 
-// RestoreItemActionProgressRequest asks after one operation.
+// RestoreItemActionProgressRequest identifies one operation.
 type RestoreItemActionProgressRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// As Execute answered it.
+	// As Execute returned it.
 	OperationID string `protobuf:"bytes,2,opt,name=operationID,proto3" json:"operationID,omitempty"`
 	// JSON of the Restore.
 	Restore       []byte `protobuf:"bytes,3,opt,name=restore,proto3" json:"restore,omitempty"`
@@ -348,7 +347,7 @@ func (x *RestoreItemActionProgressRequest) GetRestore() []byte {
 	return nil
 }
 
-// RestoreItemActionProgressResponse is how far the operation is.
+// RestoreItemActionProgressResponse is the state of the operation.
 type RestoreItemActionProgressResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never absent.
@@ -394,12 +393,12 @@ func (x *RestoreItemActionProgressResponse) GetProgress() *shared.OperationProgr
 	return nil
 }
 
-// RestoreItemActionCancelRequest asks for the end of one operation.
+// RestoreItemActionCancelRequest identifies the operation to cancel.
 type RestoreItemActionCancelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
-	// As Execute answered it.
+	// As Execute returned it.
 	OperationID string `protobuf:"bytes,2,opt,name=operationID,proto3" json:"operationID,omitempty"`
 	// JSON of the Restore.
 	Restore       []byte `protobuf:"bytes,3,opt,name=restore,proto3" json:"restore,omitempty"`
@@ -458,14 +457,14 @@ func (x *RestoreItemActionCancelRequest) GetRestore() []byte {
 	return nil
 }
 
-// RestoreItemActionItemsReadyRequest asks after the additional items of one Execute.
+// RestoreItemActionItemsReadyRequest identifies the additional items of one Execute.
 type RestoreItemActionItemsReadyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name under which the action is listed.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	// JSON of the Restore.
 	Restore []byte `protobuf:"bytes,2,opt,name=restore,proto3" json:"restore,omitempty"`
-	// As Execute answered them, without those that could not be restored.
+	// As Execute returned them, without those that could not be restored.
 	AdditionalItems []*shared.ResourceIdentifier `protobuf:"bytes,3,rep,name=additionalItems,proto3" json:"additionalItems,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -522,7 +521,7 @@ func (x *RestoreItemActionItemsReadyRequest) GetAdditionalItems() []*shared.Reso
 	return nil
 }
 
-// RestoreItemActionItemsReadyResponse says whether all of them are ready.
+// RestoreItemActionItemsReadyResponse reports whether all of them are ready.
 type RestoreItemActionItemsReadyResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ready         bool                   `protobuf:"varint,1,opt,name=ready,proto3" json:"ready,omitempty"`

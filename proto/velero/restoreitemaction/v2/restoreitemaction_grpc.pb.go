@@ -31,26 +31,26 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RestoreItemAction looks at items before they are created in the cluster, may change or skip them, may
-// start operations that go on while the restore goes on with other items, and may have the host wait
-// until the items that it asked for are ready. It is listed as RestoreItemActionV2. Calls may come
-// concurrently, for several restores at once.
+// RestoreItemAction is called for items before they are created in the cluster. It may change or skip them,
+// start operations that continue while the restore continues with other items, and make the host wait until
+// the items that it asked for are ready. It is listed as RestoreItemActionV2. Calls may come concurrently,
+// for several restores at once.
 type RestoreItemActionClient interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process. Namespaces are
-	// those of the cluster restored to.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process. Namespaces are those of the cluster restored to.
 	AppliesTo(ctx context.Context, in *RestoreItemActionAppliesToRequest, opts ...grpc.CallOption) (*RestoreItemActionAppliesToResponse, error)
-	// Execute is called once per item that AppliesTo selects. The answer of one action is what the next
-	// one gets. An error makes the restore PartiallyFailed and leaves this item out of it.
+	// Execute is called once per item that AppliesTo selects. Each action gets the item as the action before it
+	// returned it. An error leaves this item out of the restore, which becomes PartiallyFailed.
 	Execute(ctx context.Context, in *RestoreItemActionExecuteRequest, opts ...grpc.CallOption) (*RestoreItemActionExecuteResponse, error)
-	// Progress is asked again and again until the operation has completed, also after a restart of the
-	// host or of the plugin. An error is no end of the operation: the host asks again, until it gives up.
+	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
+	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(ctx context.Context, in *RestoreItemActionProgressRequest, opts ...grpc.CallOption) (*RestoreItemActionProgressResponse, error)
-	// Cancel asks for the end of an operation that takes too long or is not wanted any more. It need not
-	// wait for the end; Progress tells of that. An operation that has ended already is no error.
+	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
+	// the end, which Progress reports. Cancelling an operation that has ended is not an error.
 	Cancel(ctx context.Context, in *RestoreItemActionCancelRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// AreAdditionalItemsReady is asked again and again after the additional items of an Execute with
-	// waitForAdditionalItems were restored, until it says yes, an error, or the timeout has passed. The
-	// item is restored in every case; an error makes the restore PartiallyFailed. Not called otherwise.
+	// AreAdditionalItemsReady is called repeatedly after the additional items of an Execute with
+	// waitForAdditionalItems were restored, until it returns true or an error, or the timeout has passed. The
+	// item is restored in every case; an error makes the restore PartiallyFailed. It is not called otherwise.
 	AreAdditionalItemsReady(ctx context.Context, in *RestoreItemActionItemsReadyRequest, opts ...grpc.CallOption) (*RestoreItemActionItemsReadyResponse, error)
 }
 
@@ -116,26 +116,26 @@ func (c *restoreItemActionClient) AreAdditionalItemsReady(ctx context.Context, i
 // All implementations must embed UnimplementedRestoreItemActionServer
 // for forward compatibility.
 //
-// RestoreItemAction looks at items before they are created in the cluster, may change or skip them, may
-// start operations that go on while the restore goes on with other items, and may have the host wait
-// until the items that it asked for are ready. It is listed as RestoreItemActionV2. Calls may come
-// concurrently, for several restores at once.
+// RestoreItemAction is called for items before they are created in the cluster. It may change or skip them,
+// start operations that continue while the restore continues with other items, and make the host wait until
+// the items that it asked for are ready. It is listed as RestoreItemActionV2. Calls may come concurrently,
+// for several restores at once.
 type RestoreItemActionServer interface {
-	// AppliesTo says which items the action wants. Constant for the life of the process. Namespaces are
-	// those of the cluster restored to.
+	// AppliesTo returns the items that the action wants to see. The reply is constant for the life of the
+	// process. Namespaces are those of the cluster restored to.
 	AppliesTo(context.Context, *RestoreItemActionAppliesToRequest) (*RestoreItemActionAppliesToResponse, error)
-	// Execute is called once per item that AppliesTo selects. The answer of one action is what the next
-	// one gets. An error makes the restore PartiallyFailed and leaves this item out of it.
+	// Execute is called once per item that AppliesTo selects. Each action gets the item as the action before it
+	// returned it. An error leaves this item out of the restore, which becomes PartiallyFailed.
 	Execute(context.Context, *RestoreItemActionExecuteRequest) (*RestoreItemActionExecuteResponse, error)
-	// Progress is asked again and again until the operation has completed, also after a restart of the
-	// host or of the plugin. An error is no end of the operation: the host asks again, until it gives up.
+	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
+	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(context.Context, *RestoreItemActionProgressRequest) (*RestoreItemActionProgressResponse, error)
-	// Cancel asks for the end of an operation that takes too long or is not wanted any more. It need not
-	// wait for the end; Progress tells of that. An operation that has ended already is no error.
+	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
+	// the end, which Progress reports. Cancelling an operation that has ended is not an error.
 	Cancel(context.Context, *RestoreItemActionCancelRequest) (*emptypb.Empty, error)
-	// AreAdditionalItemsReady is asked again and again after the additional items of an Execute with
-	// waitForAdditionalItems were restored, until it says yes, an error, or the timeout has passed. The
-	// item is restored in every case; an error makes the restore PartiallyFailed. Not called otherwise.
+	// AreAdditionalItemsReady is called repeatedly after the additional items of an Execute with
+	// waitForAdditionalItems were restored, until it returns true or an error, or the timeout has passed. The
+	// item is restored in every case; an error makes the restore PartiallyFailed. It is not called otherwise.
 	AreAdditionalItemsReady(context.Context, *RestoreItemActionItemsReadyRequest) (*RestoreItemActionItemsReadyResponse, error)
 	mustEmbedUnimplementedRestoreItemActionServer()
 }

@@ -77,15 +77,15 @@ func (x *VolumeSnapshotterInitRequest) GetConfig() map[string]string {
 	return nil
 }
 
-// CreateVolumeRequest says what the new volume is to be like.
+// CreateVolumeRequest describes the new volume.
 type CreateVolumeRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Plugin     string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	SnapshotID string                 `protobuf:"bytes,2,opt,name=snapshotID,proto3" json:"snapshotID,omitempty"`
 	VolumeType string                 `protobuf:"bytes,3,opt,name=volumeType,proto3" json:"volumeType,omitempty"`
-	// Availability zone, empty when the storage system has none.
+	// Availability zone; empty if the storage system has none.
 	VolumeAZ string `protobuf:"bytes,4,opt,name=volumeAZ,proto3" json:"volumeAZ,omitempty"`
-	// Provisioned operations a second; 0 when the volume type has none.
+	// Provisioned operations per second; 0 if the volume type has none.
 	Iops          int64 `protobuf:"varint,5,opt,name=iops,proto3" json:"iops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -263,11 +263,11 @@ func (x *GetVolumeInfoRequest) GetVolumeAZ() string {
 	return ""
 }
 
-// GetVolumeInfoResponse is what is to be known of a volume.
+// GetVolumeInfoResponse describes a volume.
 type GetVolumeInfoResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	VolumeType string                 `protobuf:"bytes,1,opt,name=volumeType,proto3" json:"volumeType,omitempty"`
-	// Provisioned operations a second; 0 when the volume type has none.
+	// Provisioned operations per second; 0 if the volume type has none.
 	Iops          int64 `protobuf:"varint,2,opt,name=iops,proto3" json:"iops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -323,7 +323,7 @@ type CreateSnapshotRequest struct {
 	Plugin   string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	VolumeID string                 `protobuf:"bytes,2,opt,name=volumeID,proto3" json:"volumeID,omitempty"`
 	VolumeAZ string                 `protobuf:"bytes,3,opt,name=volumeAZ,proto3" json:"volumeAZ,omitempty"`
-	// To be put onto the snapshot, beside those of the volume itself.
+	// Tags for the snapshot, beside those of the volume.
 	Tags          map[string]string `protobuf:"bytes,4,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -486,7 +486,7 @@ func (x *DeleteSnapshotRequest) GetSnapshotID() string {
 	return ""
 }
 
-// GetVolumeIDRequest hands over a PersistentVolume.
+// GetVolumeIDRequest holds a PersistentVolume.
 type GetVolumeIDRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Plugin string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
@@ -543,7 +543,7 @@ func (x *GetVolumeIDRequest) GetPersistentVolume() []byte {
 // GetVolumeIDResponse names the volume.
 type GetVolumeIDResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty when the volume is not of this storage system; the host then tries the next location.
+	// Empty if the volume does not belong to this storage system; the host then tries the next location.
 	VolumeID      string `protobuf:"bytes,1,opt,name=volumeID,proto3" json:"volumeID,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -586,7 +586,7 @@ func (x *GetVolumeIDResponse) GetVolumeID() string {
 	return ""
 }
 
-// SetVolumeIDRequest hands over a PersistentVolume and the volume to put behind it.
+// SetVolumeIDRequest holds a PersistentVolume and the id of its new volume.
 type SetVolumeIDRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Plugin string                 `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`

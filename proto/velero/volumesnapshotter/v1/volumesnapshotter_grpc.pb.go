@@ -33,24 +33,24 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// VolumeSnapshotter takes snapshots of the volumes of one storage system and makes volumes of them. Calls
-// come concurrently once Init has answered.
+// VolumeSnapshotter takes snapshots of the volumes of one storage system and creates volumes from them. Calls
+// come concurrently after Init has returned.
 type VolumeSnapshotterClient interface {
-	// Init is called once per process, before everything else, and again in a process that replaces one
-	// that died.
+	// Init is called once per process, before every other call; a process that replaces a dead one gets it
+	// again.
 	Init(ctx context.Context, in *VolumeSnapshotterInitRequest, opts ...grpc.CallOption) (*shared.Empty, error)
-	// CreateVolumeFromSnapshot makes a new volume.
+	// CreateVolumeFromSnapshot creates a volume.
 	CreateVolumeFromSnapshot(ctx context.Context, in *CreateVolumeRequest, opts ...grpc.CallOption) (*CreateVolumeResponse, error)
-	// GetVolumeInfo tells what is needed to make such a volume again.
+	// GetVolumeInfo returns what is needed to create such a volume again.
 	GetVolumeInfo(ctx context.Context, in *GetVolumeInfoRequest, opts ...grpc.CallOption) (*GetVolumeInfoResponse, error)
-	// CreateSnapshot takes a snapshot of a volume. It need not wait until the snapshot is whole, as long as it
-	// holds what the volume had at the time of the call.
+	// CreateSnapshot takes a snapshot of a volume. It need not wait until the snapshot is complete, as long as
+	// the snapshot holds the volume's content at the time of the call.
 	CreateSnapshot(ctx context.Context, in *CreateSnapshotRequest, opts ...grpc.CallOption) (*CreateSnapshotResponse, error)
-	// DeleteSnapshot removes a snapshot. Removing one that does not exist is best answered as done.
+	// DeleteSnapshot removes a snapshot. Removing one that does not exist should succeed.
 	DeleteSnapshot(ctx context.Context, in *DeleteSnapshotRequest, opts ...grpc.CallOption) (*shared.Empty, error)
 	// GetVolumeID finds the volume behind a PersistentVolume.
 	GetVolumeID(ctx context.Context, in *GetVolumeIDRequest, opts ...grpc.CallOption) (*GetVolumeIDResponse, error)
-	// SetVolumeID puts another volume behind a PersistentVolume that is about to be restored.
+	// SetVolumeID makes a PersistentVolume that is about to be restored refer to another volume.
 	SetVolumeID(ctx context.Context, in *SetVolumeIDRequest, opts ...grpc.CallOption) (*SetVolumeIDResponse, error)
 }
 
@@ -136,24 +136,24 @@ func (c *volumeSnapshotterClient) SetVolumeID(ctx context.Context, in *SetVolume
 // All implementations must embed UnimplementedVolumeSnapshotterServer
 // for forward compatibility.
 //
-// VolumeSnapshotter takes snapshots of the volumes of one storage system and makes volumes of them. Calls
-// come concurrently once Init has answered.
+// VolumeSnapshotter takes snapshots of the volumes of one storage system and creates volumes from them. Calls
+// come concurrently after Init has returned.
 type VolumeSnapshotterServer interface {
-	// Init is called once per process, before everything else, and again in a process that replaces one
-	// that died.
+	// Init is called once per process, before every other call; a process that replaces a dead one gets it
+	// again.
 	Init(context.Context, *VolumeSnapshotterInitRequest) (*shared.Empty, error)
-	// CreateVolumeFromSnapshot makes a new volume.
+	// CreateVolumeFromSnapshot creates a volume.
 	CreateVolumeFromSnapshot(context.Context, *CreateVolumeRequest) (*CreateVolumeResponse, error)
-	// GetVolumeInfo tells what is needed to make such a volume again.
+	// GetVolumeInfo returns what is needed to create such a volume again.
 	GetVolumeInfo(context.Context, *GetVolumeInfoRequest) (*GetVolumeInfoResponse, error)
-	// CreateSnapshot takes a snapshot of a volume. It need not wait until the snapshot is whole, as long as it
-	// holds what the volume had at the time of the call.
+	// CreateSnapshot takes a snapshot of a volume. It need not wait until the snapshot is complete, as long as
+	// the snapshot holds the volume's content at the time of the call.
 	CreateSnapshot(context.Context, *CreateSnapshotRequest) (*CreateSnapshotResponse, error)
-	// DeleteSnapshot removes a snapshot. Removing one that does not exist is best answered as done.
+	// DeleteSnapshot removes a snapshot. Removing one that does not exist should succeed.
 	DeleteSnapshot(context.Context, *DeleteSnapshotRequest) (*shared.Empty, error)
 	// GetVolumeID finds the volume behind a PersistentVolume.
 	GetVolumeID(context.Context, *GetVolumeIDRequest) (*GetVolumeIDResponse, error)
-	// SetVolumeID puts another volume behind a PersistentVolume that is about to be restored.
+	// SetVolumeID makes a PersistentVolume that is about to be restored refer to another volume.
 	SetVolumeID(context.Context, *SetVolumeIDRequest) (*SetVolumeIDResponse, error)
 	mustEmbedUnimplementedVolumeSnapshotterServer()
 }

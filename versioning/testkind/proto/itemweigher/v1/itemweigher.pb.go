@@ -21,10 +21,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// WeighRequest hands over one item.
+// WeighRequest holds one item.
 type WeighRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the weigher is announced.
+	// Name under which the weigher is registered.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	// JSON of the object.
 	Item          []byte `protobuf:"bytes,2,opt,name=item,proto3" json:"item,omitempty"`

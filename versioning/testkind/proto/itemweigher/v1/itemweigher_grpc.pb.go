@@ -26,9 +26,9 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ItemWeigherService tells how much room items take in a backup.
+// ItemWeigherService returns the size that items take in a backup.
 type ItemWeigherServiceClient interface {
-	// Weigh is asked once per item. It changes nothing, so the host may ask again.
+	// Weigh is called once per item. It changes nothing, so the host may repeat the call.
 	Weigh(ctx context.Context, in *WeighRequest, opts ...grpc.CallOption) (*WeighResponse, error)
 }
 
@@ -54,9 +54,9 @@ func (c *itemWeigherServiceClient) Weigh(ctx context.Context, in *WeighRequest, 
 // All implementations must embed UnimplementedItemWeigherServiceServer
 // for forward compatibility.
 //
-// ItemWeigherService tells how much room items take in a backup.
+// ItemWeigherService returns the size that items take in a backup.
 type ItemWeigherServiceServer interface {
-	// Weigh is asked once per item. It changes nothing, so the host may ask again.
+	// Weigh is called once per item. It changes nothing, so the host may repeat the call.
 	Weigh(context.Context, *WeighRequest) (*WeighResponse, error)
 	mustEmbedUnimplementedItemWeigherServiceServer()
 }

@@ -21,10 +21,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// WeighRequest hands over items.
+// WeighRequest holds several items.
 type WeighRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name under which the weigher is announced.
+	// Name under which the weigher is registered.
 	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
 	// JSON of each object; at least one.
 	Items [][]byte `protobuf:"bytes,2,rep,name=items,proto3" json:"items,omitempty"`
