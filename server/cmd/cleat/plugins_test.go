@@ -71,7 +71,7 @@ func TestARunningServerTellsOfItsPlugins(t *testing.T) {
 		}
 	}
 
-	require.Equal(t, 9, s.runReadme(t, "## Look after plugins\n", dir))
+	require.Equal(t, 9, s.runReadme(t, "## Manage plugins\n", dir))
 
 	// A client of Velero's reads the status, and must not mind the rest.
 	request := &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "velero-cli-"}}
