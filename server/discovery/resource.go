@@ -48,16 +48,3 @@ func (r Resource) Can(verbs ...string) bool {
 	}
 	return true
 }
-
-// Path returns the URL path of the objects in a namespace, or of all objects if namespace is empty. The path of one object is
-// this path, "/" and the name of the object.
-func (r Resource) Path(namespace string) string {
-	path := "/apis/" + r.GroupVersion.Group + "/" + r.GroupVersion.Version
-	if r.GroupVersion.Group == "" {
-		path = "/api/" + r.GroupVersion.Version
-	}
-	if namespace != "" && r.Namespaced {
-		path += "/namespaces/" + namespace
-	}
-	return path + "/" + r.Name
-}

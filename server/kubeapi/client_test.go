@@ -135,7 +135,7 @@ func TestDoRepeatsRequests(t *testing.T) {
 		"429":                                    {request: post, fault: replyWith(429, "TooManyRequests", ""), times: 2, attempts: 3},
 		"408":                                    {request: get, fault: replyWith(408, "Timeout", ""), times: 1, attempts: 2, uncertain: true},
 		"503":                                    {request: post, fault: unavailable, times: 2, attempts: 3, uncertain: true},
-		"502 of a proxy":                         {request: post, fault: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 502) }, times: 1, attempts: 2, uncertain: true},
+		"502 of a proxy":                         {request: post, fault: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) }, times: 1, attempts: 2, uncertain: true},
 		"504":                                    {request: post, fault: replyWith(504, "Timeout", ""), times: 1, attempts: 2, uncertain: true},
 		"write, 500":                             {request: post, fault: replyWith(500, "InternalError", ""), times: 1, attempts: 2, uncertain: true},
 		"501":                                    {request: get, fault: replyWith(501, "NotImplemented", ""), times: always, attempts: 1, fails: true},

@@ -180,8 +180,8 @@ func TestWaitForAdditionalItems(t *testing.T) {
 		{name: "ready at once", ready: func(int) (bool, error) { return true, nil }, asked: 1},
 		{name: "ready later", ready: func(n int) (bool, error) { return n == 3, nil }, asked: 3},
 		{name: "error", ready: func(int) (bool, error) { return false, errors.New("cannot tell") }, asked: 1, errs: "cannot tell"},
-		{name: "never, the plugin's time-out", ready: func(int) (bool, error) { return false, nil }, timeout: 2 * time.Second, warns: "not ready after 2s"},
-		{name: "never, the server's time-out", ready: func(int) (bool, error) { return false, nil }, server: 3 * time.Second, warns: "not ready after 3s"},
+		{name: "never, the plugin's timeout", ready: func(int) (bool, error) { return false, nil }, timeout: 500 * time.Millisecond, warns: "not ready after 500ms"},
+		{name: "never, the server's timeout", ready: func(int) (bool, error) { return false, nil }, server: 600 * time.Millisecond, warns: "not ready after 600ms"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestWaitForAdditionalItems(t *testing.T) {
 			result, err := c.restore(pack(t, namespaceThing(ns, nil), configMap(ns, "there", nil), bad, in("secrets", "v1", "Secret", ns, "s", nil)), newRestore("r", nil), options, action)
 			require.NoError(t, err)
 			require.Equal(t, []string{ns + "/s(created)"}, result.ResourceList["v1/Secret"], "the item is restored in any case")
-			require.Equal(t, []framework.ResourceIdentifier{wants("configmaps", ns, "there")}, items, "those that failed are left out")
+			require.Equal(t, []framework.ResourceIdentifier{wants("configmaps", ns, "there")}, items, "without the ones that failed")
 			if tt.asked > 0 {
 				require.Equal(t, tt.asked, asked)
 			} else {
