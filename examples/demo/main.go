@@ -1,7 +1,6 @@
-// Command demo backs up and restores a cluster of some three thousand objects and proves, object by object,
-// that what came back is what was there. Then it shows a queue of eight backups, of which some overlap. It brings
-// its own control plane and S3 server, unless KUBECONFIG names a cluster to use, which is left without the queue.
-// Run it with "make demo".
+// Command demo backs up, deletes and restores some three thousand objects, and compares each of them with the original.
+// Then it shows a queue of eight backups, some of which overlap. It starts a control plane and an S3 server. If KUBECONFIG
+// names a cluster, the demo uses that instead of the control plane and does not show the queue. Run it with "make demo".
 package main
 
 import (
@@ -56,7 +55,7 @@ func demo(ctx context.Context, cleat, plugins string) error {
 	if err := os.Mkdir(cluster.S3.Dir+"/demo", 0o755); err != nil {
 		return err
 	}
-	fmt.Printf("a real API server, its controllers and an S3 server are up (%.1fs)\n", time.Since(start).Seconds())
+	fmt.Printf("an API server, its controllers and an S3 server are running (%.1fs)\n", time.Since(start).Seconds())
 
 	options := roundtrip.Options{
 		Site: roundtrip.Site{

@@ -1,4 +1,4 @@
-// Makes dist/node-plugin of the sources: one executable file, with the protos and the libraries in it.
+// Builds dist/node-plugin: one executable file that contains the sources, the protos and the libraries.
 import fs from 'node:fs';
 import { buildSync } from 'esbuild';
 import protobuf from 'protobufjs';
@@ -11,7 +11,7 @@ root.loadSync([
 ], { keepCase: true });
 fs.mkdirSync('dist', { recursive: true });
 fs.writeFileSync('dist/protos.json', JSON.stringify(root.toJSON()));
-// --preserve-symlinks-main: node reads the very file that the host has opened for it, whatever stands at its path by then.
+// With --preserve-symlinks-main, node reads the file that the host has opened, even if the file at its path has been replaced.
 const banner = { js: '#!/usr/bin/env -S node --preserve-symlinks-main' };
 buildSync({ entryPoints: ['plugin.mjs'], bundle: true, platform: 'node', banner, outfile: 'dist/node-plugin' });
 fs.chmodSync('dist/node-plugin', 0o755);

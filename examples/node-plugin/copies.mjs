@@ -1,12 +1,12 @@
-// The copies: <id>/wanted is what is copied, <id>/copy what has been so far. The directory is all the state there is, so
-// a copy goes on in whichever process is asked about it next, also in two at once.
+// The copies: <id>/wanted is the content to copy, <id>/copy has been copied so far. There is no other state, so the next
+// process that is asked about a copy continues it, even if another process does so at the same time.
 import fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const root = process.env.CLEAT_COPY_DIR ?? '/tmp/cleat-copies';
 const slice = Number(process.env.CLEAT_COPY_BYTES_PER_SECOND ?? Infinity) / 20;
 const running = new Set();
-const failed = new Map(); // why, in this process; the next one tries again
+const failed = new Map(); // id: error, in this process; the next process tries again
 
 const at = (id, file) => `${root}/${/^[0-9a-f]{64}$/.test(id) ? id : 'no-id'}/${file}`;
 const stat = (file) => fs.statSync(file, { throwIfNoEntry: false });
@@ -21,7 +21,7 @@ export function start(id, content) {
   fs.mkdirSync(at(id, ''), { recursive: true });
   if (!stat(at(id, 'wanted'))) {
     fs.writeFileSync(at(id, process.pid), content);
-    fs.renameSync(at(id, process.pid), at(id, 'wanted')); // there whole or not at all
+    fs.renameSync(at(id, process.pid), at(id, 'wanted')); // atomic
   }
   run(id);
 }
@@ -59,13 +59,13 @@ export function cancel(id) {
   if (known(id).size > (stat(at(id, 'copy'))?.size ?? 0)) fs.writeFileSync(at(id, 'cancelled'), '');
 }
 
-// content is what was copied, undefined when there is no whole copy.
+// content returns the copied content, or undefined if the copy is not complete.
 export function content(id) {
   const copy = stat(at(id, 'copy'));
   return copy && copy.size === known(id).size ? fs.readFileSync(at(id, 'copy')) : undefined;
 }
 
-// mark remembers names, also for other processes; marked tells whether they were.
+// mark records names for all processes; marked reports whether they were recorded.
 const marker = (names) => `${root}/seen/=${names.map(encodeURIComponent).join('/=')}`;
 export const mark = (...names) => fs.mkdirSync(marker(names), { recursive: true });
 export const marked = (...names) => fs.existsSync(marker(names));

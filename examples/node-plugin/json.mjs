@@ -1,11 +1,11 @@
-// JSON that gives every number back as it was written: an int64 of Kubernetes does not fit into a number of JavaScript. In
-// between, numbers are strings behind a mark that no document can know.
+// JSON that preserves every number as it was written, because the int64 of Kubernetes does not fit into a JavaScript number.
+// Decoded numbers are strings with a random prefix, which no document can contain.
 const MARK = crypto.randomUUID();
-const TOKENS = /\\.|"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g; // an escape, a string's end, a number
+const TOKENS = /\\.|"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g; // an escape, the start or end of a string, a number
 
 export function decode(field, bytes) {
   try {
-    JSON.parse(bytes); // the document as it stands has to be right
+    JSON.parse(bytes); // validate the original document
   } catch (err) {
     throw new Error(`decode ${field} of the request: ${err.message}`);
   }

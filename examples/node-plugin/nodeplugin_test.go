@@ -15,7 +15,7 @@ func read(t *testing.T, name string) string {
 	return string(content)
 }
 
-func TestThePluginIsShort(t *testing.T) {
+func TestPluginIsShort(t *testing.T) {
 	t.Parallel()
 	lines := 0
 	for _, name := range []string{"plugin.mjs", "copies.mjs", "json.mjs", "serve.mjs"} {
@@ -25,9 +25,9 @@ func TestThePluginIsShort(t *testing.T) {
 	require.Less(t, lines, 200)
 }
 
-func TestTheLockFileNamesNoHost(t *testing.T) {
+func TestLockFileHasNoRegistry(t *testing.T) {
 	t.Parallel()
 	lock := read(t, "package-lock.json")
 	require.Contains(t, lock, `"integrity": "sha512-`)
-	require.NotContains(t, lock, `"resolved"`, "whoever installs it has a registry of his own")
+	require.NotContains(t, lock, `"resolved"`, "the registry depends on who installs the plugin")
 }

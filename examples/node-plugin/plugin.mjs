@@ -1,13 +1,13 @@
-// A plugin of two actions: labelled ConfigMaps are copied into a directory while they are backed up, and held against that
-// copy when they are restored. copies.mjs does the work, serve.mjs has what every plugin needs.
+// A plugin with two actions: one copies labelled ConfigMaps to a directory while they are backed up, and the other compares
+// them with the copies when they are restored. copies.mjs does the work, serve.mjs has what every plugin needs.
 import { createHash } from 'node:crypto';
 import * as copies from './copies.mjs';
 import { decode, encode } from './json.mjs';
 import { log, serve } from './serve.mjs';
 
-const COPY = 'example.cleat.dev/copy'; // the action, the label of what is copied, and the annotation of what was
+const COPY = 'example.cleat.dev/copy'; // the action, the label of the items to copy, and the annotation of the copied ones
 const CHECK = 'example.cleat.dev/check';
-const NEEDS = 'example.cleat.dev/needs-secret'; // the annotation of what is restored after that Secret
+const NEEDS = 'example.cleat.dev/needs-secret'; // the annotation that names a Secret to restore first
 
 const labelled = (...includedResources) => ({ includedResources, selector: `${COPY}=true` });
 const contentOf = ({ data = {}, binaryData = {} }) => encode({ data, binaryData });
@@ -18,7 +18,7 @@ const copy = {
   Start({ item: sent, key }) {
     const item = decode('item', sent);
     if (!item.data && !item.binaryData) return { item: sent };
-    const id = createHash('sha256').update(key).digest('hex'); // the same start is the same operation, whoever is asked
+    const id = createHash('sha256').update(key).digest('hex'); // a repeated start must return the same operation
     copies.start(id, contentOf(item));
     log('info', 'copying', { plugin: COPY, namespace: item.metadata.namespace, name: item.metadata.name, operation: id });
     item.metadata.annotations = { ...item.metadata.annotations, [COPY]: id };
@@ -41,7 +41,7 @@ const check = {
     const additionalItems = secret ? [{ resource: 'secrets', namespace, name: secret }] : [];
     return { item: encode(item), additionalItems, waitForAdditionalItems: Boolean(secret), additionalItemsReadyTimeout: { seconds: 60 } };
   },
-  AreAdditionalItemsReady({ restore, additionalItems }) { // a Secret is ready when this action has seen it go by
+  AreAdditionalItemsReady({ restore, additionalItems }) { // a Secret is ready after Execute was called for it
     const owner = ownerOf(decode('restore', restore));
     return { ready: additionalItems.every(({ namespace, name }) => copies.marked(owner, namespace, name)) };
   },

@@ -11,7 +11,7 @@ process.on('exit', () => fs.rmSync(process.env.CLEAT_COPY_DIR, { recursive: true
 const copies = await import('./copies.mjs');
 const id = (digit) => digit.repeat(64);
 
-test('JSON comes back as it was', () => {
+test('JSON is preserved', () => {
   for (const text of [
     '{"a":12345678901234567,"b":-1.50e+3,"c":"5","d":[0,"\\"6\\\\"],"e":"\u00fc","f":null}',
     `{"a":"${'x'.repeat(1 << 20)}","b":"${'\\n'.repeat(1 << 20)}","c":7}`,
@@ -21,7 +21,7 @@ test('JSON comes back as it was', () => {
   assert.throws(() => decode('item', Buffer.from('{"a":01}')), /decode item of the request: /);
 });
 
-test('a copy that another process began goes on where it stands', async () => {
+test('a copy of another process is continued', async () => {
   const dir = path.join(process.env.CLEAT_COPY_DIR, id('a'));
   fs.mkdirSync(dir);
   fs.writeFileSync(path.join(dir, 'wanted'), 'content');
@@ -31,9 +31,9 @@ test('a copy that another process began goes on where it stands', async () => {
   assert.equal(copies.content(id('a')).toString(), 'content');
 });
 
-test('what cannot be copied fails with the reason', () => {
+test('a failed copy reports the error', () => {
   const dir = path.join(process.env.CLEAT_COPY_DIR, id('b'));
-  fs.mkdirSync(path.join(dir, 'copy'), { recursive: true }); // a folder is in the way
+  fs.mkdirSync(path.join(dir, 'copy'), { recursive: true }); // a directory instead of the file
   copies.start(id('b'), Buffer.from('x'.repeat(1 << 20)));
   const { completed, err } = copies.progress(id('b'));
   assert.equal(completed, true);
