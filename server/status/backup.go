@@ -49,22 +49,6 @@ func SortBackups(backups []velerov1.Backup) {
 	})
 }
 
-// phaseOr is a phase, with New for the empty one.
-func PhaseOrNew(phase string) string {
-	return cmp.Or(phase, string(velerov1.BackupPhaseNew))
-}
-
-// logStored reports whether an operation in this phase has stored its log, unless it failed early.
-func LogStored(phase string) bool {
-	switch PhaseOrNew(phase) {
-	case string(velerov1.BackupPhaseNew), string(velerov1.BackupPhaseQueued), string(velerov1.BackupPhaseReadyToStart),
-		string(velerov1.BackupPhaseInProgress), string(velerov1.BackupPhaseFailedValidation):
-		return false
-	default:
-		return true
-	}
-}
-
 // formatSelector is a selection by label as people write it.
 func formatSelector(one *metav1.LabelSelector, alternatives []*metav1.LabelSelector) string {
 	if len(alternatives) > 0 {

@@ -97,6 +97,16 @@ type DeletionAttempt struct {
 	Errors []string `json:"errors,omitempty"`
 }
 
+// AddDeletions adds the attempts to delete the backup.
+func (doc *BackupDescription) AddDeletions(requests []velerov1.DeleteBackupRequest) {
+	for i := range requests {
+		r := &requests[i]
+		doc.Deletions = append(doc.Deletions, DeletionAttempt{
+			Time: layout.FormatTime(&r.CreationTimestamp), Phase: PhaseOrNew(string(r.Status.Phase)), Errors: r.Status.Errors,
+		})
+	}
+}
+
 // newBackupDescription is what the Backup itself tells.
 func NewBackupDescription(b *velerov1.Backup) *BackupDescription {
 	doc := &BackupDescription{Backup: b}

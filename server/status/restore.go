@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"strconv"
+	"time"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
@@ -11,7 +12,7 @@ import (
 )
 
 // restoreTable is what "restore get" prints.
-func RestoreTable(restores []velerov1.Restore) layout.Table {
+func RestoreTable(restores []velerov1.Restore, _ time.Time) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "BACKUP", "STATUS", "STARTED", "COMPLETED", "ERRORS", "WARNINGS", "CREATED", "SELECTOR"}}
 	for i := range restores {
 		r := &restores[i]

@@ -20,7 +20,7 @@ func TestRestoreTable(t *testing.T) {
 			Status:     velerov1.RestoreStatus{Phase: velerov1.RestorePhaseCompleted, StartTimestamp: statustest.At(time.Second), CompletionTimestamp: statustest.At(time.Minute), Warnings: 4},
 		},
 		{ObjectMeta: metav1.ObjectMeta{Name: "fresh", CreationTimestamp: *statustest.At(0)}, Spec: velerov1.RestoreSpec{BackupName: "nightly"}},
-	}).Print)
+	}, statustest.Noon()).Print)
 }
 
 func TestDescribeRestore(t *testing.T) {

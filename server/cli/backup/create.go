@@ -5,68 +5,53 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/controller/schedules"
-	"github.com/cleat-dev/cleat/server/status"
-	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// backupCreate are the flags of "backup create".
-type backupCreate struct {
+// createFlags are the flags of "backup create".
+type createFlags struct {
 	SpecFlags
 	fromSchedule string
 	wait         bool
 }
 
-func (c *backupCreate) run(ctx context.Context, a *command.App, args []string) error {
-	s, err := a.Cluster.Connect()
+func (c *createFlags) run(ctx context.Context, a *command.App, args []string) error {
+	cluster, err := a.Cluster.Connect()
 	if err != nil {
 		return err
 	}
-	backup, err := c.build(ctx, s, args)
+	backup, err := c.build(ctx, cluster, args)
 	if err != nil {
 		return err
 	}
-	if printed, err := c.Print(a, backup); printed {
+	if printed, err := c.PrintFlag.Print(a.Out, backup); printed {
 		return err
 	}
-	err = s.Create(ctx, backup)
-	if apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("a backup named %s exists; choose another name, or delete it with \"cleat backup delete %s\"", backup.Name, backup.Name)
-	}
-	if err != nil {
-		return fmt.Errorf("create the backup: %w", err)
-	}
-	fmt.Fprintf(a.Out, "Backup request %q submitted successfully.\n", backup.Name)
-	if !c.wait {
-		fmt.Fprintf(a.Out, "Run \"cleat backup describe %s\" or \"cleat backup logs %s\" for more details.\n", backup.Name, backup.Name)
-		return nil
-	}
-	return awaitBackup(ctx, a, s, backup)
+	return runs.Create(ctx, a, cluster, runs.Backup(backup), c.wait,
+		fmt.Sprintf("choose another name, or delete it with \"cleat backup delete %s\"", backup.Name))
 }
 
-// build makes the Backup from the flags, on top of a schedule's template if there is one.
-func (c *backupCreate) build(ctx context.Context, s *command.Cluster, args []string) (*velerov1.Backup, error) {
+// build returns the Backup that the flags describe. With --from-schedule, the template of the schedule is its spec.
+func (c *createFlags) build(ctx context.Context, cluster *command.Cluster, args []string) (*velerov1.Backup, error) {
 	spec, err := c.SpecFlags.Build()
 	if err != nil {
 		return nil, err
 	}
 	backup := &velerov1.Backup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Backup"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Labels: c.Labels, Annotations: c.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Labels: c.Labels, Annotations: c.Annotations},
 		Spec:       spec,
 	}
 	if c.fromSchedule != "" {
-		if err := c.fromTemplate(ctx, s, backup); err != nil {
+		if err := c.fromTemplate(ctx, cluster, backup); err != nil {
 			return nil, err
 		}
 	}
@@ -79,24 +64,24 @@ func (c *backupCreate) build(ctx context.Context, s *command.Cluster, args []str
 	return backup, nil
 }
 
-// fromTemplate takes the spec of a schedule, and a name from the schedule and the time.
-func (c *backupCreate) fromTemplate(ctx context.Context, s *command.Cluster, backup *velerov1.Backup) error {
+// fromTemplate replaces backup by one that the schedule would create now. The labels and annotations of backup stay.
+func (c *createFlags) fromTemplate(ctx context.Context, cluster *command.Cluster, backup *velerov1.Backup) error {
 	var schedule velerov1.Schedule
-	if err := s.Get(ctx, s.Key(c.fromSchedule), &schedule); err != nil {
+	if err := cluster.Get(ctx, cluster.Key(c.fromSchedule), &schedule); err != nil {
 		return fmt.Errorf("--from-schedule: %w", err)
 	}
-	made := schedules.NewBackup(&schedule, time.Now())
-	maps.Copy(made.Labels, backup.Labels)
-	if made.Annotations == nil {
-		made.Annotations = make(map[string]string)
+	created := schedules.NewBackup(&schedule, time.Now())
+	maps.Copy(created.Labels, backup.Labels)
+	if created.Annotations == nil {
+		created.Annotations = make(map[string]string)
 	}
-	maps.Copy(made.Annotations, backup.Annotations)
-	*backup = *made
+	maps.Copy(created.Annotations, backup.Annotations)
+	*backup = *created
 	return nil
 }
 
-func newCreateBackupCommand(a *command.App) *cobra.Command {
-	c := new(backupCreate)
+func newCreateCommand(a *command.App) *cobra.Command {
+	c := new(createFlags)
 	cmd := &cobra.Command{
 		Use:     "create NAME",
 		Short:   "Create a backup",
@@ -108,36 +93,6 @@ func newCreateBackupCommand(a *command.App) *cobra.Command {
 	}
 	c.Add(cmd.Flags(), "backup")
 	cmd.Flags().StringVar(&c.fromSchedule, "from-schedule", "", "take the spec from the template of a schedule")
-	cmd.Flags().BoolVarP(&c.wait, "wait", "w", false, "wait until the backup has ended; fails unless it is Completed")
+	runs.AddWait(cmd.Flags(), &c.wait, "backup")
 	return cmd
-}
-
-// awaitBackup shows the backup until it has ended.
-func awaitBackup(ctx context.Context, a *command.App, s *command.Cluster, b *velerov1.Backup) error {
-	see := func() command.State {
-		now := command.State{Phase: status.PhaseOrNew(string(b.Status.Phase)), Ended: b.Status.Phase.Terminal()}
-		if p := b.Status.Progress; p != nil {
-			now.Done, now.Total = p.ItemsBackedUp, p.TotalItems
-		}
-		return now
-	}
-	if err := runs.Await(ctx, s, b, &velerov1.BackupList{}, see, command.NewProgress(a.Err, "backup "+b.Name)); err != nil {
-		return fmt.Errorf("wait for the backup: %w", err)
-	}
-	more := fmt.Sprintf("run \"cleat backup describe %s --details\" or \"cleat backup logs %s\" for more", b.Name, b.Name)
-	switch b.Status.Phase {
-	case velerov1.BackupPhaseCompleted:
-		items := 0
-		if b.Status.Progress != nil {
-			items = b.Status.Progress.ItemsBackedUp
-		}
-		fmt.Fprintf(a.Out, "Backup completed with status: Completed, %s; %s.\n", layout.Count(items, "item"), layout.Count(b.Status.Warnings, "warning"))
-		return nil
-	case velerov1.BackupPhaseFailedValidation:
-		return fmt.Errorf("backup %s failed validation: %s", b.Name, strings.Join(b.Status.ValidationErrors, "; "))
-	case velerov1.BackupPhasePartiallyFailed:
-		return fmt.Errorf("backup %s completed with status: PartiallyFailed, %s; %s", b.Name, layout.Count(b.Status.Errors, "error"), more)
-	default:
-		return fmt.Errorf("backup %s completed with status: %s: %s; %s", b.Name, b.Status.Phase, layout.OrNone(b.Status.FailureReason), more)
-	}
 }

@@ -17,19 +17,19 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-func newDeleteBackupCommand(a *command.App) *cobra.Command {
+func newDeleteCommand(a *command.App) *cobra.Command {
 	var confirm, await bool
 	var which command.Selection
 	cmd := &cobra.Command{
 		Use:   "delete [NAME...]",
-		Short: "Delete backups with all that belongs to them",
+		Short: "Delete backups with all their data",
 		Long:  "Delete backups: their data in the object storage, the restores that were made from them, then the backups themselves.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.Cluster.Connect()
+			cluster, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
-			backups, err := getBackups().Chosen(cmd.Context(), s, "backups", which, args)
+			backups, err := getter().Select(cmd.Context(), cluster, "backups", which, args)
 			if err != nil {
 				return err
 			}
@@ -38,28 +38,28 @@ func newDeleteBackupCommand(a *command.App) *cobra.Command {
 				return nil
 			}
 			if !confirm {
-				if err := a.Confirm(fmt.Sprintf("Delete %s with all data?", getBackups().Names(backups))); err != nil {
+				if err := a.Confirm(fmt.Sprintf("Delete %s with all data?", getter().Names(backups))); err != nil {
 					return err
 				}
 			}
-			return deleteBackups(cmd.Context(), a, s, backups, await)
+			return deleteBackups(cmd.Context(), a, cluster, backups, await)
 		},
 	}
 	which.Add(cmd.Flags(), "delete", "backups")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "do not ask")
-	cmd.Flags().BoolVarP(&await, "wait", "w", false, "wait until the backups are gone")
+	cmd.Flags().BoolVarP(&await, "wait", "w", false, "wait until the backups are deleted")
 	return cmd
 }
 
-// deleteBackups asks the server to delete, and waits for it if told to.
-func deleteBackups(ctx context.Context, a *command.App, s *command.Cluster, backups []velerov1.Backup, await bool) error {
+// deleteBackups asks the server to delete backups. With await it waits until they are deleted.
+func deleteBackups(ctx context.Context, a *command.App, cluster *command.Cluster, backups []velerov1.Backup, await bool) error {
 	var errs []error
 	var requests []*velerov1.DeleteBackupRequest
 	for i := range backups {
 		b := &backups[i]
 		request := &velerov1.DeleteBackupRequest{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: s.Namespace, GenerateName: b.Name + "-",
+				Namespace: cluster.Namespace, GenerateName: b.Name + "-",
 				Labels: map[string]string{
 					velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name),
 					velerov1.BackupUIDLabel:  string(b.UID),
@@ -67,7 +67,7 @@ func deleteBackups(ctx context.Context, a *command.App, s *command.Cluster, back
 			},
 			Spec: velerov1.DeleteBackupRequestSpec{BackupName: b.Name},
 		}
-		if err := s.Create(ctx, request); err != nil {
+		if err := cluster.Create(ctx, request); err != nil {
 			errs = append(errs, fmt.Errorf("request the deletion of backup %s: %w", b.Name, err))
 			continue
 		}
@@ -81,7 +81,7 @@ func deleteBackups(ctx context.Context, a *command.App, s *command.Cluster, back
 		return errors.Join(errs...)
 	}
 	for _, request := range requests {
-		if err := awaitDeletion(ctx, s, request); err != nil {
+		if err := awaitDeletion(ctx, cluster, request); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -90,19 +90,19 @@ func deleteBackups(ctx context.Context, a *command.App, s *command.Cluster, back
 	return errors.Join(errs...)
 }
 
-// awaitDeletion waits until the backup of a request is gone, or the request was answered.
-func awaitDeletion(ctx context.Context, s *command.Cluster, request *velerov1.DeleteBackupRequest) error {
+// awaitDeletion waits until the backup of a request is deleted. It returns the errors with which the server answers.
+func awaitDeletion(ctx context.Context, cluster *command.Cluster, request *velerov1.DeleteBackupRequest) error {
 	uid := request.Labels[velerov1.BackupUIDLabel]
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var b velerov1.Backup
-		err := s.Get(ctx, s.Key(request.Spec.BackupName), &b)
+		err := cluster.Get(ctx, cluster.Key(request.Spec.BackupName), &b)
 		if apierrors.IsNotFound(err) || err == nil && string(b.UID) != uid {
 			return true, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		err = s.Get(ctx, client.ObjectKeyFromObject(request), request)
+		err = cluster.Get(ctx, client.ObjectKeyFromObject(request), request)
 		if client.IgnoreNotFound(err) != nil {
 			return false, err
 		}

@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// backupFlags are the flags that say what a backup is like.
+// SpecFlags are the flags that describe a backup, or the template of a schedule.
 type SpecFlags struct {
 	spec                                   velerov1.BackupSpec
 	selectors                              command.LabelSelectors
@@ -21,10 +19,10 @@ type SpecFlags struct {
 	ordered, policies                      string
 	parallelFiles                          int
 	ttl, csiTimeout, itemOperationsTimeout time.Duration
-	output                                 string
+	command.PrintFlag
 }
 
-// add adds the flags to those of a command that creates something of the given kind.
+// Add adds the flags of a command that creates an object of the given kind.
 func (c *SpecFlags) Add(f *pflag.FlagSet, kind string) {
 	spec := &c.spec
 	f.DurationVar(&c.ttl, "ttl", 0, "how long to keep the backup; 0 for the server's default")
@@ -51,24 +49,10 @@ func (c *SpecFlags) Add(f *pflag.FlagSet, kind string) {
 	command.AddOptionalBool(f, &spec.DefaultVolumesToFsBackup, "default-volumes-to-fs-backup", "back up all volumes of pods from the file system")
 	f.StringVar(&c.policies, "resource-policies-configmap", "", "ConfigMap with resource policies")
 	f.IntVar(&c.parallelFiles, "parallel-files-upload", 0, "files of a volume to upload at once")
-	f.StringVarP(&c.output, "output", "o", "", "print the "+kind+" as json or yaml instead of creating it")
+	c.PrintFlag.Add(f, kind)
 }
 
-// print prints what is to be created, if it was asked for instead of the creation.
-func (c *SpecFlags) Print(a *command.App, object client.Object) (printed bool, err error) {
-	switch c.output {
-	case "":
-		return false, nil
-	case "json":
-		return true, layout.PrintJSON(a.Out, object)
-	case "yaml":
-		return true, layout.PrintYAML(a.Out, object)
-	default:
-		return true, fmt.Errorf("--output %q: want json or yaml", c.output)
-	}
-}
-
-// build makes the spec from the flags.
+// Build returns the spec that the flags describe.
 func (c *SpecFlags) Build() (spec velerov1.BackupSpec, err error) {
 	spec = c.spec
 	spec.TTL.Duration, spec.CSISnapshotTimeout.Duration, spec.ItemOperationTimeout.Duration = c.ttl, c.csiTimeout, c.itemOperationsTimeout
@@ -87,7 +71,7 @@ func (c *SpecFlags) Build() (spec velerov1.BackupSpec, err error) {
 	return spec, nil
 }
 
-// parseOrdered reads "pods=ns/a,ns/b;persistentvolumes=c".
+// parseOrdered parses a text such as "pods=ns/a,ns/b;persistentvolumes=c".
 func parseOrdered(text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil

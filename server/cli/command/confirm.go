@@ -10,10 +10,10 @@ import (
 	"golang.org/x/term"
 )
 
-// ask asks a question that only "y" or "yes" says yes to.
+// Confirm asks a question on the terminal. It returns an error unless the answer is "y" or "yes".
 func (a *App) Confirm(question string) error {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New("there is no terminal to ask on; say --confirm")
+		return errors.New("stdin is not a terminal, so the command cannot ask; use --confirm")
 	}
 	fmt.Fprintf(a.Err, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')

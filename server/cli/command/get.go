@@ -11,51 +11,67 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// getFlags are those of all "get" commands.
-type GetFlags struct {
+// Getter lists the objects of one kind and prints them. V is the kind, L its list.
+type Getter[V any, P interface {
+	*V
+	client.Object
+}, L client.ObjectList] struct {
+	Kind    string // "Backup"
+	NewList func() L
+	Items   func(L) *[]V
+	Sort    func([]V)
+	Table   func([]V, time.Time) layout.Table
+}
+
+// NewGetCommand returns the command that lists the objects of a Getter. kinds is their kind in the plural, for people.
+func NewGetCommand[V any, P interface {
+	*V
+	client.Object
+}, L client.ObjectList](a *App, kinds string, g Getter[V, P, L]) *cobra.Command {
+	var f getFlags
+	cmd := &cobra.Command{
+		Use:     "get [NAME...]",
+		Aliases: []string{"list"},
+		Short:   "List " + kinds,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cluster, err := a.Cluster.Connect()
+			if err != nil {
+				return err
+			}
+			list, err := g.List(cmd.Context(), cluster, f.selector, args)
+			if err != nil {
+				return err
+			}
+			return g.print(a, f, list, len(args) == 1)
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+// getFlags are the flags of all "get" commands.
+type getFlags struct {
 	output       string
 	selector     string
 	labelColumns []string
 	showLabels   bool
 }
 
-func (f *GetFlags) Add(cmd *cobra.Command) {
+func (f *getFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "form of the output: table, json or yaml")
 	cmd.Flags().StringVarP(&f.selector, "selector", "l", "", "only those whose labels match, e.g. a=b,c!=d")
 	cmd.Flags().StringSliceVarP(&f.labelColumns, "label-columns", "L", nil, "labels to show in columns of their own")
 	cmd.Flags().BoolVar(&f.showLabels, "show-labels", false, "show all labels in the last column")
 }
 
-// getter is what a "get" command is about. V is the kind, L its list.
-type Getter[V any, L client.ObjectList] struct {
-	NewList func() L
-	Items   func(L) *[]V
-	Sort    func([]V)
-	Table   func([]V, time.Time) layout.Table
-	Meta    func(*V) client.Object
-	Retype  func(*V) // sets apiVersion and kind, which a client leaves out
-}
-
-// run gets the named objects, or all, and prints them.
-func (g Getter[V, L]) Run(ctx context.Context, a *App, f GetFlags, names []string) error {
-	s, err := a.Cluster.Connect()
-	if err != nil {
-		return err
-	}
-	list, err := g.List(ctx, s, f.selector, names)
-	if err != nil {
-		return err
-	}
-	return g.print(a, f, list, len(names) == 1)
-}
-
-// list gets the named objects, or all whose labels match.
-func (g Getter[V, L]) List(ctx context.Context, s *Cluster, selector string, names []string) (list L, err error) {
+// List returns the named objects, or without names all whose labels match.
+func (g Getter[V, P, L]) List(ctx context.Context, cluster *Cluster, selector string, names []string) (list L, err error) {
 	list = g.NewList()
-	options := []client.ListOption{client.InNamespace(s.Namespace)}
+	options := []client.ListOption{client.InNamespace(cluster.Namespace)}
 	if selector != "" {
 		parsed, err := labels.Parse(selector)
 		if err != nil {
@@ -65,28 +81,45 @@ func (g Getter[V, L]) List(ctx context.Context, s *Cluster, selector string, nam
 	}
 	items := g.Items(list)
 	if len(names) == 0 {
-		if err := s.List(ctx, list, options...); err != nil {
+		if err := cluster.List(ctx, list, options...); err != nil {
 			return list, err
 		}
 	}
 	for _, name := range names {
 		item := new(V)
-		if err := s.Get(ctx, s.Key(name), g.Meta(item)); err != nil {
+		if err := cluster.Get(ctx, cluster.Key(name), P(item)); err != nil {
 			return list, err
 		}
 		*items = append(*items, *item)
 	}
 	g.Sort(*items)
 	for i := range *items {
-		g.Retype(&(*items)[i])
+		g.SetKind(&(*items)[i])
 	}
 	return list, nil
 }
 
-// chosen are the objects that a command is about: those named, those selected, or all.
-func (g Getter[V, L]) Chosen(ctx context.Context, s *Cluster, kinds string, c Selection, names []string) ([]V, error) {
+// SetKind sets apiVersion and kind, which a client leaves empty.
+func (g Getter[V, P, L]) SetKind(object P) {
+	object.GetObjectKind().SetGroupVersionKind(velerov1.SchemeGroupVersion.WithKind(g.Kind))
+}
+
+// Selection holds the flags that select the objects of a command, unless they are named.
+type Selection struct {
+	all      bool
+	selector string
+}
+
+// Add adds the flags of a command that applies verb to objects.
+func (s *Selection) Add(flags *pflag.FlagSet, verb, kinds string) {
+	flags.BoolVar(&s.all, "all", false, verb+" all "+kinds)
+	flags.StringVarP(&s.selector, "selector", "l", "", verb+" the "+kinds+" whose labels match")
+}
+
+// Select returns the objects that a command applies to: those named, those selected, or all.
+func (g Getter[V, P, L]) Select(ctx context.Context, cluster *Cluster, kinds string, s Selection, names []string) ([]V, error) {
 	ways := 0
-	for _, used := range []bool{len(names) > 0, c.selector != "", c.all} {
+	for _, used := range []bool{len(names) > 0, s.selector != "", s.all} {
 		if used {
 			ways++
 		}
@@ -94,23 +127,23 @@ func (g Getter[V, L]) Chosen(ctx context.Context, s *Cluster, kinds string, c Se
 	if ways != 1 {
 		return nil, fmt.Errorf("say which %s: their names, --selector or --all, one of them", kinds)
 	}
-	list, err := g.List(ctx, s, c.selector, names)
+	list, err := g.List(ctx, cluster, s.selector, names)
 	if err != nil {
 		return nil, err
 	}
 	return *g.Items(list), nil
 }
 
-// names are the names of objects, in one text.
-func (g Getter[V, L]) Names(objects []V) string {
+// Names returns the names of objects, separated by commas.
+func (g Getter[V, P, L]) Names(objects []V) string {
 	var out []string
 	for i := range objects {
-		out = append(out, g.Meta(&objects[i]).GetName())
+		out = append(out, P(&objects[i]).GetName())
 	}
 	return strings.Join(out, ", ")
 }
 
-func (g Getter[V, L]) print(a *App, f GetFlags, list L, one bool) error {
+func (g Getter[V, P, L]) print(a *App, f getFlags, list L, one bool) error {
 	items := *g.Items(list)
 	var value any = map[string]any{"apiVersion": "v1", "kind": "List", "items": items}
 	if one {
@@ -125,22 +158,11 @@ func (g Getter[V, L]) print(a *App, f GetFlags, list L, one bool) error {
 		t := g.Table(items, time.Now())
 		var all []map[string]string
 		for i := range items {
-			all = append(all, g.Meta(&items[i]).GetLabels())
+			all = append(all, P(&items[i]).GetLabels())
 		}
 		t.AddLabels(all, f.labelColumns, f.showLabels)
 		return t.Print(a.Out)
 	default:
 		return fmt.Errorf("--output %q: want table, json or yaml", f.output)
 	}
-}
-
-// choice are the flags that say which objects a command is about, unless they are named.
-type Selection struct {
-	all      bool
-	selector string
-}
-
-func (c *Selection) Add(flags *pflag.FlagSet, verb, kinds string) {
-	flags.BoolVar(&c.all, "all", false, verb+" all "+kinds)
-	flags.StringVarP(&c.selector, "selector", "l", "", verb+" the "+kinds+" whose labels match")
 }

@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// print writes a value in the form that somebody asked for, which is text unless it is JSON or YAML. forms are the
-// words for text, the first of which is the default.
+// Print writes value as JSON or YAML if form says so; otherwise it calls text. forms are the names of the forms that
+// text handles.
 func (a *App) Print(form string, forms []string, value any, text func() error) error {
 	if err := CheckForm(form, forms...); err != nil {
 		return err
@@ -27,7 +29,7 @@ func (a *App) Print(form string, forms []string, value any, text func() error) e
 	}
 }
 
-// checkForm makes sure that print knows a form, for a command that does something before it prints.
+// CheckForm returns an error if Print does not know a form. Commands that act before they print call it first.
 func CheckForm(form string, forms ...string) error {
 	if form == "json" || form == "yaml" || slices.Contains(forms, form) {
 		return nil
@@ -35,19 +37,29 @@ func CheckForm(form string, forms ...string) error {
 	return fmt.Errorf("--output %q: want %s, json or yaml", form, strings.Join(forms, ", "))
 }
 
-// addOutput adds the flag for the form.
+// AddOutput adds the flag --output. The first of forms is its default.
 func AddOutput(cmd *cobra.Command, form *string, forms ...string) {
 	cmd.Flags().StringVarP(form, "output", "o", forms[0], "form of the output: "+strings.Join(forms, ", ")+", json or yaml")
 }
 
-// describe prints a doc in the form that was asked for.
-func PrintDescription(w io.Writer, output string, doc any, plain func(io.Writer) error) error {
-	switch output {
-	case "plaintext":
-		return plain(w)
+// PrintFlag is the flag --output of a command that creates an object: it prints the object instead.
+type PrintFlag struct{ form string }
+
+// Add adds the flag of a command that creates an object of the given kind.
+func (f *PrintFlag) Add(flags *pflag.FlagSet, kind string) {
+	flags.StringVarP(&f.form, "output", "o", "", "print the "+kind+" as json or yaml instead of creating it")
+}
+
+// Print prints object if the flag is given, and reports whether it is.
+func (f *PrintFlag) Print(w io.Writer, object client.Object) (given bool, err error) {
+	switch f.form {
+	case "":
+		return false, nil
 	case "json":
-		return layout.PrintJSON(w, doc)
+		return true, layout.PrintJSON(w, object)
+	case "yaml":
+		return true, layout.PrintYAML(w, object)
 	default:
-		return fmt.Errorf("--output %q: want plaintext or json", output)
+		return true, fmt.Errorf("--output %q: want json or yaml", f.form)
 	}
 }

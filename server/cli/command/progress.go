@@ -10,21 +10,21 @@ import (
 	"golang.org/x/term"
 )
 
-// state is how far an operation is.
+// State is a moment in the progress of some work.
 type State struct {
 	Phase       string
-	Done, Total int
-	Ended       bool
+	Done, Total int // items; Total is 0 while their number is not known
 }
 
-// display shows the states of what is waited for.
+// Progress shows how far some work is.
 type Progress interface {
 	State(State)
-	Note(string)
+	Note(text string)
 	End()
 }
 
-// newDisplay is a progress bar on a terminal, and a line for each phase anywhere else.
+// NewProgress returns a Progress that draws a bar if w is a terminal, and otherwise prints a line for each phase. what
+// names the work.
 func NewProgress(w io.Writer, what string) Progress {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return &Bar{w: w, what: what}
@@ -50,14 +50,15 @@ func (l *lines) Note(text string) { fmt.Fprintf(l.w, "%s: %s\n", l.what, text) }
 
 func (l *lines) End() {}
 
-// bar is a spinner, and a progress bar as soon as the number of items is known.
+// Bar draws a spinner, and a progress bar as soon as the number of items is known.
 type Bar struct {
 	w       io.Writer
 	what    string
-	bar     *progressbar.ProgressBar
-	counted bool
+	bar     *progressbar.ProgressBar // nil while nothing is drawn
+	counted bool                     // bar knows the number of items
 }
 
+// State draws the bar.
 func (b *Bar) State(s State) {
 	if b.bar == nil || s.Total > 0 && !b.counted {
 		b.End()
@@ -82,14 +83,16 @@ func (b *Bar) make(total int) *progressbar.ProgressBar {
 	return progressbar.NewOptions(total, append(options, progressbar.OptionShowCount(), progressbar.OptionFullWidth())...)
 }
 
+// Note prints a line above the bar.
 func (b *Bar) Note(text string) {
 	b.End()
 	fmt.Fprintf(b.w, "%s: %s\n", b.what, text)
 }
 
+// End removes the bar.
 func (b *Bar) End() {
 	if b.bar != nil {
-		_ = b.bar.Finish() // a terminal that is gone shows nothing anyway
+		_ = b.bar.Finish() // fails only if the terminal was closed
 		b.bar, b.counted = nil, false
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLinesSayEachPhaseOnce(t *testing.T) {
+func TestLinesPrintEachPhaseOnce(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	d := NewProgress(&out, "backup b")
-	for _, s := range []State{{Phase: "New"}, {Phase: "InProgress", Done: 1, Total: 9}, {Phase: "InProgress", Done: 9, Total: 9}, {Phase: "Completed", Ended: true}} {
+	for _, s := range []State{{Phase: "New"}, {Phase: "InProgress", Done: 1, Total: 9}, {Phase: "InProgress", Done: 9, Total: 9}, {Phase: "Completed"}} {
 		d.State(s)
 	}
 	d.Note("the API server is away")
@@ -20,7 +20,7 @@ func TestLinesSayEachPhaseOnce(t *testing.T) {
 	require.Equal(t, "backup b: New\nbackup b: InProgress\nbackup b: Completed\nbackup b: the API server is away\n", out.String())
 }
 
-func TestABarIsDrawnAndCleared(t *testing.T) {
+func TestBarIsDrawnAndCleared(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	b := &Bar{w: &out, what: "backup b"}

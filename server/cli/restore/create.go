@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,12 +16,10 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
 	"github.com/cleat-dev/cleat/server/config"
-	"github.com/cleat-dev/cleat/server/status"
-	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// restoreCreate are the flags of "restore create".
-type restoreCreate struct {
+// createFlags are the flags of "restore create".
+type createFlags struct {
 	spec                           velerov1.RestoreSpec
 	selectors                      command.LabelSelectors
 	labels, annotations            map[string]string
@@ -33,53 +29,35 @@ type restoreCreate struct {
 	parallelFiles                  int
 	itemOperationsTimeout          time.Duration
 	allowPartial, wait             bool
-	output                         string
+	command.PrintFlag
 }
 
-func (c *restoreCreate) run(ctx context.Context, a *command.App, args []string) error {
+func (c *createFlags) run(ctx context.Context, a *command.App, args []string) error {
 	if (c.spec.BackupName == "") == (c.spec.ScheduleName == "") {
 		return errors.New("say what to restore from: --from-backup or --from-schedule, one of them")
 	}
-	s, err := a.Cluster.Connect()
+	cluster, err := a.Cluster.Connect()
 	if err != nil {
 		return err
 	}
-	restore, err := c.build(s, args)
+	restore, err := c.build(cluster, args)
 	if err != nil {
 		return err
 	}
-	if err := c.checkSource(ctx, s, restore); err != nil {
+	if err := c.checkSource(ctx, cluster, restore); err != nil {
 		return err
 	}
-	switch c.output {
-	case "":
-	case "json":
-		return layout.PrintJSON(a.Out, restore)
-	case "yaml":
-		return layout.PrintYAML(a.Out, restore)
-	default:
-		return fmt.Errorf("--output %q: want json or yaml", c.output)
+	if printed, err := c.PrintFlag.Print(a.Out, restore); printed {
+		return err
 	}
-	err = s.Create(ctx, restore)
-	if apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("a restore named %s exists; choose another name", restore.Name)
-	}
-	if err != nil {
-		return fmt.Errorf("create the restore: %w", err)
-	}
-	fmt.Fprintf(a.Out, "Restore request %q submitted successfully.\n", restore.Name)
-	if !c.wait {
-		fmt.Fprintf(a.Out, "Run \"cleat restore describe %s\" or \"cleat restore logs %s\" for more details.\n", restore.Name, restore.Name)
-		return nil
-	}
-	return awaitRestore(ctx, a, s, restore)
+	return runs.Create(ctx, a, cluster, runs.Restore(restore), c.wait, "choose another name")
 }
 
-// build makes the Restore from the flags.
-func (c *restoreCreate) build(s *command.Cluster, args []string) (*velerov1.Restore, error) {
+// build returns the Restore that the flags describe.
+func (c *createFlags) build(cluster *command.Cluster, args []string) (*velerov1.Restore, error) {
 	restore := &velerov1.Restore{
 		TypeMeta:   metav1.TypeMeta{APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Restore"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Labels: c.labels, Annotations: c.annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Labels: c.labels, Annotations: c.annotations},
 		Spec:       c.spec,
 	}
 	spec := &restore.Spec
@@ -105,19 +83,19 @@ func (c *restoreCreate) build(s *command.Cluster, args []string) (*velerov1.Rest
 	return restore, nil
 }
 
-// checkSource makes sure that there is a backup to restore from, and chooses one that is
-// PartiallyFailed where that is allowed.
-func (c *restoreCreate) checkSource(ctx context.Context, s *command.Cluster, restore *velerov1.Restore) error {
+// checkSource returns an error if there is no backup to restore from. With --allow-partially-failed it chooses the newest
+// backup of the schedule itself, since the server takes Completed ones only.
+func (c *createFlags) checkSource(ctx context.Context, cluster *command.Cluster, restore *velerov1.Restore) error {
 	if name := restore.Spec.BackupName; name != "" {
 		var b velerov1.Backup
-		if err := s.Get(ctx, s.Key(name), &b); err != nil {
+		if err := cluster.Get(ctx, cluster.Key(name), &b); err != nil {
 			return fmt.Errorf("--from-backup: %w", err)
 		}
 		return nil
 	}
 	var list velerov1.BackupList
 	schedule := restore.Spec.ScheduleName
-	if err := s.List(ctx, &list, client.InNamespace(s.Namespace), client.MatchingLabels{velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule)}); err != nil {
+	if err := cluster.List(ctx, &list, client.InNamespace(cluster.Namespace), client.MatchingLabels{velerov1.ScheduleNameLabel: velerov1.ValidLabelValue(schedule)}); err != nil {
 		return err
 	}
 	usable := slices.DeleteFunc(list.Items, func(b velerov1.Backup) bool {
@@ -135,8 +113,8 @@ func (c *restoreCreate) checkSource(ctx context.Context, s *command.Cluster, res
 	return nil
 }
 
-func newCreateRestoreCommand(a *command.App) *cobra.Command {
-	c := new(restoreCreate)
+func newCreateCommand(a *command.App) *cobra.Command {
+	c := new(createFlags)
 	cmd := &cobra.Command{
 		Use:     "create [NAME] --from-backup BACKUP | --from-schedule SCHEDULE",
 		Short:   "Create a restore",
@@ -168,45 +146,15 @@ func newCreateRestoreCommand(a *command.App) *cobra.Command {
 	f.IntVar(&c.parallelFiles, "parallel-files-download", 0, "files of a volume to download at once")
 	f.StringToStringVar(&c.labels, "labels", nil, "labels of the restore")
 	f.StringToStringVar(&c.annotations, "annotations", nil, "annotations of the restore")
-	f.BoolVarP(&c.wait, "wait", "w", false, "wait until the restore has ended; fails unless it is Completed")
-	f.StringVarP(&c.output, "output", "o", "", "print the restore as json or yaml instead of creating it")
+	runs.AddWait(f, &c.wait, "restore")
+	c.PrintFlag.Add(f, "restore")
 	return cmd
 }
 
-// startOf is when a backup was started.
+// startOf returns the time when a backup was started, zero for one that was not.
 func startOf(b *velerov1.Backup) time.Time {
 	if b.Status.StartTimestamp == nil {
 		return time.Time{}
 	}
 	return b.Status.StartTimestamp.Time
-}
-
-// awaitRestore shows the restore until it has ended.
-func awaitRestore(ctx context.Context, a *command.App, s *command.Cluster, r *velerov1.Restore) error {
-	see := func() command.State {
-		now := command.State{Phase: status.PhaseOrNew(string(r.Status.Phase)), Ended: r.Status.Phase.Terminal()}
-		if p := r.Status.Progress; p != nil {
-			now.Done, now.Total = p.ItemsRestored, p.TotalItems
-		}
-		return now
-	}
-	if err := runs.Await(ctx, s, r, &velerov1.RestoreList{}, see, command.NewProgress(a.Err, "restore "+r.Name)); err != nil {
-		return fmt.Errorf("wait for the restore: %w", err)
-	}
-	more := fmt.Sprintf("run \"cleat restore describe %s --details\" or \"cleat restore logs %s\" for more", r.Name, r.Name)
-	switch r.Status.Phase {
-	case velerov1.RestorePhaseCompleted:
-		items := 0
-		if r.Status.Progress != nil {
-			items = r.Status.Progress.ItemsRestored
-		}
-		fmt.Fprintf(a.Out, "Restore completed with status: Completed, %s; %s.\n", layout.Count(items, "item"), layout.Count(r.Status.Warnings, "warning"))
-		return nil
-	case velerov1.RestorePhaseFailedValidation:
-		return fmt.Errorf("restore %s failed validation: %s", r.Name, strings.Join(r.Status.ValidationErrors, "; "))
-	case velerov1.RestorePhasePartiallyFailed:
-		return fmt.Errorf("restore %s completed with status: PartiallyFailed, %s; %s", r.Name, layout.Count(r.Status.Errors, "error"), more)
-	default:
-		return fmt.Errorf("restore %s completed with status: %s: %s; %s", r.Name, r.Status.Phase, layout.OrNone(r.Status.FailureReason), more)
-	}
 }

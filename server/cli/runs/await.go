@@ -8,36 +8,32 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-// retryPause is how long to wait before the cluster is asked again after a failure.
+// retryPause is the time between two attempts to reach the API server.
 const retryPause = 500 * time.Millisecond
 
-// await watches obj until see says that it has ended, and shows each state. The API server may be
-// away meanwhile. see reads from obj, which holds the newest state.
-func Await(ctx context.Context, s *command.Cluster, obj client.Object, list client.ObjectList, see func() command.State, show command.Progress) error {
-	defer show.End()
-	for told := false; ; {
-		err := follow(ctx, s, obj, list, see, show)
+// await watches o until it has ended and shows each state. It tolerates an API server that is away for a while.
+func await(ctx context.Context, cluster *command.Cluster, o *Object, progress command.Progress) error {
+	defer progress.End()
+	for noted := false; ; {
+		err := follow(ctx, cluster, o, progress)
 		switch {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("stopped waiting for %s; it goes on all the same", obj.GetName())
+			return fmt.Errorf("stopped waiting for %s; it continues", o.GetName())
 		case apierrors.IsNotFound(err):
-			return fmt.Errorf("%s was deleted", obj.GetName())
+			return fmt.Errorf("%s was deleted", o.GetName())
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return err
-		case !told:
-			show.Note(fmt.Sprintf("still waiting, though the API server cannot be asked now: %v", err))
-			told = true
+		case !noted:
+			progress.Note(fmt.Sprintf("still waiting, but the API server cannot be reached: %v", err))
+			noted = true
 		}
 		select {
 		case <-ctx.Done():
@@ -46,22 +42,20 @@ func Await(ctx context.Context, s *command.Cluster, obj client.Object, list clie
 	}
 }
 
-// follow watches until the end, or until the watch ends, which is an error.
-func follow(ctx context.Context, s *command.Cluster, obj client.Object, list client.ObjectList, see func() command.State, show command.Progress) error {
-	uid := obj.GetUID()
-	if err := s.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+// follow watches o until it has ended. It returns an error if the watch ends before.
+func follow(ctx context.Context, cluster *command.Cluster, o *Object, progress command.Progress) error {
+	uid := o.GetUID()
+	if err := cluster.Get(ctx, client.ObjectKeyFromObject(o.Object), o.Object); err != nil {
 		return err
 	}
-	if uid != "" && obj.GetUID() != uid {
-		return apierrors.NewNotFound(resourceOf(obj), obj.GetName())
+	if uid != "" && o.GetUID() != uid {
+		return apierrors.NewNotFound(o.resource, o.GetName())
 	}
-	if now := see(); now.Ended {
-		show.State(now)
+	if o.show(progress) {
 		return nil
 	}
-	show.State(see())
-	watcher, err := s.Watch(ctx, list, client.InNamespace(obj.GetNamespace()), client.MatchingFields{"metadata.name": obj.GetName()},
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: obj.GetResourceVersion()}})
+	watcher, err := cluster.Watch(ctx, o.list, client.InNamespace(o.GetNamespace()), client.MatchingFields{"metadata.name": o.GetName()},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: o.GetResourceVersion()}})
 	if err != nil {
 		return err
 	}
@@ -69,16 +63,14 @@ func follow(ctx context.Context, s *command.Cluster, obj client.Object, list cli
 	for event := range watcher.ResultChan() {
 		switch event.Type {
 		case watch.Added, watch.Modified:
-			if err := assign(obj, event.Object); err != nil {
+			if err := o.assign(event.Object); err != nil {
 				return err
 			}
-			now := see()
-			show.State(now)
-			if now.Ended {
+			if o.show(progress) {
 				return nil
 			}
 		case watch.Deleted:
-			return apierrors.NewNotFound(resourceOf(obj), obj.GetName())
+			return apierrors.NewNotFound(o.resource, o.GetName())
 		case watch.Error:
 			return apierrors.FromObject(event.Object)
 		default:
@@ -87,33 +79,9 @@ func follow(ctx context.Context, s *command.Cluster, obj client.Object, list cli
 	return io.ErrUnexpectedEOF
 }
 
-// assign overwrites obj, which is one of the kinds that commands wait for, with the state that a
-// watch brought.
-func assign(obj client.Object, from runtime.Object) error {
-	switch to := obj.(type) {
-	case *velerov1.Backup:
-		if b, ok := from.(*velerov1.Backup); ok {
-			*to = *b
-			return nil
-		}
-	case *velerov1.Restore:
-		if r, ok := from.(*velerov1.Restore); ok {
-			*to = *r
-			return nil
-		}
-	default:
-	}
-	return fmt.Errorf("a watch of %T brought a %T", obj, from)
-}
-
-// resourceOf names the resource of an object in errors.
-func resourceOf(obj client.Object) schema.GroupResource {
-	switch obj.(type) {
-	case *velerov1.Backup:
-		return velerov1.Resource("backups")
-	case *velerov1.Restore:
-		return velerov1.Resource("restores")
-	default:
-		return schema.GroupResource{}
-	}
+// show shows the state of o and reports whether o has ended.
+func (o *Object) show(progress command.Progress) bool {
+	now := o.state()
+	progress.State(command.State{Phase: now.Phase, Done: now.Done, Total: now.Total})
+	return now.Ended()
 }

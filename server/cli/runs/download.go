@@ -26,27 +26,26 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-// downloads fetch files of backups and restores from object storage, by the URLs that the server
-// makes for it.
+// Downloads fetches files of backups and restores from object storage, from URLs that the server makes.
 type Downloads struct {
 	timeout  time.Duration // for the server to make the URL
 	insecure bool
 	caFile   string
 }
 
-func (d *Downloads) Add(flags *pflag.FlagSet, timeout time.Duration) {
+func (d *Downloads) add(flags *pflag.FlagSet, timeout time.Duration) {
 	flags.DurationVar(&d.timeout, "timeout", timeout, "how long to wait for the server to make the URL")
 	flags.BoolVar(&d.insecure, "insecure-skip-tls-verify", false, "do not check the certificate of the object storage")
 	flags.StringVar(&d.caFile, "cacert", "", "file of CA certificates of the object storage")
 }
 
-// open streams a file, unpacked. location is that of the backup, whose CA is trusted as well.
-func (d *Downloads) open(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (io.ReadCloser, error) {
-	address, err := d.address(ctx, s, kind, name)
+// open opens a file and decompresses it. It trusts the CA of the given location as well.
+func (d *Downloads) open(ctx context.Context, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (io.ReadCloser, error) {
+	address, err := d.address(ctx, cluster, kind, name)
 	if err != nil {
 		return nil, err
 	}
-	body, err := d.get(ctx, s, address, location)
+	body, err := d.get(ctx, cluster, address, location)
 	if err != nil {
 		return nil, fmt.Errorf("download %s of %s: %w", kind, name, err)
 	}
@@ -54,20 +53,20 @@ func (d *Downloads) open(ctx context.Context, s *command.Cluster, kind velerov1.
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("download %s of %s: %w", kind, name, err), body.Close())
 	}
-	return &unpacked{Reader: plain, body: body}, nil
+	return &decompressed{Reader: plain, body: body}, nil
 }
 
-// address asks the server for a URL. The server removes the request when the URL has expired.
-func (d *Downloads) address(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name string) (*url.URL, error) {
+// address asks the server for a URL. The server deletes the request when the URL has expired.
+func (d *Downloads) address(ctx context.Context, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name string) (*url.URL, error) {
 	request := &velerov1.DownloadRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: cutName(name) + "-" + uuid.NewString()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cutName(name) + "-" + uuid.NewString()},
 		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: kind, Name: name}},
 	}
-	if err := s.Create(ctx, request); err != nil {
+	if err := cluster.Create(ctx, request); err != nil {
 		return nil, fmt.Errorf("ask the server for the URL of %s %s: %w", kind, name, err)
 	}
 	err := wait.PollUntilContextTimeout(ctx, urlPoll, d.timeout, false, func(ctx context.Context) (bool, error) {
-		err := s.Get(ctx, client.ObjectKeyFromObject(request), request)
+		err := cluster.Get(ctx, client.ObjectKeyFromObject(request), request)
 		return request.Status.DownloadURL != "", err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
@@ -78,21 +77,21 @@ func (d *Downloads) address(ctx context.Context, s *command.Cluster, kind velero
 	}
 	address, err := url.Parse(request.Status.DownloadURL)
 	if err != nil {
-		return nil, fmt.Errorf("the server made a URL that cannot be read: %w", err)
+		return nil, fmt.Errorf("parse the URL that the server made: %w", err)
 	}
 	return address, nil
 }
 
 // get reads from http, https and file URLs.
-func (d *Downloads) get(ctx context.Context, s *command.Cluster, address *url.URL, location string) (io.ReadCloser, error) {
+func (d *Downloads) get(ctx context.Context, cluster *command.Cluster, address *url.URL, location string) (io.ReadCloser, error) {
 	if address.Scheme == "file" {
 		file, err := os.Open(address.Path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, ErrNoFile
+			return nil, errNoFile
 		}
 		return file, err
 	}
-	transport, err := d.transport(ctx, s, location)
+	transport, err := d.transport(ctx, cluster, location)
 	if err != nil {
 		return nil, err
 	}
@@ -102,21 +101,21 @@ func (d *Downloads) get(ctx context.Context, s *command.Cluster, address *url.UR
 	}
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("the object storage cannot be reached from here (see --cacert for its certificate): %w", err)
+		return nil, fmt.Errorf("reach the object storage (see --cacert for its certificate): %w", err)
 	}
 	if response.StatusCode == http.StatusOK {
 		return response.Body, nil
 	}
 	defer func() { _ = response.Body.Close() }() // only read from
 	if response.StatusCode == http.StatusNotFound {
-		return nil, ErrNoFile
+		return nil, errNoFile
 	}
-	words, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // what there is of them
-	return nil, fmt.Errorf("the object storage answered %s: %s", response.Status, words)
+	message, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // as far as it can be read
+	return nil, fmt.Errorf("the object storage answered %s: %s", response.Status, message)
 }
 
-// transport trusts the system's CAs, those of --cacert, and the one in the location.
-func (d *Downloads) transport(ctx context.Context, s *command.Cluster, location string) (http.RoundTripper, error) {
+// transport returns a transport that trusts the system's CAs, those of --cacert, and the one in the location.
+func (d *Downloads) transport(ctx context.Context, cluster *command.Cluster, location string) (http.RoundTripper, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
@@ -131,7 +130,7 @@ func (d *Downloads) transport(ctx context.Context, s *command.Cluster, location 
 		}
 	}
 	var bsl velerov1.BackupStorageLocation
-	if err := s.Get(ctx, s.Key(location), &bsl); err == nil && bsl.Spec.ObjectStorage != nil {
+	if err := cluster.Get(ctx, cluster.Key(location), &bsl); err == nil && bsl.Spec.ObjectStorage != nil {
 		pool.AppendCertsFromPEM(bsl.Spec.ObjectStorage.CACert)
 	}
 	return &http.Transport{
@@ -142,8 +141,8 @@ func (d *Downloads) transport(ctx context.Context, s *command.Cluster, location 
 }
 
 // copyFile writes a file of a backup or restore to w.
-func (d *Downloads) CopyFile(ctx context.Context, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string, w io.Writer) error {
-	body, err := d.open(ctx, s, kind, name, location)
+func (d *Downloads) copyFile(ctx context.Context, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name, location string, w io.Writer) error {
+	body, err := d.open(ctx, cluster, kind, name, location)
 	if err != nil {
 		return err
 	}
@@ -151,30 +150,30 @@ func (d *Downloads) CopyFile(ctx context.Context, s *command.Cluster, kind veler
 	return cmp.Or(err, body.Close())
 }
 
-// errNoFile means that the bucket does not hold a file.
-var ErrNoFile = errors.New("file not found")
+// errNoFile reports that the bucket does not hold a file.
+var errNoFile = errors.New("file not found")
 
-// urlPoll is how often to look for the URL.
+// urlPoll is the time between two looks for the URL.
 const urlPoll = 50 * time.Millisecond
 
-// unpacked closes what it reads from.
-type unpacked struct {
+// decompressed is a file whose Close closes the compressed body.
+type decompressed struct {
 	*gzip.Reader
 	body io.Closer
 }
 
-func (u *unpacked) Close() error { return u.body.Close() }
+func (u *decompressed) Close() error { return u.body.Close() }
 
-// cutName leaves room for a UUID in the name of an object.
+// cutName shortens the name of an object so that a UUID fits behind it.
 func cutName(name string) string {
 	return name[:min(len(name), 253-37)]
 }
 
-// fetch reads a JSON file of a backup or restore. One that is not there is the zero value.
-func Fetch[T any](ctx context.Context, d *Downloads, s *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (T, error) {
+// fetch reads a JSON file of a backup or restore. It returns the zero value for a file that does not exist.
+func fetch[T any](ctx context.Context, d *Downloads, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (T, error) {
 	var value, none T
-	body, err := d.open(ctx, s, kind, name, location)
-	if errors.Is(err, ErrNoFile) {
+	body, err := d.open(ctx, cluster, kind, name, location)
+	if errors.Is(err, errNoFile) {
 		return none, nil
 	}
 	if err != nil {
@@ -186,6 +185,3 @@ func Fetch[T any](ctx context.Context, d *Downloads, s *command.Cluster, kind ve
 	}
 	return value, nil
 }
-
-// describeTimeout is how long "describe" waits for the server to make a URL.
-const DescribeTimeout = 30 * time.Second

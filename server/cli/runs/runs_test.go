@@ -10,16 +10,16 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-func TestNamesLeaveRoomForAUUID(t *testing.T) {
+func TestCutNameLeavesRoomForUUID(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "short", cutName("short"))
 	require.Len(t, cutName(strings.Repeat("x", 253))+"-"+"00000000-0000-0000-0000-000000000000", 253)
 }
 
-func TestAWatchBringsItsOwnKind(t *testing.T) {
+func TestObjectAssignRefusesOtherKind(t *testing.T) {
 	t.Parallel()
 	b := &velerov1.Backup{}
-	require.NoError(t, assign(b, &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
+	require.NoError(t, Backup(b).assign(&velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: "n"}}))
 	require.Equal(t, "n", b.Name)
-	require.ErrorContains(t, assign(b, &velerov1.Restore{}), "a watch of *v1.Backup brought a *v1.Restore")
+	require.ErrorContains(t, Backup(b).assign(&velerov1.Restore{}), "a watch of *v1.Backup brought a *v1.Restore")
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-func newDeleteScheduleCommand(a *command.App) *cobra.Command {
+func newDeleteCommand(a *command.App) *cobra.Command {
 	var which command.Selection
 	var confirm bool
 	cmd := &cobra.Command{
@@ -23,9 +23,9 @@ func newDeleteScheduleCommand(a *command.App) *cobra.Command {
 				if confirm {
 					return nil
 				}
-				return a.Confirm(fmt.Sprintf("Delete %s?", getSchedules().Names(schedules)))
-			}, func(s *command.Cluster, schedule *velerov1.Schedule) error {
-				if err := s.Delete(cmd.Context(), schedule); err != nil {
+				return a.Confirm(fmt.Sprintf("Delete %s?", getter().Names(schedules)))
+			}, func(cluster *command.Cluster, schedule *velerov1.Schedule) error {
+				if err := cluster.Delete(cmd.Context(), schedule); err != nil {
 					return fmt.Errorf("delete schedule %s: %w", schedule.Name, err)
 				}
 				fmt.Fprintf(a.Out, "Schedule deleted: %s\n", schedule.Name)
@@ -38,22 +38,22 @@ func newDeleteScheduleCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// schedulePauseCommand is "pause" or "unpause".
-func newPauseScheduleCommand(a *command.App, verb string, paused bool) *cobra.Command {
+// newPauseCommand returns the command "pause" or "unpause".
+func newPauseCommand(a *command.App, verb string, paused bool) *cobra.Command {
 	var which command.Selection
 	var skip *bool
 	cmd := &cobra.Command{
 		Use:   verb + " [NAME...]",
-		Short: map[bool]string{true: "Let schedules make no backups for now", false: "Let paused schedules make backups again"}[paused],
+		Short: map[bool]string{true: "Stop schedules from creating backups", false: "Let paused schedules create backups again"}[paused],
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return eachSchedule(cmd.Context(), a, which, args, nil, func(s *command.Cluster, schedule *velerov1.Schedule) error {
+			return eachSchedule(cmd.Context(), a, which, args, nil, func(cluster *command.Cluster, schedule *velerov1.Schedule) error {
 				if schedule.Spec.Paused == paused {
 					fmt.Fprintf(a.Out, "Schedule %s is already %sd, skip\n", schedule.Name, verb)
 					return nil
 				}
 				before := schedule.DeepCopy()
 				schedule.Spec.Paused, schedule.Spec.SkipImmediately = paused, skip
-				if err := s.Patch(cmd.Context(), schedule, client.MergeFrom(before)); err != nil {
+				if err := cluster.Patch(cmd.Context(), schedule, client.MergeFrom(before)); err != nil {
 					return fmt.Errorf("%s schedule %s: %w", verb, schedule.Name, err)
 				}
 				fmt.Fprintf(a.Out, "Schedule %s %sd successfully\n", schedule.Name, verb)
@@ -66,15 +66,15 @@ func newPauseScheduleCommand(a *command.App, verb string, paused bool) *cobra.Co
 	return cmd
 }
 
-// eachSchedule does something to the schedules that were chosen, once ask, unless it is nil, has agreed.
+// eachSchedule calls do for each selected schedule. If ask is not nil, it is called first and can refuse with an error.
 func eachSchedule(ctx context.Context, a *command.App, which command.Selection, names []string, ask func([]velerov1.Schedule) error,
 	do func(*command.Cluster, *velerov1.Schedule) error,
 ) error {
-	s, err := a.Cluster.Connect()
+	cluster, err := a.Cluster.Connect()
 	if err != nil {
 		return err
 	}
-	schedules, err := getSchedules().Chosen(ctx, s, "schedules", which, names)
+	schedules, err := getter().Select(ctx, cluster, "schedules", which, names)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func eachSchedule(ctx context.Context, a *command.App, which command.Selection, 
 	}
 	var errs []error
 	for i := range schedules {
-		errs = append(errs, do(s, &schedules[i]))
+		errs = append(errs, do(cluster, &schedules[i]))
 	}
 	return errors.Join(errs...)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-// scheduleCreate are the flags of "schedule create".
-type scheduleCreate struct {
+// createFlags are the flags of "schedule create".
+type createFlags struct {
 	backup.SpecFlags
 	schedule   velerov1.ScheduleSpec
 	owner      bool
@@ -23,7 +23,7 @@ type scheduleCreate struct {
 	name       string
 }
 
-func (c *scheduleCreate) run(ctx context.Context, a *command.App) error {
+func (c *createFlags) run(ctx context.Context, a *command.App) error {
 	if c.schedule.Schedule == "" {
 		return errors.New("say when to back up: --schedule \"0 3 * * *\"")
 	}
@@ -31,20 +31,20 @@ func (c *scheduleCreate) run(ctx context.Context, a *command.App) error {
 	if err != nil {
 		return err
 	}
-	s, err := a.Cluster.Connect()
+	cluster, err := a.Cluster.Connect()
 	if err != nil {
 		return err
 	}
 	schedule := &velerov1.Schedule{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: c.name, Labels: c.Labels, Annotations: c.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: c.name, Labels: c.Labels, Annotations: c.Annotations},
 		Spec:       c.schedule,
 	}
-	getSchedules().Retype(schedule)
+	getter().SetKind(schedule)
 	schedule.Spec.Template, schedule.Spec.UseOwnerReferencesInBackup, schedule.Spec.SkipImmediately = template, &c.owner, c.skipAtOnce
-	if printed, err := c.Print(a, schedule); printed {
+	if printed, err := c.Print(a.Out, schedule); printed {
 		return err
 	}
-	err = s.Create(ctx, schedule)
+	err = cluster.Create(ctx, schedule)
 	if apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("a schedule named %s exists; choose another name, or delete it with \"cleat schedule delete %s\"", schedule.Name, schedule.Name)
 	}
@@ -55,14 +55,14 @@ func (c *scheduleCreate) run(ctx context.Context, a *command.App) error {
 	return nil
 }
 
-func newCreateScheduleCommand(a *command.App) *cobra.Command {
-	c := new(scheduleCreate)
+func newCreateCommand(a *command.App) *cobra.Command {
+	c := new(createFlags)
 	cmd := &cobra.Command{
 		Use:   "create NAME --schedule CRON",
 		Short: "Create a schedule",
 		Long: "Create a schedule. --schedule is a cron expression (minute, hour, day of the month, month, day of the week),\n" +
-			"a descriptor such as @daily, or \"@every 6h\". Times are those of the server's zone, UTC as a rule, unless the\n" +
-			"expression begins with that of another, as in \"CRON_TZ=Europe/Berlin 0 3 * * *\".",
+			"a descriptor such as @daily, or \"@every 6h\". Times are in the zone of the server, usually UTC, unless the\n" +
+			"expression begins with another zone, as in \"CRON_TZ=Europe/Berlin 0 3 * * *\".",
 		Example: "  cleat schedule create nightly --schedule \"0 3 * * *\" --include-namespaces shop,billing --ttl 720h",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,12 +73,12 @@ func newCreateScheduleCommand(a *command.App) *cobra.Command {
 	f := cmd.Flags()
 	c.Add(f, "schedule")
 	f.StringVar(&c.schedule.Schedule, "schedule", "", "when to back up, as a cron expression")
-	f.BoolVar(&c.owner, "use-owner-references-in-backup", false, "let the schedule own its backups: when it is deleted, they go too")
+	f.BoolVar(&c.owner, "use-owner-references-in-backup", false, "let the schedule own its backups: deleting it deletes them")
 	f.BoolVar(&c.schedule.Paused, "paused", false, "create the schedule paused")
 	addSkipImmediately(cmd, &c.skipAtOnce)
 	return cmd
 }
 
 func addSkipImmediately(cmd *cobra.Command, target **bool) {
-	command.AddOptionalBool(cmd.Flags(), target, "skip-immediately", "skip a backup that is due at once; without it, the server's setting holds")
+	command.AddOptionalBool(cmd.Flags(), target, "skip-immediately", "skip a backup that is due at once; the default is the server's setting")
 }
