@@ -2,9 +2,10 @@ package plugins_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,9 +18,7 @@ import (
 // S3 is tested with a real one in its own package.
 func TestAcceptKinds_ConformanceOfBuiltIns(t *testing.T) {
 	t.Parallel()
-	cleat := filepath.Join(t.TempDir(), "cleat")
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", cleat, "../server/cmd/cleat").CombinedOutput()
-	require.NoError(t, err, "%s", output)
+	cleat := programs.Build(t, "server/cmd/cleat")
 	for name, target := range map[string]conformance.Target{
 		"in process": conformance.InProcess(plugins.All()...),
 		"isolated":   conformance.Binary(cleat, "run-plugins"),

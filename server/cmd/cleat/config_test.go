@@ -3,10 +3,11 @@ package main_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,8 +30,7 @@ func TestTheConfigFilePicksThePolicyAndWhatItsFailureMeans(t *testing.T) {
 	s := newSite(t, "cleat.dev/file")
 	s.shop = s.workload(2)
 	dir := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "policy"), "../../policy/testdata/policy").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	programs.Copy(t, "server/policy/testdata/policy", filepath.Join(dir, "policy"))
 	admission := "backups:\n  admission:\n    plugin: example.io/policy\n    failurePolicy: Hold\n    config: {do: fail}\n"
 
 	holding := s.serve("--plugin-dir", dir, "--config", configFile(t, admission))

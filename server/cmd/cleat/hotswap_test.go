@@ -9,10 +9,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -106,12 +107,10 @@ type stampPlugin struct {
 func newStampPlugin(t *testing.T) *stampPlugin {
 	t.Helper()
 	dir := t.TempDir()
-	p := &stampPlugin{t: t, program: filepath.Join(dir, "stamp"), pluginDir: filepath.Join(dir, "plugins"), notes: filepath.Join(dir, "notes")}
+	p := &stampPlugin{t: t, program: programs.Build(t, "server/cmd/cleat/testdata/stamp"), pluginDir: filepath.Join(dir, "plugins"), notes: filepath.Join(dir, "notes")}
 	p.goOn = filepath.Join(p.notes, "go")
 	require.NoError(t, os.Mkdir(p.pluginDir, 0o755))
 	require.NoError(t, os.Mkdir(p.notes, 0o755))
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.program, "./testdata/stamp").CombinedOutput()
-	require.NoError(t, err, "%s", out)
 	return p
 }
 

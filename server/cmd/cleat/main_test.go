@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -27,41 +32,41 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// shared is the control plane of this package's tests, binary the program under test.
+// shared is the control plane of the tests of this package.
 var (
 	shared      controlplane.Shared
-	buildOnce   sync.Once
-	binary      string
-	errBuild    error
-	binaryDir   string
 	installOnce sync.Once
 	errInstall  error
 )
 
+// inParallel is the number of tests that run at the same time. Most of their time they wait: for the deadline of a plugin,
+// for a lease, for a server to start.
+const inParallel = 6
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", strconv.Itoa(max(inParallel, runtime.GOMAXPROCS(0)))); err != nil {
+			panic(err)
+		}
+	}
 	ctrl.SetLogger(logr.Discard())
-	var err error
-	if binaryDir, err = os.MkdirTemp("", "cleat-test-*"); err != nil {
+	dir, err := os.MkdirTemp("", "cleat-test-*")
+	if err != nil {
 		panic(err)
 	}
-	_ = os.Setenv("TMPDIR", binaryDir) // a server that is killed cleans up nothing
+	_ = os.Setenv("TMPDIR", dir) // a killed server leaves its temporary files
 	code := shared.Main(m)
-	_ = os.RemoveAll(binaryDir)
+	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
 
-// cleat is the path of the program, built once.
+// cleat returns the path of the program under test.
 func cleat(t *testing.T) string {
 	t.Helper()
-	buildOnce.Do(func() {
-		binary = filepath.Join(binaryDir, "cleat")
-		var out []byte
-		if out, errBuild = exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); errBuild != nil {
-			errBuild = fmt.Errorf("%w: %s", errBuild, out)
-		}
-	})
-	require.NoError(t, errBuild)
-	return binary
+	return programs.Build(t, "server/cmd/cleat")
 }
 
 // install has the program install the definitions, once.

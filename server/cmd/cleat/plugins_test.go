@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cleat-dev/cleat/server/test/programs"
+
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,19 +19,11 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// buildPlugin builds a plugin to path.
-func buildPlugin(t *testing.T, path, source string) {
-	t.Helper()
-	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	out, err := exec.Command("go", "build", "-o", path, source).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-}
-
 func TestARunningServerTellsOfItsPlugins(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	dir := t.TempDir()
-	buildPlugin(t, filepath.Join(dir, "kinds"), "../../../framework/testdata/kinds")
+	programs.Copy(t, "framework/testdata/kinds", filepath.Join(dir, "kinds"))
 	broken := filepath.Join(dir, "broken")
 	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\necho there is no configuration >&2\nexit 4\n"), 0o755))
 	config := filepath.Join(t.TempDir(), "cleat.yaml")
@@ -163,8 +157,8 @@ func TestALockedServerRunsWhatItsLockHas(t *testing.T) {
 	s := newSite(t, "cleat.dev/file")
 	dir := t.TempDir()
 	first, kinds := filepath.Join(dir, "first"), filepath.Join(dir, "vendor", "kinds")
-	buildPlugin(t, first, "../../../examples/first-plugin")
-	buildPlugin(t, kinds, "../../../framework/testdata/kinds")
+	programs.Copy(t, "examples/first-plugin", first)
+	programs.Copy(t, "framework/testdata/kinds", kinds)
 	s.must("plugin", "lock", "--plugin-dir", dir)
 	s.must("plugin", "verify", "--plugin-dir", dir)
 	file, err := os.OpenFile(first, os.O_WRONLY|os.O_APPEND, 0)

@@ -7,12 +7,13 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
@@ -91,8 +92,7 @@ func eachPolicyDecidesInItsWay(t *testing.T) {
 	shop, yard := s.workload(2), s.workload(2)
 	names := map[string]string{shop: "SHOP", yard: "YARD"}
 	dir := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "office-hours"), "../../../examples/admission-policy").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	programs.Copy(t, "examples/admission-policy", filepath.Join(dir, "office-hours"))
 	for i, policy := range []struct {
 		admission string
 		shows     []string
@@ -178,10 +178,9 @@ type brokenPolicy struct {
 
 func newBrokenPolicy(t *testing.T) *brokenPolicy {
 	t.Helper()
-	p := &brokenPolicy{t: t, program: filepath.Join(t.TempDir(), "admission"), dir: t.TempDir(), mended: filepath.Join(t.TempDir(), "mended")}
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.program, "./testdata/admission").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return p
+	return &brokenPolicy{
+		t: t, program: programs.Build(t, "server/cmd/cleat/testdata/admission"), dir: t.TempDir(), mended: filepath.Join(t.TempDir(), "mended"),
+	}
 }
 
 // put makes a version the one in the plugin directory.
@@ -221,8 +220,7 @@ func policiesAreSwappedInMidQueue(t *testing.T) {
 	require.NoError(t, server.stop())
 
 	// With another policy that lets nobody start, the places are those of before.
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(p.dir, "office-hours"), "../../../examples/admission-policy").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	programs.Copy(t, "examples/admission-policy", filepath.Join(p.dir, "office-hours"))
 	server = p.serve(s, `plugin: example.cleat.dev/office-hours, config: {freeze: [{from: "00:00", to: "24:00", namespaces: ["shop-*"]}]}`)
 	for i, name := range []string{"a", "b", "c"} {
 		s.eventually(name+" waits for the window", func(ctx context.Context) (bool, error) {

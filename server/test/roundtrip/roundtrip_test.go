@@ -2,9 +2,10 @@ package roundtrip
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,14 +23,14 @@ func TestAcceptBackup_RoundTrip(t *testing.T) {
 	t.Parallel()
 	cluster := plane.Get(t)
 	dir := t.TempDir()
-	build(t, filepath.Join(dir, "cleat"), "./server/cmd/cleat")
-	build(t, filepath.Join(dir, "plugins", "first-plugin"), "./examples/first-plugin")
+	cleat := programs.Build(t, "server/cmd/cleat")
+	programs.Copy(t, "examples/first-plugin", filepath.Join(dir, "plugins", "first-plugin"))
 	work := filepath.Join(dir, "work")
 	require.NoError(t, os.Mkdir(work, 0o700))
 
 	report, err := Run(t.Context(), Options{
 		Site: Site{
-			Cleat: filepath.Join(dir, "cleat"), PluginDir: filepath.Join(dir, "plugins"), Kubeconfig: cluster.Kubeconfig,
+			Cleat: cleat, PluginDir: filepath.Join(dir, "plugins"), Kubeconfig: cluster.Kubeconfig,
 			S3: cluster.S3, Bucket: cluster.NewBucket(t, "roundtrip"), WorkDir: work,
 		},
 		World: world.Demo("trip"), Keep: true, Out: logWriter{t},
@@ -41,14 +42,6 @@ func TestAcceptBackup_RoundTrip(t *testing.T) {
 	require.GreaterOrEqual(t, report.Objects, 3000)
 	require.GreaterOrEqual(t, report.Kinds, 25)
 	require.Positive(t, report.Marked, "the example plugin was not called")
-}
-
-func build(t *testing.T, out, pkg string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", out, pkg)
-	cmd.Dir = "../.."
-	output, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(output))
 }
 
 type logWriter struct{ t *testing.T }
