@@ -9,10 +9,10 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// ask asks an action what it applies to.
+// ask asks an action which items it applies to.
 type ask func(ctx context.Context) (framework.ResourceSelector, error)
 
-// actions are how to ask plugins what they apply to, by their index. Those that are no actions in use have none.
+// actions returns the functions that ask plugins which items they apply to, by their index. Only actions in use have one.
 func actions(session *pluginhost.Session, plugins []serverreport.Plugin) map[int]ask {
 	found := map[int]ask{}
 	stages := serverreport.Stages()
@@ -23,14 +23,14 @@ func actions(session *pluginhost.Session, plugins []serverreport.Plugin) map[int
 	return found
 }
 
-// action is what all hubs of actions have.
+// action is the part that the hubs of all actions have.
 type action interface {
 	Name() string
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
 }
 
-// match finds the plugins that actions speak for. An action does not tell its kind, but those of one name come in the
-// order of the kinds.
+// match assigns actions to plugins. An action does not report its kind, but actions of the same name come in the order of
+// the kinds.
 func match[A action](found map[int]ask, plugins []serverreport.Plugin, ofKinds []string, actions []A) {
 	taken := map[int]bool{}
 	for _, kind := range ofKinds {

@@ -19,7 +19,7 @@ func (h hub) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{LabelSelector: h.appliesTo}, nil
 }
 
-func TestEachActionIsAskedThoughTwoKindsHaveItsName(t *testing.T) {
+func TestActionsOfSameNameAreAllAsked(t *testing.T) {
 	t.Parallel()
 	plugins := []serverreport.Plugin{
 		{Name: "a.b/late", Kind: "Late", Status: serverreport.InUse},

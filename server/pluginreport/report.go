@@ -7,7 +7,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// Plugins are a host's entries as they are shown, in their order.
+// Plugins returns the report of each entry of a host, in their order.
 func Plugins(entries []pluginhost.Entry) []serverreport.Plugin {
 	plugins := make([]serverreport.Plugin, 0, len(entries))
 	for _, entry := range entries {

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-func TestAnEntryIsShownWithItsStatusAndTheReason(t *testing.T) {
+func TestPluginsHaveStatusAndReason(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		entry pluginhost.Entry

@@ -11,17 +11,17 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// Source is a host and what it was made with: where reports come from.
+// Source makes reports from a host and its settings.
 type Source struct {
 	Host      *pluginhost.Host
 	Directory string           // of the plugins; empty for none
 	Lock      *pluginlock.Lock // nil for none
 	LockPath  string           // of Lock
 	Order     []string
-	Log       hclog.Logger // of the plugins while they are asked for details
+	Log       hclog.Logger // for plugins that are asked for details
 }
 
-// Report is what the host has now.
+// Report returns the report of all plugins.
 func (s Source) Report() *serverreport.PluginReport { return s.report(s.Host.Entries()) }
 
 func (s Source) report(entries []pluginhost.Entry) *serverreport.PluginReport {
@@ -35,9 +35,9 @@ func (s Source) report(entries []pluginhost.Entry) *serverreport.PluginReport {
 	return r
 }
 
-// Detailed is the report of the plugins that text means, see Report.Matches, with their Details. Actions in use are
-// asked what they apply to, which starts their processes unless they run. What cannot be found out is a Problem of the
-// plugin.
+// Detailed returns the report of the plugins that text refers to (see PluginReport.Matches) with their Details. It asks
+// actions in use which items they apply to, which starts their processes unless they run. An error becomes the Problem
+// of the plugin.
 func (s Source) Detailed(ctx context.Context, text string) *serverreport.PluginReport {
 	entries := s.Host.Entries()
 	r := s.report(entries)
@@ -63,7 +63,7 @@ func (s Source) Detailed(ctx context.Context, text string) *serverreport.PluginR
 	return r.Only(text)
 }
 
-// addSum tells which content the file has now and whether the lock has it.
+// addSum adds the sum of the file and whether the lock contains it.
 func (s Source) addSum(r *serverreport.PluginReport, p *serverreport.Plugin) {
 	if p.BuiltIn || p.File == "" {
 		return

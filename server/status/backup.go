@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// backupTable is what "backup get" prints.
+// BackupTable returns the table of "backup get".
 func BackupTable(backups []velerov1.Backup, now time.Time) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "STATUS", "ERRORS", "WARNINGS", "CREATED", "EXPIRES", "STORAGE LOCATION", "QUEUE POSITION", "SELECTOR"}}
 	for i := range backups {
@@ -35,10 +35,10 @@ func BackupTable(backups []velerov1.Backup, now time.Time) layout.Table {
 	return t
 }
 
-// madeBySchedule matches the names that schedules give: a name and a moment.
+// madeBySchedule matches the names that schedules give to backups: their own name and a time.
 var madeBySchedule = regexp.MustCompile(`^(.+)-(\d{14})$`)
 
-// sortBackups sorts by name, but of those that one schedule made the newest first.
+// SortBackups sorts by name. Of the backups of one schedule, the newest comes first.
 func SortBackups(backups []velerov1.Backup) {
 	slices.SortFunc(backups, func(a, b velerov1.Backup) int {
 		x, y := madeBySchedule.FindStringSubmatch(a.Name), madeBySchedule.FindStringSubmatch(b.Name)
@@ -49,7 +49,7 @@ func SortBackups(backups []velerov1.Backup) {
 	})
 }
 
-// formatSelector is a selection by label as people write it.
+// formatSelector returns label selectors as users write them.
 func formatSelector(one *metav1.LabelSelector, alternatives []*metav1.LabelSelector) string {
 	if len(alternatives) > 0 {
 		var texts []string

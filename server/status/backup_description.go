@@ -10,18 +10,18 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// backupDescription is what there is to tell of a backup.
+// BackupDescription is the document of "backup describe".
 type BackupDescription struct {
 	Backup    *velerov1.Backup    `json:"backup"`
-	QueueWait *velerov1.QueueWait `json:"queueWait,omitempty"` // of a Queued one
-	Starts    string              `json:"starts,omitempty"`    // what has to happen so that a Queued one does, in words
+	QueueWait *velerov1.QueueWait `json:"queueWait,omitempty"` // of a Queued backup
+	Starts    string              `json:"starts,omitempty"`    // when a Queued backup starts, in words
 	Results   *results.Results    `json:"results,omitempty"`
 	Resources map[string][]string `json:"resourceList,omitempty"`
 	Deletions []DeletionAttempt   `json:"deletionAttempts,omitempty"`
-	Problems  []string            `json:"problems,omitempty"` // what could not be found out
+	Problems  []string            `json:"problems,omitempty"` // errors while the document was composed
 }
 
-// print writes the doc as text.
+// Print writes the document as text.
 func (doc *BackupDescription) Print(w io.Writer) error {
 	b := doc.Backup
 	d := layout.NewDescription(w)
@@ -51,7 +51,7 @@ func (doc *BackupDescription) Print(w io.Writer) error {
 	return d.Err()
 }
 
-// printPhase tells how the backup ended, or where it is.
+// printPhase writes the phase, with the reason for waiting or for a failure.
 func (doc *BackupDescription) printPhase(d *layout.Description) {
 	status := &doc.Backup.Status
 	lines := [][2]string{{"Phase", PhaseOrNew(string(status.Phase))}}
@@ -60,7 +60,7 @@ func (doc *BackupDescription) printPhase(d *layout.Description) {
 	}
 	if wait := doc.QueueWait; wait != nil {
 		lines = append(lines, [2]string{"Waits because", layout.OneLine(cmp.Or(wait.Message, wait.Reason))},
-			[2]string{"Waits for", layout.OrNone(layout.Abbreviate(wait.Blockers, 8, ", "))}, [2]string{"Waits so since", layout.FormatTime(&wait.Since)})
+			[2]string{"Waits for", layout.OrNone(layout.Abbreviate(wait.Blockers, 8, ", "))}, [2]string{"Waiting since", layout.FormatTime(&wait.Since)})
 	}
 	if doc.Starts != "" {
 		lines = append(lines, [2]string{"Starts", doc.Starts})
@@ -90,7 +90,7 @@ func (doc *BackupDescription) printDeletions(d *layout.Description) {
 	})
 }
 
-// deletionAttempt is one attempt to delete a backup.
+// DeletionAttempt is one attempt to delete a backup.
 type DeletionAttempt struct {
 	Time   string   `json:"time"`
 	Phase  string   `json:"phase"`
@@ -107,7 +107,7 @@ func (doc *BackupDescription) AddDeletions(requests []velerov1.DeleteBackupReque
 	}
 }
 
-// newBackupDescription is what the Backup itself tells.
+// NewBackupDescription returns the description of b, as far as the Backup itself holds it.
 func NewBackupDescription(b *velerov1.Backup) *BackupDescription {
 	doc := &BackupDescription{Backup: b}
 	if b.Status.Phase != velerov1.BackupPhaseQueued {

@@ -1,4 +1,4 @@
 package status
 
-// apiVersion is that of the documents that "-o json" and "-o yaml" print about plugins.
+// APIVersion is the version of the documents that commands print as JSON or YAML.
 const APIVersion = "cleat.dev/v1"

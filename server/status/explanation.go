@@ -15,21 +15,21 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// Explanation is what "queue explain -o json" prints.
+// Explanation is the document of "queue explain".
 type Explanation struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	QueueItem
 	State   string      `json:"state"` // a sentence
 	Created metav1.Time `json:"created"`
-	Ahead   int         `json:"ahead"`             // how many stand before it in the queue
-	Starts  string      `json:"starts,omitempty"`  // what has to happen, in words
-	WaitFor []string    `json:"waitFor,omitempty"` // names of those that it waits for itself
-	// Chain are all that it waits for, directly or because others wait for them, up to those that run.
+	Ahead   int         `json:"ahead"`             // number of backups before it in the queue
+	Starts  string      `json:"starts,omitempty"`  // when it starts, in words
+	WaitFor []string    `json:"waitFor,omitempty"` // names of the backups that it waits for directly
+	// Chain lists all backups that it waits for, directly or through others, down to those that run.
 	Chain []Link `json:"chain,omitempty"`
 }
 
-// print writes the explanation as text.
+// Print writes the explanation as text.
 func (e *Explanation) Print(w io.Writer, now time.Time) error {
 	d := layout.NewDescription(w)
 	d.Line("%s", e.State)
@@ -42,16 +42,16 @@ func (e *Explanation) Print(w io.Writer, now time.Time) error {
 			[2]string{"Ahead of it", layout.Count(e.Ahead, "backup")})
 		if e.Problem == "" {
 			d.Gap()
-			d.Line("The server has not said why. One of Velero's does not; cleat's does with its next decision.")
+			d.Line("The server gives no reason. A server of Velero never does; cleat does with its next decision.")
 		}
 		return d.Err()
 	}
 	d.Pairs(
 		[2]string{"Why", e.why()},
 		[2]string{"Reason", layout.OneLine(e.Wait.Reason)},
-		[2]string{"Decided by", cmp.Or(layout.OneLine(e.Wait.Policy), "nobody: the policy does not answer")},
+		[2]string{"Decided by", cmp.Or(layout.OneLine(e.Wait.Policy), "none: the policy does not answer")},
 		[2]string{"Namespaces", layout.OrNone(layout.Abbreviate(e.Wait.Namespaces, 8, ", "))},
-		[2]string{"Waits so since", layout.FormatTime(&e.Wait.Since) + " (" + layout.Ago(e.Wait.Since, now) + ")"},
+		[2]string{"Waiting since", layout.FormatTime(&e.Wait.Since) + " (" + layout.Ago(e.Wait.Since, now) + ")"},
 		[2]string{"Created", layout.FormatTime(&e.Created) + " (" + layout.Ago(e.Created, now) + ")"},
 		[2]string{"Ahead of it", layout.Count(e.Ahead, "backup")},
 		[2]string{"Starts", e.Starts},
@@ -72,29 +72,29 @@ func (e *Explanation) Print(w io.Writer, now time.Time) error {
 	return d.Err()
 }
 
-// Link is a backup that others wait for.
+// Link is a backup in the chain that another backup waits for.
 type Link struct {
 	QueueItem
 	WaitFor []string `json:"waitFor,omitempty"`
 	depth   int
 }
 
-// text is a link of the chain for people.
+// text returns the sentence about a link of the chain.
 func (l *Link) text(now time.Time) string {
 	switch l.Phase {
 	case string(velerov1.BackupPhaseInProgress):
-		return fmt.Sprintf("%s, which runs%s", l.Name, layout.SinceTime(&l.Since, now))
+		return fmt.Sprintf("%s, running%s", l.Name, layout.SinceTime(&l.Since, now))
 	case string(velerov1.BackupPhaseReadyToStart):
-		return l.Name + ", which is about to start"
+		return l.Name + ", about to start"
 	}
-	text := fmt.Sprintf("%s, which waits at place %s", l.Name, l.place())
+	text := fmt.Sprintf("%s, waiting at position %s", l.Name, l.position())
 	if why := l.why(); why != "" {
 		text += ": " + why
 	}
 	return text
 }
 
-// explain says what there is to say about b, which may have left the line.
+// Explain explains the position of b, which may have left the queue.
 func Explain(b *velerov1.Backup, line queue.Line, now time.Time) *Explanation {
 	e := &Explanation{APIVersion: APIVersion, Kind: "QueueExplanation", QueueItem: newQueueItem(b), Created: b.CreationTimestamp}
 	at := slices.IndexFunc(line.Queued, func(other *velerov1.Backup) bool { return other.Name == b.Name })
@@ -112,48 +112,48 @@ func Explain(b *velerov1.Backup, line queue.Line, now time.Time) *Explanation {
 	return e
 }
 
-// stateOf is a sentence about a backup.
+// stateOf returns a sentence about the state of a backup. waiting is the number of backups in the queue.
 func stateOf(b *velerov1.Backup, waiting int, now time.Time) string {
 	phase := b.Status.Phase
 	switch {
 	case b.DeletionTimestamp != nil || phase == velerov1.BackupPhaseDeleting:
 		return b.Name + " is being deleted."
 	case phase == "" || phase == velerov1.BackupPhaseNew:
-		return fmt.Sprintf("%s is new: no server has taken it into its queue yet. Is one running in namespace %s?", b.Name, b.Namespace)
+		return fmt.Sprintf("%s is new: no server has added it to its queue yet. Is a server running in namespace %s?", b.Name, b.Namespace)
 	case phase == velerov1.BackupPhaseQueued:
-		return fmt.Sprintf("%s waits at place %d of %d.", b.Name, b.Status.QueuePosition, waiting)
+		return fmt.Sprintf("%s is waiting at position %d of %d.", b.Name, b.Status.QueuePosition, waiting)
 	case phase == velerov1.BackupPhaseReadyToStart:
-		return b.Name + " does not wait: it has its place and is about to start."
+		return b.Name + " is not waiting: it has a slot and is about to start."
 	case phase == velerov1.BackupPhaseInProgress:
-		text := b.Name + " does not wait: it runs" + layout.SinceTime(b.Status.StartTimestamp, now)
+		text := b.Name + " is not waiting: it has been running" + layout.SinceTime(b.Status.StartTimestamp, now)
 		if p := b.Status.Progress; p != nil && p.TotalItems > 0 {
 			text += fmt.Sprintf(", and has backed up %d of %d items", p.ItemsBackedUp, p.TotalItems)
 		}
 		return text + "."
 	case phase == velerov1.BackupPhaseFailedValidation:
-		return fmt.Sprintf("%s does not wait: it is not valid and was never started: %s.", b.Name, layout.OneLine(strings.Join(b.Status.ValidationErrors, "; ")))
+		return fmt.Sprintf("%s is not waiting: it failed validation and was never started: %s.", b.Name, layout.OneLine(strings.Join(b.Status.ValidationErrors, "; ")))
 	case phase.Terminal():
-		text := fmt.Sprintf("%s does not wait: it has ended as %s", b.Name, phase)
+		text := fmt.Sprintf("%s is not waiting: it ended as %s", b.Name, phase)
 		if b.Status.CompletionTimestamp != nil {
 			text += " at " + layout.FormatTime(b.Status.CompletionTimestamp)
 		}
 		return text + "."
 	default:
-		return fmt.Sprintf("%s does not wait: it has given its place to others and is %s.", b.Name, phase)
+		return fmt.Sprintf("%s is not waiting: it has released its slot and is %s.", b.Name, phase)
 	}
 }
 
-// chain follows backups to those that they wait for.
+// chain collects the backups that a backup waits for.
 type chain struct {
 	items   map[string]*QueueItem
-	holders []string // of places
+	holders []string // of slots
 	links   []Link
 	met     map[string]bool
 }
 
-// waitFor are the backups of the line that an item waits for. One that waits for a place waits for those that have one.
+// waitFor returns the backups that an item waits for. An item that waits for a slot waits for those that hold one.
 func (c *chain) waitFor(item *QueueItem) []string {
-	if item.waitsForPlace() {
+	if item.waitsForSlot() {
 		return c.holders
 	}
 	var names []string
@@ -179,26 +179,26 @@ func (c *chain) follow(name string, waitFor []string, depth int) {
 	}
 }
 
-// starts says in words what has to happen so that an item starts, before which there are so many others.
+// starts returns a clause that says when an item starts. ahead is the number of backups before it.
 func (c *chain) starts(item *QueueItem, ahead int) string {
 	waitFor := c.waitFor(item)
 	switch {
 	case item.Wait == nil:
 		return ""
 	case item.Wait.Policy == "":
-		return "when the policy answers again and lets it; \"cleat queue\" says what is wrong with it"
-	case item.waitsForPlace() && len(waitFor) == 0:
-		return "with the next decision: places are free"
-	case item.waitsForPlace():
+		return "when the policy answers again and admits it; \"cleat queue\" says what is wrong with the policy"
+	case item.waitsForSlot() && len(waitFor) == 0:
+		return "with the next decision: slots are free"
+	case item.waitsForSlot():
 		text := fmt.Sprintf("when %s has ended", layout.Enumerate(waitFor, "or"))
 		if ahead > 0 {
-			text += fmt.Sprintf(", and none of the %s takes the place", layout.Count(ahead, "backup")+" ahead of it")
+			text += fmt.Sprintf(", unless a backup ahead of it (%d of them) takes the slot", ahead)
 		}
 		return text
 	case len(item.blockers()) == 0:
-		return "when the policy lets it, which is asked again with every change, and when it wants to be"
+		return "when the policy admits it; the policy is asked again after every change and at the time that it names"
 	case len(waitFor) == 0:
-		return "with the next decision: those that it waited for have ended"
+		return "with the next decision: the backups that it waited for have ended"
 	}
 	var running, waiting []string
 	for _, name := range waitFor {
@@ -215,7 +215,7 @@ func (c *chain) starts(item *QueueItem, ahead int) string {
 	if len(waiting) > 0 {
 		conditions = append(conditions, layout.Enumerate(waiting, "and")+layout.Plural(waiting, " has run", " have run"))
 	}
-	return "when " + strings.Join(conditions, " and ") + ", and a place is free"
+	return "when " + strings.Join(conditions, " and ") + ", and a slot is free"
 }
 
 func newChain(line queue.Line) *chain {
@@ -229,8 +229,8 @@ func newChain(line queue.Line) *chain {
 	return c
 }
 
-// reasonLimit is why backups wait that may start as soon as a place gets free.
+// reasonLimit is the reason of backups that wait for nothing but a slot.
 const reasonLimit = "Limit"
 
-// maxLinks are how many backups of a chain people are shown.
+// maxLinks is the number of links that are printed as text.
 const maxLinks = 30

@@ -47,7 +47,7 @@ func TestExplain(t *testing.T) {
 	})
 }
 
-func TestAnExplanationOfManyIsShort(t *testing.T) {
+func TestExplanationOfManyIsShort(t *testing.T) {
 	t.Parallel()
 	backups := []*velerov1.Backup{statustest.InQueue("b0", velerov1.BackupPhaseInProgress, 3000)}
 	name := func(i int) string { return "b" + strings.Repeat("i", i) }

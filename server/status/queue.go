@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// queueDocument is what "queue -o json" prints.
+// Queue is the document of "queue".
 type Queue struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -21,7 +21,7 @@ type Queue struct {
 	Ready      int    `json:"ready"`
 	Waiting    int    `json:"waiting"`
 	QueueServer
-	Items []QueueItem `json:"items"` // those that run, then those that are ready, then those that wait, in order
+	Items []QueueItem `json:"items"` // running backups first, then ready ones, then waiting ones in their order
 }
 
 func NewQueue(namespace string, line queue.Line, server QueueServer) Queue {
@@ -35,15 +35,15 @@ func NewQueue(namespace string, line queue.Line, server QueueServer) Queue {
 type QueueItem struct {
 	Name     string `json:"name"`
 	Phase    string `json:"phase"`
-	Position int    `json:"position,omitempty"` // of one that waits, from 1
-	// Since is when it was started, and of one that was not, when it was created.
+	Position int    `json:"position,omitempty"` // of a waiting backup, from 1
+	// Since is the time when it was started, or created if it was not started.
 	Since metav1.Time `json:"since"`
-	// Wait is why it waits; absent when it does not, or when the server does not say so.
+	// Wait is the reason for waiting; absent if it does not wait or the server gives no reason.
 	Wait    *velerov1.QueueWait `json:"wait,omitempty"`
-	Problem string              `json:"problem,omitempty"` // with what the server says
+	Problem string              `json:"problem,omitempty"` // error while Wait was read
 }
 
-// why is for people why a backup waits.
+// why returns the sentence that says why a backup waits.
 func (i *QueueItem) why() string {
 	switch {
 	case i.Wait != nil:
@@ -53,7 +53,7 @@ func (i *QueueItem) why() string {
 	}
 }
 
-// blockers are the backups that it is said to wait for.
+// blockers returns the backups that the policy names as obstacles.
 func (i *QueueItem) blockers() []string {
 	if i.Wait == nil {
 		return nil
@@ -61,8 +61,8 @@ func (i *QueueItem) blockers() []string {
 	return i.Wait.Blockers
 }
 
-// place is its place as people read it.
-func (i *QueueItem) place() string {
+// position returns the text of the position.
+func (i *QueueItem) position() string {
 	if i.Position < 1 {
 		return "-"
 	}
@@ -73,8 +73,8 @@ func (i *QueueItem) waits() bool {
 	return i.Phase == string(velerov1.BackupPhaseQueued) || i.Phase == string(velerov1.BackupPhaseNew)
 }
 
-// waitsForPlace tells that it has only the limit in its way.
-func (i *QueueItem) waitsForPlace() bool { return i.Wait != nil && i.Wait.Reason == reasonLimit }
+// waitsForSlot reports whether only the limit is in the way.
+func (i *QueueItem) waitsForSlot() bool { return i.Wait != nil && i.Wait.Reason == reasonLimit }
 
 func newQueueItem(b *velerov1.Backup) QueueItem {
 	item := QueueItem{Name: b.Name, Phase: PhaseOrNew(string(b.Status.Phase)), Since: b.CreationTimestamp}
@@ -93,7 +93,7 @@ func newQueueItem(b *velerov1.Backup) QueueItem {
 	return item
 }
 
-// queueItems are all backups of a line: who runs first, who waits longest last.
+// QueueItems returns the backups of a queue in the order of Queue.Items.
 func QueueItems(line queue.Line) []QueueItem {
 	items := []QueueItem{}
 	for _, backups := range [][]*velerov1.Backup{line.Running, line.Ready, line.Queued} {
@@ -104,13 +104,13 @@ func QueueItems(line queue.Line) []QueueItem {
 	return items
 }
 
-// queueTable is what "queue" prints.
+// QueueTable returns the table of "queue".
 func QueueTable(items []QueueItem, now time.Time) layout.Table {
-	t := layout.Table{Head: []string{"PLACE", "NAME", "PHASE", "SINCE", "WAITS FOR", "WHY"}}
+	t := layout.Table{Head: []string{"POSITION", "NAME", "PHASE", "SINCE", "WAITS FOR", "WHY"}}
 	for i := range items {
 		item := &items[i]
 		t.Rows = append(t.Rows, []string{
-			item.place(), item.Name, item.Phase, layout.Ago(item.Since, now), layout.Abbreviate(item.blockers(), 3, ", "), item.why(),
+			item.position(), item.Name, item.Phase, layout.Ago(item.Since, now), layout.Abbreviate(item.blockers(), 3, ", "), item.why(),
 		})
 	}
 	return t

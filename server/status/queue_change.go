@@ -7,23 +7,23 @@ import (
 	"github.com/cleat-dev/cleat/server/queue"
 )
 
-// queueChange is a line of "queue -w -o json": how a backup is now. One that has left the queue has the phase in which it
-// is since, or is deleted.
+// QueueChange is a line of "queue -w -o json": the new state of a backup. A backup that has left the queue has its phase
+// after that, or is deleted.
 type QueueChange struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	Time       string `json:"time"` // when it was seen, RFC 3339
+	Time       string `json:"time"` // of the observation, RFC 3339
 	QueueItem
 	Deleted bool `json:"deleted,omitempty"`
 }
 
-// text is the change for people, without its time.
+// Text returns the sentence about the change, without its time.
 func (c *QueueChange) Text() string {
 	switch {
 	case c.Deleted:
 		return c.Name + ": deleted"
 	case c.Position > 0:
-		text := fmt.Sprintf("%s: %s, place %d", c.Name, c.Phase, c.Position)
+		text := fmt.Sprintf("%s: %s, position %d", c.Name, c.Phase, c.Position)
 		if why := c.why(); why != "" {
 			text += ": " + why
 		}
@@ -33,7 +33,7 @@ func (c *QueueChange) Text() string {
 	}
 }
 
-// newChange is a change to b, which may be nil.
+// NewQueueChange returns a change to b, which may be nil.
 func NewQueueChange(b *velerov1.Backup) QueueChange {
 	change := QueueChange{APIVersion: APIVersion, Kind: "QueueChange"}
 	if b == nil {
@@ -46,7 +46,7 @@ func NewQueueChange(b *velerov1.Backup) QueueChange {
 	return change
 }
 
-// inLine tells whether a backup runs, is about to, or waits.
+// InQueue reports whether a backup is running, ready to start, or waiting.
 func InQueue(b *velerov1.Backup) bool {
 	line := queue.NewLine([]*velerov1.Backup{b})
 	return len(line.Running)+len(line.Ready)+len(line.Queued) > 0

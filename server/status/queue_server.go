@@ -10,22 +10,22 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// queueServer is what the server says of its queue.
+// QueueServer is what the server reports about its queue.
 type QueueServer struct {
-	// Limit is how many backups may run or be about to; 0 when the server does not say.
+	// Limit is the number of slots, which running and ready backups hold; 0 if it is not known.
 	Limit int `json:"limit,omitempty"`
-	// Policy is how the one does that decides who may start; nil when the server does not say.
+	// Policy is the status of the admission policy; nil if it is not known.
 	Policy *serverreport.Policy `json:"policy,omitempty"`
-	// Problem is why the server does not say.
+	// Problem says why the server reports nothing.
 	Problem string `json:"serverProblem,omitempty"`
 }
 
-// text is for people how many places are taken, and who decides.
+// Text returns the sentence about the slots in use and the policy.
 func (q *QueueServer) Text(taken int, now time.Time) string {
 	if q.Problem != "" {
-		return "How many places there are is not known: " + q.Problem
+		return "The number of slots is not known: " + q.Problem
 	}
-	text := fmt.Sprintf("%d of %s taken", taken, layout.Count(q.Limit, "place"))
+	text := fmt.Sprintf("%d of %s in use", taken, layout.Count(q.Limit, "slot"))
 	switch {
 	case q.Policy == nil:
 		return text
@@ -36,20 +36,20 @@ func (q *QueueServer) Text(taken int, now time.Time) string {
 	}
 }
 
-// trouble is what is wrong with the policy, and what follows from it; empty for nothing.
+// Trouble returns what is wrong with the policy and what follows; empty if the policy works.
 func (q *QueueServer) Trouble(now time.Time) string {
 	if q.Policy == nil || q.Policy.Working() {
 		return ""
 	}
-	follows := "nobody starts until it works again"
+	follows := "no backup starts until it works again"
 	if q.Policy.Decides != "" {
-		follows = layout.OneLine(q.Policy.Decides) + " decides in its place"
+		follows = layout.OneLine(q.Policy.Decides) + " decides instead"
 	}
 	return fmt.Sprintf("%s fails%s, %s (failurePolicy: %s): %s", layout.OneLine(q.Policy.Plugin), failsSince(q.Policy, now), follows,
 		layout.OneLine(q.Policy.FailurePolicy), layout.OneLine(q.Policy.Message))
 }
 
-// failsSince is since when a policy fails, as far as that is known.
+// failsSince returns the time since when a policy fails, as a part of a sentence; empty if it is not known.
 func failsSince(status *serverreport.Policy, now time.Time) string {
 	if status.Since.IsZero() {
 		return ""
@@ -57,7 +57,7 @@ func failsSince(status *serverreport.Policy, now time.Time) string {
 	return layout.SinceTime(new(metav1.NewTime(status.Since)), now)
 }
 
-// policyTable is how policies do, below the plugins.
+// PolicyTable returns the table of policies in "plugin get".
 func PolicyTable(all []serverreport.Policy, now time.Time) layout.Table {
 	t := layout.Table{Head: []string{"POLICY", "PLUGIN", "ON FAILURE", "STATE"}}
 	for i := range all {

@@ -22,28 +22,28 @@ func TestQueueTable(t *testing.T) {
 	statustest.Golden(t, "queue.json", func(w io.Writer) error { return layout.PrintJSON(w, document) })
 }
 
-func TestWhatTheServerSaysOfItsQueue(t *testing.T) {
+func TestQueueServerText(t *testing.T) {
 	t.Parallel()
 	instead := statustest.Policy(policy.ReasonDied)
 	instead.FailurePolicy, instead.Decides = "UseBuiltIn", policy.BuiltInAdmission
 	gone := statustest.Policy(policy.ReasonUnavailable)
 	gone.Since = time.Time{}
 	for want, told := range map[string]QueueServer{
-		"2 of 3 places taken; policy example.io/policy decides": {Limit: 3, Policy: statustest.Policy("")},
-		"2 of 1 place taken": {Limit: 1},
-		"2 of 3 places taken; policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), " +
-			"nobody starts until it works again (failurePolicy: Hold): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: statustest.Policy(policy.ReasonDied)},
-		"2 of 3 places taken; policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), " +
-			"cleat.dev/namespace-overlap decides in its place (failurePolicy: UseBuiltIn): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: instead},
-		"2 of 3 places taken; policy example.io/policy fails, " +
-			"nobody starts until it works again (failurePolicy: Hold): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: gone},
-		"How many places there are is not known: no answer": {Problem: "no answer"},
+		"2 of 3 slots in use; policy example.io/policy decides": {Limit: 3, Policy: statustest.Policy("")},
+		"2 of 1 slot in use": {Limit: 1},
+		"2 of 3 slots in use; policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), " +
+			"no backup starts until it works again (failurePolicy: Hold): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: statustest.Policy(policy.ReasonDied)},
+		"2 of 3 slots in use; policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), " +
+			"cleat.dev/namespace-overlap decides instead (failurePolicy: UseBuiltIn): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: instead},
+		"2 of 3 slots in use; policy example.io/policy fails, " +
+			"no backup starts until it works again (failurePolicy: Hold): QueueAdmission(example.io/policy): it is down": {Limit: 3, Policy: gone},
+		"The number of slots is not known: no answer": {Problem: "no answer"},
 	} {
 		require.Equal(t, want, told.Text(2, statustest.Noon()))
 	}
 }
 
-func TestPoliciesAreShownBelowThePlugins(t *testing.T) {
+func TestPolicyTable(t *testing.T) {
 	t.Parallel()
 	failing := statustest.Policy(policy.ReasonDied)
 	failing.Kind = "LoadSoothing"

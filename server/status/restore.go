@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// restoreTable is what "restore get" prints.
+// RestoreTable returns the table of "restore get".
 func RestoreTable(restores []velerov1.Restore, _ time.Time) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "BACKUP", "STATUS", "STARTED", "COMPLETED", "ERRORS", "WARNINGS", "CREATED", "SELECTOR"}}
 	for i := range restores {
@@ -29,15 +29,15 @@ func RestoreTable(restores []velerov1.Restore, _ time.Time) layout.Table {
 	return t
 }
 
-// restoreDescription is what there is to tell of a restore.
+// RestoreDescription is the document of "restore describe".
 type RestoreDescription struct {
 	Restore   *velerov1.Restore   `json:"restore"`
 	Results   *results.Results    `json:"results,omitempty"`
 	Resources map[string][]string `json:"resourceList,omitempty"`
-	Problems  []string            `json:"problems,omitempty"` // what could not be found out
+	Problems  []string            `json:"problems,omitempty"` // errors while the document was composed
 }
 
-// print writes the doc as text.
+// Print writes the document as text.
 func (doc *RestoreDescription) Print(w io.Writer) error {
 	r := doc.Restore
 	d := layout.NewDescription(w)

@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// scheduleTable is what "schedule get" prints.
+// ScheduleTable returns the table of "schedule get".
 func ScheduleTable(schedules []velerov1.Schedule, now time.Time) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR", "PAUSED"}}
 	for i := range schedules {

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// metadata writes what every object has.
+// printMetadata writes the metadata that every object has.
 func printMetadata(d *layout.Description, m *metav1.ObjectMeta) {
 	d.Pairs([2]string{"Name", m.Name}, [2]string{"Namespace", m.Namespace},
 		[2]string{"Labels", layout.KeyValues(m.Labels)}, [2]string{"Annotations", layout.KeyValues(m.Annotations)})
@@ -43,7 +43,7 @@ func printResults(d *layout.Description, r *results.Results) {
 	}
 }
 
-// messages writes errors or warnings by what they are about.
+// printMessages writes errors or warnings, grouped by namespace.
 func printMessages(d *layout.Description, head string, r results.Result) {
 	d.Section(head, func() {
 		each := func(name string, texts []string) {
@@ -64,7 +64,7 @@ func printMessages(d *layout.Description, head string, r results.Result) {
 	})
 }
 
-// resources writes the objects of a backup or restore by kind.
+// printResources writes the objects of a backup or restore, grouped by kind.
 func printResources(d *layout.Description, list map[string][]string) {
 	d.Section("Resource List", func() {
 		if len(list) == 0 {
@@ -85,7 +85,7 @@ func printProblems(d *layout.Description, problems []string) {
 		return
 	}
 	d.Gap()
-	d.Section("Not found out", func() {
+	d.Section("Could not be determined", func() {
 		for _, text := range problems {
 			d.Line("%s", text)
 		}

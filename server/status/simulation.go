@@ -8,29 +8,29 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// simulationDocument is what "queue simulate -o json" prints.
+// Simulation is the document of "queue simulate".
 type Simulation struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
 	Policy     string   `json:"policy"`
 	Limit      int      `json:"limit"`
-	Namespaces []string `json:"namespaces,omitempty"` // that are taken to exist
+	Namespaces []string `json:"namespaces,omitempty"` // of the simulated cluster
 	Rounds     []Round  `json:"rounds"`
 	Order      []string `json:"order,omitempty"` // in which backups start
-	Stuck      []string `json:"stuck,omitempty"` // that never do
+	Stuck      []string `json:"stuck,omitempty"` // backups that never start
 }
 
-// round is what happens until the next backup ends.
+// Round lists the events until the next backup ends.
 type Round struct {
 	Round   int      `json:"round"`
-	After   string   `json:"after,omitempty"`   // what time had to pass for it, "2h0m0s"
+	After   string   `json:"after,omitempty"`   // time that had to pass first, "2h0m0s"
 	Running []string `json:"running,omitempty"` // since an earlier round
 	Starts  []string `json:"starts,omitempty"`
 	Waiting []Waiter `json:"waiting,omitempty"`
-	Ends    string   `json:"ends,omitempty"` // absent when nothing runs, and so nothing will
+	Ends    string   `json:"ends,omitempty"` // absent if no backup runs, which ends the simulation
 }
 
-// print writes a round as text.
+// Print writes a round as text.
 func (r *Round) Print(d *layout.Description) {
 	head := fmt.Sprintf("Round %d", r.Round)
 	if r.After != "" {
@@ -49,13 +49,13 @@ func (r *Round) Print(d *layout.Description) {
 	d.Gap()
 	d.Line("%s: %s", head, strings.Join(happens, "; "))
 	if len(r.Waiting) > 0 {
-		t := layout.Table{Head: []string{"PLACE", "NAME", "WAITS FOR", "WHY"}}
+		t := layout.Table{Head: []string{"POSITION", "NAME", "WAITS FOR", "WHY"}}
 		for i := range r.Waiting[:min(maxWaits, len(r.Waiting))] {
 			w := &r.Waiting[i]
 			t.Rows = append(t.Rows, []string{strconv.Itoa(w.Position), w.Name, layout.Abbreviate(w.Blockers, 3, ", "), layout.OneLine(w.Message)})
 		}
 		var text strings.Builder
-		_ = t.Print(&text) // a Builder takes everything
+		_ = t.Print(&text) // a strings.Builder returns no error
 		for row := range strings.Lines(text.String()) {
 			d.Line("  %s", strings.TrimRight(row, "\n"))
 		}
@@ -68,7 +68,7 @@ func (r *Round) Print(d *layout.Description) {
 	}
 }
 
-// waiter is where a backup waits in a round, and why.
+// Waiter is a waiting backup in a round.
 type Waiter struct {
 	Position   int      `json:"position"`
 	Name       string   `json:"name"`
@@ -78,5 +78,5 @@ type Waiter struct {
 	Namespaces []string `json:"namespaces,omitempty"`
 }
 
-// maxWaits are how many waiting backups of a round people are shown.
+// maxWaits is the number of waiting backups that are printed as text in a round.
 const maxWaits = 20

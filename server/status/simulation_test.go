@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-func TestARoundOfManyIsShort(t *testing.T) {
+func TestRoundOfManyIsShort(t *testing.T) {
 	t.Parallel()
 	r := Round{Round: 1, After: "1h0m0s"}
 	for i := range 100 {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOrderedResources(t *testing.T) {
+func TestParseOrdered(t *testing.T) {
 	t.Parallel()
 	ordered, err := parseOrdered("pods=ns/a,ns/b; persistentvolumes = c")
 	require.NoError(t, err)

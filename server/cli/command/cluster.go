@@ -17,18 +17,18 @@ import (
 	"github.com/cleat-dev/cleat/server/app"
 )
 
-// clusterFlags say which cluster, and which namespace of it, a command is about.
+// ClusterFlags name the cluster of a command, and the namespace of the server.
 type ClusterFlags struct {
 	Kubeconfig, kubecontext, Namespace string
 }
 
 func (f *ClusterFlags) Add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty for $KUBECONFIG, ~/.kube/config, or the cluster that it runs in")
-	flags.StringVar(&f.kubecontext, "kubecontext", "", "context of the kubeconfig file; empty for its current one")
+	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty for $KUBECONFIG, ~/.kube/config, or the cluster that the command runs in")
+	flags.StringVar(&f.kubecontext, "kubecontext", "", "context in the kubeconfig file; empty for the current one")
 	flags.StringVarP(&f.Namespace, "namespace", "n", "", "namespace of the server; empty for $VELERO_NAMESPACE, the client's configuration file, or "+defaultNamespace)
 }
 
-// parse reads the flags among the server's arguments and skips all others.
+// Parse parses these flags among the arguments of a server and skips all others.
 func (f *ClusterFlags) Parse(args []string) error {
 	flags := pflag.NewFlagSet("run-plugins", pflag.ContinueOnError)
 	flags.ParseErrorsAllowlist.UnknownFlags = true
@@ -40,7 +40,7 @@ func (f *ClusterFlags) Parse(args []string) error {
 	return nil
 }
 
-// restConfig is how to reach the API server.
+// RestConfig returns the configuration for clients of the API server.
 func (f *ClusterFlags) RestConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = f.Kubeconfig
@@ -52,8 +52,8 @@ func (f *ClusterFlags) RestConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// namespaceOrDefault is the server's namespace: the flag's, the environment's, that of the client's
-// configuration file, or the default.
+// NamespaceOrDefault returns the server's namespace: from the flag, the environment, or the configuration file of the
+// client, in this order, or the default.
 func (f *ClusterFlags) NamespaceOrDefault() (string, error) {
 	if f.Namespace != "" {
 		return f.Namespace, nil
@@ -98,7 +98,7 @@ func (f *ClusterFlags) Connect() (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1 // a command ends soon; the default of 5 a second makes an installation wait for seconds
+	config.QPS = -1 // commands are short; the default of 5 a second would delay an installation by seconds
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
@@ -106,16 +106,16 @@ func (f *ClusterFlags) Connect() (*Cluster, error) {
 	return &Cluster{WithWatch: c, Namespace: namespace}, nil
 }
 
-// defaultNamespace is the server's namespace when nothing says it.
+// defaultNamespace is the server's namespace unless another is given.
 const defaultNamespace = "velero"
 
-// session is a command's connection to the cluster.
+// Cluster is the connection of a command to the cluster.
 type Cluster struct {
 	client.WithWatch
 	Namespace string
 }
 
-// key names an object in the server's namespace.
+// Key returns the key of an object in the server's namespace.
 func (s *Cluster) Key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: s.Namespace, Name: name}
 }

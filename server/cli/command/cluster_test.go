@@ -10,16 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestWhatAClusterLacksForARequestIsTold(t *testing.T) {
+func TestAddRemedySaysWhatTheClusterLacks(t *testing.T) {
 	t.Parallel()
 	namespace := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "velero")
-	require.EqualError(t, whatIsMissing(namespace), `namespaces "velero" not found; name the namespace of the server with --namespace`)
+	require.EqualError(t, addRemedy(namespace), `namespaces "velero" not found; name the namespace of the server with --namespace`)
 	kind := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "velero.io", Kind: "ServerStatusRequest"}, SearchedVersions: []string{"v1"}}
-	require.EqualError(t, whatIsMissing(kind), `no matches for kind "ServerStatusRequest" in version "velero.io/v1"; "cleat install --crds-only" installs the custom resources`)
-	require.ErrorIs(t, whatIsMissing(os.ErrClosed), os.ErrClosed)
+	require.EqualError(t, addRemedy(kind), `no matches for kind "ServerStatusRequest" in version "velero.io/v1"; "cleat install --crds-only" installs the custom resources`)
+	require.ErrorIs(t, addRemedy(os.ErrClosed), os.ErrClosed)
 }
 
-func TestTheNamespaceOfTheServer(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestNamespaceOrDefault(t *testing.T) { //nolint:paralleltest // it sets the environment
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("VELERO_NAMESPACE", "")

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// optionalBool is a switch that may also be left open.
+// optionalBool is a boolean flag that stays nil unless it is given.
 type optionalBool struct{ target **bool }
 
 func (o optionalBool) Set(text string) error {
@@ -30,13 +30,13 @@ func (o optionalBool) String() string {
 
 func (o optionalBool) Type() string { return "true|false" }
 
-// addOptionalBool adds a switch that is nil unless it is given.
+// AddOptionalBool adds a boolean flag. target stays nil unless the flag is given.
 func AddOptionalBool(flags *pflag.FlagSet, target **bool, name, usage string) {
 	flags.Var(optionalBool{target}, name, usage)
 	flags.Lookup(name).NoOptDefVal = "true"
 }
 
-// selectors are the two ways to select by label.
+// LabelSelectors are the flags --selector and --or-selector.
 type LabelSelectors struct{ one, alternatives string }
 
 func (s *LabelSelectors) Add(flags *pflag.FlagSet) {
@@ -44,7 +44,7 @@ func (s *LabelSelectors) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&s.alternatives, "or-selector", "", `only objects whose labels match one of several selectors, e.g. "a=b or c=d"`)
 }
 
-// parse are the selectors as a spec has them.
+// Parse returns the selectors as a spec holds them.
 func (s *LabelSelectors) Parse() (*metav1.LabelSelector, []*metav1.LabelSelector, error) {
 	var one *metav1.LabelSelector
 	if s.one != "" {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestASwitchMayBeLeftOpen(t *testing.T) {
+func TestOptionalBoolIsNilUnlessGiven(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]*bool{"": nil, "--s": new(true), "--s=true": new(true), "--s=false": new(false)} {
 		var got *bool
@@ -20,7 +20,7 @@ func TestASwitchMayBeLeftOpen(t *testing.T) {
 	}
 }
 
-func TestSelectorsOfAList(t *testing.T) {
+func TestLabelSelectorsParse(t *testing.T) {
 	t.Parallel()
 	s := LabelSelectors{one: "a=b,c notin (d)", alternatives: "x=y or z"}
 	one, alternatives, err := s.Parse()

@@ -15,16 +15,16 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// serverStatus asks the server for its version and its plugins, with annotations that say what else is wanted. The
-// server removes the request.
+// ServerStatus asks the server for its version and its plugins. annotations select what else it reports. The server
+// deletes the request.
 func (s *Cluster) ServerStatus(ctx context.Context, timeout time.Duration, annotations map[string]string) (*velerov1.ServerStatusRequest, error) {
 	request := &velerov1.ServerStatusRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "cleat-cli-", Annotations: annotations},
 	}
 	if err := s.Create(ctx, request); err != nil {
-		return nil, whatIsMissing(err)
+		return nil, addRemedy(err)
 	}
-	// Without a deadline that clients know of, as they would give up before it with an error of their own.
+	// A context with a deadline would make clients give up early, with an error of their own.
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	defer time.AfterFunc(timeout, stop).Stop()
@@ -34,7 +34,7 @@ func (s *Cluster) ServerStatus(ctx context.Context, timeout time.Duration, annot
 	})
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return nil, errors.Join(
-			fmt.Errorf("no answer within %s: is the server running, and does it look after namespace %s?", timeout, s.Namespace),
+			fmt.Errorf("no answer within %s: is the server running, and does it serve namespace %s?", timeout, s.Namespace),
 			client.IgnoreNotFound(s.Delete(ctx, request)))
 	}
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Cluster) ServerStatus(ctx context.Context, timeout time.Duration, annot
 	return request, nil
 }
 
-// whatIsMissing says what to do when the cluster has no place for a request to the server.
-func whatIsMissing(err error) error {
+// addRemedy adds to err what the user can do if the cluster lacks the custom resources or the namespace.
+func addRemedy(err error) error {
 	switch {
 	case meta.IsNoMatchError(err):
 		return fmt.Errorf("%w; \"cleat install --crds-only\" installs the custom resources", err)
@@ -55,5 +55,5 @@ func whatIsMissing(err error) error {
 	}
 }
 
-// statusPoll is how often to look for the server's answer.
+// statusPoll is the time between two looks for the server's answer.
 const statusPoll = 100 * time.Millisecond

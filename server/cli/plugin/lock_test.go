@@ -29,7 +29,7 @@ func TestALockIsWrittenAndSaysWhatChanged(t *testing.T) {
 	path := filepath.Join(dir, pluginlock.FileName)
 
 	_, err := plugin(t, dir, "lock", "--check")
-	require.ErrorContains(t, err, "there is no lock "+path+"; write it without --check")
+	require.ErrorContains(t, err, "there is no lock "+path+"; run the command without --check to write it")
 	require.NoFileExists(t, path)
 
 	_, err = plugin(t, dir, "lock", "-o", "xml")
@@ -61,7 +61,7 @@ func TestALockIsWrittenAndSaysWhatChanged(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, "vendor/first")))
 	addPlugin(t, filepath.Join(dir, "named-x"), clitest.MisbehavePlugin)
 	out, err = plugin(t, dir, "lock", "--check")
-	require.ErrorContains(t, err, "the lock "+path+" is not that of the directory; look at what differs, and write it without --check")
+	require.ErrorContains(t, err, "the lock "+path+" does not match the directory; run the command without --check to write it anew")
 	require.Regexp(t, `changed +kinds +other content\nadded +named-x +provides BackupItemAction example.io/named-x\nremoved +vendor/first +provided BackupItemAction example.cleat.dev/mark, `, out)
 
 	out, err = plugin(t, dir, "lock", "-o", "json")
@@ -98,9 +98,9 @@ func TestBrokenFilesAreLockedOnlyWithoutThem(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{"first": clitest.FirstPlugin, "exits": clitest.MisbehavePlugin, "lists-nonsense": clitest.MisbehavePlugin})
 	out, err := plugin(t, dir, "lock")
-	require.EqualError(t, err, "1 file cannot be used, so it cannot be locked; repair or remove what is broken, or leave it out with --skip-broken")
+	require.EqualError(t, err, "cannot lock 1 file; repair or remove what is broken, or leave it out with --skip-broken")
 	require.Regexp(t, `\nCannot be used:\n  exits:\n    .*exit status 3; last on stderr: cannot read /etc/plugin.yaml`, out)
-	require.Regexp(t, `\nUsable only in part:\n  lists-nonsense:\n    .* is offered twice: `, out)
+	require.Regexp(t, `\nUsable in part:\n  lists-nonsense:\n    .* is offered twice: `, out)
 	require.NoFileExists(t, filepath.Join(dir, pluginlock.FileName))
 
 	out, err = plugin(t, dir, "lock", "--skip-broken")
@@ -138,7 +138,7 @@ func TestAFolderThatOthersCanWriteToIsLocked(t *testing.T) {
 	require.Regexp(t, `example.cleat.dev/mark +BackupItemAction +1 +in use +/plugins/shared/first\n`, out)
 	out, err = plugin(t, dir, "info", "example.cleat.dev/mark")
 	require.NoError(t, err)
-	require.Regexp(t, `Lock: +it is in /plugins/plugins.lock\n`, out)
+	require.Regexp(t, `Lock: +contained in /plugins/plugins.lock\n`, out)
 }
 
 func TestVerifySaysWhatIsWrongAndStartsNothingThatDiffers(t *testing.T) {
@@ -178,7 +178,7 @@ named-a +missing +put the file there, or run "cleat plugin lock"
 named-b +quarantined +repair, replace or remove the file; see below
 named-c +quarantined +repair, replace or remove the file; see below
 stranger +not in the lock +remove the file, or run "cleat plugin lock"$`, out)
-	require.Regexp(t, `(?s)\nNot right:\n  first:\n    its sha256 sum is .*  named-b:\n    .*not executable.*  named-c:\n    .*example.io/other.*  stranger:\n    it is not in the lock`, out)
+	require.Regexp(t, `(?s)\nWrong:\n  first:\n    its sha256 sum is .*  named-b:\n    .*not executable.*  named-c:\n    .*example.io/other.*  stranger:\n    it is not in the lock`, out)
 
 	out, err = plugin(t, dir, "verify", "-o", "json")
 	require.EqualError(t, err, "5 of 6 files not right")

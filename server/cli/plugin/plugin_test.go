@@ -86,7 +86,7 @@ func TestMistakesWithPluginsAreTold(t *testing.T) {
 		`there is no plugin "a.b/c"; "cleat plugin get --plugin-dir ` + dir + `" lists those that there are`: {"info", "--plugin-dir", dir, "a.b/c"},
 		`stat ./no-such-plugin: no such file or directory`:                                                   {"info", "./no-such-plugin"},
 		`. is a directory; "cleat plugin get --plugin-dir ." lists its plugins`:                              {"info", "."},
-		`is no plugin: it is not executable (chmod +x `:                                                      {"info", notExecutable},
+		`is not a plugin: it is not executable (chmod +x `:                                                   {"info", notExecutable},
 		`--order tries an order on a directory, so name it with --plugin-dir; a running server`:              {"order", "--order", "a.b/c"},
 		`order of plugins: "a.b/c" comes twice`:                                                              {"order", "--plugin-dir", dir, "--order", "a.b/c,a.b/c"},
 		`to look at a directory instead, name it with --plugin-dir`:                                          {"get", "--kubeconfig", "/no/such/file"},

@@ -24,5 +24,5 @@ func TestAnAnswerOfVelerosServerIsUsedForWhatItHas(t *testing.T) {
 
 	metav1.SetMetaDataAnnotation(&answer.ObjectMeta, serverreport.PluginsAnnotation, "{")
 	_, err = reportOf(answer)
-	require.ErrorContains(t, err, "annotation cleat.dev/plugins of the server's answer is no report of plugins")
+	require.ErrorContains(t, err, "annotation cleat.dev/plugins of the server's answer is not a report of plugins")
 }

@@ -21,29 +21,29 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginreport"
 )
 
-// directoryFlags say which plugin directory a command looks at, without a cluster.
+// Flags name a plugin directory that a command inspects without a cluster.
 type Flags struct {
 	Path       string
-	lock       string // path of the lock
-	Config     string // file of a server's configuration
+	lock       string // path of the lock; empty for the default
+	Config     string // configuration file of a server
 	NoBuiltIns bool
 	verbose    bool
 	Order      []string
 
-	Options config.Options // of a server with that file
+	Options config.Options // of a server with Config
 	File    *config.File
 }
 
 func (f *Flags) Add(cmd *cobra.Command, usage string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Path, "plugin-dir", f.Path, usage)
-	flags.StringVar(&f.Config, "config", "", "file of a server's configuration: what it says of plugins holds where no flag says otherwise")
-	flags.StringVar(&f.lock, "lock-file", "", "lock of the directory; empty for "+pluginlock.FileName+" in it, if it is there")
+	flags.StringVar(&f.Config, "config", "", "configuration file of a server: its settings for plugins apply where no flag is given")
+	flags.StringVar(&f.lock, "lock-file", "", "lock of the directory; empty for its file "+pluginlock.FileName+", if it exists")
 	flags.BoolVar(&f.NoBuiltIns, "no-built-ins", false, "leave out the plugins that are part of the server")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print what the plugins log")
 }
 
-// complete reads the file with the configuration, if one is named.
+// Complete reads the configuration file, if one is named.
 func (f *Flags) Complete(cmd *cobra.Command) error {
 	f.Options, f.File = config.Defaults(), &config.File{}
 	if f.Config == "" {
@@ -74,12 +74,12 @@ func (f *Flags) Complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// lockPath is where the lock is or will be.
+// LockPath returns the path of the lock, which need not exist.
 func (f *Flags) LockPath() string {
 	return cmp.Or(f.lock, filepath.Join(f.Path, pluginlock.FileName))
 }
 
-// readLock reads the lock; nil when there is none and none was named.
+// ReadLock reads the lock. It returns nil if there is no lock and none was named.
 func (f *Flags) ReadLock() (*pluginlock.Lock, error) {
 	lock, err := pluginlock.Read(f.LockPath())
 	if errors.Is(err, fs.ErrNotExist) && f.lock == "" {
@@ -88,8 +88,8 @@ func (f *Flags) ReadLock() (*pluginlock.Lock, error) {
 	return lock, err
 }
 
-// open starts a host over the directory, which may be a single file as well, as a server would; without a path, over the
-// built-ins alone. Only what lock has is run, if there is a lock. The caller closes the host.
+// Open starts a plugin host for the directory, as a server would. The path may also name a single file; without a path,
+// the host has the built-in plugins only. With a lock, it runs only what the lock contains. The caller closes the host.
 func (f *Flags) Open(ctx context.Context, a *command.App, lock *pluginlock.Lock) (*pluginreport.Source, error) {
 	if _, err := os.Stat(f.Path); f.Path != "" && err != nil {
 		return nil, fmt.Errorf("look for plugins (name their directory with --plugin-dir): %w", err)
@@ -115,7 +115,8 @@ func (f *Flags) Open(ctx context.Context, a *command.App, lock *pluginlock.Lock)
 	return &pluginreport.Source{Host: started, Directory: f.Path, Lock: lock, LockPath: f.LockPath(), Order: f.Order, Log: log}, nil
 }
 
-// openFile starts a host over a single file, as it is now. The user has named it, so it runs whoever can change it.
+// OpenFile starts a plugin host for a single file with its present content. The user has named the file, so it runs
+// even if other users can write to it.
 func (f *Flags) OpenFile(ctx context.Context, a *command.App) (*pluginreport.Source, error) {
 	sum, err := pluginlock.SumFile(f.Path)
 	if err != nil {
@@ -125,6 +126,6 @@ func (f *Flags) OpenFile(ctx context.Context, a *command.App) (*pluginreport.Sou
 	if err != nil {
 		return nil, err
 	}
-	source.Directory, source.Lock = "", nil // there is neither
+	source.Directory, source.Lock = "", nil
 	return source, nil
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// pluginFile is a file of a plugin directory.
+// File is a file of a plugin directory.
 type File struct {
 	Path    string
-	Listed  []versioning.Listed // what its process lists
-	Problem string              // why it cannot be used at all; empty if it can
-	Partial []string            // what is wrong with something in it
+	Listed  []versioning.Listed // by its process
+	Problem string              // why the whole file is unusable; empty if it is not
+	Partial []string            // what is wrong with some of its plugins
 }
 
-// pluginFiles are the files that a host found, in its order.
+// Files returns the files that a host found, in its order.
 func Files(host *pluginhost.Host) []File {
 	var files []File
 	at := map[string]int{}
@@ -45,16 +45,16 @@ func Files(host *pluginhost.Host) []File {
 	return files
 }
 
-// checkExecutable says why the file at path cannot be a plugin.
+// CheckExecutable returns an error if the file at path cannot be a plugin.
 func CheckExecutable(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return err
 	case info.IsDir():
-		return fmt.Errorf("%s is no plugin but a directory", path)
+		return fmt.Errorf("%s is a directory, not a plugin", path)
 	case info.Mode()&0o111 == 0 && filepath.Ext(path) != ".exe":
-		return fmt.Errorf("%s is no plugin: it is not executable (chmod +x %s)", path, path)
+		return fmt.Errorf("%s is not a plugin: it is not executable (chmod +x %s)", path, path)
 	}
 	return nil
 }

@@ -89,6 +89,6 @@ func TestAPolicyThatFailsIsNotedOnceInAPipe(t *testing.T) {
 	} {
 		view.server(told)
 	}
-	require.Equal(t, "policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), nobody starts until it works again "+
+	require.Equal(t, "policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), no backup starts until it works again "+
 		"(failurePolicy: Hold): QueueAdmission(example.io/policy): it is down\npolicy example.io/policy works again\n", notes.String())
 }

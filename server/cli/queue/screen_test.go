@@ -72,7 +72,7 @@ func TestAScreenIsDrawnInPlace(t *testing.T) {
 
 	s.server(status.QueueServer{Limit: 3, Policy: statustest.Policy("")})
 	require.NoError(t, s.refresh(statustest.Noon().Add(time.Second)))
-	require.Contains(t, screenText(t, out.String()), "waiting\n2 of 3 places taken; policy example.io/policy decides\nPLACE")
+	require.Contains(t, screenText(t, out.String()), "waiting\n2 of 3 slots in use; policy example.io/policy decides\nPOSITION")
 
 	height = 6
 	s.note("the API server\nis away")
@@ -86,7 +86,7 @@ func TestAScreenIsDrawnInPlace(t *testing.T) {
 		require.NoError(t, s.change(b, nil))
 	}
 	require.NoError(t, s.end())
-	require.Equal(t, "0 running, 0 about to start, 0 waiting\n0 of 3 places taken; policy example.io/policy decides\n", screenText(t, out.String()))
+	require.Equal(t, "0 running, 0 about to start, 0 waiting\n0 of 3 slots in use; policy example.io/policy decides\n", screenText(t, out.String()))
 	for line := range strings.Lines(screenText(t, out.String())) {
 		require.LessOrEqual(t, len([]rune(line)), width+1)
 	}

@@ -17,5 +17,5 @@ func TestAnAnswerWithoutOrWithABadReportOfPolicies(t *testing.T) {
 	require.Nil(t, report)
 	answer.Annotations = map[string]string{serverreport.PoliciesAnnotation: "{"}
 	_, err = PoliciesOf(answer)
-	require.ErrorContains(t, err, "annotation cleat.dev/policies of the server's answer is no report of policies")
+	require.ErrorContains(t, err, "annotation cleat.dev/policies of the server's answer is not a report of policies")
 }

@@ -67,13 +67,13 @@ func TestAcceptBackup_KillServerAtEveryPhase(t *testing.T) {
 		},
 	}
 	for name, course := range courses {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, g := newGatedSite(t)
-			s.shop = s.workload(5)
-			server := s.serve()
-			s.available()
-			for _, when := range []moment{before, after} {
+		for _, when := range []moment{before, after} {
+			t.Run(fmt.Sprintf("%s/%s", name, when), func(t *testing.T) {
+				t.Parallel()
+				s, g := newGatedSite(t)
+				s.shop = s.workload(5)
+				server := s.serve()
+				s.available()
 				for n := 1; ; n++ {
 					id := fmt.Sprintf("%s-%d", when, n)
 					course.prepare(s, id)
@@ -91,8 +91,8 @@ func TestAcceptBackup_KillServerAtEveryPhase(t *testing.T) {
 					server = s.serve()
 					course.check(s, id)
 				}
-			}
-		})
+			})
+		}
 	}
 }
 

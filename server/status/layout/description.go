@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// description writes lines of the form "Key:  value", indented by sections. The values of one section are aligned.
+// Description writes lines of the form "Key:  value", indented by sections. The values of one section are aligned.
 // After the first error nothing more is written.
 type Description struct {
 	w      io.Writer
@@ -14,13 +14,13 @@ type Description struct {
 	failed error
 }
 
-// newDescription returns a description that writes to w.
+// NewDescription returns a description that writes to w.
 func NewDescription(w io.Writer) *Description { return &Description{w: w} }
 
-// err returns the first error of writing.
+// Err returns the first error of writing.
 func (d *Description) Err() error { return d.failed }
 
-// line writes one line.
+// Line writes one line.
 func (d *Description) Line(format string, args ...any) {
 	if d.failed != nil {
 		return
@@ -28,10 +28,10 @@ func (d *Description) Line(format string, args ...any) {
 	_, d.failed = fmt.Fprintln(d.w, strings.TrimRight(strings.Repeat("  ", d.indent)+fmt.Sprintf(format, args...), " "))
 }
 
-// gap writes an empty line.
+// Gap writes an empty line.
 func (d *Description) Gap() { d.Line("") }
 
-// pairs writes keys and values, aligned. A value of several lines goes on below itself.
+// Pairs writes keys and values, aligned. A value may have several lines.
 func (d *Description) Pairs(pairs ...[2]string) {
 	width := 0
 	for _, pair := range pairs {
@@ -48,20 +48,20 @@ func (d *Description) Pairs(pairs ...[2]string) {
 	}
 }
 
-// section writes a head and, further in, what body writes.
+// Section writes a heading, and indents what body writes.
 func (d *Description) Section(head string, body func()) {
 	d.Line("%s:", head)
 	d.Indented(1, body)
 }
 
-// indented writes what body writes, further in by levels.
+// Indented indents what body writes by the given number of levels.
 func (d *Description) Indented(levels int, body func()) {
 	d.indent += levels
 	body()
 	d.indent -= levels
 }
 
-// lines writes foreign text.
+// Text writes text from outside, line by line.
 func (d *Description) Text(text string) {
 	for line := range strings.Lines(text) {
 		d.Line("%s", strings.TrimRight(Printable(line), "\n"))

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// printJSON writes a value as indented JSON.
+// PrintJSON writes a value as indented JSON.
 func PrintJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
@@ -15,7 +15,7 @@ func PrintJSON(w io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// printYAML writes a value as YAML.
+// PrintYAML writes a value as YAML.
 func PrintYAML(w io.Writer, value any) error {
 	data, err := yaml.Marshal(value)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// table is rows of cells below a head.
+// Table is a table with a header.
 type Table struct {
 	Head []string
 	Rows [][]string
 }
 
-// print writes the columns aligned.
+// Print writes the table with aligned columns.
 func (t Table) Print(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	for _, row := range slices.Concat([][]string{t.Head}, t.Rows) {
@@ -27,7 +27,7 @@ func (t Table) Print(w io.Writer) error {
 	return out.Flush()
 }
 
-// addLabels adds columns with labels: one for each of keys, and one with all when all is set.
+// AddLabels adds a column for each of keys and, if all is set, one with all labels.
 func (t *Table) AddLabels(labels []map[string]string, keys []string, all bool) {
 	for _, key := range keys {
 		t.Head = append(t.Head, strings.ToUpper(key[strings.LastIndex(key, "/")+1:]))

@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// count is a number of things, e.g. "3 items".
+// Count returns a number of things, such as "3 items".
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -22,7 +22,7 @@ func Count(n int, thing string) string {
 
 func OrNone(text string) string { return cmp.Or(text, "<none>") }
 
-// listOr is a list of names.
+// ListOr returns names separated by commas, and none if there are none.
 func ListOr(names []string, none string) string {
 	if len(names) == 0 {
 		return none
@@ -30,7 +30,7 @@ func ListOr(names []string, none string) string {
 	return strings.Join(names, ", ")
 }
 
-// keyValues is a map as lines of "key=value".
+// KeyValues returns a map as lines of the form "key=value".
 func KeyValues(m map[string]string) string {
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -39,7 +39,7 @@ func KeyValues(m map[string]string) string {
 	return OrNone(strings.Join(lines, "\n"))
 }
 
-// boolOrAuto is a switch that may be left open.
+// BoolOrAuto returns the text of an optional boolean.
 func BoolOrAuto(b *bool) string {
 	if b == nil {
 		return "auto"
@@ -47,7 +47,7 @@ func BoolOrAuto(b *bool) string {
 	return fmt.Sprint(*b)
 }
 
-// numberOrNone is a number that has a meaning unless it is 0.
+// NumberOrNone returns a number, and "<none>" for 0.
 func NumberOrNone(n int) string {
 	if n == 0 {
 		return "<none>"
@@ -55,7 +55,7 @@ func NumberOrNone(n int) string {
 	return strconv.Itoa(n)
 }
 
-// mebibytes is an amount of memory; 0 is unknown.
+// Mebibytes returns an amount of memory, and an empty text for 0.
 func Mebibytes(bytes int64) string {
 	if bytes == 0 {
 		return ""
@@ -63,7 +63,7 @@ func Mebibytes(bytes int64) string {
 	return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20))
 }
 
-// printable is foreign text without what a terminal would take for a command. Line ends stay.
+// Printable replaces the characters of text that could control a terminal. It keeps line ends.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || unicode.IsPrint(r) {
@@ -76,10 +76,10 @@ func Printable(text string) string {
 	}, text)
 }
 
-// oneLine is foreign text in a cell of a table.
+// OneLine returns text from outside as one line without control characters.
 func OneLine(text string) string { return strings.Join(strings.Fields(Printable(text)), " ") }
 
-// abbreviate are the first few of names.
+// Abbreviate returns the first most of names, and how many more there are.
 func Abbreviate(names []string, most int, separator string) string {
 	safe := make([]string, 0, most)
 	for _, name := range names[:min(most, len(names))] {
@@ -92,7 +92,7 @@ func Abbreviate(names []string, most int, separator string) string {
 	return text
 }
 
-// enumerate are names in a sentence: "a, b and c".
+// Enumerate returns names for a sentence, such as "a, b and c", with the given word before the last.
 func Enumerate(names []string, word string) string {
 	const most = 5
 	last := len(names) - 1
@@ -109,7 +109,7 @@ func Plural(names []string, one, more string) string {
 	return more
 }
 
-// indentJSON is JSON as people read it.
+// IndentJSON returns JSON with indentation.
 func IndentJSON(data []byte) string {
 	var out bytes.Buffer
 	if err := json.Indent(&out, data, "", "  "); err != nil {

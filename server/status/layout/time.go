@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// formatTime is a time as people read it, in UTC.
+// FormatTime returns a time in UTC, and "<none>" for none.
 func FormatTime(t *metav1.Time) string {
 	if t == nil || t.IsZero() {
 		return "<none>"
@@ -16,7 +16,7 @@ func FormatTime(t *metav1.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 -0700 MST")
 }
 
-// ago is how long ago a moment was.
+// Ago returns how long ago t was, such as "5m ago".
 func Ago(t metav1.Time, now time.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
@@ -24,7 +24,7 @@ func Ago(t metav1.Time, now time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(t.Time))) + " ago"
 }
 
-// remaining is how far away a moment is.
+// Remaining returns how far away t is, such as "29d", or how long ago it was.
 func Remaining(t *metav1.Time, now time.Time) string {
 	if t == nil || t.IsZero() {
 		return "n/a"

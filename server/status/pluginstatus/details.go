@@ -8,7 +8,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// plugins writes all that is known of plugins, by their files.
+// PrintDetails writes everything about the plugins of a report, grouped by their files.
 func PrintDetails(d *layout.Description, r *serverreport.PluginReport) {
 	for i, file := range filesOf(r.Plugins) {
 		if i > 0 {
@@ -24,7 +24,7 @@ func PrintDetails(d *layout.Description, r *serverreport.PluginReport) {
 	}
 }
 
-// filesOf are where plugins come from, each once.
+// filesOf returns the origins of plugins, each once.
 func filesOf(plugins []serverreport.Plugin) []string {
 	var files []string
 	for i := range plugins {
@@ -35,7 +35,7 @@ func filesOf(plugins []serverreport.Plugin) []string {
 	return files
 }
 
-// file writes about plugins of one file.
+// printFile writes everything about the plugins of one file.
 func printFile(d *layout.Description, r *serverreport.PluginReport, plugins []serverreport.Plugin) {
 	first := &plugins[0]
 	pairs := [][2]string{
@@ -62,19 +62,19 @@ func printFile(d *layout.Description, r *serverreport.PluginReport, plugins []se
 	}
 }
 
-// lockText is what the lock says of a file.
+// lockText returns the relation of a file to the lock.
 func lockText(r *serverreport.PluginReport, p *serverreport.Plugin) string {
 	switch {
 	case r.Lock == "":
 		return "<none>"
 	case p.Locked:
-		return "it is in " + r.Lock
+		return "contained in " + r.Lock
 	default:
-		return "it is not in " + r.Lock + " with this sum"
+		return "not contained in " + r.Lock + " with this sum"
 	}
 }
 
-// offered writes about one version of one kind.
+// printOffered writes everything about one version of one kind.
 func printOffered(d *layout.Description, p *serverreport.Plugin) {
 	printFate(d, p, [2]string{"Version", layout.NumberOrNone(p.Version)})
 	if p.Details == nil {
@@ -100,7 +100,7 @@ func printOffered(d *layout.Description, p *serverreport.Plugin) {
 	}
 }
 
-// fate writes what becomes of a plugin, why, and what to do about it, after other pairs.
+// printFate writes the status of a plugin after other pairs: the reason, and what the user can do.
 func printFate(d *layout.Description, p *serverreport.Plugin, pairs ...[2]string) {
 	pairs = append(pairs, [2]string{"Status", statusText(p.Status)})
 	if p.Status != serverreport.Quarantined {
@@ -116,10 +116,10 @@ func printFate(d *layout.Description, p *serverreport.Plugin, pairs ...[2]string
 	d.Section("Why", func() { d.Text(p.Reason) })
 	d.Section("What to do", func() {
 		if p.Name == "" {
-			d.Line("Repair the file, replace it (copy the other beside it, then rename that), or remove it.")
-			d.Line("A running server looks at it again by itself.")
+			d.Line("Repair the file, replace it (copy the new file beside it, then rename it), or remove it.")
+			d.Line("A running server notices the change.")
 			return
 		}
-		d.Line("What else the file has is used. Ask its author to repair this; where two files offer the same, remove one.")
+		d.Line("The server uses the other plugins of the file. Ask its author to repair this one; if two files offer it, remove one.")
 	})
 }

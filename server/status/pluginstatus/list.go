@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// pluginList is what "plugin get -o json" prints.
+// List is the document of "plugin get" and "plugin info".
 type List struct {
 	APIVersion string                `json:"apiVersion"`
 	Kind       string                `json:"kind"`
@@ -23,16 +23,16 @@ type List struct {
 	Lock       string                `json:"lock,omitempty"`
 	Order      []string              `json:"order,omitempty"`
 	Items      []serverreport.Plugin `json:"items"`
-	// Policies are how the policies of the running server do; absent for a directory.
+	// Policies are the policies of the running server; absent for a directory.
 	Policies []serverreport.Policy `json:"policies,omitempty"`
 }
 
-// NewList returns the list of plugins, which are some of the report's.
+// NewList returns the list of the given plugins of a report.
 func NewList(r *serverreport.PluginReport, plugins []serverreport.Plugin) List {
 	return List{APIVersion: status.APIVersion, Kind: "PluginList", Directory: r.Directory, Lock: r.Lock, Order: r.Order, Items: plugins}
 }
 
-// Select are the plugins that any of names means, all without names, and of a kind unless it is empty.
+// Select returns the plugins that names refer to, or all without names. A kind that is not empty restricts them.
 func Select(r *serverreport.PluginReport, names []string, kind string) ([]serverreport.Plugin, error) {
 	if kind != "" && !knownKind(r, kind) {
 		return nil, fmt.Errorf("--kind %q: there is no such kind; there are: %s", kind, strings.Join(kindNames(r), ", "))
@@ -63,7 +63,7 @@ func Select(r *serverreport.PluginReport, names []string, kind string) ([]server
 	return selected, errors.Join(errs...)
 }
 
-// noPlugin says that a name means nothing, and what there is.
+// noPlugin returns the error about a name that refers to no plugin. It lists the names that do.
 func noPlugin(r *serverreport.PluginReport, name, kind string) error {
 	what := "plugin"
 	if kind != "" {
@@ -73,7 +73,7 @@ func noPlugin(r *serverreport.PluginReport, name, kind string) error {
 		slices.Sort(names)
 		return fmt.Errorf("there is no %s %q; there are: %s", what, name, layout.OneLine(strings.Join(names, ", ")))
 	}
-	return fmt.Errorf("there is no %s %q, and no other", what, name)
+	return fmt.Errorf("there is no %s %q; there are none at all", what, name)
 }
 
 func ofKind(p *serverreport.Plugin, kind string) bool {
@@ -89,7 +89,7 @@ func knownKind(r *serverreport.PluginReport, kind string) bool {
 	return slices.ContainsFunc(r.Plugins, func(p serverreport.Plugin) bool { return ofKind(&p, kind) })
 }
 
-// kindNames are the kinds that this command or the server knows.
+// kindNames returns the kinds that this program or the server knows, sorted.
 func kindNames(r *serverreport.PluginReport) []string {
 	var names []string
 	for _, known := range kinds.All() {
@@ -104,7 +104,7 @@ func kindNames(r *serverreport.PluginReport) []string {
 	return slices.Compact(names)
 }
 
-// compareForList sorts by kind and name, the newest version first, and files that offer nothing last.
+// compareForList orders by kind and name, the newest version first, and files without plugins last.
 func CompareForList(a, b serverreport.Plugin) int {
 	if (a.Kind == "") != (b.Kind == "") {
 		if a.Kind == "" {
@@ -115,7 +115,7 @@ func CompareForList(a, b serverreport.Plugin) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(b.Version, a.Version), cmp.Compare(a.File, b.File))
 }
 
-// pluginTable is what "plugin get" prints.
+// Table returns the table of "plugin get".
 func Table(plugins []serverreport.Plugin, wide bool) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "KIND", "VERSION", "STATUS", "FROM"}}
 	if wide {
@@ -136,7 +136,7 @@ func Table(plugins []serverreport.Plugin, wide bool) layout.Table {
 	return t
 }
 
-// why is the reason in a cell; that of what is quarantined stands below the table, where it has room.
+// why returns the reason for a cell. The reason of a quarantined plugin is printed below the table, where it has room.
 func why(p *serverreport.Plugin) string {
 	reason := p.Reason
 	if p.Status == serverreport.Quarantined {
@@ -148,7 +148,7 @@ func why(p *serverreport.Plugin) string {
 	return layout.OneLine(reason)
 }
 
-// quarantined writes what is wrong with plugins, if anything is.
+// PrintQuarantined writes the reasons of quarantined plugins, if there are any.
 func PrintQuarantined(d *layout.Description, plugins []serverreport.Plugin) {
 	bad := slices.DeleteFunc(slices.Clone(plugins), func(p serverreport.Plugin) bool { return p.Status != serverreport.Quarantined })
 	if len(bad) == 0 {
@@ -162,7 +162,7 @@ func PrintQuarantined(d *layout.Description, plugins []serverreport.Plugin) {
 	})
 }
 
-// subject is what is quarantined: a file, or one plugin in it.
+// subject names what is quarantined: a file, or one plugin in it.
 func subject(p *serverreport.Plugin) string {
 	if p.Name == "" && p.Kind == "" {
 		return fromText(p)
@@ -170,7 +170,7 @@ func subject(p *serverreport.Plugin) string {
 	return fmt.Sprintf("%s %s of %s", wireKind(p), p.Name, fromText(p))
 }
 
-// statusText is a status as people read it.
+// statusText returns the text of a status.
 func statusText(status serverreport.PluginStatus) string {
 	switch status {
 	case serverreport.InUse:
@@ -184,7 +184,7 @@ func statusText(status serverreport.PluginStatus) string {
 	}
 }
 
-// fromText is where a plugin comes from.
+// fromText returns the origin of a plugin.
 func fromText(p *serverreport.Plugin) string {
 	if p.BuiltIn {
 		return "built-in"
@@ -192,5 +192,5 @@ func fromText(p *serverreport.Plugin) string {
 	return cmp.Or(layout.Printable(p.File), "<unknown>")
 }
 
-// wireKind is kind and version as a plugin lists them.
+// wireKind returns kind and version as a plugin lists them.
 func wireKind(p *serverreport.Plugin) string { return framework.WireKind(p.Kind, p.Version) }

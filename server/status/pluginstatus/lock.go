@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// lockChanges is what "plugin lock -o json" prints.
+// LockChanges is the document of "plugin lock".
 type LockChanges struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
@@ -19,14 +19,14 @@ type LockChanges struct {
 	Files      int           `json:"files"`   // in the lock
 	Written    bool          `json:"written"` // false when nothing changed, and with --check
 	Changes    []LockChange  `json:"changes"`
-	Broken     []FileProblem `json:"broken"`  // cannot be used, so they are not in the lock
-	Partial    []FileProblem `json:"partial"` // in the lock, but something in them cannot be used
+	Broken     []FileProblem `json:"broken"`  // unusable files, which are not in the lock
+	Partial    []FileProblem `json:"partial"` // files in the lock of which some plugins are unusable
 
-	Refused bool `json:"-"` // broken files keep the lock from being written
+	Refused bool `json:"-"` // the lock is not written because of broken files
 	Absent  bool `json:"-"` // there is no lock to check
 }
 
-// print writes what changed, and what is broken.
+// Print writes the changes, and what is broken.
 func (c *LockChanges) Print(w io.Writer) error {
 	d := layout.NewDescription(w)
 	if len(c.Changes) > 0 {
@@ -40,7 +40,7 @@ func (c *LockChanges) Print(w io.Writer) error {
 		d.Gap()
 	}
 	PrintFileProblems(d, "Cannot be used", c.Broken)
-	PrintFileProblems(d, "Usable only in part", c.Partial)
+	PrintFileProblems(d, "Usable in part", c.Partial)
 	conclusion := ""
 	switch {
 	case c.Written:
@@ -57,34 +57,34 @@ func (c *LockChanges) Print(w io.Writer) error {
 	return d.Err()
 }
 
-// verdict is the error to end with.
+// Verdict returns the error with which the command ends.
 func (c *LockChanges) Verdict() error {
 	switch {
 	case c.Refused:
-		return fmt.Errorf("%s cannot be used, so it cannot be locked; repair or remove what is broken, or leave it out with --skip-broken",
+		return fmt.Errorf("cannot lock %s; repair or remove what is broken, or leave it out with --skip-broken",
 			layout.Count(len(c.Broken), "file"))
 	case c.Absent:
-		return fmt.Errorf("there is no lock %s; write it without --check", c.Lock)
+		return fmt.Errorf("there is no lock %s; run the command without --check to write it", c.Lock)
 	case !c.Written && len(c.Changes) > 0:
-		return fmt.Errorf("the lock %s is not that of the directory; look at what differs, and write it without --check", c.Lock)
+		return fmt.Errorf("the lock %s does not match the directory; run the command without --check to write it anew", c.Lock)
 	}
 	return nil
 }
 
-// lockChange is how a lock differs from the one before.
+// LockChange is a difference between a lock and the one before.
 type LockChange struct {
 	Change string `json:"change"` // added, changed or removed
 	File   string `json:"file"`   // relative to the directory
 	What   string `json:"what,omitempty"`
 }
 
-// fileProblem is what is wrong with a file.
+// FileProblem is what is wrong with a file.
 type FileProblem struct {
 	File   string `json:"file"` // relative to the directory
 	Reason string `json:"reason"`
 }
 
-// compareLocks is how a lock differs from the one before, which may be nil, by files.
+// CompareLocks returns the differences between a lock and the one before, which may be nil, sorted by file.
 func CompareLocks(before, now *pluginlock.Lock) []LockChange {
 	if before == nil {
 		before = &pluginlock.Lock{}
@@ -115,7 +115,7 @@ func CompareLocks(before, now *pluginlock.Lock) []LockChange {
 	return changes
 }
 
-// providesText names what is in all and not in others, empty when there is nothing.
+// providesText names the plugins in all that are not in others. It returns an empty text if there are none.
 func providesText(verb string, all, others []pluginlock.Provided) string {
 	var names []string
 	for _, provided := range all {
@@ -129,7 +129,7 @@ func providesText(verb string, all, others []pluginlock.Provided) string {
 	return verb + strings.Join(names, ", ")
 }
 
-// problems writes what is wrong with files.
+// PrintFileProblems writes what is wrong with files.
 func PrintFileProblems(d *layout.Description, head string, all []FileProblem) {
 	if len(all) == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// pluginOrder is what "plugin order -o json" prints.
+// Order is the document of "plugin order".
 type Order struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
@@ -18,11 +18,11 @@ type Order struct {
 	Items      []OrderedAction `json:"items"`
 }
 
-// orderedEntry is an action with its place among those of its stage, from 1.
+// OrderedAction is an action with its position among the actions of its stage, from 1.
 type OrderedAction struct {
 	Stage      string `json:"stage"`
 	Place      int    `json:"place"`
-	StockPlace int    `json:"stockPlace"` // if no order were configured
+	StockPlace int    `json:"stockPlace"` // without a configured order
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
 	File       string `json:"file,omitempty"`
@@ -35,7 +35,7 @@ func NewOrder(r *serverreport.PluginReport) Order {
 	return Order{APIVersion: status.APIVersion, Kind: "PluginOrder", Order: r.Order, Items: inOrder(r)}
 }
 
-// inOrder are the actions in use by stages.
+// inOrder returns the actions in use, by stages.
 func inOrder(r *serverreport.PluginReport) []OrderedAction {
 	all := []OrderedAction{}
 	for _, stage := range serverreport.Stages() {
@@ -59,7 +59,7 @@ func inOrder(r *serverreport.PluginReport) []OrderedAction {
 	return all
 }
 
-// orderTable is what "plugin order" prints.
+// OrderTable returns the table of "plugin order".
 func OrderTable(items []OrderedAction) layout.Table {
 	t := layout.Table{Head: []string{"STAGE", "PLACE", "STOCK", "NAME", "KIND", "FROM"}}
 	for _, item := range items {

@@ -7,16 +7,16 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// verification is what "plugin verify -o json" prints.
+// Verification is the document of "plugin verify".
 type Verification struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
 	Lock       string         `json:"lock"`
-	Right      bool           `json:"right"` // every file is
+	Right      bool           `json:"right"` // every file is OK
 	Files      []VerifiedFile `json:"files"`
 }
 
-// wrong is how many files are not right.
+// Wrong returns the number of files that are not OK.
 func (v *Verification) Wrong() int {
 	wrong := 0
 	for _, file := range v.Files {
@@ -27,7 +27,7 @@ func (v *Verification) Wrong() int {
 	return wrong
 }
 
-// print writes a table of all files, and below it what is wrong.
+// Print writes a table of all files, and below it what is wrong.
 func (v *Verification) Print(w io.Writer) error {
 	t := layout.Table{Head: []string{"FILE", "STATE", "WHAT TO DO"}}
 	var problems []FileProblem
@@ -44,11 +44,11 @@ func (v *Verification) Print(w io.Writer) error {
 	if len(problems) > 0 {
 		d.Gap()
 	}
-	PrintFileProblems(d, "Not right", problems)
+	PrintFileProblems(d, "Wrong", problems)
 	return d.Err()
 }
 
-// verifiedFile is a file with what the lock and its process say.
+// VerifiedFile is a file, compared with the lock.
 type VerifiedFile struct {
 	File   string    `json:"file"` // relative to the directory
 	State  FileState `json:"state"`
@@ -56,10 +56,10 @@ type VerifiedFile struct {
 	ToDo   string    `json:"toDo,omitempty"`
 }
 
-// fileState is how a file stands to the lock.
+// FileState is the relation of a file to the lock.
 type FileState string
 
-// text is the state as people read it.
+// text returns the text of a state.
 func (s FileState) text() string {
 	switch s {
 	case FileOK:
@@ -71,7 +71,7 @@ func (s FileState) text() string {
 	}
 }
 
-// toDo is what somebody may do about it.
+// ToDo returns what the user can do about the state.
 func (s FileState) ToDo() string {
 	switch s {
 	case FileOK:
@@ -88,9 +88,9 @@ func (s FileState) ToDo() string {
 }
 
 const (
-	FileOK          FileState = "OK"          // it has the sum of the lock, and provides what the lock says
-	FileChanged     FileState = "Changed"     // it has another sum
+	FileOK          FileState = "OK"          // its sum and its plugins are those of the lock
+	FileChanged     FileState = "Changed"     // its sum differs
 	FileNotLocked   FileState = "NotLocked"   // the lock does not have it
 	FileMissing     FileState = "Missing"     // the directory does not have it
-	FileQuarantined FileState = "Quarantined" // it has the sum, but it cannot be used, or not all of it
+	FileQuarantined FileState = "Quarantined" // its sum matches, but it is unusable, wholly or in part
 )

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Encode is the report as the annotation has it. One that is too long has its reasons cut, and then its last plugins
-// left out, which Omitted counts.
+// Encode returns the report as JSON for the annotation. If it is too long, the reasons are cut; then the last plugins are
+// left out and counted in Omitted.
 func (r *PluginReport) Encode() (string, error) {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -19,7 +19,7 @@ func (r *PluginReport) Encode() (string, error) {
 	}
 	short := *r
 	short.Plugins = make([]Plugin, 0, len(r.Plugins))
-	room := maxAnnotation - 4<<10 // for what is around the plugins
+	room := maxAnnotation - 4<<10 // for everything around the plugins
 	for i, p := range r.Plugins {
 		p.Reason, p.Note = cut(p.Reason), cut(p.Note)
 		one, err := json.Marshal(p)
@@ -38,22 +38,22 @@ func (r *PluginReport) Encode() (string, error) {
 	return string(data), nil
 }
 
-// Report is what a host has. Fields that a reader does not know yet are no error.
+// PluginReport lists the plugins of a host. Readers ignore fields that they do not know.
 type PluginReport struct {
 	// Directory is the plugin directory, absolute; empty when there is none.
 	Directory string `json:"directory,omitempty"`
-	// Lock is the path of the lock that holds; empty without one.
+	// Lock is the path of the lock in force; empty without a lock.
 	Lock string `json:"lock,omitempty"`
-	// Order is the configured order of the actions, as in the file that --config names; empty for the stock order.
+	// Order is the order of the actions in the configuration file; empty for the default order.
 	Order []string `json:"order,omitempty"`
-	// Plugins come in the order in which they run.
+	// Plugins are in the order in which they run.
 	Plugins []Plugin `json:"plugins"`
-	// Omitted is how many plugins more there are, which did not fit into an answer.
+	// Omitted is the number of further plugins that did not fit into an answer.
 	Omitted int `json:"omitted,omitempty"`
 }
 
-// Matches tells whether a plugin is meant by what somebody wrote: its name, where "aws" is "velero.io/aws" as in
-// Velero, or its file, also relative to the plugin directory. An empty text means all.
+// Matches reports whether text refers to a plugin: by its name, where "aws" stands for "velero.io/aws" as in Velero, or by
+// its file, which may be relative to the plugin directory. An empty text refers to all plugins.
 func (r *PluginReport) Matches(p *Plugin, text string) bool {
 	if text == "" || p.Name == text || p.Name == "velero.io/"+text {
 		return true
@@ -61,7 +61,7 @@ func (r *PluginReport) Matches(p *Plugin, text string) bool {
 	return p.File != "" && (p.File == text || r.Directory != "" && p.File == filepath.Join(r.Directory, text))
 }
 
-// Only is the report without the plugins that text does not mean; an empty text means all.
+// Only returns the report with the plugins that text refers to.
 func (r *PluginReport) Only(text string) *PluginReport {
 	kept := *r
 	kept.Plugins = nil
@@ -73,7 +73,7 @@ func (r *PluginReport) Only(text string) *PluginReport {
 	return &kept
 }
 
-// Names are those of the plugins, each once, in their order.
+// Names returns the names of the plugins, each once, in their order.
 func (r *PluginReport) Names() []string {
 	var names []string
 	seen := map[string]bool{"": true}
@@ -86,7 +86,8 @@ func (r *PluginReport) Names() []string {
 	return names
 }
 
-// Relative is the path of a file below the plugin directory, with slashes, as a lock has it; false when it is elsewhere.
+// Relative returns the path of a file relative to the plugin directory, with slashes, as in a lock. It returns false for a
+// file elsewhere.
 func (r *PluginReport) Relative(file string) (string, bool) {
 	if r.Directory == "" {
 		return "", false
@@ -98,28 +99,28 @@ func (r *PluginReport) Relative(file string) (string, bool) {
 	return filepath.ToSlash(relative), true
 }
 
-// Status is what becomes of a plugin.
+// PluginStatus says whether a server uses a plugin.
 type PluginStatus string
 
-// What Status can be.
+// The values of PluginStatus.
 const (
 	InUse       PluginStatus = "InUse"       // the server calls it
-	NotUsed     PluginStatus = "NotUsed"     // nothing is wrong with it, but another is called, or the server does not know it
+	NotUsed     PluginStatus = "NotUsed"     // it is not wrong, but another is called, or the server does not know it
 	Quarantined PluginStatus = "Quarantined" // something is wrong with it
-	Unknown     PluginStatus = "Unknown"     // the server does not say, as Velero's does not
+	Unknown     PluginStatus = "Unknown"     // the server does not report it, as Velero's does not
 )
 
-// Plugin is one name of one kind at one version in one file, or a file that has none.
+// Plugin is a name of one kind at one version in one file, or a file without plugins.
 type Plugin struct {
 	Name    string       `json:"name,omitempty"`    // "example.io/mover"; empty for a file that could not be asked
-	Kind    string       `json:"kind,omitempty"`    // "BackupItemAction", whatever the version
-	Version int          `json:"version,omitempty"` // of the kind, as the plugin says it: the server may not know it
+	Kind    string       `json:"kind,omitempty"`    // "BackupItemAction", for every version
+	Version int          `json:"version,omitempty"` // of the kind, as the plugin reports it: the server may not know it
 	Status  PluginStatus `json:"status"`
 	Reason  string       `json:"reason,omitempty"` // why it has this status
-	Note    string       `json:"note,omitempty"`   // what else is worth knowing
+	Note    string       `json:"note,omitempty"`   // further information
 	File    string       `json:"file,omitempty"`   // absolute; the server's own for built-ins
 	BuiltIn bool         `json:"builtIn,omitempty"`
-	Stock   int          `json:"stockPlace,omitempty"` // its place among all of the report if no order were configured, from 1
+	Stock   int          `json:"stockPlace,omitempty"` // its position in the report without a configured order, from 1
 
 	PluginVersion    string   `json:"pluginVersion,omitempty"`
 	FrameworkVersion string   `json:"frameworkVersion,omitempty"`
@@ -128,23 +129,23 @@ type Plugin struct {
 	*Details
 }
 
-// Process is the running process that the plugin is in.
+// Process is the running process of a plugin.
 type Process struct {
 	PID           int   `json:"pid"`
 	Restarts      int   `json:"restarts"` // since the server started
 	ResidentBytes int64 `json:"residentBytes"`
 }
 
-// Details are what is only asked for on demand; see Detailer.
+// Details are the parts of a report that are made on demand only.
 type Details struct {
 	SHA256       string          `json:"sha256,omitempty"` // of the file that runs; empty for built-ins
-	Locked       bool            `json:"locked"`           // the lock has the file with this sum
+	Locked       bool            `json:"locked"`           // the lock contains the file with this sum
 	ConfigSchema json.RawMessage `json:"configSchema,omitempty"`
 	AppliesTo    *Selector       `json:"appliesTo,omitempty"` // of actions in use
-	Problem      string          `json:"problem,omitempty"`   // why something is not known
+	Problem      string          `json:"problem,omitempty"`   // why some details are missing
 }
 
-// Selector is which items an action wants, as framework.ResourceSelector.
+// Selector selects the items of an action, as framework.ResourceSelector does.
 type Selector struct {
 	IncludedNamespaces []string `json:"includedNamespaces,omitempty"`
 	ExcludedNamespaces []string `json:"excludedNamespaces,omitempty"`

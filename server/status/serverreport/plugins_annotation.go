@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// Annotation is that of an answered ServerStatusRequest which has the report as JSON. Velero's clients keep it.
+	// PluginsAnnotation holds the report as JSON in an answered ServerStatusRequest. Velero's clients ignore it.
 	PluginsAnnotation = "cleat.dev/plugins"
 
-	// AnnotationDetails is that of a ServerStatusRequest which asks for the plugins that its value means only, with
-	// their details; see Report.Matches.
+	// PluginDetailsAnnotation is set by the author of a ServerStatusRequest. The answer contains only the plugins that its
+	// value refers to, with their details; see PluginReport.Matches.
 	PluginDetailsAnnotation = "cleat.dev/plugin-details"
 
-	// maxAnnotation is how much of the 256 KiB that an object's annotations may have is for a report, in bytes.
+	// maxAnnotation is the maximum length of a report in bytes. All annotations of an object may have 256 KiB.
 	maxAnnotation = 224 << 10
 
-	// maxReason is how much of a reason is kept when the report is too long, in bytes.
+	// maxReason is the length in bytes to which reasons are cut in a report that is too long.
 	maxReason = 300
 )
 
@@ -28,11 +28,11 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:maxReason], "") + " ..."
 }
 
-// Decode reads what a server wrote into the annotation. What it does not know is passed over: the server may be newer.
+// DecodePlugins parses the annotation. It ignores unknown fields, because the server may be newer.
 func DecodePlugins(text string) (*PluginReport, error) {
 	r := &PluginReport{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return nil, fmt.Errorf("annotation %s of the server's answer is no report of plugins: %w", PluginsAnnotation, err)
+		return nil, fmt.Errorf("annotation %s of the server's answer is not a report of plugins: %w", PluginsAnnotation, err)
 	}
 	for i, p := range r.Plugins {
 		if p.Status == "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-func TestAPluginIsMeantByItsNameOrItsFile(t *testing.T) {
+func TestReportMatchesNameOrFile(t *testing.T) {
 	t.Parallel()
 	r := &serverreport.PluginReport{Directory: "/plugins", Plugins: []serverreport.Plugin{
 		{Name: "velero.io/aws", File: "/plugins/vendor/aws"}, {Name: "a.b/c", File: "/plugins/c"}, {File: "/plugins/broken"}, {Name: "x.y/z"},
@@ -40,7 +40,7 @@ func TestAPluginIsMeantByItsNameOrItsFile(t *testing.T) {
 	}
 }
 
-func TestAReportComesThroughTheAnnotation(t *testing.T) {
+func TestPluginReportSurvivesAnnotation(t *testing.T) {
 	t.Parallel()
 	want := &serverreport.PluginReport{
 		Directory: "/plugins", Lock: "/plugins/plugins.lock", Order: []string{"a.b/c", "*"},
@@ -61,7 +61,7 @@ func TestAReportComesThroughTheAnnotation(t *testing.T) {
 	require.NoError(t, err, "a newer server may say more")
 }
 
-func TestAReportFitsIntoAnAnnotation(t *testing.T) {
+func TestPluginReportFitsIntoAnnotation(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 2000)
 	for _, count := range []int{100, 3000} {
@@ -77,17 +77,17 @@ func TestAReportFitsIntoAnAnnotation(t *testing.T) {
 		require.Equal(t, count, len(got.Plugins)+got.Omitted)
 		require.Equal(t, count > 1000, got.Omitted > 0)
 		require.Equal(t, strings.Repeat("é", 150)+" ...", got.Plugins[0].Reason)
-		require.Equal(t, long, r.Plugins[0].Reason, "the report itself stays")
+		require.Equal(t, long, r.Plugins[0].Reason, "the report itself is not changed")
 	}
 }
 
-func TestAnAnnotationThatIsNoReportIsRefused(t *testing.T) {
+func TestDecodePluginsRefusesOtherText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                               "is no report of plugins",
-		"[]":                             "is no report of plugins",
+		"":                               "is not a report of plugins",
+		"[]":                             "is not a report of plugins",
 		`{"plugins":[{"name":"a.b/c"}]}`: "plugins[0] ( a.b/c) has no status",
-		`{"plugins":[{"status":1}]}`:     "is no report of plugins",
+		`{"plugins":[{"status":1}]}`:     "is not a report of plugins",
 	} {
 		_, err := serverreport.DecodePlugins(text)
 		require.ErrorContains(t, err, want, text)

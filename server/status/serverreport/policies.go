@@ -7,39 +7,38 @@ import (
 	"time"
 )
 
-// ReportAnnotation is that of an answered ServerStatusRequest which has a Report as JSON. Velero's clients keep it.
+// PoliciesAnnotation holds a PolicyReport as JSON in an answered ServerStatusRequest. Velero's clients ignore it.
 const PoliciesAnnotation = "cleat.dev/policies"
 
-// Status is how one policy does. It has what a condition has.
+// Policy is the status of one policy. It has the parts of a condition.
 type Policy struct {
 	Kind          string `json:"kind"`   // "QueueAdmission"
-	Plugin        string `json:"plugin"` // that is configured
+	Plugin        string `json:"plugin"` // as configured
 	FailurePolicy string `json:"failurePolicy"`
-	// Decides is the plugin that decides now: the one that is configured, or the built-in one in its place. It is empty
-	// when none does.
+	// Decides is the plugin that decides now: the configured one, or the built-in one instead. It is empty if none does.
 	Decides string `json:"decides,omitempty"`
-	// Reason is why it failed when it was last asked, one of the Reason constants; empty when it did not.
+	// Reason says why the last call failed, as one of the Reason constants of package policy; empty if it succeeded.
 	Reason string `json:"reason,omitempty"`
-	// Message is that failure in words.
+	// Message describes that failure.
 	Message string `json:"message,omitempty"`
-	// Since is when Reason became what it is; zero before the first call.
+	// Since is the time of the last change of Reason; zero before the first call.
 	Since time.Time `json:"since,omitzero"`
-	// Failures are those since it last worked.
+	// Failures is the number of failures since the last success.
 	Failures int `json:"failures,omitempty"`
 }
 
-// Working tells that the policy did what it should when it was last asked, or was not asked yet.
+// Working reports whether the last call of the policy succeeded. It is true before the first call.
 func (s Policy) Working() bool { return s.Reason == "" }
 
-// Report is what a server tells of its policies.
+// PolicyReport lists the policies of a server.
 type PolicyReport struct {
-	// ConcurrentBackups is how many backups may run or be about to.
+	// ConcurrentBackups is the number of slots, which running and ready backups hold.
 	ConcurrentBackups int `json:"concurrentBackups"`
-	// Policies are all of them, that of the queue first.
+	// Policies starts with the policy of the queue.
 	Policies []Policy `json:"policies"`
 }
 
-// Encode is the report as the annotation has it, with long messages cut.
+// Encode returns the report as JSON for the annotation, with long messages cut.
 func (r *PolicyReport) Encode() (string, error) {
 	short := *r
 	short.Policies = make([]Policy, 0, len(r.Policies))
@@ -57,7 +56,7 @@ func (r *PolicyReport) Encode() (string, error) {
 	return string(data), nil
 }
 
-// Of is the first policy of a kind; nil when there is none.
+// Of returns the first policy of a kind, and nil if there is none.
 func (r *PolicyReport) Of(kind string) *Policy {
 	for i := range r.Policies {
 		if r.Policies[i].Kind == kind {
@@ -68,18 +67,17 @@ func (r *PolicyReport) Of(kind string) *Policy {
 }
 
 const (
-	// maxMessage is how much of the message of a policy is reported, in bytes, and maxMessages of all of them: they share
+	// maxMessage is the maximum length of a policy's message in bytes, and maxMessages that of all messages: they share
 	// the 256 KiB of an object's annotations with the report of plugins.
 	maxMessage  = 1 << 10
 	maxMessages = 16 << 10
 )
 
-// DecodeReport reads what a server wrote into the annotation. What it does not know is passed over: the server may be
-// newer.
+// DecodePolicies parses the annotation. It ignores unknown fields, because the server may be newer.
 func DecodePolicies(text string) (*PolicyReport, error) {
 	r := &PolicyReport{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return nil, fmt.Errorf("annotation %s of the server's answer is no report of policies: %w", PoliciesAnnotation, err)
+		return nil, fmt.Errorf("annotation %s of the server's answer is not a report of policies: %w", PoliciesAnnotation, err)
 	}
 	for i, status := range r.Policies {
 		if status.Kind == "" || status.Plugin == "" {

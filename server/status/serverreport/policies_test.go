@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAReportFitsIntoItsAnnotation(t *testing.T) {
+func TestPolicyReportFitsIntoAnnotation(t *testing.T) {
 	t.Parallel()
 	r := &PolicyReport{ConcurrentBackups: 2}
 	for range 50 {
@@ -23,15 +23,15 @@ func TestAReportFitsIntoItsAnnotation(t *testing.T) {
 	require.Len(t, read.Policies, 50)
 	require.Regexp(t, `^größer .* \.\.\.$`, read.Policies[49].Message)
 	require.Equal(t, time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC), read.Policies[49].Since)
-	require.Greater(t, len(r.Policies[0].Message), 1000, "the report itself stays as it is")
+	require.Greater(t, len(r.Policies[0].Message), 1000, "the report itself is not changed")
 
 	read, err = DecodePolicies(`{"policies":[{"kind":"QueueAdmission","plugin":"a.b/c","color":"red"}],"more":1}`)
 	require.NoError(t, err)
 	require.Equal(t, "a.b/c", read.Of("QueueAdmission").Plugin)
 	for text, want := range map[string]string{
-		"{":                              "annotation cleat.dev/policies of the server's answer is no report of policies: ",
+		"{":                              "annotation cleat.dev/policies of the server's answer is not a report of policies: ",
 		`{"policies":[{"kind":"K"}]}`:    "annotation cleat.dev/policies of the server's answer: policies[0] has no kind or no plugin",
-		`{"concurrentBackups":"plenty"}`: "is no report of policies: ",
+		`{"concurrentBackups":"plenty"}`: "is not a report of policies: ",
 	} {
 		_, err := DecodePolicies(text)
 		require.ErrorContains(t, err, want)

@@ -4,13 +4,13 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// Stage is when actions are called, and of which kinds those are, in the order in which they run.
+// Stage is a stage of a backup, restore or deletion that calls actions, with their kinds in the order in which they run.
 type Stage struct {
 	Name  string // "backup"
 	Kinds []string
 }
 
-// Stages are all of them.
+// Stages returns all stages.
 func Stages() []Stage {
 	return []Stage{
 		{"item blocks", []string{kinds.ItemBlockAction().Name}},

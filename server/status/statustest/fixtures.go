@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// inQueue is a Backup that was made some minutes before noon.
+// InQueue returns a Backup that was created the given number of minutes before noon.
 func InQueue(name string, phase velerov1.BackupPhase, minutes int) *velerov1.Backup {
 	b := &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: name, CreationTimestamp: *At(-time.Duration(minutes) * time.Minute)},
@@ -22,7 +22,7 @@ func InQueue(name string, phase velerov1.BackupPhase, minutes int) *velerov1.Bac
 	return b
 }
 
-// waiting is a Backup that says why it waits.
+// Waiting returns a Backup with the reason for which it waits.
 func Waiting(name string, position, minutes int, wait velerov1.QueueWait) *velerov1.Backup {
 	b := InQueue(name, velerov1.BackupPhaseQueued, minutes)
 	b.Status.QueuePosition = position
@@ -35,7 +35,7 @@ func Waiting(name string, position, minutes int, wait velerov1.QueueWait) *veler
 	return b
 }
 
-// aQueue is one with everything in it that there can be, not in its order.
+// Queue returns a queue with a backup in every state, in disorder.
 func Queue() []*velerov1.Backup {
 	unreadable := Waiting("unreadable", 5, 10, velerov1.QueueWait{})
 	unreadable.Annotations[velerov1.QueueWaitAnnotation] = "{"
@@ -63,8 +63,8 @@ func Queue() []*velerov1.Backup {
 	}
 }
 
-// aPolicy is one that fails for a reason since five minutes before noon, and in whose place nobody decides; without a
-// reason one that works.
+// Policy returns a policy that has failed since five minutes before noon for the given reason, without a replacement.
+// Without a reason it works.
 func Policy(reason string) *serverreport.Policy {
 	status := &serverreport.Policy{Kind: "QueueAdmission", Plugin: "example.io/policy", FailurePolicy: "Hold", Decides: "example.io/policy", Since: At(-5 * time.Minute).Time}
 	if reason != "" {

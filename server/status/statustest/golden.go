@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// golden compares what print writes with a file.
+// Golden compares the output of print with a file in testdata. The flag -update writes the file.
 func Golden(t *testing.T, name string, print func(io.Writer) error) {
 	t.Helper()
 	var out bytes.Buffer
