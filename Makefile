@@ -13,6 +13,7 @@ BUF                := github.com/bufbuild/buf/cmd/buf@v1.65.0
 PROTOC_GEN_GO      := google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 PROTOC_GEN_GO_GRPC := google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 CONTROLLER_GEN     := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.21.0
+APIDIFF            := golang.org/x/exp/cmd/apidiff@v0.0.0-20261014143641-f0251eb4aa3e
 GOLANGCI_LINT      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.0
 
 # $(call tool,NAME,MODULE) is the path of an installed tool; $(call install,...) installs it once per version.
@@ -64,6 +65,22 @@ lint: ## golangci-lint, with the import rules of the house
 	@$(call install,golangci-lint,$(GOLANGCI_LINT))
 	@$(call tool,golangci-lint,$(GOLANGCI_LINT)) run ./...
 	@cd server/test/localcluster && $(call tool,golangci-lint,$(GOLANGCI_LINT)) run --config ../../.golangci.yml ./...
+
+# The API of framework as it was at the last release. Packages for servers are not part of the promise.
+API     := framework/api.export
+FREE_API := \./framework/(hostapi|hostenv)\b
+apidiff = $(call tool,apidiff,$(APIDIFF)) -m
+.PHONY: api
+api: ## fail if the exported API of framework has changed incompatibly
+	@$(call install,apidiff,$(APIDIFF))
+	@changes=$$($(apidiff) -incompatible $(API) github.com/cleat-dev/cleat/framework 2>/dev/null | { grep -vE '$(FREE_API)' || true; }); \
+	test -z "$$changes" || { printf '%s\n' "$$changes"; echo "the exported API of framework has changed incompatibly (framework/COMPATIBILITY.md):" \
+		"keep what was exported, or, before the first release only, accept it with: make api-export"; exit 1; }
+
+.PHONY: api-export
+api-export: ## write the exported API of framework as the new baseline of make api
+	@$(call install,apidiff,$(APIDIFF))
+	@$(apidiff) -w $(API) github.com/cleat-dev/cleat/framework
 
 .PHONY: generate
 generate: ## protos, deep copies and CRDs from their sources
