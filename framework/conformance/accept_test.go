@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance"
 )
 
-// broken are the rules that a report says are not kept, as "kind name: rule".
+// broken returns what was seen for the results with one of the outcomes, by "kind name: rule".
 func broken(report *conformance.Report, outcomes ...conformance.Outcome) map[string]string {
 	found := map[string]string{}
 	for _, plugin := range report.Plugins {
@@ -86,8 +86,8 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 	})
 }
 
-// plantedDefects proves of each rule that it catches what it is for, and nothing else: a plugin with one defect breaks the
-// rule that the defect is named after, and those that it must break along with it.
+// plantedDefects proves that each rule finds the defects it is meant for, and no others: a plugin with one defect breaks the rule
+// that the defect is named after, and those that it breaks inevitably.
 func plantedDefects(t *testing.T) {
 	t.Parallel()
 	binary := program(t, "defects")
@@ -103,7 +103,7 @@ func plantedDefects(t *testing.T) {
 
 	folder := t.TempDir()
 	test := func(ctx context.Context, timeout time.Duration, kind string, args ...string) (*conformance.Report, error) {
-		leakCalls := 0 // a plugin whose defect is another does not leak
+		leakCalls := 0 // a plugin with another defect does not leak
 		if args[0] == "--kind" || strings.HasPrefix(args[1], "leak-") {
 			leakCalls = 40
 		}
@@ -127,12 +127,12 @@ func plantedDefects(t *testing.T) {
 		}
 		return conformance.Run(ctx, conformance.Binary(binary, args...), options...)
 	}
-	slices.SortStableFunc(defects, func(a, b planted) int { // those that are waited for begin first
+	slices.SortStableFunc(defects, func(a, b planted) int { // the slowest begin first
 		return cmp.Compare(strconv.FormatBool(b.Waits), strconv.FormatBool(a.Waits))
 	})
 	kinds, rules := map[string]bool{}, map[string]bool{}
 	var running errgroup.Group
-	running.SetLimit(8) // most of the time they wait
+	running.SetLimit(8) // they mostly wait
 	run := func(name string, check func(t *testing.T)) {
 		running.Go(func() error { t.Run(name, check); return nil })
 	}
@@ -163,6 +163,6 @@ func plantedDefects(t *testing.T) {
 	}
 	require.NoError(t, running.Wait())
 	for _, rule := range conformance.Rules() {
-		require.True(t, rules[rule.ID], "there is no defect that shows that rule %s catches anything", rule.ID)
+		require.True(t, rules[rule.ID], "no planted defect breaks the rule %s", rule.ID)
 	}
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// question asks an action about one item.
+// question is a call that asks an action about one item.
 type question struct {
 	plugin     string
 	item       []byte
-	owner      []byte // the Backup or Restore
-	fromBackup []byte // of a restore: the item as it stands in the backup
-	key        string // of a start
-	newer      bool   // the request has a field that the plugin cannot know
-	padding    int    // bytes more that the item has on the wire, where it has the word for them here
+	owner      []byte // JSON of the Backup or Restore
+	fromBackup []byte // of a restore: the item as it is in the backup
+	key        string // of a Start
+	newer      bool   // the request has a field that the plugin does not know
+	padding    int    // bytes that replace paddingWord in the item on the wire
 }
 
-// answer is what an action says about one item. What a kind does not have is empty.
+// answer holds what an action answers about one item. Fields that a kind does not have are empty.
 type answer struct {
 	item       []byte
 	additional []*shared.ResourceIdentifier // or related
@@ -37,15 +37,15 @@ type answer struct {
 	skip       bool
 	operation  string
 	timeout    *durationpb.Duration
-	raw        proto.Message // all of it
+	raw        proto.Message // the whole reply
 }
 
-// actionKind is how one kind and version of action is asked. Its functions are nil where the kind has no such call.
+// actionKind describes how one kind and version of action is called. Functions are nil where the kind has no such call.
 type actionKind struct {
-	restore  bool // it is about restores
-	answers  bool // with an item
-	sameItem bool // which must be the same object
-	keyed    bool // starts have keys
+	restore  bool // it works for restores
+	answers  bool // its reply has an item
+	sameItem bool // the item in the reply must be the same object
+	keyed    bool // its starts have keys
 
 	appliesTo func(ctx context.Context, conn *grpc.ClientConn, plugin string) (*shared.ResourceSelector, error)
 	execute   func(ctx context.Context, conn *grpc.ClientConn, q question) (*answer, error)
@@ -55,7 +55,7 @@ type actionKind struct {
 	ready  func(ctx context.Context, conn *grpc.ClientConn, plugin string, items []*shared.ResourceIdentifier, owner []byte) error
 }
 
-// actionKinds are all kinds of actions, by their words of the wire.
+// actionKinds returns all kinds of actions, by their names on the wire.
 func actionKinds() map[string]actionKind {
 	return map[string]actionKind{
 		"BackupItemAction":       backupItemActionV1(),
@@ -69,7 +69,7 @@ func actionKinds() map[string]actionKind {
 	}
 }
 
-// kindsWhere are the words of the actions for which where holds, in a fixed order.
+// kindsWhere returns the names of the kinds of actions for which where holds, in a fixed order.
 func kindsWhere(where func(actionKind) bool) []string {
 	var kinds []string
 	all := actionKinds()
@@ -84,7 +84,7 @@ func kindsWhere(where func(actionKind) bool) []string {
 	return kinds
 }
 
-// asked is the request of q, with a field that is not known when q says so.
+// asked returns request, with an unknown field if q asks for one.
 func asked[M proto.Message](q question, request M) M {
 	if q.newer {
 		return withUnknown(request)

@@ -44,8 +44,8 @@ func checkResourceNames(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// pluralOf returns the plural name of the resource that is meant by name: a kind, or a singular or short name of one of the
-// samples, or any name with capital letters. All else is returned as it is.
+// pluralOf returns the plural of a kind, or of a singular or short name of one of the samples, or of any name with capital
+// letters. Other names are returned unchanged.
 func (s *subject) pluralOf(name string) string {
 	alone, group, grouped := strings.Cut(name, ".")
 	lower := strings.ToLower(alone)

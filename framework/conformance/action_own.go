@@ -14,16 +14,16 @@ import (
 // crowdCallers is how many different items are asked about at once.
 const crowdCallers = 64
 
-// crowdItems returns the number of different items that an action is asked about. A mistake in one of 64 answers is then
-// seen with a probability of 98 % at least.
+// crowdItems returns the number of different items that an action is asked about. A random mistake in one of 64 answers is found
+// with a probability of at least 98 %.
 func (s *subject) crowdItems() int {
 	if s.action().progress != nil {
-		return 4 * crowdCallers // which may all start operations
+		return 4 * crowdCallers // each may start an operation
 	}
 	return 8 * crowdCallers
 }
 
-// marked matches what marks one item of a crowd, in whatever field it stands.
+// marked matches the mark of an item of a crowd in any field.
 var marked = regexp.MustCompile(`crowd[0-9]{4}x`)
 
 func mark(i int) string { return fmt.Sprintf("crowd%04dx", i) }
@@ -67,7 +67,7 @@ func checkOwnAnswer(ctx context.Context, s *subject) error {
 			q := s.crowdQuestion(ctx, samples[i%len(samples)], i, usualOwner)
 			got, err := s.execute(ctx, q)
 			if err != nil {
-				return notHung(err) // an error is no answer of another; action-concurrent has it
+				return notHung(err) // action-concurrent is about errors
 			}
 			defer s.abandon(ctx, q, got)
 			if s.action().answers {

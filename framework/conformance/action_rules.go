@@ -30,24 +30,24 @@ func actionRules() []Rule {
 	return []Rule{
 		{
 			ID: "action-applies-to", Kinds: every, Severity: Must, check: checkAppliesTo,
-			Text: "AppliesTo answers, without a cluster, and the same each time: it is asked once per process and the answer is kept.",
+			Text: "AppliesTo answers without a cluster, and answers the same each time: a host asks once per process and keeps the answer.",
 		},
 		{
 			ID: "action-selector", Kinds: every, Severity: Must, check: checkSelector,
-			Text: "The label selector that AppliesTo answers parses. One that does not fails every operation.",
+			Text: "The label selector in the answer of AppliesTo is valid. An invalid one fails every backup or restore.",
 		},
 		{
 			ID: "action-item", Kinds: every, Severity: Must, check: checkItem,
-			Text: "An item that AppliesTo selects gets an answer or an error that says what is wrong. It is no reason to panic, to hang, or to end.",
+			Text: "The action answers about each item that AppliesTo selects, or returns an error that says what is wrong. It does not panic, hang, or exit.",
 		},
 		{
 			ID: "action-reply-item", Kinds: answering, Severity: Must, check: checkReplyItem,
-			Text: "The item in the answer is the JSON of an object with apiVersion, kind and name. In a backup it is still the object asked about, " +
-				"by group, kind, namespace and name. An action that changes nothing answers the request's own bytes.",
+			Text: "The item in the answer is the JSON of an object with apiVersion, kind and name. In a backup it is the object of the request, " +
+				"by group, kind, namespace and name. An action that changes nothing answers the bytes of the request.",
 		},
 		{
 			ID: "action-reply-identifiers", Kinds: every, Severity: Must, check: checkIdentifiers,
-			Text: "Each additional, related or post-operation item names a resource and an object, and none of its parts could be taken for a path.",
+			Text: "Each additional, related or post-operation item names a resource and an object, and none of its parts can be taken for a path.",
 		},
 		{
 			ID: "action-resource-names", Kinds: every, Severity: Must, check: checkResourceNames,
@@ -57,7 +57,7 @@ func actionRules() []Rule {
 		{
 			ID: "action-same-answer", Severity: Should, check: checkSameAnswer,
 			Kinds: []string{"BackupItemAction", "BackupItemActionV2", "RestoreItemAction", "RestoreItemActionV2", "ItemBlockAction"},
-			Text:  "The same item gets the same answer when it is asked about again, but for operations that are started.",
+			Text:  "A second call about the same item has the same answer, except for operations.",
 		},
 		{
 			ID: "action-owner-bare", Kinds: every, Severity: Must, check: checkBareOwner,
@@ -65,11 +65,11 @@ func actionRules() []Rule {
 		},
 		{
 			ID: "action-json-unknown", Kinds: every, Severity: Must, check: checkUnknownJSON,
-			Text: "Fields that the plugin does not know, in the item and in the Backup or Restore, are no error.",
+			Text: "Fields that the plugin does not know are not an error, neither in the item nor in the Backup or Restore.",
 		},
 		{
 			ID: "action-json-kept", Kinds: answering, Severity: Should, check: checkJSONKept,
-			Text: "What the plugin does not know of an item stays in it, and whole numbers stay what they are up to 64 bits: what is lost here is lost in the backup.",
+			Text: "The answer keeps fields of the item that the plugin does not know, and integers of up to 64 bits. What is lost here is missing in the backup.",
 		},
 		{
 			ID: "action-wire-unknown", Kinds: every, Severity: Must, check: checkUnknownWire,
@@ -77,39 +77,39 @@ func actionRules() []Rule {
 		},
 		{
 			ID: "action-request-empty", Kinds: every, Severity: Must, check: checkEmptyRequest,
-			Text: "A request without an item, or without a Backup or Restore, or with an empty one, gets an error or leaves things as they are. It does not end the process.",
+			Text: "A request without an item, without a Backup or Restore, or with an empty one, gets an error or changes nothing. The process does not exit.",
 		},
 		{
 			ID: "action-request-garbage", Kinds: every, Severity: Must, check: checkGarbage,
-			Text: "An item that is no JSON of an object gets an error or is left as it is. It does not end the process and does not become something else.",
+			Text: "An item that is not a JSON object gets an error or is answered unchanged. The process does not exit.",
 		},
 		{
 			ID: "action-large-item", Kinds: every, Severity: Must, check: checkLargeItem,
-			Text: "An item of 2 MiB is answered as a small one is.",
+			Text: "An item of 2 MiB gets the same answer as a small one.",
 		},
 		{
 			ID: "action-large-request", Kinds: every, Severity: Must, check: checkLargeRequest,
-			Text: "A request of more than 4 MiB is answered by a plugin that has PluginInfo: item and Backup travel in one message. (Plugins built for stock Velero need not.)",
+			Text: "A plugin that has PluginInfo accepts requests of more than 4 MiB, because item and Backup are sent in one message. (Plugins built for stock Velero need not.)",
 		},
 		{
 			ID: "action-concurrent", Kinds: every, Severity: Must, check: checkConcurrent,
-			Text: "32 calls at once, of different items and operations, are answered as one after the other, and none gets what is another's.",
+			Text: "32 concurrent calls for different items are answered like sequential ones, and no answer has parts of another.",
 		},
 		{
 			ID: "action-own-answer", Kinds: every, Severity: Must, check: checkOwnAnswer,
-			Text: "Hundreds of different items, 64 at once, have answers of their own: no name, namespace, label or annotation of one is in the answer to another.",
+			Text: "Of hundreds of different items, 64 at a time, no name, namespace, label or annotation of one is in the answer to another.",
 		},
 		{
 			ID: "action-cancelled", Kinds: every, Severity: Must, check: checkCancelled,
-			Text: "Calls that the host gives up do no harm: the next call is answered.",
+			Text: "Calls that the host cancels do no harm: the next call is answered.",
 		},
 	}
 }
 
-// kindOf is how the action is asked.
+// action returns how the action is called.
 func (s *subject) action() actionKind { return actionKinds()[s.kind] }
 
-// owner is the Backup or Restore that the action is asked for.
+// owner returns the Backup or Restore of the calls.
 func (s *subject) owner(name string) map[string]any {
 	if s.action().restore {
 		return restore(name)
@@ -117,10 +117,10 @@ func (s *subject) owner(name string) map[string]any {
 	return backup(name)
 }
 
-// usualOwner is the name of it where no other is needed.
+// usualOwner is the name of the Backup or Restore of most calls.
 const usualOwner = "nightly"
 
-// question asks about one item, for the usual owner.
+// question returns the question about an item for the usual owner.
 func (s *subject) question(item sample) question {
 	q := question{plugin: s.name, owner: encode(s.owner(usualOwner)), key: usualOwner + "/" + item.String()}
 	if s.action().restore {
@@ -131,7 +131,7 @@ func (s *subject) question(item sample) question {
 	return q
 }
 
-// execute asks one question.
+// execute asks a question.
 func (s *subject) execute(ctx context.Context, q question) (*answer, error) {
 	conn, err := s.conn(ctx)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *subject) execute(ctx context.Context, q question) (*answer, error) {
 	return got, nil
 }
 
-// selected is what AppliesTo answers.
+// selected is the answer of AppliesTo.
 type selected struct {
 	selector *shared.ResourceSelector
 	err      error
@@ -214,7 +214,7 @@ func checkSelector(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// exchange is a question and what was said to it.
+// exchange is a question and its answer.
 type exchange struct {
 	sample   sample
 	question question
@@ -222,7 +222,7 @@ type exchange struct {
 	err      error
 }
 
-// exchanges are the questions about each sample that the action wants to see.
+// exchanges returns the questions about all samples that the action selects, with their answers.
 func (s *subject) exchanges(ctx context.Context) ([]exchange, error) {
 	answered := s.selection(ctx)
 	if answered.err != nil {
@@ -249,15 +249,15 @@ func (s *subject) exchanges(ctx context.Context) ([]exchange, error) {
 		return all
 	})
 	if len(all) == 0 {
-		return nil, skip("AppliesTo selects none of the sample items (%v); give one that it does", answered.selector)
+		return nil, skip("AppliesTo selects none of the sample items (%v); give an item that it selects", answered.selector)
 	}
 	return all, nil
 }
 
-// slowCall is how long a call takes from which on others are made at the same time where that makes no difference.
+// slowCall is the duration of a call above which independent calls are made at the same time.
 const slowCall = time.Second
 
-// executeAtOnce asks the questions of exchanges, several at once.
+// executeAtOnce asks the questions of exchanges concurrently.
 func (s *subject) executeAtOnce(ctx context.Context, all []exchange) {
 	var asking errgroup.Group
 	asking.SetLimit(callers)
@@ -295,12 +295,12 @@ func checkItem(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// panicked says whether err is that of a handler that panicked (Velero's wire).
+// panicked reports whether err is that of a handler that panicked (Velero's wire).
 func panicked(err error) bool {
 	return status.Code(err) == codes.Aborted && strings.HasPrefix(status.Convert(err).Message(), "plugin panicked")
 }
 
-// answered are the exchanges that ended well.
+// answered returns the exchanges without an error.
 func (s *subject) answered(ctx context.Context) ([]exchange, error) {
 	all, err := s.exchanges(ctx)
 	if err != nil {
@@ -390,7 +390,7 @@ func checkIdentifiers(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// sound is an exchange that ended well, with an answer that says nothing wrong. What else is asked is compared with it.
+// sound returns an exchange with a valid answer. Other answers are compared with it.
 func (s *subject) sound(ctx context.Context) (exchange, error) {
 	all, err := s.answered(ctx)
 	if err != nil {
@@ -401,7 +401,7 @@ func (s *subject) sound(ctx context.Context) (exchange, error) {
 			return one, nil
 		}
 	}
-	return exchange{}, skip("its answers have no right item")
+	return exchange{}, skip("none of its answers has a valid item")
 }
 
 func checkSameAnswer(ctx context.Context, s *subject) error {
@@ -432,14 +432,14 @@ func sameJSON(a, b []byte) bool {
 	return decodeNumbers(a, &x) == nil && decodeNumbers(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// decodeNumbers decodes JSON whose numbers stay as they are written.
+// decodeNumbers decodes JSON and keeps numbers as they are written.
 func decodeNumbers(raw []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	return decoder.Decode(into)
 }
 
-// changed asks the question of a sound exchange once more, changed in a way that makes no difference to the plugin.
+// changed asks the question of a sound exchange again, after a change that the plugin should ignore.
 func (s *subject) changed(ctx context.Context, change func(*question, sample)) (exchange, *answer, error) {
 	one, err := s.sound(ctx)
 	if err != nil {
@@ -469,7 +469,7 @@ func checkBareOwner(ctx context.Context, s *subject) error {
 	return err
 }
 
-// unknown is what no plugin knows. Its number is more than a float64 can tell from its neighbours.
+// unknown returns a value that no plugin knows. Its number cannot be represented as a float64.
 func unknown() map[string]any {
 	return map[string]any{"list": []any{int64(1), 2.5, nil, "text", true}, "number": json.Number("9007199254740993"), "object": map[string]any{"empty": map[string]any{}}}
 }
@@ -521,7 +521,7 @@ func checkUnknownWire(ctx context.Context, s *subject) error {
 	return err
 }
 
-// odd are requests that no host sends. The answer to them may be an error; when it is none, the item is left alone.
+// odd sends requests that no host sends. An answer without an error must leave the item unchanged.
 func (s *subject) odd(ctx context.Context, questions map[string]question) error {
 	if err := s.survives(ctx); err != nil {
 		return err
@@ -533,7 +533,7 @@ func (s *subject) odd(ctx context.Context, questions map[string]question) error 
 		}
 		if err == nil && s.action().answers && !got.skip && !bytes.Equal(got.item, q.item) {
 			if _, err := identityOf(q.item); err == nil && len(q.owner) == 0 && s.checkItemOf(q, got) == nil {
-				continue // the item was right
+				continue // the item was valid
 			}
 			return fmt.Errorf("%s: the answer is the item %s", what, brief(got.item))
 		}
@@ -546,14 +546,14 @@ func (s *subject) odd(ctx context.Context, questions map[string]question) error 
 	return nil
 }
 
-// survives skips what cannot be asked of an action that does not even survive right items.
+// survives skips a rule if the action does not even answer about valid items.
 func (s *subject) survives(ctx context.Context) error {
 	if s.selection(ctx).err != nil {
 		return skip("AppliesTo does not answer")
 	}
 	all, err := s.exchanges(ctx)
 	if err == nil && slices.ContainsFunc(all, func(one exchange) bool { return hung(one.err) }) {
-		return skip("it does not answer when it is asked about a right item")
+		return skip("it does not answer about a valid item")
 	}
 	return nil
 }
@@ -564,7 +564,7 @@ func (s *subject) appliesTo(ctx context.Context, conn *grpc.ClientConn) (*shared
 	return s.action().appliesTo(ctx, conn, s.name)
 }
 
-// anyItem is an item that the action is likely to look at.
+// anyItem returns an item that the action selects, if there is one.
 func (s *subject) anyItem(ctx context.Context) sample {
 	if all, err := s.exchanges(ctx); err == nil {
 		return all[0].sample
@@ -590,7 +590,7 @@ func checkEmptyRequest(ctx context.Context, s *subject) error {
 	if err := s.odd(ctx, questions); err != nil {
 		return err
 	}
-	// The item is right in these, so an answer may be anything that is right for it.
+	// The items are valid, so any valid answer is allowed.
 	for what, q := range map[string]question{"a request without a Backup or Restore": noOwner, "the Backup or Restore {}": emptyOwner} {
 		if _, err := s.execute(ctx, q); notHung(err) != nil {
 			return fmt.Errorf("%s: %w", what, err)
@@ -627,7 +627,7 @@ const mebibyte = 1 << 20
 
 func checkLargeItem(ctx context.Context, s *subject) error { return s.takes(ctx, 2*mebibyte) }
 
-// takes says what is wrong with the answer to an item of a size.
+// takes checks the answer to an item of a size in bytes.
 func (s *subject) takes(ctx context.Context, size int) error {
 	_, _, err := s.changed(ctx, func(q *question, item sample) {
 		q.item, q.padding = s.question(item.padded()).item, size
@@ -642,10 +642,10 @@ func checkLargeRequest(ctx context.Context, s *subject) error {
 	return s.takes(ctx, 5*mebibyte)
 }
 
-// callers is how many calls are made at once.
+// callers is the number of concurrent calls.
 const callers = 32
 
-// caller is what stands in everything that one of the concurrent calls asks with.
+// caller returns the mark in all parts of the requests of one concurrent caller.
 func caller(i int) string { return fmt.Sprintf("caller%02d", i) }
 
 func checkConcurrent(ctx context.Context, s *subject) error {
@@ -679,7 +679,7 @@ func (s *subject) callerQuestions(ctx context.Context) ([]question, error) {
 		return nil, err
 	}
 	for _, renamed := range []bool{true, false} {
-		for _, owned := range []bool{true, false} { // it may depend on the owner's name
+		for _, owned := range []bool{true, false} { // the answer may depend on the owner's name
 			questions := make([]question, callers)
 			for i := range questions {
 				item := one.sample.with(func(item *unstructured.Unstructured) {
@@ -702,7 +702,7 @@ func (s *subject) callerQuestions(ctx context.Context) ([]question, error) {
 	return nil, skip("asked about another item of the kind, it answers an error: %v", err)
 }
 
-// asCaller asks as one of the concurrent callers, and looks for what is another's in the answer.
+// asCaller asks as one of the concurrent callers and checks that the answer has no mark of another caller.
 func (s *subject) asCaller(ctx context.Context, i int, q question) error {
 	got, err := s.execute(ctx, q)
 	if err != nil {
@@ -728,8 +728,8 @@ func checkCancelled(ctx context.Context, s *subject) error {
 	if _, err := s.conn(ctx); err != nil {
 		return err
 	}
-	// They are given up at all times between their beginning and their answer, wherever that is on this machine: at last
-	// some of them are answered.
+	// Calls are cancelled at all times between their start and their answer. The window grows until some calls are
+	// answered in time.
 	for window := 20 * time.Millisecond; window < 2*time.Second; window *= 2 {
 		if s.givesUp(ctx, one.question, window) {
 			break
@@ -743,8 +743,7 @@ func checkCancelled(ctx context.Context, s *subject) error {
 	})
 }
 
-// givesUp asks many times at once, gives each call up at another time within a window, and says whether some were answered
-// before.
+// givesUp makes many calls at once, cancels each at a different time within window, and reports whether some were answered before.
 func (s *subject) givesUp(ctx context.Context, q question, window time.Duration) (answered bool) {
 	const calls = 2 * callers
 	var inTime atomic.Bool

@@ -25,7 +25,7 @@ func announceRules() []Rule {
 	return []Rule{
 		{
 			ID: "list-answers", Kinds: process, Severity: Must, check: checkList,
-			Text: "PluginLister answers, and the same each time: what a process serves is constant.",
+			Text: "PluginLister answers the same each time: what a process serves is constant.",
 		},
 		{
 			ID: "list-not-empty", Kinds: process, Severity: Must, check: checkListNotEmpty,
@@ -33,7 +33,7 @@ func announceRules() []Rule {
 		},
 		{
 			ID: "list-kinds", Kinds: process, Severity: Must, check: checkListKinds,
-			Text: "PluginLister lists kinds of Velero only. Velero does not start when it meets another; those are announced by PluginInfo.",
+			Text: "PluginLister lists only kinds of Velero, which does not start if it finds others. PluginInfo announces the others.",
 		},
 		{
 			ID: "list-order", Kinds: process, Severity: Must, check: checkListOrder,
@@ -42,7 +42,7 @@ func announceRules() []Rule {
 		},
 		{
 			ID: "list-once", Kinds: process, Severity: Must, check: checkListOnce,
-			Text: "Each kind and name stands in the list once. A host refuses a plugin that it meets twice.",
+			Text: "PluginLister lists each kind and name once. A host refuses a plugin that is listed twice.",
 		},
 		{
 			ID: "list-names", Kinds: process, Severity: Must, check: checkNames,
@@ -50,24 +50,24 @@ func announceRules() []Rule {
 		},
 		{
 			ID: "list-command", Kinds: process, Severity: Should, check: checkListCommand,
-			Text: "command in the list is the path by which the process was started: Velero starts it by that again.",
+			Text: "The command in the list is the path by which the process was started: Velero starts it again by that path.",
 		},
 		{
 			ID: "info-answers", Kinds: process, Severity: Must, check: checkInfo,
-			Text: "PluginInfo, when there is one, answers, and the same each time. Versions are one line.",
+			Text: "PluginInfo, if it is served, answers the same each time. Versions are single lines.",
 		},
 		{
 			ID: "info-consistent", Kinds: process, Severity: Must, check: checkInfoConsistent,
-			Text: "PluginInfo tells of each kind, version and name once, of all that PluginLister lists, and of no other plugin of Velero's kinds. " +
+			Text: "PluginInfo has each kind, version and name once, all that PluginLister lists, and no other plugin of Velero's kinds. " +
 				`The kind stands there without its version ("BackupItemAction"), the version is 1 or more.`,
 		},
 		{
 			ID: "info-schema", Kinds: process, Severity: Must, check: checkSchemas,
-			Text: "A config schema in PluginInfo is a JSON Schema of an object: the host checks by it what users write.",
+			Text: "A config schema in PluginInfo is a JSON Schema of an object. The host validates the config of users by it.",
 		},
 		{
 			ID: "served", Kinds: []string{AnyKind}, Severity: Must, check: checkServed,
-			Text: "What is announced is served: the service of the kind and version is there.",
+			Text: "The service of each announced kind and version is served.",
 		},
 		{
 			ID: "unknown-name", Kinds: []string{AnyKind}, Severity: Must, check: checkUnknownName,
@@ -140,7 +140,7 @@ func checkListOnce(_ context.Context, s *subject) error {
 	for _, plugin := range s.listed {
 		key := [2]string{plugin.GetKind(), plugin.GetName()}
 		if seen[key] {
-			return fmt.Errorf("%s %s stands there twice", plugin.GetKind(), plugin.GetName())
+			return fmt.Errorf("%s %s is there twice", plugin.GetKind(), plugin.GetName())
 		}
 		seen[key] = true
 	}
@@ -169,7 +169,7 @@ func checkListCommand(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// needsInfo skips what PluginInfo is needed for.
+// needsInfo skips a rule that needs PluginInfo.
 func (s *subject) needsInfo() error {
 	switch {
 	case s.infoErr != nil:
@@ -233,7 +233,7 @@ func checkInfoConsistent(_ context.Context, s *subject) error {
 		case named != plugin.GetKind():
 			return fmt.Errorf("the kind of %s is %q, with its version", plugin.GetName(), plugin.GetKind())
 		case told[key]:
-			return fmt.Errorf("%s %s stands there twice", wire, plugin.GetName())
+			return fmt.Errorf("%s %s is there twice", wire, plugin.GetName())
 		}
 		told[key] = true
 	}
@@ -242,12 +242,12 @@ func checkInfoConsistent(_ context.Context, s *subject) error {
 		key := [2]string{plugin.GetKind(), plugin.GetName()}
 		listed[key] = true
 		if !told[key] {
-			return fmt.Errorf("PluginInfo does not tell of %s %s, which PluginLister lists", plugin.GetKind(), plugin.GetName())
+			return fmt.Errorf("PluginInfo does not have %s %s, which PluginLister lists", plugin.GetKind(), plugin.GetName())
 		}
 	}
 	for key := range told {
 		if slices.Contains(veleroKinds(), key[0]) && !listed[key] {
-			return fmt.Errorf("PluginLister does not list %s %s, which PluginInfo tells of", key[0], key[1])
+			return fmt.Errorf("PluginLister does not list %s %s, which PluginInfo has", key[0], key[1])
 		}
 	}
 	return nil
@@ -268,11 +268,11 @@ func checkSchemas(_ context.Context, s *subject) error {
 	return nil
 }
 
-// compileSchema reads a config schema.
+// compileSchema compiles a config schema.
 func compileSchema(raw []byte) (*jsonschema.Schema, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil {
-		return nil, fmt.Errorf("it is no JSON object: %w", err)
+		return nil, fmt.Errorf("it is not a JSON object: %w", err)
 	}
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -287,7 +287,7 @@ func compileSchema(raw []byte) (*jsonschema.Schema, error) {
 	return compiler.Compile(place)
 }
 
-// fitsSchema checks a config against the schema that a plugin announces; every config fits none.
+// fitsSchema validates a config against the schema that a plugin announces. Every config is valid if there is no schema.
 func fitsSchema(raw, config []byte) error {
 	if len(raw) == 0 {
 		return nil
@@ -303,7 +303,7 @@ func fitsSchema(raw, config []byte) error {
 	return schema.Validate(document)
 }
 
-// unserved is why nothing else can be checked of a plugin.
+// unserved returns an error if the plugin is not served, so that nothing else can be checked.
 func (s *subject) unserved(ctx context.Context) error {
 	return remembered(s, "unserved", func() error {
 		known, ok := probes()[s.kind]
@@ -325,7 +325,7 @@ func (s *subject) unserved(ctx context.Context) error {
 
 func checkServed(ctx context.Context, s *subject) error { return s.unserved(ctx) }
 
-// needsService skips what cannot be checked of a plugin that is not served.
+// needsService skips a rule if the plugin is not served.
 func (s *subject) needsService(ctx context.Context) error {
 	if s.unserved(ctx) != nil {
 		return skip("it is not served")
@@ -346,12 +346,12 @@ func checkUnknownName(ctx context.Context, s *subject) error {
 	known := probes()[s.kind]
 	err = known.call(ctx, conn, "conformance.invalid/nobody")
 	if err == nil {
-		return fmt.Errorf("%s of a plugin that does not exist is answered with the status OK", known.method)
+		return fmt.Errorf("%s of a plugin that does not exist returns the status OK", known.method)
 	}
 	return notHung(err)
 }
 
-// notHung is err when it says that no answer came, or that the process is gone; any other answer will do.
+// notHung returns err if there was no answer, or the process has exited, and nil for any other answer.
 func notHung(err error) error {
 	switch status.Code(err) {
 	case codes.DeadlineExceeded, codes.Unavailable:

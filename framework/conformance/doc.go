@@ -1,6 +1,5 @@
-// Package conformance tests plugins from outside, over their wire, against the contracts of their kinds: what the
-// comments in the protos and in framework promise. It is for authors, who run it in their own tests, and for operators
-// who want to know what they are about to install.
+// Package conformance tests plugins over their wire against the contracts of their kinds, as documented in the protos and in
+// framework. Authors run it in their tests, and operators before they install a plugin.
 //
 //	func TestConformance(t *testing.T) {
 //		conformance.Test(t, conformance.Binary("./my-plugin"))
@@ -8,13 +7,15 @@
 //
 //	cleat plugin test ./my-plugin
 //
-// What a plugin announces decides what is tested: the process as a whole, and each plugin by the rules of its kind and
-// version. A rule that must be kept and is not fails; one that should be kept and is not is a warning. A rule that cannot
-// be checked, because AppliesTo selects none of the sample items or a config is missing, is skipped and says so: see
-// WithItem, WithConfig and WithVolume. So a look at what was skipped belongs to every report.
+// The plugin announces what is tested: the process as a whole, and each plugin by the rules of its kind and version. Breaking a
+// rule of severity Must is a failure, breaking one of severity Should is a warning. A rule is skipped, with a reason, if it
+// cannot be checked: for example because AppliesTo selects none of the sample items, a config is missing, or a policy admitted
+// nothing. See WithItem, WithConfig, WithSnapshot and WithVolume, and read in each report what was skipped.
 //
-// Testing a plugin runs it, kills it and runs it again. Actions are asked about items that do not exist, operations are
-// started for them and cancelled, and an ObjectStore whose bucket is given is filled and emptied below "conformance/".
+// A test starts the plugin as the server does: with the server's flags, the part of the environment that a server passes on,
+// and an offer of mutual TLS. It kills the plugin and starts it again many times. Actions are asked about items that do not
+// exist, operations are started for them and cancelled, and an ObjectStore whose bucket is given is filled and emptied below
+// "conformance/".
 //
 // # Rules
 //
@@ -146,9 +147,8 @@
 // # Reading on
 //
 // The texts of the rules are those of Rules, which "cleat plugin test --rules" lists. Start reading at suite.go, the run of a
-// test; rule.go says what a rule is and *_rules.go hold them, target.go and process.go run the plugin, samples.go has
-// the items that actions are asked about. For every rule there is a plugin in testdata/defects that breaks it and no
-// other.
+// test. rule.go defines rules, and *_rules.go hold them; target.go and process.go run the plugin; samples.go and snapshots.go
+// hold the items and queues that plugins are asked about. For every rule there is a plugin in testdata/defects that breaks it.
 //
 // The package may import framework, the protos, go-plugin, gRPC and a JSON Schema validator; neither versioning nor the
 // server.

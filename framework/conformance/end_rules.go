@@ -35,66 +35,66 @@ func endRules() []Rule {
 		},
 		{
 			ID: "process-shutdown", Kinds: process, Severity: Must, check: checkShutdown, last: true,
-			Text: fmt.Sprintf("Asked to by go-plugin's service for it, the process ends within %s.", endTime),
+			Text: fmt.Sprintf("The process exits within %s of a call of go-plugin's shutdown service.", endTime),
 		},
 		{
 			ID: "process-sigterm", Kinds: process, Severity: Must, check: checkSigterm, last: true,
-			Text: fmt.Sprintf("The process ends within %s of a SIGTERM.", endTime),
+			Text: fmt.Sprintf("The process exits within %s of a SIGTERM.", endTime),
 		},
 		{
 			ID: "process-children", Kinds: process, Severity: Must, check: checkOrphans, last: true,
-			Text: "What the process has started ends with it.",
+			Text: "Processes that the process has started end with it.",
 		},
 		{
 			ID: "stdout-quiet", Kinds: process, Severity: Should, check: checkStdout, last: true,
-			Text: "After the handshake nothing is written to stdout: log lines belong on stderr.",
+			Text: "After the handshake the process writes nothing to stdout. Log lines belong on stderr.",
 		},
 		{
 			ID: "stderr-json", Kinds: process, Severity: Should, check: checkStderr, last: true,
-			Text: `Each line on stderr is a JSON object with "@message" and "@level", so that the host knows the level of it and whose it is.`,
+			Text: `Each line on stderr is a JSON object with "@message" and "@level", so that the host knows its level.`,
 		},
 	}
 }
 
-// usage is what a process holds.
+// usage holds the resources of a process.
 type usage struct {
 	memory   int64 // bytes
-	files    int64 // that are open
-	children int64 // processes
+	files    int64 // open files
+	children int64 // child processes
 }
 
-// The calls that look for leaks are made in rounds, and the rounds in cycles. A process is measured after each round, and
-// what it held at the least in a cycle is compared with the cycle before: garbage comes and goes.
+// The search for leaks makes its calls in rounds, and groups rounds into cycles. The process is measured after each round. The
+// minimum of a cycle is compared with that of the cycle before, because garbage comes and goes.
 const (
 	cycleRounds = 4
-	// leakCycles is how many cycles in a row something has to grow in, each by so much. A process that collects its garbage
-	// late, or fills a cache, stops growing at some time.
+	// leakCycles is the number of consecutive cycles in which a leak must grow. A process that collects its garbage late, or
+	// fills a cache, stops growing.
 	leakCycles   = 3
 	leakBytes    = 8 * mebibyte
 	leakFiles    = 4 * cycleRounds
 	leakChildren = 4 * cycleRounds
 )
 
-// measurement is what a process held at the least in each cycle.
+// measurement holds the minimum of each cycle.
 type measurement struct {
 	cycles []usage
-	calls  int // of one cycle
+	calls  int // in one cycle
 	err    error
 }
 
-// measure makes cycles of calls until nothing grows, or long enough to say that something does.
+// measure makes cycles of calls until nothing grows any more, or until there are enough to call the growth a leak.
 func (s *subject) measure(ctx context.Context) measurement {
 	return remembered(s, "measurement", func() measurement {
 		if s.leakCalls == 0 {
-			return measurement{err: skip("it is not looked for")}
+			return measurement{err: skip("the search for leaks is disabled")}
 		}
 		work := s.work(ctx)
 		if len(work) == 0 {
-			return measurement{err: skip("there is no call that could be made again and again")}
+			return measurement{err: skip("no call of the plugin can be repeated")}
 		}
 		began := time.Now()
 		if err := work[0](ctx); err != nil {
-			return measurement{err: skip("there is no call that could be made again and again: %v", err)}
+			return measurement{err: skip("no call of the plugin can be repeated: %v", err)}
 		}
 		calls := max(s.leakCalls, 20*len(work))
 		atOnce, err := pace(time.Since(began), calls*(1+2*cycleRounds))
@@ -123,7 +123,7 @@ func (s *subject) measure(ctx context.Context) measurement {
 	})
 }
 
-// cycle makes the rounds of one cycle.
+// cycle makes the rounds of one cycle and returns the minimum.
 func (s *subject) cycle(ctx context.Context, work []task, calls, atOnce int) (least usage, err error) {
 	for i := range cycleRounds {
 		if err := round(ctx, work, calls, atOnce); err != nil {
@@ -146,7 +146,7 @@ func (s *subject) cycle(ctx context.Context, work []task, calls, atOnce int) (le
 	return least, nil
 }
 
-// grows says whether there is something that has grown so far.
+// grows reports whether some resource has grown in every cycle so far.
 func (m measurement) grows() bool {
 	return m.grown(memoryOf, leakBytes)+m.grown(filesOf, leakFiles)+m.grown(childrenOf, leakChildren) > 0
 }
@@ -155,7 +155,7 @@ func memoryOf(u usage) int64   { return u.memory }
 func filesOf(u usage) int64    { return u.files }
 func childrenOf(u usage) int64 { return u.children }
 
-// grown is by how much something has grown over all cycles, when it did in each of them by step at least; else 0.
+// grown returns the total growth of a resource, or 0 unless it grew by at least step in each cycle.
 func (m measurement) grown(of func(usage) int64, step int64) int64 {
 	for i := 1; i < len(m.cycles); i++ {
 		if of(m.cycles[i])-of(m.cycles[i-1]) < step {
@@ -165,10 +165,10 @@ func (m measurement) grown(of func(usage) int64, step int64) int64 {
 	return of(m.cycles[len(m.cycles)-1]) - of(m.cycles[0])
 }
 
-// leakTime is how long the calls that look for leaks may take.
+// leakTime is the time limit for the calls of the search for leaks.
 const leakTime = 2 * time.Minute
 
-// pace returns how many calls are made at once by those that look for leaks: one, unless the calls are slow.
+// pace returns the number of concurrent calls of the search for leaks: one, unless the calls are slow.
 func pace(perCall time.Duration, calls int) (int, error) {
 	switch all := perCall * time.Duration(calls); {
 	case all <= leakTime/4:
@@ -195,13 +195,13 @@ func round(ctx context.Context, work []task, calls, atOnce int) error {
 	return calling.Wait()
 }
 
-// workSize is how large the items and objects are, in bytes, with which is looked for leaks.
+// workSize is the size in bytes of the items and objects in the search for leaks.
 const workSize = 16 << 10
 
-// task is something that can be done again and again, to look for leaks.
+// task is a repeatable call of the search for leaks.
 type task func(context.Context) error
 
-// work are the calls that are made to look for leaks.
+// work returns the tasks of the search for leaks.
 func (s *subject) work(ctx context.Context) []task {
 	if s.kind != Process {
 		return s.workOf(ctx)
@@ -215,7 +215,7 @@ func (s *subject) work(ctx context.Context) []task {
 	return work
 }
 
-// endingWork returns the calls of work after which nothing goes on: those of actions whose operations end by Cancel.
+// endingWork returns the tasks of work after which no operation goes on: actions whose Cancel does not end operations are left out.
 func (s *subject) endingWork(ctx context.Context) []task {
 	if s.kind != Process {
 		return s.workOf(ctx)
@@ -229,7 +229,7 @@ func (s *subject) endingWork(ctx context.Context) []task {
 	return all
 }
 
-// workOf are those of one plugin; nil when there is none that ends well.
+// workOf returns the tasks of one plugin, or nil if its calls fail.
 func (s *subject) workOf(ctx context.Context) []task {
 	if s.unserved(ctx) != nil {
 		return nil
@@ -268,7 +268,7 @@ func (s *subject) workOf(ctx context.Context) []task {
 	return nil
 }
 
-// snapshotterWork asks about a volume of somebody else.
+// snapshotterWork asks about a volume of another storage system.
 func (s *subject) snapshotterWork(ctx context.Context) error {
 	ready, err := s.snapshotter(ctx)
 	if err != nil {
@@ -308,7 +308,7 @@ func checkChildren(ctx context.Context, s *subject) error {
 	return s.counts(ctx, childrenOf, leakChildren)
 }
 
-// counts is what is wrong when there are more and more of something.
+// counts returns an error if the number of a resource keeps growing.
 func (s *subject) counts(ctx context.Context, of func(usage) int64, step int64) error {
 	m := s.measure(ctx)
 	if m.err != nil {
@@ -320,12 +320,12 @@ func (s *subject) counts(ctx context.Context, of func(usage) int64, step int64) 
 	return nil
 }
 
-// worked is a run of its own, in which each plugin has had a call.
+// worked returns a new run in which each plugin has answered a call. The caller must stop it.
 func (s *subject) worked(ctx context.Context) (*running, error) {
 	if _, err := s.needsProcess(ctx); err != nil {
 		return nil, err
 	}
-	s.host.stop() // the next call starts another, which is then ours
+	s.host.stop() // the next call starts a new run
 	for _, work := range s.work(ctx) {
 		_ = work(ctx)
 	}
@@ -343,20 +343,20 @@ func checkShutdown(ctx context.Context, s *subject) error {
 	defer run.stop()
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	// The connection may end before the answer comes.
+	// The connection may break before the answer arrives.
 	if err := run.process.shutdown(ctx); status.Code(err) == codes.Unimplemented {
-		return skip("it does not have the service plugin.GRPCController; hosts end it by a signal")
+		return skip("it does not serve plugin.GRPCController; hosts end it by a signal")
 	}
 	if !run.process.endsWithin(ctx, endTime) {
-		return errors.New("it runs on")
+		return errors.New("it keeps running")
 	}
 	return nil
 }
 
-// termination is how a process took a SIGTERM.
+// termination describes how a process reacted to SIGTERM.
 type termination struct {
-	err  error // of the process itself
-	left error // of what it had started
+	err  error // about the process itself
+	left error // about the processes that it had started
 }
 
 func (s *subject) terminated(ctx context.Context) termination {
@@ -371,11 +371,11 @@ func (s *subject) terminated(ctx context.Context) termination {
 			return termination{err, err}
 		}
 		if !run.process.endsWithin(ctx, endTime) {
-			return termination{errors.New("it runs on"), skip("the process does not end")}
+			return termination{errors.New("it keeps running"), skip("the process does not end")}
 		}
 		for deadline := time.Now().Add(patience); groupLives(leader); {
 			if time.Now().After(deadline) {
-				return termination{left: errors.New("a process of its group runs on")}
+				return termination{left: errors.New("a process of its group keeps running")}
 			}
 			if err := sleep(ctx, 10*time.Millisecond); err != nil {
 				return termination{left: err}

@@ -11,20 +11,20 @@ import (
 // goroutineLine is the first line about each goroutine in the traceback of a Go program.
 var goroutineLine = regexp.MustCompile(`^goroutine \d+ (gp=\S+ .*)?\[`)
 
-// leakGoroutines is the growth from which on goroutines leak, at the least; see checkGoroutines.
+// leakGoroutines is the smallest growth that is taken for a leak.
 const leakGoroutines = 16
 
-// checkGoroutines compares the goroutines of two processes, of which the second has had many more calls. Each is ended by
-// SIGQUIT, on which a Go program writes its goroutines to stderr.
+// checkGoroutines compares the goroutines of two processes after a different number of calls. A Go program writes its goroutines
+// to stderr on SIGQUIT, which ends it.
 func checkGoroutines(ctx context.Context, s *subject) error {
 	if s.leakCalls == 0 {
-		return skip("it is not looked for")
+		return skip("the search for leaks is disabled")
 	}
 	if _, err := s.needsProcess(ctx); err != nil {
 		return err
 	}
 	if target, ok := s.target.(*binary); !ok || !isGo(target.path) {
-		return skip("it is no Go program, so its goroutines cannot be counted")
+		return skip("it is not a Go program, so its goroutines cannot be counted")
 	}
 	few := max(s.leakCalls/10, leakGoroutines/2)
 	many := few + max(s.leakCalls, 4*leakGoroutines)
@@ -49,13 +49,13 @@ func isGo(path string) bool {
 	return err == nil
 }
 
-// goroutinesAfter returns the number of goroutines of a new process in which each of the returned kinds of work was done
-// rounds times.
+// goroutinesAfter returns the number of goroutines of a new process after it has performed each of the returned tasks rounds
+// times.
 func (s *subject) goroutinesAfter(ctx context.Context, rounds int) (int64, []task, error) {
 	s.host.stop()
 	all := s.endingWork(ctx)
 	if len(all) == 0 {
-		return 0, nil, skip("there is no call that could be made again and again")
+		return 0, nil, skip("no call of the plugin can be repeated")
 	}
 	began := time.Now()
 	if err := round(ctx, all, len(all), 1); err != nil {
@@ -68,7 +68,7 @@ func (s *subject) goroutinesAfter(ctx context.Context, rounds int) (int64, []tas
 	if err := round(ctx, all, len(all)*(rounds-1), atOnce); err != nil {
 		return 0, nil, err
 	}
-	// A goroutine that ends shortly after its call is none that leaks.
+	// A goroutine that ends shortly after its call does not leak.
 	if err := sleep(ctx, min(s.operationWait, goroutineWait)); err != nil {
 		return 0, nil, err
 	}

@@ -12,8 +12,8 @@ import (
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 )
 
-// callInit calls Init of an ObjectStore or a VolumeSnapshotter, as a newer host does. To the config of a store the host adds
-// an empty prefix.
+// callInit calls Init of an ObjectStore or a VolumeSnapshotter with a field that the plugin does not know. A host adds an empty
+// prefix to the config of a store, and so does callInit.
 func (s *subject) callInit(ctx context.Context, conn *grpc.ClientConn, config map[string]string) error {
 	ctx, cancel := s.call(ctx)
 	defer cancel()
@@ -28,7 +28,7 @@ func (s *subject) callInit(ctx context.Context, conn *grpc.ClientConn, config ma
 	return err
 }
 
-// needsConfig skips what needs a config of the caller.
+// needsConfig skips a rule that needs a config of the caller.
 func (s *subject) needsConfig() error {
 	config := s.configOf(s.name)
 	switch {
@@ -40,7 +40,7 @@ func (s *subject) needsConfig() error {
 	return nil
 }
 
-// initialised is the connection to a process whose Init has been called with the caller's config.
+// initialised returns the connection to a process whose Init was called with the caller's config.
 func (s *subject) initialised(ctx context.Context) (*grpc.ClientConn, error) {
 	conn, err := s.conn(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *subject) initialised(ctx context.Context) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// needsInit skips what cannot be asked of a plugin that does not take its config.
+// needsInit skips a rule that needs a plugin that accepts its config.
 func (s *subject) needsInit(ctx context.Context) (*grpc.ClientConn, error) {
 	if err := s.needsService(ctx); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s *subject) needsInit(ctx context.Context) (*grpc.ClientConn, error) {
 	return nil, skip("Init of the config that was given answers an error: %v", err)
 }
 
-// fresh is the connection to a process whose Init has not been called.
+// fresh returns the connection to a process whose Init was not called.
 func (s *subject) fresh(ctx context.Context) (*grpc.ClientConn, error) {
 	if err := s.needsService(ctx); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (s *subject) fresh(ctx context.Context) (*grpc.ClientConn, error) {
 	return s.conn(ctx)
 }
 
-// checkConfigMissing is about configs in which something is missing, each of a process of its own.
+// checkConfigMissing checks incomplete configs, each in a new process.
 func checkConfigMissing(configs ...map[string]string) func(context.Context, *subject) error {
 	return func(ctx context.Context, s *subject) error {
 		for _, config := range configs {

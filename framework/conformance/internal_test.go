@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-func TestSamplesAreMadeToFitWhatAnActionSelects(t *testing.T) {
+func TestSamplesFitTheSelectorOfAnAction(t *testing.T) {
 	t.Parallel()
 	all, err := newOptions(nil).samples()
 	require.NoError(t, err)
@@ -18,18 +18,18 @@ func TestSamplesAreMadeToFitWhatAnActionSelects(t *testing.T) {
 		want     []string // some of them
 		not      []string
 	}{
-		"everything":        {nil, []string{"Pod conformance/sample", "PersistentVolume sample"}, nil},
-		"plural":            {&shared.ResourceSelector{IncludedResources: []string{"pods"}}, []string{"Pod conformance/sample"}, []string{"Service conformance/sample"}},
-		"with group":        {&shared.ResourceSelector{IncludedResources: []string{"deployments.apps"}}, []string{"Deployment conformance/sample"}, []string{"Pod conformance/sample"}},
-		"short":             {&shared.ResourceSelector{IncludedResources: []string{"pvc"}}, []string{"PersistentVolumeClaim conformance/sample"}, []string{"Pod conformance/sample"}},
-		"singular":          {&shared.ResourceSelector{IncludedResources: []string{"pod"}}, []string{"Pod conformance/sample"}, nil},
-		"glob":              {&shared.ResourceSelector{IncludedResources: []string{"*.apps"}}, []string{"StatefulSet conformance/sample"}, []string{"Pod conformance/sample"}},
-		"all but":           {&shared.ResourceSelector{ExcludedResources: []string{"pods"}}, []string{"Service conformance/sample"}, []string{"Pod conformance/sample"}},
-		"a namespace":       {&shared.ResourceSelector{IncludedNamespaces: []string{"in-*"}}, []string{"Pod in-conformance/sample"}, []string{"PersistentVolume sample"}},
-		"not a namespace":   {&shared.ResourceSelector{ExcludedNamespaces: []string{"kube-system"}}, []string{"Pod conformance/sample"}, []string{"PersistentVolume sample"}},
-		"a label":           {&shared.ResourceSelector{Selector: "app=db,tier in (a,b),owner,!gone,x!=y"}, []string{"Pod conformance/sample"}, nil},
-		"nothing there is":  {&shared.ResourceSelector{IncludedResources: []string{"widgets.example.io"}}, nil, []string{"Pod conformance/sample"}},
-		"a selector of old": {&shared.ResourceSelector{Selector: "app=("}, nil, []string{"Pod conformance/sample"}},
+		"everything":          {nil, []string{"Pod conformance/sample", "PersistentVolume sample"}, nil},
+		"plural":              {&shared.ResourceSelector{IncludedResources: []string{"pods"}}, []string{"Pod conformance/sample"}, []string{"Service conformance/sample"}},
+		"with group":          {&shared.ResourceSelector{IncludedResources: []string{"deployments.apps"}}, []string{"Deployment conformance/sample"}, []string{"Pod conformance/sample"}},
+		"short":               {&shared.ResourceSelector{IncludedResources: []string{"pvc"}}, []string{"PersistentVolumeClaim conformance/sample"}, []string{"Pod conformance/sample"}},
+		"singular":            {&shared.ResourceSelector{IncludedResources: []string{"pod"}}, []string{"Pod conformance/sample"}, nil},
+		"glob":                {&shared.ResourceSelector{IncludedResources: []string{"*.apps"}}, []string{"StatefulSet conformance/sample"}, []string{"Pod conformance/sample"}},
+		"excluded":            {&shared.ResourceSelector{ExcludedResources: []string{"pods"}}, []string{"Service conformance/sample"}, []string{"Pod conformance/sample"}},
+		"a namespace":         {&shared.ResourceSelector{IncludedNamespaces: []string{"in-*"}}, []string{"Pod in-conformance/sample"}, []string{"PersistentVolume sample"}},
+		"not a namespace":     {&shared.ResourceSelector{ExcludedNamespaces: []string{"kube-system"}}, []string{"Pod conformance/sample"}, []string{"PersistentVolume sample"}},
+		"a label":             {&shared.ResourceSelector{Selector: "app=db,tier in (a,b),owner,!gone,x!=y"}, []string{"Pod conformance/sample"}, nil},
+		"unknown resource":    {&shared.ResourceSelector{IncludedResources: []string{"widgets.example.io"}}, nil, []string{"Pod conformance/sample"}},
+		"an invalid selector": {&shared.ResourceSelector{Selector: "app=("}, nil, []string{"Pod conformance/sample"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +47,7 @@ func TestSamplesAreMadeToFitWhatAnActionSelects(t *testing.T) {
 	}
 }
 
-func TestAnItemOfTheCallerStaysAsItIs(t *testing.T) {
+func TestItemOfTheCallerIsNotAdapted(t *testing.T) {
 	t.Parallel()
 	all, err := newOptions([]Option{WithItem([]byte("{apiVersion: example.io/v1, kind: Policy, metadata: {name: p, namespace: shop}}"))}).samples()
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestAnItemOfTheCallerStaysAsItIs(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestConfigsAreReadFromACommandLine(t *testing.T) {
+func TestParseConfigOfACommandLine(t *testing.T) {
 	t.Parallel()
 	o := newOptions(nil)
 	for _, text := range []string{"bucket=a", "example.io/store:bucket=b", "example.io/store:url=http://x:1/y=z", "count=3", "on=true"} {
@@ -77,7 +77,7 @@ func TestConfigsAreReadFromACommandLine(t *testing.T) {
 	}
 }
 
-func TestAHandshakeSaysWhatIsWrongWithIt(t *testing.T) {
+func TestParseHandshakeReportsErrors(t *testing.T) {
 	t.Parallel()
 	network, address, certificate, err := parseHandshake("1|2|unix|/tmp/x|grpc|AbC")
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestAHandshakeSaysWhatIsWrongWithIt(t *testing.T) {
 	}
 }
 
-// FuzzStdioData proves that whatever a process sends as its output is read without harm.
+// FuzzStdioData proves that any bytes can be decoded as StdioData.
 func FuzzStdioData(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(protowire.AppendBytes(protowire.AppendTag([]byte{8, 1}, 2, protowire.BytesType), []byte("text")))

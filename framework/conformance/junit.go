@@ -39,7 +39,7 @@ type (
 )
 
 // WriteJUnit writes the report as the XML of JUnit, which CI systems read: a suite for each plugin, a case for each rule.
-// A rule that should be kept and is not passes, with a warning in its output.
+// A warning is a test case that passes, with the warning in its output.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junitSuites{Name: r.Target}
 	for _, plugin := range r.Plugins {

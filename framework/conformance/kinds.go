@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// veleroKinds are those that a plugin's list may hold, in its order.
+// veleroKinds returns the kinds that PluginLister may list, in its order.
 func veleroKinds() []string {
 	return []string{
 		"BackupItemAction", "BackupItemActionV2", "VolumeSnapshotter", "ObjectStore",
@@ -18,11 +18,11 @@ func veleroKinds() []string {
 	}
 }
 
-// probe is a method of a kind by which one can see whether it is served.
+// probe is a method of a kind whose answer shows whether the kind is served.
 type probe struct {
 	method string
 	stream bool
-	begin  protowire.Number // field of the first message in which the plugin's name is; 0 when it is there itself
+	begin  protowire.Number // field of the first message that holds the message with the plugin's name; 0 if the first message has the name itself
 }
 
 func probes() map[string]probe {
@@ -43,15 +43,15 @@ func probes() map[string]probe {
 	}
 }
 
-// ownProcess says whether a kind is configured once per process.
+// ownProcess reports whether a kind is configured once per process.
 func ownProcess(kind string) bool { return kind == "ObjectStore" || kind == "VolumeSnapshotter" }
 
-// isPolicy says whether a kind is picked and configured in the host's configuration.
+// isPolicy reports whether a kind is chosen and configured in the host's configuration.
 func isPolicy(kind string) bool {
 	return slices.Contains([]string{"QueueAdmission", "LoadSoothing", "ManifestWriter"}, kind)
 }
 
-// call asks for the plugin name, and for nothing in particular.
+// call sends a request that has nothing but the plugin's name.
 func (p probe) call(ctx context.Context, conn *grpc.ClientConn, name string) error {
 	request := withBytes(&emptypb.Empty{}, 1, []byte(name))
 	if !p.stream {
@@ -67,12 +67,12 @@ func (p probe) call(ctx context.Context, conn *grpc.ClientConn, name string) err
 	if err != nil {
 		return err
 	}
-	_ = stream.SendMsg(withBytes(&emptypb.Empty{}, p.begin, inner)) // RecvMsg tells of the failure
+	_ = stream.SendMsg(withBytes(&emptypb.Empty{}, p.begin, inner)) // RecvMsg returns the error
 	_ = stream.CloseSend()
 	return stream.RecvMsg(&emptypb.Empty{})
 }
 
-// withBytes adds a field to message, which message need not know.
+// withBytes adds a field to message, known or unknown.
 func withBytes[M proto.Message](message M, number protowire.Number, data []byte) M {
 	unknown := message.ProtoReflect().GetUnknown()
 	unknown = protowire.AppendTag(unknown, number, protowire.BytesType)
@@ -80,10 +80,10 @@ func withBytes[M proto.Message](message M, number protowire.Number, data []byte)
 	return message
 }
 
-// unknownField is the number of a field that no version of any message has.
+// unknownField is a field number that no version of any message has.
 const unknownField = 12345
 
-// withUnknown adds a field that the plugin cannot know.
+// withUnknown adds a field that the plugin does not know.
 func withUnknown[M proto.Message](message M) M {
 	return withBytes(message, unknownField, []byte("from a newer host"))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// programs is a folder with the plugins that are tested, built when the first test asks for one.
+// programs is a directory with the plugins under test, which the first test that needs one builds.
 var programs struct {
 	once sync.Once
 	dir  string
@@ -29,7 +29,7 @@ func buildPrograms() {
 	}
 }
 
-// program is the path of a plugin.
+// program returns the path of a plugin.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	programs.once.Do(buildPrograms)

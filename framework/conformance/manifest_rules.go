@@ -22,7 +22,7 @@ func manifestRules() []Rule {
 	return []Rule{
 		{
 			ID: "manifest-empty", Kinds: kinds, Severity: Must, check: checkManifestEmpty,
-			Text: "A backup without items is described, or has no artifacts. It is no error.",
+			Text: "A backup without items is not an error. It may have no artifacts.",
 		},
 		{
 			ID: "manifest-items", Kinds: kinds, Severity: Must, check: checkManifestItems,
@@ -38,34 +38,34 @@ func manifestRules() []Rule {
 		},
 		{
 			ID: "manifest-reads-all", Kinds: kinds, Severity: Must, check: checkManifestReadsAll,
-			Text: "A call does not end without an error before the host has closed its side: items that nobody has read would be missing.",
+			Text: "A call does not end without an error before the host has closed its side, because items that were not read would be missing.",
 		},
 		{
 			ID: "manifest-many", Kinds: kinds, Severity: Must, check: checkManifestMany,
-			Text: "10,000 items are described as a few are.",
+			Text: "10,000 items are described like a few.",
 		},
 		{
 			ID: "manifest-garbage", Kinds: kinds, Severity: Must, check: checkManifestGarbage,
-			Text: "A call that does not begin with begin, begins twice, or has a Backup that is no JSON, is an error. It does not end the process.",
+			Text: "A call that does not start with begin, has two, or has a Backup that is not JSON, is an error. The process does not exit.",
 		},
 		{
 			ID: "manifest-concurrent", Kinds: kinds, Severity: Must, check: checkManifestConcurrent,
-			Text: "Backups are described concurrently, and none has what is another's.",
+			Text: "Concurrent calls describe their own backups: no artifact has items of another backup.",
 		},
 		{
 			ID: "manifest-cancelled", Kinds: kinds, Severity: Must, check: checkManifestCancelled,
-			Text: "A call that the host gives up does no harm: the next backup is described.",
+			Text: "A call that the host cancels does no harm: the next backup is described.",
 		},
 	}
 }
 
-// manifestStream is one call.
+// manifestStream is one call of Write.
 type manifestStream = grpc.BidiStreamingClient[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]
 
-// described is what a writer answers.
+// described is the answer of a ManifestWriter.
 type described struct {
 	messages []*manifestwriterv1.WriteResponse
-	early    bool // it ended well before the host had closed its side
+	early    bool // the call ended without an error before the host had closed its side
 }
 
 func begin(plugin string, config []byte, backup []byte) *manifestwriterv1.WriteRequest {
@@ -85,7 +85,7 @@ func manifestItem(name string) *manifestwriterv1.Item {
 	}
 }
 
-// someItems are items of all sorts.
+// someItems returns items of all sorts.
 func someItems() []*manifestwriterv1.Item {
 	owned := manifestItem("owned")
 	owned.Owners = []*manifestwriterv1.Owner{{ApiVersion: "apps/v1", Kind: "ReplicaSet", Name: "gone", Uid: "uid-gone", Controller: true}}
@@ -97,7 +97,7 @@ func someItems() []*manifestwriterv1.Item {
 	}
 }
 
-// write describes one backup. The host waits for a pause before it closes its side.
+// write makes one call that describes a backup, with a pause before the host closes its side.
 func (s *subject) write(ctx context.Context, messages []*manifestwriterv1.WriteRequest, pause time.Duration) (*described, error) {
 	conn, err := s.conn(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *subject) write(ctx context.Context, messages []*manifestwriterv1.WriteR
 		go func() { ended <- got.receive(stream, moved) }()
 		for _, message := range messages {
 			if stream.Send(message) != nil {
-				break // the end says why
+				break // Recv returns the error
 			}
 			moved()
 		}
@@ -147,7 +147,7 @@ func (d *described) receive(stream manifestStream, moved func()) error {
 	}
 }
 
-// description asks for a description of items.
+// description asks the writer to describe items.
 func (s *subject) description(ctx context.Context, config []byte, backupName string, items []*manifestwriterv1.Item) (*described, error) {
 	messages := []*manifestwriterv1.WriteRequest{begin(s.name, config, encode(backup(backupName)))}
 	for _, item := range items {
@@ -186,7 +186,7 @@ func checkManifestEmpty(ctx context.Context, s *subject) error {
 	return err
 }
 
-// usualDescription is that of items of all sorts.
+// usualDescription returns the description of items of all sorts.
 func (s *subject) usualDescription(ctx context.Context) (*described, error) {
 	config, err := s.ready(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *subject) usualDescription(ctx context.Context) (*described, error) {
 	return s.description(ctx, config, usualOwner, someItems())
 }
 
-// needsDescription skips what cannot be seen of a writer that describes nothing.
+// needsDescription skips a rule if the writer does not describe a backup.
 func (s *subject) needsDescription(ctx context.Context) (*described, error) {
 	got, err := s.usualDescription(ctx)
 	if err != nil {
@@ -254,7 +254,7 @@ func checkManifestReadsAll(ctx context.Context, s *subject) error {
 	if _, err := s.needsDescription(ctx); err != nil {
 		return err
 	}
-	// A writer that does not wait for the end of the items has so long to show that, however slow the machine is.
+	// The pause gives a writer that does not read all items the time to end the call.
 	early := min(max(500*time.Millisecond, 20*time.Since(began)), s.timeout/4)
 	config, err := s.ready(ctx)
 	if err != nil {
@@ -298,7 +298,7 @@ func checkManifestGarbage(ctx context.Context, s *subject) error {
 	good := begin(s.name, config, encode(backup(usualOwner)))
 	for what, call := range map[string]struct {
 		messages []*manifestwriterv1.WriteRequest
-		lenient  bool // it may end well
+		lenient  bool // it may end without an error
 	}{
 		"a call without a message":        {messages: nil},
 		"a call that begins with an item": {messages: []*manifestwriterv1.WriteRequest{itemMessage(manifestItem("first"))}},
@@ -372,7 +372,7 @@ func checkManifestCancelled(ctx context.Context, s *subject) error {
 				_ = stream.Send(itemMessage(manifestItem("first")))
 			}
 		}
-		time.Sleep(time.Duration(i) * time.Millisecond) // some are given up before they have begun
+		time.Sleep(time.Duration(i) * time.Millisecond) // some calls are cancelled before they have begun
 		cancel()
 	}
 	return settled(ctx, func() error {

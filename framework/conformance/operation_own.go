@@ -32,7 +32,7 @@ func checkForward(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// startFor starts an operation for the item of a known exchange and for another Backup or Restore, which has the name owner.
+// startFor starts an operation on the item of an exchange for another Backup or Restore, called owner.
 func (s *subject) startFor(ctx context.Context, one exchange, owner string) (question, *answer, error) {
 	q := one.question
 	q.owner, q.key = encode(s.owner(owner)), owner+"/"+one.sample.String()
@@ -46,7 +46,7 @@ func (s *subject) startFor(ctx context.Context, one exchange, owner string) (que
 	return q, got, nil
 }
 
-// ownerKind returns the kind that an action works for.
+// ownerKind returns "Backup" or "Restore".
 func (s *subject) ownerKind() string {
 	if s.action().restore {
 		return "Restore"
@@ -54,7 +54,7 @@ func (s *subject) ownerKind() string {
 	return "Backup"
 }
 
-// checkOwnOperation starts operations on one item for two owners, and checks that neither sees the other's.
+// checkOwnOperation starts operations on one item for two owners and checks that they are independent.
 func checkOwnOperation(ctx context.Context, s *subject) error {
 	one, err := s.operation(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func checkOwnOperation(ctx context.Context, s *subject) error {
 	}
 	defer s.abandon(ctx, second, secondAnswer)
 	if firstAnswer.operation == secondAnswer.operation {
-		// An operation may be known by its id and its owner. Then there is none of this id for a third owner.
+		// Operations may be identified by id and owner together. Then a third owner has none with this id.
 		if _, err := s.progressOf(ctx, firstAnswer.operation, encode(s.owner("own-third"))); err == nil {
 			return fmt.Errorf("the operation on %s has the id %q for two %ss, and Progress does not distinguish them",
 				one.sample, firstAnswer.operation, s.ownerKind())
@@ -101,10 +101,10 @@ func (s *subject) abandon(ctx context.Context, q question, a *answer) {
 	}
 }
 
-// cancellation is how an operation took a Cancel.
+// cancellation describes how an operation reacted to Cancel.
 type cancellation struct {
 	err   error
-	ended bool // also when it had ended before
+	ended bool // it completed, before the Cancel or after it
 }
 
 // cancelled starts an operation and cancels it at once.
@@ -150,8 +150,7 @@ func (s *subject) cancelled(ctx context.Context) cancellation {
 	})
 }
 
-// untilCompleted returns the last progress of an operation: the one that is completed, or the one after which patience ran
-// out.
+// untilCompleted returns the last progress of an operation: a completed one, or the one at the end of the waiting time.
 func (s *subject) untilCompleted(ctx context.Context, id string, owner []byte) (*shared.OperationProgress, error) {
 	for deadline := time.Now().Add(patience); ; {
 		progress, err := s.progressOf(ctx, id, owner)
@@ -169,7 +168,7 @@ func (s *subject) untilCompleted(ctx context.Context, id string, owner []byte) (
 
 func checkCancelEnds(ctx context.Context, s *subject) error { return s.cancelled(ctx).err }
 
-// leavesWork reports whether operations of the action go on after a Cancel, so that whatever they hold may grow.
+// leavesWork reports whether operations of the action go on after a Cancel, so that their resources add up.
 func (s *subject) leavesWork(ctx context.Context) bool {
 	if _, err := s.operation(ctx); err != nil {
 		var why *skipped

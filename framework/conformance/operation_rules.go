@@ -24,20 +24,20 @@ func operationRules() []Rule {
 	return []Rule{
 		{
 			ID: "operation-id", Kinds: starting, Severity: Must, check: checkOperationID,
-			Text: "An operation's id has at most 1024 bytes, no control characters and is not blank; none at all says that nothing was started.",
+			Text: "An operation's id has at most 1024 bytes, no control characters and is not blank. It is empty if nothing was started.",
 		},
 		{
 			ID: "operation-items", Severity: Should, check: checkOperationItems,
 			Kinds: []string{"BackupItemActionV2", "AsyncBackupItemAction"},
-			Text:  "Post-operation items come with an operation: without one there is no end after which they could be backed up.",
+			Text:  "Post-operation items come with an operation, because they are backed up when it has completed.",
 		},
 		{
 			ID: "operation-progress", Kinds: starting, Severity: Must, check: checkProgress,
-			Text: "Progress of an operation that was started answers a progress: not absent, counts that are not negative, times that are times.",
+			Text: "Progress of an operation answers a progress whose counts are not negative and whose times are valid.",
 		},
 		{
 			ID: "operation-progress-sane", Kinds: starting, Severity: Should, check: checkProgressSane,
-			Text: "A progress makes sense: no more is done than there is to do, an error stands there together with completed, and the operation began before it was updated.",
+			Text: "A progress is consistent: no more is done than the total, an error comes with completed, and the operation was not updated before it started.",
 		},
 		{
 			ID: "operation-completed-stays", Kinds: starting, Severity: Must, check: checkCompletedStays,
@@ -45,11 +45,11 @@ func operationRules() []Rule {
 		},
 		{
 			ID: "operation-cancel", Kinds: starting, Severity: Must, check: checkCancel,
-			Text: "Cancel of an operation is no error, neither the first nor the second time, nor when it has ended. Progress still answers then.",
+			Text: "Cancel of an operation is not an error, neither the first nor the second time, nor after its end. Progress still answers after it.",
 		},
 		{
 			ID: "operation-cancel-ends", Kinds: starting, Severity: Must, check: checkCancelEnds,
-			Text: fmt.Sprintf("An operation whose Cancel was answered well ends soon: its Progress says completed within %s.", patience),
+			Text: fmt.Sprintf("A cancelled operation ends: Progress says completed within %s of a Cancel without an error.", patience),
 		},
 		{
 			ID: "operation-own", Kinds: starting, Severity: Must, check: checkOwnOperation,
@@ -57,19 +57,19 @@ func operationRules() []Rule {
 		},
 		{
 			ID: "operation-progress-forward", Kinds: starting, Severity: Should, check: checkForward,
-			Text: "Progress does not go back: no less is done than before, in the same units, it was not updated earlier, and it started when it started.",
+			Text: "Progress does not go back: neither the count, in the same units, nor the time of the last update. The start time does not change.",
 		},
 		{
 			ID: "operation-unknown", Kinds: starting, Severity: Should, check: checkUnknownProgress,
-			Text: "Progress of an operation that was never started is an error: a host that gets a progress goes on waiting.",
+			Text: "Progress of an operation that was never started is an error. A host that gets a progress waits for the operation.",
 		},
 		{
 			ID: "operation-unknown-harmless", Kinds: starting, Severity: Must, check: checkUnknownHarmless,
-			Text: "Progress and Cancel of an operation that was never started, or of none, are answered, with an error or without. They do not panic and do not end the process.",
+			Text: "Progress and Cancel answer for an operation that was never started and for an empty ID, with an error or without. They do not panic, and the process does not exit.",
 		},
 		{
 			ID: "operation-restart", Kinds: starting, Severity: Must, check: checkOperationRestart,
-			Text: "An operation outlives the process: after a kill -9 the next process answers Progress of it.",
+			Text: "An operation survives its process: after a kill -9 the next process answers its Progress.",
 		},
 		{
 			ID: "start-again", Kinds: keyed, Severity: Must, check: checkStartAgain,
@@ -85,7 +85,7 @@ func operationRules() []Rule {
 		},
 		{
 			ID: "delete-again", Kinds: []string{"DeleteItemAction"}, Severity: Must, check: checkDeleteAgain,
-			Text: "What is gone already is no error: a deletion that was interrupted is done again from the start.",
+			Text: "A second deletion of the same item is not an error, because an interrupted deletion is repeated from the start.",
 		},
 		{
 			ID: "ready-timeout", Kinds: waiting, Severity: Must, check: checkReadyTimeout,
@@ -93,12 +93,12 @@ func operationRules() []Rule {
 		},
 		{
 			ID: "ready-answers", Kinds: waiting, Severity: Must, check: checkReady,
-			Text: "AreAdditionalItemsReady is answered, about the items that were asked for and about none, with an error or without. It does not panic and does not end the process.",
+			Text: "AreAdditionalItemsReady answers about the additional items and about none, with an error or without. It does not panic, and the process does not exit.",
 		},
 	}
 }
 
-// operation is an exchange that has started one.
+// operation returns an exchange that has started an operation.
 func (s *subject) operation(ctx context.Context) (exchange, error) {
 	all, err := s.answered(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func checkOperationItems(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// progressOf asks how far an operation is.
+// progressOf calls Progress.
 func (s *subject) progressOf(ctx context.Context, id string, owner []byte) (*shared.OperationProgress, error) {
 	conn, err := s.conn(ctx)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *subject) progressOf(ctx context.Context, id string, owner []byte) (*sha
 	return s.action().progress(ctx, conn, s.name, id, owner)
 }
 
-// cancel asks for the end of an operation. It returns whether the plugin says that it is going to end.
+// cancel calls Cancel. It returns whether the plugin says that the operation is going to end.
 func (s *subject) cancel(ctx context.Context, id string, owner []byte) (bool, error) {
 	conn, err := s.conn(ctx)
 	if err != nil {
@@ -165,14 +165,14 @@ func (s *subject) cancel(ctx context.Context, id string, owner []byte) (bool, er
 	return s.action().cancel(ctx, conn, s.name, id, owner)
 }
 
-// following is what Progress said, again and again.
+// following holds consecutive answers of Progress.
 type following struct {
 	progress []*shared.OperationProgress
-	took     time.Duration // from the first question to the completion; 0 when it has not completed
+	took     time.Duration // from the first call to the completion; 0 if the operation has not completed
 	err      error
 }
 
-// followed are the answers of Progress to an operation until it has completed, and some more, or until the time is over.
+// followed returns the answers of Progress for an operation until it has completed, and some after that, or until the time is over.
 func (s *subject) followed(ctx context.Context) (exchange, following, error) {
 	one, err := s.operation(ctx)
 	if err != nil {
@@ -224,7 +224,7 @@ func checkProgress(ctx context.Context, s *subject) error {
 		}
 		for field, at := range map[string]*timestamppb.Timestamp{"started": progress.GetStarted(), "updated": progress.GetUpdated()} {
 			if err := at.CheckValid(); at != nil && err != nil {
-				return fmt.Errorf("%s is no time: %w", field, err)
+				return fmt.Errorf("%s is not a valid time: %w", field, err)
 			}
 		}
 	}
@@ -266,7 +266,7 @@ func checkCompletedStays(ctx context.Context, s *subject) error {
 		case progress.GetCompleted():
 			completed++
 		case completed > 0:
-			return errors.New("it is not completed any more, after it was")
+			return errors.New("it was completed, and then it was not")
 		}
 	}
 	if completed == 0 {
@@ -291,7 +291,7 @@ func checkCancel(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// neverStarted is the id of no operation.
+// neverStarted is an ID that no operation has.
 const neverStarted = "conformance-never-started-5d5b6c7e"
 
 func checkUnknownProgress(ctx context.Context, s *subject) error {
@@ -339,7 +339,7 @@ func checkStartAgain(ctx context.Context, s *subject) error {
 	return s.startsAgain(ctx, func() {})
 }
 
-// startsAgain starts an operation twice, and has something happen in between.
+// startsAgain starts an operation twice and calls between in the meantime.
 func (s *subject) startsAgain(ctx context.Context, between func()) error {
 	one, err := s.operation(ctx)
 	if err != nil {

@@ -10,18 +10,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Option changes how a target is tested.
+// Option configures a test.
 type Option func(*options)
 
 type options struct {
 	timeout       time.Duration
 	operationWait time.Duration
 	leakCalls     int
-	objects       int   // that lists of an ObjectStore are tried with
+	objects       int   // in the lists of an ObjectStore
 	large         int64 // bytes of the largest object
 	only          []string
 	environment   []string
-	config        map[string]map[string]string // by plugin name; "" is for all
+	config        map[string]map[string]string // by plugin name; "" holds for all
 	items         [][]byte
 	snapshots     [][]byte
 	volume        string
@@ -45,20 +45,20 @@ func newOptions(opts []Option) *options {
 	return o
 }
 
-// WithTimeout is how long a start, a call, or a message of a stream may take; a minute without it. It is waited for in vain
-// only when the plugin hangs, so it may well be more than a busy machine needs.
+// WithTimeout sets how long a start, a call, or a message of a stream may take. The default is a minute. Only a plugin that
+// hangs makes the test wait so long, so the timeout can be generous.
 func WithTimeout(timeout time.Duration) Option { return func(o *options) { o.timeout = timeout } }
 
-// WithOperationWait is how long to wait for the end of an operation that a plugin has started; 10 seconds without
-// it. What can only be seen after the end is skipped when it does not come.
+// WithOperationWait sets how long to wait for an operation that a plugin has started to complete. The default is 10 seconds.
+// Rules about completed operations are skipped when none completes.
 func WithOperationWait(wait time.Duration) Option { return func(o *options) { o.operationWait = wait } }
 
-// WithLeakCalls is how many calls each round makes of those that look for leaks; 200 without it, 0 looks for none.
+// WithLeakCalls sets how many calls are made in each round of the search for leaks. The default is 200; 0 disables the search.
 func WithLeakCalls(calls int) Option { return func(o *options) { o.leakCalls = calls } }
 
-// WithSizes is how many objects are put into an ObjectStore to look at its lists, and how large the largest object is, in
-// bytes. Without it there are 1,005, which is more than S3 tells at once, and one of 12 MiB, which is more than a part of an
-// upload has in most storages. A storage where requests are slow or dear can be tried with less.
+// WithSizes sets how many objects are put into an ObjectStore to check its lists, and the size of the largest object in
+// bytes. The defaults are 1,005 objects, more than S3 returns in one page, and 12 MiB, more than most storages have in one
+// part of an upload. Use less for a storage whose requests are slow or expensive.
 func WithSizes(objects int, large int64) Option {
 	return func(o *options) { o.objects, o.large = objects, large }
 }
@@ -69,14 +69,14 @@ func WithEnvironment(variables ...string) Option {
 	return func(o *options) { o.environment = append(o.environment, variables...) }
 }
 
-// WithOnly tests the plugins of these names only, and the process.
+// WithOnly restricts the test to the process and the plugins with these names.
 func WithOnly(names ...string) Option {
 	return func(o *options) { o.only = append(o.only, names...) }
 }
 
-// WithConfig is what the plugin name gets as its configuration, or all plugins when name is empty. An ObjectStore or
-// a VolumeSnapshotter gets it in Init as it is, and an ObjectStore has to have the key "bucket": an empty bucket that
-// it can fill. A policy gets an object of it, whose values are read as YAML: "true" and "3" are no strings.
+// WithConfig sets the configuration of the plugin called name, or of all plugins if name is empty. An ObjectStore or a
+// VolumeSnapshotter gets it in Init. For an ObjectStore it must have the key "bucket", which names an empty bucket that the
+// test may fill. A policy gets it as an object whose values are parsed as YAML, so "true" and "3" are not strings.
 func WithConfig(name string, config map[string]string) Option {
 	return func(o *options) {
 		if o.config[name] == nil {
@@ -86,11 +86,11 @@ func WithConfig(name string, config map[string]string) Option {
 	}
 }
 
-// WithItem is the YAML or JSON of an object that actions are tried on, beside the samples that are built in. It has to
-// have apiVersion, kind and a name.
+// WithItem adds an object, in YAML or JSON, that actions are asked about, beside the built-in samples. It must have
+// apiVersion, kind and metadata.name.
 func WithItem(item []byte) Option { return func(o *options) { o.items = append(o.items, item) } }
 
-// WithSnapshot adds a snapshot of a queue that a QueueAdmission is asked about, beside those that are built in. It is a list
+// WithSnapshot adds a snapshot of a queue that a QueueAdmission is asked about, beside the built-in ones. It is a list
 // of Backups, as "kubectl get backups -o yaml" prints it, or the YAML or JSON of a DecideRequest (queueadmission.proto)
 // without plugin and config:
 //
@@ -99,28 +99,28 @@ func WithItem(item []byte) Option { return func(o *options) { o.items = append(o
 //	running: [{name: shop-1, namespaces: [shop], labels: {team: gold}}]
 //	queued: [{name: shop-2, namespaces: [shop], clusterScope: CLUSTER_SCOPE_NONE, spec: {ttl: 720h}}]
 //
-// limit and queued are needed. What else is missing is made up.
+// limit and queued are required. Other fields have defaults.
 func WithSnapshot(snapshot []byte) Option {
 	return func(o *options) { o.snapshots = append(o.snapshots, snapshot) }
 }
 
-// WithVolume is a volume that snapshots may be taken of, to test a VolumeSnapshotter. zone may be empty.
+// WithVolume names a volume that a VolumeSnapshotter under test may take snapshots of. zone may be empty.
 func WithVolume(id, zone string) Option {
 	return func(o *options) { o.volume, o.zone = id, zone }
 }
 
-// Progress is how far a test is.
+// Progress describes how far a test is.
 type Progress struct {
-	// Kind and Name say what is tested, Rule is the id of the rule that is checked next.
+	// Kind and Name identify the plugin. Rule is the ID of the rule that is checked next.
 	Kind, Name, Rule string
-	// Done of Total checks are done. Total is not known before the plugin has told what it serves.
+	// Done counts the checks that are done, Total all checks.
 	Done, Total int
 }
 
-// WithProgress has each step told before it is made.
+// WithProgress calls tell before each check.
 func WithProgress(tell func(Progress)) Option { return func(o *options) { o.progress = tell } }
 
-// configOf is the configuration of one plugin; nil when there is none.
+// configOf returns the configuration of one plugin, or nil if there is none.
 func (o *options) configOf(name string) map[string]string {
 	if o.config[""] == nil && o.config[name] == nil {
 		return nil
@@ -135,7 +135,7 @@ func (o *options) wants(name string) bool {
 	return len(o.only) == 0 || slices.Contains(o.only, name)
 }
 
-// ParseConfig reads "key=value", or "domain/name:key=value" for one plugin alone, as a command line has it.
+// ParseConfig parses "key=value", or "domain/name:key=value" for one plugin, as given on a command line.
 func ParseConfig(text string) (Option, error) {
 	key, value, found := strings.Cut(text, "=")
 	name := ""
@@ -148,7 +148,7 @@ func ParseConfig(text string) (Option, error) {
 	return WithConfig(name, map[string]string{key: value}), nil
 }
 
-// policyConfig is the JSON that a policy gets, and whether the caller gave any.
+// policyConfig returns the JSON config of a policy, and whether the caller has given one.
 func (o *options) policyConfig(name string) (config []byte, given bool, err error) {
 	values := o.configOf(name)
 	if values == nil {

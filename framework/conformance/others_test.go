@@ -15,8 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/stockplugins"
 )
 
-// othersPlugins are good plugins that are not built on framework: one in JavaScript, and those that vendors ship for
-// Velero.
+// othersPlugins tests good plugins that are not built on framework: one in JavaScript, and doubles of those that vendors ship
+// for Velero.
 func othersPlugins(t *testing.T) {
 	t.Parallel()
 	for _, year := range stockplugins.Years() {

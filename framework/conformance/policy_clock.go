@@ -9,12 +9,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// calendar is the time after which the calendar repeats: weekdays fall on the same dates, between 1901 and 2099. A snapshot
-// that is moved by it has the same ages, time of day, weekday and date, so it has the same decision unless a config names
-// years. A policy that reads the clock of its machine sees other ages.
+// calendar is the period of the calendar between 1901 and 2099, after which weekdays fall on the same dates. A snapshot that is
+// moved by it has the same ages, times of day, weekdays and dates, and so the same decision unless a config names years. A policy
+// that reads the clock of its machine sees other ages.
 const calendar = (28*365 + 7) * 24 * time.Hour
 
-// farZones are time zones that are on different days most of the time.
+// farZones returns time zones that are far away from each other.
 func farZones() []string { return []string{"Etc/GMT+12", "Etc/GMT-14"} }
 
 // checkClock checks that a policy knows the time from its request alone.
@@ -29,7 +29,7 @@ func checkClock(ctx context.Context, s *subject) error {
 			return err
 		}
 	}
-	for began := time.Now(); time.Since(began) < 1100*time.Millisecond; { // into the next second
+	for began := time.Now(); time.Since(began) < 1100*time.Millisecond; { // across the start of a second
 		if err := sleep(ctx, 300*time.Millisecond); err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func checkClock(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// some returns every third of the decisions, so that a slow policy is not asked for too long, and the first three.
+// some returns the first three decisions and every third of the others, to limit the time for a slow policy.
 func some(all []decision) []decision {
 	var chosen []decision
 	for i, one := range all {

@@ -16,15 +16,15 @@ func policyRules() []Rule {
 	return []Rule{
 		{
 			ID: "policy-config", Kinds: every, Severity: Must, check: checkPolicyConfig,
-			Text: "The config that is given keeps to the schema that the plugin announces, and the plugin takes it.",
+			Text: "The given config is valid by the schema that the plugin announces, and the plugin accepts it.",
 		},
 		{
 			ID: "policy-config-empty", Kinds: every, Severity: Must, check: checkPolicyConfigEmpty,
-			Text: "A plugin whose schema takes an empty object decides with one, and with no config at all. Any other answers an error.",
+			Text: "A plugin whose schema allows an empty object decides with one, and without a config. Any other returns an error.",
 		},
 		{
 			ID: "policy-config-garbage", Kinds: every, Severity: Must, check: checkPolicyConfigGarbage,
-			Text: "A config that is no JSON of an object is answered, with an error or without. It does not end the process.",
+			Text: "A request whose config is not a JSON object is answered, with an error or without. The process does not exit.",
 		},
 		{
 			ID: "policy-wire-unknown", Kinds: every, Severity: Must, check: checkPolicyUnknown,
@@ -32,7 +32,7 @@ func policyRules() []Rule {
 		},
 		{
 			ID: "policy-pure", Kinds: pure, Severity: Must, check: checkPure,
-			Text: "The same request has the same answer, whatever was asked before, and in another process too.",
+			Text: "The same request has the same answer, whatever was asked before, also in another process.",
 		},
 		{
 			ID: "policy-clock", Kinds: pure, Severity: Must, check: checkClock,
@@ -41,20 +41,20 @@ func policyRules() []Rule {
 		},
 		{
 			ID: "policy-concurrent", Kinds: pure, Severity: Must, check: checkPolicyConcurrent,
-			Text: "32 calls at once have the answers that they have one after the other.",
+			Text: "32 concurrent calls have the same answers as sequential ones.",
 		},
 	}
 }
 
-// policy is how one kind of policy is asked.
+// policy describes how one kind of policy is called.
 type policy struct {
-	// asked are requests of all sorts with a config, the usual one first.
+	// asked returns requests of all sorts with a config. The first is the usual one.
 	asked func(s *subject, config []byte) []proto.Message
-	// newer is the usual request as a newer host sends it.
+	// newer returns the usual request as a newer host sends it.
 	newer func(s *subject, config []byte) proto.Message
-	// moved is a request in which everything happens d later; nil for a kind whose requests have no time.
+	// moved returns a request in which everything happens d later. It is nil if the requests of the kind have no time.
 	moved func(request proto.Message, d time.Duration) proto.Message
-	// decide answers a request.
+	// decide sends a request and returns the answer.
 	decide func(ctx context.Context, s *subject, request proto.Message) (proto.Message, error)
 }
 
@@ -66,7 +66,7 @@ func policies() map[string]policy {
 
 func (s *subject) policy() policy { return policies()[s.kind] }
 
-// config is what the policy is asked with: the caller's config, or none when the schema takes that.
+// config returns the config for the policy: the caller's, or an empty one if the schema allows that.
 func (s *subject) config() ([]byte, error) {
 	config, given, err := s.policyConfig(s.name)
 	if err != nil {
@@ -74,14 +74,14 @@ func (s *subject) config() ([]byte, error) {
 	}
 	if err := fitsSchema(s.schema, config); err != nil {
 		if !given {
-			return nil, skip("it has no config, and its schema wants one")
+			return nil, skip("its schema requires a config, and none is given")
 		}
-		return nil, skip("the config does not keep to its schema")
+		return nil, skip("the config is not valid by its schema")
 	}
 	return config, nil
 }
 
-// ready skips what cannot be asked of a policy that is not served or has no config.
+// ready returns the config of the policy. It skips a rule if the policy is not served or has no config.
 func (s *subject) ready(ctx context.Context) ([]byte, error) {
 	if err := s.needsService(ctx); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (s *subject) ready(ctx context.Context) ([]byte, error) {
 	return s.config()
 }
 
-// usual asks the usual request.
+// usual sends the usual request.
 func (s *subject) usual(ctx context.Context, config []byte) (proto.Message, error) {
 	return s.policy().decide(ctx, s, s.policy().asked(s, config)[0])
 }
@@ -163,7 +163,7 @@ type decision struct {
 	err             error
 }
 
-// firstDecisions returns the answers to requests of all sorts; it asks once.
+// firstDecisions returns the answers to requests of all sorts, which it asks once.
 func (s *subject) firstDecisions(ctx context.Context) ([]decision, error) {
 	config, err := s.ready(ctx)
 	if err != nil {
@@ -176,14 +176,14 @@ func (s *subject) firstDecisions(ctx context.Context) ([]decision, error) {
 			one.answer, one.err = s.policy().decide(ctx, s, request)
 			all = append(all, one)
 			if hung(one.err) {
-				break // the others would as well
+				break // the others would hang as well
 			}
 		}
 		return all
 	}), nil
 }
 
-// rightDecisions returns the first decisions. It skips what cannot be asked of a policy that answers an error to some.
+// rightDecisions returns the first decisions. It skips a rule if one of them is an error.
 func (s *subject) rightDecisions(ctx context.Context) ([]decision, error) {
 	all, err := s.firstDecisions(ctx)
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *subject) rightDecisions(ctx context.Context) ([]decision, error) {
 	return all, nil
 }
 
-// sameAgain asks for decisions once more, and compares them with the first ones. when says in words what is different.
+// sameAgain asks the requests of decisions again and compares the answers. when describes the circumstances for the error.
 func (s *subject) sameAgain(ctx context.Context, all []decision, when string) error {
 	for _, one := range all {
 		again, err := s.policy().decide(ctx, s, one.request)

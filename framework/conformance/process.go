@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// endTime is how long a process may take to end when it is asked to. Hosts wait for a few seconds and kill it then; a test
-	// that shares its machine with others gives it more.
+	// endTime is how long a process may take to exit when it is asked to. Hosts wait for a few seconds and then kill it; a
+	// test gives it more, because its machine may be busy.
 	endTime = 20 * time.Second
-	// patience is how long is waited for what comes at once, on a machine that has time for it.
+	// patience is how long to wait for something that happens at once on an idle machine.
 	patience = 10 * time.Second
 	// maxLine is the longest line that is read, in bytes.
 	maxLine = 64 << 10
@@ -39,19 +39,19 @@ type process struct {
 	offer     *offer
 	handshake string
 	conn      *grpc.ClientConn
-	exited    chan struct{} // closed when it has ended
+	exited    chan struct{} // closed when the process has exited
 	readers   sync.WaitGroup
 	tail      tail
-	// goroutines counts those that the process has written to stderr, as a Go program does on SIGQUIT.
+	// goroutines counts the goroutines in the traceback that a Go program writes to stderr on SIGQUIT.
 	goroutines atomic.Int64
-	sockets    string // folder of its sockets
+	sockets    string // directory of its sockets
 	cancel     context.CancelFunc
 }
 
-// launch says how a target is started.
+// launch describes how a target is started.
 type launch struct {
-	args        []string // beside those of the target itself
-	environment []string // "NAME=value", beside what the server passes on of its own
+	args        []string // after those of the target itself
+	environment []string // "NAME=value", added to the variables that a server passes on
 	log         *output
 }
 
@@ -114,7 +114,7 @@ func (p *process) launch(path string, l launch) (<-chan string, error) {
 	return p.run(l.log)
 }
 
-// run starts the process and reads what it writes; the first line of stdout comes through the channel.
+// run starts the process and reads its output. The channel delivers the first line of stdout.
 func (p *process) run(log *output) (<-chan string, error) {
 	stdout, stdoutEnd, err := os.Pipe()
 	if err != nil {
@@ -151,7 +151,7 @@ func (p *process) run(log *output) (<-chan string, error) {
 	})
 	go func() {
 		_ = p.cmd.Wait()
-		// A child that it left behind may hold the pipes.
+		// A child that outlives the process may hold the pipes open.
 		deadline := time.Now().Add(patience)
 		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
 		close(p.exited)
@@ -161,7 +161,7 @@ func (p *process) run(log *output) (<-chan string, error) {
 	return first, nil
 }
 
-// connect opens the connection that the handshake line tells of.
+// connect opens the connection to the address in the handshake line.
 func (p *process) connect(ctx context.Context, log *output) error {
 	network, address, certificate, err := parseHandshake(p.handshake)
 	if err != nil {
@@ -178,13 +178,12 @@ func (p *process) connect(ctx context.Context, log *output) error {
 	if err != nil {
 		return err
 	}
-	ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx)) // it lasts as long as the process
+	ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx)) // for the life of the process
 	go p.readStdio(ctx, log)
 	return nil
 }
 
-// parseHandshake checks the line by which a plugin tells where it listens.
-// The certificate is empty when the plugin serves without TLS.
+// parseHandshake parses the line that says where a plugin listens. The certificate is empty if the plugin serves without TLS.
 func parseHandshake(line string) (network, address, certificate string, err error) {
 	fields := strings.Split(line, "|")
 	const want = `want "1|2|unix or tcp|ADDRESS|grpc|"`
@@ -206,15 +205,15 @@ func parseHandshake(line string) (network, address, certificate string, err erro
 	return fields[2], fields[3], certificate, nil
 }
 
-// readStdio takes what the process prints by go-plugin's service for it, if it has that. Nobody may leave it unread: a
-// process that prints would wait.
+// readStdio reads the output that the process sends by go-plugin's stdio service, if it serves that. A process whose output
+// is not read blocks.
 func (p *process) readStdio(ctx context.Context, log *output) {
 	stream, err := p.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/plugin.GRPCStdio/StreamStdio")
 	if err != nil || stream.SendMsg(&emptypb.Empty{}) != nil || stream.CloseSend() != nil {
 		return
 	}
 	for {
-		var message emptypb.Empty // whose fields are not known here
+		var message emptypb.Empty // its fields stay unknown
 		if stream.RecvMsg(&message) != nil {
 			return
 		}
@@ -229,7 +228,7 @@ func (p *process) readStdio(ctx context.Context, log *output) {
 	}
 }
 
-// stdioData reads go-plugin's message StdioData.
+// stdioData decodes go-plugin's message StdioData.
 func stdioData(raw []byte) (channel uint64, data []byte) {
 	for len(raw) > 0 {
 		number, kind, n := protowire.ConsumeTag(raw)
@@ -253,7 +252,7 @@ func stdioData(raw []byte) (channel uint64, data []byte) {
 	return channel, data
 }
 
-// wrote takes a line of stderr. What a Go program says when it crashes is no log line, and no rule about those.
+// wrote records a line of stderr. The traceback of a Go program is not recorded as log lines.
 func (p *process) wrote(line string, log *output) {
 	if goroutineLine.MatchString(line) {
 		p.goroutines.Add(1)
@@ -285,7 +284,7 @@ func (p *process) endsWithin(ctx context.Context, d time.Duration) bool {
 	return p.ended()
 }
 
-// last is how it ended and what it said last.
+// last describes how the process ended, with its last lines on stderr.
 func (p *process) last() string {
 	said := "it ended with " + p.cmd.ProcessState.String()
 	if lines := p.tail.last(); len(lines) > 0 {
@@ -294,13 +293,13 @@ func (p *process) last() string {
 	return said
 }
 
-// kill ends the process at once, and whatever it has started.
+// kill ends the process group at once.
 func (p *process) kill() {
 	killGroup(p.cmd.Process)
 	<-p.exited
 }
 
-// stop ends the process and cleans up after it.
+// stop ends the process, closes the connection and removes the sockets.
 func (p *process) stop() {
 	p.cancel()
 	p.kill()
@@ -310,16 +309,16 @@ func (p *process) stop() {
 	p.readers.Wait()
 	_ = os.RemoveAll(p.sockets)
 	if network, address, _, err := parseHandshake(p.handshake); err == nil && network == "unix" {
-		_ = os.Remove(address) // of a plugin that knows of no such folder
+		_ = os.Remove(address) // of a plugin that ignores PLUGIN_UNIX_SOCKET_DIR
 	}
 }
 
-// shutdown asks the process to end as go-plugin does.
+// shutdown asks the process to exit, as go-plugin does.
 func (p *process) shutdown(ctx context.Context) error {
 	return p.conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 }
 
-// eachLine calls handle for each line of r that says something. Long ones are cut.
+// eachLine calls handle for each line of r that is not empty. Long lines are cut.
 func eachLine(r io.Reader, handle func(string)) {
 	reader := bufio.NewReaderSize(r, maxLine)
 	for {
@@ -336,14 +335,14 @@ func eachLine(r io.Reader, handle func(string)) {
 	}
 }
 
-// tail keeps the last lines, or of a crash of a Go program the first ones, which say most.
+// tail keeps the last lines of a process, or the first lines of the traceback of a Go program.
 type tail struct {
 	mu      sync.Mutex
 	lines   []string
 	crashed bool
 }
 
-// add keeps a line, and says whether it is part of a crash.
+// add records a line and reports whether it is part of a traceback.
 func (t *tail) add(line string) (crashed bool) {
 	const enough = 12
 	t.mu.Lock()
@@ -367,12 +366,12 @@ func (t *tail) last() []string {
 	return slices.Clone(t.lines)
 }
 
-// output is what all processes of a target have printed.
+// output records what the processes of a target have written.
 type output struct {
 	mu       sync.Mutex
 	onStdout string // the first line after a handshake
-	lines    int    // on stderr
-	odd      string // the first of them that is no log line
+	lines    int    // lines on stderr
+	odd      string // the first line on stderr that is not a log line
 }
 
 func (o *output) printed(line string) {
@@ -392,7 +391,7 @@ func (o *output) logged(line string) {
 	}
 }
 
-// isLogLine says whether a host understands a line: a JSON object with a message and a level.
+// isLogLine reports whether a line is a JSON object with a message and a level, which a host understands.
 func isLogLine(line string) bool {
 	var fields struct {
 		Message *string `json:"@message"`

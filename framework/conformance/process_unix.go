@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// ownGroup has a process lead a group, which everything belongs to that it starts.
+// ownGroup makes a process the leader of a new process group, which its children belong to.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func killGroup(leader *os.Process) { _ = syscall.Kill(-leader.Pid, syscall.SIGKILL) }
 
-// groupLives says whether there are processes left in the group of leader.
+// groupLives reports whether there are processes left in the group of leader.
 func groupLives(leader *os.Process) bool {
 	return !errors.Is(syscall.Kill(-leader.Pid, 0), syscall.ESRCH) && !onlyDead(leader.Pid)
 }

@@ -24,7 +24,7 @@ func queueRules() []Rule {
 	return []Rule{
 		{
 			ID: "queue-decides", Kinds: kinds, Severity: Must, check: checkQueueDecides,
-			Text: "A snapshot of the queue is decided, whatever it holds: none, one or all places free, more running than the limit, backups of all namespaces or of none.",
+			Text: "Decide answers about any snapshot: with no, one or all slots free, with more running than the limit, with backups of all namespaces or of none.",
 		},
 		{
 			ID: "queue-limit", Kinds: kinds, Severity: Must, check: judged(judgeLimit, errAdmittedNothing),
@@ -32,11 +32,11 @@ func queueRules() []Rule {
 		},
 		{
 			ID: "queue-complete", Kinds: kinds, Severity: Must, check: judged(judgeComplete, errAdmittedNothing),
-			Text: "Every queued backup stands either in admit, or in order and waits (or only waits, when order is empty), once; and no other does.",
+			Text: "Each queued backup is either in admit, or in order and waits (only in waits if order is empty), once. No other backup is in any of them.",
 		},
 		{
 			ID: "queue-waits", Kinds: kinds, Severity: Must, check: judged(judgeWaits, absent("has a backup wait")),
-			Text: "Of each backup that waits it says once why: a word in UpperCamelCase of at most 64 letters and digits, and one line of at most 1024 bytes.",
+			Text: "Each backup that waits has one reason: a word in UpperCamelCase of at most 64 letters and digits, and a message of one line with at most 1024 bytes.",
 		},
 		{
 			ID: "queue-blockers", Kinds: kinds, Severity: Must, check: judged(judgeBlockers, absent("names a blocker or a namespace")),
@@ -48,11 +48,11 @@ func queueRules() []Rule {
 		},
 		{
 			ID: "queue-many", Kinds: kinds, Severity: Must, check: checkQueueMany,
-			Text: "A queue of 1,000 backups is decided as a short one is.",
+			Text: "A queue of 1,000 backups is decided like a short one.",
 		},
 		{
 			ID: "queue-empty", Kinds: kinds, Severity: Must, check: checkQueueEmpty,
-			Text: "An empty queue, which no host asks about, is answered. It does not end the process.",
+			Text: "An empty queue, which hosts do not send, is answered. The process does not exit.",
 		},
 	}
 }
@@ -99,7 +99,7 @@ func (s *subject) decide(ctx context.Context, request *queueadmissionv1.DecideRe
 	return queueadmissionv1.NewQueueAdmissionServiceClient(conn).Decide(ctx, request)
 }
 
-// decided is a snapshot and what was decided on it.
+// decided is a snapshot and the decision on it.
 type decided struct {
 	request  *queueadmissionv1.DecideRequest
 	response *queueadmissionv1.DecideResponse
@@ -123,7 +123,7 @@ func admits(all []decided) bool {
 	return slices.ContainsFunc(all, func(d decided) bool { return len(d.response.GetAdmit()) > 0 })
 }
 
-// errAdmittedNothing is why rules about what a policy admits could not be checked.
+// errAdmittedNothing returns why a rule about admitted backups could not be checked.
 func errAdmittedNothing() error {
 	return skip("it admitted nothing in any snapshot; give a config or snapshots with which it does")
 }
@@ -141,7 +141,7 @@ func checkQueueDecides(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// judged checks all decisions by a rule. It is skipped when there was nothing that the rule is about.
+// judged returns a check of all decisions by a judge. The check calls nothing if no decision holds what is judged.
 func judged(by judge, nothing func() error) func(context.Context, *subject) error {
 	return func(ctx context.Context, s *subject) error {
 		all, err := s.decided(ctx)
@@ -154,7 +154,7 @@ func judged(by judge, nothing func() error) func(context.Context, *subject) erro
 			case hung(one.err):
 				return fmt.Errorf("%s: %w", one, one.err)
 			case one.err != nil:
-				continue // which is another rule
+				continue // another rule checks that
 			}
 			about, err := by(one.request, one.response)
 			if err != nil {
@@ -178,7 +178,7 @@ func (d decided) String() string {
 func judgeLimit(request *queueadmissionv1.DecideRequest, decided *queueadmissionv1.DecideResponse) (about bool, err error) {
 	free := max(0, int(request.GetLimit())-len(request.GetRunning())-len(request.GetReady()))
 	if len(decided.GetAdmit()) > free {
-		return true, fmt.Errorf("it admits %d, and %d places are free", len(decided.GetAdmit()), free)
+		return true, fmt.Errorf("it admits %d, and %d slots are free", len(decided.GetAdmit()), free)
 	}
 	return len(decided.GetAdmit()) > 0, nil
 }
@@ -190,7 +190,7 @@ func judgeComplete(request *queueadmissionv1.DecideRequest, decided *queueadmiss
 	}
 	for _, name := range decided.GetAdmit() {
 		if !left[name] {
-			return true, fmt.Errorf("it admits %q, which is not queued, or twice", name)
+			return true, fmt.Errorf("it admits %q, which is not queued or is admitted twice", name)
 		}
 		delete(left, name)
 	}
@@ -199,12 +199,12 @@ func judgeComplete(request *queueadmissionv1.DecideRequest, decided *queueadmiss
 	}
 	for _, name := range decided.GetOrder() {
 		if !left[name] {
-			return true, fmt.Errorf("it orders %q, which does not wait, or twice", name)
+			return true, fmt.Errorf("the order has %q, which does not wait or is there twice", name)
 		}
 		delete(left, name)
 	}
 	for name := range left {
-		return true, fmt.Errorf("it leaves %d out of the order, %q among them", len(left), name)
+		return true, fmt.Errorf("the order leaves out %d backups, one of them %q", len(left), name)
 	}
 	return len(decided.GetAdmit()) > 0, nil
 }
@@ -220,18 +220,18 @@ func judgeWaits(request *queueadmissionv1.DecideRequest, decided *queueadmission
 	}
 	for _, wait := range decided.GetWaits() {
 		if !waits[wait.GetName()] {
-			return true, fmt.Errorf("it says why %q waits, which does not, or twice", wait.GetName())
+			return true, fmt.Errorf("it has a reason for %q, which does not wait or has another reason", wait.GetName())
 		}
 		delete(waits, wait.GetName())
 		if !reasonWord.MatchString(wait.GetReason()) {
-			return true, fmt.Errorf("the reason why %q waits is %.100q", wait.GetName(), wait.GetReason())
+			return true, fmt.Errorf("the reason for %q is %.100q", wait.GetName(), wait.GetReason())
 		}
 		if err := checkLine("message", wait.GetMessage()); err != nil {
-			return true, fmt.Errorf("why %q waits: %w", wait.GetName(), err)
+			return true, fmt.Errorf("the reason for %q: %w", wait.GetName(), err)
 		}
 	}
 	for name := range waits {
-		return true, fmt.Errorf("it does not say why %q waits", name)
+		return true, fmt.Errorf("it has no reason for %q, which waits", name)
 	}
 	return len(decided.GetWaits()) > 0, nil
 }
@@ -245,13 +245,13 @@ func judgeBlockers(request *queueadmissionv1.DecideRequest, decided *queueadmiss
 		about = about || len(wait.GetBlockers())+len(wait.GetNamespaces()) > 0
 		for _, blocker := range wait.GetBlockers() {
 			if known[blocker] == nil || blocker == wait.GetName() {
-				return true, fmt.Errorf("%q waits for %q, which is no other backup of the snapshot", wait.GetName(), blocker)
+				return true, fmt.Errorf("%q waits for %q, which is not another backup of the snapshot", wait.GetName(), blocker)
 			}
 		}
 		self := known[wait.GetName()]
 		for _, namespace := range wait.GetNamespaces() {
 			if namespace == "" || !self.GetAllNamespaces() && !slices.Contains(self.GetNamespaces(), namespace) {
-				return true, fmt.Errorf("%q is said to have the namespace %q in common, which is none of its own", wait.GetName(), namespace)
+				return true, fmt.Errorf("%q has the namespace %q in common with others, which is not one of its own", wait.GetName(), namespace)
 			}
 		}
 	}
@@ -288,7 +288,7 @@ func checkQueueMany(ctx context.Context, s *subject) error {
 	}
 	for _, by := range []judge{judgeLimit, judgeComplete, judgeWaits, judgeBlockers} {
 		if _, err := by(short, usual); err != nil {
-			continue // which is another rule
+			continue // another rule checks that
 		}
 		if _, err := by(long, decided); err != nil {
 			return err

@@ -7,44 +7,44 @@ import (
 	"time"
 )
 
-// Outcome is how the check of one rule ended.
+// Outcome is the outcome of checking one rule.
 type Outcome string
 
 const (
-	// Passed is a rule that is kept, as far as was seen.
+	// Passed means that the rule is kept, as far as the check can see.
 	Passed Outcome = "passed"
-	// Failed is a rule that must be kept and is not.
+	// Failed means that a rule of severity Must is broken.
 	Failed Outcome = "failed"
-	// Warned is a rule that should be kept and is not.
+	// Warned means that a rule of severity Should is broken.
 	Warned Outcome = "warned"
-	// Skipped is a rule that could not be checked here.
+	// Skipped means that the rule could not be checked.
 	Skipped Outcome = "skipped"
 )
 
-// Report is what was found out about a target.
+// Report holds the results of testing one target.
 type Report struct {
-	// Target is what was tested: a path and its arguments, or "in process".
+	// Target is the path of the binary and its arguments, or "in process".
 	Target string `json:"target"`
-	// PluginVersion and FrameworkVersion are what the process tells; empty when it does not.
+	// PluginVersion and FrameworkVersion are those that PluginInfo has; empty if it has none.
 	PluginVersion    string `json:"pluginVersion,omitempty"`
 	FrameworkVersion string `json:"frameworkVersion,omitempty"`
 	// Interrupted reports that the test ended before all rules were checked. Those that were not are skipped.
 	Interrupted bool `json:"interrupted,omitempty"`
-	// Plugins are the process as a whole first, and then the plugins in the order of its list.
+	// Plugins holds the process as a whole first, then its plugins in the order of its list.
 	Plugins []PluginReport `json:"plugins"`
 }
 
-// PluginReport is what was found out about one plugin.
+// PluginReport holds the results of testing one plugin.
 type PluginReport struct {
-	// Kind is the word of the wire, "BackupItemActionV2", or Process.
+	// Kind is the name of the kind on the wire, like "BackupItemActionV2", or Process.
 	Kind string `json:"kind"`
-	// Name is "domain/name"; empty for the process.
+	// Name is "domain/name", and empty for the process.
 	Name string `json:"name,omitempty"`
-	// Results are in the order of the rules.
+	// Results holds one result for each rule, in the order of Rules.
 	Results []Result `json:"results"`
 }
 
-// String names what was tested.
+// String returns the kind and the name.
 func (p PluginReport) String() string {
 	if p.Name == "" {
 		return p.Kind
@@ -52,21 +52,21 @@ func (p PluginReport) String() string {
 	return p.Kind + " " + p.Name
 }
 
-// Result is the check of one rule.
+// Result is the result of checking one rule.
 type Result struct {
-	// Rule is the id of the rule, Severity and Text are the rule's.
+	// Rule is the ID of the rule. Severity and Text are those of the rule.
 	Rule     string   `json:"rule"`
 	Severity Severity `json:"severity"`
 	Text     string   `json:"text"`
-	// Outcome is how it ended.
+	// Outcome is the outcome of the check.
 	Outcome Outcome `json:"outcome"`
-	// Seen is what was seen instead when the rule is broken, and why when it was skipped.
+	// Seen describes what the plugin did instead if the rule is broken, or why the rule was skipped.
 	Seen string `json:"seen,omitempty"`
-	// Seconds is how long it took.
+	// Seconds is the duration of the check.
 	Seconds float64 `json:"seconds"`
 }
 
-// Count is how many rules ended so, of all plugins.
+// Count returns the number of results with an outcome, over all plugins.
 func (r *Report) Count(outcome Outcome) int {
 	count := 0
 	for _, plugin := range r.Plugins {
@@ -83,13 +83,13 @@ func (r *Report) Count(outcome Outcome) int {
 // checked.
 func (r *Report) Conformant() bool { return !r.Interrupted && r.Count(Failed) == 0 }
 
-// Summary is the report in one line.
+// Summary returns the report in one line.
 func (r *Report) Summary() string {
 	return fmt.Sprintf("%d passed, %d failed, %d warnings, %d skipped",
 		r.Count(Passed), r.Count(Failed), r.Count(Warned), r.Count(Skipped))
 }
 
-// add files the result of one rule under what it is about.
+// add appends a result to those of its plugin.
 func (r *Report) add(kind, name string, result Result) {
 	at := slices.IndexFunc(r.Plugins, func(p PluginReport) bool { return p.Kind == kind && p.Name == name })
 	if at < 0 {
@@ -99,7 +99,7 @@ func (r *Report) add(kind, name string, result Result) {
 	r.Plugins[at].Results = append(r.Plugins[at].Results, result)
 }
 
-// result is how the check of a rule ended with err.
+// result returns the result of a check that returned err. died is not empty if the process exited during the check.
 func (r Rule) result(err error, died string, took time.Duration) Result {
 	result := Result{Rule: r.ID, Severity: r.Severity, Text: r.Text, Outcome: Passed, Seconds: took.Seconds()}
 	var why *skipped
@@ -118,7 +118,7 @@ func (r Rule) result(err error, died string, took time.Duration) Result {
 	return result
 }
 
-// maxSeen is how much of what was seen is told, in bytes.
+// maxSeen is the maximum length of Seen, in bytes.
 const maxSeen = 2000
 
 func clip(text string) string {
@@ -128,7 +128,7 @@ func clip(text string) string {
 	return text
 }
 
-// brief is some foreign bytes in a message.
+// brief returns the beginning of data for a message, quoted.
 func brief(data []byte) string {
 	const enough = 200
 	if len(data) == 0 {

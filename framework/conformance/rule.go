@@ -6,43 +6,43 @@ import (
 	"slices"
 )
 
-// Severity says what becomes of a plugin that breaks a rule.
+// Severity is how much a rule matters.
 type Severity string
 
 const (
-	// Must is a rule that a host relies on. A plugin that breaks it is refused, loses data, or stops an operation.
+	// Must marks a rule that hosts rely on. A plugin that breaks it is refused, loses data, or stalls backups.
 	Must Severity = "must"
-	// Should is a rule whose breach a host survives and people notice. It is reported as a warning.
+	// Should marks a rule that a host does not depend on, although users notice when it is broken. Breaking it is a warning.
 	Should Severity = "should"
 )
 
-// Process is what stands for a kind where a rule is about the process as a whole.
+// Process stands in place of a kind for rules about the process as a whole.
 const Process = "Process"
 
-// AnyKind is what stands for all kinds where a rule is about every plugin.
+// AnyKind stands for all kinds in rules about every plugin.
 const AnyKind = "any"
 
-// Rule is one promise of a plugin that can be checked from outside.
+// Rule is one promise of a plugin that can be checked over its wire.
 type Rule struct {
-	// ID names the rule; it stays the same from release to release.
+	// ID identifies the rule. It does not change between releases.
 	ID string `json:"id"`
-	// Kinds are those that the rule is for, as words of the wire ("BackupItemActionV2"), AnyKind or Process.
+	// Kinds lists the kinds that the rule applies to, by their names on the wire ("BackupItemActionV2"), or AnyKind or Process.
 	Kinds []string `json:"kinds"`
-	// Severity says how much it matters.
+	// Severity is Must or Should.
 	Severity Severity `json:"severity"`
-	// Text is the rule in words.
+	// Text states the rule.
 	Text string `json:"text"`
 
 	check func(context.Context, *subject) error
 	last  bool // checked after the rules of all plugins
 }
 
-// appliesTo says whether the rule is one for a kind.
+// appliesTo reports whether the rule applies to a kind.
 func (r Rule) appliesTo(kind string) bool {
 	return slices.Contains(r.Kinds, kind) || kind != Process && slices.Contains(r.Kinds, AnyKind)
 }
 
-// Rules are all rules, in the order in which they are checked for one plugin.
+// Rules returns all rules, in the order in which they are checked.
 func Rules() []Rule {
 	return slices.Concat(
 		startRules(),
@@ -59,7 +59,7 @@ func Rules() []Rule {
 	)
 }
 
-// skipped is why a rule could not be checked.
+// skipped is an error that says why a rule could not be checked.
 type skipped struct{ reason string }
 
 func (s *skipped) Error() string { return s.reason }

@@ -14,15 +14,15 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance"
 )
 
-var update = flag.Bool("update", false, "write the table of rules in doc.go anew")
+var update = flag.Bool("update", false, "update the table of rules in doc.go")
 
-// The table stands in doc.go, between the line before it and the one after it.
+// The table in doc.go is between these lines.
 const (
 	tableBegin = "// # Rules\n//\n"
 	tableEnd   = "//\n// # Reading on\n"
 )
 
-func TestTheTableOfRulesIsThatOfTheRules(t *testing.T) {
+func TestDocHasTheTableOfRules(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder
 	for _, rule := range conformance.Rules() {
@@ -38,10 +38,10 @@ func TestTheTableOfRulesIsThatOfTheRules(t *testing.T) {
 		require.NoError(t, os.WriteFile("doc.go", []byte(before+tableBegin+table.String()+tableEnd+after), 0o644)) //nolint:gosec // a source file
 		return
 	}
-	require.Equal(t, table.String(), is, "write it anew with: go test ./framework/conformance -run TheTableOfRules -update")
+	require.Equal(t, table.String(), is, "update it with: go test ./framework/conformance -run TableOfRules -update")
 }
 
-// kindsOf names the kinds of a rule in a few words.
+// kindsOf returns the kinds of a rule in a few words.
 func kindsOf(rule conformance.Rule) string {
 	actions := []string{
 		"BackupItemAction", "BackupItemActionV2", "AsyncBackupItemAction", "RestoreItemAction", "RestoreItemActionV2",
@@ -58,7 +58,7 @@ func kindsOf(rule conformance.Rule) string {
 	return strings.Join(rule.Kinds, ", ")
 }
 
-func TestRulesCanBeToldApartAndUnderstood(t *testing.T) {
+func TestRulesAreUniqueAndHaveTexts(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, rule := range conformance.Rules() {

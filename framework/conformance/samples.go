@@ -22,16 +22,16 @@ import (
 //go:embed samples.yaml
 var samplesYAML []byte
 
-// sample is an object that actions are tried on.
+// sample is an object that actions are asked about.
 type sample struct {
 	object map[string]any
-	names  []string // by which a selector may ask for its resource
-	plural string   // of its resource; empty when it is not known, as short is
+	names  []string // names of its resource that a selector may use
+	plural string   // plural name of its resource, if known
 	short  string
-	fixed  bool // it is the caller's, and stays as it is
+	fixed  bool // it is the caller's and is not adapted to selectors
 }
 
-// samples are those that are built in and the caller's.
+// samples returns the caller's items and the built-in ones.
 func (o *options) samples() ([]sample, error) {
 	var builtIn []struct {
 		Plural, Short string
@@ -59,7 +59,7 @@ func (o *options) samples() ([]sample, error) {
 	return all, nil
 }
 
-// resourceNames are the names by which one may ask for the resource of object, each with and without its group.
+// resourceNames returns the names of the resource of object, each with and without its group.
 func resourceNames(object map[string]any, known ...string) []string {
 	item := unstructured.Unstructured{Object: object}
 	var names []string
@@ -75,7 +75,7 @@ func resourceNames(object map[string]any, known ...string) []string {
 	return names
 }
 
-// plural is how a resource is likely to be called whose kind is known.
+// plural returns the likely name of the resource of a kind.
 func plural(kind string) string {
 	kind = strings.ToLower(kind)
 	switch {
@@ -87,7 +87,7 @@ func plural(kind string) string {
 	return kind + "s"
 }
 
-// fit makes s one that selector selects, or says that there is none.
+// fit returns s adapted so that selector selects it, and whether that is possible.
 func (s sample) fit(selector *shared.ResourceSelector) (sample, bool) {
 	if !selects(selector.GetIncludedResources(), selector.GetExcludedResources(), s.names...) {
 		return sample{}, false
@@ -118,7 +118,7 @@ func (s sample) fit(selector *shared.ResourceSelector) (sample, bool) {
 	return s, true
 }
 
-// selects says whether one of names is among those included and none among those excluded.
+// selects reports whether one of names is included and none is excluded.
 func selects(included, excluded []string, names ...string) bool {
 	matches := func(patterns []string) bool {
 		return slices.ContainsFunc(patterns, func(pattern string) bool {
@@ -132,7 +132,7 @@ func selects(included, excluded []string, names ...string) bool {
 	return (len(included) == 0 || matches(included)) && !matches(without)
 }
 
-// namespaceFor is a namespace that is included.
+// namespaceFor returns a namespace that is included.
 func namespaceFor(included []string) string {
 	if len(included) == 0 || included[0] == "*" {
 		return "conformance"
@@ -140,7 +140,7 @@ func namespaceFor(included []string) string {
 	return strings.NewReplacer("*", "conformance", "?", "x").Replace(included[0])
 }
 
-// labelsFor are labels that a selector wants, beside those that are there.
+// labelsFor returns labels that a selector matches, including existing ones where possible.
 func labelsFor(wanted labels.Selector, there map[string]string) map[string]string {
 	got := maps.Clone(there)
 	if got == nil {
@@ -163,7 +163,7 @@ func labelsFor(wanted labels.Selector, there map[string]string) map[string]strin
 	return got
 }
 
-// String names the object.
+// String returns the kind, namespace and name of the object.
 func (s sample) String() string {
 	item := unstructured.Unstructured{Object: s.object}
 	if item.GetNamespace() == "" {
@@ -172,7 +172,7 @@ func (s sample) String() string {
 	return item.GetKind() + " " + item.GetNamespace() + "/" + item.GetName()
 }
 
-// with is s changed by change.
+// with returns a copy of s that change was applied to.
 func (s sample) with(change func(item *unstructured.Unstructured)) sample {
 	item := &unstructured.Unstructured{Object: clone(s.object)}
 	change(item)
@@ -180,12 +180,12 @@ func (s sample) with(change func(item *unstructured.Unstructured)) sample {
 	return s
 }
 
-// paddingWord stands for what makes an item large, which need not be read in JSON again and again.
+// paddingWord stands for the padding of a large item, so that the item is decoded without it.
 const paddingWord = "conformance-padding"
 
 func padding(size int) []byte { return bytes.Repeat([]byte("0123456789abcdef"), size/16) }
 
-// pad has so many bytes in the place of the word for them, and unpad the word again.
+// pad replaces paddingWord by size bytes, and unpad reverses that.
 func pad(item []byte, size int) []byte {
 	return bytes.Replace(item, []byte(paddingWord), padding(size), 1)
 }
@@ -194,7 +194,7 @@ func unpad(item []byte, size int) []byte {
 	return bytes.Replace(item, padding(size), []byte(paddingWord), 1)
 }
 
-// padded is s with a place for padding. A ConfigMap has it in its data, all else in an annotation.
+// padded returns s with paddingWord in it: in the data of a ConfigMap, in an annotation of other objects.
 func (s sample) padded() sample {
 	return s.with(func(item *unstructured.Unstructured) {
 		if item.GetKind() == "ConfigMap" {
@@ -214,7 +214,7 @@ func annotate(item *unstructured.Unstructured, key, value string) {
 	item.SetAnnotations(annotations)
 }
 
-// stored is the object as it stands in a cluster or a backup: with what a restore takes off.
+// stored returns the object as it is in a cluster or a backup, including fields that a restore removes.
 func (s sample) stored() []byte {
 	return encode(s.with(func(item *unstructured.Unstructured) {
 		item.SetUID("5d5b6c7e-0000-4000-8000-000000000000")
@@ -223,12 +223,12 @@ func (s sample) stored() []byte {
 	}).object)
 }
 
-// created is the object as a restore is about to create it.
+// created returns the object as a restore is about to create it.
 func (s sample) created() []byte {
 	return encode(s.with(func(item *unstructured.Unstructured) { delete(item.Object, "status") }).object)
 }
 
-// backup and restore are the JSON of what the items are part of.
+// backup returns the Backup that items are part of.
 func backup(name string) map[string]any {
 	return map[string]any{
 		"apiVersion": "velero.io/v1", "kind": "Backup",
@@ -259,12 +259,12 @@ func restore(name string) map[string]any {
 func clone(object map[string]any) map[string]any {
 	var copied map[string]any
 	if err := json.Unmarshal(encode(object), &copied); err != nil {
-		panic(err) // it was encoded a moment ago
+		panic(err) // it was just encoded
 	}
 	return copied
 }
 
-// encode is the JSON of what was made here, or read from JSON or YAML.
+// encode returns the JSON of a value that was made here, or decoded from JSON or YAML.
 func encode(value any) []byte {
 	encoded, err := json.Marshal(value)
 	if err != nil {
@@ -273,7 +273,7 @@ func encode(value any) []byte {
 	return encoded
 }
 
-// identity is what makes an object that object.
+// identity identifies an object.
 type identity struct{ apiVersion, kind, namespace, name string }
 
 func (i identity) group() string {

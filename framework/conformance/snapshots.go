@@ -10,12 +10,12 @@ import (
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
-// moment returns the time that is ago before the one at which most snapshots are taken, a Friday night.
+// moment returns the time ago before that of most snapshots, which is in a Friday night.
 func moment(ago time.Duration) *timestamppb.Timestamp {
 	return timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(-ago))
 }
 
-// hours are the moments of the snapshots, in hours after the first: all times of day, and all kinds of days.
+// hours returns the moments of the snapshots in hours after the first. They cover all times of day and most weekdays.
 func hours() []int { return []int{0, 6, 12, 18, 33, 56, 69, 80, 129} }
 
 // backups returns backups of a phase. They differ in namespaces, scope, labels and age.

@@ -26,52 +26,52 @@ func snapshotterRules() []Rule {
 	return []Rule{
 		{
 			ID: "snapshotter-before-init", Kinds: kinds, Severity: Must, check: checkSnapshotterBeforeInit,
-			Text: "A call before Init is answered, with an error or without. It does not end the process.",
+			Text: "A call before Init is answered, with an error or without. The process does not exit.",
 		},
 		{
 			ID: "snapshotter-config-missing", Kinds: kinds, Severity: Must, check: checkConfigMissing(nil),
-			Text: "Init without a config is answered, with an error or without. It does not end the process.",
+			Text: "Init without a config is answered, with an error or without. The process does not exit.",
 		},
 		{
 			ID: "snapshotter-config-unknown", Kinds: kinds, Severity: Should, check: checkConfigUnknown,
-			Text: "A key of the config that the snapshotter does not know is an error, so that a typing error is found.",
+			Text: "A key of the config that the snapshotter does not know is an error, so that typing errors are found.",
 		},
 		{
 			ID: "snapshotter-init", Kinds: kinds, Severity: Must, check: checkInit,
-			Text: "Init takes the config that the snapshotter is meant for, and requests with fields that the plugin does not know.",
+			Text: "Init accepts the given config, and requests with fields that the plugin does not know.",
 		},
 		{
 			ID: "snapshotter-foreign", Kinds: kinds, Severity: Must, check: with(checkForeign),
-			Text: "GetVolumeID of a PersistentVolume of another storage system is empty and no error: the host then asks the next location.",
+			Text: "GetVolumeID of a PersistentVolume of another storage system answers an empty ID without an error: the host then asks the next location.",
 		},
 		{
 			ID: "snapshotter-set-get", Kinds: kinds, Severity: Must, check: with(checkSetGet),
-			Text: "GetVolumeID answers the id that SetVolumeID has put into a PersistentVolume, which is still that one, by kind and name.",
+			Text: "GetVolumeID answers the ID that SetVolumeID has put into a PersistentVolume, whose kind and name do not change.",
 		},
 		{
 			ID: "snapshotter-json-kept", Kinds: kinds, Severity: Should, check: with(checkVolumeKept),
-			Text: "What the plugin does not know of a PersistentVolume stays in it.",
+			Text: "SetVolumeID keeps fields of the PersistentVolume that the plugin does not know.",
 		},
 		{
 			ID: "snapshotter-garbage", Kinds: kinds, Severity: Must, check: with(checkVolumeGarbage),
-			Text: "A PersistentVolume that is no JSON of an object gets an error, or the empty id. It does not end the process.",
+			Text: "A PersistentVolume that is not a JSON object gets an error or an empty ID. The process does not exit.",
 		},
 		{
 			ID: "snapshotter-unknown-volume", Kinds: kinds, Severity: Must, check: with(checkUnknownVolume),
-			Text: "Calls about a volume or a snapshot that does not exist are answered. They do not panic and do not end the process.",
+			Text: "Calls about a volume or a snapshot that does not exist are answered. They do not panic, and the process does not exit.",
 		},
 		{
 			ID: "snapshotter-snapshot", Kinds: kinds, Severity: Must, check: with(checkSnapshot),
-			Text: "GetVolumeInfo tells of a volume, with operations a second that are not negative; CreateSnapshot answers an id that is not empty; DeleteSnapshot removes it.",
+			Text: "GetVolumeInfo answers IOPS that are not negative, CreateSnapshot answers an ID, and DeleteSnapshot deletes the snapshot.",
 		},
 		{
 			ID: "snapshotter-delete-again", Kinds: kinds, Severity: Should, check: with(checkDeleteSnapshotAgain),
-			Text: "DeleteSnapshot of a snapshot that is gone is done, and no error: a deletion that was interrupted is done again from the start.",
+			Text: "DeleteSnapshot of a deleted snapshot is not an error, because an interrupted deletion is repeated from the start.",
 		},
 	}
 }
 
-// snapshotter is a VolumeSnapshotter that is ready.
+// snapshotter is a VolumeSnapshotter whose Init was called.
 type snapshotter struct {
 	*subject
 	client volumesnapshotterv1.VolumeSnapshotterClient
@@ -111,7 +111,7 @@ func checkSnapshotterBeforeInit(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// foreignVolume is a PersistentVolume of no storage system that takes snapshots.
+// foreignVolume returns a PersistentVolume of a storage system without snapshots.
 func foreignVolume() sample {
 	return sample{object: map[string]any{
 		"apiVersion": "v1", "kind": "PersistentVolume",
@@ -134,7 +134,7 @@ func checkForeign(ctx context.Context, s *snapshotter) error {
 	return nil
 }
 
-// own is a PersistentVolume of the snapshotter's storage system.
+// own returns a PersistentVolume of the snapshotter's storage system.
 func (s *snapshotter) own(ctx context.Context) (sample, error) {
 	for _, item := range s.items {
 		if (&unstructured.Unstructured{Object: item.object}).GetKind() != "PersistentVolume" {
@@ -144,7 +144,7 @@ func (s *snapshotter) own(ctx context.Context) (sample, error) {
 			return item, nil
 		}
 	}
-	return sample{}, skip("no PersistentVolume among the items is of its storage system; give one")
+	return sample{}, skip("none of the items is a PersistentVolume of its storage system; give one")
 }
 
 func checkSetGet(ctx context.Context, s *snapshotter) error {
@@ -231,10 +231,10 @@ func checkUnknownVolume(ctx context.Context, s *snapshotter) error {
 	return nil
 }
 
-// needsVolume skips what needs a volume of the caller.
+// needsVolume skips a rule that needs a volume of the caller.
 func (s *snapshotter) needsVolume() error {
 	if s.volume == "" {
-		return skip("there is no volume that a snapshot may be taken of; name one")
+		return skip("no volume is given that snapshots may be taken of")
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func checkSnapshot(ctx context.Context, s *snapshotter) error {
 	return err
 }
 
-// snapshotAndDelete takes a snapshot of the caller's volume and removes it.
+// snapshotAndDelete takes a snapshot of the caller's volume and deletes it.
 func (s *snapshotter) snapshotAndDelete(ctx context.Context) (id string, err error) {
 	ctx, cancel := s.call(ctx)
 	defer cancel()

@@ -15,24 +15,24 @@ func soothingRules() []Rule {
 	return []Rule{
 		{
 			ID: "soothing-decides", Kinds: kinds, Severity: Must, check: checkSoothingDecides,
-			Text: "A load is decided on, whatever is on its way: nothing, as many as the limit or more, 1,000 nodes; with a limit and without, with a node and without.",
+			Text: "Admit answers about any load: with no loads in preparation, as many as the limit, or more; on 1,000 nodes; with and without a limit or a node.",
 		},
 		{
 			ID: "soothing-reason", Kinds: kinds, Severity: Must, check: judgedLoads(judgeReason),
-			Text: "A load that may not be accepted has a reason: one line of at most 1024 bytes.",
+			Text: "The reason for a load that is not admitted is one line of at most 1024 bytes.",
 		},
 		{
 			ID: "soothing-retry", Kinds: kinds, Severity: Must, check: judgedLoads(judgeRetry),
-			Text: "retry_after of a load that may not be accepted is absent, or from zero to an hour.",
+			Text: "retry_after of a load that is not admitted is absent, or between zero and an hour.",
 		},
 		{
 			ID: "soothing-empty", Kinds: kinds, Severity: Must, check: checkSoothingEmpty,
-			Text: "A request without a load, which no node agent sends, is answered. It does not end the process.",
+			Text: "A request without a load, which node agents do not send, is answered. The process does not exit.",
 		},
 	}
 }
 
-// loads are requests of all sorts, the usual one first.
+// loads returns requests of all sorts. The first is the usual one.
 func (s *subject) loads(config []byte) []*loadsoothingv1.AdmitRequest {
 	request := func(limit, nodes, each, ahead int, node string) *loadsoothingv1.AdmitRequest {
 		request := &loadsoothingv1.AdmitRequest{
@@ -100,7 +100,7 @@ func (s *subject) admit(ctx context.Context, request *loadsoothingv1.AdmitReques
 	return loadsoothingv1.NewLoadSoothingServiceClient(conn).Admit(ctx, request)
 }
 
-// aboutLoad is an error with the load that a policy was asked about.
+// aboutLoad adds the load that a policy was asked about to err.
 func aboutLoad(request *loadsoothingv1.AdmitRequest, err error) error {
 	return fmt.Errorf("with the limit %d, %d counts and %d loads ahead: %w",
 		request.GetLimit(), len(request.GetCounts()), request.GetLoad().GetAhead(), err)
@@ -119,7 +119,7 @@ func checkSoothingDecides(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// judgedLoads checks all answers by which a load has to wait. It is skipped when there is none.
+// judgedLoads returns a check of all answers that make a load wait. The check is skipped if there are none.
 func judgedLoads(by func(*loadsoothingv1.AdmitResponse) error) func(context.Context, *subject) error {
 	return func(ctx context.Context, s *subject) error {
 		all, err := s.firstDecisions(ctx)

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// startRule is the rule without which there is nothing to test.
+// startRule is the ID of the rule that fails if the process does not start.
 const startRule = "process-handshake"
 
 func startRules() []Rule {
@@ -19,16 +19,16 @@ func startRules() []Rule {
 	return []Rule{
 		{
 			ID: startRule, Kinds: process, Severity: Must, check: checkHandshake,
-			Text: `Started with the magic cookie in its environment, the process writes one handshake line to stdout and nothing before it: ` +
+			Text: `Started with the magic cookie in its environment, the first output of the process on stdout is one handshake line: ` +
 				`"1|2|unix or tcp|ADDRESS|grpc|". It then serves gRPC at that address.`,
 		},
 		{
 			ID: "process-flags", Kinds: process, Severity: Must, check: checkFlags,
-			Text: "The process starts whatever flags it is given: hosts pass on their own, and they differ from version to version.",
+			Text: "The process starts with any flags: hosts pass on their own flags, which differ between versions.",
 		},
 		{
 			ID: "process-cookie", Kinds: process, Severity: Should, check: checkCookie,
-			Text: "Started by hand, without the magic cookie, the process ends with an exit status other than 0 and says on stderr that it is a plugin.",
+			Text: "Without the magic cookie in its environment, the process exits with a status other than 0 and says on stderr that it is a plugin.",
 		},
 		{
 			ID: "process-health", Kinds: process, Severity: Must, check: checkHealth,
@@ -36,12 +36,12 @@ func startRules() []Rule {
 		},
 		{
 			ID: "process-unknown-method", Kinds: process, Severity: Must, check: checkUnknownMethod,
-			Text: "A method or a service that the process does not know is answered with the status Unimplemented: that is how a host finds out what a plugin has.",
+			Text: "Unknown methods and services are answered with the status Unimplemented, by which a host finds out what a plugin serves.",
 		},
 	}
 }
 
-// needsProcess skips what cannot be seen of a plugin that runs in this process.
+// needsProcess returns the process. It skips a rule if the plugin runs in this process.
 func (s *subject) needsProcess(ctx context.Context) (*process, error) {
 	if _, err := s.conn(ctx); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (s *subject) needsProcess(ctx context.Context) (*process, error) {
 	return nil, skip("the plugin runs in the process of the test")
 }
 
-// checkHandshake has nothing left to do: the handshake was right, else there was no start.
+// checkHandshake passes whenever the process was started, which includes the handshake.
 func checkHandshake(ctx context.Context, s *subject) error {
 	_, err := s.needsProcess(ctx)
 	return err
@@ -79,7 +79,7 @@ func checkCookie(ctx context.Context, s *subject) error {
 	}
 	target, ok := s.target.(*binary)
 	if !ok {
-		return skip("it is no binary")
+		return skip("the target is not a binary")
 	}
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
@@ -118,7 +118,7 @@ func checkUnknownMethod(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// orOK is err, or the status of a call that went well.
+// orOK returns err, or an error with the status OK.
 func orOK(err error) error {
 	if err == nil {
 		return fmt.Errorf("the status OK")

@@ -12,20 +12,20 @@ import (
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 )
 
-// pieceSize is how many bytes of an object go into one message (Velero's wire).
+// pieceSize is the size in bytes of the pieces in which objects are sent (Velero's wire).
 const pieceSize = 16384
 
-// folder is where all objects of a test are.
+// folder is the prefix of all objects of a test.
 const folder = "conformance/"
 
-// store is an ObjectStore that is ready, with its bucket.
+// store is an ObjectStore whose Init was called, with its bucket.
 type store struct {
 	*subject
 	client objectstorev1.ObjectStoreClient
 	bucket string
 }
 
-// store is ready when the caller has given a config for it.
+// store returns the ObjectStore after its Init. It is skipped without a config of the caller.
 func (s *subject) store(ctx context.Context) (*store, error) {
 	if err := s.needsConfig(); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (s *store) put(ctx context.Context, key string, body io.Reader) error {
 			if n > 0 || !sent {
 				sent = true
 				if stream.Send(&objectstorev1.PutObjectRequest{Plugin: s.name, Bucket: s.bucket, Key: key, Body: bytes.Clone(piece[:n])}) != nil {
-					break // CloseAndRecv tells why
+					break // CloseAndRecv returns the error
 				}
 				moved()
 			}
@@ -65,7 +65,7 @@ func (s *store) put(ctx context.Context, key string, body io.Reader) error {
 	})
 }
 
-// get reads an object into w, and tells the size of its largest piece.
+// get copies an object to w and returns the size of its largest piece.
 func (s *store) get(ctx context.Context, key string, w io.Writer) (largest int, err error) {
 	err = s.stream(ctx, func(ctx context.Context, moved func()) error {
 		stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: s.name, Bucket: s.bucket, Key: key})
@@ -126,10 +126,10 @@ func (s *store) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// clean removes what a check has left, also when it was cancelled.
+// clean removes the objects that a check has left, even after ctx has ended.
 func (s *store) clean(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	s, err := s.store(ctx) // the process may be another by now
+	s, err := s.store(ctx) // the process may have been restarted
 	if err != nil {
 		return
 	}
@@ -142,10 +142,10 @@ func (s *store) clean(ctx context.Context) {
 	for _, key := range keys {
 		removing.Go(func() error { return s.remove(ctx, key) })
 	}
-	_ = removing.Wait() // what cannot be removed is not this rule's concern
+	_ = removing.Wait() // other rules check DeleteObject
 }
 
-// noise is n bytes that do not compress, the same each time.
+// noise returns n bytes that do not compress, the same at each call.
 func noise(n int64) io.Reader { return io.LimitReader(&noiseReader{}, n) }
 
 type noiseReader struct {

@@ -37,19 +37,19 @@ func storeRules() []Rule {
 	return []Rule{
 		{
 			ID: "store-before-init", Kinds: kinds, Severity: Must, check: checkStoreBeforeInit,
-			Text: "A call before Init is answered, best with an error. It does not end the process.",
+			Text: "A call before Init is answered, preferably with an error. The process does not exit.",
 		},
 		{
 			ID: "store-config-missing", Kinds: kinds, Severity: Must, check: checkConfigMissing(nil, map[string]string{"bucket": ""}, map[string]string{"": ""}),
-			Text: "Init without a config, or with one whose values are empty, is answered, with an error or without. It does not end the process.",
+			Text: "Init without a config, or with one whose values are empty, is answered, with an error or without. The process does not exit.",
 		},
 		{
 			ID: "store-config-unknown", Kinds: kinds, Severity: Should, check: checkConfigUnknown,
-			Text: "A key of the config that the store does not know is an error, so that a typing error is found.",
+			Text: "A key of the config that the store does not know is an error, so that typing errors are found.",
 		},
 		{
 			ID: "store-init", Kinds: kinds, Severity: Must, check: checkInit,
-			Text: "Init takes the config that the store is meant for, and requests with fields that the plugin does not know.",
+			Text: "Init accepts the given config, and requests with fields that the plugin does not know.",
 		},
 		{
 			ID: "store-init-again", Kinds: kinds, Severity: Must, check: with(checkStoreInitAgain),
@@ -57,7 +57,7 @@ func storeRules() []Rule {
 		},
 		{
 			ID: "store-round-trip", Kinds: kinds, Severity: Must, check: with(checkStoreRoundTrip),
-			Text: "An object comes back as it was put, whatever its size.",
+			Text: "GetObject returns an object of any size as it was put.",
 		},
 		{
 			ID: "store-empty-object", Kinds: kinds, Severity: Must, check: with(checkStoreEmpty),
@@ -77,7 +77,7 @@ func storeRules() []Rule {
 		},
 		{
 			ID: "store-exists", Kinds: kinds, Severity: Must, check: with(checkStoreExists),
-			Text: "An object exists from its PutObject to its DeleteObject. That there is none is no error, and a folder is no object.",
+			Text: "ObjectExists is true from PutObject to DeleteObject. A missing object is not an error, and a folder is not an object.",
 		},
 		{
 			ID: "store-get-missing", Kinds: kinds, Severity: Must, check: with(checkStoreGetMissing),
@@ -85,19 +85,19 @@ func storeRules() []Rule {
 		},
 		{
 			ID: "store-delete-missing", Kinds: kinds, Severity: Should, check: with(checkStoreDeleteMissing),
-			Text: "DeleteObject of an object that does not exist is done, and no error: a deletion that was interrupted is done again from the start.",
+			Text: "DeleteObject of an object that does not exist is not an error, because an interrupted deletion is repeated from the start.",
 		},
 		{
 			ID: "store-list", Kinds: kinds, Severity: Must, check: with(checkStoreList),
-			Text: "ListObjects answers all whole keys that start with the prefix, at any depth, each once. None is an empty list, and no error.",
+			Text: "ListObjects answers all whole keys that start with the prefix, at any depth, each once. An empty list is not an error.",
 		},
 		{
 			ID: "store-prefixes", Kinds: kinds, Severity: Must, check: with(checkStorePrefixes),
-			Text: "ListCommonPrefixes answers the folders directly below the prefix, whole and with the delimiter at the end, each once. None is an empty list, and no error.",
+			Text: "ListCommonPrefixes answers the folders directly below the prefix, whole and with the delimiter at the end, each once. An empty list is not an error.",
 		},
 		{
 			ID: "store-list-many", Kinds: kinds, Severity: Must, check: with(checkStoreListMany),
-			Text: "Lists are whole also when there are more objects than a storage tells at once (1,000 in S3).",
+			Text: "Lists are complete even if there are more objects than fit into one page of a storage (1,000 in S3).",
 		},
 		{
 			ID: "store-odd-keys", Kinds: kinds, Severity: Must, check: with(checkStoreOddKeys),
@@ -105,19 +105,19 @@ func storeRules() []Rule {
 		},
 		{
 			ID: "store-broken-upload", Kinds: kinds, Severity: Must, check: with(checkStoreBrokenUpload),
-			Text: "An upload that is cancelled leaves no object, and the one that was there before as it was.",
+			Text: "A cancelled upload leaves no object, and an existing one unchanged.",
 		},
 		{
 			ID: "store-early-close", Kinds: kinds, Severity: Must, check: with(checkStoreEarlyClose),
-			Text: "A download that the host gives up does no harm.",
+			Text: "A download that the host cancels does no harm.",
 		},
 		{
 			ID: "store-concurrent", Kinds: kinds, Severity: Must, check: with(checkStoreConcurrent),
-			Text: "Calls come concurrently: 32 objects that are put and read at once are what each of them was.",
+			Text: "32 objects that are put and read concurrently keep their own contents.",
 		},
 		{
 			ID: "store-missing-bucket", Kinds: kinds, Severity: Should, check: with(checkStoreMissingBucket),
-			Text: "A bucket that does not exist is an error, not an empty one: a name with a typing error would look like lost backups.",
+			Text: "A bucket that does not exist is an error, not an empty list: a typing error in its name would look like lost backups.",
 		},
 		{
 			ID: "store-signed-url", Kinds: kinds, Severity: Must, check: with(checkStoreSignedURL),
@@ -125,7 +125,7 @@ func storeRules() []Rule {
 		},
 		{
 			ID: "store-restart", Kinds: kinds, Severity: Must, check: with(checkStoreRestart),
-			Text: "Objects outlive the process: after a kill -9 the next process has them, once its Init was called.",
+			Text: "Objects survive the process: after a kill -9 the next process has them after its Init.",
 		},
 	}
 }
@@ -152,14 +152,14 @@ func checkStoreInitAgain(ctx context.Context, s *store) error {
 	if err != nil {
 		return err
 	}
-	defer s.host.stop() // the rules after this one get a process with one Init
+	defer s.host.stop() // the next rules get a process with one Init
 	if err := s.callInit(ctx, conn, s.configOf(s.name)); hung(err) || panicked(err) {
 		return err
 	}
 	return s.comesBack(ctx, folder+"again", []byte("after a second Init"))
 }
 
-// comesBack puts an object and reads it.
+// comesBack puts an object and checks that it reads the same.
 func (s *store) comesBack(ctx context.Context, key string, content []byte) error {
 	if err := s.put(ctx, key, bytes.NewReader(content)); err != nil {
 		return fmt.Errorf("call of PutObject for %d bytes at %q: %w", len(content), key, err)
@@ -268,7 +268,7 @@ func checkStoreDeleteMissing(ctx context.Context, s *store) error {
 	return s.remove(ctx, folder+"none/none.tar.gz")
 }
 
-// putAll puts small objects.
+// putAll puts small objects at the given keys.
 func (s *store) putAll(ctx context.Context, keys []string) error {
 	var group errgroup.Group
 	group.SetLimit(callers)
@@ -283,7 +283,7 @@ func (s *store) putAll(ctx context.Context, keys []string) error {
 	return group.Wait()
 }
 
-// same compares what was listed with what is there.
+// same compares a list with what is expected.
 func same(what string, got, want []string) error {
 	got, want = slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))
 	if slices.Equal(got, want) {
@@ -409,11 +409,11 @@ func checkStoreOddKeys(ctx context.Context, s *store) error {
 	return same("after all were deleted", got, nil)
 }
 
-// broken ends a body as if its reader had failed, some time after what was read before.
+// broken is a reader that cancels the upload after a pause and fails.
 type broken struct{ cancel context.CancelFunc }
 
 func (b broken) Read([]byte) (int, error) {
-	time.Sleep(50 * time.Millisecond) // in which the plugin may begin
+	time.Sleep(50 * time.Millisecond) // so that the plugin can begin
 	b.cancel()
 	return 0, errors.New("the body broke")
 }
@@ -443,7 +443,7 @@ func checkStoreBrokenUpload(ctx context.Context, s *store) error {
 		}
 		return s.has(ctx, folder+"replaced", before)
 	}
-	// An upload that is there for a moment is no harm.
+	// An object that exists for a moment does no harm.
 	for deadline := time.Now().Add(patience); ; {
 		err := settled(ctx, unchanged)
 		if err == nil || hung(err) || time.Now().After(deadline) {
@@ -509,7 +509,7 @@ func checkStoreSignedURL(ctx context.Context, s *store) error {
 	return nil
 }
 
-// readsSigned has a URL of an object made, and reads it.
+// readsSigned asks for a signed URL of an object and reads it.
 func (s *store) readsSigned(ctx context.Context, key, content string) error {
 	ctx, cancel := s.call(ctx)
 	defer cancel()
@@ -524,7 +524,7 @@ func (s *store) readsSigned(ctx context.Context, key, content string) error {
 	}
 	signed, err := url.Parse(answer.GetUrl())
 	if err != nil || signed.Scheme == "" {
-		return fmt.Errorf("for %q it is no URL with a scheme", key)
+		return fmt.Errorf("the URL for %q has no scheme", key)
 	}
 	got, err := read(ctx, signed)
 	if err != nil {
@@ -536,7 +536,7 @@ func (s *store) readsSigned(ctx context.Context, key, content string) error {
 	return nil
 }
 
-// read reads what is at a URL, as a client without credentials does.
+// read fetches a URL without credentials.
 func read(ctx context.Context, signed *url.URL) ([]byte, error) {
 	switch signed.Scheme {
 	case "file":
@@ -552,7 +552,7 @@ func read(ctx context.Context, signed *url.URL) ([]byte, error) {
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		var told *url.Error
-		if errors.As(err, &told) { // without the URL, which is a secret
+		if errors.As(err, &told) { // without the URL, which grants access
 			err = told.Err
 		}
 		return nil, fmt.Errorf("read the URL: %w", err)

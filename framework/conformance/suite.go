@@ -44,32 +44,32 @@ type suite struct {
 	*options
 	target  Target
 	items   []sample
-	queues  []*queueadmissionv1.DecideRequest // of the caller
+	queues  []*queueadmissionv1.DecideRequest // given by the caller
 	output  output
-	process *subject // the process as a whole, first
+	process *subject // the process as a whole
 	plugins []*subject
 
-	failed  error // why there is nothing to test
+	failed  error // why the process did not start
 	listed  []*pluginlisterv1.PluginIdentifier
 	listErr error
-	info    *plugininfov1.GetPluginInfoResponse // nil when the process has none
+	info    *plugininfov1.GetPluginInfoResponse // nil if the process does not serve PluginInfo
 	infoErr error
 	done    int
 	total   int
 }
 
-// subject is what a rule is checked on: a plugin, or the process as a whole.
+// subject is a plugin that rules are checked on, or the process as a whole.
 type subject struct {
 	*suite
-	kind   string // word of the wire, or Process
+	kind   string // name on the wire, or Process
 	name   string
 	schema []byte // of its config
 	host   *host
-	memory map[string]any // what the checks have found out, see remembered
+	memory map[string]any // results that checks share, see remembered
 }
 
-// host is a run of the target that is there when it is needed: it is started again when it has ended. Its methods may be
-// called concurrently.
+// host runs the target when it is needed, and starts it again when it has ended. Its methods may be called concurrently.
+// beside the usual one; changed only while nothing runs
 type host struct {
 	suite       *suite
 	environment []string // beside the usual one; changed only while nothing runs
@@ -77,10 +77,10 @@ type host struct {
 	mu         sync.Mutex
 	current    *running
 	configured *grpc.ClientConn // the connection of the run in which Init was called
-	death      string           // how a run ended by itself, which nobody has been told yet
+	death      string           // how a run ended by itself, until died has returned it
 }
 
-// open starts the target and asks what it serves.
+// open starts the target and asks it what it serves.
 func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
 	s := &suite{options: newOptions(opts), target: target}
 	var err error
@@ -122,7 +122,7 @@ func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
 	return s, nil
 }
 
-// ask asks the process what it serves, in Velero's way and in ours.
+// ask calls PluginLister and PluginInfo.
 func (s *suite) ask(ctx context.Context, conn *grpc.ClientConn) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -134,13 +134,13 @@ func (s *suite) ask(ctx context.Context, conn *grpc.ClientConn) {
 	}
 }
 
-// served is one implementation that the process says it serves.
+// served is an implementation that the process announces.
 type served struct {
 	kind, name string
 	schema     []byte
 }
 
-// served are all of them: those of the list, and then those that PluginInfo alone tells of. Each once.
+// served returns all implementations, each once: those of PluginLister, then those that only PluginInfo has.
 func (s *suite) served() []served {
 	var all []served
 	add := func(kind, name string, schema []byte) {
@@ -172,7 +172,7 @@ type check struct {
 	subject *subject
 }
 
-// checks are all that there is to do, in order.
+// checks returns all checks in order.
 func (s *suite) checks() []check {
 	var first, middle, last []check
 	for _, rule := range Rules() {
@@ -197,7 +197,7 @@ func (s *suite) checks() []check {
 	return all
 }
 
-// run checks one rule.
+// run performs one check.
 func (s *suite) run(ctx context.Context, one check) Result {
 	s.progress(Progress{
 		Kind: one.subject.kind, Name: one.subject.name, Rule: one.rule.ID, Done: s.done, Total: s.total,
@@ -216,16 +216,16 @@ func (s *suite) run(ctx context.Context, one check) Result {
 	}
 	err := one.rule.check(ctx, one.subject)
 	if ctx.Err() != nil {
-		return one.rule.result(errInterrupted(), "", time.Since(began)) // which the check may take for something else
+		return one.rule.result(errInterrupted(), "", time.Since(began)) // the check may have mistaken the end of the context for a defect
 	}
 	died := one.subject.host.died(ctx, err)
 	if hung(err) {
-		one.subject.host.stop() // what hangs there now would be in the way of the next rules
+		one.subject.host.stop() // calls that hang would disturb the next checks
 	}
 	return one.rule.result(err, died, time.Since(began))
 }
 
-// errInterrupted is why a rule was not checked after the end of the context.
+// errInterrupted returns why a rule was not checked after the end of the context.
 func errInterrupted() error { return skip("the test was interrupted before the end of this check") }
 
 func (s *suite) close() {
@@ -235,7 +235,7 @@ func (s *suite) close() {
 	}
 }
 
-// usualArgs are flags that a server passes on to its plugins: those that it was started with itself.
+// usualArgs returns flags like those that a server passes on to its plugins, which are its own.
 func usualArgs() []string { return []string{"--features=", "--log-level=info", "--log-format=text"} }
 
 // start runs the target once more, beside the processes that run already.
@@ -250,7 +250,7 @@ func (s *suite) start(ctx context.Context, l launch) (*running, error) {
 	return s.target.start(ctx, l)
 }
 
-// conn is the connection to the run, which is started when there is none.
+// conn returns the connection to the run, which it starts if necessary.
 func (h *host) conn(ctx context.Context) (*grpc.ClientConn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -269,7 +269,7 @@ func (h *host) conn(ctx context.Context) (*grpc.ClientConn, error) {
 	return current.conn, nil
 }
 
-// process is that of the run; nil when it runs in this process, or does not run.
+// process returns the process of the run. It is nil if nothing runs, or if the plugin runs in this process.
 func (h *host) process() *process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -302,7 +302,8 @@ func (h *host) stopLocked() {
 	}
 }
 
-// died says how the process ended, if it has since the last time. A connection that is lost is a sign that it is about to.
+// died describes how the process ended if it has ended since the last call, and returns "" otherwise. A lost
+// connection is a sign that the process is about to end.
 func (h *host) died(ctx context.Context, err error) string {
 	wait := time.Duration(0)
 	if status.Code(err) == codes.Unavailable {
@@ -324,7 +325,7 @@ func (h *host) died(ctx context.Context, err error) string {
 	return death
 }
 
-// remembered is what find finds out, once per subject; later checks get the same.
+// remembered returns the result of find, which it calls once per subject and key.
 func remembered[T any](s *subject, key string, find func() T) T {
 	if known, ok := s.memory[key].(*T); ok {
 		return *known
@@ -334,15 +335,15 @@ func remembered[T any](s *subject, key string, find func() T) T {
 	return found
 }
 
-// conn is the connection to the plugin.
+// conn returns the connection to the plugin.
 func (s *subject) conn(ctx context.Context) (*grpc.ClientConn, error) { return s.host.conn(ctx) }
 
-// call bounds one call.
+// call returns a context with the timeout of one call.
 func (s *subject) call(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.timeout)
 }
 
-// stream bounds a call that may take as long as its messages move: do tells of each.
+// stream limits the time between the messages of a call. do must call moved for each message.
 func (s *subject) stream(ctx context.Context, do func(ctx context.Context, moved func()) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -354,8 +355,8 @@ func (s *subject) stream(ctx context.Context, do func(ctx context.Context, moved
 	return err
 }
 
-// settled asks again and again after calls that the host gave up. Nobody tells when the plugin hears of those, so what harm
-// they do may show late: there are pauses, which grow and are as long as an answer takes on this machine, up to a second.
+// settled calls ask repeatedly after calls that the host has cancelled. The time at which the plugin notices the cancellation is not
+// known, so their effect may show late. The pauses grow, and are at least as long as ask takes, up to a second.
 func settled(ctx context.Context, ask func() error) error {
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		began := time.Now()

@@ -26,9 +26,9 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// Target is a plugin to be tested, see Binary and InProcess.
+// Target is a plugin to be tested. See Binary and InProcess.
 type Target interface {
-	// String says what it is.
+	// String describes the target.
 	String() string
 	// start runs it.
 	start(ctx context.Context, l launch) (*running, error)
@@ -38,10 +38,10 @@ type Target interface {
 type running struct {
 	conn    *grpc.ClientConn
 	process *process // nil when it runs in this process
-	stop    func()   // ends it, well or badly, and leaves nothing behind
+	stop    func()   // ends the run and cleans up
 }
 
-// Binary is the executable at path, started with args. It is started many times, killed, and started again.
+// Binary returns the executable at path as a target. It is started with args many times, and killed.
 func Binary(path string, args ...string) Target {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
@@ -65,8 +65,8 @@ func (b *binary) start(ctx context.Context, l launch) (*running, error) {
 	return &running{conn: p.conn, process: p, stop: p.stop}, nil
 }
 
-// InProcess is what an author registers, served in the process of the test. What is about the process itself is
-// skipped. A panic that leaves a goroutine of the plugin ends the test.
+// InProcess returns a target that serves regs in the process of the test. Rules about the process are skipped. A panic in a
+// goroutine of the plugin ends the test.
 func InProcess(regs ...framework.Registration) Target { return &inProcess{regs: regs} }
 
 type inProcess struct{ regs []framework.Registration }
@@ -95,12 +95,12 @@ func (i *inProcess) start(context.Context, launch) (*running, error) {
 	}}, nil
 }
 
-// window is how many bytes of a stream the plugin may send ahead. It is less than a large object has, so that the plugin
-// notices when nobody reads that.
+// window is how many bytes of a stream the plugin may send ahead. It is smaller than a large object, so that the plugin notices
+// when the host stops reading.
 const window = mebibyte / 2
 
-// dial opens the connection to a plugin, whose messages may be of any size.
-// The connection is plain when config is nil.
+// dial opens the connection to a plugin, without a limit on the size of messages. It does not use TLS if config is nil.
+// which then do not grow
 func dial(config *tls.Config, connect func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
 	transport := insecure.NewCredentials()
 	if config != nil {
@@ -119,7 +119,7 @@ func dial(config *tls.Config, connect func(context.Context) (net.Conn, error)) (
 
 func asSkipped(err error, target **skipped) bool { return errors.As(err, target) }
 
-// byHand runs the binary as someone does who takes it for a command.
+// byHand runs the binary without the magic cookie, as a user does who takes it for a command.
 func (b *binary) byHand(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, b.path, b.args...)
 	cookie := framework.Handshake()
@@ -132,11 +132,11 @@ func (b *binary) byHand(ctx context.Context) error {
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("it goes on running")
+		return errors.New("it keeps running")
 	case err == nil:
-		return errors.New("it ends with the exit status 0")
+		return errors.New("it exits with the status 0")
 	case said.Len() == 0:
-		return fmt.Errorf("it ends with %w and says nothing on stderr", err)
+		return fmt.Errorf("it exits with %w and writes nothing to stderr", err)
 	}
 	return nil
 }

@@ -2,9 +2,9 @@ package conformance
 
 import "testing"
 
-// Test checks all rules that make sense for a target as subtests of t: one for the process and one for each of its
-// plugins, and below them one for each rule. A rule that must be kept and is not fails its test; one that should be kept
-// and is not is logged.
+// Test checks all rules that apply to a target as subtests of t: one for the process and one for each of its plugins, with a
+// subtest for each rule. Breaking a rule of severity Must fails the subtest; breaking one of severity Should is logged.
+// what -run has left out
 //
 //	func TestConformance(t *testing.T) {
 //		conformance.Test(t, conformance.Binary("./my-plugin"), conformance.WithConfig("", map[string]string{"bucket": "b"}))
@@ -33,7 +33,7 @@ func Test(t *testing.T, target Target, opts ...Option) {
 	}
 }
 
-// tell makes the result that of a test.
+// tell reports the result to t.
 func (r Result) tell(t *testing.T) {
 	t.Helper()
 	switch r.Outcome {

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// checkLine checks a text for people: one line that says something.
+// checkLine checks that a text for users is a single line that is not empty.
 func checkLine(field, text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// usageOf is what a process holds.
+// usageOf returns the resources of a process.
 func usageOf(pid int) (usage, error) {
 	root := filepath.Join("/proc", strconv.Itoa(pid))
 	memory, err := memoryIn(filepath.Join(root, "status"))
@@ -23,8 +23,8 @@ func usageOf(pid int) (usage, error) {
 	return usage{memory: memory, files: int64(len(files)), children: int64(len(group)) - 1}, err
 }
 
-// memoryIn is how many bytes a process has of its own, swapped out or not, by its status in /proc. What is mapped from files,
-// its program above all, comes and goes with the memory that the machine has left.
+// memoryIn returns the private memory of a process in bytes, swapped out or not, from its status in /proc. Memory that is mapped
+// from files is not counted: it depends on the free memory of the machine.
 func memoryIn(path string) (int64, error) {
 	status, err := os.ReadFile(path)
 	if err != nil {
@@ -36,13 +36,13 @@ func memoryIn(path string) (int64, error) {
 		kibibytes[name], _ = strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 	}
 	own := kibibytes["RssAnon"] + kibibytes["RssShmem"] + kibibytes["VmSwap"]
-	if _, told := kibibytes["RssAnon"]; !told { // by a kernel that is no Linux, or an old one
+	if _, told := kibibytes["RssAnon"]; !told { // an old kernel, or a kernel other than Linux
 		own = kibibytes["VmRSS"] + kibibytes["VmSwap"]
 	}
 	return own << 10, nil
 }
 
-// groupOf are the states of the processes in the group that leader leads, itself among them.
+// groupOf returns the states of the processes in the group of leader, including leader itself.
 func groupOf(leader int) (states []string, err error) {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -51,9 +51,9 @@ func groupOf(leader int) (states []string, err error) {
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended
+			continue // the process has exited
 		}
-		// "pid (name) state parent group ...", where the name may have anything in it.
+		// The line is "pid (name) state parent group ...". The name may have any characters.
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 		if len(fields) > 2 && fields[2] == strconv.Itoa(leader) {
 			states = append(states, fields[0])
@@ -62,8 +62,8 @@ func groupOf(leader int) (states []string, err error) {
 	return states, nil
 }
 
-// onlyDead says whether all that is left of the group that leader led are processes that have ended and that nobody has
-// asked how, as happens in a container whose first process is no init.
+// onlyDead reports whether all processes in the group of leader are zombies, as happens in a container whose first process is not
+// an init.
 func onlyDead(leader int) bool {
 	states, err := groupOf(leader)
 	return err == nil && !slices.ContainsFunc(states, func(state string) bool { return state != "Z" && state != "X" })

@@ -2,10 +2,10 @@
 
 package conformance
 
-// usageOf is what a process holds; it can be seen on Linux only.
+// usageOf is skipped: the resources of a process can be read on Linux only.
 func usageOf(int) (usage, error) {
-	return usage{}, skip("what a process holds can be seen on Linux only")
+	return usage{}, skip("the resources of a process can be read on Linux only")
 }
 
-// onlyDead says whether all that is left of a group are processes that have ended; nobody knows.
+// onlyDead returns false: the states of processes can be read on Linux only.
 func onlyDead(int) bool { return false }

@@ -27,7 +27,7 @@ import (
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 )
 
-// allKinds are those that are served when there is no defect.
+// allKinds returns the kinds that are served by default.
 func allKinds() []string {
 	return []string{
 		"BackupItemAction", "BackupItemActionV2", "RestoreItemActionV2", "DeleteItemAction", "ItemBlockAction", "AsyncBackupItemAction",
@@ -62,14 +62,14 @@ func (p *program) register(server *grpc.Server, kind string) {
 	}
 }
 
-// request is what an action is asked, of whatever kind.
+// request is a request to an action of any kind.
 type request struct {
 	item, owner []byte
 	key         string
-	unknown     bool // it has fields that are not known here
+	unknown     bool // it has unknown fields
 }
 
-// reply is what it answers.
+// reply is the reply of an action of any kind.
 type reply struct {
 	item              []byte
 	additional, after []*shared.ResourceIdentifier
@@ -77,7 +77,7 @@ type reply struct {
 	timeout           *durationpb.Duration
 }
 
-// action is how an action behaves.
+// action defines the behaviour of an action.
 type action struct {
 	appliesTo func(context.Context) (*shared.ResourceSelector, error)
 	execute   func(context.Context, request) (*reply, error)
@@ -86,7 +86,7 @@ type action struct {
 	ready     func(items []*shared.ResourceIdentifier) error
 }
 
-// goodAction keeps all rules.
+// goodAction returns an action that keeps all rules.
 func goodAction() *action {
 	return &action{
 		appliesTo: func(context.Context) (*shared.ResourceSelector, error) { return &shared.ResourceSelector{}, nil },
@@ -126,7 +126,7 @@ func mark(req request) (*reply, error) {
 	return &reply{item: encode(item), operation: operationFor(req, of, metadata)}, nil
 }
 
-// operationFor is the id of the operation on an item, which says all that there is to know about it.
+// operationFor returns the ID of the operation on an item. Operations have no other state.
 func operationFor(req request, owner, metadata map[string]any) string {
 	if req.key != "" {
 		return "op-" + req.key

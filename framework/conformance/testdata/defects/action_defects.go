@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// actionDefects are what can be wrong with an action, of whatever kind.
+// actionDefects returns defects of actions of any kind.
 func actionDefects() map[string]defect {
 	onReply := func(change func(request, *reply)) defect {
 		return defect{plant: func(p *program) {
@@ -116,7 +116,7 @@ func actionDefects() map[string]defect {
 		}),
 		"action-json-kept/dropped": onItem(func(item map[string]any) { delete(item, "conformanceUnknown") }),
 		"action-json-kept/rounded": onReply(func(_ request, got *reply) {
-			var item map[string]any // whose numbers are float64
+			var item map[string]any // its numbers are float64
 			if json.Unmarshal(got.item, &item) == nil {
 				got.item = encode(item)
 			}
@@ -162,7 +162,7 @@ func actionDefects() map[string]defect {
 		}),
 		"action-large-request": {plant: func(p *program) { p.options = append(p.options, grpc.MaxRecvMsgSize(4<<20)) }},
 		"action-concurrent/mixed": {plant: func(p *program) {
-			good, others := p.action.execute, newCrowd(2) // the first comes alone, to see whether it is answered
+			good, others := p.action.execute, newCrowd(2) // the first call is made alone
 			var current atomic.Pointer[request]
 			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
 				current.Store(&req)
@@ -175,7 +175,7 @@ func actionDefects() map[string]defect {
 		"action-concurrent/busy": {kind: "DeleteItemAction", plant: func(p *program) {
 			good, others := p.action.execute, newCrowd(2)
 			var mu sync.Mutex
-			var served context.Context // the call that is served, unless it was given up
+			var served context.Context // the call that is served, unless it was cancelled
 			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
 				mu.Lock()
 				busy := served != nil && served.Err() == nil
@@ -204,9 +204,9 @@ func actionDefects() map[string]defect {
 			good := p.action.execute
 			p.action.execute = func(ctx context.Context, req request) (*reply, error) {
 				alone.Lock()
-				if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < 5*time.Second { // it takes longer than that
+				if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < 5*time.Second { // the work takes longer
 					<-ctx.Done()
-					return nil, ctx.Err() // and nobody unlocks
+					return nil, ctx.Err() // without unlocking
 				}
 				defer alone.Unlock()
 				return good(ctx, req)
@@ -215,7 +215,7 @@ func actionDefects() map[string]defect {
 	}
 }
 
-// mixes is an action that gives one of 64 items a field of the metadata of another.
+// mixes is the defect of an action that gives every 64th item a field of the metadata of another item.
 func mixes(kind, field string) defect {
 	var mu sync.Mutex
 	var calls int
@@ -248,12 +248,12 @@ func mixes(kind, field string) defect {
 	}}
 }
 
-// ofCaller says whether a request is one of those that the suite makes at once.
+// ofCaller reports whether a request is one of the concurrent ones of the suite.
 func ofCaller(req request) bool {
 	return bytes.Contains(req.item, []byte("conformance.invalid/caller"))
 }
 
-// operationDefects are what can be wrong with an action that starts operations.
+// operationDefects returns defects of actions that start operations.
 func operationDefects() map[string]defect {
 	const async = "AsyncBackupItemAction"
 	onReply := func(kind string, change func(request, *reply)) defect {

@@ -2,10 +2,10 @@ package main
 
 import "context"
 
-// crowd has one of the calls that come at once wait for another one, however slowly they come: the call of the number
-// first waits for the next. Its methods may be called concurrently.
+// crowd makes concurrent calls overlap, however slow the machine is: the call with the number first waits for the next one. Its
+// methods may be called concurrently.
 type crowd struct {
-	arrived chan int // how many have come so far
+	arrived chan int // number of calls so far
 	met     chan struct{}
 	first   int
 }

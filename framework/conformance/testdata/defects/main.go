@@ -1,6 +1,8 @@
-// Command defects is a plugin that keeps all rules, in which one defect can be planted: "defects --defect RULE/VARIANT". "defects --kind KIND,..." is without one.
-// With "--slow DURATION" each call takes so long; with "--closed" the policy admits no backup of the suite's own.
-// It is made of gRPC alone, because framework makes many of the defects impossible. "defects --list" lists them.
+// Command defects is a plugin that keeps all rules, except for one planted defect: "defects --defect RULE/VARIANT". "defects
+// --list" lists the defects. It uses gRPC directly, because framework makes many of the defects impossible.
+//
+// "defects --kind KIND,..." has no defect. With "--slow DURATION" each call takes that long; with "--closed" the policy admits
+// none of the backups that the suite makes up.
 package main
 
 import (
@@ -15,32 +17,32 @@ import (
 	_ "time/tzdata" // one defect is about time zones
 )
 
-// defect is one thing that is wrong.
+// defect is a defect that can be planted.
 type defect struct {
-	kind  string // which is served for it; empty is BackupItemAction
+	kind  string // that is served; BackupItemAction if empty
 	plant func(*program)
-	along []string // rules that it breaks as well
-	waits bool     // the suite waits in vain for something
+	along []string // other rules that it breaks
+	waits bool     // the suite runs into a timeout
 }
 
-// also is d, which has to break other rules as well.
+// also returns d with other rules that it breaks inevitably.
 func (d defect) also(rules ...string) defect {
 	d.along = rules
 	return d
 }
 
-// waiting is d, for which the suite waits in vain.
+// waiting returns d marked as one that makes the suite run into a timeout.
 func (d defect) waiting() defect {
 	d.waits = true
 	return d
 }
 
-// listed is what the test gets to know of a defect.
+// listed describes a defect to the test.
 type listed struct {
 	Name string
 	Kind string
-	Also []string // rules that are broken along with the one that the name begins with
-	// Waits says that the suite waits in vain for something, and so takes its time.
+	Also []string // other rules that it breaks
+	// Waits reports that the suite runs into a timeout.
 	Waits bool
 }
 

@@ -29,7 +29,7 @@ func checkConfig(config []byte) error {
 	return err
 }
 
-// firstCome admits whoever is first, as long as there is room.
+// firstCome admits backups in their order, up to the limit.
 func firstCome(req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideResponse, error) {
 	if err := checkConfig(req.GetConfig()); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func firstCome(req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideRes
 	return decided, nil
 }
 
-// closed admits what has the label open.
+// closed admits only backups that have the label open.
 func closed(req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideResponse, error) {
 	decided := &queueadmissionv1.DecideResponse{}
 	for _, backup := range req.GetQueued() {
@@ -59,7 +59,7 @@ func closed(req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideRespon
 	return decided, checkConfig(req.GetConfig())
 }
 
-// limit admits up to the limit.
+// limit admits loads up to the limit.
 func limit(req *loadsoothingv1.AdmitRequest) (*loadsoothingv1.AdmitResponse, error) {
 	if err := checkConfig(req.GetConfig()); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func limit(req *loadsoothingv1.AdmitRequest) (*loadsoothingv1.AdmitResponse, err
 	return &loadsoothingv1.AdmitResponse{Admitted: true}, nil
 }
 
-// inventory writes a line for each item.
+// inventory writes an artifact with a line for each item.
 func inventory(stream manifestStream) error {
 	return describe(stream, func(*manifestwriterv1.Item) error { return nil }, func(lines []byte) error {
 		if err := stream.Send(artifact("inventory.txt")); err != nil {
@@ -84,7 +84,7 @@ func inventory(stream manifestStream) error {
 	})
 }
 
-// describe reads a call to its end, and has the lines told then.
+// describe reads all items of a call and then passes their lines to tell.
 func describe(stream manifestStream, see func(*manifestwriterv1.Item) error, tell func(lines []byte) error) error {
 	first, err := stream.Recv()
 	if err != nil {

@@ -22,7 +22,7 @@ type (
 	admitResponse  = *loadsoothingv1.AdmitResponse
 )
 
-// onQueue is a QueueAdmission that does something before it decides, and something to what it decides.
+// onQueue is a defect of a QueueAdmission that calls before with the request and after with the decision.
 func onQueue(before func(decideRequest) error, after func(decideRequest, decideResponse)) defect {
 	return defect{kind: "QueueAdmission", plant: func(p *program) {
 		p.queue = func(req decideRequest) (decideResponse, error) {
@@ -40,7 +40,7 @@ func onQueue(before func(decideRequest) error, after func(decideRequest, decideR
 	}}
 }
 
-// onSoothing is the same for a LoadSoothing.
+// onSoothing is a defect of a LoadSoothing that calls before with the request and after with the answer.
 func onSoothing(before func(admitRequest) error, after func(admitResponse)) defect {
 	return defect{kind: "LoadSoothing", plant: func(p *program) {
 		p.soothing = func(req admitRequest) (admitResponse, error) {
@@ -58,7 +58,7 @@ func onSoothing(before func(admitRequest) error, after func(admitResponse)) defe
 	}}
 }
 
-// policyDefects are what can be wrong with a policy, of whatever kind.
+// policyDefects returns defects of policies of any kind.
 func policyDefects() map[string]defect {
 	var calls atomic.Int64
 	var current atomic.Pointer[queueadmissionv1.DecideRequest]
@@ -131,7 +131,7 @@ func policyDefects() map[string]defect {
 		}, nil),
 		"policy-concurrent": onQueueInstead(func(req decideRequest) (decideResponse, error) {
 			current.Store(req)
-			time.Sleep(20 * time.Millisecond) // in which others come, of 32 calls at once
+			time.Sleep(20 * time.Millisecond) // so that other calls overlap
 			return firstCome(current.Load())
 		}),
 	}
@@ -141,7 +141,7 @@ func onQueueInstead(decide queue) defect {
 	return defect{kind: "QueueAdmission", plant: func(p *program) { p.queue = decide }}
 }
 
-// queueDefects are what can be wrong with a QueueAdmission.
+// queueDefects returns defects of QueueAdmissions.
 func queueDefects() map[string]defect {
 	eachWait := func(change func(req decideRequest, wait *queueadmissionv1.Wait)) defect {
 		return onQueue(nil, func(req decideRequest, decided decideResponse) {
@@ -201,7 +201,7 @@ func queueDefects() map[string]defect {
 	}
 }
 
-// soothingDefects are what can be wrong with a LoadSoothing.
+// soothingDefects returns defects of LoadSoothings.
 func soothingDefects() map[string]defect {
 	return map[string]defect{
 		"soothing-decides": onSoothing(func(req admitRequest) error {
@@ -225,7 +225,7 @@ func soothingDefects() map[string]defect {
 	}
 }
 
-// manifestDefects are what can be wrong with a ManifestWriter.
+// manifestDefects returns defects of ManifestWriters.
 func manifestDefects() map[string]defect {
 	plant := func(write manifest) defect {
 		return defect{kind: "ManifestWriter", plant: func(p *program) { p.manifest = write }}

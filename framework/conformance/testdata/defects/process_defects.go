@@ -20,7 +20,7 @@ import (
 
 type identifiers = []*pluginlisterv1.PluginIdentifier
 
-// processDefects are what can be wrong with a process, whatever it serves.
+// processDefects returns defects of the process, whatever it serves.
 func processDefects() map[string]defect {
 	onList := func(change func(p *program, all identifiers) (identifiers, error)) defect {
 		return defect{plant: func(p *program) { p.list = func(all identifiers) (identifiers, error) { return change(p, all) } }}
@@ -190,7 +190,7 @@ func processDefects() map[string]defect {
 	}
 }
 
-// onExecute has do happen with each item.
+// onExecute calls do for each item.
 func onExecute(p *program, do func()) {
 	good := p.action.execute
 	p.action.execute = func(ctx context.Context, req request) (*reply, error) {
@@ -199,7 +199,7 @@ func onExecute(p *program, do func()) {
 	}
 }
 
-// child starts a process that does not end by itself for a long time.
+// child starts a process that runs for a long time.
 func child() (pid int) {
 	cmd := exec.Command("sleep", "600")
 	if err := cmd.Start(); err != nil {

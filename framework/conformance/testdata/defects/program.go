@@ -27,7 +27,7 @@ import (
 // pluginName is the name of every plugin here.
 const pluginName = "example.io/defect"
 
-// veleroKinds are those that are listed, in order.
+// veleroKinds returns the kinds that PluginLister lists, in order.
 func veleroKinds() []string {
 	return []string{
 		"BackupItemAction", "BackupItemActionV2", "VolumeSnapshotter", "ObjectStore",
@@ -35,10 +35,10 @@ func veleroKinds() []string {
 	}
 }
 
-// program is a plugin process, with what can be wrong with it.
+// program is a plugin process whose behaviour defects change.
 type program struct {
 	kinds     []string      // that are served
-	slow      time.Duration // each call takes
+	slow      time.Duration // duration of each call
 	handshake func(address string)
 	flags     func(args []string)
 	cookie    func()
@@ -49,7 +49,7 @@ type program struct {
 	command   string
 	shutdown  func()
 	name      func(string) error // of a request
-	skip      string             // kind that is announced and not served
+	skip      string             // kind that is announced but not served
 	onSIGTERM func()
 	action    *action
 	store     *store
@@ -140,7 +140,7 @@ func (p *program) run() {
 	}
 }
 
-// sleep answers a call late.
+// sleep delays a call.
 func (p *program) sleep(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	time.Sleep(p.slow)
 	return handle(ctx, req)
@@ -151,7 +151,7 @@ func (p *program) sleepStream(server any, stream grpc.ServerStream, _ *grpc.Stre
 	return handle(server, stream)
 }
 
-// checkName refuses requests for plugins that are not here.
+// checkName rejects requests for other plugins.
 func (p *program) checkName(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if named, ok := req.(interface{ GetPlugin() string }); ok {
 		if err := p.name(named.GetPlugin()); err != nil {

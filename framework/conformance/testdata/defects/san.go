@@ -22,7 +22,7 @@ type san struct {
 
 const driver = "csi.example.com"
 
-// handleOf is where the id of a volume stands; nil when it is none of this storage system.
+// handleOf returns the part of a volume that holds its ID, or nil for a volume of another storage system.
 func handleOf(volume map[string]any) (csi map[string]any) {
 	spec, _ := volume["spec"].(map[string]any)
 	csi, _ = spec["csi"].(map[string]any)
@@ -109,7 +109,7 @@ func (s sanServer) DeleteSnapshot(_ context.Context, req *volumesnapshotterv1.De
 	return &shared.Empty{}, s.san.remove(req.GetSnapshotID())
 }
 
-// snapshotterDefects are what can be wrong with a VolumeSnapshotter.
+// snapshotterDefects returns defects of VolumeSnapshotters.
 func snapshotterDefects() map[string]defect {
 	plant := func(change func(*san)) defect {
 		return defect{kind: "VolumeSnapshotter", plant: func(p *program) { change(p.san) }}
@@ -210,7 +210,7 @@ func snapshotterDefects() map[string]defect {
 	}
 }
 
-// onForeign answers for a volume of another storage system.
+// onForeign is a defect in the answer about a volume of another storage system.
 func onForeign(good func([]byte) (string, error), id string, refused error) func([]byte) (string, error) {
 	return func(raw []byte) (string, error) {
 		if volume, err := object(raw); err == nil && volume["kind"] != nil && handleOf(volume) == nil {
@@ -220,7 +220,7 @@ func onForeign(good func([]byte) (string, error), id string, refused error) func
 	}
 }
 
-// onUnknown does not survive a volume that is not there.
+// onUnknown is a defect that shows with a volume that does not exist.
 func onUnknown(good func(string) (int64, error)) func(string) (int64, error) {
 	return func(id string) (int64, error) {
 		if id != "vol-1" {

@@ -56,7 +56,7 @@ func (s *store) path(bucket, key string) (string, error) {
 	return filepath.Join(dir, url.PathEscape(key)), err
 }
 
-// goodStore keeps all rules.
+// goodStore returns a store that keeps all rules.
 func goodStore() *store {
 	s := &store{piece: 16384, sendErr: func() {}}
 	s.init = func(config map[string]string, _ bool) error {
@@ -137,7 +137,7 @@ func goodStore() *store {
 	return s
 }
 
-// foldersBelow are the folders in which there are keys.
+// foldersBelow returns the folders that keys are in.
 func foldersBelow(prefix string) func(keys []string, err error) ([]string, error) {
 	return func(keys []string, err error) ([]string, error) {
 		folders := map[string]bool{}

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// storeDefects are what can be wrong with an ObjectStore.
+// storeDefects returns defects of ObjectStores.
 func storeDefects() map[string]defect {
 	plant := func(change func(*store)) defect {
 		return defect{kind: "ObjectStore", plant: func(p *program) { change(p.store) }}
@@ -174,7 +174,7 @@ func storeDefects() map[string]defect {
 		"store-broken-upload": plant(func(s *store) {
 			good := s.put
 			s.put = func(ctx context.Context, bucket, key string, body io.Reader) error {
-				content, _ := io.ReadAll(body) // what has come is better than nothing
+				content, _ := io.ReadAll(body) // stores what has arrived
 				return good(ctx, bucket, key, bytes.NewReader(content))
 			}
 		}).waiting(),
@@ -200,7 +200,7 @@ func storeDefects() map[string]defect {
 		"store-signed-url/other": plant(func(s *store) {
 			s.url = func(_, key string) (string, error) { return "file:///nowhere/" + key, nil }
 		}),
-		"store-restart": plant(func(s *store) { // what it stores goes with the process
+		"store-restart": plant(func(s *store) { // objects are kept in memory only
 			objects := map[string][]byte{}
 			var mu sync.Mutex
 			s.put = func(_ context.Context, bucket, key string, body io.Reader) error {
