@@ -1,94 +1,45 @@
 package framework
 
-import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"reflect"
-	"strings"
-	"sync"
-)
+import "github.com/cleat-dev/cleat/framework/internal/glue"
 
-// DecodeConfig decodes the configuration that the host hands to a policy, JSON of an object, into a T. It is strict: a
-// key that T has no field for is an error, so that a typing error is found. No configuration at all is the zero T. The
-// error names the key.
-func DecodeConfig[T any](raw []byte) (T, error) {
-	var config T
-	if len(raw) == 0 {
-		return config, nil
+// WithConfig declares the configuration that an implementation takes, which a user writes as an object: T is a struct,
+// or a map with string keys. It works alike for all kinds; only the place where users write the configuration differs
+// (README.md). The constructor gets it from Config.
+//
+// The values of defaults apply where the user has written nothing. The zero T has no defaults.
+//
+// A JSON Schema is derived from T, unless ConfigSchema gives one. The names of the keys are those of the json tags; a
+// field without omitempty and without a default is required; a jsonschema tag describes the key to users. The host
+// checks what users write against the schema when it starts, and reports file, line and key. In any host the plugin
+// itself refuses keys that T has no field for, and values that the schema refuses.
+//
+// If T has a method
+//
+//	Validate() error
+//
+// it decides about all that a schema cannot say. The host calls it when it starts, and `cleat server --check` does;
+// where it cannot, the constructor is not called and the call fails. InvalidKey says which key is wrong; errors.Join
+// reports several. Validate must not use the network, and must not depend on the time.
+//
+// The configuration of an ObjectStore or a VolumeSnapshotter is that of a location, where all values are strings: fields
+// of other types are converted, "true" and "5", and lists and objects are written as JSON.
+func WithConfig[T any](defaults T, options ...ConfigOption) Option {
+	var o configOptions
+	for _, option := range options {
+		option(&o)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&config)
-	if err == nil {
-		if _, more := decoder.Token(); more != io.EOF {
-			err = errors.New("there is more after its end")
-		}
-	}
-	if err != nil {
-		var none T
-		return none, fmt.Errorf("decode the config: %w", configError(err))
-	}
-	return config, nil
+	return Option(glue.WithConfig(glue.NewConfigType(defaults, o.schema)))
 }
 
-// configError says what is wrong in the words of the one who wrote the config, who knows nothing of Go's types.
-func configError(err error) error {
-	var mistyped *json.UnmarshalTypeError
-	if errors.As(err, &mistyped) {
-		wanted := fmt.Errorf("want %s, got %s", jsonWord(mistyped.Type), mistyped.Value)
-		if mistyped.Field != "" {
-			wanted = fmt.Errorf("key %q: %w", mistyped.Field, wanted)
-		}
-		return wanted
-	}
-	if key, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
-		return fmt.Errorf("unknown key %s", key)
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("it ends too early")
-	}
-	return err
-}
+// ConfigOption changes what WithConfig derives from the type.
+type ConfigOption func(*configOptions)
 
-// jsonWord is what a user writes for a value of the type.
-func jsonWord(wanted reflect.Type) string {
-	switch wanted.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.String:
-		return "a string"
-	case reflect.Slice, reflect.Array:
-		return "a list"
-	case reflect.Map, reflect.Struct:
-		return "an object"
-	case reflect.Float32, reflect.Float64:
-		return "a number"
-	default:
-		return "a whole number in the range of " + wanted.String()
-	}
-}
+type configOptions struct{ schema string }
 
-// Config decodes the configuration of a policy, which gets it with each call, once for each change. The zero value is
-// ready to use, concurrently.
-type Config[T any] struct {
-	mu      sync.Mutex
-	known   bool
-	raw     []byte
-	decoded T
-	err     error
-}
+// ConfigSchema gives the JSON Schema (draft 2020-12) of a configuration instead of the derived one. Its root is an
+// object. Defaults in it apply.
+func ConfigSchema(schema string) ConfigOption { return func(o *configOptions) { o.schema = schema } }
 
-// Decode is DecodeConfig. What it returns is shared by all calls with the same configuration: do not change what it
-// points to.
-func (c *Config[T]) Decode(raw []byte) (T, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.known || !bytes.Equal(c.raw, raw) {
-		c.decoded, c.err = DecodeConfig[T](raw)
-		c.raw, c.known = bytes.Clone(raw), true
-	}
-	return c.decoded, c.err
-}
+// InvalidKey returns err as an error about one key of a configuration, for a method Validate. The key is written as the
+// user finds it, with dots and indexes for what is nested: "rules[2].age". A nil err stays nil.
+func InvalidKey(key string, err error) error { return glue.InvalidKey(key, err) }

@@ -1,75 +1,19 @@
 package framework
 
 import (
-	"fmt"
-	"io"
-	"path"
-	"runtime"
+	"context"
+	"log/slog"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 )
 
-// NewLogger is the logger that Serve makes for a plugin process: it writes lines of one JSON object each, with @message, @level,
-// logSource (file:line) and @logSourceSetBy, as go-plugin and Velero's host understand them. There is no
-// time in them, the host sets it.
-func NewLogger(output io.Writer, level hclog.Level) hclog.Logger {
-	return sourceLogger{hclog.New(&hclog.LoggerOptions{
-		Output:      output,
-		Level:       level,
-		JSONFormat:  true,
-		DisableTime: true,
-	})}
-}
+// Log returns the logger of the call that ctx belongs to. Its lines are written to the log of the backup or restore that
+// made the call and to no other, however many run at once. (A host that does not say which run makes a call, as stock
+// Velero, gets plain lines.) Contexts derived from that of a call have the same logger, also when the call has ended.
+// With a context of no call, as in a unit test, the lines are written to the standard error.
+func Log(ctx context.Context) hclog.Logger { return glue.Log(ctx) }
 
-// sourceLogger adds to each line the place in the plugin's source that wrote it, and for an error among the
-// values the place that made that.
-type sourceLogger struct {
-	hclog.Logger
-}
-
-func (l sourceLogger) write(level hclog.Level, msg string, args []any) {
-	if level < l.GetLevel() {
-		return
-	}
-	if len(args)%2 == 1 { // as hclog has it: a value without a key
-		args = append(args[:len(args)-1:len(args)-1], hclog.MissingKey, args[len(args)-1])
-	}
-	extra := []any{"@logSourceSetBy", "plugin"}
-	if _, file, line, ok := runtime.Caller(2); ok {
-		extra = append(extra, "logSource", location(file, line))
-	}
-	for i := 1; i < len(args); i += 2 {
-		err, ok := args[i].(error)
-		if !ok {
-			continue
-		}
-		if made := frames(err); len(made) > 0 {
-			extra = append(extra,
-				"error.file", location(made[0].GetFile(), int(made[0].GetLine())),
-				"error.function", made[0].GetFunction())
-			break
-		}
-	}
-	l.Logger.Log(level, msg, append(extra, args...)...)
-}
-
-// location is the last folder, the file and the line: what a reader needs and no more of the path on the
-// machine that built the plugin.
-func location(file string, line int) string {
-	return fmt.Sprintf("%s:%d", path.Join(path.Base(path.Dir(file)), path.Base(file)), line)
-}
-
-func (l sourceLogger) Log(level hclog.Level, msg string, args ...any) { l.write(level, msg, args) }
-func (l sourceLogger) Trace(msg string, args ...any)                  { l.write(hclog.Trace, msg, args) }
-func (l sourceLogger) Debug(msg string, args ...any)                  { l.write(hclog.Debug, msg, args) }
-func (l sourceLogger) Info(msg string, args ...any)                   { l.write(hclog.Info, msg, args) }
-func (l sourceLogger) Warn(msg string, args ...any)                   { l.write(hclog.Warn, msg, args) }
-func (l sourceLogger) Error(msg string, args ...any)                  { l.write(hclog.Error, msg, args) }
-
-func (l sourceLogger) With(args ...any) hclog.Logger { return sourceLogger{l.Logger.With(args...)} }
-func (l sourceLogger) Named(name string) hclog.Logger {
-	return sourceLogger{l.Logger.Named(name)}
-}
-func (l sourceLogger) ResetNamed(name string) hclog.Logger {
-	return sourceLogger{l.Logger.ResetNamed(name)}
-}
+// Slog returns Log for code that uses log/slog.
+func Slog(ctx context.Context) *slog.Logger { return glue.NewSlog(glue.Log(ctx)) }

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
 )
 
@@ -44,7 +44,7 @@ func (l lines) Write(p []byte) (int, error) {
 func start(t *testing.T, binary string, args []string, configure func(*plugin.ClientConfig)) (*grpc.ClientConn, error) {
 	t.Helper()
 	config := &plugin.ClientConfig{
-		HandshakeConfig:  framework.Handshake(),
+		HandshakeConfig:  hostapi.Handshake(),
 		Plugins:          plugin.PluginSet{"connection": connection{}},
 		Cmd:              exec.Command(binary, args...),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},

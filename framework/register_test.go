@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
@@ -41,9 +43,11 @@ func (a action) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.
 	return biav1.NewExecuteOutput(input.Item), a(ctx)
 }
 
-func newPolicy(hclog.Logger) (qav1.QueueAdmission, error) { return nil, errors.New("never made") }
+func newPolicy(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
+	return nil, errors.New("never made")
+}
 
-func newAction(hclog.Logger) (biav1.BackupItemAction, error) {
+func newAction(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 	return action(func(context.Context) error { return nil }), nil
 }
 
@@ -51,7 +55,7 @@ func newAction(hclog.Logger) (biav1.BackupItemAction, error) {
 func serve(t *testing.T, regs ...framework.Registration) *grpc.ClientConn {
 	t.Helper()
 	server := grpc.NewServer()
-	require.NoError(t, framework.RegisterAll(server, hclog.NewNullLogger(), regs...))
+	require.NoError(t, hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()}, regs...))
 	listener := bufconn.Listen(1 << 16)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
@@ -79,7 +83,7 @@ func execute(t *testing.T, conn grpc.ClientConnInterface, name string) error {
 // failing serves an action whose Execute returns err and returns what arrives.
 func failing(t *testing.T, err error) *status.Status {
 	t.Helper()
-	conn := serve(t, biav1.Register("example.io/a", func(hclog.Logger) (biav1.BackupItemAction, error) {
+	conn := serve(t, biav1.Register("example.io/a", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 		return action(func(context.Context) error { return err }), nil
 	}))
 	return status.Convert(execute(t, conn, "example.io/a"))
@@ -95,7 +99,7 @@ func stackOf(s *status.Status) []*shared.StackFrame {
 	return nil
 }
 
-func TestRegisterAllRefusesWhatAnAuthorGotWrong(t *testing.T) {
+func TestRegisterAllRefusesMistakes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		regs []framework.Registration
@@ -111,12 +115,12 @@ func TestRegisterAllRefusesWhatAnAuthorGotWrong(t *testing.T) {
 			`register BackupItemAction "a.b/c": the name is registered twice`,
 		},
 		"no function": {
-			[]framework.Registration{biav1.Register("a.b/c", nil)}, "the function that makes the handler is nil",
+			[]framework.Registration{biav1.Register("a.b/c", nil)}, "the constructor is nil",
 		},
 		"one kind with two interfaces": {
 			[]framework.Registration{
 				biav1.Register("a.b/c", newAction),
-				framework.Register(framework.Kind[int]{Wire: "BackupItemAction"}, "a.b/d", func(hclog.Logger) (int, error) { return 0, nil }),
+				hostapi.Register(hostapi.Kind[int]{Wire: "BackupItemAction"}, "a.b/d", func(context.Context, *framework.Setup) (int, error) { return 0, nil }),
 			}, "two different Go interfaces",
 		},
 		"a version alone": {[]framework.Registration{framework.WithVersion("v1")}, "nothing is registered"},
@@ -125,14 +129,14 @@ func TestRegisterAllRefusesWhatAnAuthorGotWrong(t *testing.T) {
 			`the plugin's version is set twice, to "v1" and to "v2"`,
 		},
 		"a schema that is none": {
-			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfigSchema("object"))},
+			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema("object")))},
 			`register QueueAdmission "a.b/c": the schema of its config is no JSON object`,
 		},
 		"a schema that is null": {
-			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfigSchema("null"))}, "is null, want a JSON object",
+			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema("null")))}, "is null, want a JSON object",
 		},
 		"a schema that is a list": {
-			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfigSchema("[]"))}, "is no JSON object",
+			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema("[]")))}, "is no JSON object",
 		},
 		"all mistakes at once": {
 			[]framework.Registration{biav1.Register("x", newAction), biav1.Register("y", newAction)}, `"y"`,
@@ -141,15 +145,17 @@ func TestRegisterAllRefusesWhatAnAuthorGotWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := grpc.NewServer()
-			require.ErrorContains(t, framework.RegisterAll(server, hclog.NewNullLogger(), test.regs...), test.want)
+			require.ErrorContains(t, hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()}, test.regs...), test.want)
 			require.Empty(t, server.GetServiceInfo())
 		})
 	}
 }
 
-func TestListPluginsHoldsVelerosKindsInItsOrderAndNamesSorted(t *testing.T) {
+func TestListPluginsHasVelerosKindsInVelerosOrder(t *testing.T) {
 	t.Parallel()
-	newRestore := func(hclog.Logger) (riav1.RestoreItemAction, error) { return nil, errors.New("never made") }
+	newRestore := func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+		return nil, errors.New("never made")
+	}
 	conn := serve(t,
 		riav1.Register("example.io/b", newRestore),
 		qav1.Register("example.io/a", newPolicy),
@@ -170,14 +176,16 @@ func TestListPluginsHoldsVelerosKindsInItsOrderAndNamesSorted(t *testing.T) {
 	}, listed)
 }
 
-func TestPluginInfoHoldsAllKindsWithVersionsAndSchemas(t *testing.T) {
+func TestPluginInfoHasAllKindsWithVersionsAndSchemas(t *testing.T) {
 	t.Parallel()
 	const schema = `{"type":"object","properties":{"freeze":{"type":"string"}}}`
 	conn := serve(t,
 		framework.WithVersion("1.2 (blue)"),
-		qav1.Register("example.io/b", newPolicy, framework.WithConfigSchema(schema)),
+		qav1.Register("example.io/b", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema(schema))),
 		qav1.Register("example.io/a", newPolicy),
-		biav2.Register("example.io/z", func(hclog.Logger) (biav2.BackupItemAction, error) { return nil, errors.New("never made") }),
+		biav2.Register("example.io/z", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
+			return nil, errors.New("never made")
+		}),
 		biav1.Register("example.io/z", newAction),
 	)
 	answer, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(t.Context(), &plugininfov1.GetPluginInfoRequest{})
@@ -193,17 +201,17 @@ func TestPluginInfoHoldsAllKindsWithVersionsAndSchemas(t *testing.T) {
 	}, told)
 }
 
-func TestAHandlerIsMadeOnceAtTheFirstCallForItsName(t *testing.T) {
+func TestConstructorIsCalledOnceAtFirstCall(t *testing.T) {
 	t.Parallel()
 	var made, others atomic.Int32
 	conn := serve(t,
-		biav1.Register("example.io/a", func(log hclog.Logger) (biav1.BackupItemAction, error) {
+		biav1.Register("example.io/a", func(ctx context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
 			made.Add(1)
-			return newAction(log)
+			return newAction(ctx, setup)
 		}),
-		biav1.Register("example.io/b", func(log hclog.Logger) (biav1.BackupItemAction, error) {
+		biav1.Register("example.io/b", func(ctx context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
 			others.Add(1)
-			return newAction(log)
+			return newAction(ctx, setup)
 		}),
 	)
 	var calls sync.WaitGroup
@@ -216,10 +224,10 @@ func TestAHandlerIsMadeOnceAtTheFirstCallForItsName(t *testing.T) {
 	require.Zero(t, others.Load())
 }
 
-func TestAHandlerThatCouldNotBeMadeIsTriedAgain(t *testing.T) {
+func TestConstructorThatFailedIsCalledAgain(t *testing.T) {
 	t.Parallel()
 	var tries atomic.Int32
-	conn := serve(t, biav1.Register("example.io/a", func(log hclog.Logger) (biav1.BackupItemAction, error) {
+	conn := serve(t, biav1.Register("example.io/a", func(ctx context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
 		switch tries.Add(1) {
 		case 1:
 			return nil, errors.New("no credentials yet")
@@ -228,18 +236,18 @@ func TestAHandlerThatCouldNotBeMadeIsTriedAgain(t *testing.T) {
 		case 3:
 			panic("too early")
 		default:
-			return newAction(log)
+			return newAction(ctx, setup)
 		}
 	}))
 	require.ErrorContains(t, execute(t, conn, "example.io/a"), "start: no credentials yet")
-	require.ErrorContains(t, execute(t, conn, "example.io/a"), "neither a handler nor an error")
+	require.ErrorContains(t, execute(t, conn, "example.io/a"), "neither an implementation nor an error")
 	require.ErrorContains(t, execute(t, conn, "example.io/a"), "plugin panicked: too early")
 	require.NoError(t, execute(t, conn, "example.io/a"))
 	require.NoError(t, execute(t, conn, "example.io/a"))
 	require.EqualValues(t, 4, tries.Load())
 }
 
-func TestAnUnknownNameIsAnErrorThatNamesTheKnownOnes(t *testing.T) {
+func TestUnknownNameIsErrorWithKnownNames(t *testing.T) {
 	t.Parallel()
 	conn := serve(t, biav1.Register("example.io/b", newAction), biav1.Register("example.io/a", newAction))
 	answered := status.Convert(execute(t, conn, "example.io/c"))
@@ -247,7 +255,7 @@ func TestAnUnknownNameIsAnErrorThatNamesTheKnownOnes(t *testing.T) {
 	require.Equal(t, `no BackupItemAction "example.io/c" here; there is: example.io/a, example.io/b`, answered.Message())
 }
 
-func TestAnErrorArrivesAsAStatus(t *testing.T) {
+func TestErrorIsSentAsStatus(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		err     error
@@ -256,6 +264,9 @@ func TestAnErrorArrivesAsAStatus(t *testing.T) {
 	}{
 		"plain":          {errors.New("disk full"), codes.Unknown, "disk full"},
 		"a status":       {status.Error(codes.ResourceExhausted, "quota"), codes.ResourceExhausted, "quota"},
+		"not found":      {fmt.Errorf("get: no object a: %w", framework.ErrNotFound), codes.NotFound, "get: no object a: not found"},
+		"unavailable":    {fmt.Errorf("get: %w", framework.ErrUnavailable), codes.Unavailable, "get: unavailable"},
+		"invalid":        {errors.Join(framework.ErrInvalid, errors.New("b")), codes.InvalidArgument, "invalid\nb"},
 		"no valid UTF-8": {errors.New("name \xff"), codes.Unknown, "name \uFFFD"},
 		"a context's":    {context.Canceled, codes.Unknown, "context canceled"},
 		"long":           {errors.New(strings.Repeat("x", 40000)), codes.Unknown, strings.Repeat("x", 32768) + "... (7232 bytes more)"},
@@ -296,7 +307,13 @@ type brokenError struct{}
 
 func (*brokenError) Error() string { panic("no text") }
 
-func TestAnErrorThatKnowsItsPlaceTellsIt(t *testing.T) {
+// callers returns the stack of its caller, as errors of other modules record it.
+func callers() []uintptr {
+	pcs := make([]uintptr, 8)
+	return pcs[:runtime.Callers(2, pcs)]
+}
+
+func TestErrorIsSentWithItsStack(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"Errorf":               framework.Errorf("here"),
@@ -304,21 +321,23 @@ func TestAnErrorThatKnowsItsPlaceTellsIt(t *testing.T) {
 		"WithStack":            framework.WithStack(errors.New("here")),
 		"of two the innermost": fmt.Errorf("outer: %w", framework.WithStack(framework.Errorf("here"))),
 		"with a status":        framework.WithStack(status.Error(codes.NotFound, "here")),
-		"pkg/errors":           legacyError{trace: framework.CallersForTest()},
+		"NotFound":             framework.NotFound("here"),
+		"Unavailable, wrapped": fmt.Errorf("outer: %w", framework.Unavailable("here")),
+		"pkg/errors":           legacyError{trace: callers()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			frames := stackOf(failing(t, err))
 			require.NotEmpty(t, frames)
 			require.Contains(t, frames[0].GetFile(), "framework/register_test.go")
-			require.Contains(t, frames[0].GetFunction(), "TestAnErrorThatKnowsItsPlaceTellsIt")
+			require.Contains(t, frames[0].GetFunction(), "TestErrorIsSentWithItsStack")
 			require.Positive(t, frames[0].GetLine())
 		})
 	}
 	require.NoError(t, framework.WithStack(nil))
 }
 
-func TestAStatusKeepsTheStackItBrings(t *testing.T) {
+func TestStatusKeepsItsStack(t *testing.T) {
 	t.Parallel()
 	brought, err := status.New(codes.NotFound, "gone").WithDetails(
 		&shared.Stack{Frames: []*shared.StackFrame{{File: "other.go", Line: 7, Function: "elsewhere"}}})
@@ -328,16 +347,16 @@ func TestAStatusKeepsTheStackItBrings(t *testing.T) {
 	require.Equal(t, "other.go", frames[0].GetFile())
 }
 
-func TestAPanicIsAnErrorOfThatCallAlone(t *testing.T) {
+func TestPanicFailsOnlyItsCall(t *testing.T) {
 	t.Parallel()
 	conn := serve(t,
-		biav1.Register("example.io/panics", func(hclog.Logger) (biav1.BackupItemAction, error) {
+		biav1.Register("example.io/panics", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 			return action(func(context.Context) error { panic(errors.New("out of luck")) }), nil
 		}),
-		biav1.Register("example.io/nil", func(hclog.Logger) (biav1.BackupItemAction, error) {
+		biav1.Register("example.io/nil", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 			return action(func(context.Context) error { var a *action; return (*a)(nil) }), nil //nolint:staticcheck // the panic under test
 		}),
-		biav1.Register("example.io/broken", func(hclog.Logger) (biav1.BackupItemAction, error) {
+		biav1.Register("example.io/broken", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 			return action(func(context.Context) error { return &brokenError{} }), nil
 		}),
 		biav1.Register("example.io/fine", newAction),

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/plugins"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
@@ -22,7 +22,7 @@ import (
 func serve(t *testing.T) *grpc.ClientConn {
 	t.Helper()
 	server := grpc.NewServer()
-	require.NoError(t, framework.RegisterAll(server, hclog.NewNullLogger(), plugins.All()...))
+	require.NoError(t, hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()}, plugins.All()...))
 	listener := bufconn.Listen(1 << 20)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()

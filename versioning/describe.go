@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
@@ -123,8 +123,8 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 	if version < 1 {
 		return Listed{}, fmt.Errorf("%s %s has version %d, want 1 or more", kind, plugin.GetName(), version)
 	}
-	wire := framework.WireKind(kind, version)
-	if named, _ := framework.SplitWireKind(wire); named != kind {
+	wire := hostapi.WireKind(kind, version)
+	if named, _ := hostapi.SplitWireKind(wire); named != kind {
 		return Listed{}, fmt.Errorf("kind %q of %s must be without its version", kind, plugin.GetName())
 	}
 	if len(plugin.GetConfigSchema()) > 0 {

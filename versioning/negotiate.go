@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // Outcome is what negotiation has made of one line of a list.
@@ -57,7 +57,7 @@ func Negotiate(known []WireKind, listed []Listed) []Outcome {
 
 // unknown says what the server knows instead of wire.
 func unknown(known []WireKind, wire string) string {
-	kind, number := framework.SplitWireKind(wire)
+	kind, number := hostapi.SplitWireKind(wire)
 	var numbers []int
 	for _, version := range known {
 		if version.Kind == kind {

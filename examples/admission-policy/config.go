@@ -8,23 +8,25 @@ import (
 	"strconv"
 	"time"
 	_ "time/tzdata" // the server's image may have no time zones
+
+	"github.com/cleat-dev/cleat/framework"
 )
 
-// schema is what users may write. The server holds their file against it before anything starts.
+// schema is what users may write. The server checks their file against it before anything starts.
 //
 //go:embed schema.json
 var schema string
 
-// config is what users write, ready for use. It decodes itself, so what is wrong beyond the schema is found as early as
-// what is wrong by it.
+// config is what users write. Its types decode themselves, so that faults beyond the schema are found as early as those that
+// the schema finds.
 type config struct {
-	Zone      zone     `json:"timeZone"`
+	TimeZone  string   `json:"timeZone"`
 	Freeze    []window `json:"freeze"`
 	Quota     quota    `json:"quota"`
 	TeamLabel string   `json:"teamLabel"`
 }
 
-// team is whose backup it is, by its labels; empty when they do not say.
+// team returns the team of a backup with those labels; empty when they have none.
 func (c *config) team(labels map[string]string) string {
 	if c.TeamLabel != "" {
 		return labels[c.TeamLabel]
@@ -37,7 +39,7 @@ type quota struct {
 	Teams   map[string]int `json:"teams"`
 }
 
-// of is the quota of a team; 0 is none. Who is of no team has none.
+// of returns the quota of a team; 0 means no quota, as for backups of no team.
 func (q quota) of(team string) int {
 	if limit, named := q.Teams[team]; named || team == "" {
 		return limit
@@ -45,31 +47,22 @@ func (q quota) of(team string) int {
 	return q.Default
 }
 
-// zone is a time zone, UTC when nothing is said.
-type zone struct{ location *time.Location }
-
-func (z zone) in(at time.Time) time.Time {
-	if z.location == nil {
-		return at.UTC()
-	}
-	return at.In(z.location)
+// Validate checks what the schema cannot. The server calls it when it starts.
+func (c config) Validate() error {
+	_, err := c.zone()
+	return framework.InvalidKey("timeZone", err)
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (z *zone) UnmarshalJSON(text []byte) error {
-	var name string
-	if err := json.Unmarshal(text, &name); err != nil {
-		return err
+// zone returns the time zone of the windows.
+func (c config) zone() (*time.Location, error) {
+	location, err := time.LoadLocation(c.TimeZone)
+	if err != nil || c.TimeZone == "Local" {
+		return nil, fmt.Errorf("time zone %q is not known, want one as Europe/Berlin or UTC", c.TimeZone)
 	}
-	location, err := time.LoadLocation(name)
-	if err != nil || name == "Local" {
-		return fmt.Errorf("time zone %q is not known, want one as Europe/Berlin or UTC", name)
-	}
-	z.location = location
-	return nil
+	return location, nil
 }
 
-// window is a time of certain days in which certain backups do not start.
+// window is a period on certain days in which certain backups do not start.
 type window struct {
 	Days       []day     `json:"days"`
 	From       timeOfDay `json:"from"`
@@ -92,12 +85,12 @@ func (d *day) UnmarshalJSON(text []byte) error {
 	return fmt.Errorf("day %s is not known, want Mon, Tue, Wed, Thu, Fri, Sat or Sun", text)
 }
 
-// timeOfDay is in minutes since midnight, up to 24:00.
+// timeOfDay is a time in minutes since midnight, up to 24:00.
 type timeOfDay int
 
 func (t timeOfDay) String() string { return fmt.Sprintf("%02d:%02d", t/60, t%60) }
 
-// on is that time on the day of at. On the day that clocks change it is still what they show.
+// on returns that time on the day of at, by the clocks of that day.
 func (t timeOfDay) on(at time.Time) time.Time {
 	return time.Date(at.Year(), at.Month(), at.Day(), int(t)/60, int(t)%60, 0, 0, at.Location())
 }
@@ -116,7 +109,7 @@ func (t *timeOfDay) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// pattern is a name of namespaces in which * stands for any letters.
+// pattern is the name of a namespace in which * stands for any letters.
 type pattern string
 
 func (p pattern) fits(name string) bool {

@@ -12,5 +12,5 @@ const name = "example.cleat.dev/office-hours"
 func main() { framework.Serve(register()) }
 
 func register() framework.Registration {
-	return qav1.Register(name, newPolicy, framework.WithConfigSchema(schema))
+	return qav1.Register(name, newPolicy, framework.WithConfig(config{}, framework.ConfigSchema(schema)))
 }

@@ -5,33 +5,33 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
 type policy struct {
-	config framework.Config[config]
+	config config
+	zone   *time.Location // of the windows
 }
 
-func newPolicy(hclog.Logger) (qav1.QueueAdmission, error) { return &policy{}, nil }
+// newPolicy makes the policy of one configuration.
+func newPolicy(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, error) {
+	c := framework.Config[config](setup)
+	zone, err := c.zone()
+	return &policy{config: c, zone: zone}, err
+}
 
-// Decide goes along the queue once, and admits each backup that nothing is in the way of. The first reason that keeps one
-// back is told: a window, then an overlap, then the quota of its team, then the limit.
-func (p *policy) Decide(_ context.Context, snapshot *qav1.Snapshot) (*qav1.Decision, error) {
-	c, err := p.config.Decode(snapshot.Config)
-	if err != nil {
-		return nil, err
-	}
-	d := decision{config: &c, now: c.Zone.in(snapshot.Now), limit: snapshot.Limit, free: snapshot.Free(), started: map[string][]string{}}
-	for _, started := range [][]qav1.Backup{snapshot.Running, snapshot.Ready} {
+// Decide goes along the queue once, and admits each backup that nothing prevents from starting. A backup that waits has
+// the first reason that applies: a window, an overlap, the quota of its team, the limit.
+func (p *policy) Decide(_ context.Context, input *qav1.DecideInput) (*qav1.DecideOutput, error) {
+	d := decision{config: &p.config, now: input.Now.In(p.zone), limit: input.Limit, free: input.Free(), started: map[string][]string{}}
+	for _, started := range [][]qav1.Backup{input.Running, input.Ready} {
 		for i := range started {
 			d.start(&started[i])
 		}
 	}
-	for i := range snapshot.Queued {
-		backup := &snapshot.Queued[i]
+	for i := range input.Queued {
+		backup := &input.Queued[i]
 		wait := d.wait(backup)
 		if wait == nil {
 			d.Admit = append(d.Admit, backup.Name)
@@ -41,32 +41,32 @@ func (p *policy) Decide(_ context.Context, snapshot *qav1.Snapshot) (*qav1.Decis
 		}
 		wait.Name = backup.Name
 		d.Waits = append(d.Waits, *wait)
-		if wait.Reason != "Freeze" { // who waits for a window holds up nobody
+		if wait.Reason != "Freeze" { // a backup that waits for a window delays no other
 			d.ahead.add(backup, "is ahead of it in the queue")
 		}
 	}
-	return &d.Decision, nil
+	return &d.DecideOutput, nil
 }
 
-// decision is one in the making.
+// decision is a decision while it is being made.
 type decision struct {
-	qav1.Decision
+	qav1.DecideOutput
 	config  *config
 	now     time.Time // in the zone of the windows
 	limit   int
-	free    int                 // places
+	free    int                 // backups that may still be admitted
 	ahead   claims              // of backups that have started, or wait ahead in the queue
 	started map[string][]string // backups by team
 }
 
-// start takes what a backup needs that runs, or is about to.
+// start records a backup that runs, or is about to.
 func (d *decision) start(backup *qav1.Backup) {
 	d.ahead.add(backup, "has started")
 	team := d.config.team(backup.Labels)
 	d.started[team] = append(d.started[team], backup.Name)
 }
 
-// wait is why a backup has to; nil when it does not.
+// wait returns why a backup has to wait; nil when it may start.
 func (d *decision) wait(backup *qav1.Backup) *qav1.Wait {
 	if until := d.config.frozen(backup, d.now); !until.IsZero() {
 		d.recheck(until)
@@ -95,7 +95,7 @@ func (d *decision) wait(backup *qav1.Backup) *qav1.Wait {
 	return nil
 }
 
-// recheck has the server ask again when the first window ends that somebody waits for.
+// recheck lets the server call again when the first window ends that a backup waits for.
 func (d *decision) recheck(until time.Time) {
 	after := max(time.Second, until.Sub(d.now))
 	if d.RecheckAfter == 0 || after < d.RecheckAfter {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -98,9 +99,9 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			policy := plugintest.Run(t, register()).QueueAdmissionV1("example.cleat.dev/office-hours")
-			decision, err := policy.Decide(t.Context(), &qav1.Snapshot{
-				Config: []byte(test.config), Now: monday, Limit: 4, Running: test.running, Queued: test.queued,
+			policy := plugintest.Run(t, register()).QueueAdmissionV1("example.cleat.dev/office-hours", plugintest.WithConfig(json.RawMessage(cmp.Or(test.config, "{}"))))
+			decision, err := policy.Decide(t.Context(), &qav1.DecideInput{
+				Now: monday, Limit: 4, Running: test.running, Queued: test.queued,
 			})
 			require.NoError(t, err)
 			var waits []string
@@ -122,26 +123,33 @@ func TestDecide(t *testing.T) {
 func TestAWindowEndsByTheClock(t *testing.T) {
 	t.Parallel()
 	var c config
+	in := func(c config, at time.Time) time.Time {
+		zone, err := c.zone()
+		require.NoError(t, err)
+		return at.In(zone)
+	}
 	require.NoError(t, json.Unmarshal([]byte(`{"timeZone": "Europe/Berlin", "freeze": [{"from": "22:00", "to": "06:00"}]}`), &c))
 	a := backup("a", "", "n1")
 	began := time.Date(2026, 3, 28, 21, 0, 0, 0, time.UTC)
-	require.Zero(t, c.frozen(&a, c.Zone.in(began.Add(-time.Second))))
-	require.Equal(t, began.Add(7*time.Hour), c.frozen(&a, c.Zone.in(began)).UTC())
-	require.Zero(t, c.frozen(&a, c.Zone.in(began.Add(7*time.Hour))))
+	require.Zero(t, c.frozen(&a, in(c, began.Add(-time.Second))))
+	require.Equal(t, began.Add(7*time.Hour), c.frozen(&a, in(c, began)).UTC())
+	require.Zero(t, c.frozen(&a, in(c, began.Add(7*time.Hour))))
 }
 
 func TestWhatTheSchemaCannotSay(t *testing.T) {
 	t.Parallel()
-	policy := plugintest.Run(t, register()).QueueAdmissionV1(name)
+	plugin := plugintest.Run(t, register())
 	for config, wants := range map[string]string{
-		`{"timeZone": "Europe/Atlantis"}`:            `time zone "Europe/Atlantis" is not known, want one as Europe/Berlin or UTC`,
+		`{"timeZone": "Europe/Atlantis"}`:            `config: timeZone: time zone "Europe/Atlantis" is not known, want one as Europe/Berlin or UTC`,
 		`{"freeze": [{"from": "8", "to": "24:00"}]}`: `"8" is no time of day, want one as 08:00`,
 		`{"freeze": [{"days": ["Someday"]}]}`:        `day "Someday" is not known`,
 		`{"freeze": [{"namespaces": ["["]}]}`:        `namespace pattern "["`,
 		`{"quota": {"teams": {"gold": "two"}}}`:      `want a whole number`,
 		`{"quotas": {}}`:                             `unknown key "quotas"`,
 	} {
-		_, err := policy.Decide(t.Context(), &qav1.Snapshot{Config: []byte(config), Now: monday, Limit: 1, Queued: []qav1.Backup{backup("a", "", "n")}})
+		require.ErrorContains(t, plugin.ValidateConfig("QueueAdmission", name, json.RawMessage(config)), wants, config)
+		policy := plugin.QueueAdmissionV1(name, plugintest.WithConfig(json.RawMessage(config)))
+		_, err := policy.Decide(t.Context(), &qav1.DecideInput{Now: monday, Limit: 1, Queued: []qav1.Backup{backup("a", "", "n")}})
 		require.ErrorContains(t, err, wants, config)
 	}
 }

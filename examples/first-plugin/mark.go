@@ -24,7 +24,8 @@ type mark struct {
 	log hclog.Logger
 }
 
-func newMark(log hclog.Logger) (biav1.BackupItemAction, error) {
+func newMark(_ context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
+	log := setup.Logger()
 	return &mark{log: log}, nil
 }
 

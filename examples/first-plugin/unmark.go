@@ -15,7 +15,8 @@ type unmark struct {
 	log hclog.Logger
 }
 
-func newUnmark(log hclog.Logger) (riav1.RestoreItemAction, error) {
+func newUnmark(_ context.Context, setup *framework.Setup) (riav1.RestoreItemAction, error) {
+	log := setup.Logger()
 	return &unmark{log: log}, nil
 }
 

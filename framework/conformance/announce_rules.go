@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
@@ -149,7 +149,7 @@ func checkListOnce(_ context.Context, s *subject) error {
 
 func checkNames(_ context.Context, s *subject) error {
 	for _, plugin := range s.served() {
-		if err := framework.ValidateName(plugin.name); err != nil {
+		if err := hostapi.ValidateName(plugin.name); err != nil {
 			return fmt.Errorf("%s: %w", plugin.kind, err)
 		}
 	}
@@ -222,9 +222,9 @@ func checkInfoConsistent(_ context.Context, s *subject) error {
 	}
 	told := map[[2]string]bool{}
 	for _, plugin := range s.info.GetPlugins() {
-		wire := framework.WireKind(plugin.GetKind(), int(plugin.GetVersion()))
+		wire := hostapi.WireKind(plugin.GetKind(), int(plugin.GetVersion()))
 		key := [2]string{wire, plugin.GetName()}
-		named, _ := framework.SplitWireKind(wire)
+		named, _ := hostapi.SplitWireKind(wire)
 		switch {
 		case plugin.GetKind() == "":
 			return fmt.Errorf("%q has no kind", plugin.GetName())

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/hostenv"
 )
 
@@ -102,7 +102,7 @@ func (p *process) launch(path string, l launch) (<-chan string, error) {
 	if file != nil {
 		defer func() { _ = file.Close() }()
 	}
-	cookie := framework.Handshake()
+	cookie := hostapi.Handshake()
 	cmd.Env = append(hostenv.Environ(os.Environ(), l.environment...),
 		cookie.MagicCookieKey+"="+cookie.MagicCookieValue,
 		fmt.Sprintf("PLUGIN_PROTOCOL_VERSIONS=%d", cookie.ProtocolVersion),

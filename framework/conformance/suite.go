@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
@@ -155,7 +155,7 @@ func (s *suite) served() []served {
 		add(plugin.GetKind(), plugin.GetName(), nil)
 	}
 	for _, plugin := range s.info.GetPlugins() {
-		add(framework.WireKind(plugin.GetKind(), int(plugin.GetVersion())), plugin.GetName(), plugin.GetConfigSchema())
+		add(hostapi.WireKind(plugin.GetKind(), int(plugin.GetVersion())), plugin.GetName(), plugin.GetConfigSchema())
 	}
 	return all
 }

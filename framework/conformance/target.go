@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // Target is a plugin to be tested. See Binary and InProcess.
@@ -75,7 +76,7 @@ func (i *inProcess) String() string { return "in process" }
 
 func (i *inProcess) start(context.Context, launch) (*running, error) {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32))
-	if err := framework.RegisterAll(server, hclog.NewNullLogger(), i.regs...); err != nil {
+	if err := hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()}, i.regs...); err != nil {
 		return nil, err
 	}
 	healthy := health.NewServer()
@@ -122,7 +123,7 @@ func asSkipped(err error, target **skipped) bool { return errors.As(err, target)
 // byHand runs the binary without the magic cookie, as a user does who takes it for a command.
 func (b *binary) byHand(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, b.path, b.args...)
-	cookie := framework.Handshake()
+	cookie := hostapi.Handshake()
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, cookie.MagicCookieKey+"=") })
 	cmd.WaitDelay = patience
 	cmd.SysProcAttr = ownGroup()

@@ -7,12 +7,16 @@
 // each operation, reports its progress, cancels it, and after a restart of the plugin calls it again or reports the
 // operation as failed, as the author chooses:
 //
-//	func newMover(log hclog.Logger) (abiav1.AsyncBackupItemAction, error) {
-//		store, err := operations.OpenDir(operations.DefaultDir("example.io/mover"))
+//	func newMover(_ context.Context, setup *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
+//		dir, err := setup.StateDir()
 //		if err != nil {
 //			return nil, err
 //		}
-//		return &mover{operations.NewRunner("example.io/mover", store, log, move, operations.WithResume())}, nil
+//		store, err := operations.OpenDir(dir)
+//		if err != nil {
+//			return nil, err
+//		}
+//		return &mover{operations.NewRunner(setup.Name(), store, setup.Logger(), move, operations.WithResume())}, nil
 //	}
 //
 //	func (m *mover) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
@@ -20,7 +24,7 @@
 //		if err != nil {
 //			return nil, err
 //		}
-//		return abiav1.Started(id), nil
+//		return abiav1.NewStartOutput(nil).WithOperation(id), nil
 //	}
 //
 //	func move(ctx context.Context, v volume, run *operations.Run) error {

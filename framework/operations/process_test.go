@@ -95,7 +95,7 @@ func (s *site) await(action abiav1.AsyncBackupItemAction, id string, wanted func
 	var progress framework.OperationProgress
 	require.Eventually(s.t, func() bool {
 		var err error
-		progress, err = action.Progress(s.t.Context(), id, plugintest.Backup("nightly"))
+		progress, err = action.Progress(s.t.Context(), &abiav1.ProgressInput{OperationID: id, Backup: plugintest.Backup("nightly")})
 		return err == nil && wanted(progress)
 	}, time.Minute, 20*time.Millisecond)
 	return progress
@@ -163,9 +163,7 @@ func TestCancelFromAnotherProcess(t *testing.T) {
 	_, second := s.start(3 * time.Second)
 	started, err := first.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
-	acknowledged, err := second.Cancel(t.Context(), started.OperationID, plugintest.Backup("nightly"))
-	require.NoError(t, err)
-	require.True(t, acknowledged)
+	require.NoError(t, second.Cancel(t.Context(), &abiav1.CancelInput{OperationID: started.OperationID, Backup: plugintest.Backup("nightly")}))
 	for _, action := range []abiav1.AsyncBackupItemAction{second, first} {
 		require.Equal(t, "the operation was cancelled", s.await(action, started.OperationID, completed).Err)
 	}
@@ -181,7 +179,7 @@ func TestDamagedStateIsReported(t *testing.T) {
 	s.await(action, started.OperationID, completed)
 	file := filepath.Join(s.state, "operations", started.OperationID+".json")
 	require.NoError(t, os.WriteFile(file, []byte("garbage"), 0o600))
-	progress, err := action.Progress(t.Context(), started.OperationID, plugintest.Backup("nightly"))
+	progress, err := action.Progress(t.Context(), &abiav1.ProgressInput{OperationID: started.OperationID, Backup: plugintest.Backup("nightly")})
 	require.NoError(t, err)
 	require.True(t, progress.Completed)
 	require.Contains(t, progress.Err, file)
@@ -204,10 +202,10 @@ func TestKeyServesKindsWithoutKeys(t *testing.T) {
 	other, err := action.Execute(t.Context(), input)
 	require.NoError(t, err)
 	require.NotEqual(t, started.OperationID, other.OperationID)
-	require.NoError(t, action.Cancel(t.Context(), started.OperationID, input.Backup))
+	require.NoError(t, action.Cancel(t.Context(), &biav2.CancelInput{OperationID: started.OperationID, Backup: input.Backup}))
 	s.release("data", "")
 	require.Eventually(t, func() bool {
-		progress, err := action.Progress(t.Context(), started.OperationID, input.Backup)
+		progress, err := action.Progress(t.Context(), &biav2.ProgressInput{OperationID: started.OperationID, Backup: input.Backup})
 		return err == nil && progress.Completed
 	}, time.Minute, 20*time.Millisecond)
 }

@@ -4,17 +4,15 @@ import (
 	"context"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
 )
 
-// AsyncBackupItemActionV1 is the action that is registered as name.
-func (p *Plugin) AsyncBackupItemActionV1(name string) abiav1.AsyncBackupItemAction {
+// AsyncBackupItemActionV1 returns the action that is registered as name.
+func (p *Plugin) AsyncBackupItemActionV1(name string, options ...Option) abiav1.AsyncBackupItemAction {
 	p.t.Helper()
-	return asyncBackupItemActionV1{
-		p.target(abiav1.Kind().Wire, name), asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(p.conn),
-	}
+	to := p.target("AsyncBackupItemAction", 1, name)
+	return asyncBackupItemActionV1{to, asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(p.configured(to, options))}
 }
 
 type asyncBackupItemActionV1 struct {
@@ -42,15 +40,18 @@ func (a asyncBackupItemActionV1) Start(ctx context.Context, input *abiav1.StartI
 	}, nil
 }
 
-func (a asyncBackupItemActionV1) Progress(ctx context.Context, operationID string, backup *velerov1.Backup) (framework.OperationProgress, error) {
+func (a asyncBackupItemActionV1) Progress(ctx context.Context, input *abiav1.ProgressInput) (framework.OperationProgress, error) {
 	return a.progress(a.client.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{
-		Plugin: a.name, OperationId: operationID, Backup: encode(backup),
+		Plugin: a.name, OperationId: input.OperationID, Backup: encode(input.Backup),
 	}))
 }
 
-func (a asyncBackupItemActionV1) Cancel(ctx context.Context, operationID string, backup *velerov1.Backup) (bool, error) {
+func (a asyncBackupItemActionV1) Cancel(ctx context.Context, input *abiav1.CancelInput) error {
 	answer, err := a.client.Cancel(ctx, &asyncbackupitemactionv1.CancelRequest{
-		Plugin: a.name, OperationId: operationID, Backup: encode(backup),
+		Plugin: a.name, OperationId: input.OperationID, Backup: encode(input.Backup),
 	})
-	return answer.GetAck(), a.wrap(err)
+	if err == nil && !answer.GetAck() {
+		return framework.ErrCannotCancel
+	}
+	return a.wrap(err)
 }

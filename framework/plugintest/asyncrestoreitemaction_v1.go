@@ -4,17 +4,15 @@ import (
 	"context"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	asyncrestoreitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1"
 )
 
-// AsyncRestoreItemActionV1 is the action that is registered as name.
-func (p *Plugin) AsyncRestoreItemActionV1(name string) ariav1.AsyncRestoreItemAction {
+// AsyncRestoreItemActionV1 returns the action that is registered as name.
+func (p *Plugin) AsyncRestoreItemActionV1(name string, options ...Option) ariav1.AsyncRestoreItemAction {
 	p.t.Helper()
-	return asyncRestoreItemActionV1{
-		p.target(ariav1.Kind().Wire, name), asyncrestoreitemactionv1.NewAsyncRestoreItemActionServiceClient(p.conn),
-	}
+	to := p.target("AsyncRestoreItemAction", 1, name)
+	return asyncRestoreItemActionV1{to, asyncrestoreitemactionv1.NewAsyncRestoreItemActionServiceClient(p.configured(to, options))}
 }
 
 type asyncRestoreItemActionV1 struct {
@@ -43,15 +41,18 @@ func (a asyncRestoreItemActionV1) Start(ctx context.Context, input *ariav1.Start
 	}, nil
 }
 
-func (a asyncRestoreItemActionV1) Progress(ctx context.Context, operationID string, restore *velerov1.Restore) (framework.OperationProgress, error) {
+func (a asyncRestoreItemActionV1) Progress(ctx context.Context, input *ariav1.ProgressInput) (framework.OperationProgress, error) {
 	return a.progress(a.client.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{
-		Plugin: a.name, OperationId: operationID, Restore: encode(restore),
+		Plugin: a.name, OperationId: input.OperationID, Restore: encode(input.Restore),
 	}))
 }
 
-func (a asyncRestoreItemActionV1) Cancel(ctx context.Context, operationID string, restore *velerov1.Restore) (bool, error) {
+func (a asyncRestoreItemActionV1) Cancel(ctx context.Context, input *ariav1.CancelInput) error {
 	answer, err := a.client.Cancel(ctx, &asyncrestoreitemactionv1.CancelRequest{
-		Plugin: a.name, OperationId: operationID, Restore: encode(restore),
+		Plugin: a.name, OperationId: input.OperationID, Restore: encode(input.Restore),
 	})
-	return answer.GetAck(), a.wrap(err)
+	if err == nil && !answer.GetAck() {
+		return framework.ErrCannotCancel
+	}
+	return a.wrap(err)
 }

@@ -8,10 +8,11 @@ import (
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
 )
 
-// BackupItemActionV1 is the action that is registered as name.
-func (p *Plugin) BackupItemActionV1(name string) biav1.BackupItemAction {
+// BackupItemActionV1 returns the action that is registered as name.
+func (p *Plugin) BackupItemActionV1(name string, options ...Option) biav1.BackupItemAction {
 	p.t.Helper()
-	return backupItemActionV1{p.target(biav1.Kind().Wire, name), backupitemactionv1.NewBackupItemActionClient(p.conn)}
+	to := p.target("BackupItemAction", 1, name)
+	return backupItemActionV1{to, backupitemactionv1.NewBackupItemActionClient(p.configured(to, options))}
 }
 
 type backupItemActionV1 struct {

@@ -4,15 +4,15 @@ import (
 	"context"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
 )
 
-// BackupItemActionV2 is the action that is registered as name.
-func (p *Plugin) BackupItemActionV2(name string) biav2.BackupItemAction {
+// BackupItemActionV2 returns the action that is registered as name.
+func (p *Plugin) BackupItemActionV2(name string, options ...Option) biav2.BackupItemAction {
 	p.t.Helper()
-	return backupItemActionV2{p.target(biav2.Kind().Wire, name), backupitemactionv2.NewBackupItemActionClient(p.conn)}
+	to := p.target("BackupItemAction", 2, name)
+	return backupItemActionV2{to, backupitemactionv2.NewBackupItemActionClient(p.configured(to, options))}
 }
 
 type backupItemActionV2 struct {
@@ -40,15 +40,15 @@ func (a backupItemActionV2) Execute(ctx context.Context, input *biav2.ExecuteInp
 	}, nil
 }
 
-func (a backupItemActionV2) Progress(ctx context.Context, operationID string, backup *velerov1.Backup) (framework.OperationProgress, error) {
+func (a backupItemActionV2) Progress(ctx context.Context, input *biav2.ProgressInput) (framework.OperationProgress, error) {
 	return a.progress(a.client.Progress(ctx, &backupitemactionv2.BackupItemActionProgressRequest{
-		Plugin: a.name, OperationID: operationID, Backup: encode(backup),
+		Plugin: a.name, OperationID: input.OperationID, Backup: encode(input.Backup),
 	}))
 }
 
-func (a backupItemActionV2) Cancel(ctx context.Context, operationID string, backup *velerov1.Backup) error {
+func (a backupItemActionV2) Cancel(ctx context.Context, input *biav2.CancelInput) error {
 	_, err := a.client.Cancel(ctx, &backupitemactionv2.BackupItemActionCancelRequest{
-		Plugin: a.name, OperationID: operationID, Backup: encode(backup),
+		Plugin: a.name, OperationID: input.OperationID, Backup: encode(input.Backup),
 	})
 	return a.wrap(err)
 }

@@ -8,10 +8,11 @@ import (
 	deleteitemactionv1 "github.com/cleat-dev/cleat/proto/velero/deleteitemaction/v1"
 )
 
-// DeleteItemActionV1 is the action that is registered as name.
-func (p *Plugin) DeleteItemActionV1(name string) diav1.DeleteItemAction {
+// DeleteItemActionV1 returns the action that is registered as name.
+func (p *Plugin) DeleteItemActionV1(name string, options ...Option) diav1.DeleteItemAction {
 	p.t.Helper()
-	return deleteItemActionV1{p.target(diav1.Kind().Wire, name), deleteitemactionv1.NewDeleteItemActionClient(p.conn)}
+	to := p.target("DeleteItemAction", 1, name)
+	return deleteItemActionV1{to, deleteitemactionv1.NewDeleteItemActionClient(p.configured(to, options))}
 }
 
 type deleteItemActionV1 struct {

@@ -8,31 +8,33 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// Error is a call that ended with an error, as a host has it. errors.Is finds context.Canceled and
-// context.DeadlineExceeded in it when the call ended by them. Written with %+v it has the frames too.
+// Error is a call that ended with an error, as a host has it. errors.Is finds framework.ErrNotFound,
+// framework.ErrUnavailable and framework.ErrInvalid in it by their statuses, and context.Canceled and
+// context.DeadlineExceeded when the call ended by them. Written with %+v it has the frames too.
 type Error struct {
 	Kind    string // whatever the version: "BackupItemAction"
 	Plugin  string // "example.io/stamp"
 	Message string // what the plugin said
-	// Code is codes.Unknown for an error that is no gRPC status, codes.Aborted for a panic, and
-	// codes.Unavailable for a plugin that has ended.
+	// Code is codes.Unknown for an error of no known kind, codes.Aborted for a panic, and codes.Unavailable for a plugin
+	// that has ended.
 	Code codes.Code
 	// Frames is where the error was made, innermost first; empty unless framework.Errorf or framework.WithStack made
 	// it, or a panic.
 	Frames []Frame
 }
 
-// Frame is a place in the plugin's source.
+// Frame is a position in the plugin's source.
 type Frame struct {
 	File     string
 	Line     int
 	Function string
 }
 
-// Error is what users read: "Kind(plugin): what happened".
+// Error returns what users read: "Kind(plugin): what happened".
 func (e *Error) Error() string { return fmt.Sprintf("%s(%s): %s", e.Kind, e.Plugin, e.Message) }
 
 // Format implements fmt.Formatter.
@@ -49,13 +51,19 @@ func (e *Error) Format(state fmt.State, verb rune) {
 	}
 }
 
-// Is implements errors.Is for the errors of contexts.
+// Is implements errors.Is.
 func (e *Error) Is(target error) bool {
-	return target == context.Canceled && e.Code == codes.Canceled || //nolint:errorlint // this is what errors.Is calls
+	return target != nil && target == hostapi.ErrorOf(e.Code) || //nolint:errorlint // this is what errors.Is calls
+		target == context.Canceled && e.Code == codes.Canceled || //nolint:errorlint // this is what errors.Is calls
 		target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded //nolint:errorlint // as above
 }
 
-// wrap makes the *Error of what a call returned; nil stays nil.
+// invalid returns the *Error of a configuration that is refused.
+func (t target) invalid(message string) error {
+	return &Error{Kind: t.kind, Plugin: t.name, Message: message, Code: codes.InvalidArgument}
+}
+
+// wrap returns the *Error of what a call returned; nil stays nil.
 func (t target) wrap(err error) error {
 	if err == nil {
 		return nil

@@ -8,10 +8,11 @@ import (
 	itemblockactionv1 "github.com/cleat-dev/cleat/proto/velero/itemblockaction/v1"
 )
 
-// ItemBlockActionV1 is the action that is registered as name.
-func (p *Plugin) ItemBlockActionV1(name string) ibav1.ItemBlockAction {
+// ItemBlockActionV1 returns the action that is registered as name.
+func (p *Plugin) ItemBlockActionV1(name string, options ...Option) ibav1.ItemBlockAction {
 	p.t.Helper()
-	return itemBlockActionV1{p.target(ibav1.Kind().Wire, name), itemblockactionv1.NewItemBlockActionClient(p.conn)}
+	to := p.target("ItemBlockAction", 1, name)
+	return itemBlockActionV1{to, itemblockactionv1.NewItemBlockActionClient(p.configured(to, options))}
 }
 
 type itemBlockActionV1 struct {
@@ -23,9 +24,12 @@ func (a itemBlockActionV1) AppliesTo(ctx context.Context) (framework.ResourceSel
 	return a.selector(a.client.AppliesTo(ctx, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: a.name}))
 }
 
-func (a itemBlockActionV1) GetRelatedItems(ctx context.Context, input *ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {
+func (a itemBlockActionV1) GetRelatedItems(ctx context.Context, input *ibav1.GetRelatedItemsInput) (*ibav1.GetRelatedItemsOutput, error) {
 	answer, err := a.client.GetRelatedItems(ctx, &itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{
 		Plugin: a.name, Item: encodeItem(input.Item), Backup: encode(input.Backup),
 	})
-	return receivedItems(answer.GetRelatedItems()), a.wrap(err)
+	if err != nil {
+		return nil, a.wrap(err)
+	}
+	return &ibav1.GetRelatedItemsOutput{RelatedItems: receivedItems(answer.GetRelatedItems())}, nil
 }

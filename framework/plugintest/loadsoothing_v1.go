@@ -7,29 +7,30 @@ import (
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 )
 
-// LoadSoothingV1 is the policy that is registered as name.
-func (p *Plugin) LoadSoothingV1(name string) lsv1.LoadSoothing {
+// LoadSoothingV1 returns the policy that is registered as name.
+func (p *Plugin) LoadSoothingV1(name string, options ...Option) lsv1.LoadSoothing {
 	p.t.Helper()
-	return loadSoothingV1{p.target(lsv1.Kind().Wire, name), loadsoothingv1.NewLoadSoothingServiceClient(p.conn)}
+	return loadSoothingV1{p.target("LoadSoothing", 1, name), p.json(chosen(options).config), loadsoothingv1.NewLoadSoothingServiceClient(p.conn)}
 }
 
 type loadSoothingV1 struct {
 	target
+	config []byte
 	client loadsoothingv1.LoadSoothingServiceClient
 }
 
-func (l loadSoothingV1) Admit(ctx context.Context, request *lsv1.Request) (*lsv1.Decision, error) {
+func (l loadSoothingV1) Admit(ctx context.Context, input *lsv1.AdmitInput) (*lsv1.AdmitOutput, error) {
 	sent := &loadsoothingv1.AdmitRequest{
 		Plugin: l.name,
-		Config: request.Config,
-		Now:    sentInstant(request.Now),
-		Limit:  int32(request.Limit),
+		Config: l.config,
+		Now:    sentInstant(input.Now),
+		Limit:  int32(input.Limit),
 		Load: &loadsoothingv1.Load{
-			Kind: request.Load.Kind, Name: request.Load.Name, Node: request.Load.Node,
-			Created: sentInstant(request.Load.Created), Ahead: int32(request.Load.Ahead),
+			Kind: input.Load.Kind, Name: input.Load.Name, Node: input.Load.Node,
+			Created: sentInstant(input.Load.Created), Ahead: int32(input.Load.Ahead),
 		},
 	}
-	for _, count := range request.Counts {
+	for _, count := range input.Counts {
 		sent.Counts = append(sent.Counts, &loadsoothingv1.Count{
 			Kind: count.Kind, Node: count.Node, Accepted: int32(count.Accepted), Prepared: int32(count.Prepared),
 		})
@@ -38,7 +39,7 @@ func (l loadSoothingV1) Admit(ctx context.Context, request *lsv1.Request) (*lsv1
 	if err != nil {
 		return nil, l.wrap(err)
 	}
-	return &lsv1.Decision{
+	return &lsv1.AdmitOutput{
 		Admitted: answer.GetAdmitted(), Reason: answer.GetReason(), RetryAfter: answer.GetRetryAfter().AsDuration(),
 	}, nil
 }

@@ -15,13 +15,13 @@ import (
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 )
 
-// ManifestWriterV1 is the writer that is registered as name.
-func (p *Plugin) ManifestWriterV1(name string) mwv1.ManifestWriter {
+// ManifestWriterV1 returns the writer that is registered as name.
+func (p *Plugin) ManifestWriterV1(name string, options ...Option) mwv1.ManifestWriter {
 	p.t.Helper()
-	return manifestWriterV1{p.target(mwv1.Kind().Wire, name), manifestwriterv1.NewManifestWriterServiceClient(p.conn)}
+	return manifestWriterV1{p.target("ManifestWriter", 1, name), p.json(chosen(options).config), manifestwriterv1.NewManifestWriterServiceClient(p.conn)}
 }
 
-// Items are items for a ManifestWriter.
+// Items returns items for a ManifestWriter.
 func Items(items ...*mwv1.Item) iter.Seq2[*mwv1.Item, error] {
 	return func(yield func(*mwv1.Item, error) bool) {
 		for _, item := range items {
@@ -32,10 +32,10 @@ func Items(items ...*mwv1.Item) iter.Seq2[*mwv1.Item, error] {
 	}
 }
 
-// Artifacts are what a ManifestWriter has written, by name. It is an mwv1.Output; make one with Artifacts{}.
+// Artifacts are what a ManifestWriter has written, by name. They implement mwv1.Artifacts; make them with Artifacts{}.
 type Artifacts map[string]*bytes.Buffer
 
-// Create implements mwv1.Output.
+// Create implements mwv1.Artifacts.
 func (a Artifacts) Create(name string) (io.Writer, error) {
 	if a[name] != nil {
 		return nil, fmt.Errorf("artifact %s is there twice", name)
@@ -46,12 +46,13 @@ func (a Artifacts) Create(name string) (io.Writer, error) {
 
 type manifestWriterV1 struct {
 	target
+	config []byte
 	client manifestwriterv1.ManifestWriterServiceClient
 }
 
-// Write sends the items and then writes the artifacts that came to output. An error of the items cancels the call, as a host
-// does that gives a backup up.
-func (w manifestWriterV1) Write(ctx context.Context, input *mwv1.Input, output mwv1.Output) error {
+// Write sends the items and then writes the artifacts that came. An error of the items cancels the call, as a host does
+// that gives a backup up.
+func (w manifestWriterV1) Write(ctx context.Context, input *mwv1.WriteInput) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := w.client.Write(ctx)
@@ -74,7 +75,7 @@ func (w manifestWriterV1) Write(ctx context.Context, input *mwv1.Input, output m
 		return w.wrap(fmt.Errorf("the plugin said that it is done before it had all items"))
 	}
 	for _, artifact := range answer.artifacts {
-		writer, err := output.Create(artifact.name)
+		writer, err := input.Artifacts.Create(artifact.name)
 		if err != nil {
 			return err
 		}
@@ -87,10 +88,10 @@ func (w manifestWriterV1) Write(ctx context.Context, input *mwv1.Input, output m
 
 type manifestStream = grpc.BidiStreamingClient[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]
 
-// send sends the backup and its items. The error is io.EOF when the plugin has ended the call, which says why.
-func (w manifestWriterV1) send(stream manifestStream, input *mwv1.Input) error {
+// send sends the backup and its items. The error is io.EOF when the plugin has ended the call, whose error says why.
+func (w manifestWriterV1) send(stream manifestStream, input *mwv1.WriteInput) error {
 	if err := stream.Send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{Begin: &manifestwriterv1.Begin{
-		Plugin: w.name, Config: input.Config, Backup: encode(input.Backup),
+		Plugin: w.name, Config: w.config, Backup: encode(input.Backup),
 	}}}); err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func sentItem(item *mwv1.Item) *manifestwriterv1.Item {
 	return sent
 }
 
-// answered is all that a writer has answered, and how it ended.
+// answered is all that a writer has sent, and how the call ended.
 type answered struct {
 	artifacts []artifact
 	err       error

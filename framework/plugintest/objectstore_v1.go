@@ -3,19 +3,24 @@ package plugintest
 import (
 	"context"
 	"io"
-	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework/internal/wire"
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// ObjectStoreV1 is the store that is registered as name. Call its Init first, as a host does.
-func (p *Plugin) ObjectStoreV1(name string) osv1.ObjectStore {
+// ObjectStoreV1 returns the store that is registered as name. Its Init is called before its first call.
+func (p *Plugin) ObjectStoreV1(name string, options ...Option) osv1.ObjectStore {
 	p.t.Helper()
-	return objectStoreV1{p.target(osv1.Kind().Wire, name), objectstorev1.NewObjectStoreClient(p.conn)}
+	config := p.location(chosen(options).config)
+	client := objectstorev1.NewObjectStoreClient(&preparedConn{ClientConnInterface: p.conn, prepare: func(ctx context.Context) error {
+		_, err := objectstorev1.NewObjectStoreClient(p.conn).Init(ctx, &objectstorev1.ObjectStoreInitRequest{Plugin: name, Config: config})
+		return err
+	}})
+	return objectStoreV1{p.target("ObjectStore", 1, name), client}
 }
 
 type objectStoreV1 struct {
@@ -23,13 +28,8 @@ type objectStoreV1 struct {
 	client objectstorev1.ObjectStoreClient
 }
 
-func (s objectStoreV1) Init(ctx context.Context, config map[string]string) error {
-	_, err := s.client.Init(ctx, &objectstorev1.ObjectStoreInitRequest{Plugin: s.name, Config: config})
-	return s.wrap(err)
-}
-
-// PutObject sends body. An error of body cancels the call, as a host does that gives an upload up.
-func (s objectStoreV1) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
+// PutObject sends the body. An error of the body cancels the call, as a host does that gives an upload up.
+func (s objectStoreV1) PutObject(ctx context.Context, input *osv1.PutObjectInput) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := s.client.PutObject(ctx)
@@ -37,10 +37,10 @@ func (s objectStoreV1) PutObject(ctx context.Context, bucket, key string, body i
 		return s.wrap(err)
 	}
 	send := func(piece []byte) error {
-		return stream.Send(&objectstorev1.PutObjectRequest{Plugin: s.name, Bucket: bucket, Key: key, Body: piece})
+		return stream.Send(&objectstorev1.PutObjectRequest{Plugin: s.name, Bucket: input.Bucket, Key: input.Key, Body: piece})
 	}
 	sent := false
-	for piece, err := range osv1.Pieces(body) {
+	for piece, err := range wire.Pieces(input.Body) {
 		if err != nil {
 			return err
 		}
@@ -57,26 +57,29 @@ func (s objectStoreV1) PutObject(ctx context.Context, bucket, key string, body i
 	return s.ended(stream)
 }
 
-// ended is how an upload ended.
+// ended returns how an upload ended.
 func (s objectStoreV1) ended(stream grpc.ClientStreamingClient[objectstorev1.PutObjectRequest, shared.Empty]) error {
 	_, err := stream.CloseAndRecv()
 	return s.wrap(err)
 }
 
-func (s objectStoreV1) ObjectExists(ctx context.Context, bucket, key string) (bool, error) {
-	answer, err := s.client.ObjectExists(ctx, &objectstorev1.ObjectExistsRequest{Plugin: s.name, Bucket: bucket, Key: key})
-	return answer.GetExists(), s.wrap(err)
+func (s objectStoreV1) ObjectExists(ctx context.Context, input *osv1.ObjectExistsInput) (*osv1.ObjectExistsOutput, error) {
+	answer, err := s.client.ObjectExists(ctx, &objectstorev1.ObjectExistsRequest{Plugin: s.name, Bucket: input.Bucket, Key: input.Key})
+	if err != nil {
+		return nil, s.wrap(err)
+	}
+	return &osv1.ObjectExistsOutput{Exists: answer.GetExists()}, nil
 }
 
 // GetObject opens an object. That there is none is an error of the first Read.
-func (s objectStoreV1) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
+func (s objectStoreV1) GetObject(ctx context.Context, input *osv1.GetObjectInput) (*osv1.GetObjectOutput, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: s.name, Bucket: bucket, Key: key})
+	stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: s.name, Bucket: input.Bucket, Key: input.Key})
 	if err != nil {
 		cancel()
 		return nil, s.wrap(err)
 	}
-	return &download{target: s.target, stream: stream, cancel: cancel}, nil
+	return &osv1.GetObjectOutput{Body: &download{target: s.target, stream: stream, cancel: cancel}}, nil
 }
 
 // download reads an object that arrives in messages.
@@ -110,26 +113,35 @@ func (d *download) Close() error {
 	return nil
 }
 
-func (s objectStoreV1) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
+func (s objectStoreV1) ListCommonPrefixes(ctx context.Context, input *osv1.ListCommonPrefixesInput) (*osv1.ListCommonPrefixesOutput, error) {
 	answer, err := s.client.ListCommonPrefixes(ctx, &objectstorev1.ListCommonPrefixesRequest{
-		Plugin: s.name, Bucket: bucket, Prefix: prefix, Delimiter: delimiter,
+		Plugin: s.name, Bucket: input.Bucket, Prefix: input.Prefix, Delimiter: input.Delimiter,
 	})
-	return answer.GetPrefixes(), s.wrap(err)
+	if err != nil {
+		return nil, s.wrap(err)
+	}
+	return &osv1.ListCommonPrefixesOutput{Prefixes: answer.GetPrefixes()}, nil
 }
 
-func (s objectStoreV1) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
-	answer, err := s.client.ListObjects(ctx, &objectstorev1.ListObjectsRequest{Plugin: s.name, Bucket: bucket, Prefix: prefix})
-	return answer.GetKeys(), s.wrap(err)
+func (s objectStoreV1) ListObjects(ctx context.Context, input *osv1.ListObjectsInput) (*osv1.ListObjectsOutput, error) {
+	answer, err := s.client.ListObjects(ctx, &objectstorev1.ListObjectsRequest{Plugin: s.name, Bucket: input.Bucket, Prefix: input.Prefix})
+	if err != nil {
+		return nil, s.wrap(err)
+	}
+	return &osv1.ListObjectsOutput{Keys: answer.GetKeys()}, nil
 }
 
-func (s objectStoreV1) DeleteObject(ctx context.Context, bucket, key string) error {
-	_, err := s.client.DeleteObject(ctx, &objectstorev1.DeleteObjectRequest{Plugin: s.name, Bucket: bucket, Key: key})
+func (s objectStoreV1) DeleteObject(ctx context.Context, input *osv1.DeleteObjectInput) error {
+	_, err := s.client.DeleteObject(ctx, &objectstorev1.DeleteObjectRequest{Plugin: s.name, Bucket: input.Bucket, Key: input.Key})
 	return s.wrap(err)
 }
 
-func (s objectStoreV1) CreateSignedURL(ctx context.Context, bucket, key string, ttl time.Duration) (string, error) {
+func (s objectStoreV1) CreateSignedURL(ctx context.Context, input *osv1.CreateSignedURLInput) (*osv1.CreateSignedURLOutput, error) {
 	answer, err := s.client.CreateSignedURL(ctx, &objectstorev1.CreateSignedURLRequest{
-		Plugin: s.name, Bucket: bucket, Key: key, Ttl: int64(ttl),
+		Plugin: s.name, Bucket: input.Bucket, Key: input.Key, Ttl: int64(input.TTL),
 	})
-	return answer.GetUrl(), s.wrap(err)
+	if err != nil {
+		return nil, s.wrap(err)
+	}
+	return &osv1.CreateSignedURLOutput{URL: answer.GetUrl()}, nil
 }

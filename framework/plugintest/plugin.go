@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
@@ -47,7 +48,7 @@ func Run(t testing.TB, regs ...framework.Registration) *Plugin {
 	t.Helper()
 	p := &Plugin{t: t, logs: newLogs()}
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32))
-	if err := framework.RegisterAll(server, framework.NewLogger(&stream{to: p.logs}, hclog.Trace), regs...); err != nil {
+	if err := hostapi.RegisterAll(server, hostapi.Environment{Log: hostapi.NewLogger(&stream{to: p.logs}, hclog.Trace), StateDir: t.TempDir()}, regs...); err != nil {
 		t.Fatal(err)
 	}
 	listener := bufconn.Listen(1 << 16)
@@ -71,7 +72,7 @@ func Run(t testing.TB, regs ...framework.Registration) *Plugin {
 	return p
 }
 
-// begin is what Run and Start have in common: the plugin can be reached by conn from now on.
+// begin does what Run and Start have in common once the plugin can be reached by conn.
 func (p *Plugin) begin(conn grpc.ClientConnInterface) {
 	p.t.Helper()
 	p.conn = conn
@@ -89,7 +90,7 @@ func (p *Plugin) begin(conn grpc.ClientConnInterface) {
 	}
 }
 
-// registered asks a plugin what it has; one that is built on another framework than ours says it in Velero's way.
+// registered asks a plugin what it has, by PluginLister when it is not built on this framework.
 func registered(ctx context.Context, conn grpc.ClientConnInterface) ([]Registered, error) {
 	info, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(ctx, &plugininfov1.GetPluginInfoRequest{})
 	if err == nil {
@@ -108,36 +109,36 @@ func registered(ctx context.Context, conn grpc.ClientConnInterface) ([]Registere
 	}
 	var all []Registered
 	for _, one := range listed.GetPlugins() {
-		kind, version := framework.SplitWireKind(one.GetKind())
+		kind, version := hostapi.SplitWireKind(one.GetKind())
 		all = append(all, Registered{Kind: kind, Version: version, Name: one.GetName()})
 	}
 	return all, nil
 }
 
-// Registered is all that the plugin has, as it says itself.
+// Registered returns all that the plugin has, as it says itself.
 func (p *Plugin) Registered() []Registered { return slices.Clone(p.registered) }
 
 // Kill ends the plugin at once, a process as by kill -9. Calls fail from then on. It may be called twice; the end of the
 // test does it too.
 func (p *Plugin) Kill() { p.kill() }
 
-// Conn is the connection to the plugin, for calls that no interface has.
+// Conn returns the connection to the plugin, for calls that no interface has.
 func (p *Plugin) Conn() grpc.ClientConnInterface { return p.conn }
 
 // target is one implementation of a plugin. Every client of a kind has it.
 type target struct {
-	kind string // whatever the version
-	name string
+	kind    string // whatever the version
+	version int
+	name    string
 }
 
-// target finds the implementation that goes by wire, "BackupItemActionV2", and name.
-func (p *Plugin) target(wire, name string) target {
+// target finds an implementation.
+func (p *Plugin) target(kind string, version int, name string) target {
 	p.t.Helper()
-	kind, version := framework.SplitWireKind(wire)
 	var known []string
 	for _, one := range p.registered {
 		if one.Kind == kind && one.Version == version && one.Name == name {
-			return target{kind: kind, name: name}
+			return target{kind: kind, version: version, name: name}
 		}
 		known = append(known, fmt.Sprintf("%s v%d %s", one.Kind, one.Version, one.Name))
 	}

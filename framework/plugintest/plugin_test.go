@@ -35,8 +35,8 @@ func (a action) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.
 }
 
 func register(name string, execute func(context.Context, hclog.Logger, *biav2.ExecuteInput) (*biav2.ExecuteOutput, error)) framework.Registration {
-	return biav2.Register(name, func(log hclog.Logger) (biav2.BackupItemAction, error) {
-		return action{log: log, execute: execute}, nil
+	return biav2.Register(name, func(_ context.Context, setup *framework.Setup) (biav2.BackupItemAction, error) {
+		return action{log: setup.Logger(), execute: execute}, nil
 	})
 }
 
@@ -55,7 +55,7 @@ func input(t *testing.T) *biav2.ExecuteInput {
 	return &biav2.ExecuteInput{Item: plugintest.Object(t, secret), Backup: plugintest.Backup("nightly")}
 }
 
-func TestAnActionIsCalledThroughItsOwnInterface(t *testing.T) {
+func TestActionIsCalledThroughItsInterface(t *testing.T) {
 	t.Parallel()
 	plugin := plugintest.Run(t, register("example.io/stamp", stamp))
 	stamp := plugin.BackupItemActionV2("example.io/stamp")
@@ -70,9 +70,10 @@ func TestAnActionIsCalledThroughItsOwnInterface(t *testing.T) {
 	require.Equal(t, "nightly", output.UpdatedItem.GetAnnotations()["example.io/stamp"])
 	require.Empty(t, sent.Item.GetAnnotations(), "the action has its own copy")
 
-	_, err = stamp.Progress(t.Context(), "x", sent.Backup)
-	require.EqualError(t, err, `BackupItemAction(example.io/stamp): the action starts no operations, so there is none with the id "x"`)
-	require.NoError(t, stamp.Cancel(t.Context(), "x", sent.Backup))
+	_, err = stamp.Progress(t.Context(), &biav2.ProgressInput{OperationID: "x", Backup: sent.Backup})
+	require.EqualError(t, err, `BackupItemAction(example.io/stamp): there is no operation "x": the action starts none`)
+	require.ErrorIs(t, err, framework.ErrNotFound)
+	require.NoError(t, stamp.Cancel(t.Context(), &biav2.CancelInput{OperationID: "x", Backup: sent.Backup}))
 }
 
 // keeper is a RestoreItemAction that restores items as they are.
@@ -86,24 +87,24 @@ func (keeper) Execute(context.Context, *riav2.ExecuteInput) (*riav2.ExecuteOutpu
 	return nil, nil //nolint:nilnil // what the interface says an unchanged item is
 }
 
-func TestAnActionThatOnlyExecutesNeedsTwoMethods(t *testing.T) {
+func TestActionThatOnlyExecutesNeedsTwoMethods(t *testing.T) {
 	t.Parallel()
-	keep := plugintest.Run(t, riav2.Register("example.io/keep", func(hclog.Logger) (riav2.RestoreItemAction, error) {
+	keep := plugintest.Run(t, riav2.Register("example.io/keep", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
 		return keeper{}, nil
 	})).RestoreItemActionV2("example.io/keep")
 	item, restore := plugintest.Object(t, secret), plugintest.Restore("back", "nightly")
 	output, err := keep.Execute(t.Context(), &riav2.ExecuteInput{Item: item, ItemFromBackup: item, Restore: restore})
 	require.NoError(t, err)
 	require.Equal(t, riav2.NewExecuteOutput(item), output)
-	ready, err := keep.AreAdditionalItemsReady(t.Context(), nil, restore)
+	ready, err := keep.AreAdditionalItemsReady(t.Context(), &riav2.AreAdditionalItemsReadyInput{Restore: restore})
 	require.NoError(t, err)
-	require.True(t, ready)
-	_, err = keep.Progress(t.Context(), "x", restore)
-	require.ErrorContains(t, err, "the action starts no operations")
-	require.NoError(t, keep.Cancel(t.Context(), "x", restore))
+	require.True(t, ready.Ready)
+	_, err = keep.Progress(t.Context(), &riav2.ProgressInput{OperationID: "x", Restore: restore})
+	require.ErrorContains(t, err, "the action starts none")
+	require.NoError(t, keep.Cancel(t.Context(), &riav2.CancelInput{OperationID: "x", Restore: restore}))
 }
 
-func TestAnErrorComesAsAHostHasIt(t *testing.T) {
+func TestErrorIsThatOfHost(t *testing.T) {
 	t.Parallel()
 	plugin := plugintest.Run(t,
 		register("example.io/fail", fail),
@@ -162,16 +163,17 @@ func TestLogLinesAreKept(t *testing.T) {
 	require.Equal(t, lines[0], plugin.AwaitLog("stamped"))
 }
 
-func TestAPluginSaysWhatItHas(t *testing.T) {
+func TestRegisteredReturnsAllImplementations(t *testing.T) {
 	t.Parallel()
-	const schema = `{"type":"object"}`
 	plugin := plugintest.Run(t,
 		register("example.io/stamp", stamp),
-		qav1.Register("example.io/turns", func(hclog.Logger) (qav1.QueueAdmission, error) { return nil, errors.New("never made") },
-			framework.WithConfigSchema(schema)))
+		qav1.Register("example.io/turns", func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
+			return nil, errors.New("never made")
+		},
+			framework.WithConfig(map[string]string{})))
 	require.Equal(t, []plugintest.Registered{
 		{Kind: "BackupItemAction", Version: 2, Name: "example.io/stamp"},
-		{Kind: "QueueAdmission", Version: 1, Name: "example.io/turns", ConfigSchema: schema},
+		{Kind: "QueueAdmission", Version: 1, Name: "example.io/turns", ConfigSchema: `{"type":"object","additionalProperties":{"type":"string"}}`},
 	}, plugin.Registered())
 }
 
@@ -192,7 +194,7 @@ func (m *mistake) Fatal(args ...any) {
 	panic(m)
 }
 
-func TestAMistakeOfTheTestEndsItWithItsReason(t *testing.T) {
+func TestMistakeEndsTestWithReason(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		run  func(t testing.TB)

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // Build builds the Go package at path, "." for the test's own, and returns the binary, which is there until the
@@ -42,7 +42,7 @@ func Start(t testing.TB, binary string, args ...string) *Plugin {
 	cmd := exec.Command(binary, args...)
 	cmd.Env = []string{plugin.EnvUnixSocketDir + "=" + sockets}
 	client := plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig:  framework.Handshake(),
+		HandshakeConfig:  hostapi.Handshake(),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		AutoMTLS:         true,
 		Plugins:          plugin.PluginSet{"": connection{}},

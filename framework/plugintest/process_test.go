@@ -26,10 +26,12 @@ import (
 	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
 	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
 	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
+	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	"github.com/cleat-dev/cleat/framework/plugintest"
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
+	vsv1 "github.com/cleat-dev/cleat/framework/volumesnapshotter/v1"
 )
 
 // programs is a folder with the framework's plugins for tests, built when the first test asks for one.
@@ -134,11 +136,11 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.Equal(t, &biav2.ExecuteOutput{
 			UpdatedItem: item, AdditionalItems: settings, OperationID: "move-data", PostOperationItems: settings,
 		}, output)
-		done, err := action.Progress(ctx, "move-data", nightly)
+		done, err := action.Progress(ctx, &biav2.ProgressInput{OperationID: "move-data", Backup: nightly})
 		require.NoError(t, err)
 		require.Equal(t, progress("move-data of nightly"), done)
-		require.NoError(t, action.Cancel(ctx, "move-data", nightly))
-		require.ErrorContains(t, action.Cancel(ctx, "", nightly), "no operation is named")
+		require.NoError(t, action.Cancel(ctx, &biav2.CancelInput{OperationID: "move-data", Backup: nightly}))
+		require.ErrorContains(t, action.Cancel(ctx, &biav2.CancelInput{OperationID: "", Backup: nightly}), "no operation is named")
 	})
 	t.Run("AsyncBackupItemAction v1", func(t *testing.T) {
 		t.Parallel()
@@ -148,13 +150,11 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.Equal(t, []string{"persistentvolumeclaims"}, selector.IncludedResources)
 		output, err := action.Start(ctx, &abiav1.StartInput{Item: item, Backup: nightly, Key: "k"})
 		require.NoError(t, err)
-		require.Equal(t, abiav1.Started("k").WithItem(item), output)
-		done, err := action.Progress(ctx, "k", nightly)
+		require.Equal(t, abiav1.NewStartOutput(item).WithOperation("k"), output)
+		done, err := action.Progress(ctx, &abiav1.ProgressInput{OperationID: "k", Backup: nightly})
 		require.NoError(t, err)
 		require.Equal(t, progress("k of nightly"), done)
-		stopping, err := action.Cancel(ctx, "k", nightly)
-		require.NoError(t, err)
-		require.True(t, stopping)
+		require.NoError(t, action.Cancel(ctx, &abiav1.CancelInput{OperationID: "k", Backup: nightly}))
 	})
 	t.Run("RestoreItemAction v1", func(t *testing.T) {
 		t.Parallel()
@@ -174,27 +174,25 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, riav2.NewExecuteOutput(item).WithOperation("fetch-data").WithItemsWaitFor(90*time.Second).
 			WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "in-1", Name: "key"}), output)
-		ready, err := action.AreAdditionalItemsReady(ctx, output.AdditionalItems, monday)
+		ready, err := action.AreAdditionalItemsReady(ctx, &riav2.AreAdditionalItemsReadyInput{AdditionalItems: output.AdditionalItems, Restore: monday})
 		require.NoError(t, err)
-		require.True(t, ready)
-		done, err := action.Progress(ctx, "fetch-data", monday)
+		require.True(t, ready.Ready)
+		done, err := action.Progress(ctx, &riav2.ProgressInput{OperationID: "fetch-data", Restore: monday})
 		require.NoError(t, err)
 		require.True(t, done.Completed)
 		require.Equal(t, "disk full", done.Err)
-		require.NoError(t, action.Cancel(ctx, "fetch-data", monday))
+		require.NoError(t, action.Cancel(ctx, &riav2.CancelInput{OperationID: "fetch-data", Restore: monday}))
 	})
 	t.Run("AsyncRestoreItemAction v1", func(t *testing.T) {
 		t.Parallel()
 		action := kinds.AsyncRestoreItemActionV1("example.io/copier")
 		output, err := action.Start(ctx, &ariav1.StartInput{Item: item, ItemFromBackup: item, Restore: monday, Key: "k"})
 		require.NoError(t, err)
-		require.Equal(t, ariav1.Started("k").WithItem(item).WithoutRestore(), output)
-		done, err := action.Progress(ctx, "k", monday)
+		require.Equal(t, ariav1.NewStartOutput(item).WithOperation("k").WithoutRestore(), output)
+		done, err := action.Progress(ctx, &ariav1.ProgressInput{OperationID: "k", Restore: monday})
 		require.NoError(t, err)
 		require.Equal(t, progress("k of monday"), done)
-		stopping, err := action.Cancel(ctx, "k", monday)
-		require.NoError(t, err)
-		require.False(t, stopping)
+		require.ErrorIs(t, action.Cancel(ctx, &ariav1.CancelInput{OperationID: "k", Restore: monday}), framework.ErrCannotCancel)
 	})
 	t.Run("DeleteItemAction v1", func(t *testing.T) {
 		t.Parallel()
@@ -211,96 +209,103 @@ func TestEveryKindIsReachedOverTheWire(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []framework.ResourceIdentifier{
 			{Resource: "pods", Namespace: "in-1", Name: "data-2"}, {Group: "example.io", Resource: "rings", Name: "nightly"},
-		}, related)
+		}, related.RelatedItems)
 	})
 	t.Run("VolumeSnapshotter v1", func(t *testing.T) {
 		t.Parallel()
-		san := kinds.VolumeSnapshotterV1("example.io/san")
-		require.ErrorContains(t, san.Init(ctx, nil), "config has no region")
-		require.NoError(t, san.Init(ctx, map[string]string{"region": "eu"}))
-		kind, iops, err := san.GetVolumeInfo(ctx, "v", "a")
+		_, err := kinds.VolumeSnapshotterV1("example.io/san").GetVolumeInfo(ctx, &vsv1.GetVolumeInfoInput{})
+		require.ErrorContains(t, err, "config has no region")
+		san := kinds.VolumeSnapshotterV1("example.io/san", plugintest.WithConfig(map[string]string{"region": "eu"}))
+		info, err := san.GetVolumeInfo(ctx, &vsv1.GetVolumeInfoInput{VolumeID: "v", VolumeAZ: "a"})
 		require.NoError(t, err)
-		require.Equal(t, "fast", kind)
-		require.EqualValues(t, 300, *iops)
-		id, err := san.CreateVolumeFromSnapshot(ctx, "s", "fast", "a", iops)
+		require.Equal(t, "fast", info.VolumeType)
+		require.EqualValues(t, 300, *info.IOPS)
+		volume, err := san.CreateVolumeFromSnapshot(ctx, &vsv1.CreateVolumeFromSnapshotInput{SnapshotID: "s", VolumeType: "fast", VolumeAZ: "a", IOPS: info.IOPS})
 		require.NoError(t, err)
-		require.Equal(t, "s/fast/a/300", id)
-		_, iops, err = san.GetVolumeInfo(ctx, "v", "")
+		require.Equal(t, "s/fast/a/300", volume.VolumeID)
+		info, err = san.GetVolumeInfo(ctx, &vsv1.GetVolumeInfoInput{VolumeID: "v"})
 		require.NoError(t, err)
-		require.Nil(t, iops)
-		id, err = san.CreateSnapshot(ctx, "v", "a", map[string]string{"backup": "nightly"})
+		require.Nil(t, info.IOPS)
+		snapshot, err := san.CreateSnapshot(ctx, &vsv1.CreateSnapshotInput{VolumeID: "v", VolumeAZ: "a", Tags: map[string]string{"backup": "nightly"}})
 		require.NoError(t, err)
-		require.Equal(t, "v/a/nightly", id)
-		require.NoError(t, san.DeleteSnapshot(ctx, id))
-		volume, err := san.SetVolumeID(ctx, item, "v-2")
+		require.Equal(t, "v/a/nightly", snapshot.SnapshotID)
+		require.NoError(t, san.DeleteSnapshot(ctx, &vsv1.DeleteSnapshotInput{SnapshotID: snapshot.SnapshotID}))
+		changed, err := san.SetVolumeID(ctx, &vsv1.SetVolumeIDInput{PersistentVolume: item, VolumeID: "v-2"})
 		require.NoError(t, err)
-		id, err = san.GetVolumeID(ctx, volume)
+		found, err := san.GetVolumeID(ctx, &vsv1.GetVolumeIDInput{PersistentVolume: changed.PersistentVolume})
 		require.NoError(t, err)
-		require.Equal(t, "v-2", id)
+		require.Equal(t, "v-2", found.VolumeID)
 	})
 	t.Run("ObjectStore v1", func(t *testing.T) {
 		t.Parallel()
-		store := plugin.ObjectStoreV1("example.io/memory")
-		require.NoError(t, store.Init(ctx, map[string]string{"scheme": "mem"}))
+		store := plugin.ObjectStoreV1("example.io/memory", plugintest.WithConfig(map[string]string{"scheme": "mem"}))
 		content := bytes.Repeat([]byte("0123456789"), 10_000)
-		require.NoError(t, store.PutObject(ctx, "b", "a/large", bytes.NewReader(content)))
-		require.NoError(t, store.PutObject(ctx, "b", "a/empty", bytes.NewReader(nil)))
-		require.ErrorContains(t, store.PutObject(ctx, "b", "a/broken", iotest.ErrReader(errors.New("cable cut"))), "cable cut")
-		keys, err := store.ListObjects(ctx, "b", "a/")
+		put := func(key string, body io.Reader) error {
+			return store.PutObject(ctx, &osv1.PutObjectInput{Bucket: "b", Key: key, Body: body})
+		}
+		require.NoError(t, put("a/large", bytes.NewReader(content)))
+		require.NoError(t, put("a/empty", bytes.NewReader(nil)))
+		require.ErrorContains(t, put("a/broken", iotest.ErrReader(errors.New("cable cut"))), "cable cut")
+		list, err := store.ListObjects(ctx, &osv1.ListObjectsInput{Bucket: "b", Prefix: "a/"})
 		require.NoError(t, err)
-		require.Equal(t, []string{"a/empty", "a/large"}, keys)
-		folders, err := store.ListCommonPrefixes(ctx, "b", "", "/")
+		require.Equal(t, []string{"a/empty", "a/large"}, list.Keys)
+		folders, err := store.ListCommonPrefixes(ctx, &osv1.ListCommonPrefixesInput{Bucket: "b", Delimiter: "/"})
 		require.NoError(t, err)
-		require.Equal(t, []string{"a/"}, folders)
-		reader, err := store.GetObject(ctx, "b", "a/large")
+		require.Equal(t, []string{"a/"}, folders.Prefixes)
+		object, err := store.GetObject(ctx, &osv1.GetObjectInput{Bucket: "b", Key: "a/large"})
 		require.NoError(t, err)
-		got, err := io.ReadAll(reader)
+		got, err := io.ReadAll(object.Body)
 		require.NoError(t, err)
 		require.Equal(t, content, got)
-		require.NoError(t, reader.Close())
-		reader, err = store.GetObject(ctx, "b", "nothing")
+		require.NoError(t, object.Body.Close())
+		object, err = store.GetObject(ctx, &osv1.GetObjectInput{Bucket: "b", Key: "nothing"})
 		require.NoError(t, err)
-		_, err = io.ReadAll(reader)
+		_, err = io.ReadAll(object.Body)
 		require.EqualError(t, err, "ObjectStore(example.io/memory): no object nothing in bucket b")
-		require.NoError(t, reader.Close())
-		url, err := store.CreateSignedURL(ctx, "b", "a/large", time.Second)
+		require.ErrorIs(t, err, framework.ErrNotFound)
+		require.NoError(t, object.Body.Close())
+		signed, err := store.CreateSignedURL(ctx, &osv1.CreateSignedURLInput{Bucket: "b", Key: "a/large", TTL: time.Second})
 		require.NoError(t, err)
-		require.Equal(t, "mem://b/a/large?ttl=1000000000", url)
-		require.NoError(t, store.DeleteObject(ctx, "b", "a/large"))
-		exists, err := store.ObjectExists(ctx, "b", "a/large")
+		require.Equal(t, "mem://b/a/large?ttl=1000000000", signed.URL)
+		require.NoError(t, store.DeleteObject(ctx, &osv1.DeleteObjectInput{Bucket: "b", Key: "a/large"}))
+		exists, err := store.ObjectExists(ctx, &osv1.ObjectExistsInput{Bucket: "b", Key: "a/large"})
 		require.NoError(t, err)
-		require.False(t, exists)
+		require.False(t, exists.Exists)
 	})
 	t.Run("QueueAdmission v1", func(t *testing.T) {
 		t.Parallel()
-		snapshot := &qav1.Snapshot{Now: began, Limit: 2, Running: []qav1.Backup{{Name: "a", Started: began}}, Queued: []qav1.Backup{{Name: "b"}, {Name: "c"}}}
+		snapshot := &qav1.DecideInput{Now: began, Limit: 2, Running: []qav1.Backup{{Name: "a", Started: began}}, Queued: []qav1.Backup{{Name: "b"}, {Name: "c"}}}
 		decision, err := kinds.QueueAdmissionV1("example.io/first-come").Decide(ctx, snapshot)
 		require.NoError(t, err)
-		require.Equal(t, &qav1.Decision{
+		require.Equal(t, &qav1.DecideOutput{
 			Admit: []string{"b"}, Waits: []qav1.Wait{{Name: "c", Reason: "Limit", Message: "2 backups run or are about to"}},
 		}, decision)
-		snapshot.Config = []byte(`{"opne":true}`)
-		_, err = kinds.QueueAdmissionV1("example.io/first-come").Decide(ctx, snapshot)
+		closed := kinds.QueueAdmissionV1("example.io/first-come", plugintest.WithConfig(map[string]bool{"closed": true}))
+		decision, err = closed.Decide(ctx, snapshot)
+		require.NoError(t, err)
+		require.Empty(t, decision.Admit)
+		_, err = kinds.QueueAdmissionV1("example.io/first-come", plugintest.WithConfig(map[string]bool{"opne": true})).Decide(ctx, snapshot)
 		require.ErrorContains(t, err, "opne")
+		require.ErrorIs(t, err, framework.ErrInvalid)
 	})
 	t.Run("LoadSoothing v1", func(t *testing.T) {
 		t.Parallel()
-		request := &lsv1.Request{Now: began, Limit: 3, Load: lsv1.Load{Kind: "DataUpload", Name: "u"}, Counts: []lsv1.Count{{Kind: "DataUpload", Accepted: 1, Prepared: 2}}}
+		request := &lsv1.AdmitInput{Now: began, Limit: 3, Load: lsv1.Load{Kind: "DataUpload", Name: "u"}, Counts: []lsv1.Count{{Kind: "DataUpload", Accepted: 1, Prepared: 2}}}
 		decision, err := kinds.LoadSoothingV1("example.io/limit").Admit(ctx, request)
 		require.NoError(t, err)
-		require.Equal(t, &lsv1.Decision{Reason: "3 loads are being prepared"}, decision)
+		require.Equal(t, &lsv1.AdmitOutput{Reason: "3 loads are being prepared"}, decision)
 	})
 	t.Run("ManifestWriter v1", func(t *testing.T) {
 		t.Parallel()
 		writer, artifacts := kinds.ManifestWriterV1("example.io/inventory"), plugintest.Artifacts{}
-		require.NoError(t, writer.Write(ctx, &mwv1.Input{Backup: nightly, Items: plugintest.Items(
+		require.NoError(t, writer.Write(ctx, &mwv1.WriteInput{Backup: nightly, Artifacts: artifacts, Items: plugintest.Items(
 			&mwv1.Item{Resource: "pods", Namespace: "shop", Name: "a"}, &mwv1.Item{Resource: "pods", Namespace: "shop", Name: "b"},
-		)}, artifacts))
+		)}))
 		require.Len(t, artifacts, 1)
 		require.Equal(t, "pods shop/a\npods shop/b\n", artifacts["inventory.txt"].String())
 		givenUp := errors.New("given up")
-		require.ErrorIs(t, writer.Write(ctx, &mwv1.Input{Backup: nightly, Items: func(yield func(*mwv1.Item, error) bool) {
+		require.ErrorIs(t, writer.Write(ctx, &mwv1.WriteInput{Backup: nightly, Artifacts: artifacts, Items: func(yield func(*mwv1.Item, error) bool) {
 			yield(nil, givenUp)
-		}}, artifacts), givenUp)
+		}}), givenUp)
 	})
 }

@@ -10,31 +10,32 @@ import (
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
-// QueueAdmissionV1 is the policy that is registered as name.
-func (p *Plugin) QueueAdmissionV1(name string) qav1.QueueAdmission {
+// QueueAdmissionV1 returns the policy that is registered as name.
+func (p *Plugin) QueueAdmissionV1(name string, options ...Option) qav1.QueueAdmission {
 	p.t.Helper()
-	return queueAdmissionV1{p.target(qav1.Kind().Wire, name), queueadmissionv1.NewQueueAdmissionServiceClient(p.conn)}
+	return queueAdmissionV1{p.target("QueueAdmission", 1, name), p.json(chosen(options).config), queueadmissionv1.NewQueueAdmissionServiceClient(p.conn)}
 }
 
 type queueAdmissionV1 struct {
 	target
+	config []byte
 	client queueadmissionv1.QueueAdmissionServiceClient
 }
 
-func (q queueAdmissionV1) Decide(ctx context.Context, snapshot *qav1.Snapshot) (*qav1.Decision, error) {
+func (q queueAdmissionV1) Decide(ctx context.Context, input *qav1.DecideInput) (*qav1.DecideOutput, error) {
 	answer, err := q.client.Decide(ctx, &queueadmissionv1.DecideRequest{
 		Plugin:  q.name,
-		Config:  snapshot.Config,
-		Now:     sentInstant(snapshot.Now),
-		Limit:   int32(snapshot.Limit),
-		Running: sentBackups(snapshot.Running),
-		Ready:   sentBackups(snapshot.Ready),
-		Queued:  sentBackups(snapshot.Queued),
+		Config:  q.config,
+		Now:     sentInstant(input.Now),
+		Limit:   int32(input.Limit),
+		Running: sentBackups(input.Running),
+		Ready:   sentBackups(input.Ready),
+		Queued:  sentBackups(input.Queued),
 	})
 	if err != nil {
 		return nil, q.wrap(err)
 	}
-	decision := &qav1.Decision{Admit: answer.GetAdmit(), Order: answer.GetOrder(), RecheckAfter: answer.GetRecheckAfter().AsDuration()}
+	decision := &qav1.DecideOutput{Admit: answer.GetAdmit(), Order: answer.GetOrder(), RecheckAfter: answer.GetRecheckAfter().AsDuration()}
 	for _, wait := range answer.GetWaits() {
 		decision.Waits = append(decision.Waits, qav1.Wait{
 			Name: wait.GetName(), Reason: wait.GetReason(), Message: wait.GetMessage(),
@@ -67,7 +68,7 @@ func sentBackups(backups []qav1.Backup) []*queueadmissionv1.Backup {
 	return sent
 }
 
-// sentInstant is at as it is sent; a time that is not known is left out.
+// sentInstant returns at as it is sent; an unknown time is left out.
 func sentInstant(at time.Time) *timestamppb.Timestamp {
 	if at.IsZero() {
 		return nil

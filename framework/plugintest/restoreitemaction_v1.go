@@ -8,10 +8,11 @@ import (
 	restoreitemactionv1 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v1"
 )
 
-// RestoreItemActionV1 is the action that is registered as name.
-func (p *Plugin) RestoreItemActionV1(name string) riav1.RestoreItemAction {
+// RestoreItemActionV1 returns the action that is registered as name.
+func (p *Plugin) RestoreItemActionV1(name string, options ...Option) riav1.RestoreItemAction {
 	p.t.Helper()
-	return restoreItemActionV1{p.target(riav1.Kind().Wire, name), restoreitemactionv1.NewRestoreItemActionClient(p.conn)}
+	to := p.target("RestoreItemAction", 1, name)
+	return restoreItemActionV1{to, restoreitemactionv1.NewRestoreItemActionClient(p.configured(to, options))}
 }
 
 type restoreItemActionV1 struct {

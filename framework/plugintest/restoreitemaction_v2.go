@@ -4,16 +4,16 @@ import (
 	"context"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 	restoreitemactionv2 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v2"
 )
 
-// RestoreItemActionV2 is the action that is registered as name.
-func (p *Plugin) RestoreItemActionV2(name string) riav2.RestoreItemAction {
+// RestoreItemActionV2 returns the action that is registered as name.
+func (p *Plugin) RestoreItemActionV2(name string, options ...Option) riav2.RestoreItemAction {
 	p.t.Helper()
-	return restoreItemActionV2{p.target(riav2.Kind().Wire, name), restoreitemactionv2.NewRestoreItemActionClient(p.conn)}
+	to := p.target("RestoreItemAction", 2, name)
+	return restoreItemActionV2{to, restoreitemactionv2.NewRestoreItemActionClient(p.configured(to, options))}
 }
 
 type restoreItemActionV2 struct {
@@ -43,22 +43,25 @@ func (a restoreItemActionV2) Execute(ctx context.Context, input *riav2.ExecuteIn
 	}, nil
 }
 
-func (a restoreItemActionV2) Progress(ctx context.Context, operationID string, restore *velerov1.Restore) (framework.OperationProgress, error) {
+func (a restoreItemActionV2) Progress(ctx context.Context, input *riav2.ProgressInput) (framework.OperationProgress, error) {
 	return a.progress(a.client.Progress(ctx, &restoreitemactionv2.RestoreItemActionProgressRequest{
-		Plugin: a.name, OperationID: operationID, Restore: encode(restore),
+		Plugin: a.name, OperationID: input.OperationID, Restore: encode(input.Restore),
 	}))
 }
 
-func (a restoreItemActionV2) Cancel(ctx context.Context, operationID string, restore *velerov1.Restore) error {
+func (a restoreItemActionV2) Cancel(ctx context.Context, input *riav2.CancelInput) error {
 	_, err := a.client.Cancel(ctx, &restoreitemactionv2.RestoreItemActionCancelRequest{
-		Plugin: a.name, OperationID: operationID, Restore: encode(restore),
+		Plugin: a.name, OperationID: input.OperationID, Restore: encode(input.Restore),
 	})
 	return a.wrap(err)
 }
 
-func (a restoreItemActionV2) AreAdditionalItemsReady(ctx context.Context, items []framework.ResourceIdentifier, restore *velerov1.Restore) (bool, error) {
+func (a restoreItemActionV2) AreAdditionalItemsReady(ctx context.Context, input *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
 	answer, err := a.client.AreAdditionalItemsReady(ctx, &restoreitemactionv2.RestoreItemActionItemsReadyRequest{
-		Plugin: a.name, AdditionalItems: wire.Identifiers(items), Restore: encode(restore),
+		Plugin: a.name, Restore: encode(input.Restore), AdditionalItems: wire.Identifiers(input.AdditionalItems),
 	})
-	return answer.GetReady(), a.wrap(err)
+	if err != nil {
+		return nil, a.wrap(err)
+	}
+	return &riav2.AreAdditionalItemsReadyOutput{Ready: answer.GetReady()}, nil
 }

@@ -1,32 +1,35 @@
 package filestore
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/cleat-dev/cleat/framework"
 )
 
-// checkConfig returns the directory that holds the buckets. It refuses keys that it does not know. The
-// host adds bucket, prefix and, where set, caCert, which has no meaning here.
-func checkConfig(config map[string]string) (string, error) {
-	for key := range config {
-		switch key {
-		case "path", "bucket", "prefix", "caCert":
-		case "credentialsFile":
-			return "", fmt.Errorf("a file store takes no credentials: remove spec.credential from the location")
-		default:
-			return "", fmt.Errorf("config has the unknown key %q; the only key of a file store is path", key)
-		}
-	}
-	path := config["path"]
-	if !filepath.IsAbs(path) {
-		return "", fmt.Errorf("config.path is %q, want the absolute path of the directory that holds the bucket", path)
-	}
-	return filepath.Clean(path), nil
+// Config is what users write into the config of a location.
+type Config struct {
+	// Path is the directory that holds the buckets.
+	Path string `json:"path" jsonschema:"The absolute path of the directory that holds the bucket."`
+	// CredentialsFile is set by the host when the location has credentials, which a file store does not take.
+	CredentialsFile string `json:"credentialsFile,omitempty"`
 }
 
-// checkBucket makes sure that a bucket is one directory right in the root.
+// Validate checks what the schema cannot.
+func (c Config) Validate() error {
+	if c.CredentialsFile != "" {
+		return errors.New("a file store takes no credentials: remove spec.credential from the location")
+	}
+	if !filepath.IsAbs(c.Path) {
+		return framework.InvalidKey("path", fmt.Errorf("it is %q, want the absolute path of the directory that holds the bucket", c.Path))
+	}
+	return nil
+}
+
+// checkBucket returns an error unless a bucket is one directory directly below the root.
 func checkBucket(bucket string) error {
 	if bucket == "" || bucket == "." || bucket == ".." || strings.ContainsAny(bucket, `/\`) || slices.Contains([]byte(bucket), 0) {
 		return fmt.Errorf("bucket %q cannot be the name of a directory", bucket)

@@ -10,11 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"syscall"
-	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
 	"gocloud.dev/gcerrors"
@@ -32,31 +29,29 @@ const (
 	dirMode  = 0o750
 )
 
-// Register is the plugin's registration.
-func Register() framework.Registration { return objectstorev1.Register(Name, New) }
+// Register returns the plugin's registration.
+func Register() framework.Registration {
+	return objectstorev1.Register(Name, Construct, framework.WithConfig(Config{}))
+}
 
-// New is a file store that waits for its Init.
-func New(hclog.Logger) (objectstorev1.ObjectStore, error) { return &store{}, nil }
+// Construct makes the store of a location, for Register functions.
+func Construct(_ context.Context, setup *framework.Setup) (objectstorev1.ObjectStore, error) {
+	return New(framework.Config[Config](setup)), nil
+}
+
+// New returns a file store. Its directory is not looked for before it is used.
+func New(config Config) objectstorev1.ObjectStore { return &store{root: filepath.Clean(config.Path)} }
 
 // store implements the author interface ObjectStore.
 type store struct {
-	root atomic.Pointer[string] // the directory that holds the buckets; nil before Init
+	root string // the directory that holds the buckets
 }
 
 var _ objectstorev1.ObjectStore = (*store)(nil)
 
-// Init takes the configuration. The directory is looked for when it is used.
-func (s *store) Init(_ context.Context, config map[string]string) error {
-	root, err := checkConfig(config)
-	if err != nil {
-		return err
-	}
-	s.root.Store(&root)
-	return nil
-}
-
 // PutObject writes a file, on disk when it returns.
-func (s *store) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
+func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInput) error {
+	bucket, key, body := input.Bucket, input.Key, input.Body
 	dir, err := s.open(bucket)
 	if err != nil {
 		return err
@@ -92,22 +87,24 @@ func (s *store) PutObject(ctx context.Context, bucket, key string, body io.Reade
 	return nil
 }
 
-// ObjectExists reports whether there is such a file.
-func (s *store) ObjectExists(ctx context.Context, bucket, key string) (bool, error) {
+// ObjectExists reports whether there is a file.
+func (s *store) ObjectExists(ctx context.Context, input *objectstorev1.ObjectExistsInput) (*objectstorev1.ObjectExistsOutput, error) {
+	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(bucket)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer func() { _ = dir.Close() }()
 	found, err := dir.Exists(ctx, key)
 	if err != nil {
-		return false, failed("look for", bucket, key, err)
+		return nil, failed("look for", bucket, key, err)
 	}
-	return found, nil
+	return &objectstorev1.ObjectExistsOutput{Exists: found}, nil
 }
 
 // GetObject opens a file.
-func (s *store) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
+func (s *store) GetObject(ctx context.Context, input *objectstorev1.GetObjectInput) (*objectstorev1.GetObjectOutput, error) {
+	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(bucket)
 	if err != nil {
 		return nil, err
@@ -117,17 +114,25 @@ func (s *store) GetObject(ctx context.Context, bucket, key string) (io.ReadClose
 		_ = dir.Close()
 		return nil, failed("read", bucket, key, err)
 	}
-	return r, nil
+	return &objectstorev1.GetObjectOutput{Body: r}, nil
 }
 
 // ListCommonPrefixes lists directories that have a file in them, or deeper.
-func (s *store) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
-	return s.list(ctx, bucket, &blob.ListOptions{Prefix: prefix, Delimiter: delimiter}, func(o *blob.ListObject) bool { return o.IsDir })
+func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.ListCommonPrefixesInput) (*objectstorev1.ListCommonPrefixesOutput, error) {
+	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, func(o *blob.ListObject) bool { return o.IsDir })
+	if err != nil {
+		return nil, err
+	}
+	return &objectstorev1.ListCommonPrefixesOutput{Prefixes: prefixes}, nil
 }
 
 // ListObjects lists files, the temporary ones of uploads too.
-func (s *store) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
-	return s.list(ctx, bucket, &blob.ListOptions{Prefix: prefix}, func(o *blob.ListObject) bool { return !o.IsDir })
+func (s *store) ListObjects(ctx context.Context, input *objectstorev1.ListObjectsInput) (*objectstorev1.ListObjectsOutput, error) {
+	keys, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix}, func(o *blob.ListObject) bool { return !o.IsDir })
+	if err != nil {
+		return nil, err
+	}
+	return &objectstorev1.ListObjectsOutput{Keys: keys}, nil
 }
 
 // listTries is how often a list is begun again because a file went away meanwhile.
@@ -169,7 +174,8 @@ func listed(ctx context.Context, dir *blob.Bucket, options *blob.ListOptions, wa
 }
 
 // DeleteObject removes a file. A missing one is deleted already.
-func (s *store) DeleteObject(ctx context.Context, bucket, key string) error {
+func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObjectInput) error {
+	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(bucket)
 	if err != nil {
 		return err
@@ -182,38 +188,36 @@ func (s *store) DeleteObject(ctx context.Context, bucket, key string) error {
 }
 
 // CreateSignedURL is the file:// URL of a file. It does not expire.
-func (s *store) CreateSignedURL(ctx context.Context, bucket, key string, _ time.Duration) (string, error) {
+func (s *store) CreateSignedURL(ctx context.Context, input *objectstorev1.CreateSignedURLInput) (*objectstorev1.CreateSignedURLOutput, error) {
+	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(bucket)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer func() { _ = dir.Close() }()
 	r, err := dir.NewReader(ctx, key, nil) // knows under which path the key is
 	if err != nil {
-		return "", failed("make a URL of", bucket, key, err)
+		return nil, failed("make a URL of", bucket, key, err)
 	}
 	defer func() { _ = r.Close() }()
 	var opened io.Reader
 	if !r.As(&opened) {
-		return "", fmt.Errorf("make a URL of %s in bucket %q: the Go CDK did not tell the file", key, bucket)
+		return nil, fmt.Errorf("make a URL of %s in bucket %q: the Go CDK did not tell the file", key, bucket)
 	}
 	file, ok := opened.(*os.File)
 	if !ok {
-		return "", fmt.Errorf("make a URL of %s in bucket %q: the Go CDK opened a %T, want a file", key, bucket, opened)
+		return nil, fmt.Errorf("make a URL of %s in bucket %q: the Go CDK opened a %T, want a file", key, bucket, opened)
 	}
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(file.Name())}).String(), nil
+	signed := url.URL{Scheme: "file", Path: filepath.ToSlash(file.Name())}
+	return &objectstorev1.CreateSignedURLOutput{URL: signed.String()}, nil
 }
 
 // open opens a bucket, anew for each call: the directory may have been mounted or lost in between.
 func (s *store) open(bucket string) (*blob.Bucket, error) {
-	root := s.root.Load()
-	if root == nil {
-		return nil, errors.New("the file store was called before Init")
-	}
 	if err := checkBucket(bucket); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(*root, bucket)
+	path := filepath.Join(s.root, bucket)
 	dir, err := fileblob.OpenBucket(path, &fileblob.Options{
 		Metadata:    fileblob.MetadataDontWrite,
 		DirFileMode: dirMode,
@@ -229,7 +233,7 @@ func (s *store) open(bucket string) (*blob.Bucket, error) {
 	return dir, nil
 }
 
-// failed says what was done where, and what to check.
+// failed returns an error that says what failed where, and what to check.
 func failed(action, bucket, key string, err error) error {
 	hint := ""
 	switch {

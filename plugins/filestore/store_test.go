@@ -7,20 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	"github.com/cleat-dev/cleat/framework/plugintest"
 	"github.com/cleat-dev/cleat/plugins/filestore"
 	"github.com/cleat-dev/cleat/plugins/internal/storetest"
+	wirev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 )
-
-func fresh(t *testing.T) objectstorev1.ObjectStore {
-	t.Helper()
-	s, err := filestore.New(hclog.NewNullLogger())
-	require.NoError(t, err)
-	return s
-}
 
 func TestContract(t *testing.T) {
 	t.Parallel()
@@ -31,13 +25,10 @@ func TestContract(t *testing.T) {
 			t.Helper()
 			return map[string]string{"path": root, "bucket": newBucket(t, root)}
 		},
-		Fresh: fresh,
 		New: func(t *testing.T) (objectstorev1.ObjectStore, string) {
 			t.Helper()
 			bucket := newBucket(t, root)
-			s := fresh(t)
-			require.NoError(t, s.Init(t.Context(), map[string]string{"path": root, "bucket": bucket, "prefix": ""}))
-			return s, bucket
+			return filestore.New(filestore.Config{Path: root}), bucket
 		},
 		Unfinished: func(t *testing.T, bucket string) []string {
 			t.Helper()
@@ -46,7 +37,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// newBucket is an empty bucket.
+// newBucket makes an empty bucket.
 func newBucket(t *testing.T, root string) string {
 	t.Helper()
 	bucket, err := os.MkdirTemp(root, "bucket")
@@ -73,14 +64,16 @@ func TestConfigIsChecked(t *testing.T) {
 		want   string
 	}{
 		"as the host gives it": {config: map[string]string{"path": "/backups", "bucket": "b", "prefix": "p", "caCert": "x"}},
-		"no path":              {config: map[string]string{"bucket": "b"}, want: `config.path is "", want the absolute path`},
+		"no path":              {config: map[string]string{"bucket": "b"}, want: `required: missing properties: ["path"]`},
+		"empty path":           {config: map[string]string{"path": ""}, want: `path: it is "", want the absolute path`},
 		"relative path":        {config: map[string]string{"path": "backups"}, want: "want the absolute path"},
-		"unknown key":          {config: map[string]string{"path": "/backups", "region": "x"}, want: `unknown key "region"; the only key of a file store is path`},
+		"unknown key":          {config: map[string]string{"path": "/backups", "region": "x"}, want: `unknown key "region", want one of credentialsFile, path`},
 		"credentials":          {config: map[string]string{"path": "/backups", "credentialsFile": "/x"}, want: "remove spec.credential"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := fresh(t).Init(t.Context(), test.config)
+			plugin := plugintest.Run(t, filestore.Register())
+			_, err := wirev1.NewObjectStoreClient(plugin.Conn()).Init(t.Context(), &wirev1.ObjectStoreInitRequest{Plugin: filestore.Name, Config: test.config})
 			if test.want == "" {
 				require.NoError(t, err)
 				return
@@ -95,19 +88,18 @@ func TestBucketsAndKeysStayInTheirDirectory(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "stores", "bucket"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "secret"), []byte("x"), 0o600))
-	s := fresh(t)
-	require.NoError(t, s.Init(t.Context(), map[string]string{"path": filepath.Join(root, "stores")}))
+	s := filestore.New(filestore.Config{Path: filepath.Join(root, "stores")})
 	for _, bucket := range []string{"", ".", "..", "../stores", "bucket/..", "/etc", "a\x00b"} {
-		_, err := s.ListObjects(t.Context(), bucket, "")
+		_, err := s.ListObjects(t.Context(), &objectstorev1.ListObjectsInput{Bucket: bucket})
 		require.ErrorContains(t, err, "cannot be the name of a directory", "%q", bucket)
 	}
 	outside := []string{"../../secret", "../secret", "a/../../../secret", "/../../secret"}
 	for _, key := range outside {
-		_, err := s.GetObject(t.Context(), "bucket", key)
+		_, err := s.GetObject(t.Context(), &objectstorev1.GetObjectInput{Bucket: "bucket", Key: key})
 		require.Error(t, err, key)
 	}
 	for _, key := range outside {
-		_ = s.PutObject(t.Context(), "bucket", key, strings.NewReader("overwritten")) // stored as an odd name inside, or refused
+		_ = s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: "bucket", Key: key, Body: strings.NewReader("overwritten")}) // stored as an odd name inside, or refused
 	}
 	content, err := os.ReadFile(filepath.Join(root, "secret"))
 	require.NoError(t, err)
@@ -124,9 +116,8 @@ func TestFilesAreNotForEverybody(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "bucket"), 0o755))
-	s := fresh(t)
-	require.NoError(t, s.Init(t.Context(), map[string]string{"path": root}))
-	require.NoError(t, s.PutObject(t.Context(), "bucket", "backups/b/b.tar.gz", strings.NewReader("x")))
+	s := filestore.New(filestore.Config{Path: root})
+	require.NoError(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: "bucket", Key: "backups/b/b.tar.gz", Body: strings.NewReader("x")}))
 	for path, mode := range map[string]fs.FileMode{"backups": 0o750, "backups/b": 0o750, "backups/b/b.tar.gz": 0o640} {
 		info, err := os.Stat(filepath.Join(root, "bucket", path))
 		require.NoError(t, err)

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/plugins/itemactions"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )

@@ -1,7 +1,8 @@
 package itemactions
 
 import (
-	"github.com/hashicorp/go-hclog"
+	"context"
+
 	"k8s.io/client-go/rest"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -34,7 +35,7 @@ func WithConfig(config func() (*rest.Config, error)) Option {
 	return func(o *options) { o.config = config }
 }
 
-// Register is all built-in actions in the order in which they run: Velero's, which is by name.
+// Register returns all built-in actions in the order in which they run: Velero's, which is by name.
 func Register(opts ...Option) []framework.Registration {
 	o := options{config: cluster.FromEnvironment}
 	for _, opt := range opts {
@@ -44,8 +45,8 @@ func Register(opts ...Option) []framework.Registration {
 	return []framework.Registration{
 		biav1.Register("velero.io/pod", pods.NewBackup),
 		biav1.Register("velero.io/pv", claims.NewBackup),
-		biav1.Register("velero.io/service-account", func(log hclog.Logger) (biav1.BackupItemAction, error) {
-			return serviceaccounts.NewBackup(log, asked.ClusterRoleBindings)
+		biav1.Register("velero.io/service-account", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
+			return serviceaccounts.NewBackup(asked.ClusterRoleBindings)
 		}),
 
 		riav1.Register("velero.io/add-pvc-from-pod", pods.NewAddClaims),
@@ -57,8 +58,8 @@ func Register(opts ...Option) []framework.Registration {
 		riav1.Register("velero.io/pod", pods.NewRestore),
 		riav1.Register("velero.io/pvc", claims.NewRestore),
 		riav1.Register("velero.io/role-bindings", rolebindings.NewNamespaced),
-		riav1.Register("velero.io/secret", func(log hclog.Logger) (riav1.RestoreItemAction, error) {
-			return secrets.NewRestore(log, asked.ServiceAccountExists)
+		riav1.Register("velero.io/secret", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+			return secrets.NewRestore(asked.ServiceAccountExists)
 		}),
 		riav1.Register("velero.io/service", services.NewRestore),
 		riav1.Register("velero.io/service-account", serviceaccounts.NewRestore),

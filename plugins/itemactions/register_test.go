@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/plugins/itemactions"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
@@ -25,7 +26,7 @@ func serve(t *testing.T, opts ...itemactions.Option) *grpc.ClientConn {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	server := grpc.NewServer()
-	require.NoError(t, framework.RegisterAll(server, hclog.NewNullLogger(), itemactions.Register(opts...)...))
+	require.NoError(t, hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()}, itemactions.Register(opts...)...))
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	conn, err := grpc.NewClient("passthrough:itemactions", grpc.WithTransportCredentials(insecure.NewCredentials()),

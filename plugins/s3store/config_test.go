@@ -5,19 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
-	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	"github.com/cleat-dev/cleat/plugins/s3store"
 )
-
-func fresh(t *testing.T) objectstorev1.ObjectStore {
-	t.Helper()
-	s, err := s3store.New(hclog.NewNullLogger())
-	require.NoError(t, err)
-	return s
-}
 
 func credentials(t *testing.T, text string) string {
 	t.Helper()
@@ -56,7 +47,7 @@ func TestConfigIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := fresh(t).Init(t.Context(), test.config)
+			_, err := s3store.New(t.Context(), test.config)
 			if test.want == "" {
 				require.NoError(t, err)
 				return
@@ -70,7 +61,7 @@ func TestRegionIsNeededForAmazon(t *testing.T) {
 	t.Setenv("AWS_REGION", "")
 	t.Setenv("AWS_DEFAULT_REGION", "")
 	t.Setenv("AWS_CONFIG_FILE", "/nowhere")
-	err := fresh(t).Init(t.Context(), map[string]string{
+	_, err := s3store.New(t.Context(), map[string]string{
 		"credentialsFile": credentials(t, "[default]\naws_access_key_id=a\naws_secret_access_key=b\n"),
 	})
 	require.ErrorContains(t, err, "config.region is missing")

@@ -16,9 +16,9 @@ import (
 )
 
 // failed says what was done where, what S3 said, and what to check.
-func (l *location) failed(action, bucket, key string, err error) error {
-	endpoint := cmp.Or(l.endpoint, "Amazon S3 in region "+l.region)
-	hint := l.hint(bucket, endpoint, err)
+func (s *store) failed(action, bucket, key string, err error) error {
+	endpoint := cmp.Or(s.endpoint, "Amazon S3 in region "+s.region)
+	hint := s.hint(bucket, endpoint, err)
 	var operation *smithy.OperationError
 	if errors.As(err, &operation) { // without the wrapping of the Go CDK
 		err = operation
@@ -30,7 +30,7 @@ func (l *location) failed(action, bucket, key string, err error) error {
 }
 
 // hint is what to check, "" when the error speaks for itself.
-func (l *location) hint(bucket, endpoint string, err error) string {
+func (s *store) hint(bucket, endpoint string, err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		switch api.ErrorCode() {
@@ -41,19 +41,19 @@ func (l *location) hint(bucket, endpoint string, err error) string {
 		case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccessDenied", "Forbidden",
 			"XAdminUserNotFound": // the last is versitygw's
 			return fmt.Sprintf("the credentials were refused: check the access key and secret key of profile %q in %s, and their rights on the bucket",
-				cmp.Or(l.profile, "default"), l.credentialsSource())
+				cmp.Or(s.profile, "default"), s.credentialsSource())
 		case "PermanentRedirect", "MovedPermanently", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
-			return fmt.Sprintf("the bucket may be in another region than %q: correct config.region", l.region)
+			return fmt.Sprintf("the bucket may be in another region than %q: correct config.region", s.region)
 		}
 	}
 	if gcerrors.Code(err) == gcerrors.NotFound {
 		return "there is no such object"
 	}
-	return connectionHint(endpoint, l.credentialsSource(), err)
+	return connectionHint(endpoint, s.credentialsSource(), err)
 }
 
-func (l *location) credentialsSource() string {
-	if l.credentialsFile == "" {
+func (s *store) credentialsSource() string {
+	if s.credentialsFile == "" {
 		return "the server's environment (the location has no spec.credential)"
 	}
 	return "the Secret of spec.credential"

@@ -50,24 +50,24 @@ func readHead(body io.Reader) ([]byte, error) {
 
 // putParts uploads a large object in parts, of which head is the first. The Go CDK could do that, but its buffers are five times as large.
 // The object appears when all of it is there; a failure or the end of ctx takes the parts back.
-func (l *location) putParts(ctx context.Context, bucket, key string, head []byte, body io.Reader) error {
-	algorithm := types.ChecksumAlgorithm(l.checksum)
+func (s *store) putParts(ctx context.Context, bucket, key string, head []byte, body io.Reader) error {
+	algorithm := types.ChecksumAlgorithm(s.checksum)
 	create := &s3.CreateMultipartUploadInput{
 		Bucket: &bucket, Key: &key, ContentType: aws.String(contentType),
-		ChecksumAlgorithm: algorithm, ServerSideEncryption: l.encryption,
+		ChecksumAlgorithm: algorithm, ServerSideEncryption: s.encryption,
 	}
-	if l.kmsKey != "" {
-		create.SSEKMSKeyId = &l.kmsKey
+	if s.kmsKey != "" {
+		create.SSEKMSKeyId = &s.kmsKey
 	}
-	created, err := l.calls.CreateMultipartUpload(ctx, create)
+	created, err := s.calls.CreateMultipartUpload(ctx, create)
 	if err != nil {
 		return err
 	}
-	upload := &upload{calls: l.calls, bucket: &bucket, key: &key, id: created.UploadId, algorithm: algorithm}
+	upload := &upload{calls: s.calls, bucket: &bucket, key: &key, id: created.UploadId, algorithm: algorithm}
 	if err := upload.send(ctx, head, body); err != nil {
 		return errors.Join(err, upload.takeBack(ctx))
 	}
-	_, err = l.calls.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+	_, err = s.calls.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
 		Bucket: &bucket, Key: &key, UploadId: created.UploadId,
 		MultipartUpload: &types.CompletedMultipartUpload{Parts: upload.parts},
 	})

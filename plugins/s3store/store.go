@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	tmtypes "github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/hashicorp/go-hclog"
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/s3blob"
 	"gocloud.dev/gcerrors"
@@ -28,19 +26,28 @@ const Name = "cleat.dev/s3"
 // contentType of all objects; what they hold is nobody's business here.
 const contentType = "application/octet-stream"
 
-// Register is the plugin's registration.
-func Register() framework.Registration { return objectstorev1.Register(Name, New) }
+// Register returns the plugin's registration.
+func Register() framework.Registration {
+	return objectstorev1.Register(Name, func(ctx context.Context, setup *framework.Setup) (objectstorev1.ObjectStore, error) {
+		return New(ctx, framework.Config[map[string]string](setup))
+	}, framework.WithConfig(map[string]string{}))
+}
 
-// New is an S3 store that waits for its Init.
-func New(hclog.Logger) (objectstorev1.ObjectStore, error) { return &store{}, nil }
+// New returns the S3 store of a location with that configuration. It does not need the network.
+func New(ctx context.Context, config map[string]string) (objectstorev1.ObjectStore, error) {
+	settings, err := checkConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	calls, signs, err := clients(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	return &store{settings: settings, calls: calls, signs: signs}, nil
+}
 
 // store implements the author interface ObjectStore.
 type store struct {
-	location atomic.Pointer[location] // nil before Init
-}
-
-// location is what Init makes of the configuration.
-type location struct {
 	settings
 	calls *s3.Client
 	signs *s3.Client // knows the public endpoint
@@ -48,23 +55,10 @@ type location struct {
 
 var _ objectstorev1.ObjectStore = (*store)(nil)
 
-// Init takes the configuration. It does not need the network.
-func (s *store) Init(ctx context.Context, config map[string]string) error {
-	settings, err := checkConfig(config)
-	if err != nil {
-		return err
-	}
-	calls, signs, err := clients(ctx, settings)
-	if err != nil {
-		return err
-	}
-	s.location.Store(&location{settings: settings, calls: calls, signs: signs})
-	return nil
-}
-
 // PutObject uploads an object, in parts when it is large. A failure or the end of ctx takes the parts back.
-func (s *store) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
-	l, dir, err := s.open(ctx, bucket)
+func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInput) error {
+	bucket, key, body := input.Bucket, input.Key, input.Body
+	dir, err := s.open(ctx, bucket)
 	if err != nil {
 		return err
 	}
@@ -72,18 +66,18 @@ func (s *store) PutObject(ctx context.Context, bucket, key string, body io.Reade
 	body = &cancelledReader{ctx: ctx, r: body}
 	head, err := readHead(body)
 	if err != nil {
-		return l.failed("upload", bucket, key, err)
+		return s.failed("upload", bucket, key, err)
 	}
 	switch {
 	case len(head) < partSize:
-		err = put(ctx, dir, key, bytes.NewReader(head), l.checksum)
+		err = put(ctx, dir, key, bytes.NewReader(head), s.checksum)
 	case inParts(key):
-		err = l.putParts(ctx, bucket, key, head, body)
+		err = s.putParts(ctx, bucket, key, head, body)
 	default:
-		err = put(ctx, dir, key, io.MultiReader(bytes.NewReader(head), body), l.checksum)
+		err = put(ctx, dir, key, io.MultiReader(bytes.NewReader(head), body), s.checksum)
 	}
 	if err != nil {
-		return l.failed("upload", bucket, key, err)
+		return s.failed("upload", bucket, key, err)
 	}
 	return nil
 }
@@ -114,44 +108,54 @@ func put(ctx context.Context, dir *blob.Bucket, key string, body io.Reader, chec
 
 // ObjectExists reports whether there is such an object. S3 does not tell a missing bucket from a missing
 // object here.
-func (s *store) ObjectExists(ctx context.Context, bucket, key string) (bool, error) {
-	l, dir, err := s.open(ctx, bucket)
+func (s *store) ObjectExists(ctx context.Context, input *objectstorev1.ObjectExistsInput) (*objectstorev1.ObjectExistsOutput, error) {
+	bucket, key := input.Bucket, input.Key
+	dir, err := s.open(ctx, bucket)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer func() { _ = dir.Close() }()
 	found, err := dir.Exists(ctx, key)
 	if err != nil {
-		return false, l.failed("look for", bucket, key, err)
+		return nil, s.failed("look for", bucket, key, err)
 	}
-	return found, nil
+	return &objectstorev1.ObjectExistsOutput{Exists: found}, nil
 }
 
 // GetObject opens an object.
-func (s *store) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
-	l, dir, err := s.open(ctx, bucket)
+func (s *store) GetObject(ctx context.Context, input *objectstorev1.GetObjectInput) (*objectstorev1.GetObjectOutput, error) {
+	bucket, key := input.Bucket, input.Key
+	dir, err := s.open(ctx, bucket)
 	if err != nil {
 		return nil, err
 	}
 	r, err := dir.NewReader(ctx, key, nil)
 	if err != nil {
-		return nil, l.failed("read", bucket, key, err)
+		return nil, s.failed("read", bucket, key, err)
 	}
-	return r, nil
+	return &objectstorev1.GetObjectOutput{Body: r}, nil
 }
 
 // ListCommonPrefixes lists what lies directly below prefix and is deeper.
-func (s *store) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
-	return s.list(ctx, bucket, &blob.ListOptions{Prefix: prefix, Delimiter: delimiter}, func(o *blob.ListObject) bool { return o.IsDir })
+func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.ListCommonPrefixesInput) (*objectstorev1.ListCommonPrefixesOutput, error) {
+	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, func(o *blob.ListObject) bool { return o.IsDir })
+	if err != nil {
+		return nil, err
+	}
+	return &objectstorev1.ListCommonPrefixesOutput{Prefixes: prefixes}, nil
 }
 
 // ListObjects lists the keys that start with prefix.
-func (s *store) ListObjects(ctx context.Context, bucket, prefix string) ([]string, error) {
-	return s.list(ctx, bucket, &blob.ListOptions{Prefix: prefix}, func(o *blob.ListObject) bool { return !o.IsDir })
+func (s *store) ListObjects(ctx context.Context, input *objectstorev1.ListObjectsInput) (*objectstorev1.ListObjectsOutput, error) {
+	keys, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix}, func(o *blob.ListObject) bool { return !o.IsDir })
+	if err != nil {
+		return nil, err
+	}
+	return &objectstorev1.ListObjectsOutput{Keys: keys}, nil
 }
 
 func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptions, wanted func(*blob.ListObject) bool) ([]string, error) {
-	l, dir, err := s.open(ctx, bucket)
+	dir, err := s.open(ctx, bucket)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +168,7 @@ func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptio
 			return slices.Compact(keys), nil
 		}
 		if err != nil {
-			return nil, l.failed("list", bucket, options.Prefix, err)
+			return nil, s.failed("list", bucket, options.Prefix, err)
 		}
 		if wanted(object) {
 			keys = append(keys, object.Key)
@@ -173,59 +177,46 @@ func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptio
 }
 
 // DeleteObject removes an object. A missing one is deleted already.
-func (s *store) DeleteObject(ctx context.Context, bucket, key string) error {
-	l, dir, err := s.open(ctx, bucket)
+func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObjectInput) error {
+	bucket, key := input.Bucket, input.Key
+	dir, err := s.open(ctx, bucket)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = dir.Close() }()
 	if err := dir.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return l.failed("delete", bucket, key, err)
+		return s.failed("delete", bucket, key, err)
 	}
 	return nil
 }
 
 // CreateSignedURL signs a GET at the public endpoint. It needs no network, so it does not find out whether
 // the object is there.
-func (s *store) CreateSignedURL(ctx context.Context, bucket, key string, ttl time.Duration) (string, error) {
-	l, err := s.ready()
+func (s *store) CreateSignedURL(ctx context.Context, input *objectstorev1.CreateSignedURLInput) (*objectstorev1.CreateSignedURLOutput, error) {
+	bucket, key := input.Bucket, input.Key
+	dir, err := s3blob.OpenBucket(ctx, s.signs, bucket, nil)
 	if err != nil {
-		return "", err
-	}
-	dir, err := s3blob.OpenBucket(ctx, l.signs, bucket, nil)
-	if err != nil {
-		return "", l.failed("sign a URL of", bucket, key, err)
+		return nil, s.failed("sign a URL of", bucket, key, err)
 	}
 	defer func() { _ = dir.Close() }()
-	url, err := dir.SignedURL(ctx, key, &blob.SignedURLOptions{Expiry: ttl})
+	url, err := dir.SignedURL(ctx, key, &blob.SignedURLOptions{Expiry: input.TTL})
 	if err != nil {
-		return "", l.failed("sign a URL of", bucket, key, err)
+		return nil, s.failed("sign a URL of", bucket, key, err)
 	}
-	return url, nil
+	return &objectstorev1.CreateSignedURLOutput{URL: url}, nil
 }
 
-func (s *store) ready() (*location, error) {
-	if l := s.location.Load(); l != nil {
-		return l, nil
-	}
-	return nil, errors.New("the S3 store was called before Init")
-}
-
-// open is the bucket as the Go CDK sees it. It makes no call.
-func (s *store) open(ctx context.Context, bucket string) (*location, *blob.Bucket, error) {
-	l, err := s.ready()
-	if err != nil {
-		return nil, nil, err
-	}
-	dir, err := s3blob.OpenBucket(ctx, l.calls, bucket, &s3blob.Options{
-		EncryptionType:             l.encryption,
-		KMSEncryptionID:            l.kmsKey,
-		RequestChecksumCalculation: l.checksumCalculation(),
+// open returns the bucket of the Go CDK. It makes no call.
+func (s *store) open(ctx context.Context, bucket string) (*blob.Bucket, error) {
+	dir, err := s3blob.OpenBucket(ctx, s.calls, bucket, &s3blob.Options{
+		EncryptionType:             s.encryption,
+		KMSEncryptionID:            s.kmsKey,
+		RequestChecksumCalculation: s.checksumCalculation(),
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("open bucket %q: %w", bucket, err)
+		return nil, fmt.Errorf("open bucket %q: %w", bucket, err)
 	}
-	return l, dir, nil
+	return dir, nil
 }
 
 // cancelledReader fails when its context has ended.

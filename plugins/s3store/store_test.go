@@ -15,10 +15,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/server/test/controlplane"
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	"github.com/cleat-dev/cleat/plugins/internal/storetest"
 	"github.com/cleat-dev/cleat/plugins/s3store"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
 var plane controlplane.Shared
@@ -49,11 +49,10 @@ func TestContract(t *testing.T) {
 			config["bucket"] = c.NewBucket(t, "contract")
 			return config
 		},
-		Fresh: fresh,
 		New: func(t *testing.T) (objectstorev1.ObjectStore, string) {
 			t.Helper()
-			s := fresh(t)
-			require.NoError(t, s.Init(t.Context(), config(t, c)))
+			s, err := s3store.New(t.Context(), config(t, c))
+			require.NoError(t, err)
 			return s, c.NewBucket(t, "contract")
 		},
 		Unfinished: func(t *testing.T, bucket string) []string {
@@ -77,17 +76,17 @@ func TestUploadsWorkWithEveryChecksum(t *testing.T) {
 			t.Parallel()
 			config := config(t, c)
 			config["checksumAlgorithm"] = algorithm
-			s := fresh(t)
-			require.NoError(t, s.Init(t.Context(), config))
+			s, err := s3store.New(t.Context(), config)
+			require.NoError(t, err)
 			bucket := c.NewBucket(t, "checksum")
 			for _, size := range []int{10, 17 << 20} {
-				require.NoError(t, s.PutObject(t.Context(), bucket, "key", strings.NewReader(strings.Repeat("x", size))))
-				r, err := s.GetObject(t.Context(), bucket, "key")
+				require.NoError(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "key", Body: strings.NewReader(strings.Repeat("x", size))}))
+				object, err := s.GetObject(t.Context(), &objectstorev1.GetObjectInput{Bucket: bucket, Key: "key"})
 				require.NoError(t, err)
-				n, err := io.Copy(io.Discard, r)
+				n, err := io.Copy(io.Discard, object.Body)
 				require.NoError(t, err)
 				require.EqualValues(t, size, n)
-				require.NoError(t, r.Close())
+				require.NoError(t, object.Body.Close())
 			}
 		})
 	}
@@ -98,12 +97,12 @@ func TestSignedURLsAreAtThePublicURL(t *testing.T) {
 	c := plane.Get(t)
 	config := config(t, c)
 	config["publicUrl"] = "https://downloads.example.com"
-	s := fresh(t)
-	require.NoError(t, s.Init(t.Context(), config))
-	url, err := s.CreateSignedURL(t.Context(), "bucket", "backups/b/b-logs.gz", 10*time.Minute)
+	s, err := s3store.New(t.Context(), config)
 	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(url, "https://downloads.example.com/bucket/backups/b/b-logs.gz?"), url)
-	require.Contains(t, url, "X-Amz-Expires=600")
+	signed, err := s.CreateSignedURL(t.Context(), &objectstorev1.CreateSignedURLInput{Bucket: "bucket", Key: "backups/b/b-logs.gz", TTL: 10 * time.Minute})
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(signed.URL, "https://downloads.example.com/bucket/backups/b/b-logs.gz?"), signed.URL)
+	require.Contains(t, signed.URL, "X-Amz-Expires=600")
 }
 
 // What the user gets wrong in a location, and what the error tells to correct.
@@ -131,15 +130,15 @@ func TestErrorsSayWhatToCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := fresh(t)
-			require.NoError(t, s.Init(t.Context(), test.config))
+			s, err := s3store.New(t.Context(), test.config)
+			require.NoError(t, err)
 			bucket := c.NewBucket(t, "errors")
-			_, listErr := s.ListCommonPrefixes(t.Context(), bucket, "", "/")
-			_, existsErr := s.ObjectExists(t.Context(), bucket, "key")
+			_, listErr := s.ListCommonPrefixes(t.Context(), &objectstorev1.ListCommonPrefixesInput{Bucket: bucket, Delimiter: "/"})
+			_, existsErr := s.ObjectExists(t.Context(), &objectstorev1.ObjectExistsInput{Bucket: bucket, Key: "key"})
 			if name == "wrong access key" {
 				existsErr = listErr // versitygw answers a HEAD with 404, which is that of a missing object
 			}
-			putErr := s.PutObject(t.Context(), bucket, "key", strings.NewReader("x"))
+			putErr := s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "key", Body: strings.NewReader("x")})
 			for _, err := range []error{listErr, existsErr, putErr} {
 				require.ErrorContains(t, err, bucket)
 				for _, want := range test.want {
@@ -169,9 +168,9 @@ func TestTLSNeedsTheCA(t *testing.T) {
 		if test.key != "" {
 			config[test.key] = test.value
 		}
-		s := fresh(t)
-		require.NoError(t, s.Init(t.Context(), config), name)
-		err := s.PutObject(t.Context(), bucket, filepath.Base(name), strings.NewReader("x"))
+		s, err := s3store.New(t.Context(), config)
+		require.NoError(t, err, name)
+		err = s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: filepath.Base(name), Body: strings.NewReader("x")})
 		if test.want == "" {
 			require.NoError(t, err, name)
 		} else {

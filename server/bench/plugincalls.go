@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
@@ -159,7 +159,7 @@ func newCallSite(ctx context.Context) (_ *callSite, err error) {
 	}
 	s.session = s.host.Session(hclog.NewNullLogger())
 	s.echo = plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig: framework.Handshake(), Plugins: plugin.PluginSet{}, Cmd: exec.Command(filepath.Join(s.dir, "bareecho")),
+		HandshakeConfig: hostapi.Handshake(), Plugins: plugin.PluginSet{}, Cmd: exec.Command(filepath.Join(s.dir, "bareecho")),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, AutoMTLS: true, Logger: hclog.NewNullLogger(),
 	})
 	protocol, err := s.echo.Client()

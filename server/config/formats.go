@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/tracing"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -44,12 +44,12 @@ func formats() []*jsonschema.Format {
 		"rescan-interval":  duration(time.Second, true),
 		"message-size":     size(4<<20, 2047<<20),
 		"memory-size":      size(256<<20, math.MaxInt64),
-		"plugin-name":      framework.ValidateName,
+		"plugin-name":      hostapi.ValidateName,
 		"plugin-name-or-star": func(text string) error {
 			if text == "*" {
 				return nil
 			}
-			return framework.ValidateName(text)
+			return hostapi.ValidateName(text)
 		},
 		"endpoint": tracing.CheckEndpoint,
 		"text": func(text string) error {

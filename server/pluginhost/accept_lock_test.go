@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
@@ -261,7 +261,7 @@ func lockedDir(t *testing.T) (string, *pluginlock.Lock) {
 	require.NoError(t, err)
 	provides := map[string][]pluginlock.Provided{bystander: {{Kind: "BackupItemAction", Version: 1, Name: "example.io/named-bystander"}}}
 	for _, r := range newTestHost(t, pluginDir(t, "behave"), nil).Entries() {
-		kind, version := framework.SplitWireKind(r.Kind)
+		kind, version := hostapi.SplitWireKind(r.Kind)
 		provides[mover] = append(provides[mover], pluginlock.Provided{Kind: kind, Version: version, Name: r.Name})
 	}
 	for _, path := range []string{mover, bystander} {

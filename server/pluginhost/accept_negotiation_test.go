@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	"github.com/cleat-dev/cleat/versioning"
@@ -304,7 +304,7 @@ func (a announced) write(t *testing.T, path, comment string) {
 		announcement.Info = &plugininfov1.GetPluginInfoResponse{FrameworkVersion: a.framework}
 		for _, word := range a.informs {
 			wire, name := serve(word)
-			kind, version := framework.SplitWireKind(wire)
+			kind, version := hostapi.SplitWireKind(wire)
 			announcement.Info.Plugins = append(announcement.Info.Plugins, &plugininfov1.Plugin{Kind: kind, Version: int32(version), Name: name})
 		}
 	}

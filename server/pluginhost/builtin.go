@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
@@ -35,7 +36,7 @@ type builtInSet struct {
 // instantiate returns new instances of all built-ins, callable in process. They log to log.
 func (b *builtInSet) instantiate(log hclog.Logger) (*inProcess, error) {
 	services := newInProcess()
-	if err := framework.RegisterAll(services, log, b.registrations...); err != nil {
+	if err := hostapi.RegisterAll(services, hostapi.Environment{Log: log}, b.registrations...); err != nil {
 		return nil, err
 	}
 	return services, nil

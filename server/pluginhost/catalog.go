@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -75,10 +75,10 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 	for _, offered := range from.offer.Plugins {
 		r := row{Entry: common, source: from}
 		r.Name, r.Kind, r.ConfigSchema = offered.Name, offered.Kind, offered.ConfigSchema
-		r.kind, _ = framework.SplitWireKind(offered.Kind)
+		r.kind, _ = hostapi.SplitWireKind(offered.Kind)
 		r.late = slices.ContainsFunc(c.known, func(v versioning.WireKind) bool { return v.Kind == r.kind && v.Late })
 		first, duplicate := taken[offered.Listed]
-		switch err := framework.ValidateName(offered.Name); {
+		switch err := hostapi.ValidateName(offered.Name); {
 		case err != nil:
 			r.Quarantined = err.Error()
 		case slices.Contains(from.unserved, offered.Kind):

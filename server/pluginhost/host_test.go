@@ -159,7 +159,9 @@ func (b builtIn) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.E
 func builtIns(names ...string) []framework.Registration {
 	var regs []framework.Registration
 	for _, name := range names {
-		regs = append(regs, biav1.Register(name, func(log hclog.Logger) (biav1.BackupItemAction, error) { return builtIn{log}, nil }))
+		regs = append(regs, biav1.Register(name, func(_ context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
+			return builtIn{setup.Logger()}, nil
+		}))
 	}
 	return regs
 }
@@ -208,7 +210,7 @@ func TestIsolatedBuiltInsRunInAProcessOfTheServersBinary(t *testing.T) {
 func TestWrongBuiltInsAreAnErrorOfNew(t *testing.T) {
 	t.Parallel()
 	_, err := New(t.Context(), Config{Log: hclog.NewNullLogger(), BuiltIns: []framework.Registration{
-		osv1.Register("noslash", func(hclog.Logger) (osv1.ObjectStore, error) { return nil, nil }),
+		osv1.Register("noslash", func(context.Context, *framework.Setup) (osv1.ObjectStore, error) { return nil, nil }),
 	}})
 	require.ErrorContains(t, err, `built-in plugins: register ObjectStore "noslash"`)
 }

@@ -148,7 +148,7 @@ func TestBuiltInsInProcessGetTheTraceAsWell(t *testing.T) {
 			provider, spans := recorder(t)
 			action := traced{seen: make(chan metadata.MD, 1)}
 			config := Config{Log: hclog.NewNullLogger(), BuiltIns: []framework.Registration{
-				biav1.Register("cleat.dev/traced", func(hclog.Logger) (biav1.BackupItemAction, error) { return action, nil }),
+				biav1.Register("cleat.dev/traced", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) { return action, nil }),
 			}}
 			if tracing {
 				config.Tracer = provider

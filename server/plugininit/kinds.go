@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // kind is a kind of plugin that a project can have, at its newest version.
@@ -86,7 +86,7 @@ func Kinds() []string {
 
 // goesBy tells whether word means the kind: in any case, and with its version too, "BackupItemActionV2".
 func (k kind) goesBy(word string) bool {
-	return strings.EqualFold(word, k.Kind) || strings.EqualFold(word, framework.WireKind(k.Kind, k.Version))
+	return strings.EqualFold(word, k.Kind) || strings.EqualFold(word, hostapi.WireKind(k.Kind, k.Version))
 }
 
 // chosen are the kinds that go by words, in the order of the list. Without words it is BackupItemAction.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // frameworkModule is the module that plugins import.
@@ -48,7 +48,7 @@ var baseName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9._]{0,61}[a-z0-9])?$`)
 
 // base is the name behind the slash of a plugin's name.
 func base(name string) (string, error) {
-	if err := framework.ValidateName(name); err != nil {
+	if err := hostapi.ValidateName(name); err != nil {
 		return "", err
 	}
 	base := path.Base(name)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -52,7 +52,7 @@ type Provided struct {
 }
 
 // String is "BackupItemActionV2 example.io/mover".
-func (p Provided) String() string { return framework.WireKind(p.Kind, p.Version) + " " + p.Name }
+func (p Provided) String() string { return hostapi.WireKind(p.Kind, p.Version) + " " + p.Name }
 
 func (p Provided) compare(q Provided) int {
 	return cmp.Or(cmp.Compare(p.Kind, q.Kind), cmp.Compare(p.Version, q.Version), cmp.Compare(p.Name, q.Name))
@@ -62,7 +62,7 @@ func (p Provided) compare(q Provided) int {
 func Provides(listed []versioning.Listed) []Provided {
 	provides := make([]Provided, 0, len(listed))
 	for _, line := range listed {
-		kind, version := framework.SplitWireKind(line.Kind)
+		kind, version := hostapi.SplitWireKind(line.Kind)
 		provides = append(provides, Provided{Kind: kind, Version: version, Name: line.Name})
 	}
 	slices.SortFunc(provides, Provided.compare)

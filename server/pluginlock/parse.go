@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // maxSize is the longest lock that is read, in bytes: ten thousand binaries have about 3 MiB.
@@ -172,7 +172,7 @@ func parseProvided(node *yaml.Node) (Provided, error) {
 	if err != nil || version < 1 {
 		return Provided{}, lineError(keys["version"].Line, "version %q: want a number from 1", keys["version"].Value)
 	}
-	if bare, number := framework.SplitWireKind(kind); bare != kind {
+	if bare, number := hostapi.SplitWireKind(kind); bare != kind {
 		return Provided{}, lineError(keys["kind"].Line, "kind %q: want the version apart, kind: %s and version: %d", kind, bare, number)
 	}
 	if name == "" || !printable(name) {

@@ -1,7 +1,7 @@
 package pluginreport
 
 import (
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
@@ -22,7 +22,7 @@ func plugin(e pluginhost.Entry) serverreport.Plugin {
 		PluginVersion: e.PluginVersion, FrameworkVersion: e.FrameworkVersion,
 	}
 	if e.Kind != "" {
-		p.Kind, p.Version = framework.SplitWireKind(e.Kind)
+		p.Kind, p.Version = hostapi.SplitWireKind(e.Kind)
 	}
 	switch {
 	case e.Quarantined != "":

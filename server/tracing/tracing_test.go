@@ -77,7 +77,7 @@ func TestPluginCallsReachReceiver(t *testing.T) {
 	host, err := pluginhost.New(t.Context(), pluginhost.Config{
 		Log: hclog.NewNullLogger(), Tracer: provider,
 		BuiltIns: []framework.Registration{
-			biav1.Register("cleat.dev/stamp", func(hclog.Logger) (biav1.BackupItemAction, error) { return stamp{}, nil }),
+			biav1.Register("cleat.dev/stamp", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) { return stamp{}, nil }),
 		},
 	})
 	require.NoError(t, err)

@@ -6,12 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
@@ -35,23 +33,27 @@ func (c copier) Start(_ context.Context, input *abiav1.StartInput) (*abiav1.Star
 	return c.start(input)
 }
 
-func (c copier) Progress(_ context.Context, operationID string, backup *velerov1.Backup) (framework.OperationProgress, error) {
-	if operationID == "" {
+func (c copier) Progress(_ context.Context, input *abiav1.ProgressInput) (framework.OperationProgress, error) {
+	if input.OperationID == "" {
 		return framework.OperationProgress{}, errors.New("asked after nothing")
 	}
 	progress := c.progress
-	progress.Description += " " + operationID + " of " + backup.Name
+	progress.Description += " " + input.OperationID + " of " + input.Backup.Name
 	return progress, nil
 }
 
-func (c copier) Cancel(_ context.Context, operationID string, backup *velerov1.Backup) (bool, error) {
-	return c.cancel(operationID, backup.Name)
+func (c copier) Cancel(_ context.Context, input *abiav1.CancelInput) error {
+	stopping, err := c.cancel(input.OperationID, input.Backup.Name)
+	if err == nil && !stopping {
+		return framework.ErrCannotCancel
+	}
+	return err
 }
 
 // authorAsync is the hub over what an author wrote.
 func authorAsync(t *testing.T, written copier) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewAsyncV1(plugintest.Serve(t, abiav1.Register(name, func(hclog.Logger) (abiav1.AsyncBackupItemAction, error) {
+	return backupitemaction.NewAsyncV1(plugintest.Serve(t, abiav1.Register(name, func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
 		return written, nil
 	})), name)
 }
@@ -89,9 +91,8 @@ func TestAnAsynchronousActionIsExecutedByStartingIt(t *testing.T) {
 	action := authorAsync(t, copier{
 		start: func(input *abiav1.StartInput) (*abiav1.StartOutput, error) {
 			input.Item.SetLabels(map[string]string{"by": input.Backup.Name})
-			return abiav1.Started(input.Key).WithItem(input.Item).
-				WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "shop", Name: "key"}).
-				WithItemsAfter(framework.ResourceIdentifier{Resource: "configmaps", Namespace: "shop", Name: "result"}), nil
+			return abiav1.NewStartOutput(input.Item).WithOperation(input.Key, framework.ResourceIdentifier{Resource: "configmaps", Namespace: "shop", Name: "result"}).
+				WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "shop", Name: "key"}), nil
 		},
 		progress: framework.OperationProgress{
 			Completed: true, Err: "disk full", NCompleted: 3, NTotal: 7, Units: "bytes", Description: "copying",
@@ -127,7 +128,7 @@ func TestAnAsynchronousActionIsExecutedByStartingIt(t *testing.T) {
 
 func TestAnAsynchronousActionMayHaveNothingToStart(t *testing.T) {
 	t.Parallel()
-	for _, output := range []*abiav1.StartOutput{nil, {}, abiav1.Started("")} {
+	for _, output := range []*abiav1.StartOutput{nil, {}, abiav1.NewStartOutput(nil).WithOperation("")} {
 		action := authorAsync(t, copier{start: func(*abiav1.StartInput) (*abiav1.StartOutput, error) { return output, nil }})
 		result, err := action.Execute(t.Context(), []byte(item), []byte(backup))
 		require.NoError(t, err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
@@ -40,7 +39,7 @@ func (s stamp) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.E
 // author is the hub over what an author wrote.
 func author(t *testing.T, written stamp) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewV1(plugintest.Serve(t, biav1.Register(name, func(hclog.Logger) (biav1.BackupItemAction, error) {
+	return backupitemaction.NewV1(plugintest.Serve(t, biav1.Register(name, func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 		return written, nil
 	})), name)
 }
@@ -202,14 +201,14 @@ func TestAPluginWithoutTheKindIsAnErrorThatSaysSo(t *testing.T) {
 // rawStamp gets its items as JSON and sets a label on them.
 type rawStamp struct{ biav1.BackupItemAction }
 
-func (rawStamp) ExecuteRaw(_ context.Context, item, _ []byte) (*biav1.RawOutput, error) {
-	labelled, err := rawitem.SetLabel(item, "seen", "true")
-	return &biav1.RawOutput{UpdatedItem: labelled}, err
+func (rawStamp) ExecuteRaw(_ context.Context, input *biav1.ExecuteRawInput) (*biav1.ExecuteRawOutput, error) {
+	labelled, err := rawitem.SetLabel(input.Item, "seen", "true")
+	return &biav1.ExecuteRawOutput{UpdatedItem: labelled}, err
 }
 
 func TestV1ActionMayTakeItsItemsRaw(t *testing.T) {
 	t.Parallel()
-	action := backupitemaction.NewV1(plugintest.Serve(t, biav1.Register(name, func(hclog.Logger) (biav1.BackupItemAction, error) {
+	action := backupitemaction.NewV1(plugintest.Serve(t, biav1.Register(name, func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 		return rawStamp{}, nil
 	})), name)
 	got, err := action.Execute(t.Context(), []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`), []byte(`{}`))

@@ -7,13 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
@@ -37,27 +35,27 @@ func (m mover) Execute(_ context.Context, input *biav2.ExecuteInput) (*biav2.Exe
 	return m.execute(input)
 }
 
-func (m mover) Progress(_ context.Context, operationID string, backup *velerov1.Backup) (framework.OperationProgress, error) {
-	if operationID == "" {
+func (m mover) Progress(_ context.Context, input *biav2.ProgressInput) (framework.OperationProgress, error) {
+	if input.OperationID == "" {
 		return framework.OperationProgress{}, errors.New("asked after nothing")
 	}
 	progress := m.progress
-	progress.Description += " " + operationID + " of " + backup.Name
+	progress.Description += " " + input.OperationID + " of " + input.Backup.Name
 	return progress, nil
 }
 
-func (m mover) Cancel(_ context.Context, operationID string, backup *velerov1.Backup) error {
+func (m mover) Cancel(_ context.Context, input *biav2.CancelInput) error {
 	if m.cancelled == nil {
-		return errors.New("cannot stop " + operationID)
+		return errors.New("cannot stop " + input.OperationID)
 	}
-	m.cancelled <- operationID + " of " + backup.Name
+	m.cancelled <- input.OperationID + " of " + input.Backup.Name
 	return nil
 }
 
 // authorV2 is the hub over what an author wrote.
 func authorV2(t *testing.T, written mover) backupitemaction.Action {
 	t.Helper()
-	return backupitemaction.NewV2(plugintest.Serve(t, biav2.Register(name, func(hclog.Logger) (biav2.BackupItemAction, error) {
+	return backupitemaction.NewV2(plugintest.Serve(t, biav2.Register(name, func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
 		return written, nil
 	})), name)
 }
@@ -203,10 +201,10 @@ func TestRepliesOfVersion2ThatBreakTheContractAreRefused(t *testing.T) {
 // rawMover gets its items as JSON.
 type rawMover struct {
 	mover
-	executeRaw func(item, backup string) (*biav2.RawOutput, error)
+	executeRaw func(item, backup string) (*biav2.ExecuteRawOutput, error)
 }
 
-func (m rawMover) ExecuteRaw(_ context.Context, item, backup []byte) (*biav2.RawOutput, error) {
+func (m rawMover) ExecuteRaw(_ context.Context, input *biav2.ExecuteRawInput) (*biav2.ExecuteRawOutput, error) {
 	return m.executeRaw(string(item), string(backup))
 }
 
@@ -215,21 +213,21 @@ func TestV2ActionMayTakeItsItemsRaw(t *testing.T) {
 	const item, changed = `{"kind":"Pod", "apiVersion":"v1","metadata":{"name":"a"}}`, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","labels":{}}}`
 	also := []framework.ResourceIdentifier{{Resource: "pods", Namespace: "n", Name: "b"}}
 	for about, test := range map[string]struct {
-		output *biav2.RawOutput
+		output *biav2.ExecuteRawOutput
 		err    error
 		want   *backupitemaction.Result
 	}{
 		"nothing to say": {nil, nil, &backupitemaction.Result{Item: []byte(item)}},
-		"as it came":     {&biav2.RawOutput{AdditionalItems: also}, nil, &backupitemaction.Result{Item: []byte(item), AdditionalItems: also}},
+		"as it came":     {&biav2.ExecuteRawOutput{AdditionalItems: also}, nil, &backupitemaction.Result{Item: []byte(item), AdditionalItems: also}},
 		"all of it": {
-			&biav2.RawOutput{UpdatedItem: []byte(changed), AdditionalItems: also, OperationID: "op", PostOperationItems: also}, nil,
+			&biav2.ExecuteRawOutput{UpdatedItem: []byte(changed), AdditionalItems: also, OperationID: "op", PostOperationItems: also}, nil,
 			&backupitemaction.Result{Item: []byte(changed), AdditionalItems: also, OperationID: "op", PostOperationItems: also},
 		},
 		"an error":     {nil, errors.New("no such volume"), nil},
-		"another item": {&biav2.RawOutput{UpdatedItem: []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}`)}, nil, nil},
+		"another item": {&biav2.ExecuteRawOutput{UpdatedItem: []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}`)}, nil, nil},
 	} {
-		action := backupitemaction.NewV2(plugintest.Serve(t, biav2.Register(name, func(hclog.Logger) (biav2.BackupItemAction, error) {
-			return rawMover{executeRaw: func(gotItem, gotBackup string) (*biav2.RawOutput, error) {
+		action := backupitemaction.NewV2(plugintest.Serve(t, biav2.Register(name, func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
+			return rawMover{executeRaw: func(gotItem, gotBackup string) (*biav2.ExecuteRawOutput, error) {
 				require.Equal(t, item, gotItem, "to the byte")
 				require.Equal(t, `{"metadata":{"name":"b"}}`, gotBackup)
 				return test.output, test.err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
@@ -36,7 +35,7 @@ func (f forget) Execute(_ context.Context, input *diav1.ExecuteInput) error { re
 // author is the hub over what an author wrote.
 func author(t *testing.T, written forget) deleteitemaction.Action {
 	t.Helper()
-	return deleteitemaction.NewV1(plugintest.Serve(t, diav1.Register(name, func(hclog.Logger) (diav1.DeleteItemAction, error) {
+	return deleteitemaction.NewV1(plugintest.Serve(t, diav1.Register(name, func(context.Context, *framework.Setup) (diav1.DeleteItemAction, error) {
 		return written, nil
 	})), name)
 }

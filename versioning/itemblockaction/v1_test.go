@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
@@ -31,14 +30,15 @@ func (shards) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"pods"}}, nil
 }
 
-func (s shards) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {
-	return s(input)
+func (s shards) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsInput) (*ibav1.GetRelatedItemsOutput, error) {
+	related, err := s(input)
+	return &ibav1.GetRelatedItemsOutput{RelatedItems: related}, err
 }
 
 // author is the hub over what an author wrote.
 func author(t *testing.T, written shards) itemblockaction.Action {
 	t.Helper()
-	return itemblockaction.NewV1(plugintest.Serve(t, ibav1.Register(name, func(hclog.Logger) (ibav1.ItemBlockAction, error) {
+	return itemblockaction.NewV1(plugintest.Serve(t, ibav1.Register(name, func(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
 		return written, nil
 	})), name)
 }

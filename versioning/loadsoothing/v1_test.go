@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/cleat-dev/cleat/framework"
 	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 	"github.com/cleat-dev/cleat/versioning"
@@ -22,18 +22,18 @@ import (
 const name = "example.io/limit"
 
 // policy is an author's policy.
-type policy func(*lsv1.Request) (*lsv1.Decision, error)
+type policy func(*lsv1.AdmitInput) (*lsv1.AdmitOutput, error)
 
-func (p policy) Admit(_ context.Context, request *lsv1.Request) (*lsv1.Decision, error) {
+func (p policy) Admit(_ context.Context, request *lsv1.AdmitInput) (*lsv1.AdmitOutput, error) {
 	return p(request)
 }
 
 // author is the hub over what an author wrote.
 func author(t *testing.T, written policy) loadsoothing.Policy {
 	t.Helper()
-	return loadsoothing.NewV1(plugintest.Serve(t, lsv1.Register(name, func(hclog.Logger) (lsv1.LoadSoothing, error) {
+	return loadsoothing.NewV1(plugintest.Serve(t, lsv1.Register(name, func(context.Context, *framework.Setup) (lsv1.LoadSoothing, error) {
 		return written, nil
-	})), name)
+	}, framework.WithConfig(map[string]any{}))), name)
 }
 
 // raw is a plugin that answers what no framework would.
@@ -66,15 +66,15 @@ func request() *loadsoothing.Request {
 
 func TestAPolicySeesTheLoadAndTheCounts(t *testing.T) {
 	t.Parallel()
-	seen := make(chan *lsv1.Request, 1)
-	_, err := author(t, func(request *lsv1.Request) (*lsv1.Decision, error) {
+	seen := make(chan *lsv1.AdmitInput, 1)
+	_, err := author(t, func(request *lsv1.AdmitInput) (*lsv1.AdmitOutput, error) {
 		seen <- request
 		return nil, errors.New("seen")
 	}).Admit(t.Context(), request())
 	require.EqualError(t, err, "LoadSoothing(example.io/limit): seen")
 	got, sent := <-seen, request()
-	require.Equal(t, &lsv1.Request{
-		Config: sent.Config, Now: sent.Now, Limit: 4,
+	require.Equal(t, &lsv1.AdmitInput{
+		Now: sent.Now, Limit: 4,
 		Load: lsv1.Load{Kind: "DataUpload", Name: "nightly-x", Node: "n1", Created: sent.Load.Created, Ahead: 2},
 		Counts: []lsv1.Count{
 			{Kind: "DataUpload", Node: "n1", Accepted: 1, Prepared: 2}, {Kind: "PodVolumeRestore", Prepared: 1},
@@ -85,11 +85,11 @@ func TestAPolicySeesTheLoadAndTheCounts(t *testing.T) {
 
 func TestALoadIsAdmittedOrToldWhyNot(t *testing.T) {
 	t.Parallel()
-	limit := author(t, func(request *lsv1.Request) (*lsv1.Decision, error) {
+	limit := author(t, func(request *lsv1.AdmitInput) (*lsv1.AdmitOutput, error) {
 		if request.Preparing() < request.Limit {
-			return &lsv1.Decision{Admitted: true, Reason: "not looked at", RetryAfter: 48 * time.Hour}, nil
+			return &lsv1.AdmitOutput{Admitted: true, Reason: "not looked at", RetryAfter: 48 * time.Hour}, nil
 		}
-		return &lsv1.Decision{Reason: fmt.Sprintf("%d loads are preparing", request.Preparing()), RetryAfter: time.Minute}, nil
+		return &lsv1.AdmitOutput{Reason: fmt.Sprintf("%d loads are preparing", request.Preparing()), RetryAfter: time.Minute}, nil
 	})
 	decision, err := limit.Admit(t.Context(), request())
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestALoadIsAdmittedOrToldWhyNot(t *testing.T) {
 
 func TestNoDecisionIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := author(t, func(*lsv1.Request) (*lsv1.Decision, error) { return nil, nil }).Admit(t.Context(), request())
+	_, err := author(t, func(*lsv1.AdmitInput) (*lsv1.AdmitOutput, error) { return nil, nil }).Admit(t.Context(), request())
 	require.ErrorContains(t, err, "neither a decision nor an error")
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
@@ -25,18 +24,27 @@ import (
 const name = "example.io/inventory"
 
 // writer is an author's writer.
-type writer func(context.Context, *mwv1.Input, mwv1.Output) error
+type writer func(context.Context, *mwv1.WriteInput, mwv1.Artifacts) error
 
-func (w writer) Write(ctx context.Context, input *mwv1.Input, output mwv1.Output) error {
-	return w(ctx, input, output)
+// configured is a writer with its configuration.
+type configured struct {
+	write  writer
+	config map[string]any
 }
+
+func (w configured) Write(ctx context.Context, input *mwv1.WriteInput) error {
+	return w.write(context.WithValue(ctx, configKey{}, w.config), input, input.Artifacts)
+}
+
+// configKey is the key of the configuration in the context of a call.
+type configKey struct{}
 
 // author is the hub over what an author wrote.
 func author(t *testing.T, written writer) manifestwriter.Writer {
 	t.Helper()
-	return manifestwriter.NewV1(plugintest.Serve(t, mwv1.Register(name, func(hclog.Logger) (mwv1.ManifestWriter, error) {
-		return written, nil
-	})), name)
+	return manifestwriter.NewV1(plugintest.Serve(t, mwv1.Register(name, func(_ context.Context, setup *framework.Setup) (mwv1.ManifestWriter, error) {
+		return configured{write: written, config: framework.Config[map[string]any](setup)}, nil
+	}, framework.WithConfig(map[string]any{}))), name)
 }
 
 // raw is a plugin that does what no framework would.
@@ -106,7 +114,11 @@ func TestAWriterSeesEveryItemAndItsArtifactsAreKept(t *testing.T) {
 		Owners:  []manifestwriter.Owner{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "u-0", Controller: true}, {Kind: "Other"}},
 		Related: []framework.ResourceIdentifier{{Resource: "pods", Namespace: "shop", Name: "web-1-x"}},
 	}
-	writer := author(t, func(_ context.Context, input *mwv1.Input, output mwv1.Output) error {
+	writer := author(t, func(ctx context.Context, input *mwv1.WriteInput, output mwv1.Artifacts) error {
+		config, err := json.Marshal(ctx.Value(configKey{}))
+		if err != nil {
+			return err
+		}
 		first, err := output.Create("items.json")
 		if err != nil {
 			return err
@@ -128,7 +140,7 @@ func TestAWriterSeesEveryItemAndItsArtifactsAreKept(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(summary, "%d items of %s, %s", count, input.Backup.Name, input.Config)
+		_, err = fmt.Fprintf(summary, "%d items of %s, %s", count, input.Backup.Name, config)
 		return err
 	})
 	require.Equal(t, name, writer.Name())
@@ -159,7 +171,7 @@ func TestArtifactsOfAnySizeComeBackAsTheyWere(t *testing.T) {
 	for _, size := range []int{0, 1, 65535, 65536, 65537, 1 << 20} {
 		content := bytes.Repeat([]byte("0123456789abcdef!"), size/17+1)[:size]
 		for _, write := range []int{1000, 1 << 20} {
-			writer := author(t, func(_ context.Context, input *mwv1.Input, output mwv1.Output) error {
+			writer := author(t, func(_ context.Context, input *mwv1.WriteInput, output mwv1.Artifacts) error {
 				artifact, err := output.Create("content")
 				if err != nil {
 					return err
@@ -189,7 +201,7 @@ func TestArtifactsOfAnySizeComeBackAsTheyWere(t *testing.T) {
 func TestItemsAndArtifactsFlowAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	line := strings.Repeat("x", 1000)
-	writer := author(t, func(_ context.Context, input *mwv1.Input, output mwv1.Output) error {
+	writer := author(t, func(_ context.Context, input *mwv1.WriteInput, output mwv1.Artifacts) error {
 		artifact, err := output.Create("lines")
 		if err != nil {
 			return err
@@ -217,7 +229,7 @@ func TestItemsAndArtifactsFlowAtTheSameTime(t *testing.T) {
 
 func TestAWritersErrorEndsTheManifest(t *testing.T) {
 	t.Parallel()
-	manifest, err := author(t, func(_ context.Context, input *mwv1.Input, _ mwv1.Output) error {
+	manifest, err := author(t, func(_ context.Context, input *mwv1.WriteInput, _ mwv1.Artifacts) error {
 		for item, err := range input.Items {
 			if err != nil {
 				return err
@@ -239,7 +251,7 @@ func TestAWritersErrorEndsTheManifest(t *testing.T) {
 
 func TestAnUnknownWriterFailsTheManifest(t *testing.T) {
 	t.Parallel()
-	conn := plugintest.Serve(t, mwv1.Register("example.io/other", func(hclog.Logger) (mwv1.ManifestWriter, error) { return nil, nil }))
+	conn := plugintest.Serve(t, mwv1.Register("example.io/other", func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) { return nil, nil }))
 	manifest, err := manifestwriter.NewV1(conn, name).Begin(t.Context(), input(), kept{}.keep)
 	if err == nil {
 		err = manifest.Finish()
@@ -250,7 +262,7 @@ func TestAnUnknownWriterFailsTheManifest(t *testing.T) {
 func TestAWriterThatStopsBeforeTheLastItemIsRefused(t *testing.T) {
 	t.Parallel()
 	for want, writer := range map[string]manifestwriter.Writer{
-		"Write returned without an error before it had seen all items": author(t, func(_ context.Context, input *mwv1.Input, _ mwv1.Output) error {
+		"Write returned without an error before it had seen all items": author(t, func(_ context.Context, input *mwv1.WriteInput, _ mwv1.Artifacts) error {
 			for range input.Items {
 				break
 			}
@@ -271,7 +283,7 @@ func TestAWriterThatStopsBeforeTheLastItemIsRefused(t *testing.T) {
 
 func TestAWriterMayStopAfterTheLastItem(t *testing.T) {
 	t.Parallel()
-	manifest, err := author(t, func(_ context.Context, input *mwv1.Input, _ mwv1.Output) error {
+	manifest, err := author(t, func(_ context.Context, input *mwv1.WriteInput, _ mwv1.Artifacts) error {
 		for item, err := range input.Items {
 			if err != nil || item.Name == "last" {
 				return err
@@ -288,7 +300,7 @@ func TestAWriterMayStopAfterTheLastItem(t *testing.T) {
 func TestAManifestThatIsGivenUpReachesTheWriter(t *testing.T) {
 	t.Parallel()
 	began, left := make(chan struct{}), make(chan error, 1)
-	manifest, err := author(t, func(_ context.Context, input *mwv1.Input, _ mwv1.Output) error {
+	manifest, err := author(t, func(_ context.Context, input *mwv1.WriteInput, _ mwv1.Artifacts) error {
 		close(began)
 		for _, err := range input.Items {
 			if err != nil {
@@ -364,7 +376,7 @@ func TestAnswersThatBreakTheContractAreRefused(t *testing.T) {
 
 func TestAnArtifactThatIsCompleteTakesNoMore(t *testing.T) {
 	t.Parallel()
-	manifest, err := author(t, func(_ context.Context, _ *mwv1.Input, output mwv1.Output) error {
+	manifest, err := author(t, func(_ context.Context, _ *mwv1.WriteInput, output mwv1.Artifacts) error {
 		first, err := output.Create("a")
 		if err != nil {
 			return err
@@ -381,7 +393,7 @@ func TestAnArtifactThatIsCompleteTakesNoMore(t *testing.T) {
 
 func TestACallThatDoesNotBeginIsRefusedByTheFramework(t *testing.T) {
 	t.Parallel()
-	client := manifestwriterv1.NewManifestWriterServiceClient(plugintest.Serve(t, mwv1.Register(name, func(hclog.Logger) (mwv1.ManifestWriter, error) {
+	client := manifestwriterv1.NewManifestWriterServiceClient(plugintest.Serve(t, mwv1.Register(name, func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) {
 		return nil, errors.New("never made")
 	})))
 	for _, first := range []*manifestwriterv1.WriteRequest{nil, {}, {Part: &manifestwriterv1.WriteRequest_Item{Item: &manifestwriterv1.Item{}}}} {

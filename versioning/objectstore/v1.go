@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	frameworkv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 	"github.com/cleat-dev/cleat/versioning"
@@ -57,7 +57,7 @@ func (s v1) PutObject(ctx context.Context, bucket, key string, body io.Reader) e
 		return s.Wrap(err)
 	}
 	sent := false
-	for piece, err := range frameworkv1.Pieces(body) {
+	for piece, err := range hostapi.Pieces(body) {
 		if err != nil {
 			return s.Wrap(fmt.Errorf("read what is to be stored as %s/%s: %w", bucket, key, err))
 		}

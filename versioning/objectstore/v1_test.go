@@ -11,10 +11,10 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework"
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
@@ -33,42 +33,48 @@ type tape struct {
 	get  func(ctx context.Context, bucket, key string) (io.ReadCloser, error)
 }
 
-func (s tape) Init(_ context.Context, config map[string]string) error { return s.init(config) }
-
-func (s tape) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
-	return s.put(ctx, bucket, key, body)
+func (s tape) PutObject(ctx context.Context, input *osv1.PutObjectInput) error {
+	return s.put(ctx, input.Bucket, input.Key, input.Body)
 }
 
-func (s tape) GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error) {
-	return s.get(ctx, bucket, key)
+func (s tape) GetObject(ctx context.Context, input *osv1.GetObjectInput) (*osv1.GetObjectOutput, error) {
+	body, err := s.get(ctx, input.Bucket, input.Key)
+	return &osv1.GetObjectOutput{Body: body}, err
 }
 
-func (tape) ObjectExists(_ context.Context, bucket, key string) (bool, error) {
-	return bucket+"/"+key == "bucket/there", nil
+func (tape) ObjectExists(_ context.Context, input *osv1.ObjectExistsInput) (*osv1.ObjectExistsOutput, error) {
+	return &osv1.ObjectExistsOutput{Exists: input.Bucket+"/"+input.Key == "bucket/there"}, nil
 }
 
-func (tape) ListCommonPrefixes(_ context.Context, _, prefix, delimiter string) ([]string, error) {
-	return []string{prefix + "a" + delimiter, prefix + "b" + delimiter}, nil
+func (tape) ListCommonPrefixes(_ context.Context, input *osv1.ListCommonPrefixesInput) (*osv1.ListCommonPrefixesOutput, error) {
+	return &osv1.ListCommonPrefixesOutput{Prefixes: []string{input.Prefix + "a" + input.Delimiter, input.Prefix + "b" + input.Delimiter}}, nil
 }
 
-func (tape) ListObjects(_ context.Context, bucket, prefix string) ([]string, error) {
-	return []string{prefix + bucket}, nil
+func (tape) ListObjects(_ context.Context, input *osv1.ListObjectsInput) (*osv1.ListObjectsOutput, error) {
+	return &osv1.ListObjectsOutput{Keys: []string{input.Prefix + input.Bucket}}, nil
 }
 
-func (tape) DeleteObject(_ context.Context, bucket, key string) error {
-	return errors.New("cannot delete " + bucket + "/" + key)
+func (tape) DeleteObject(_ context.Context, input *osv1.DeleteObjectInput) error {
+	return errors.New("cannot delete " + input.Bucket + "/" + input.Key)
 }
 
-func (tape) CreateSignedURL(_ context.Context, bucket, key string, ttl time.Duration) (string, error) {
-	return "https://" + bucket + "/" + key + "?ttl=" + ttl.String(), nil
+func (tape) CreateSignedURL(_ context.Context, input *osv1.CreateSignedURLInput) (*osv1.CreateSignedURLOutput, error) {
+	return &osv1.CreateSignedURLOutput{URL: "https://" + input.Bucket + "/" + input.Key + "?ttl=" + input.TTL.String()}, nil
 }
 
-// author is the hub over what an author wrote.
+// author returns the hub over what an author wrote, with its configuration when the test does not set one itself.
 func author(t *testing.T, written tape) objectstore.Store {
 	t.Helper()
-	return objectstore.NewV1(plugintest.Serve(t, osv1.Register(name, func(hclog.Logger) (osv1.ObjectStore, error) {
-		return written, nil
-	})), name)
+	store := objectstore.NewV1(plugintest.Serve(t, osv1.Register(name, func(_ context.Context, setup *framework.Setup) (osv1.ObjectStore, error) {
+		if written.init == nil {
+			return written, nil
+		}
+		return written, written.init(framework.Config[map[string]string](setup))
+	}, framework.WithConfig(map[string]string{}))), name)
+	if written.init == nil {
+		require.NoError(t, store.Init(t.Context(), nil))
+	}
+	return store
 }
 
 // raw is a plugin that answers what no framework would.
@@ -270,7 +276,7 @@ func TestAStoreThatIsDoneTooEarlyHasNotStoredTheObject(t *testing.T) {
 
 func TestAStreamWithoutAMessageIsAnErrorOfTheUpload(t *testing.T) {
 	t.Parallel()
-	conn := plugintest.Serve(t, osv1.Register(name, func(hclog.Logger) (osv1.ObjectStore, error) { return tape{}, nil }))
+	conn := plugintest.Serve(t, osv1.Register(name, func(context.Context, *framework.Setup) (osv1.ObjectStore, error) { return tape{}, nil }))
 	stream, err := objectstorev1.NewObjectStoreClient(conn).PutObject(t.Context())
 	require.NoError(t, err)
 	_, err = stream.CloseAndRecv()

@@ -3,14 +3,15 @@ package queueadmission_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/cleat-dev/cleat/framework"
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 	"github.com/cleat-dev/cleat/versioning"
@@ -21,18 +22,18 @@ import (
 const name = "example.io/first-come"
 
 // policy is an author's policy.
-type policy func(*qav1.Snapshot) (*qav1.Decision, error)
+type policy func(*qav1.DecideInput) (*qav1.DecideOutput, error)
 
-func (p policy) Decide(_ context.Context, snapshot *qav1.Snapshot) (*qav1.Decision, error) {
+func (p policy) Decide(_ context.Context, snapshot *qav1.DecideInput) (*qav1.DecideOutput, error) {
 	return p(snapshot)
 }
 
 // author is the hub over what an author wrote.
 func author(t *testing.T, written policy) queueadmission.Policy {
 	t.Helper()
-	return queueadmission.NewV1(plugintest.Serve(t, qav1.Register(name, func(hclog.Logger) (qav1.QueueAdmission, error) {
+	return queueadmission.NewV1(plugintest.Serve(t, qav1.Register(name, func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
 		return written, nil
-	})), name)
+	}, framework.WithConfig(map[string]any{}))), name)
 }
 
 // raw is a plugin that answers what no framework would.
@@ -72,15 +73,15 @@ func snapshot() *queueadmission.Snapshot {
 
 func TestAPolicySeesTheWholeSnapshot(t *testing.T) {
 	t.Parallel()
-	seen := make(chan *qav1.Snapshot, 1)
-	_, err := author(t, func(snapshot *qav1.Snapshot) (*qav1.Decision, error) {
+	seen := make(chan *qav1.DecideInput, 1)
+	_, err := author(t, func(snapshot *qav1.DecideInput) (*qav1.DecideOutput, error) {
 		seen <- snapshot
 		return nil, errors.New("seen")
 	}).Decide(t.Context(), snapshot())
 	require.EqualError(t, err, "QueueAdmission(example.io/first-come): seen")
 	got := <-seen
-	require.Equal(t, &qav1.Snapshot{
-		Config: []byte(`{"freeze":"sunday"}`), Now: at(12), Limit: 3,
+	require.Equal(t, &qav1.DecideInput{
+		Now: at(12), Limit: 3,
 		Running: []qav1.Backup{{Name: "a", Namespaces: []string{"n1"}, ClusterScope: qav1.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
 		Ready:   []qav1.Backup{{Name: "b", ClusterScope: qav1.ClusterScopeRelated, Created: at(10), Spec: []byte("{}")}},
 		Queued: []qav1.Backup{
@@ -100,20 +101,24 @@ func TestAPolicySeesTheWholeSnapshot(t *testing.T) {
 	require.ErrorContains(t, err, "decode the spec of backup d: ")
 }
 
-func TestAPolicyWithoutConfigGetsAnEmptyObject(t *testing.T) {
+func TestPolicyIsMadeWithItsConfig(t *testing.T) {
 	t.Parallel()
+	policy := queueadmission.NewV1(plugintest.Serve(t, qav1.Register(name, func(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, error) {
+		config := framework.Config[map[string]any](setup)
+		return policy(func(*qav1.DecideInput) (*qav1.DecideOutput, error) { return nil, fmt.Errorf("config %v", config) }), nil
+	}, framework.WithConfig(map[string]any{}))), name)
+	_, err := policy.Decide(t.Context(), snapshot())
+	require.EqualError(t, err, "QueueAdmission(example.io/first-come): config map[freeze:sunday]")
 	bare := snapshot()
 	bare.Config = nil
-	_, err := author(t, func(snapshot *qav1.Snapshot) (*qav1.Decision, error) {
-		return nil, errors.New(string(snapshot.Config))
-	}).Decide(t.Context(), bare)
-	require.EqualError(t, err, "QueueAdmission(example.io/first-come): {}")
+	_, err = policy.Decide(t.Context(), bare)
+	require.EqualError(t, err, "QueueAdmission(example.io/first-come): config map[]")
 }
 
 func TestADecisionArrivesWholeAndInTheNewOrder(t *testing.T) {
 	t.Parallel()
-	decision, err := author(t, func(*qav1.Snapshot) (*qav1.Decision, error) {
-		return &qav1.Decision{
+	decision, err := author(t, func(*qav1.DecideInput) (*qav1.DecideOutput, error) {
+		return &qav1.DecideOutput{
 			Admit: []string{"d"}, Order: []string{"c"}, RecheckAfter: time.Minute,
 			Waits: []qav1.Wait{{Name: "c", Reason: "NamespaceOverlap", Message: "waits for a", Blockers: []string{"a", "d"}, Namespaces: []string{"n1"}}},
 		}, nil
@@ -127,7 +132,7 @@ func TestADecisionArrivesWholeAndInTheNewOrder(t *testing.T) {
 
 func TestNoDecisionIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := author(t, func(*qav1.Snapshot) (*qav1.Decision, error) { return nil, nil }).Decide(t.Context(), snapshot())
+	_, err := author(t, func(*qav1.DecideInput) (*qav1.DecideOutput, error) { return nil, nil }).Decide(t.Context(), snapshot())
 	require.ErrorContains(t, err, "neither a decision nor an error")
 }
 

@@ -6,12 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	asyncrestoreitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
@@ -35,23 +33,27 @@ func (c copier) Start(_ context.Context, input *ariav1.StartInput) (*ariav1.Star
 	return c.start(input)
 }
 
-func (c copier) Progress(_ context.Context, operationID string, restore *velerov1.Restore) (framework.OperationProgress, error) {
-	if operationID == "" {
+func (c copier) Progress(_ context.Context, input *ariav1.ProgressInput) (framework.OperationProgress, error) {
+	if input.OperationID == "" {
 		return framework.OperationProgress{}, errors.New("asked after nothing")
 	}
 	progress := c.progress
-	progress.Description += " " + operationID + " of " + restore.Name
+	progress.Description += " " + input.OperationID + " of " + input.Restore.Name
 	return progress, nil
 }
 
-func (c copier) Cancel(_ context.Context, operationID string, restore *velerov1.Restore) (bool, error) {
-	return c.cancel(operationID, restore.Name)
+func (c copier) Cancel(_ context.Context, input *ariav1.CancelInput) error {
+	stopping, err := c.cancel(input.OperationID, input.Restore.Name)
+	if err == nil && !stopping {
+		return framework.ErrCannotCancel
+	}
+	return err
 }
 
 // authorAsync is the hub over what an author wrote.
 func authorAsync(t *testing.T, written copier) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewAsyncV1(plugintest.Serve(t, ariav1.Register(name, func(hclog.Logger) (ariav1.AsyncRestoreItemAction, error) {
+	return restoreitemaction.NewAsyncV1(plugintest.Serve(t, ariav1.Register(name, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error) {
 		return written, nil
 	})), name)
 }
@@ -89,7 +91,7 @@ func TestAnAsynchronousActionIsExecutedByStartingIt(t *testing.T) {
 	action := authorAsync(t, copier{
 		start: func(input *ariav1.StartInput) (*ariav1.StartOutput, error) {
 			input.Item.SetLabels(map[string]string{"from": input.ItemFromBackup.GetNamespace(), "by": input.Restore.Name})
-			return ariav1.Started(input.Key).WithItem(input.Item).
+			return ariav1.NewStartOutput(input.Item).WithOperation(input.Key).
 				WithItems(framework.ResourceIdentifier{Resource: "secrets", Namespace: "old", Name: "key"}), nil
 		},
 		progress: framework.OperationProgress{
@@ -129,7 +131,7 @@ func TestAnAsynchronousActionIsExecutedByStartingIt(t *testing.T) {
 
 func TestAnAsynchronousActionMayHaveNothingToStart(t *testing.T) {
 	t.Parallel()
-	for _, output := range []*ariav1.StartOutput{nil, {}, ariav1.Started("")} {
+	for _, output := range []*ariav1.StartOutput{nil, {}, ariav1.NewStartOutput(nil).WithOperation("")} {
 		action := authorAsync(t, copier{start: func(*ariav1.StartInput) (*ariav1.StartOutput, error) { return output, nil }})
 		result, err := action.Execute(t.Context(), input())
 		require.NoError(t, err)
@@ -140,7 +142,7 @@ func TestAnAsynchronousActionMayHaveNothingToStart(t *testing.T) {
 func TestAnAsynchronousActionMayCreateTheItemItself(t *testing.T) {
 	t.Parallel()
 	result, err := authorAsync(t, copier{start: func(*ariav1.StartInput) (*ariav1.StartOutput, error) {
-		return ariav1.Started("copy-1").WithoutRestore(), nil
+		return ariav1.NewStartOutput(nil).WithOperation("copy-1").WithoutRestore(), nil
 	}}).Execute(t.Context(), input())
 	require.NoError(t, err)
 	require.Equal(t, &restoreitemaction.Result{SkipRestore: true, OperationID: "copy-1"}, result)

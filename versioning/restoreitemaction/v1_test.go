@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
@@ -41,7 +40,7 @@ func (u unstamp) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.E
 // author is the hub over what an author wrote.
 func author(t *testing.T, written unstamp) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewV1(plugintest.Serve(t, riav1.Register(name, func(hclog.Logger) (riav1.RestoreItemAction, error) {
+	return restoreitemaction.NewV1(plugintest.Serve(t, riav1.Register(name, func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 		return written, nil
 	})), name)
 }

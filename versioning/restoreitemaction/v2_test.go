@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -37,31 +36,32 @@ func (m mover) Execute(_ context.Context, input *riav2.ExecuteInput) (*riav2.Exe
 	return m.execute(input)
 }
 
-func (m mover) Progress(_ context.Context, operationID string, restore *velerov1.Restore) (framework.OperationProgress, error) {
-	if operationID == "" {
+func (m mover) Progress(_ context.Context, input *riav2.ProgressInput) (framework.OperationProgress, error) {
+	if input.OperationID == "" {
 		return framework.OperationProgress{}, errors.New("asked after nothing")
 	}
 	progress := m.progress
-	progress.Description += " " + operationID + " of " + restore.Name
+	progress.Description += " " + input.OperationID + " of " + input.Restore.Name
 	return progress, nil
 }
 
-func (m mover) Cancel(_ context.Context, operationID string, restore *velerov1.Restore) error {
+func (m mover) Cancel(_ context.Context, input *riav2.CancelInput) error {
 	if m.cancelled == nil {
-		return errors.New("cannot stop " + operationID)
+		return errors.New("cannot stop " + input.OperationID)
 	}
-	m.cancelled <- operationID + " of " + restore.Name
+	m.cancelled <- input.OperationID + " of " + input.Restore.Name
 	return nil
 }
 
-func (m mover) AreAdditionalItemsReady(_ context.Context, items []framework.ResourceIdentifier, restore *velerov1.Restore) (bool, error) {
-	return m.ready(items, restore)
+func (m mover) AreAdditionalItemsReady(_ context.Context, input *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+	ready, err := m.ready(input.AdditionalItems, input.Restore)
+	return &riav2.AreAdditionalItemsReadyOutput{Ready: ready}, err
 }
 
 // authorV2 is the hub over what an author wrote.
 func authorV2(t *testing.T, written mover) restoreitemaction.Action {
 	t.Helper()
-	return restoreitemaction.NewV2(plugintest.Serve(t, riav2.Register(name, func(hclog.Logger) (riav2.RestoreItemAction, error) {
+	return restoreitemaction.NewV2(plugintest.Serve(t, riav2.Register(name, func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
 		return written, nil
 	})), name)
 }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/cleat-dev/cleat/framework"
 	vsv1 "github.com/cleat-dev/cleat/framework/volumesnapshotter/v1"
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 	"github.com/cleat-dev/cleat/versioning"
@@ -26,52 +26,50 @@ const (
 // san is an author's snapshotter.
 type san struct{ config chan<- map[string]string }
 
-func (s san) Init(_ context.Context, config map[string]string) error {
-	s.config <- config
-	return nil
-}
-
-func (san) CreateVolumeFromSnapshot(_ context.Context, snapshotID, volumeType, volumeAZ string, iops *int64) (string, error) {
-	if iops == nil {
-		return fmt.Sprintf("%s as %s in %s", snapshotID, volumeType, volumeAZ), nil
+func (san) CreateVolumeFromSnapshot(_ context.Context, input *vsv1.CreateVolumeFromSnapshotInput) (*vsv1.CreateVolumeFromSnapshotOutput, error) {
+	id := fmt.Sprintf("%s as %s in %s", input.SnapshotID, input.VolumeType, input.VolumeAZ)
+	if input.IOPS != nil {
+		id += fmt.Sprintf(" at %d", *input.IOPS)
 	}
-	return fmt.Sprintf("%s as %s in %s at %d", snapshotID, volumeType, volumeAZ, *iops), nil
+	return &vsv1.CreateVolumeFromSnapshotOutput{VolumeID: id}, nil
 }
 
-func (san) GetVolumeInfo(_ context.Context, volumeID, volumeAZ string) (string, *int64, error) {
-	if volumeAZ == "" {
-		return "plain", nil, nil
+func (san) GetVolumeInfo(_ context.Context, input *vsv1.GetVolumeInfoInput) (*vsv1.GetVolumeInfoOutput, error) {
+	if input.VolumeAZ == "" {
+		return &vsv1.GetVolumeInfoOutput{VolumeType: "plain"}, nil
 	}
-	iops := int64(len(volumeID))
-	return "fast", &iops, nil
+	iops := int64(len(input.VolumeID))
+	return &vsv1.GetVolumeInfoOutput{VolumeType: "fast", IOPS: &iops}, nil
 }
 
-func (san) CreateSnapshot(_ context.Context, volumeID, volumeAZ string, tags map[string]string) (string, error) {
-	return "snap of " + volumeID + " in " + volumeAZ + " for " + tags["backup"], nil
+func (san) CreateSnapshot(_ context.Context, input *vsv1.CreateSnapshotInput) (*vsv1.CreateSnapshotOutput, error) {
+	return &vsv1.CreateSnapshotOutput{SnapshotID: "snap of " + input.VolumeID + " in " + input.VolumeAZ + " for " + input.Tags["backup"]}, nil
 }
 
-func (san) DeleteSnapshot(_ context.Context, snapshotID string) error {
-	return errors.New("cannot delete " + snapshotID)
+func (san) DeleteSnapshot(_ context.Context, input *vsv1.DeleteSnapshotInput) error {
+	return errors.New("cannot delete " + input.SnapshotID)
 }
 
-func (san) GetVolumeID(_ context.Context, persistentVolume *unstructured.Unstructured) (string, error) {
-	handle, _, err := unstructured.NestedString(persistentVolume.Object, "spec", "csi", "volumeHandle")
-	return handle, err
+func (san) GetVolumeID(_ context.Context, input *vsv1.GetVolumeIDInput) (*vsv1.GetVolumeIDOutput, error) {
+	handle, _, err := unstructured.NestedString(input.PersistentVolume.Object, "spec", "csi", "volumeHandle")
+	return &vsv1.GetVolumeIDOutput{VolumeID: handle}, err
 }
 
-func (san) SetVolumeID(_ context.Context, persistentVolume *unstructured.Unstructured, volumeID string) (*unstructured.Unstructured, error) {
-	if volumeID == "" {
+func (san) SetVolumeID(_ context.Context, input *vsv1.SetVolumeIDInput) (*vsv1.SetVolumeIDOutput, error) {
+	if input.VolumeID == "" {
 		return nil, nil //nolint:nilnil // what the interface says a volume as it came is
 	}
-	return persistentVolume, unstructured.SetNestedField(persistentVolume.Object, volumeID, "spec", "csi", "volumeHandle")
+	return &vsv1.SetVolumeIDOutput{PersistentVolume: input.PersistentVolume},
+		unstructured.SetNestedField(input.PersistentVolume.Object, input.VolumeID, "spec", "csi", "volumeHandle")
 }
 
-// author is the hub over what an author wrote.
+// author returns the hub over what an author wrote.
 func author(t *testing.T, written san) volumesnapshotter.Snapshotter {
 	t.Helper()
-	return volumesnapshotter.NewV1(plugintest.Serve(t, vsv1.Register(name, func(hclog.Logger) (vsv1.VolumeSnapshotter, error) {
+	return volumesnapshotter.NewV1(plugintest.Serve(t, vsv1.Register(name, func(_ context.Context, setup *framework.Setup) (vsv1.VolumeSnapshotter, error) {
+		written.config <- framework.Config[map[string]string](setup)
 		return written, nil
-	})), name)
+	}, framework.WithConfig(map[string]string{}))), name)
 }
 
 // raw is a plugin that answers what no framework would.

@@ -3,104 +3,106 @@ package v1
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/register"
 )
 
 // AsyncBackupItemAction is the interface that an author implements.
 //
-// For an item it runs after all the synchronous actions, in the order of the names. Its work goes on while the
-// backup goes on; it may be done inside the plugin's process, or by a controller that Start gives a custom
-// resource to. The server follows it by Progress, every few seconds, until it has completed, and the backup
-// waits for that.
+// For each item it runs after all the synchronous actions, in the order of the names. Its work goes on while the backup
+// goes on; it may be done in the plugin's process, or by a controller that Start creates a custom resource for. The
+// server follows it by Progress until it has completed, and the backup waits for that.
 //
 // One value serves all calls of a process, concurrently: several items of one backup, and several backups.
-// Nothing may be assumed about which process or value gets which call; in particular Progress and Cancel may
-// come to another process than the one whose Start began the operation. ctx ends when the backup is cancelled,
-// when the server goes away, or at the server's deadline for the call; an operation lives on when ctx ends.
-// AppliesTo and Progress may be repeated after they failed. Start is repeated only when its answer got lost,
-// with the same key.
+// Do not assume which process or value gets which call: Progress and Cancel may come to another process than the one whose
+// Start began the operation. ctx ends when the backup is cancelled, when the server stops, or at the server's deadline
+// for the call; an operation lives on when ctx ends. AppliesTo and Progress may be repeated after they failed. Start is
+// repeated only when its answer was lost, with the same key.
 type AsyncBackupItemAction interface {
-	// AppliesTo says which items Start wants to see; the zero value is all of them. It is asked once per
-	// start of the process and the answer is kept, so it must not depend on time or on the cluster. An
-	// error, or a label selector that does not parse, makes every backup fail.
+	// AppliesTo returns the items that Start wants to see; the zero value selects all. It is called once per
+	// start of the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a
+	// label selector that does not parse, makes every backup fail.
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
-	// Start begins the work on one item and does not wait for it. nil output, or one without OperationID,
-	// means that there was nothing to start. An error leaves the item out of the backup, which becomes
-	// PartiallyFailed.
+	// Start begins the work on one item and does not wait for it. A nil output, or one without OperationID, means that
+	// there was nothing to start. An error leaves the item out of the backup, which becomes PartiallyFailed.
 	Start(ctx context.Context, input *StartInput) (*StartOutput, error)
-	// Progress tells how far the operation is that Start answered as operationID; it looks, and does not wait.
-	// An error, for instance that there is no such operation, is not its end: it is logged, and the server asks
-	// again, until the backup's time for operations is over.
-	Progress(ctx context.Context, operationID string, backup *velerov1.Backup) (framework.OperationProgress, error)
-	// Cancel asks for the end of the operation, without waiting for it; Progress tells of the end. It is called
-	// when the time for operations is over, and may be called twice, or for an operation that has ended. It
-	// returns true when the operation is being stopped or has ended, false when it cannot be stopped; the
-	// backup then goes on without it.
-	Cancel(ctx context.Context, operationID string, backup *velerov1.Backup) (bool, error)
+	// Progress returns how far the operation is that Start has started. It looks, and does not wait. The server calls
+	// it every few seconds until it reports Completed, or until the backup's time for operations is over; the backup
+	// waits for that. An error does not end the operation: it is logged, and the server calls again.
+	Progress(ctx context.Context, input *ProgressInput) (framework.OperationProgress, error)
+	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end. It is called when
+	// the time for operations is over, and may be called twice, or for an operation that has ended: neither is an
+	// error. It returns framework.ErrCannotCancel for an operation that cannot be stopped; the backup then goes on
+	// without it.
+	Cancel(ctx context.Context, input *CancelInput) error
 }
 
 // StartInput is one item of a backup. The action owns it and may change it in place.
 type StartInput struct {
 	// Item is the object as it would be stored; never nil.
 	Item *unstructured.Unstructured
-	// Backup is what runs, with its defaults set; never nil.
+	// Backup is the one that runs, with its defaults set; never nil.
 	Backup *velerov1.Backup
-	// Key is the same for the same item of the same backup, and of no other. An action that has started an
-	// operation under it already returns that one.
+	// Key is the same for the same item of the same backup, and for no other. An action that has started an operation
+	// under it already returns that one.
 	Key string
 }
 
 // StartOutput is what becomes of the item, and what was started.
 type StartOutput struct {
-	// UpdatedItem is stored instead of the item; nil stores the item as it came. It must be the same
-	// object: same group and kind, namespace and name.
+	// UpdatedItem is stored instead of the item; nil stores the item as it came. It must be the same object: same group
+	// and kind, namespace and name. (To change StartInput.Item alone changes nothing; return it here.)
 	UpdatedItem *unstructured.Unstructured
-	// OperationID is what Progress and Cancel are asked about; empty when nothing was started. It has at most
-	// 1024 bytes, no control characters, and must mean something to the next process of the plugin too.
-	OperationID string
-	// AdditionalItems are backed up as well, if they exist and the backup's filters let them through.
-	// Resource and Name must be set.
+	// AdditionalItems are backed up as well, if they exist and the backup's filters include them. They go through
+	// the actions like any item. Resource and Name must be set.
 	AdditionalItems []framework.ResourceIdentifier
-	// PostOperationItems are backed up once more when the operation has ended, in the state that they have
-	// then. They need an OperationID. Resource and Name must be set.
+	// OperationID names the operation that was started, for Progress and Cancel; empty when none was. It has at most 1024
+	// bytes and no control characters, and must mean something to the next process of the plugin too.
+	OperationID string
+	// PostOperationItems are backed up once more when the operation has ended, as they are then. They need an
+	// OperationID. Resource and Name must be set.
 	PostOperationItems []framework.ResourceIdentifier
 }
 
-// Started is the answer of an action that has started an operation on an item as it came.
-func Started(operationID string) *StartOutput {
-	return &StartOutput{OperationID: operationID}
+// ProgressInput names an operation.
+type ProgressInput struct {
+	// OperationID is what Start returned.
+	OperationID string
+	// Backup is the one for which the operation was started; never nil.
+	Backup *velerov1.Backup
 }
 
-// WithItem stores item instead of the one that came; it returns the output it changes.
-func (o *StartOutput) WithItem(item *unstructured.Unstructured) *StartOutput {
-	o.UpdatedItem = item
-	return o
+// CancelInput names an operation.
+type CancelInput struct {
+	// OperationID is what Start returned.
+	OperationID string
+	// Backup is the one for which the operation was started; never nil.
+	Backup *velerov1.Backup
 }
 
-// WithItems asks for more items to be backed up; it returns the output it changes.
+// NewStartOutput returns the output that stores item; nil leaves the item as it came.
+func NewStartOutput(item *unstructured.Unstructured) *StartOutput {
+	return &StartOutput{UpdatedItem: item}
+}
+
+// WithItems asks for more items to be backed up; it returns o.
 func (o *StartOutput) WithItems(items ...framework.ResourceIdentifier) *StartOutput {
 	o.AdditionalItems = append(o.AdditionalItems, items...)
 	return o
 }
 
-// WithItemsAfter asks for items to be backed up once more when the operation has ended; it returns the output it
-// changes.
-func (o *StartOutput) WithItemsAfter(items ...framework.ResourceIdentifier) *StartOutput {
-	o.PostOperationItems = append(o.PostOperationItems, items...)
+// WithOperation declares an operation that was started, and the items to be backed up once more at its end; it returns o.
+func (o *StartOutput) WithOperation(operationID string, postOperationItems ...framework.ResourceIdentifier) *StartOutput {
+	o.OperationID = operationID
+	o.PostOperationItems = append(o.PostOperationItems, postOperationItems...)
 	return o
 }
 
-// Register registers the action that newAction makes under name, "example.io/mover". newAction is called at the
-// first call for name; its logger writes to the log of the running backup.
-func Register(name string, newAction func(hclog.Logger) (AsyncBackupItemAction, error)) framework.Registration {
-	return framework.Register(Kind(), name, newAction)
-}
-
-// Kind is the kind's name on the wire and its gRPC service.
-func Kind() framework.Kind[AsyncBackupItemAction] {
-	return framework.Kind[AsyncBackupItemAction]{Wire: "AsyncBackupItemAction", Bind: bind}
+// Register registers the action that newAction makes under name, "example.io/mover". See framework.Setup for
+// when it is called.
+func Register(name string, newAction func(context.Context, *framework.Setup) (AsyncBackupItemAction, error), options ...framework.Option) framework.Registration {
+	return register.New(kind(), name, newAction, options)
 }

@@ -2,32 +2,39 @@ package v1
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[AsyncBackupItemAction]) {
+func kind() glue.Kind[AsyncBackupItemAction] {
+	return glue.Kind[AsyncBackupItemAction]{Wire: "AsyncBackupItemAction", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[AsyncBackupItemAction]) {
 	asyncbackupitemactionv1.RegisterAsyncBackupItemActionServiceServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the actions of a process on the wire.
 type server struct {
 	asyncbackupitemactionv1.UnimplementedAsyncBackupItemActionServiceServer
-	handlers *framework.Handlers[AsyncBackupItemAction]
+	handlers *glue.Handlers[AsyncBackupItemAction]
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
 func (s *server) AppliesTo(ctx context.Context, req *asyncbackupitemactionv1.AppliesToRequest) (*asyncbackupitemactionv1.AppliesToResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	selector, err := action.AppliesTo(ctx)
+	defer action.Release()
+	selector, err := action.Handler.AppliesTo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,10 +42,11 @@ func (s *server) AppliesTo(ctx context.Context, req *asyncbackupitemactionv1.App
 }
 
 func (s *server) Start(ctx context.Context, req *asyncbackupitemactionv1.StartRequest) (*asyncbackupitemactionv1.StartResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	item, err := wire.DecodeItem("item", req.GetItem())
 	if err != nil {
 		return nil, err
@@ -47,7 +55,7 @@ func (s *server) Start(ctx context.Context, req *asyncbackupitemactionv1.StartRe
 	if err != nil {
 		return nil, err
 	}
-	output, err := action.Start(ctx, &StartInput{Item: item, Backup: backup, Key: req.GetKey()})
+	output, err := action.Handler.Start(ctx, &StartInput{Item: item, Backup: backup, Key: req.GetKey()})
 	if err != nil {
 		return nil, err
 	}
@@ -67,15 +75,16 @@ func (s *server) Start(ctx context.Context, req *asyncbackupitemactionv1.StartRe
 }
 
 func (s *server) Progress(ctx context.Context, req *asyncbackupitemactionv1.ProgressRequest) (*asyncbackupitemactionv1.ProgressResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	backup, err := s.backups.Get("backup", req.GetBackup())
 	if err != nil {
 		return nil, err
 	}
-	progress, err := action.Progress(ctx, req.GetOperationId(), backup)
+	progress, err := action.Handler.Progress(ctx, &ProgressInput{OperationID: req.GetOperationId(), Backup: backup})
 	if err != nil {
 		return nil, err
 	}
@@ -83,17 +92,19 @@ func (s *server) Progress(ctx context.Context, req *asyncbackupitemactionv1.Prog
 }
 
 func (s *server) Cancel(ctx context.Context, req *asyncbackupitemactionv1.CancelRequest) (*asyncbackupitemactionv1.CancelResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	backup, err := s.backups.Get("backup", req.GetBackup())
 	if err != nil {
 		return nil, err
 	}
-	ack, err := action.Cancel(ctx, req.GetOperationId(), backup)
-	if err != nil {
+	err = action.Handler.Cancel(ctx, &CancelInput{OperationID: req.GetOperationId(), Backup: backup})
+	cannot := errors.Is(err, framework.ErrCannotCancel)
+	if err != nil && !cannot {
 		return nil, err
 	}
-	return &asyncbackupitemactionv1.CancelResponse{Ack: ack}, nil
+	return &asyncbackupitemactionv1.CancelResponse{Ack: !cannot}, nil
 }

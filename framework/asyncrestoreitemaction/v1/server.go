@@ -2,32 +2,39 @@ package v1
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	asyncrestoreitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[AsyncRestoreItemAction]) {
+func kind() glue.Kind[AsyncRestoreItemAction] {
+	return glue.Kind[AsyncRestoreItemAction]{Wire: "AsyncRestoreItemAction", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[AsyncRestoreItemAction]) {
 	asyncrestoreitemactionv1.RegisterAsyncRestoreItemActionServiceServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the actions of a process on the wire.
 type server struct {
 	asyncrestoreitemactionv1.UnimplementedAsyncRestoreItemActionServiceServer
-	handlers *framework.Handlers[AsyncRestoreItemAction]
+	handlers *glue.Handlers[AsyncRestoreItemAction]
 	restores wire.Decoded[velerov1.Restore, *velerov1.Restore]
 }
 
 func (s *server) AppliesTo(ctx context.Context, req *asyncrestoreitemactionv1.AppliesToRequest) (*asyncrestoreitemactionv1.AppliesToResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	selector, err := action.AppliesTo(ctx)
+	defer action.Release()
+	selector, err := action.Handler.AppliesTo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,15 +42,16 @@ func (s *server) AppliesTo(ctx context.Context, req *asyncrestoreitemactionv1.Ap
 }
 
 func (s *server) Start(ctx context.Context, req *asyncrestoreitemactionv1.StartRequest) (*asyncrestoreitemactionv1.StartResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	input, err := s.input(req)
 	if err != nil {
 		return nil, err
 	}
-	output, err := action.Start(ctx, input)
+	output, err := action.Handler.Start(ctx, input)
 	if err != nil {
 		return nil, err
 	}
@@ -79,15 +87,16 @@ func (s *server) input(req *asyncrestoreitemactionv1.StartRequest) (*StartInput,
 }
 
 func (s *server) Progress(ctx context.Context, req *asyncrestoreitemactionv1.ProgressRequest) (*asyncrestoreitemactionv1.ProgressResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	restore, err := s.restores.Get("restore", req.GetRestore())
 	if err != nil {
 		return nil, err
 	}
-	progress, err := action.Progress(ctx, req.GetOperationId(), restore)
+	progress, err := action.Handler.Progress(ctx, &ProgressInput{OperationID: req.GetOperationId(), Restore: restore})
 	if err != nil {
 		return nil, err
 	}
@@ -95,17 +104,19 @@ func (s *server) Progress(ctx context.Context, req *asyncrestoreitemactionv1.Pro
 }
 
 func (s *server) Cancel(ctx context.Context, req *asyncrestoreitemactionv1.CancelRequest) (*asyncrestoreitemactionv1.CancelResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	restore, err := s.restores.Get("restore", req.GetRestore())
 	if err != nil {
 		return nil, err
 	}
-	ack, err := action.Cancel(ctx, req.GetOperationId(), restore)
-	if err != nil {
+	err = action.Handler.Cancel(ctx, &CancelInput{OperationID: req.GetOperationId(), Restore: restore})
+	cannot := errors.Is(err, framework.ErrCannotCancel)
+	if err != nil && !cannot {
 		return nil, err
 	}
-	return &asyncrestoreitemactionv1.CancelResponse{Ack: ack}, nil
+	return &asyncrestoreitemactionv1.CancelResponse{Ack: !cannot}, nil
 }

@@ -3,28 +3,28 @@ package v1
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/register"
 )
 
 // BackupItemAction is the interface that an author implements.
 //
 // One value serves all calls of a process, concurrently: several items of one backup, and several backups.
-// Nothing may be assumed about which process or value gets which item. ctx ends when the backup is
-// cancelled, when the server goes away, or at the server's deadline for the call; an action that waits for
-// something else must wait for ctx too. No call is repeated for the action's sake after it failed; what
-// has to be tried again is tried again inside the call.
+// Do not assume which process or value gets which item. ctx ends when the
+// backup is cancelled, when the server stops, or at the server's deadline for the call; an action that waits for
+// something else must wait for ctx too. The server
+// repeats no call that failed; what has to be tried again is tried again inside the call.
 type BackupItemAction interface {
-	// AppliesTo says which items Execute wants to see; the zero value is all of them. It is asked once per
-	// start of the process and the answer is kept, so it must not depend on time or on the cluster. An
-	// error, or a label selector that does not parse, makes every backup fail.
+	// AppliesTo returns the items that Execute wants to see; the zero value selects all. It is called once per
+	// start of the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a
+	// label selector that does not parse, makes every backup fail.
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
-	// Execute is called once for each item that AppliesTo selects, after the actions before it in order,
-	// whose changes it sees. nil output means that the item stays as it is. An error leaves the item out
-	// of the backup, which becomes PartiallyFailed.
+	// Execute is called once for each item that AppliesTo selects, after the actions before it in order, whose changes it
+	// sees. A nil output leaves the item as it is. An error leaves the item out of the backup, which becomes
+	// PartiallyFailed.
 	Execute(ctx context.Context, input *ExecuteInput) (*ExecuteOutput, error)
 }
 
@@ -32,39 +32,33 @@ type BackupItemAction interface {
 type ExecuteInput struct {
 	// Item is the object as it would be stored; never nil.
 	Item *unstructured.Unstructured
-	// Backup is what runs, with its defaults set; never nil.
+	// Backup is the one that runs, with its defaults set; never nil.
 	Backup *velerov1.Backup
 }
 
 // ExecuteOutput is what becomes of the item.
 type ExecuteOutput struct {
-	// UpdatedItem is stored instead of the item; nil stores the item as it came. It must be the same
-	// object: same group and kind, namespace and name. (Changing ExecuteInput.Item alone changes nothing,
-	// it has to be returned here.)
+	// UpdatedItem is stored instead of the item; nil stores the item as it came. It must be the same object: same group
+	// and kind, namespace and name. (To change ExecuteInput.Item alone changes nothing; return it here.)
 	UpdatedItem *unstructured.Unstructured
-	// AdditionalItems are backed up before this item, if they exist and the backup's filters let them
-	// through. They go through the actions like any item. Resource and Name must be set.
+	// AdditionalItems are backed up before this item, if they exist and the backup's filters include them. They go through
+	// the actions like any item. Resource and Name must be set.
 	AdditionalItems []framework.ResourceIdentifier
 }
 
-// NewExecuteOutput is the answer that stores item.
+// NewExecuteOutput returns the output that stores item; nil leaves the item as it came.
 func NewExecuteOutput(item *unstructured.Unstructured) *ExecuteOutput {
 	return &ExecuteOutput{UpdatedItem: item}
 }
 
-// WithItems asks for more items to be backed up; it returns the output it changes.
+// WithItems asks for more items to be backed up; it returns o.
 func (o *ExecuteOutput) WithItems(items ...framework.ResourceIdentifier) *ExecuteOutput {
 	o.AdditionalItems = append(o.AdditionalItems, items...)
 	return o
 }
 
-// Register registers the action that newAction makes under name, "example.io/stamp". newAction is called at the
-// first call for name; its logger writes to the log of the running backup.
-func Register(name string, newAction func(hclog.Logger) (BackupItemAction, error)) framework.Registration {
-	return framework.Register(Kind(), name, newAction)
-}
-
-// Kind is the kind's name on the wire and its gRPC service.
-func Kind() framework.Kind[BackupItemAction] {
-	return framework.Kind[BackupItemAction]{Wire: "BackupItemAction", Bind: bind}
+// Register registers the action that newAction makes under name, "example.io/stamp". See framework.Setup for
+// when it is called.
+func Register(name string, newAction func(context.Context, *framework.Setup) (BackupItemAction, error), options ...framework.Option) framework.Registration {
+	return register.New(kind(), name, newAction, options)
 }

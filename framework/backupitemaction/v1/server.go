@@ -5,29 +5,34 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[BackupItemAction]) {
+func kind() glue.Kind[BackupItemAction] {
+	return glue.Kind[BackupItemAction]{Wire: "BackupItemAction", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[BackupItemAction]) {
 	backupitemactionv1.RegisterBackupItemActionServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the actions of a process on the wire.
 type server struct {
 	backupitemactionv1.UnimplementedBackupItemActionServer
-	handlers *framework.Handlers[BackupItemAction]
+	handlers *glue.Handlers[BackupItemAction]
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
 func (s *server) AppliesTo(ctx context.Context, req *backupitemactionv1.BackupItemActionAppliesToRequest) (*backupitemactionv1.BackupItemActionAppliesToResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	selector, err := action.AppliesTo(ctx)
+	defer action.Release()
+	selector, err := action.Handler.AppliesTo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,11 +40,12 @@ func (s *server) AppliesTo(ctx context.Context, req *backupitemactionv1.BackupIt
 }
 
 func (s *server) Execute(ctx context.Context, req *backupitemactionv1.ExecuteRequest) (*backupitemactionv1.ExecuteResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	if raw, ok := action.(RawExecutor); ok {
+	defer action.Release()
+	if raw, ok := any(action.Handler).(RawExecutor); ok {
 		return executeRaw(ctx, raw, req)
 	}
 	item, err := wire.DecodeItem("item", req.GetItem())
@@ -50,7 +56,7 @@ func (s *server) Execute(ctx context.Context, req *backupitemactionv1.ExecuteReq
 	if err != nil {
 		return nil, err
 	}
-	output, err := action.Execute(ctx, &ExecuteInput{Item: item, Backup: backup})
+	output, err := action.Handler.Execute(ctx, &ExecuteInput{Item: item, Backup: backup})
 	if err != nil {
 		return nil, err
 	}
@@ -68,12 +74,12 @@ func (s *server) Execute(ctx context.Context, req *backupitemactionv1.ExecuteReq
 }
 
 func executeRaw(ctx context.Context, action RawExecutor, req *backupitemactionv1.ExecuteRequest) (*backupitemactionv1.ExecuteResponse, error) {
-	output, err := action.ExecuteRaw(ctx, req.GetItem(), req.GetBackup())
+	output, err := action.ExecuteRaw(ctx, &ExecuteRawInput{Item: req.GetItem(), Backup: req.GetBackup()})
 	if err != nil {
 		return nil, err
 	}
 	if output == nil {
-		output = &RawOutput{}
+		output = &ExecuteRawOutput{}
 	}
 	if output.UpdatedItem == nil {
 		output.UpdatedItem = req.GetItem()

@@ -2,33 +2,40 @@ package v2
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[BackupItemAction]) {
+func kind() glue.Kind[BackupItemAction] {
+	return glue.Kind[BackupItemAction]{Wire: "BackupItemActionV2", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[BackupItemAction]) {
 	backupitemactionv2.RegisterBackupItemActionServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the actions of a process on the wire.
 type server struct {
 	backupitemactionv2.UnimplementedBackupItemActionServer
-	handlers *framework.Handlers[BackupItemAction]
+	handlers *glue.Handlers[BackupItemAction]
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
 func (s *server) AppliesTo(ctx context.Context, req *backupitemactionv2.BackupItemActionAppliesToRequest) (*backupitemactionv2.BackupItemActionAppliesToResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	selector, err := action.AppliesTo(ctx)
+	defer action.Release()
+	selector, err := action.Handler.AppliesTo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -36,11 +43,12 @@ func (s *server) AppliesTo(ctx context.Context, req *backupitemactionv2.BackupIt
 }
 
 func (s *server) Execute(ctx context.Context, req *backupitemactionv2.ExecuteRequest) (*backupitemactionv2.ExecuteResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	if raw, ok := action.(RawExecutor); ok {
+	defer action.Release()
+	if raw, ok := any(action.Handler).(RawExecutor); ok {
 		return executeRaw(ctx, raw, req)
 	}
 	item, err := wire.DecodeItem("item", req.GetItem())
@@ -51,7 +59,7 @@ func (s *server) Execute(ctx context.Context, req *backupitemactionv2.ExecuteReq
 	if err != nil {
 		return nil, err
 	}
-	output, err := action.Execute(ctx, &ExecuteInput{Item: item, Backup: backup})
+	output, err := action.Handler.Execute(ctx, &ExecuteInput{Item: item, Backup: backup})
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +79,12 @@ func (s *server) Execute(ctx context.Context, req *backupitemactionv2.ExecuteReq
 }
 
 func executeRaw(ctx context.Context, action RawExecutor, req *backupitemactionv2.ExecuteRequest) (*backupitemactionv2.ExecuteResponse, error) {
-	output, err := action.ExecuteRaw(ctx, req.GetItem(), req.GetBackup())
+	output, err := action.ExecuteRaw(ctx, &ExecuteRawInput{Item: req.GetItem(), Backup: req.GetBackup()})
 	if err != nil {
 		return nil, err
 	}
 	if output == nil {
-		output = &RawOutput{}
+		output = &ExecuteRawOutput{}
 	}
 	if output.UpdatedItem == nil {
 		output.UpdatedItem = req.GetItem()
@@ -90,15 +98,16 @@ func executeRaw(ctx context.Context, action RawExecutor, req *backupitemactionv2
 }
 
 func (s *server) Progress(ctx context.Context, req *backupitemactionv2.BackupItemActionProgressRequest) (*backupitemactionv2.BackupItemActionProgressResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	backup, err := s.backups.Get("backup", req.GetBackup())
 	if err != nil {
 		return nil, err
 	}
-	progress, err := action.Progress(ctx, req.GetOperationID(), backup)
+	progress, err := action.Handler.Progress(ctx, &ProgressInput{OperationID: req.GetOperationID(), Backup: backup})
 	if err != nil {
 		return nil, err
 	}
@@ -106,15 +115,17 @@ func (s *server) Progress(ctx context.Context, req *backupitemactionv2.BackupIte
 }
 
 func (s *server) Cancel(ctx context.Context, req *backupitemactionv2.BackupItemActionCancelRequest) (*emptypb.Empty, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	backup, err := s.backups.Get("backup", req.GetBackup())
 	if err != nil {
 		return nil, err
 	}
-	if err := action.Cancel(ctx, req.GetOperationID(), backup); err != nil {
+	err = action.Handler.Cancel(ctx, &CancelInput{OperationID: req.GetOperationID(), Backup: backup})
+	if err != nil && !errors.Is(err, framework.ErrCannotCancel) { // which this wire cannot say
 		return nil, err
 	}
 	return &emptypb.Empty{}, nil

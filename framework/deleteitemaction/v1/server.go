@@ -5,30 +5,35 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	deleteitemactionv1 "github.com/cleat-dev/cleat/proto/velero/deleteitemaction/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[DeleteItemAction]) {
+func kind() glue.Kind[DeleteItemAction] {
+	return glue.Kind[DeleteItemAction]{Wire: "DeleteItemAction", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[DeleteItemAction]) {
 	deleteitemactionv1.RegisterDeleteItemActionServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the actions of a process on the wire.
 type server struct {
 	deleteitemactionv1.UnimplementedDeleteItemActionServer
-	handlers *framework.Handlers[DeleteItemAction]
+	handlers *glue.Handlers[DeleteItemAction]
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
 func (s *server) AppliesTo(ctx context.Context, req *deleteitemactionv1.DeleteItemActionAppliesToRequest) (*deleteitemactionv1.DeleteItemActionAppliesToResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	selector, err := action.AppliesTo(ctx)
+	defer action.Release()
+	selector, err := action.Handler.AppliesTo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -36,10 +41,11 @@ func (s *server) AppliesTo(ctx context.Context, req *deleteitemactionv1.DeleteIt
 }
 
 func (s *server) Execute(ctx context.Context, req *deleteitemactionv1.DeleteItemActionExecuteRequest) (*shared.Empty, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	item, err := wire.DecodeItem("item", req.GetItem())
 	if err != nil {
 		return nil, err
@@ -48,7 +54,7 @@ func (s *server) Execute(ctx context.Context, req *deleteitemactionv1.DeleteItem
 	if err != nil {
 		return nil, err
 	}
-	if err := action.Execute(ctx, &ExecuteInput{Item: item, Backup: backup}); err != nil {
+	if err := action.Handler.Execute(ctx, &ExecuteInput{Item: item, Backup: backup}); err != nil {
 		return nil, err
 	}
 	return &shared.Empty{}, nil

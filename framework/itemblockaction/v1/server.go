@@ -5,29 +5,34 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	itemblockactionv1 "github.com/cleat-dev/cleat/proto/velero/itemblockaction/v1"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[ItemBlockAction]) {
+func kind() glue.Kind[ItemBlockAction] {
+	return glue.Kind[ItemBlockAction]{Wire: "ItemBlockAction", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[ItemBlockAction]) {
 	itemblockactionv1.RegisterItemBlockActionServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the actions of a process on the wire.
 type server struct {
 	itemblockactionv1.UnimplementedItemBlockActionServer
-	handlers *framework.Handlers[ItemBlockAction]
+	handlers *glue.Handlers[ItemBlockAction]
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
 func (s *server) AppliesTo(ctx context.Context, req *itemblockactionv1.ItemBlockActionAppliesToRequest) (*itemblockactionv1.ItemBlockActionAppliesToResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	selector, err := action.AppliesTo(ctx)
+	defer action.Release()
+	selector, err := action.Handler.AppliesTo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,10 +40,11 @@ func (s *server) AppliesTo(ctx context.Context, req *itemblockactionv1.ItemBlock
 }
 
 func (s *server) GetRelatedItems(ctx context.Context, req *itemblockactionv1.ItemBlockActionGetRelatedItemsRequest) (*itemblockactionv1.ItemBlockActionGetRelatedItemsResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	item, err := wire.DecodeItem("item", req.GetItem())
 	if err != nil {
 		return nil, err
@@ -47,9 +53,12 @@ func (s *server) GetRelatedItems(ctx context.Context, req *itemblockactionv1.Ite
 	if err != nil {
 		return nil, err
 	}
-	related, err := action.GetRelatedItems(ctx, &GetRelatedItemsInput{Item: item, Backup: backup})
+	output, err := action.Handler.GetRelatedItems(ctx, &GetRelatedItemsInput{Item: item, Backup: backup})
 	if err != nil {
 		return nil, err
 	}
-	return &itemblockactionv1.ItemBlockActionGetRelatedItemsResponse{RelatedItems: wire.Identifiers(related)}, nil
+	if output == nil {
+		output = &GetRelatedItemsOutput{}
+	}
+	return &itemblockactionv1.ItemBlockActionGetRelatedItemsResponse{RelatedItems: wire.Identifiers(output.RelatedItems)}, nil
 }

@@ -6,27 +6,32 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[LoadSoothing]) {
+func kind() glue.Kind[LoadSoothing] {
+	return glue.Kind[LoadSoothing]{Wire: "LoadSoothing", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[LoadSoothing]) {
 	loadsoothingv1.RegisterLoadSoothingServiceServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the policies of a process on the wire.
 type server struct {
 	loadsoothingv1.UnimplementedLoadSoothingServiceServer
-	handlers *framework.Handlers[LoadSoothing]
+	handlers *glue.Handlers[LoadSoothing]
 }
 
 func (s *server) Admit(ctx context.Context, req *loadsoothingv1.AdmitRequest) (*loadsoothingv1.AdmitResponse, error) {
-	policy, err := s.handlers.Get(req.GetPlugin())
+	policy, err := s.handlers.UseWith(ctx, req.GetPlugin(), req.GetConfig())
 	if err != nil {
 		return nil, err
 	}
-	decision, err := policy.Admit(ctx, request(req))
+	defer policy.Release()
+	decision, err := policy.Handler.Admit(ctx, input(req))
 	if err != nil {
 		return nil, err
 	}
@@ -40,11 +45,10 @@ func (s *server) Admit(ctx context.Context, req *loadsoothingv1.AdmitRequest) (*
 	}, nil
 }
 
-func request(req *loadsoothingv1.AdmitRequest) *Request {
-	received := &Request{
-		Config: req.GetConfig(),
-		Now:    wire.Instant(req.GetNow()),
-		Limit:  int(req.GetLimit()),
+func input(req *loadsoothingv1.AdmitRequest) *AdmitInput {
+	received := &AdmitInput{
+		Now:   wire.Instant(req.GetNow()),
+		Limit: int(req.GetLimit()),
 		Load: Load{
 			Kind:    req.GetLoad().GetKind(),
 			Name:    req.GetLoad().GetName(),

@@ -6,20 +6,24 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[ManifestWriter]) {
+func kind() glue.Kind[ManifestWriter] {
+	return glue.Kind[ManifestWriter]{Wire: "ManifestWriter", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[ManifestWriter]) {
 	manifestwriterv1.RegisterManifestWriterServiceServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the writers of a process on the wire.
 type server struct {
 	manifestwriterv1.UnimplementedManifestWriterServiceServer
-	handlers *framework.Handlers[ManifestWriter]
+	handlers *glue.Handlers[ManifestWriter]
 	backups  wire.Decoded[velerov1.Backup, *velerov1.Backup]
 }
 
@@ -32,17 +36,18 @@ func (s *server) Write(stream grpc.BidiStreamingServer[manifestwriterv1.WriteReq
 	if begin == nil {
 		return errors.New("the first message must say which backup begins")
 	}
-	writer, err := s.handlers.Get(begin.GetPlugin())
+	writer, err := s.handlers.UseWith(stream.Context(), begin.GetPlugin(), begin.GetConfig())
 	if err != nil {
 		return err
 	}
+	defer writer.Release()
 	backup, err := s.backups.Get("backup", begin.GetBackup())
 	if err != nil {
 		return err
 	}
 	items := &received{receive: stream.Recv}
 	out := &output{send: stream.Send}
-	if err := writer.Write(stream.Context(), &Input{Config: begin.GetConfig(), Backup: backup, Items: items.all}, out); err != nil {
+	if err := writer.Handler.Write(stream.Context(), &WriteInput{Backup: backup, Items: items.all, Artifacts: out}); err != nil {
 		return err
 	}
 	if err := items.atEnd(); err != nil {
@@ -51,7 +56,7 @@ func (s *server) Write(stream grpc.BidiStreamingServer[manifestwriterv1.WriteReq
 	return out.complete()
 }
 
-// errStoppedEarly is what a writer gets for calling a backup described that it has not seen to its end.
+// errStoppedEarly is the error of a writer that returns nil without having seen all items.
 var errStoppedEarly = errors.New("Write returned without an error before it had seen all items") //nolint:staticcheck // the method's name
 
 // received are the items of one call.
@@ -88,7 +93,7 @@ func (r *received) next() (*Item, error) {
 	return item(message.GetItem()), nil
 }
 
-// atEnd says whether the items were seen to their end. A writer may have stopped after the last one.
+// atEnd returns an error unless all items were seen. A writer may have stopped after the last one.
 func (r *received) atEnd() error {
 	switch _, err := r.next(); err {
 	case nil:

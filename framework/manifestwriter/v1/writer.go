@@ -5,44 +5,42 @@ import (
 	"io"
 	"iter"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/register"
 )
 
 // ManifestWriter is the interface that an author implements.
 //
 // One value serves all calls of a process, concurrently: one call for each backup that runs.
 type ManifestWriter interface {
-	// Write describes one backup. It is called when the backup begins; items come while it runs, and end when it has
-	// them all, so a call lasts as long as the backup. Artifacts can be written at any time, also while items are
-	// still to come; they are kept beside the backup once Write has returned nil.
+	// Write describes one backup. It is called when the backup begins; items come while it runs, and end when it has them
+	// all, so a call lasts as long as the backup. Artifacts can be written at any time, also while items are still to
+	// come; they are kept beside the backup once Write has returned nil.
 	//
-	// Items have to be read to their end, and without delay: the backup goes no faster than they are read. When
-	// their iteration gives an error, the backup was given up; return it. ctx ends then too. An error of Write is
-	// a warning or an error of the backup, as the server is configured, and nothing of the call is kept.
-	Write(ctx context.Context, input *Input, output Output) error
+	// Read the items to their end, and without delay: the backup goes no faster than they are read. When their iteration
+	// gives an error, the backup was given up; return the error. ctx ends then too. An error of Write is a warning or an
+	// error of the backup, as the server is configured, and nothing of the call is kept.
+	Write(ctx context.Context, input *WriteInput) error
 }
 
-// Input is one backup.
-type Input struct {
-	// Config is what the user configured for the writer: JSON of an object that keeps to its schema. See
-	// framework.DecodeConfig.
-	Config []byte
-	// Backup is what runs, with its defaults set; never nil.
+// WriteInput is one backup, and where its artifacts are written to.
+type WriteInput struct {
+	// Backup is the one that runs, with its defaults set; never nil.
 	Backup *velerov1.Backup
-	// Items are the items of the backup in the order in which they are written to its archive. An item that is
-	// written again comes again; the last one counts. They can be iterated once. After an error comes nothing.
+	// Items are the items of the backup in the order in which they are written to its archive. An item that is written
+	// again comes again; the last one counts. They can be iterated once. Nothing comes after an error.
 	Items iter.Seq2[*Item, error]
+	// Artifacts takes what the writer writes.
+	Artifacts Artifacts
 }
 
-// Output takes the artifacts of one backup, one after the other. It is not safe for concurrent use.
-type Output interface {
-	// Create begins an artifact, and completes the one before it. name has lower-case letters, digits, "-", "_" and
-	// ".", begins with a letter or digit, is at most 128 bytes long, and is used once; the server refuses those
-	// that it uses itself. What is written to the writer is sent in pieces, so small writes are all right. It
-	// must not be used any more after the next Create, or after Write has returned.
+// Artifacts takes the artifacts of one backup, one after the other. It is not safe for concurrent use.
+type Artifacts interface {
+	// Create begins an artifact, and completes the one before it. name has lower-case letters, digits, "-", "_" and ".",
+	// begins with a letter or digit, is at most 128 bytes long, and is used once; the server refuses those that it uses
+	// itself. What is written to the writer is sent in pieces, so small writes are fine. It must not be used any more
+	// after the next Create, or after Write has returned.
 	Create(name string) (io.Writer, error)
 }
 
@@ -60,7 +58,7 @@ type Item struct {
 	Annotations map[string]string
 	// Owners are those of the object's metadata; they need not be in the backup.
 	Owners []Owner
-	// Related are objects that an action has tied to this one: in its item block, or to be backed up with it.
+	// Related are objects that an action has related to this one: in its item block, or to be backed up with it.
 	Related []framework.ResourceIdentifier
 }
 
@@ -73,14 +71,8 @@ type Owner struct {
 	Controller bool // it is the one that manages the item
 }
 
-// Register registers the writer that newWriter makes under name, "example.io/inventory". newWriter is called at the
-// first call for name; its logger writes to the log of the running backup. A writer that takes a config says so by
-// framework.WithConfigSchema.
-func Register(name string, newWriter func(hclog.Logger) (ManifestWriter, error), options ...framework.Option) framework.Registration {
-	return framework.Register(Kind(), name, newWriter, options...)
-}
-
-// Kind is the kind's name on the wire and its gRPC service.
-func Kind() framework.Kind[ManifestWriter] {
-	return framework.Kind[ManifestWriter]{Wire: "ManifestWriter", Bind: bind}
+// Register registers the writer that newWriter makes under name, "example.io/inventory". See framework.Setup for when
+// newWriter is called, and framework.WithConfig for writers that users can configure.
+func Register(name string, newWriter func(context.Context, *framework.Setup) (ManifestWriter, error), options ...framework.Option) framework.Registration {
+	return register.New(kind(), name, newWriter, options)
 }

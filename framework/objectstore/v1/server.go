@@ -9,27 +9,28 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[ObjectStore]) {
+func kind() glue.Kind[ObjectStore] {
+	return glue.Kind[ObjectStore]{Wire: "ObjectStore", Bind: bind, HasInit: true, HostKeys: []string{"bucket", "prefix", "caCert", "credentialsFile"}}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[ObjectStore]) {
 	objectstorev1.RegisterObjectStoreServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the stores of a process on the wire.
 type server struct {
 	objectstorev1.UnimplementedObjectStoreServer
-	handlers *framework.Handlers[ObjectStore]
+	handlers *glue.Handlers[ObjectStore]
 }
 
 func (s *server) Init(ctx context.Context, req *objectstorev1.ObjectStoreInitRequest) (*shared.Empty, error) {
-	store, err := s.handlers.Get(req.GetPlugin())
-	if err != nil {
-		return nil, err
-	}
-	if err := store.Init(ctx, req.GetConfig()); err != nil {
+	if err := s.handlers.Init(ctx, req.GetPlugin(), req.GetConfig()); err != nil {
 		return nil, err
 	}
 	return &shared.Empty{}, nil
@@ -43,12 +44,13 @@ func (s *server) PutObject(stream grpc.ClientStreamingServer[objectstorev1.PutOb
 	if err != nil {
 		return err
 	}
-	store, err := s.handlers.Get(first.GetPlugin())
+	store, err := s.handlers.Use(stream.Context(), first.GetPlugin())
 	if err != nil {
 		return err
 	}
+	defer store.Release()
 	body := &uploadReader{rest: first.GetBody(), receive: stream.Recv}
-	if err := store.PutObject(stream.Context(), first.GetBucket(), first.GetKey(), body); err != nil {
+	if err := store.Handler.PutObject(stream.Context(), &PutObjectInput{Bucket: first.GetBucket(), Key: first.GetKey(), Body: body}); err != nil {
 		return err
 	}
 	if err := body.atEnd(); err != nil {
@@ -58,35 +60,41 @@ func (s *server) PutObject(stream grpc.ClientStreamingServer[objectstorev1.PutOb
 }
 
 func (s *server) ObjectExists(ctx context.Context, req *objectstorev1.ObjectExistsRequest) (*objectstorev1.ObjectExistsResponse, error) {
-	store, err := s.handlers.Get(req.GetPlugin())
+	store, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	exists, err := store.ObjectExists(ctx, req.GetBucket(), req.GetKey())
+	defer store.Release()
+	output, err := store.Handler.ObjectExists(ctx, &ObjectExistsInput{Bucket: req.GetBucket(), Key: req.GetKey()})
 	if err != nil {
 		return nil, err
 	}
-	return &objectstorev1.ObjectExistsResponse{Exists: exists}, nil
+	if output == nil {
+		output = &ObjectExistsOutput{}
+	}
+	return &objectstorev1.ObjectExistsResponse{Exists: output.Exists}, nil
 }
 
 func (s *server) GetObject(req *objectstorev1.GetObjectRequest, stream grpc.ServerStreamingServer[objectstorev1.Bytes]) (err error) {
-	store, err := s.handlers.Get(req.GetPlugin())
+	store, err := s.handlers.Use(stream.Context(), req.GetPlugin())
 	if err != nil {
 		return err
 	}
-	object, err := store.GetObject(stream.Context(), req.GetBucket(), req.GetKey())
+	defer store.Release()
+	output, err := store.Handler.GetObject(stream.Context(), &GetObjectInput{Bucket: req.GetBucket(), Key: req.GetKey()})
 	if err != nil {
 		return err
 	}
-	if object == nil {
+	if output == nil || output.Body == nil {
 		return fmt.Errorf("%s/%s: GetObject returned neither a reader nor an error", req.GetBucket(), req.GetKey())
 	}
+	object := output.Body
 	defer func() {
 		if closeErr := object.Close(); err == nil {
 			err = closeErr
 		}
 	}()
-	for piece, err := range Pieces(object) {
+	for piece, err := range wire.Pieces(object) {
 		if err != nil {
 			return err
 		}
@@ -98,48 +106,61 @@ func (s *server) GetObject(req *objectstorev1.GetObjectRequest, stream grpc.Serv
 }
 
 func (s *server) ListCommonPrefixes(ctx context.Context, req *objectstorev1.ListCommonPrefixesRequest) (*objectstorev1.ListCommonPrefixesResponse, error) {
-	store, err := s.handlers.Get(req.GetPlugin())
+	store, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	prefixes, err := store.ListCommonPrefixes(ctx, req.GetBucket(), req.GetPrefix(), req.GetDelimiter())
+	defer store.Release()
+	output, err := store.Handler.ListCommonPrefixes(ctx, &ListCommonPrefixesInput{Bucket: req.GetBucket(), Prefix: req.GetPrefix(), Delimiter: req.GetDelimiter()})
 	if err != nil {
 		return nil, err
 	}
-	return &objectstorev1.ListCommonPrefixesResponse{Prefixes: prefixes}, nil
+	if output == nil {
+		output = &ListCommonPrefixesOutput{}
+	}
+	return &objectstorev1.ListCommonPrefixesResponse{Prefixes: output.Prefixes}, nil
 }
 
 func (s *server) ListObjects(ctx context.Context, req *objectstorev1.ListObjectsRequest) (*objectstorev1.ListObjectsResponse, error) {
-	store, err := s.handlers.Get(req.GetPlugin())
+	store, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	keys, err := store.ListObjects(ctx, req.GetBucket(), req.GetPrefix())
+	defer store.Release()
+	output, err := store.Handler.ListObjects(ctx, &ListObjectsInput{Bucket: req.GetBucket(), Prefix: req.GetPrefix()})
 	if err != nil {
 		return nil, err
 	}
-	return &objectstorev1.ListObjectsResponse{Keys: keys}, nil
+	if output == nil {
+		output = &ListObjectsOutput{}
+	}
+	return &objectstorev1.ListObjectsResponse{Keys: output.Keys}, nil
 }
 
 func (s *server) DeleteObject(ctx context.Context, req *objectstorev1.DeleteObjectRequest) (*shared.Empty, error) {
-	store, err := s.handlers.Get(req.GetPlugin())
+	store, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	if err := store.DeleteObject(ctx, req.GetBucket(), req.GetKey()); err != nil {
+	defer store.Release()
+	if err := store.Handler.DeleteObject(ctx, &DeleteObjectInput{Bucket: req.GetBucket(), Key: req.GetKey()}); err != nil {
 		return nil, err
 	}
 	return &shared.Empty{}, nil
 }
 
 func (s *server) CreateSignedURL(ctx context.Context, req *objectstorev1.CreateSignedURLRequest) (*objectstorev1.CreateSignedURLResponse, error) {
-	store, err := s.handlers.Get(req.GetPlugin())
+	store, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	url, err := store.CreateSignedURL(ctx, req.GetBucket(), req.GetKey(), time.Duration(req.GetTtl()))
+	defer store.Release()
+	output, err := store.Handler.CreateSignedURL(ctx, &CreateSignedURLInput{Bucket: req.GetBucket(), Key: req.GetKey(), TTL: time.Duration(req.GetTtl())})
 	if err != nil {
 		return nil, err
 	}
-	return &objectstorev1.CreateSignedURLResponse{Url: url}, nil
+	if output == nil {
+		output = &CreateSignedURLOutput{}
+	}
+	return &objectstorev1.CreateSignedURLResponse{Url: output.URL}, nil
 }

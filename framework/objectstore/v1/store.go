@@ -5,59 +5,131 @@ import (
 	"io"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/register"
 )
 
 // ObjectStore is the interface that an author implements.
 //
-// The host runs one process per backup storage location (stock Velero: per operation), so one value serves one
-// configuration. Init is called first and ends before anything else is called; after that calls come
-// concurrently. Keys are whole, with "/" between folders, and never start with one. ctx ends when the caller
-// gives up, when the server goes away, or at the server's deadline for the call; for a stream it lives
-// until the stream has ended. The host repeats no call that was answered with an error, so what is worth
-// another try (a lost connection, a throttled request) is tried again inside the call; those that only ask are
-// asked again of the process that takes the place of one that died. An error that names bucket and key saves
+// The host runs one process per backup storage location (stock Velero: per operation) and gives it the location's
+// configuration before all calls. The store is made with that; see framework.WithConfig. Calls come concurrently. Keys
+// are complete, with "/" between folders, and never start with one. ctx ends when the caller gives up, when the server
+// stops, or at the server's deadline for the call; for a stream it lives until the stream has ended. The host repeats no
+// call that returned an error, so what is worth another attempt (a lost connection, a throttled request) is tried again
+// inside the call; calls that change nothing are repeated when the process died. An error that names bucket and key saves
 // the reader a search.
 type ObjectStore interface {
-	// Init hands over the location's configuration: what the user wrote, and the keys "bucket", "prefix",
-	// and where set "caCert" (PEM) and "credentialsFile" (a path). Keys that are not understood should be
-	// an error, so that a typing error is found. Init should not need the network. It is called once; a
-	// process that replaces one that died gets the same configuration again.
-	Init(ctx context.Context, config map[string]string) error
-	// PutObject writes all of body to key, or replaces what is there. The object must not appear before
-	// body has ended with io.EOF: any other error from body means that the upload was given up, and the
-	// error is to be returned. body need not be closed and must not be read after PutObject has returned.
-	// An empty body is an empty object. Returning nil before the end of body is an error of the store.
-	PutObject(ctx context.Context, bucket, key string, body io.Reader) error
-	// ObjectExists says whether there is an object at key; that there is none is no error.
-	ObjectExists(ctx context.Context, bucket, key string) (bool, error)
-	// GetObject opens an object for reading; an object that does not exist is an error. The reader is
-	// closed in any case, also before its end, and an error of Close after the end fails the read.
-	GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error)
-	// ListCommonPrefixes lists the "folders" directly below prefix: of each key that starts with prefix and
-	// has delimiter after it, the part up to and with that delimiter, each once. prefix is empty or ends in
-	// delimiter. None is an empty list, no error.
-	ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error)
-	// ListObjects lists all keys that start with prefix, at any depth. None is an empty list, no error.
-	ListObjects(ctx context.Context, bucket, prefix string) ([]string, error)
-	// DeleteObject removes an object. That it is not there should not be an error: a deletion that was
-	// interrupted is done again from the start.
-	DeleteObject(ctx context.Context, bucket, key string) error
-	// CreateSignedURL makes a URL from which anyone can read the object for ttl. A store that cannot do
-	// that returns an error; logs and downloads do not work with it then, everything else does.
-	CreateSignedURL(ctx context.Context, bucket, key string, ttl time.Duration) (string, error)
+	// PutObject writes all of input.Body, or replaces what is there. The object must not appear before Body has ended with
+	// io.EOF: any other error of Body means that the upload was given up; return the error. Body need not be closed and
+	// must not be read after PutObject has returned. An empty Body is an empty object. To return nil before the end of
+	// Body is an error of the store.
+	PutObject(ctx context.Context, input *PutObjectInput) error
+	// ObjectExists reports whether there is an object. That there is none is no error.
+	ObjectExists(ctx context.Context, input *ObjectExistsInput) (*ObjectExistsOutput, error)
+	// GetObject opens an object for reading. For an object that does not exist it returns a framework.ErrNotFound.
+	GetObject(ctx context.Context, input *GetObjectInput) (*GetObjectOutput, error)
+	// ListCommonPrefixes lists the "folders" directly below a prefix. No folders are no error.
+	ListCommonPrefixes(ctx context.Context, input *ListCommonPrefixesInput) (*ListCommonPrefixesOutput, error)
+	// ListObjects lists all keys that start with a prefix, at any depth. No keys are no error.
+	ListObjects(ctx context.Context, input *ListObjectsInput) (*ListObjectsOutput, error)
+	// DeleteObject removes an object. That there is none should not be an error: a deletion that was interrupted is done
+	// again from the start.
+	DeleteObject(ctx context.Context, input *DeleteObjectInput) error
+	// CreateSignedURL makes a URL from which anyone can read the object for a time. A store that cannot do that returns
+	// an error; logs and downloads do not work with it then, everything else does.
+	CreateSignedURL(ctx context.Context, input *CreateSignedURLInput) (*CreateSignedURLOutput, error)
 }
 
-// Register registers the store that newStore makes under name, "example.io/tape", which users write as provider
-// of a BackupStorageLocation. newStore is called at the first call for name; its logger writes to the log of
-// the running operation.
-func Register(name string, newStore func(hclog.Logger) (ObjectStore, error)) framework.Registration {
-	return framework.Register(Kind(), name, newStore)
+// LocationConfig has the keys that the host adds to the configuration of every location. A config type that needs one
+// of them has a field for it, or embeds LocationConfig.
+type LocationConfig struct {
+	// Bucket is that of the location.
+	Bucket string `json:"bucket,omitempty"`
+	// Prefix is that of the location; keys have it already.
+	Prefix string `json:"prefix,omitempty"`
+	// CACert is a certificate in PEM.
+	CACert string `json:"caCert,omitempty"`
+	// CredentialsFile is the path of a file with the Secret of the location.
+	CredentialsFile string `json:"credentialsFile,omitempty"`
 }
 
-// Kind is the kind's name on the wire and its gRPC service.
-func Kind() framework.Kind[ObjectStore] {
-	return framework.Kind[ObjectStore]{Wire: "ObjectStore", Bind: bind}
+// PutObjectInput is an object to be written.
+type PutObjectInput struct {
+	Bucket string
+	Key    string
+	Body   io.Reader
+}
+
+// ObjectExistsInput names an object.
+type ObjectExistsInput struct {
+	Bucket string
+	Key    string
+}
+
+// ObjectExistsOutput is whether there is an object.
+type ObjectExistsOutput struct {
+	Exists bool
+}
+
+// GetObjectInput names an object.
+type GetObjectInput struct {
+	Bucket string
+	Key    string
+}
+
+// GetObjectOutput is an open object.
+type GetObjectOutput struct {
+	// Body is closed in any case, also before its end. An error of Close after the end fails the read.
+	Body io.ReadCloser
+}
+
+// ListCommonPrefixesInput says which folders to list.
+type ListCommonPrefixesInput struct {
+	Bucket string
+	// Prefix is empty or ends in Delimiter.
+	Prefix    string
+	Delimiter string
+}
+
+// ListCommonPrefixesOutput is a list of folders.
+type ListCommonPrefixesOutput struct {
+	// Prefixes has for each key that starts with the prefix and has the delimiter after it the part up to and with that
+	// delimiter, each once.
+	Prefixes []string
+}
+
+// ListObjectsInput says which objects to list.
+type ListObjectsInput struct {
+	Bucket string
+	Prefix string
+}
+
+// ListObjectsOutput is a list of objects.
+type ListObjectsOutput struct {
+	Keys []string
+}
+
+// DeleteObjectInput names an object.
+type DeleteObjectInput struct {
+	Bucket string
+	Key    string
+}
+
+// CreateSignedURLInput says what to sign.
+type CreateSignedURLInput struct {
+	Bucket string
+	Key    string
+	// TTL is how long the URL is valid.
+	TTL time.Duration
+}
+
+// CreateSignedURLOutput is a signed URL.
+type CreateSignedURLOutput struct {
+	URL string
+}
+
+// Register registers the store that newStore makes under name, "example.io/tape", which users write as provider of a
+// BackupStorageLocation. See framework.Setup for when newStore is called.
+func Register(name string, newStore func(context.Context, *framework.Setup) (ObjectStore, error), options ...framework.Option) framework.Registration {
+	return register.New(kind(), name, newStore, options)
 }

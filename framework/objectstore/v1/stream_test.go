@@ -1,7 +1,6 @@
 package v1
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,55 +12,7 @@ import (
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 )
 
-func TestPiecesAreFullButForTheLast(t *testing.T) {
-	t.Parallel()
-	for size, want := range map[int][]int{
-		0: nil, 1: {1}, 16383: {16383}, 16384: {16384}, 16385: {16384, 1}, 40000: {16384, 16384, 7232},
-	} {
-		content := bytes.Repeat([]byte("x"), size)
-		for name, reader := range map[string]io.Reader{
-			"at once":             bytes.NewReader(content),
-			"byte by byte":        iotest.OneByteReader(bytes.NewReader(content)),
-			"the end with a byte": iotest.DataErrReader(bytes.NewReader(content)),
-		} {
-			var sizes []int
-			var joined []byte
-			for piece, err := range Pieces(reader) {
-				require.NoError(t, err)
-				sizes = append(sizes, len(piece))
-				joined = append(joined, piece...)
-			}
-			require.Equal(t, want, sizes, "%d bytes, %s", size, name)
-			require.True(t, bytes.Equal(content, joined))
-		}
-	}
-}
-
-func TestPiecesPassOnAReadersErrorAndWhatCameBeforeIt(t *testing.T) {
-	t.Parallel()
-	for _, broken := range []error{errors.New("disk gone"), io.ErrUnexpectedEOF, fmt.Errorf("wrapped: %w", io.EOF)} {
-		var joined []byte
-		var got error
-		for piece, err := range Pieces(io.MultiReader(bytes.NewReader(make([]byte, 16390)), iotest.ErrReader(broken))) {
-			joined, got = append(joined, piece...), err
-		}
-		require.Equal(t, broken, got, "only io.EOF itself is the end")
-		require.Len(t, joined, 16390)
-	}
-}
-
-func TestPiecesDoNotShareTheirBuffer(t *testing.T) {
-	t.Parallel()
-	var pieces [][]byte
-	for piece, err := range Pieces(io.MultiReader(bytes.NewReader(make([]byte, pieceSize)), bytes.NewReader(bytes.Repeat([]byte("x"), pieceSize)))) {
-		require.NoError(t, err)
-		pieces = append(pieces, piece)
-	}
-	require.Len(t, pieces, 2)
-	require.Equal(t, make([]byte, pieceSize), pieces[0])
-}
-
-// messages answers each body and then end, as a stream does.
+// messages returns a function that returns each body and then end, as a stream does.
 func messages(end error, bodies ...string) func() (*objectstorev1.PutObjectRequest, error) {
 	return func() (*objectstorev1.PutObjectRequest, error) {
 		if len(bodies) == 0 {
@@ -73,7 +24,7 @@ func messages(end error, bodies ...string) func() (*objectstorev1.PutObjectReque
 	}
 }
 
-func TestAnUploadReaderIsAReader(t *testing.T) {
+func TestUploadReaderIsReader(t *testing.T) {
 	t.Parallel()
 	for _, bodies := range [][]string{{}, {""}, {"", "one", "", "two"}} {
 		want := []byte("first")
@@ -84,7 +35,7 @@ func TestAnUploadReaderIsAReader(t *testing.T) {
 	}
 }
 
-func TestAnUploadMustBeReadToItsGoodEnd(t *testing.T) {
+func TestUploadMustBeReadToTheEnd(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection lost")
 	for name, test := range map[string]struct {

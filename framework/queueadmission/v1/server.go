@@ -6,28 +6,32 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[QueueAdmission]) {
+func kind() glue.Kind[QueueAdmission] {
+	return glue.Kind[QueueAdmission]{Wire: "QueueAdmission", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[QueueAdmission]) {
 	queueadmissionv1.RegisterQueueAdmissionServiceServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the policies of a process on the wire.
 type server struct {
 	queueadmissionv1.UnimplementedQueueAdmissionServiceServer
-	handlers *framework.Handlers[QueueAdmission]
+	handlers *glue.Handlers[QueueAdmission]
 }
 
 func (s *server) Decide(ctx context.Context, req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideResponse, error) {
-	policy, err := s.handlers.Get(req.GetPlugin())
+	policy, err := s.handlers.UseWith(ctx, req.GetPlugin(), req.GetConfig())
 	if err != nil {
 		return nil, err
 	}
-	decision, err := policy.Decide(ctx, &Snapshot{
-		Config:  req.GetConfig(),
+	defer policy.Release()
+	decision, err := policy.Handler.Decide(ctx, &DecideInput{
 		Now:     wire.Instant(req.GetNow()),
 		Limit:   int(req.GetLimit()),
 		Running: backups(req.GetRunning()),
@@ -71,7 +75,7 @@ func backups(received []*queueadmissionv1.Backup) []Backup {
 	return known
 }
 
-// clusterScope is what was sent. What is not known here is taken for all, which is the safe side of an overlap.
+// clusterScope returns what was sent. An unknown scope becomes All, so that an overlap is never missed.
 func clusterScope(received queueadmissionv1.ClusterScope) ClusterScope {
 	switch received {
 	case queueadmissionv1.ClusterScope_CLUSTER_SCOPE_NONE:

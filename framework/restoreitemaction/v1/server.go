@@ -5,29 +5,34 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	restoreitemactionv1 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v1"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[RestoreItemAction]) {
+func kind() glue.Kind[RestoreItemAction] {
+	return glue.Kind[RestoreItemAction]{Wire: "RestoreItemAction", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[RestoreItemAction]) {
 	restoreitemactionv1.RegisterRestoreItemActionServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the actions of a process on the wire.
 type server struct {
 	restoreitemactionv1.UnimplementedRestoreItemActionServer
-	handlers *framework.Handlers[RestoreItemAction]
+	handlers *glue.Handlers[RestoreItemAction]
 	restores wire.Decoded[velerov1.Restore, *velerov1.Restore]
 }
 
 func (s *server) AppliesTo(ctx context.Context, req *restoreitemactionv1.RestoreItemActionAppliesToRequest) (*restoreitemactionv1.RestoreItemActionAppliesToResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	selector, err := action.AppliesTo(ctx)
+	defer action.Release()
+	selector, err := action.Handler.AppliesTo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,15 +40,16 @@ func (s *server) AppliesTo(ctx context.Context, req *restoreitemactionv1.Restore
 }
 
 func (s *server) Execute(ctx context.Context, req *restoreitemactionv1.RestoreItemActionExecuteRequest) (*restoreitemactionv1.RestoreItemActionExecuteResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	input, err := s.input(req)
 	if err != nil {
 		return nil, err
 	}
-	output, err := action.Execute(ctx, input)
+	output, err := action.Handler.Execute(ctx, input)
 	if err != nil {
 		return nil, err
 	}

@@ -2,33 +2,40 @@ package v2
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	restoreitemactionv2 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v2"
 )
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[RestoreItemAction]) {
+func kind() glue.Kind[RestoreItemAction] {
+	return glue.Kind[RestoreItemAction]{Wire: "RestoreItemActionV2", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[RestoreItemAction]) {
 	restoreitemactionv2.RegisterRestoreItemActionServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the actions of a process on the wire.
 type server struct {
 	restoreitemactionv2.UnimplementedRestoreItemActionServer
-	handlers *framework.Handlers[RestoreItemAction]
+	handlers *glue.Handlers[RestoreItemAction]
 	restores wire.Decoded[velerov1.Restore, *velerov1.Restore]
 }
 
 func (s *server) AppliesTo(ctx context.Context, req *restoreitemactionv2.RestoreItemActionAppliesToRequest) (*restoreitemactionv2.RestoreItemActionAppliesToResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
-	selector, err := action.AppliesTo(ctx)
+	defer action.Release()
+	selector, err := action.Handler.AppliesTo(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -36,15 +43,16 @@ func (s *server) AppliesTo(ctx context.Context, req *restoreitemactionv2.Restore
 }
 
 func (s *server) Execute(ctx context.Context, req *restoreitemactionv2.RestoreItemActionExecuteRequest) (*restoreitemactionv2.RestoreItemActionExecuteResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	input, err := s.input(req)
 	if err != nil {
 		return nil, err
 	}
-	output, err := action.Execute(ctx, input)
+	output, err := action.Handler.Execute(ctx, input)
 	if err != nil {
 		return nil, err
 	}
@@ -82,15 +90,16 @@ func (s *server) input(req *restoreitemactionv2.RestoreItemActionExecuteRequest)
 }
 
 func (s *server) Progress(ctx context.Context, req *restoreitemactionv2.RestoreItemActionProgressRequest) (*restoreitemactionv2.RestoreItemActionProgressResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	restore, err := s.restores.Get("restore", req.GetRestore())
 	if err != nil {
 		return nil, err
 	}
-	progress, err := action.Progress(ctx, req.GetOperationID(), restore)
+	progress, err := action.Handler.Progress(ctx, &ProgressInput{OperationID: req.GetOperationID(), Restore: restore})
 	if err != nil {
 		return nil, err
 	}
@@ -98,32 +107,37 @@ func (s *server) Progress(ctx context.Context, req *restoreitemactionv2.RestoreI
 }
 
 func (s *server) Cancel(ctx context.Context, req *restoreitemactionv2.RestoreItemActionCancelRequest) (*emptypb.Empty, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	restore, err := s.restores.Get("restore", req.GetRestore())
 	if err != nil {
 		return nil, err
 	}
-	if err := action.Cancel(ctx, req.GetOperationID(), restore); err != nil {
+	err = action.Handler.Cancel(ctx, &CancelInput{OperationID: req.GetOperationID(), Restore: restore})
+	if err != nil && !errors.Is(err, framework.ErrCannotCancel) { // which this wire cannot say
 		return nil, err
 	}
 	return &emptypb.Empty{}, nil
 }
 
 func (s *server) AreAdditionalItemsReady(ctx context.Context, req *restoreitemactionv2.RestoreItemActionItemsReadyRequest) (*restoreitemactionv2.RestoreItemActionItemsReadyResponse, error) {
-	action, err := s.handlers.Get(req.GetPlugin())
+	action, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer action.Release()
 	restore, err := s.restores.Get("restore", req.GetRestore())
 	if err != nil {
 		return nil, err
 	}
-	ready, err := action.AreAdditionalItemsReady(ctx, wire.Received(req.GetAdditionalItems()), restore)
+	output, err := action.Handler.AreAdditionalItemsReady(ctx, &AreAdditionalItemsReadyInput{
+		AdditionalItems: wire.Received(req.GetAdditionalItems()), Restore: restore,
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &restoreitemactionv2.RestoreItemActionItemsReadyResponse{Ready: ready}, nil
+	return &restoreitemactionv2.RestoreItemActionItemsReadyResponse{Ready: output != nil && output.Ready}, nil
 }

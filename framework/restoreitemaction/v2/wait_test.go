@@ -6,11 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/plugintest"
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 )
@@ -30,23 +28,23 @@ func (a afterItsKey) Execute(_ context.Context, input *riav2.ExecuteInput) (*ria
 	return riav2.NewExecuteOutput(input.Item).WithItems(key).WithItemsWaitFor(time.Hour), nil
 }
 
-func (a afterItsKey) AreAdditionalItemsReady(_ context.Context, items []framework.ResourceIdentifier, _ *velerov1.Restore) (bool, error) {
-	for _, key := range items {
+func (a afterItsKey) AreAdditionalItemsReady(_ context.Context, input *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+	for _, key := range input.AdditionalItems {
 		if unlocked, err := a.unlocked(key); err != nil || !unlocked {
-			return false, err
+			return nil, err
 		}
 	}
-	return true, nil
+	return &riav2.AreAdditionalItemsReadyOutput{Ready: true}, nil
 }
 
-func TestAnItemIsHeldBackUntilWhatItAskedForIsReady(t *testing.T) {
+func TestItemWaitsUntilAdditionalItemsAreReady(t *testing.T) {
 	t.Parallel()
 	answers := []struct {
 		unlocked bool
 		err      error
 	}{{false, nil}, {true, nil}, {false, errors.New("the key is lost")}}
 	var asked []framework.ResourceIdentifier
-	plugin := plugintest.Run(t, riav2.Register("example.io/after-its-key", func(hclog.Logger) (riav2.RestoreItemAction, error) {
+	plugin := plugintest.Run(t, riav2.Register("example.io/after-its-key", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
 		return afterItsKey{unlocked: func(key framework.ResourceIdentifier) (bool, error) {
 			asked = append(asked, key)
 			return answers[len(asked)-1].unlocked, answers[len(asked)-1].err
@@ -61,12 +59,12 @@ func TestAnItemIsHeldBackUntilWhatItAskedForIsReady(t *testing.T) {
 	require.True(t, output.WaitForAdditionalItems)
 	require.Equal(t, time.Hour, output.AdditionalItemsReadyTimeout)
 	for _, answer := range answers {
-		ready, err := action.AreAdditionalItemsReady(t.Context(), output.AdditionalItems, restore)
-		require.Equal(t, answer.unlocked, ready)
+		ready, err := action.AreAdditionalItemsReady(t.Context(), &riav2.AreAdditionalItemsReadyInput{AdditionalItems: output.AdditionalItems, Restore: restore})
 		if answer.err != nil {
 			require.ErrorContains(t, err, "RestoreItemAction(example.io/after-its-key): the key is lost")
 		} else {
 			require.NoError(t, err)
+			require.Equal(t, answer.unlocked, ready.Ready)
 		}
 		require.Equal(t, output.AdditionalItems[0], asked[len(asked)-1])
 	}

@@ -4,8 +4,6 @@ package main
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 )
@@ -16,7 +14,7 @@ func main() {
 
 type stamp struct{}
 
-func newStamp(hclog.Logger) (biav1.BackupItemAction, error) { return stamp{}, nil }
+func newStamp(context.Context, *framework.Setup) (biav1.BackupItemAction, error) { return stamp{}, nil }
 
 func (stamp) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{}, nil

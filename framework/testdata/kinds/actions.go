@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
@@ -47,12 +46,12 @@ func (mover) Execute(_ context.Context, input *biav2.ExecuteInput) (*biav2.Execu
 	return biav2.NewExecuteOutput(nil).WithItems(item).WithOperation("move-"+input.Item.GetName(), item), nil
 }
 
-func (mover) Progress(_ context.Context, operationID string, backup *velerov1.Backup) (framework.OperationProgress, error) {
-	return progress(operationID, backup.Name), nil
+func (mover) Progress(_ context.Context, input *biav2.ProgressInput) (framework.OperationProgress, error) {
+	return progress(input.OperationID, input.Backup.Name), nil
 }
 
-func (mover) Cancel(_ context.Context, operationID string, _ *velerov1.Backup) error {
-	if operationID == "" {
+func (mover) Cancel(_ context.Context, input *biav2.CancelInput) error {
+	if input.OperationID == "" {
 		return errors.New("no operation is named")
 	}
 	return nil
@@ -74,16 +73,17 @@ func (fetcher) Execute(_ context.Context, input *riav2.ExecuteInput) (*riav2.Exe
 	}).WithItemsWaitFor(90 * time.Second), nil
 }
 
-func (fetcher) Progress(_ context.Context, operationID string, restore *velerov1.Restore) (framework.OperationProgress, error) {
-	done := progress(operationID, restore.Name)
+func (fetcher) Progress(_ context.Context, input *riav2.ProgressInput) (framework.OperationProgress, error) {
+	done := progress(input.OperationID, input.Restore.Name)
 	done.Completed, done.Err = true, "disk full"
 	return done, nil
 }
 
-func (fetcher) Cancel(context.Context, string, *velerov1.Restore) error { return nil }
+func (fetcher) Cancel(context.Context, *riav2.CancelInput) error { return nil }
 
-func (fetcher) AreAdditionalItemsReady(_ context.Context, items []framework.ResourceIdentifier, restore *velerov1.Restore) (bool, error) {
-	return len(items) == 1 && items[0].Name == "key" && restore.Name == "monday", nil
+func (fetcher) AreAdditionalItemsReady(_ context.Context, input *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+	ready := len(input.AdditionalItems) == 1 && input.AdditionalItems[0].Name == "key" && input.Restore.Name == "monday"
+	return &riav2.AreAdditionalItemsReadyOutput{Ready: ready}, nil
 }
 
 type forget struct{}
@@ -105,9 +105,9 @@ func (shards) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedNamespaces: []string{"in-*"}}, nil
 }
 
-func (shards) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {
-	return []framework.ResourceIdentifier{
+func (shards) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsInput) (*ibav1.GetRelatedItemsOutput, error) {
+	return &ibav1.GetRelatedItemsOutput{RelatedItems: []framework.ResourceIdentifier{
 		{Resource: "pods", Namespace: input.Item.GetNamespace(), Name: input.Item.GetName() + "-2"},
 		{Group: "example.io", Resource: "rings", Name: input.Backup.Name},
-	}, nil
+	}}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 )
@@ -17,14 +16,14 @@ func (copier) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 }
 
 func (copier) Start(_ context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
-	return abiav1.Started(input.Key), nil
+	return abiav1.NewStartOutput(nil).WithOperation(input.Key), nil
 }
 
-func (copier) Progress(_ context.Context, operationID string, backup *velerov1.Backup) (framework.OperationProgress, error) {
-	return progress(operationID, backup.Name), nil
+func (copier) Progress(_ context.Context, input *abiav1.ProgressInput) (framework.OperationProgress, error) {
+	return progress(input.OperationID, input.Backup.Name), nil
 }
 
-func (copier) Cancel(context.Context, string, *velerov1.Backup) (bool, error) { return true, nil }
+func (copier) Cancel(context.Context, *abiav1.CancelInput) error { return nil }
 
 // recopier is copier on the way back. It cannot be stopped.
 type recopier struct{}
@@ -34,11 +33,13 @@ func (recopier) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 }
 
 func (recopier) Start(_ context.Context, input *ariav1.StartInput) (*ariav1.StartOutput, error) {
-	return ariav1.Started(input.Key).WithoutRestore(), nil
+	return ariav1.NewStartOutput(nil).WithOperation(input.Key).WithoutRestore(), nil
 }
 
-func (recopier) Progress(_ context.Context, operationID string, restore *velerov1.Restore) (framework.OperationProgress, error) {
-	return progress(operationID, restore.Name), nil
+func (recopier) Progress(_ context.Context, input *ariav1.ProgressInput) (framework.OperationProgress, error) {
+	return progress(input.OperationID, input.Restore.Name), nil
 }
 
-func (recopier) Cancel(context.Context, string, *velerov1.Restore) (bool, error) { return false, nil }
+func (recopier) Cancel(context.Context, *ariav1.CancelInput) error {
+	return framework.ErrCannotCancel
+}

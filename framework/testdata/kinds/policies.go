@@ -11,21 +11,26 @@ import (
 )
 
 // firstCome admits whoever is first, as long as there is room.
-type firstCome struct{}
+type firstCome struct{ config admission }
 
-func (firstCome) Decide(_ context.Context, snapshot *qav1.Snapshot) (*qav1.Decision, error) {
-	config, err := framework.DecodeConfig[struct{ Closed bool }](snapshot.Config)
-	if err != nil {
-		return nil, err
-	}
-	decision := &qav1.Decision{}
-	for _, backup := range snapshot.Queued {
-		if !config.Closed && len(decision.Admit) < snapshot.Free() {
+// admission is the config of firstCome.
+type admission struct {
+	Closed bool `json:"closed,omitempty"`
+}
+
+func newFirstCome(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, error) {
+	return firstCome{framework.Config[admission](setup)}, nil
+}
+
+func (p firstCome) Decide(_ context.Context, input *qav1.DecideInput) (*qav1.DecideOutput, error) {
+	decision := &qav1.DecideOutput{}
+	for _, backup := range input.Queued {
+		if !p.config.Closed && len(decision.Admit) < input.Free() {
 			decision.Admit = append(decision.Admit, backup.Name)
 			continue
 		}
 		decision.Waits = append(decision.Waits, qav1.Wait{
-			Name: backup.Name, Reason: "Limit", Message: fmt.Sprintf("%d backups run or are about to", snapshot.Limit),
+			Name: backup.Name, Reason: "Limit", Message: fmt.Sprintf("%d backups run or are about to", input.Limit),
 		})
 	}
 	return decision, nil
@@ -34,18 +39,18 @@ func (firstCome) Decide(_ context.Context, snapshot *qav1.Snapshot) (*qav1.Decis
 // limit is the node agent's own rule.
 type limit struct{}
 
-func (limit) Admit(_ context.Context, request *lsv1.Request) (*lsv1.Decision, error) {
+func (limit) Admit(_ context.Context, request *lsv1.AdmitInput) (*lsv1.AdmitOutput, error) {
 	if preparing := request.Preparing(); request.Limit > 0 && preparing >= request.Limit {
-		return &lsv1.Decision{Reason: fmt.Sprintf("%d loads are being prepared", preparing)}, nil
+		return &lsv1.AdmitOutput{Reason: fmt.Sprintf("%d loads are being prepared", preparing)}, nil
 	}
-	return &lsv1.Decision{Admitted: true}, nil
+	return &lsv1.AdmitOutput{Admitted: true}, nil
 }
 
 // inventory writes one line for each item.
 type inventory struct{}
 
-func (inventory) Write(_ context.Context, input *mwv1.Input, output mwv1.Output) error {
-	lines, err := output.Create("inventory.txt")
+func (inventory) Write(_ context.Context, input *mwv1.WriteInput) error {
+	lines, err := input.Artifacts.Create("inventory.txt")
 	if err != nil {
 		return err
 	}

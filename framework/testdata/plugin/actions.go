@@ -22,7 +22,7 @@ func registrations() []framework.Registration {
 		biav1.Register("example.io/print", backup(printToStdout)),
 		riav1.Register("example.io/skip", restore(skip)),
 		riav1.Register("example.io/compare", restore(compare)),
-		osv1.Register("example.io/memory", newMemory),
+		osv1.Register("example.io/memory", newMemory, framework.WithConfig(memoryConfig{})),
 	}
 }
 
@@ -32,8 +32,10 @@ type onBackup struct {
 	execute func(hclog.Logger, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error)
 }
 
-func backup(execute func(hclog.Logger, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error)) func(hclog.Logger) (biav1.BackupItemAction, error) {
-	return func(log hclog.Logger) (biav1.BackupItemAction, error) { return onBackup{log, execute}, nil }
+func backup(execute func(hclog.Logger, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error)) func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
+	return func(_ context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
+		return onBackup{setup.Logger(), execute}, nil
+	}
 }
 
 func (a onBackup) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -90,8 +92,10 @@ type onRestore struct {
 	execute func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error)
 }
 
-func restore(execute func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error)) func(hclog.Logger) (riav1.RestoreItemAction, error) {
-	return func(hclog.Logger) (riav1.RestoreItemAction, error) { return onRestore{execute}, nil }
+func restore(execute func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error)) func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+		return onRestore{execute}, nil
+	}
 }
 
 func (a onRestore) AppliesTo(context.Context) (framework.ResourceSelector, error) {

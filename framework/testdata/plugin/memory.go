@@ -9,71 +9,71 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/hashicorp/go-hclog"
-
+	"github.com/cleat-dev/cleat/framework"
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 )
 
-// memory is an ObjectStore that forgets everything when its process ends.
+// memory is an ObjectStore whose objects end with its process.
 type memory struct {
+	scheme string
+
 	mu      sync.Mutex
-	scheme  string
 	objects map[string][]byte // by bucket/key
 }
 
-func newMemory(hclog.Logger) (osv1.ObjectStore, error) {
-	return &memory{objects: map[string][]byte{}}, nil
+// memoryConfig is the config of memory.
+type memoryConfig struct {
+	Scheme string `json:"scheme,omitempty"`
 }
 
-func (m *memory) Init(_ context.Context, config map[string]string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.scheme = config["scheme"]
-	return nil
+func newMemory(_ context.Context, setup *framework.Setup) (osv1.ObjectStore, error) {
+	return &memory{scheme: framework.Config[memoryConfig](setup).Scheme, objects: map[string][]byte{}}, nil
 }
 
-func (m *memory) PutObject(_ context.Context, bucket, key string, body io.Reader) error {
-	content, err := io.ReadAll(body)
+func (m *memory) PutObject(_ context.Context, input *osv1.PutObjectInput) error {
+	content, err := io.ReadAll(input.Body)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.objects[bucket+"/"+key] = content
+	m.objects[input.Bucket+"/"+input.Key] = content
 	return nil
 }
 
-func (m *memory) ObjectExists(_ context.Context, bucket, key string) (bool, error) {
+func (m *memory) ObjectExists(_ context.Context, input *osv1.ObjectExistsInput) (*osv1.ObjectExistsOutput, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, ok := m.objects[bucket+"/"+key]
-	return ok, nil
+	_, ok := m.objects[input.Bucket+"/"+input.Key]
+	return &osv1.ObjectExistsOutput{Exists: ok}, nil
 }
 
-func (m *memory) GetObject(_ context.Context, bucket, key string) (io.ReadCloser, error) {
+func (m *memory) GetObject(_ context.Context, input *osv1.GetObjectInput) (*osv1.GetObjectOutput, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	content, ok := m.objects[bucket+"/"+key]
+	content, ok := m.objects[input.Bucket+"/"+input.Key]
 	if !ok {
-		return nil, fmt.Errorf("no object %s in bucket %s", key, bucket)
+		return nil, framework.NotFound("no object %s in bucket %s", input.Key, input.Bucket)
 	}
-	return io.NopCloser(bytes.NewReader(content)), nil
+	return &osv1.GetObjectOutput{Body: io.NopCloser(bytes.NewReader(content))}, nil
 }
 
-func (m *memory) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
-	keys, err := m.ListObjects(ctx, bucket, prefix)
+func (m *memory) ListCommonPrefixes(_ context.Context, input *osv1.ListCommonPrefixesInput) (*osv1.ListCommonPrefixesOutput, error) {
 	folders := map[string]bool{}
-	for _, key := range keys {
-		if folder, _, found := strings.Cut(strings.TrimPrefix(key, prefix), delimiter); found {
-			folders[prefix+folder+delimiter] = true
+	for _, key := range m.keys(input.Bucket, input.Prefix) {
+		if folder, _, found := strings.Cut(strings.TrimPrefix(key, input.Prefix), input.Delimiter); found {
+			folders[input.Prefix+folder+input.Delimiter] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(folders)), err
+	return &osv1.ListCommonPrefixesOutput{Prefixes: slices.Sorted(maps.Keys(folders))}, nil
 }
 
-func (m *memory) ListObjects(_ context.Context, bucket, prefix string) ([]string, error) {
+func (m *memory) ListObjects(_ context.Context, input *osv1.ListObjectsInput) (*osv1.ListObjectsOutput, error) {
+	return &osv1.ListObjectsOutput{Keys: m.keys(input.Bucket, input.Prefix)}, nil
+}
+
+func (m *memory) keys(bucket, prefix string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var keys []string
@@ -83,18 +83,16 @@ func (m *memory) ListObjects(_ context.Context, bucket, prefix string) ([]string
 		}
 	}
 	slices.Sort(keys)
-	return keys, nil
+	return keys
 }
 
-func (m *memory) DeleteObject(_ context.Context, bucket, key string) error {
+func (m *memory) DeleteObject(_ context.Context, input *osv1.DeleteObjectInput) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.objects, bucket+"/"+key)
+	delete(m.objects, input.Bucket+"/"+input.Key)
 	return nil
 }
 
-func (m *memory) CreateSignedURL(_ context.Context, bucket, key string, ttl time.Duration) (string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return fmt.Sprintf("%s://%s/%s?ttl=%d", m.scheme, bucket, key, ttl), nil
+func (m *memory) CreateSignedURL(_ context.Context, input *osv1.CreateSignedURLInput) (*osv1.CreateSignedURLOutput, error) {
+	return &osv1.CreateSignedURLOutput{URL: fmt.Sprintf("%s://%s/%s?ttl=%d", m.scheme, input.Bucket, input.Key, input.TTL)}, nil
 }

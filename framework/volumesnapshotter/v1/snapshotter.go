@@ -3,56 +3,119 @@ package v1
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/register"
 )
 
 // VolumeSnapshotter is the interface that an author implements.
 //
-// The host runs one process per volume snapshot location (stock Velero: per operation), so one value serves one
-// configuration. Init is called first and ends before anything else is called; after that calls come
-// concurrently. Ids are the storage system's own and mean nothing to the host. volumeAZ is the availability zone
-// that the volume's PersistentVolume is labelled with, empty when it has none. ctx ends when the caller gives
-// up, when the server goes away, or at the server's deadline for the call. The host repeats no call that was
-// answered with an error, so what is worth another try (a lost connection, a throttled request) is tried again
-// inside the call; those that only ask are asked again of the process that takes the place of one that died.
+// The host runs one process per volume snapshot location (stock Velero: per operation) and gives it the location's
+// configuration before all calls. The snapshotter is made with that; see framework.WithConfig. Calls come concurrently.
+// Ids are the storage system's own and mean nothing to the host. VolumeAZ is the availability zone that the volume's
+// PersistentVolume is labelled with, empty when it has none. ctx ends when the caller gives up, when the server stops, or
+// at the server's deadline for the call. The host repeats no call that returned an error, so what is worth another attempt
+// (a lost connection, a throttled request) is tried again inside the call; calls that change nothing are repeated when
+// the process died.
 type VolumeSnapshotter interface {
-	// Init hands over the location's configuration: what the user wrote, and where set "credentialsFile" (a
-	// path). Keys that are not understood should be an error, so that a typing error is found. Init should
-	// not need the network. It is called once; a process that replaces one that died gets the same
-	// configuration again.
-	Init(ctx context.Context, config map[string]string) error
-	// CreateVolumeFromSnapshot makes a new volume of a snapshot and returns its id, never empty. volumeType
-	// and iops are what GetVolumeInfo told when the snapshot was taken; iops is nil for a type that has none.
-	CreateVolumeFromSnapshot(ctx context.Context, snapshotID, volumeType, volumeAZ string, iops *int64) (volumeID string, err error)
-	// GetVolumeInfo tells the type of a volume, and its provisioned operations a second if its type has them:
-	// what CreateVolumeFromSnapshot needs to make one like it. Zero operations are the same as nil.
-	GetVolumeInfo(ctx context.Context, volumeID, volumeAZ string) (volumeType string, iops *int64, err error)
-	// CreateSnapshot takes a snapshot of a volume and returns its id, never empty. tags are to be put onto the
-	// snapshot, beside those that the volume has. It may return before the snapshot is whole, as long as
-	// the snapshot holds what the volume had at the time of the call.
-	CreateSnapshot(ctx context.Context, volumeID, volumeAZ string, tags map[string]string) (snapshotID string, err error)
-	// DeleteSnapshot removes a snapshot. That it is not there should not be an error: a deletion that was
-	// interrupted is done again from the start.
-	DeleteSnapshot(ctx context.Context, snapshotID string) error
-	// GetVolumeID finds the volume behind a PersistentVolume. The empty id says that it is none of this storage
-	// system; the host then tries its next location. An error fails the backup of the volume.
-	GetVolumeID(ctx context.Context, persistentVolume *unstructured.Unstructured) (volumeID string, err error)
-	// SetVolumeID returns persistentVolume, which it may change in place, with another volume behind it. nil
-	// is the volume as it came. It must be the same PersistentVolume, by name.
-	SetVolumeID(ctx context.Context, persistentVolume *unstructured.Unstructured, volumeID string) (*unstructured.Unstructured, error)
+	// CreateVolumeFromSnapshot makes a new volume of a snapshot.
+	CreateVolumeFromSnapshot(ctx context.Context, input *CreateVolumeFromSnapshotInput) (*CreateVolumeFromSnapshotOutput, error)
+	// GetVolumeInfo returns what CreateVolumeFromSnapshot needs to make a volume like this one.
+	GetVolumeInfo(ctx context.Context, input *GetVolumeInfoInput) (*GetVolumeInfoOutput, error)
+	// CreateSnapshot takes a snapshot of a volume. It may return before the snapshot is complete, as long as the snapshot
+	// has what the volume had at the time of the call.
+	CreateSnapshot(ctx context.Context, input *CreateSnapshotInput) (*CreateSnapshotOutput, error)
+	// DeleteSnapshot removes a snapshot. That there is none should not be an error: a deletion that was interrupted is
+	// done again from the start.
+	DeleteSnapshot(ctx context.Context, input *DeleteSnapshotInput) error
+	// GetVolumeID finds the volume behind a PersistentVolume. An error fails the backup of the volume.
+	GetVolumeID(ctx context.Context, input *GetVolumeIDInput) (*GetVolumeIDOutput, error)
+	// SetVolumeID puts another volume behind a PersistentVolume.
+	SetVolumeID(ctx context.Context, input *SetVolumeIDInput) (*SetVolumeIDOutput, error)
+}
+
+// LocationConfig has the keys that the host adds to the configuration of every location. A config type that needs one
+// of them has a field for it, or embeds LocationConfig.
+type LocationConfig struct {
+	// CredentialsFile is the path of a file with the Secret of the location.
+	CredentialsFile string `json:"credentialsFile,omitempty"`
+}
+
+// CreateVolumeFromSnapshotInput is a volume to be made. VolumeType and IOPS are what GetVolumeInfo returned when the
+// snapshot was taken.
+type CreateVolumeFromSnapshotInput struct {
+	SnapshotID string
+	VolumeType string
+	VolumeAZ   string
+	// IOPS is nil for a type that has none.
+	IOPS *int64
+}
+
+// CreateVolumeFromSnapshotOutput is a new volume.
+type CreateVolumeFromSnapshotOutput struct {
+	// VolumeID is never empty.
+	VolumeID string
+}
+
+// GetVolumeInfoInput names a volume.
+type GetVolumeInfoInput struct {
+	VolumeID string
+	VolumeAZ string
+}
+
+// GetVolumeInfoOutput is what a volume is like.
+type GetVolumeInfoOutput struct {
+	VolumeType string
+	// IOPS are the provisioned operations per second, if the type has them. Zero is the same as nil.
+	IOPS *int64
+}
+
+// CreateSnapshotInput names a volume.
+type CreateSnapshotInput struct {
+	VolumeID string
+	VolumeAZ string
+	// Tags are to be put onto the snapshot, besides those that the volume has.
+	Tags map[string]string
+}
+
+// CreateSnapshotOutput is a new snapshot.
+type CreateSnapshotOutput struct {
+	// SnapshotID is never empty.
+	SnapshotID string
+}
+
+// DeleteSnapshotInput names a snapshot.
+type DeleteSnapshotInput struct {
+	SnapshotID string
+}
+
+// GetVolumeIDInput is a PersistentVolume.
+type GetVolumeIDInput struct {
+	PersistentVolume *unstructured.Unstructured
+}
+
+// GetVolumeIDOutput is the volume behind a PersistentVolume.
+type GetVolumeIDOutput struct {
+	// VolumeID is empty for a volume that is not one of this storage system; the host then tries its next location.
+	VolumeID string
+}
+
+// SetVolumeIDInput is a PersistentVolume and the volume to be put behind it.
+type SetVolumeIDInput struct {
+	// PersistentVolume may be changed in place.
+	PersistentVolume *unstructured.Unstructured
+	VolumeID         string
+}
+
+// SetVolumeIDOutput is a PersistentVolume with another volume behind it. A nil output is the PersistentVolume as it came.
+type SetVolumeIDOutput struct {
+	// PersistentVolume must be the same one, by name.
+	PersistentVolume *unstructured.Unstructured
 }
 
 // Register registers the snapshotter that newSnapshotter makes under name, "example.io/san", which users write as
-// provider of a VolumeSnapshotLocation. newSnapshotter is called at the first call for name; its logger writes to
-// the log of the running operation.
-func Register(name string, newSnapshotter func(hclog.Logger) (VolumeSnapshotter, error)) framework.Registration {
-	return framework.Register(Kind(), name, newSnapshotter)
-}
-
-// Kind is the kind's name on the wire and its gRPC service.
-func Kind() framework.Kind[VolumeSnapshotter] {
-	return framework.Kind[VolumeSnapshotter]{Wire: "VolumeSnapshotter", Bind: bind}
+// provider of a VolumeSnapshotLocation. See framework.Setup for when newSnapshotter is called.
+func Register(name string, newSnapshotter func(context.Context, *framework.Setup) (VolumeSnapshotter, error), options ...framework.Option) framework.Registration {
+	return register.New(kind(), name, newSnapshotter, options)
 }

@@ -1,6 +1,6 @@
-// Package storetest is what the server relies on in the built-in object stores beyond the contract of the kind: errors that
-// say what is missing and what to do, and that nothing is left of an upload that broke. The contract itself is that of
-// framework/conformance, which Run holds the store to as well.
+// Package storetest tests what the server relies on in the built-in object stores beyond the contract of the kind: errors
+// that say what is missing and what to do, and that an upload that broke leaves nothing. Run checks the contract itself as
+// well, with framework/conformance.
 //
 // It may import framework and testify. Start with Run.
 package storetest
@@ -15,22 +15,24 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/conformance"
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	"github.com/cleat-dev/cleat/framework/plugintest"
+	wirev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 )
 
 // Fixture is one kind of storage.
 type Fixture struct {
 	// Register is the store's registration.
 	Register func() framework.Registration
-	// Config is what the store's Init gets for a new and empty bucket, with the key "bucket".
+	// Config returns what the store's Init gets for a new and empty bucket, with the key "bucket".
 	Config func(t *testing.T) map[string]string
-	// New is a store after its Init and an empty bucket in it. It is called for each test.
+	// New returns a store and an empty bucket in it. It is called for each test.
 	New func(t *testing.T) (store objectstorev1.ObjectStore, bucket string)
-	// Fresh is a store before its Init.
-	Fresh func(t *testing.T) objectstorev1.ObjectStore
 	// Unfinished lists what uploads that did not end well have left behind.
 	Unfinished func(t *testing.T, bucket string) []string
 }
@@ -59,34 +61,41 @@ func Run(t *testing.T, fixture Fixture) {
 func put(t *testing.T, s objectstorev1.ObjectStore, bucket, key, content string) {
 	t.Helper()
 	// A body that is nothing but a reader, as it comes from the wire.
-	require.NoError(t, s.PutObject(t.Context(), bucket, key, io.MultiReader(strings.NewReader(content))))
+	require.NoError(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: key, Body: io.MultiReader(strings.NewReader(content))}))
 }
 
 func get(t *testing.T, s objectstorev1.ObjectStore, bucket, key string) string {
 	t.Helper()
-	r, err := s.GetObject(t.Context(), bucket, key)
+	object, err := s.GetObject(t.Context(), &objectstorev1.GetObjectInput{Bucket: bucket, Key: key})
 	require.NoError(t, err)
-	content, err := io.ReadAll(r)
+	content, err := io.ReadAll(object.Body)
 	require.NoError(t, err)
-	require.NoError(t, r.Close())
+	require.NoError(t, object.Body.Close())
 	return string(content)
 }
 
 func beforeInit(t *testing.T, f Fixture) {
-	s, bucket := f.Fresh(t), "bucket"
-	_, err := s.ListObjects(t.Context(), bucket, "")
-	require.ErrorContains(t, err, "before Init")
-	require.ErrorContains(t, s.PutObject(t.Context(), bucket, "key", strings.NewReader("x")), "before Init")
-	_, err = s.CreateSignedURL(t.Context(), bucket, "key", time.Minute)
-	require.ErrorContains(t, err, "before Init")
+	plugin := plugintest.Run(t, f.Register())
+	client, name, bucket := wirev1.NewObjectStoreClient(plugin.Conn()), plugin.Registered()[0].Name, "bucket"
+	_, err := client.ListObjects(t.Context(), &wirev1.ListObjectsRequest{Plugin: name, Bucket: bucket})
+	require.ErrorContains(t, err, "call Init first")
+	require.Equal(t, codes.FailedPrecondition, status.Code(err))
+	put, err := client.PutObject(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, put.Send(&wirev1.PutObjectRequest{Plugin: name, Bucket: bucket, Key: "key", Body: []byte("x")}))
+	_, err = put.CloseAndRecv()
+	require.ErrorContains(t, err, "call Init first")
+	_, err = client.CreateSignedURL(t.Context(), &wirev1.CreateSignedURLRequest{Plugin: name, Bucket: bucket, Key: "key", Ttl: int64(time.Minute)})
+	require.ErrorContains(t, err, "call Init first")
 }
 
 func missing(t *testing.T, f Fixture) {
 	s, bucket := f.New(t)
-	r, err := s.GetObject(t.Context(), bucket, "backups/none/none.tar.gz")
+	object, err := s.GetObject(t.Context(), &objectstorev1.GetObjectInput{Bucket: bucket, Key: "backups/none/none.tar.gz"})
 	if err == nil {
-		_, err = io.ReadAll(r)
+		_, err = io.ReadAll(object.Body)
 	}
+	require.ErrorIs(t, err, framework.ErrNotFound)
 	require.ErrorContains(t, err, "backups/none/none.tar.gz")
 	require.ErrorContains(t, err, bucket)
 	require.ErrorContains(t, err, "no such object")
@@ -124,7 +133,7 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 func brokenBody(t *testing.T, f Fixture) {
 	s, bucket := f.New(t)
 	for _, size := range sizes() {
-		err := s.PutObject(t.Context(), bucket, "backups/b/b.tar.gz", io.MultiReader(noise(size), failing{errBody}))
+		err := s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "backups/b/b.tar.gz", Body: io.MultiReader(noise(size), failing{errBody})})
 		require.ErrorIs(t, err, errBody)
 		requireNothing(t, f, s, bucket)
 	}
@@ -132,9 +141,9 @@ func brokenBody(t *testing.T, f Fixture) {
 
 func requireNothing(t *testing.T, f Fixture, s objectstorev1.ObjectStore, bucket string) {
 	t.Helper()
-	keys, err := s.ListObjects(t.Context(), bucket, "")
+	list, err := s.ListObjects(t.Context(), &objectstorev1.ListObjectsInput{Bucket: bucket})
 	require.NoError(t, err)
-	require.Empty(t, keys)
+	require.Empty(t, list.Keys)
 	require.Empty(t, f.Unfinished(t, bucket))
 }
 
@@ -154,7 +163,7 @@ func cancelled(t *testing.T, f Fixture) {
 	s, bucket := f.New(t)
 	for _, size := range sizes() {
 		ctx, cancel := context.WithCancel(t.Context())
-		err := s.PutObject(ctx, bucket, "backups/b/b.tar.gz", io.MultiReader(noise(size), waiting{ctx, cancel}))
+		err := s.PutObject(ctx, &objectstorev1.PutObjectInput{Bucket: bucket, Key: "backups/b/b.tar.gz", Body: io.MultiReader(noise(size), waiting{ctx, cancel})})
 		require.ErrorIs(t, err, context.Canceled)
 		requireNothing(t, f, s, bucket)
 	}
@@ -164,7 +173,7 @@ func brokenReplace(t *testing.T, f Fixture) {
 	s, bucket := f.New(t)
 	put(t, s, bucket, "key", "before")
 	for _, size := range sizes() {
-		require.Error(t, s.PutObject(t.Context(), bucket, "key", io.MultiReader(noise(size), failing{errBody})))
+		require.Error(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "key", Body: io.MultiReader(noise(size), failing{errBody})}))
 		require.Equal(t, "before", get(t, s, bucket, "key"))
 	}
 	require.Empty(t, f.Unfinished(t, bucket))
@@ -172,10 +181,10 @@ func brokenReplace(t *testing.T, f Fixture) {
 
 func missingBucket(t *testing.T, f Fixture) {
 	s, _ := f.New(t)
-	_, err := s.ListCommonPrefixes(t.Context(), "no-such-bucket", "", "/")
+	_, err := s.ListCommonPrefixes(t.Context(), &objectstorev1.ListCommonPrefixesInput{Bucket: "no-such-bucket", Delimiter: "/"})
 	require.ErrorContains(t, err, `"no-such-bucket"`)
 	require.ErrorContains(t, err, "create")
-	err = s.PutObject(t.Context(), "no-such-bucket", "key", strings.NewReader("x"))
+	err = s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: "no-such-bucket", Key: "key", Body: strings.NewReader("x")})
 	require.ErrorContains(t, err, `"no-such-bucket"`)
 	require.ErrorContains(t, err, "create")
 }

@@ -4,19 +4,17 @@ package apiservices
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
 // NewRestore makes velero.io/apiservice: an APIService that the API server made itself, for one of its own groups
 // or for a CustomResourceDefinition, is not restored. The API server makes it again.
-func NewRestore(log hclog.Logger) (riav1.RestoreItemAction, error) {
-	return &restore{log: log}, nil
+func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return &restore{}, nil
 }
 
-type restore struct{ log hclog.Logger }
+type restore struct{}
 
 func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{
@@ -25,7 +23,7 @@ func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	}, nil
 }
 
-func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
-	a.log.Debug("the API server makes this one itself", "name", input.Item.GetName())
+func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+	framework.Log(ctx).Debug("the API server makes this one itself", "name", input.Item.GetName())
 	return riav1.NewExecuteOutput(nil).WithoutRestore(), nil
 }

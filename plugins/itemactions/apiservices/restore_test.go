@@ -12,7 +12,7 @@ import (
 
 func TestWhatTheAPIServerMadeIsNotRestored(t *testing.T) {
 	t.Parallel()
-	action, err := apiservices.NewRestore(actiontest.Log())
+	action, err := apiservices.NewRestore(t.Context(), nil)
 	require.NoError(t, err)
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
@@ -15,17 +13,17 @@ import (
 // NewBackup makes velero.io/pv: with a claim that is bound, its PersistentVolume is backed up, and what an
 // earlier restore, or the way the claim got its volume, left in the claim is not stored. A claim that is not
 // bound is stored as it is.
-func NewBackup(log hclog.Logger) (biav1.BackupItemAction, error) {
-	return &backup{log: log}, nil
+func NewBackup(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
+	return &backup{}, nil
 }
 
-type backup struct{ log hclog.Logger }
+type backup struct{}
 
 func (*backup) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}}, nil
 }
 
-func (a *backup) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
 	claim := input.Item.Object
 	volume, err := boundVolume(claim)
 	if err != nil || volume == "" {
@@ -44,7 +42,7 @@ func (a *backup) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.E
 	if err != nil {
 		return nil, err
 	}
-	a.log.Debug("a claim brings its volume", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(),
+	framework.Log(ctx).Debug("a claim brings its volume", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(),
 		"volume", volume, "labels not stored", dropped)
 	return biav1.NewExecuteOutput(input.Item).
 		WithItems(framework.ResourceIdentifier{Resource: "persistentvolumes", Name: volume}), nil

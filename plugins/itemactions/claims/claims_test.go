@@ -36,7 +36,7 @@ func bound(labels, spec string) string {
 
 func TestABoundClaimIsBackedUpWithItsVolumeAndWithoutLeftOvers(t *testing.T) {
 	t.Parallel()
-	action, err := claims.NewBackup(actiontest.Log())
+	action, err := claims.NewBackup(t.Context(), nil)
 	require.NoError(t, err)
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func TestABoundClaimIsBackedUpWithItsVolumeAndWithoutLeftOvers(t *testing.T) {
 
 func TestARestoredClaimIsBoundAnewAndItsVolumeComesFirst(t *testing.T) {
 	t.Parallel()
-	action, err := claims.NewRestore(actiontest.Log())
+	action, err := claims.NewRestore(t.Context(), nil)
 	require.NoError(t, err)
 	claim := func(annotations string) string {
 		return `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"namespace":"shop","name":"data"` + annotations + `},"spec":{"volumeName":"pv-1"}}`

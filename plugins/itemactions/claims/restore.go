@@ -3,8 +3,6 @@ package claims
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
@@ -15,17 +13,17 @@ import (
 // cluster noted that, by whom and on which node it was bound, so that it is bound anew. The PersistentVolume
 // that it was bound to is restored before it; whether that makes sense for the volume is decided where
 // volumes are restored.
-func NewRestore(log hclog.Logger) (riav1.RestoreItemAction, error) {
-	return &restore{log: log}, nil
+func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return &restore{}, nil
 }
 
-type restore struct{ log hclog.Logger }
+type restore struct{}
 
 func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"persistentvolumeclaims"}}, nil
 }
 
-func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 	bindings := field.OneOf(
 		"pv.kubernetes.io/bind-completed",
 		"pv.kubernetes.io/bound-by-controller",
@@ -47,7 +45,7 @@ func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.
 	if volume == "" && len(dropped) == 0 {
 		return nil, nil
 	}
-	a.log.Debug("a claim will be bound anew", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(),
+	framework.Log(ctx).Debug("a claim will be bound anew", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(),
 		"volume", volume, "annotations removed", dropped)
 	output := riav1.NewExecuteOutput(input.Item)
 	if volume != "" {

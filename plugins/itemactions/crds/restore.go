@@ -4,8 +4,6 @@ package crds
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
@@ -17,17 +15,17 @@ const preserve = "x-kubernetes-preserve-unknown-fields"
 // NewRestore makes velero.io/crd-preserve-fields: a definition that was made as v1beta1 is served as v1 with
 // preserveUnknownFields true, which no API server takes in a v1 definition that is created. The same is said in
 // the schema of each version.
-func NewRestore(log hclog.Logger) (riav1.RestoreItemAction, error) {
-	return &restore{log: log}, nil
+func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return &restore{}, nil
 }
 
-type restore struct{ log hclog.Logger }
+type restore struct{}
 
 func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"customresourcedefinitions.apiextensions.k8s.io"}}, nil
 }
 
-func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 	if input.Item.GetAPIVersion() != "apiextensions.k8s.io/v1" {
 		return nil, nil
 	}
@@ -52,6 +50,6 @@ func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.
 	if _, err := field.Remove(crd, "spec", "preserveUnknownFields"); err != nil {
 		return nil, err
 	}
-	a.log.Debug("unknown fields are kept by the schemas now", "name", input.Item.GetName())
+	framework.Log(ctx).Debug("unknown fields are kept by the schemas now", "name", input.Item.GetName())
 	return riav1.NewExecuteOutput(input.Item), nil
 }

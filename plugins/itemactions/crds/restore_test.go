@@ -18,7 +18,7 @@ func crd(spec string) string {
 
 func TestUnknownFieldsAreKeptByTheSchemasInstead(t *testing.T) {
 	t.Parallel()
-	action, err := crds.NewRestore(actiontest.Log())
+	action, err := crds.NewRestore(t.Context(), nil)
 	require.NoError(t, err)
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)

@@ -4,8 +4,6 @@ package jobs
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
@@ -14,17 +12,17 @@ import (
 // NewRestore makes velero.io/job: the API server refuses a Job whose labels name the uid of another one, so the
 // label that says to which Job a pod belongs is taken from selector and template. It is set again when the Job
 // is created.
-func NewRestore(log hclog.Logger) (riav1.RestoreItemAction, error) {
-	return &restore{log: log}, nil
+func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return &restore{}, nil
 }
 
-type restore struct{ log hclog.Logger }
+type restore struct{}
 
 func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"jobs.batch"}}, nil
 }
 
-func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 	uids := field.OneOf("batch.kubernetes.io/controller-uid", "controller-uid") // the latter before Kubernetes 1.27
 	changed := false
 	for _, path := range [][]string{
@@ -40,6 +38,6 @@ func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.
 	if !changed {
 		return nil, nil
 	}
-	a.log.Debug("a job will select its own pods", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName())
+	framework.Log(ctx).Debug("a job will select its own pods", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName())
 	return riav1.NewExecuteOutput(input.Item), nil
 }

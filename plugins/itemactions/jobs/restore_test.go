@@ -17,7 +17,7 @@ func job(spec string) string {
 
 func TestARestoredJobDoesNotNameTheUidOfAnother(t *testing.T) {
 	t.Parallel()
-	action, err := jobs.NewRestore(actiontest.Log())
+	action, err := jobs.NewRestore(t.Context(), nil)
 	require.NoError(t, err)
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)

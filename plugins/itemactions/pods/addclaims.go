@@ -3,25 +3,23 @@ package pods
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
 // NewAddClaims makes velero.io/add-pvc-from-pod: the PersistentVolumeClaims of a pod are restored before it,
 // though the restore may have left them out otherwise.
-func NewAddClaims(log hclog.Logger) (riav1.RestoreItemAction, error) {
-	return &addClaims{log: log}, nil
+func NewAddClaims(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return &addClaims{}, nil
 }
 
-type addClaims struct{ log hclog.Logger }
+type addClaims struct{}
 
 func (*addClaims) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"pods"}}, nil
 }
 
-func (a *addClaims) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+func (a *addClaims) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 	// Additional items are looked up in the backup, so it is the namespace there that counts, wherever the
 	// pod goes.
 	namespace := input.ItemFromBackup.GetNamespace()
@@ -29,6 +27,6 @@ func (a *addClaims) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}
-	a.log.Debug("a pod brings its claims", "namespace", namespace, "name", input.Item.GetName(), "items", claims)
+	framework.Log(ctx).Debug("a pod brings its claims", "namespace", namespace, "name", input.Item.GetName(), "items", claims)
 	return riav1.NewExecuteOutput(nil).WithItems(claims...), nil
 }

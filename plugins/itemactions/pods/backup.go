@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
@@ -13,17 +11,17 @@ import (
 
 // NewBackup makes velero.io/pod: with a pod, its PersistentVolumeClaims and its PriorityClass are backed up, so
 // that a backup of selected pods can be restored on its own.
-func NewBackup(log hclog.Logger) (biav1.BackupItemAction, error) {
-	return &backup{log: log}, nil
+func NewBackup(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
+	return &backup{}, nil
 }
 
-type backup struct{ log hclog.Logger }
+type backup struct{}
 
 func (*backup) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"pods"}}, nil
 }
 
-func (a *backup) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
+func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
 	pod := input.Item.Object
 	class, err := priorityClass(pod)
 	if err != nil {
@@ -37,7 +35,7 @@ func (a *backup) Execute(_ context.Context, input *biav1.ExecuteInput) (*biav1.E
 	if len(items) == 0 {
 		return nil, nil
 	}
-	a.log.Debug("a pod brings what it uses", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(), "items", items)
+	framework.Log(ctx).Debug("a pod brings what it uses", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(), "items", items)
 	return biav1.NewExecuteOutput(nil).WithItems(items...), nil
 }
 

@@ -36,7 +36,7 @@ func pod(spec string) string {
 
 func TestAPodBringsItsClaimsAndItsPriorityClassIntoTheBackup(t *testing.T) {
 	t.Parallel()
-	action, err := pods.NewBackup(actiontest.Log())
+	action, err := pods.NewBackup(t.Context(), nil)
 	require.NoError(t, err)
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestAPodBringsItsClaimsAndItsPriorityClassIntoTheBackup(t *testing.T) {
 
 func TestAPodBringsItsClaimsIntoTheRestore(t *testing.T) {
 	t.Parallel()
-	action, err := pods.NewAddClaims(actiontest.Log())
+	action, err := pods.NewAddClaims(t.Context(), nil)
 	require.NoError(t, err)
 	mapped := `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop-copy","name":"web"},"spec":{
 		"volumes":[{"name":"data","persistentVolumeClaim":{"claimName":"web-data"}}]}}`
@@ -76,7 +76,7 @@ func TestAPodBringsItsClaimsIntoTheRestore(t *testing.T) {
 
 func TestARestoredPodIsFreeOfTheClusterItWasIn(t *testing.T) {
 	t.Parallel()
-	action, err := pods.NewRestore(actiontest.Log())
+	action, err := pods.NewRestore(t.Context(), nil)
 	require.NoError(t, err)
 	for name, row := range map[string]actiontest.Restore{
 		"node, priority and token volume go": {

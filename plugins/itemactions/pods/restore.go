@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
@@ -14,11 +12,11 @@ import (
 // NewRestore makes velero.io/pod: a pod is scheduled anew, gets the priority that its class has in this
 // cluster, and loses the token volume that a cluster before Kubernetes 1.21 had put into it, as the Secret of
 // that volume is not restored. Its PriorityClass is restored before it.
-func NewRestore(log hclog.Logger) (riav1.RestoreItemAction, error) {
-	return &restore{log: log}, nil
+func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return &restore{}, nil
 }
 
-type restore struct{ log hclog.Logger }
+type restore struct{}
 
 func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"pods"}}, nil

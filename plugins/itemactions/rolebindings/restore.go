@@ -5,8 +5,6 @@ package rolebindings
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
@@ -14,17 +12,16 @@ import (
 
 // NewNamespaced makes velero.io/role-bindings: when namespaces are restored under other names, the service
 // accounts that a RoleBinding names are meant there too.
-func NewNamespaced(log hclog.Logger) (riav1.RestoreItemAction, error) {
-	return &restore{log: log, resource: "rolebindings.rbac.authorization.k8s.io"}, nil
+func NewNamespaced(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return &restore{resource: "rolebindings.rbac.authorization.k8s.io"}, nil
 }
 
 // NewCluster makes velero.io/cluster-role-bindings, which is NewNamespaced for ClusterRoleBindings.
-func NewCluster(log hclog.Logger) (riav1.RestoreItemAction, error) {
-	return &restore{log: log, resource: "clusterrolebindings.rbac.authorization.k8s.io"}, nil
+func NewCluster(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return &restore{resource: "clusterrolebindings.rbac.authorization.k8s.io"}, nil
 }
 
 type restore struct {
-	log      hclog.Logger
 	resource string
 }
 
@@ -32,7 +29,7 @@ func (a *restore) AppliesTo(context.Context) (framework.ResourceSelector, error)
 	return framework.ResourceSelector{IncludedResources: []string{a.resource}}, nil
 }
 
-func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 	mapping := input.Restore.Spec.NamespaceMapping
 	if len(mapping) == 0 {
 		return nil, nil
@@ -55,6 +52,6 @@ func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.
 	if !changed {
 		return nil, nil
 	}
-	a.log.Debug("subjects follow their namespaces", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName())
+	framework.Log(ctx).Debug("subjects follow their namespaces", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName())
 	return riav1.NewExecuteOutput(input.Item), nil
 }

@@ -1,9 +1,9 @@
 package rolebindings_test
 
 import (
+	"context"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -20,11 +20,11 @@ func binding(subjects string) string {
 
 func TestSubjectsFollowTheirNamespaces(t *testing.T) {
 	t.Parallel()
-	for resource, newAction := range map[string]func(hclog.Logger) (riav1.RestoreItemAction, error){
+	for resource, newAction := range map[string]func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error){
 		"rolebindings.rbac.authorization.k8s.io":        rolebindings.NewNamespaced,
 		"clusterrolebindings.rbac.authorization.k8s.io": rolebindings.NewCluster,
 	} {
-		action, err := newAction(actiontest.Log())
+		action, err := newAction(t.Context(), nil)
 		require.NoError(t, err)
 		selector, err := action.AppliesTo(t.Context())
 		require.NoError(t, err)

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
@@ -21,12 +19,11 @@ type AccountExists func(ctx context.Context, namespace, name string) (bool, erro
 // "<account>-token-...", is not restored when that account exists where it would go: a cluster of that kind
 // makes a new one and removes this. A token Secret that a user made is restored without the token, which no
 // other cluster accepts; the cluster fills it in.
-func NewRestore(log hclog.Logger, exists AccountExists) (riav1.RestoreItemAction, error) {
-	return &restore{log: log, exists: exists}, nil
+func NewRestore(exists AccountExists) (riav1.RestoreItemAction, error) {
+	return &restore{exists: exists}, nil
 }
 
 type restore struct {
-	log    hclog.Logger
 	exists AccountExists
 }
 
@@ -51,7 +48,7 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 			return nil, framework.WithStack(fmt.Errorf("whether service account %s/%s exists: %w", namespace, account, err))
 		}
 		if exists {
-			a.log.Debug("a token is not restored, its account gets a new one", "namespace", namespace, "name", secret.GetName(), "account", account)
+			framework.Log(ctx).Debug("a token is not restored, its account gets a new one", "namespace", namespace, "name", secret.GetName(), "account", account)
 			return riav1.NewExecuteOutput(nil).WithoutRestore(), nil
 		}
 	}
@@ -61,7 +58,7 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 	if _, err := field.Drop(secret.Object, field.OneOf("token", "ca.crt"), "data"); err != nil {
 		return nil, err
 	}
-	a.log.Debug("a token will be filled in by the cluster", "namespace", namespace, "name", secret.GetName())
+	framework.Log(ctx).Debug("a token will be filled in by the cluster", "namespace", namespace, "name", secret.GetName())
 	return riav1.NewExecuteOutput(secret), nil
 }
 

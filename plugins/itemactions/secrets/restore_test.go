@@ -22,7 +22,7 @@ func token(name, metadata, rest string) string {
 func TestTokensOfServiceAccounts(t *testing.T) {
 	t.Parallel()
 	existing := map[string]bool{"shop/web": true, "shop/web-token": true, "copy/other": true}
-	action, err := secrets.NewRestore(actiontest.Log(), func(_ context.Context, namespace, name string) (bool, error) {
+	action, err := secrets.NewRestore(func(_ context.Context, namespace, name string) (bool, error) {
 		if namespace == "broken" {
 			return false, errors.New("the API server is away")
 		}

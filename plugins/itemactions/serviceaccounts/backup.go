@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 )
@@ -13,12 +11,11 @@ import (
 // NewBackup makes velero.io/service-account: with a ServiceAccount, the ClusterRoleBindings that name it and
 // their ClusterRoles are backed up, so that a backup of a namespace holds the rights of what runs there. list
 // is asked once per backup, with the first ServiceAccount.
-func NewBackup(log hclog.Logger, list ListBindings) (biav1.BackupItemAction, error) {
-	return &backup{log: log, bindings: bindings{list: list}}, nil
+func NewBackup(list ListBindings) (biav1.BackupItemAction, error) {
+	return &backup{bindings: bindings{list: list}}, nil
 }
 
 type backup struct {
-	log      hclog.Logger
 	bindings bindings
 }
 
@@ -36,6 +33,6 @@ func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1
 	if len(items) == 0 {
 		return nil, nil
 	}
-	a.log.Debug("a service account brings its cluster roles", "namespace", who.namespace, "name", who.name, "items", items)
+	framework.Log(ctx).Debug("a service account brings its cluster roles", "namespace", who.namespace, "name", who.name, "items", items)
 	return biav1.NewExecuteOutput(nil).WithItems(items...), nil
 }

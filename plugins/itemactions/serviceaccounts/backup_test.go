@@ -74,7 +74,7 @@ func TestAServiceAccountBringsItsClusterRoles(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			action, err := serviceaccounts.NewBackup(actiontest.Log(), listing(test.bindings...))
+			action, err := serviceaccounts.NewBackup(listing(test.bindings...))
 			require.NoError(t, err)
 			actiontest.Backup{Item: web, Additional: test.want}.Run(t, action)
 		})
@@ -91,7 +91,7 @@ func execute(ctx context.Context, t *testing.T, action biav1.BackupItemAction, b
 func TestTheBindingsAreListedOncePerBackup(t *testing.T) {
 	t.Parallel()
 	var lists atomic.Int64
-	action, err := serviceaccounts.NewBackup(actiontest.Log(), func(_ context.Context, visit func(*rbacv1.ClusterRoleBinding)) error {
+	action, err := serviceaccounts.NewBackup(func(_ context.Context, visit func(*rbacv1.ClusterRoleBinding)) error {
 		n := lists.Add(1)
 		visit(binding("b", fmt.Sprintf("role-%d", n), subject("ServiceAccount", "shop", "web")))
 		return nil
@@ -115,7 +115,7 @@ func TestTheBindingsAreListedOncePerBackup(t *testing.T) {
 func TestAFailedListIsTriedAgainByTheNextItem(t *testing.T) {
 	t.Parallel()
 	down := true
-	action, err := serviceaccounts.NewBackup(actiontest.Log(), func(context.Context, func(*rbacv1.ClusterRoleBinding)) error {
+	action, err := serviceaccounts.NewBackup(func(context.Context, func(*rbacv1.ClusterRoleBinding)) error {
 		if down {
 			return errors.New("the API server is away")
 		}
@@ -132,7 +132,7 @@ func TestAFailedListIsTriedAgainByTheNextItem(t *testing.T) {
 func TestWaitingForTheListEndsWithTheCall(t *testing.T) {
 	t.Parallel()
 	listing, release := make(chan struct{}), make(chan struct{})
-	action, err := serviceaccounts.NewBackup(actiontest.Log(), func(context.Context, func(*rbacv1.ClusterRoleBinding)) error {
+	action, err := serviceaccounts.NewBackup(func(context.Context, func(*rbacv1.ClusterRoleBinding)) error {
 		close(listing)
 		<-release
 		return nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
@@ -14,17 +12,17 @@ import (
 // NewRestore makes velero.io/service-account: a ServiceAccount loses its reference to the token Secret that a
 // cluster before Kubernetes 1.24 made for it, which is named "<account>-token-...". That Secret is not restored
 // either (see package secrets). Such a cluster made one, so of several it is the last that goes.
-func NewRestore(log hclog.Logger) (riav1.RestoreItemAction, error) {
-	return &restore{log: log}, nil
+func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return &restore{}, nil
 }
 
-type restore struct{ log hclog.Logger }
+type restore struct{}
 
 func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"serviceaccounts"}}, nil
 }
 
-func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 	references, err := field.Objects(input.Item.Object, "secrets")
 	if err != nil {
 		return nil, err
@@ -53,6 +51,6 @@ func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.
 	if len(kept) == 0 {
 		delete(input.Item.Object, "secrets")
 	}
-	a.log.Debug("a service account gets a new token", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(), "secret", name)
+	framework.Log(ctx).Debug("a service account gets a new token", "namespace", input.Item.GetNamespace(), "name", input.Item.GetName(), "secret", name)
 	return riav1.NewExecuteOutput(input.Item), nil
 }

@@ -13,7 +13,7 @@ import (
 
 func TestTheReferenceToTheOldClustersTokenGoes(t *testing.T) {
 	t.Parallel()
-	action, err := serviceaccounts.NewRestore(actiontest.Log())
+	action, err := serviceaccounts.NewRestore(t.Context(), nil)
 	require.NoError(t, err)
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
@@ -17,17 +15,17 @@ import (
 //
 // A node port counts as chosen when kubectl's last applied configuration has it; without that annotation,
 // when some field manager owns it. A health check node port counts as chosen when either says so.
-func NewRestore(log hclog.Logger) (riav1.RestoreItemAction, error) {
-	return &restore{log: log}, nil
+func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return &restore{}, nil
 }
 
-type restore struct{ log hclog.Logger }
+type restore struct{}
 
 func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{"services"}}, nil
 }
 
-func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 	service := input.Item.Object
 	if err := dropAddresses(service); err != nil {
 		return nil, err
@@ -41,7 +39,7 @@ func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.
 		if err != nil {
 			return nil, err
 		}
-		a.log.Debug("a service gets new node ports for those it had been assigned", "namespace", input.Item.GetNamespace(),
+		framework.Log(ctx).Debug("a service gets new node ports for those it had been assigned", "namespace", input.Item.GetNamespace(),
 			"name", input.Item.GetName(), "ports", ports, "health check port", healthCheck)
 	}
 	return riav1.NewExecuteOutput(input.Item), nil

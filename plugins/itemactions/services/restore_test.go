@@ -37,7 +37,7 @@ func owned(fields string) string {
 
 func newAction(t *testing.T) riav1.RestoreItemAction {
 	t.Helper()
-	action, err := services.NewRestore(actiontest.Log())
+	action, err := services.NewRestore(t.Context(), nil)
 	require.NoError(t, err)
 	return action
 }

@@ -5,8 +5,6 @@ package webhooks
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
@@ -15,11 +13,11 @@ import (
 // NewRestore makes velero.io/admission-webhook-configuration: a configuration that was made as v1beta1 may say
 // of its side effects what v1 does not allow (Unknown, Some, nothing). It would not be created, so None is
 // said there. Other versions of the API are left alone.
-func NewRestore(log hclog.Logger) (riav1.RestoreItemAction, error) {
-	return &restore{log: log}, nil
+func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+	return &restore{}, nil
 }
 
-type restore struct{ log hclog.Logger }
+type restore struct{}
 
 func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return framework.ResourceSelector{IncludedResources: []string{
@@ -28,7 +26,7 @@ func (*restore) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	}}, nil
 }
 
-func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 	if input.Item.GetAPIVersion() != "admissionregistration.k8s.io/v1" {
 		return nil, nil
 	}
@@ -47,7 +45,7 @@ func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.
 		}
 		hook["sideEffects"] = "None"
 		changed = true
-		a.log.Info("the side effects of a webhook are not allowed in v1, restored as None",
+		framework.Log(ctx).Info("the side effects of a webhook are not allowed in v1, restored as None",
 			"kind", input.Item.GetKind(), "name", input.Item.GetName(), "webhook", i, "sideEffects", effects)
 	}
 	if !changed {

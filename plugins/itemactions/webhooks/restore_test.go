@@ -18,7 +18,7 @@ func configuration(hooks string) string {
 
 func TestSideEffectsThatV1DoesNotAllowBecomeNone(t *testing.T) {
 	t.Parallel()
-	action, err := webhooks.NewRestore(actiontest.Log())
+	action, err := webhooks.NewRestore(t.Context(), nil)
 	require.NoError(t, err)
 	selector, err := action.AppliesTo(t.Context())
 	require.NoError(t, err)

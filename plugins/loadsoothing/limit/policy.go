@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	loadsoothing "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
 )
@@ -33,26 +31,22 @@ type config struct {
 
 // Register registers the policy.
 func Register() framework.Registration {
-	return loadsoothing.Register(Name, func(hclog.Logger) (loadsoothing.LoadSoothing, error) {
-		return policy{}, nil
-	}, framework.WithConfigSchema(schema))
+	return loadsoothing.Register(Name, func(_ context.Context, setup *framework.Setup) (loadsoothing.LoadSoothing, error) {
+		return policy{framework.Config[config](setup)}, nil
+	}, framework.WithConfig(config{}, framework.ConfigSchema(schema)))
 }
 
-type policy struct{}
+type policy struct{ config config }
 
 var _ loadsoothing.LoadSoothing = policy{}
 
 // Admit implements loadsoothing.LoadSoothing.
-func (policy) Admit(_ context.Context, request *loadsoothing.Request) (*loadsoothing.Decision, error) {
-	configured, err := framework.DecodeConfig[config](request.Config)
-	if err != nil {
-		return nil, err
-	}
-	preparing, most := request.Preparing(), cmp.Or(configured.Loads, request.Limit)
+func (p policy) Admit(_ context.Context, input *loadsoothing.AdmitInput) (*loadsoothing.AdmitOutput, error) {
+	preparing, most := input.Preparing(), cmp.Or(p.config.Loads, input.Limit)
 	if most > 0 && preparing >= most {
-		return &loadsoothing.Decision{
+		return &loadsoothing.AdmitOutput{
 			Reason: fmt.Sprintf("%d loads are in preparation, and no more than %d may be at once", preparing, most),
 		}, nil
 	}
-	return &loadsoothing.Decision{Admitted: true}, nil
+	return &loadsoothing.AdmitOutput{Admitted: true}, nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	manifestwriter "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
 )
@@ -17,23 +15,11 @@ const (
 	Artifact = "items.jsonl"
 )
 
-const schema = `{
-	"$schema": "https://json-schema.org/draft/2020-12/schema",
-	"type": "object",
-	"additionalProperties": false,
-	"properties": {
-		"labels": {
-			"description": "Whether a line has the labels of the item.",
-			"type": "boolean"
-		}
-	}
-}`
-
 type config struct {
-	Labels bool `json:"labels"`
+	Labels bool `json:"labels,omitempty" jsonschema:"Whether a line has the labels of the item."`
 }
 
-// line is an item as it stands in the file.
+// line is an item in the file.
 type line struct {
 	Group     string            `json:"group,omitempty"` // of the API; left out for core
 	Version   string            `json:"version"`
@@ -47,22 +33,18 @@ type line struct {
 
 // Register registers the writer.
 func Register() framework.Registration {
-	return manifestwriter.Register(Name, func(hclog.Logger) (manifestwriter.ManifestWriter, error) {
-		return writer{}, nil
-	}, framework.WithConfigSchema(schema))
+	return manifestwriter.Register(Name, func(_ context.Context, setup *framework.Setup) (manifestwriter.ManifestWriter, error) {
+		return writer{framework.Config[config](setup)}, nil
+	}, framework.WithConfig(config{}))
 }
 
-type writer struct{}
+type writer struct{ config config }
 
 var _ manifestwriter.ManifestWriter = writer{}
 
 // Write implements manifestwriter.ManifestWriter.
-func (writer) Write(_ context.Context, input *manifestwriter.Input, output manifestwriter.Output) error {
-	configured, err := framework.DecodeConfig[config](input.Config)
-	if err != nil {
-		return err
-	}
-	file, err := output.Create(Artifact)
+func (w writer) Write(_ context.Context, input *manifestwriter.WriteInput) error {
+	file, err := input.Artifacts.Create(Artifact)
 	if err != nil {
 		return err
 	}
@@ -76,7 +58,7 @@ func (writer) Write(_ context.Context, input *manifestwriter.Input, output manif
 			Group: item.Group, Version: item.Version, Resource: item.Resource, Kind: item.Kind,
 			Namespace: item.Namespace, Name: item.Name, UID: item.UID,
 		}
-		if configured.Labels {
+		if w.config.Labels {
 			l.Labels = item.Labels
 		}
 		if err := lines.Encode(l); err != nil {

@@ -1,24 +1,15 @@
 package itemlist
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	manifestwriter "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
+	"github.com/cleat-dev/cleat/framework/plugintest"
 )
-
-// output keeps what is written.
-type output map[string]*bytes.Buffer
-
-func (o output) Create(name string) (io.Writer, error) {
-	o[name] = &bytes.Buffer{}
-	return o[name], nil
-}
 
 func items(all []manifestwriter.Item, end error) iter.Seq2[*manifestwriter.Item, error] {
 	return func(yield func(*manifestwriter.Item, error) bool) {
@@ -40,19 +31,19 @@ var web = manifestwriter.Item{
 
 func TestEveryItemIsALine(t *testing.T) {
 	t.Parallel()
-	for config, want := range map[string]string{
-		"": `{"group":"apps","version":"v1","resource":"deployments","kind":"Deployment","namespace":"shop","name":"web","uid":"u-1"}
+	for labels, want := range map[bool]string{
+		false: `{"group":"apps","version":"v1","resource":"deployments","kind":"Deployment","namespace":"shop","name":"web","uid":"u-1"}
 {"version":"v1","resource":"nodes","kind":"Node","name":"n1"}
 `,
-		`{"labels":true}`: `{"group":"apps","version":"v1","resource":"deployments","kind":"Deployment","namespace":"shop","name":"web","uid":"u-1","labels":{"app":"<web>"}}
+		true: `{"group":"apps","version":"v1","resource":"deployments","kind":"Deployment","namespace":"shop","name":"web","uid":"u-1","labels":{"app":"<web>"}}
 {"version":"v1","resource":"nodes","kind":"Node","name":"n1"}
 `,
 	} {
-		written := output{}
-		require.NoError(t, writer{}.Write(t.Context(), &manifestwriter.Input{
-			Config: []byte(config),
-			Items:  items([]manifestwriter.Item{web, {Version: "v1", Resource: "nodes", Kind: "Node", Name: "n1"}}, nil),
-		}, written))
+		written := plugintest.Artifacts{}
+		require.NoError(t, writer{config{Labels: labels}}.Write(t.Context(), &manifestwriter.WriteInput{
+			Artifacts: written,
+			Items:     items([]manifestwriter.Item{web, {Version: "v1", Resource: "nodes", Kind: "Node", Name: "n1"}}, nil),
+		}))
 		require.Equal(t, want, written[Artifact].String())
 	}
 }
@@ -60,12 +51,12 @@ func TestEveryItemIsALine(t *testing.T) {
 func TestABackupThatWasGivenUpIsAnError(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the backup was given up")
-	require.ErrorIs(t, writer{}.Write(t.Context(), &manifestwriter.Input{Items: items([]manifestwriter.Item{web}, gone)}, output{}), gone)
+	require.ErrorIs(t, writer{}.Write(t.Context(), &manifestwriter.WriteInput{Items: items([]manifestwriter.Item{web}, gone), Artifacts: plugintest.Artifacts{}}), gone)
 }
 
 func TestABackupWithoutItemsHasAnEmptyFile(t *testing.T) {
 	t.Parallel()
-	written := output{}
-	require.NoError(t, writer{}.Write(t.Context(), &manifestwriter.Input{Items: items(nil, nil)}, written))
+	written := plugintest.Artifacts{}
+	require.NoError(t, writer{}.Write(t.Context(), &manifestwriter.WriteInput{Items: items(nil, nil), Artifacts: written}))
 	require.Empty(t, written[Artifact].String())
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	queueadmission "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
@@ -22,9 +20,9 @@ const schema = `{
 
 // Register registers the policy.
 func Register() framework.Registration {
-	return queueadmission.Register(Name, func(hclog.Logger) (queueadmission.QueueAdmission, error) {
+	return queueadmission.Register(Name, func(context.Context, *framework.Setup) (queueadmission.QueueAdmission, error) {
 		return policy{}, nil
-	}, framework.WithConfigSchema(schema))
+	}, framework.WithConfig(struct{}{}, framework.ConfigSchema(schema)))
 }
 
 type policy struct{}
@@ -32,9 +30,9 @@ type policy struct{}
 var _ queueadmission.QueueAdmission = policy{}
 
 // Decide implements queueadmission.QueueAdmission.
-func (policy) Decide(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
+func (policy) Decide(_ context.Context, snapshot *queueadmission.DecideInput) (*queueadmission.DecideOutput, error) {
 	admitted := min(snapshot.Free(), len(snapshot.Queued))
-	decision := &queueadmission.Decision{}
+	decision := &queueadmission.DecideOutput{}
 	var inTheWay []string
 	for _, started := range [][]queueadmission.Backup{snapshot.Running, snapshot.Ready, snapshot.Queued[:admitted]} {
 		for i := range started {

@@ -1,6 +1,7 @@
 package itemoverlap_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"testing"
 
@@ -85,12 +86,12 @@ func TestBackupsOfOneNamespaceRunTogetherWhenTheySurelyShareNothing(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			policy := plugintest.Run(t, itemoverlap.Register()).QueueAdmissionV1(itemoverlap.Name)
+			policy := plugintest.Run(t, itemoverlap.Register()).QueueAdmissionV1(itemoverlap.Name, plugintest.WithConfig(json.RawMessage(cmp.Or(test.config, "{}"))))
 			for _, queue := range [][]qav1.Backup{
 				{backup(t, "a", test.a, "shop"), backup(t, "b", test.b, "shop")},
 				{backup(t, "b", test.b, "shop"), backup(t, "a", test.a, "shop")},
 			} {
-				decision, err := policy.Decide(t.Context(), &qav1.Snapshot{Config: []byte(test.config), Limit: 5, Queued: queue})
+				decision, err := policy.Decide(t.Context(), &qav1.DecideInput{Limit: 5, Queued: queue})
 				require.NoError(t, err)
 				if test.together {
 					require.Len(t, decision.Admit, 2)
@@ -169,7 +170,7 @@ func TestWhenInDoubtItWaits(t *testing.T) {
 			}
 			a, b := backup(t, "a", test.a, namespaces["a"]), backup(t, "b", test.b, namespaces["b"])
 			for _, queue := range [][]qav1.Backup{{a, b}, {b, a}} {
-				decision, err := policy.Decide(t.Context(), &qav1.Snapshot{Limit: 5, Queued: queue})
+				decision, err := policy.Decide(t.Context(), &qav1.DecideInput{Limit: 5, Queued: queue})
 				require.NoError(t, err)
 				if test.together {
 					require.Len(t, decision.Admit, 2)
@@ -194,7 +195,7 @@ func withLabel(s spec, name string) spec {
 func TestASpecThatCannotBeReadSharesEverything(t *testing.T) {
 	t.Parallel()
 	policy := plugintest.Run(t, itemoverlap.Register()).QueueAdmissionV1(itemoverlap.Name)
-	decision, err := policy.Decide(t.Context(), &qav1.Snapshot{Limit: 5, Queued: []qav1.Backup{
+	decision, err := policy.Decide(t.Context(), &qav1.DecideInput{Limit: 5, Queued: []qav1.Backup{
 		{Name: "a", Namespaces: []string{"shop"}, Spec: []byte("{"), ClusterScope: qav1.ClusterScopeRelated}, backup(t, "b", included("secrets"), "shop"), backup(t, "c", included("pods"), "elsewhere"),
 	}})
 	require.NoError(t, err)
@@ -204,7 +205,7 @@ func TestASpecThatCannotBeReadSharesEverything(t *testing.T) {
 func TestOthersOfTheNamespaceDoNotCount(t *testing.T) {
 	t.Parallel()
 	policy := plugintest.Run(t, itemoverlap.Register()).QueueAdmissionV1(itemoverlap.Name)
-	snapshot := &qav1.Snapshot{Limit: 5, Running: []qav1.Backup{backup(t, "r", included("pods"), "shop")}, Queued: []qav1.Backup{
+	snapshot := &qav1.DecideInput{Limit: 5, Running: []qav1.Backup{backup(t, "r", included("pods"), "shop")}, Queued: []qav1.Backup{
 		backup(t, "waits", included("pods", "secrets"), "shop"), backup(t, "after", included("secrets"), "shop"), backup(t, "free", included("cm"), "shop"),
 	}}
 	decision, err := policy.Decide(t.Context(), snapshot)

@@ -13,7 +13,7 @@ import (
 func TestBackupsOfOneNamespaceWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	policy := plugintest.Run(t, namespaceoverlap.Register()).QueueAdmissionV1(namespaceoverlap.Name)
-	decision, err := policy.Decide(t.Context(), &qav1.Snapshot{Limit: 3, Queued: []qav1.Backup{
+	decision, err := policy.Decide(t.Context(), &qav1.DecideInput{Limit: 3, Queued: []qav1.Backup{
 		{Name: "a", Namespaces: []string{"shop"}, Spec: []byte("{}")},
 		{Name: "b", Namespaces: []string{"shop", "yard"}, Spec: []byte(`{"includedResources":["secrets"]}`)},
 		{Name: "c", Namespaces: []string{"yard"}, Spec: []byte("{}")},

@@ -56,7 +56,7 @@ type rule struct {
 	Priority int               `json:"priority"`
 }
 
-// fits tells whether the backup is of the rule's schedule and has its labels.
+// fits reports whether the backup is of the rule's schedule and has its labels.
 func (r rule) fits(backup *qav1.Backup) bool {
 	if r.Schedule != "" && backup.Labels[velerov1.ScheduleNameLabel] != velerov1.ValidLabelValue(r.Schedule) {
 		return false
@@ -69,18 +69,23 @@ func (r rule) fits(backup *qav1.Backup) bool {
 	return true
 }
 
-// decode reads the config and the time by which a backup becomes more important.
-func decode(raw []byte) (config, time.Duration, error) {
-	c, err := framework.DecodeConfig[config](raw)
-	if err != nil || c.Age == "" {
-		return c, defaultAge, err
+// Validate checks what the schema cannot.
+func (c config) Validate() error {
+	_, err := c.age()
+	return framework.InvalidKey("age", err)
+}
+
+// age returns the time by which a backup becomes more important.
+func (c config) age() (time.Duration, error) {
+	if c.Age == "" {
+		return defaultAge, nil
 	}
 	age, err := time.ParseDuration(c.Age)
 	if err != nil {
-		return config{}, 0, fmt.Errorf("age: %w", err)
+		return 0, err
 	}
 	if age < time.Second {
-		return config{}, 0, fmt.Errorf("age is %s, want at least 1s", age)
+		return 0, fmt.Errorf("it is %s, want at least 1s", age)
 	}
-	return c, age, nil
+	return age, nil
 }

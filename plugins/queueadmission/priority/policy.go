@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/internal/walk"
@@ -23,24 +21,28 @@ const Annotation = "cleat.dev/priority"
 
 // Register registers the policy.
 func Register() framework.Registration {
-	return qav1.Register(Name, func(hclog.Logger) (qav1.QueueAdmission, error) { return policy{}, nil },
-		framework.WithConfigSchema(schema))
+	return qav1.Register(Name, newPolicy, framework.WithConfig(config{}, framework.ConfigSchema(schema)))
 }
 
-type policy struct{}
+type policy struct {
+	config config
+	age    time.Duration // by which a backup becomes more important
+}
+
+func newPolicy(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, error) {
+	c := framework.Config[config](setup)
+	age, err := c.age()
+	return policy{config: c, age: age}, err
+}
 
 var _ qav1.QueueAdmission = policy{}
 
 // Decide implements qav1.QueueAdmission.
-func (policy) Decide(_ context.Context, snapshot *qav1.Snapshot) (*qav1.Decision, error) {
-	c, age, err := decode(snapshot.Config)
-	if err != nil {
-		return nil, err
-	}
+func (p policy) Decide(_ context.Context, snapshot *qav1.DecideInput) (*qav1.DecideOutput, error) {
 	order := walk.Queue(snapshot)
 	rank := make(map[*qav1.Backup]importance, len(order))
 	for _, backup := range order {
-		rank[backup] = c.importance(backup, snapshot.Now, age)
+		rank[backup] = p.config.importance(backup, snapshot.Now, p.age)
 	}
 	slices.SortStableFunc(order, func(a, b *qav1.Backup) int { return cmp.Compare(rank[b].now(), rank[a].now()) })
 
@@ -53,7 +55,7 @@ func (policy) Decide(_ context.Context, snapshot *qav1.Snapshot) (*qav1.Decision
 		wait := &decision.Waits[i]
 		wait.Message += "; " + rank[byName[wait.Name]].String()
 	}
-	decision.RecheckAfter = recheck(decision.Order, byName, snapshot.Now, age)
+	decision.RecheckAfter = recheck(decision.Order, byName, snapshot.Now, p.age)
 	return decision, nil
 }
 

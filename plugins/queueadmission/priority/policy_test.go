@@ -1,6 +1,7 @@
 package priority_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -24,6 +25,14 @@ func queued(name, namespace string, waited time.Duration, change ...func(*qav1.B
 		f(&b)
 	}
 	return b
+}
+
+// configured is a configuration; empty text is none.
+func configured(text string) plugintest.Option {
+	if text == "" {
+		return plugintest.WithConfig(nil)
+	}
+	return plugintest.WithConfig(json.RawMessage(text))
 }
 
 func annotated(value string) func(*qav1.Backup) {
@@ -94,8 +103,8 @@ func TestTheMostImportantBackupGoesFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			policy := plugintest.Run(t, priority.Register()).QueueAdmissionV1(priority.Name)
-			decision, err := policy.Decide(t.Context(), &qav1.Snapshot{Config: []byte(test.config), Now: now, Limit: 1, Queued: test.queued})
+			policy := plugintest.Run(t, priority.Register()).QueueAdmissionV1(priority.Name, configured(test.config))
+			decision, err := policy.Decide(t.Context(), &qav1.DecideInput{Now: now, Limit: 1, Queued: test.queued})
 			require.NoError(t, err)
 			require.Equal(t, []string{test.admit}, decision.Admit)
 			require.Equal(t, test.order, decision.Order)
@@ -111,14 +120,15 @@ func TestTheMostImportantBackupGoesFirst(t *testing.T) {
 
 func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 	t.Parallel()
-	policy := plugintest.Run(t, priority.Register()).QueueAdmissionV1(priority.Name)
+	plugin := plugintest.Run(t, priority.Register())
 	for config, want := range map[string]string{
-		`{"age":"0.5s"}`:   "age is 500ms, want at least 1s",
-		`{"age":"soon"}`:   `age: time: invalid duration "soon"`,
+		`{"age":"0.5s"}`:   "age: it is 500ms, want at least 1s",
+		`{"age":"soon"}`:   `"soon" does not match`,
 		`{"rule":[]}`:      `unknown key "rule"`,
 		`{"rules":"many"}`: `key "rules": want a list, got string`,
 	} {
-		_, err := policy.Decide(t.Context(), &qav1.Snapshot{Config: []byte(config), Now: now, Limit: 1, Queued: []qav1.Backup{queued("a", "n1", 0)}})
+		policy := plugin.QueueAdmissionV1(priority.Name, configured(config))
+		_, err := policy.Decide(t.Context(), &qav1.DecideInput{Now: now, Limit: 1, Queued: []qav1.Backup{queued("a", "n1", 0)}})
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -127,12 +137,12 @@ func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 // free: once it has waited for as many intervals as their priorities are apart.
 func TestNobodyStarves(t *testing.T) {
 	t.Parallel()
-	policy := plugintest.Run(t, priority.Register()).QueueAdmissionV1(priority.Name)
+	policy := plugintest.Run(t, priority.Register()).QueueAdmissionV1(priority.Name, configured(`{"age":"1m"}`))
 	const step, intervals = 10, 2000
 	waiting := []qav1.Backup{queued("least", "n1", 0, annotated("-1000")), queued("urgent", "n1", 0, annotated("1000"))}
 	for minutes := 0; ; minutes += step {
 		require.LessOrEqual(t, minutes, intervals+step, "it waits for ever")
-		snapshot := &qav1.Snapshot{Config: []byte(`{"age":"1m"}`), Now: now.Add(time.Duration(minutes) * time.Minute), Limit: 1, Queued: waiting}
+		snapshot := &qav1.DecideInput{Now: now.Add(time.Duration(minutes) * time.Minute), Limit: 1, Queued: waiting}
 		decision, err := policy.Decide(t.Context(), snapshot)
 		require.NoError(t, err)
 		require.Len(t, decision.Admit, 1)

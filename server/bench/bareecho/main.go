@@ -11,13 +11,13 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
 )
 
 func main() {
 	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: framework.Handshake(),
+		HandshakeConfig: hostapi.Handshake(),
 		Plugins:         plugin.PluginSet{"echo": &echo{}},
 		GRPCServer:      plugin.DefaultGRPCServer,
 	})

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -20,9 +19,9 @@ import (
 func main() {
 	name := "bench.cleat.dev/" + filepath.Base(os.Args[0])
 	framework.Serve(
-		biav1.Register(name+"-v1", func(hclog.Logger) (biav1.BackupItemAction, error) { return v1{}, nil }),
-		biav2.Register(name+"-raw", func(hclog.Logger) (biav2.BackupItemAction, error) { return raw{}, nil }),
-		biav2.Register(name+"-v2", func(hclog.Logger) (biav2.BackupItemAction, error) { return v2{}, nil }),
+		biav1.Register(name+"-v1", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) { return v1{}, nil }),
+		biav2.Register(name+"-raw", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return raw{}, nil }),
+		biav2.Register(name+"-v2", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return v2{}, nil }),
 	)
 }
 
@@ -59,7 +58,7 @@ func (v2) Execute(_ context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteO
 // raw sets the label without decoding the item.
 type raw struct{ v2 }
 
-func (raw) ExecuteRaw(_ context.Context, item, _ []byte) (*biav2.RawOutput, error) {
-	labelled, err := rawitem.SetLabel(item, "bench.cleat.dev/seen", "true")
-	return &biav2.RawOutput{UpdatedItem: labelled}, err
+func (raw) ExecuteRaw(_ context.Context, input *biav2.ExecuteRawInput) (*biav2.ExecuteRawOutput, error) {
+	labelled, err := rawitem.SetLabel(input.Item, "bench.cleat.dev/seen", "true")
+	return &biav2.ExecuteRawOutput{UpdatedItem: labelled}, err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -14,7 +13,7 @@ import (
 )
 
 func main() {
-	framework.Serve(biav2.Register("bench.cleat.dev/sleeper", func(hclog.Logger) (biav2.BackupItemAction, error) { return sleeper{}, nil }))
+	framework.Serve(biav2.Register("bench.cleat.dev/sleeper", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return sleeper{}, nil }))
 }
 
 type sleeper struct{ biav2.ExecuteOnly }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/plugindir"
 	"github.com/cleat-dev/cleat/server/cli/queue"
@@ -114,7 +114,7 @@ func reportOf(answer *velerov1.ServerStatusRequest) (*serverreport.PluginReport,
 	}
 	report := &serverreport.PluginReport{}
 	for _, info := range answer.Status.Plugins {
-		kind, version := framework.SplitWireKind(info.Kind)
+		kind, version := hostapi.SplitWireKind(info.Kind)
 		report.Plugins = append(report.Plugins, serverreport.Plugin{
 			Name: info.Name, Kind: kind, Version: version, Status: serverreport.Unknown,
 		})

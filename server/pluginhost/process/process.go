@@ -23,8 +23,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/codec"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginhost/output"
 )
@@ -86,7 +86,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 	p.child.verify, p.child.memory = verify, cfg.Limits.Memory
 	written := &output.LineWriter{Handle: func(line []byte) { p.output.Line(line, false) }}
 	p.config = &plugin.ClientConfig{
-		HandshakeConfig:  framework.Handshake(),
+		HandshakeConfig:  hostapi.Handshake(),
 		Plugins:          plugin.PluginSet{}, // kinds are bound to the raw connection
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Logger:           hclog.NewNullLogger(),

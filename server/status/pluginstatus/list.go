@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
@@ -77,7 +77,7 @@ func noPlugin(r *serverreport.PluginReport, name, kind string) error {
 }
 
 func ofKind(p *serverreport.Plugin, kind string) bool {
-	return p.Kind != "" && (strings.EqualFold(p.Kind, kind) || strings.EqualFold(framework.WireKind(p.Kind, p.Version), kind))
+	return p.Kind != "" && (strings.EqualFold(p.Kind, kind) || strings.EqualFold(hostapi.WireKind(p.Kind, p.Version), kind))
 }
 
 func knownKind(r *serverreport.PluginReport, kind string) bool {
@@ -193,4 +193,4 @@ func fromText(p *serverreport.Plugin) string {
 }
 
 // wireKind returns kind and version as a plugin lists them.
-func wireKind(p *serverreport.Plugin) string { return framework.WireKind(p.Kind, p.Version) }
+func wireKind(p *serverreport.Plugin) string { return hostapi.WireKind(p.Kind, p.Version) }

@@ -14,13 +14,14 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // Serve serves what an author registers, until the test ends.
 func Serve(t testing.TB, regs ...framework.Registration) grpc.ClientConnInterface {
 	t.Helper()
 	return ServeRaw(t, nil, func(server *grpc.Server) {
-		require.NoError(t, framework.RegisterAll(server, hclog.NewNullLogger(), regs...))
+		require.NoError(t, hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()}, regs...))
 	})
 }
 

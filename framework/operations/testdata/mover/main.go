@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	"github.com/cleat-dev/cleat/framework/operations"
 )
@@ -35,7 +34,8 @@ type mover struct {
 // volume is the input of an operation.
 type volume struct{ Namespace, Name string }
 
-func newMover(log hclog.Logger) (abiav1.AsyncBackupItemAction, error) {
+func newMover(_ context.Context, setup *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
+	log := setup.Logger()
 	runner, err := newRunner(name, log)
 	return &mover{runner}, err
 }
@@ -61,15 +61,15 @@ func (m *mover) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.St
 	if err != nil {
 		return nil, err
 	}
-	return abiav1.Started(id), nil
+	return abiav1.NewStartOutput(nil).WithOperation(id), nil
 }
 
-func (m *mover) Progress(ctx context.Context, id string, _ *velerov1.Backup) (framework.OperationProgress, error) {
-	return m.runner.Progress(ctx, id)
+func (m *mover) Progress(ctx context.Context, input *abiav1.ProgressInput) (framework.OperationProgress, error) {
+	return m.runner.Progress(ctx, input.OperationID)
 }
 
-func (m *mover) Cancel(ctx context.Context, id string, _ *velerov1.Backup) (bool, error) {
-	return true, m.runner.Cancel(ctx, id)
+func (m *mover) Cancel(ctx context.Context, input *abiav1.CancelInput) error {
+	return m.runner.Cancel(ctx, input.OperationID)
 }
 
 // move records that it has begun, and waits for a file with the volume's name. The content of the file is its error.

@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/framework/operations"
 )
@@ -17,7 +14,8 @@ type moverV2 struct {
 }
 
 func registerV2() framework.Registration {
-	return biav2.Register(name+"-v2", func(log hclog.Logger) (biav2.BackupItemAction, error) {
+	return biav2.Register(name+"-v2", func(_ context.Context, setup *framework.Setup) (biav2.BackupItemAction, error) {
+		log := setup.Logger()
 		runner, err := newRunner(name+"-v2", log)
 		return &moverV2{runner}, err
 	})
@@ -35,10 +33,10 @@ func (m *moverV2) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav
 	return biav2.NewExecuteOutput(nil).WithOperation(id), nil
 }
 
-func (m *moverV2) Progress(ctx context.Context, id string, _ *velerov1.Backup) (framework.OperationProgress, error) {
-	return m.runner.Progress(ctx, id)
+func (m *moverV2) Progress(ctx context.Context, input *biav2.ProgressInput) (framework.OperationProgress, error) {
+	return m.runner.Progress(ctx, input.OperationID)
 }
 
-func (m *moverV2) Cancel(ctx context.Context, id string, _ *velerov1.Backup) error {
-	return m.runner.Cancel(ctx, id)
+func (m *moverV2) Cancel(ctx context.Context, input *biav2.CancelInput) error {
+	return m.runner.Cancel(ctx, input.OperationID)
 }

@@ -29,7 +29,7 @@ const (
 // Two backups overlap when they have a namespace in common, and rule agrees, or when rule says that they share what belongs
 // to none. The work is linear in the sum of all
 // namespaces of all backups, times the number of different keys that rule gives in one namespace.
-func Decide(snapshot *qav1.Snapshot, order []*qav1.Backup, rule Rule) *qav1.Decision {
+func Decide(snapshot *qav1.DecideInput, order []*qav1.Backup, rule Rule) *qav1.DecideOutput {
 	ahead := newHeld(rule)
 	for i := range snapshot.Running {
 		ahead.add(&snapshot.Running[i], runs)
@@ -37,7 +37,7 @@ func Decide(snapshot *qav1.Snapshot, order []*qav1.Backup, rule Rule) *qav1.Deci
 	for i := range snapshot.Ready {
 		ahead.add(&snapshot.Ready[i], runs)
 	}
-	decision := &qav1.Decision{}
+	decision := &qav1.DecideOutput{}
 	for _, backup := range order {
 		overlap := ahead.overlap(backup)
 		switch {
@@ -57,7 +57,7 @@ func Decide(snapshot *qav1.Snapshot, order []*qav1.Backup, rule Rule) *qav1.Deci
 }
 
 // Queue is the queue of a snapshot in its own order.
-func Queue(snapshot *qav1.Snapshot) []*qav1.Backup {
+func Queue(snapshot *qav1.DecideInput) []*qav1.Backup {
 	order := make([]*qav1.Backup, len(snapshot.Queued))
 	for i := range snapshot.Queued {
 		order[i] = &snapshot.Queued[i]

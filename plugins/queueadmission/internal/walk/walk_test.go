@@ -26,7 +26,7 @@ func all(t *testing.T, name string, excluded ...string) qav1.Backup {
 	return qav1.Backup{Name: name, AllNamespaces: true, Namespaces: []string{"a", "b", "c"}, Spec: spec}
 }
 
-func decide(snapshot *qav1.Snapshot) *qav1.Decision {
+func decide(snapshot *qav1.DecideInput) *qav1.DecideOutput {
 	return walk.Decide(snapshot, walk.Queue(snapshot), walk.Rule{})
 }
 
@@ -115,7 +115,7 @@ func TestABackupStartsUnlessItOverlapsOneAheadOfIt(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			snapshot := &qav1.Snapshot{Limit: test.limit, Running: test.running, Ready: test.ready, Queued: test.queued}
+			snapshot := &qav1.DecideInput{Limit: test.limit, Running: test.running, Ready: test.ready, Queued: test.queued}
 			decision := decide(snapshot)
 			require.Equal(t, test.admit, decision.Admit)
 			var waits, order []string
@@ -142,7 +142,7 @@ func TestTheWalkDecidesAsAComparisonOfEachWithEachWould(t *testing.T) {
 	}
 }
 
-func randomSnapshot(t *testing.T, random *rand.Rand) *qav1.Snapshot {
+func randomSnapshot(t *testing.T, random *rand.Rand) *qav1.DecideInput {
 	t.Helper()
 	count := 0
 	backups := func(most int) []qav1.Backup {
@@ -164,10 +164,10 @@ func randomSnapshot(t *testing.T, random *rand.Rand) *qav1.Snapshot {
 		}
 		return some
 	}
-	return &qav1.Snapshot{Limit: 1 + random.IntN(20), Running: backups(3), Ready: backups(2), Queued: backups(30)}
+	return &qav1.DecideInput{Limit: 1 + random.IntN(20), Running: backups(3), Ready: backups(2), Queued: backups(30)}
 }
 
-func admittedByDefinition(t *testing.T, snapshot *qav1.Snapshot) []string {
+func admittedByDefinition(t *testing.T, snapshot *qav1.DecideInput) []string {
 	t.Helper()
 	var admitted []string
 	ahead := slices.Concat(snapshot.Running, snapshot.Ready)
@@ -202,7 +202,7 @@ func overlapByDefinition(t *testing.T, a, b *qav1.Backup) bool {
 
 func TestThousandsOfBlockersAreNotAllNamed(t *testing.T) {
 	t.Parallel()
-	snapshot := &qav1.Snapshot{Limit: 1}
+	snapshot := &qav1.DecideInput{Limit: 1}
 	for i := range 3000 {
 		snapshot.Queued = append(snapshot.Queued, named(fmt.Sprintf("b%d", i), "a"))
 	}

@@ -7,11 +7,12 @@
 package plugininfov1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -132,12 +133,16 @@ type Plugin struct {
 	// Version of the kind, from 1. Where a kind and its version are one word, as in PluginLister, that word is
 	// the kind alone for version 1, and the kind, "V" and the number for the others: "BackupItemActionV2".
 	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// "domain/name", where domain is a DNS-1123 subdomain. The same name may stand under several kinds and
+	// "domain/name", where domain is a DNS-1123 subdomain. The same name may be used by several kinds and
 	// versions.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// JSON Schema (draft 2020-12) of the configuration that this implementation takes; an object. Empty when it
-	// takes none, or does not tell.
-	ConfigSchema  []byte `protobuf:"bytes,4,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
+	// takes none, or does not say.
+	ConfigSchema []byte `protobuf:"bytes,4,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
+	// The kind of which this implementation is an adapter for hosts that do not know that kind, for instance
+	// "AsyncBackupItemAction" for a BackupItemAction. The process serves that kind under the same name; a host that
+	// knows the kind does not use the adapter. Empty when this is no adapter.
+	AdapterOf     string `protobuf:"bytes,5,opt,name=adapter_of,json=adapterOf,proto3" json:"adapter_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -200,6 +205,297 @@ func (x *Plugin) GetConfigSchema() []byte {
 	return nil
 }
 
+func (x *Plugin) GetAdapterOf() string {
+	if x != nil {
+		return x.AdapterOf
+	}
+	return ""
+}
+
+// ValidateConfigRequest names an implementation and gives a configuration for it.
+type ValidateConfigRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Plugin.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// As in Plugin.
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// As in Plugin.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// JSON of an object; empty for none.
+	Config        []byte `protobuf:"bytes,4,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValidateConfigRequest) Reset() {
+	*x = ValidateConfigRequest{}
+	mi := &file_cleat_plugininfo_v1_plugininfo_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValidateConfigRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValidateConfigRequest) ProtoMessage() {}
+
+func (x *ValidateConfigRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_plugininfo_v1_plugininfo_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValidateConfigRequest.ProtoReflect.Descriptor instead.
+func (*ValidateConfigRequest) Descriptor() ([]byte, []int) {
+	return file_cleat_plugininfo_v1_plugininfo_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ValidateConfigRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ValidateConfigRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ValidateConfigRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ValidateConfigRequest) GetConfig() []byte {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+// ValidateConfigResponse says what is wrong with a configuration.
+type ValidateConfigResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty when the configuration can be used.
+	Problems      []*ConfigProblem `protobuf:"bytes,1,rep,name=problems,proto3" json:"problems,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ValidateConfigResponse) Reset() {
+	*x = ValidateConfigResponse{}
+	mi := &file_cleat_plugininfo_v1_plugininfo_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ValidateConfigResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ValidateConfigResponse) ProtoMessage() {}
+
+func (x *ValidateConfigResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_plugininfo_v1_plugininfo_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ValidateConfigResponse.ProtoReflect.Descriptor instead.
+func (*ValidateConfigResponse) Descriptor() ([]byte, []int) {
+	return file_cleat_plugininfo_v1_plugininfo_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ValidateConfigResponse) GetProblems() []*ConfigProblem {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+// ConfigProblem is one fault of a configuration.
+type ConfigProblem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The key at fault, with dots and indexes for what is nested: "rules[2].age". Empty for the whole.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// What is wrong and what would be right, in one line.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigProblem) Reset() {
+	*x = ConfigProblem{}
+	mi := &file_cleat_plugininfo_v1_plugininfo_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigProblem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigProblem) ProtoMessage() {}
+
+func (x *ConfigProblem) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_plugininfo_v1_plugininfo_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigProblem.ProtoReflect.Descriptor instead.
+func (*ConfigProblem) Descriptor() ([]byte, []int) {
+	return file_cleat_plugininfo_v1_plugininfo_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ConfigProblem) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ConfigProblem) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// ConfigureRequest names an implementation and gives its configuration.
+type ConfigureRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Plugin.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// As in Plugin.
+	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// As in Plugin.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// JSON of an object; empty for none.
+	Config        []byte `protobuf:"bytes,4,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigureRequest) Reset() {
+	*x = ConfigureRequest{}
+	mi := &file_cleat_plugininfo_v1_plugininfo_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigureRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigureRequest) ProtoMessage() {}
+
+func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_plugininfo_v1_plugininfo_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
+func (*ConfigureRequest) Descriptor() ([]byte, []int) {
+	return file_cleat_plugininfo_v1_plugininfo_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ConfigureRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ConfigureRequest) GetVersion() int32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ConfigureRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ConfigureRequest) GetConfig() []byte {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+// ConfigureResponse is empty.
+type ConfigureResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigureResponse) Reset() {
+	*x = ConfigureResponse{}
+	mi := &file_cleat_plugininfo_v1_plugininfo_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigureResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigureResponse) ProtoMessage() {}
+
+func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_plugininfo_v1_plugininfo_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
+func (*ConfigureResponse) Descriptor() ([]byte, []int) {
+	return file_cleat_plugininfo_v1_plugininfo_proto_rawDescGZIP(), []int{7}
+}
+
 var File_cleat_plugininfo_v1_plugininfo_proto protoreflect.FileDescriptor
 
 const file_cleat_plugininfo_v1_plugininfo_proto_rawDesc = "" +
@@ -209,14 +505,34 @@ const file_cleat_plugininfo_v1_plugininfo_proto_rawDesc = "" +
 	"\x15GetPluginInfoResponse\x12%\n" +
 	"\x0eplugin_version\x18\x01 \x01(\tR\rpluginVersion\x12+\n" +
 	"\x11framework_version\x18\x02 \x01(\tR\x10frameworkVersion\x125\n" +
-	"\aplugins\x18\x03 \x03(\v2\x1b.cleat.plugininfo.v1.PluginR\aplugins\"o\n" +
+	"\aplugins\x18\x03 \x03(\v2\x1b.cleat.plugininfo.v1.PluginR\aplugins\"\x8e\x01\n" +
 	"\x06Plugin\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12#\n" +
-	"\rconfig_schema\x18\x04 \x01(\fR\fconfigSchema2{\n" +
+	"\rconfig_schema\x18\x04 \x01(\fR\fconfigSchema\x12\x1d\n" +
+	"\n" +
+	"adapter_of\x18\x05 \x01(\tR\tadapterOf\"q\n" +
+	"\x15ValidateConfigRequest\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
+	"\x06config\x18\x04 \x01(\fR\x06config\"X\n" +
+	"\x16ValidateConfigResponse\x12>\n" +
+	"\bproblems\x18\x01 \x03(\v2\".cleat.plugininfo.v1.ConfigProblemR\bproblems\";\n" +
+	"\rConfigProblem\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"l\n" +
+	"\x10ConfigureRequest\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
+	"\x06config\x18\x04 \x01(\fR\x06config\"\x13\n" +
+	"\x11ConfigureResponse2\xc2\x02\n" +
 	"\x11PluginInfoService\x12f\n" +
-	"\rGetPluginInfo\x12).cleat.plugininfo.v1.GetPluginInfoRequest\x1a*.cleat.plugininfo.v1.GetPluginInfoResponseBCZAgithub.com/cleat-dev/cleat/proto/cleat/plugininfo/v1;plugininfov1b\x06proto3"
+	"\rGetPluginInfo\x12).cleat.plugininfo.v1.GetPluginInfoRequest\x1a*.cleat.plugininfo.v1.GetPluginInfoResponse\x12i\n" +
+	"\x0eValidateConfig\x12*.cleat.plugininfo.v1.ValidateConfigRequest\x1a+.cleat.plugininfo.v1.ValidateConfigResponse\x12Z\n" +
+	"\tConfigure\x12%.cleat.plugininfo.v1.ConfigureRequest\x1a&.cleat.plugininfo.v1.ConfigureResponseBCZAgithub.com/cleat-dev/cleat/proto/cleat/plugininfo/v1;plugininfov1b\x06proto3"
 
 var (
 	file_cleat_plugininfo_v1_plugininfo_proto_rawDescOnce sync.Once
@@ -230,21 +546,31 @@ func file_cleat_plugininfo_v1_plugininfo_proto_rawDescGZIP() []byte {
 	return file_cleat_plugininfo_v1_plugininfo_proto_rawDescData
 }
 
-var file_cleat_plugininfo_v1_plugininfo_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_cleat_plugininfo_v1_plugininfo_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_cleat_plugininfo_v1_plugininfo_proto_goTypes = []any{
-	(*GetPluginInfoRequest)(nil),  // 0: cleat.plugininfo.v1.GetPluginInfoRequest
-	(*GetPluginInfoResponse)(nil), // 1: cleat.plugininfo.v1.GetPluginInfoResponse
-	(*Plugin)(nil),                // 2: cleat.plugininfo.v1.Plugin
+	(*GetPluginInfoRequest)(nil),   // 0: cleat.plugininfo.v1.GetPluginInfoRequest
+	(*GetPluginInfoResponse)(nil),  // 1: cleat.plugininfo.v1.GetPluginInfoResponse
+	(*Plugin)(nil),                 // 2: cleat.plugininfo.v1.Plugin
+	(*ValidateConfigRequest)(nil),  // 3: cleat.plugininfo.v1.ValidateConfigRequest
+	(*ValidateConfigResponse)(nil), // 4: cleat.plugininfo.v1.ValidateConfigResponse
+	(*ConfigProblem)(nil),          // 5: cleat.plugininfo.v1.ConfigProblem
+	(*ConfigureRequest)(nil),       // 6: cleat.plugininfo.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),      // 7: cleat.plugininfo.v1.ConfigureResponse
 }
 var file_cleat_plugininfo_v1_plugininfo_proto_depIdxs = []int32{
 	2, // 0: cleat.plugininfo.v1.GetPluginInfoResponse.plugins:type_name -> cleat.plugininfo.v1.Plugin
-	0, // 1: cleat.plugininfo.v1.PluginInfoService.GetPluginInfo:input_type -> cleat.plugininfo.v1.GetPluginInfoRequest
-	1, // 2: cleat.plugininfo.v1.PluginInfoService.GetPluginInfo:output_type -> cleat.plugininfo.v1.GetPluginInfoResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	5, // 1: cleat.plugininfo.v1.ValidateConfigResponse.problems:type_name -> cleat.plugininfo.v1.ConfigProblem
+	0, // 2: cleat.plugininfo.v1.PluginInfoService.GetPluginInfo:input_type -> cleat.plugininfo.v1.GetPluginInfoRequest
+	3, // 3: cleat.plugininfo.v1.PluginInfoService.ValidateConfig:input_type -> cleat.plugininfo.v1.ValidateConfigRequest
+	6, // 4: cleat.plugininfo.v1.PluginInfoService.Configure:input_type -> cleat.plugininfo.v1.ConfigureRequest
+	1, // 5: cleat.plugininfo.v1.PluginInfoService.GetPluginInfo:output_type -> cleat.plugininfo.v1.GetPluginInfoResponse
+	4, // 6: cleat.plugininfo.v1.PluginInfoService.ValidateConfig:output_type -> cleat.plugininfo.v1.ValidateConfigResponse
+	7, // 7: cleat.plugininfo.v1.PluginInfoService.Configure:output_type -> cleat.plugininfo.v1.ConfigureResponse
+	5, // [5:8] is the sub-list for method output_type
+	2, // [2:5] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_cleat_plugininfo_v1_plugininfo_proto_init() }
@@ -258,7 +584,7 @@ func file_cleat_plugininfo_v1_plugininfo_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cleat_plugininfo_v1_plugininfo_proto_rawDesc), len(file_cleat_plugininfo_v1_plugininfo_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -8,6 +8,7 @@ package plugininfov1
 
 import (
 	context "context"
+
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -19,18 +20,27 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PluginInfoService_GetPluginInfo_FullMethodName = "/cleat.plugininfo.v1.PluginInfoService/GetPluginInfo"
+	PluginInfoService_GetPluginInfo_FullMethodName  = "/cleat.plugininfo.v1.PluginInfoService/GetPluginInfo"
+	PluginInfoService_ValidateConfig_FullMethodName = "/cleat.plugininfo.v1.PluginInfoService/ValidateConfig"
+	PluginInfoService_Configure_FullMethodName      = "/cleat.plugininfo.v1.PluginInfoService/Configure"
 )
 
 // PluginInfoServiceClient is the client API for PluginInfoService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PluginInfoService tells what PluginLister has no room for. It is optional: a plugin built for stock Velero does
-// not have it, and is known by its list alone.
+// PluginInfoService says of a plugin what PluginLister has no field for, and takes its configuration. It is optional: a
+// plugin built for stock Velero does not have it, and is known by its list alone.
 type PluginInfoServiceClient interface {
-	// GetPluginInfo answers the same for the life of the process.
+	// GetPluginInfo returns the same for the life of the process.
 	GetPluginInfo(ctx context.Context, in *GetPluginInfoRequest, opts ...grpc.CallOption) (*GetPluginInfoResponse, error)
+	// ValidateConfig checks a configuration and changes nothing. It may be called at any time. A plugin that has no such
+	// call accepts what its schema accepts.
+	ValidateConfig(ctx context.Context, in *ValidateConfigRequest, opts ...grpc.CallOption) (*ValidateConfigResponse, error)
+	// Configure sets the configuration of an implementation whose other calls carry none: an action. The host calls it
+	// after each start of the process, before other calls, and again when the configuration has changed. A
+	// configuration that ValidateConfig reports problems for is answered with INVALID_ARGUMENT and changes nothing.
+	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 }
 
 type pluginInfoServiceClient struct {
@@ -51,15 +61,42 @@ func (c *pluginInfoServiceClient) GetPluginInfo(ctx context.Context, in *GetPlug
 	return out, nil
 }
 
+func (c *pluginInfoServiceClient) ValidateConfig(ctx context.Context, in *ValidateConfigRequest, opts ...grpc.CallOption) (*ValidateConfigResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ValidateConfigResponse)
+	err := c.cc.Invoke(ctx, PluginInfoService_ValidateConfig_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *pluginInfoServiceClient) Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfigureResponse)
+	err := c.cc.Invoke(ctx, PluginInfoService_Configure_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PluginInfoServiceServer is the server API for PluginInfoService service.
 // All implementations must embed UnimplementedPluginInfoServiceServer
 // for forward compatibility.
 //
-// PluginInfoService tells what PluginLister has no room for. It is optional: a plugin built for stock Velero does
-// not have it, and is known by its list alone.
+// PluginInfoService says of a plugin what PluginLister has no field for, and takes its configuration. It is optional: a
+// plugin built for stock Velero does not have it, and is known by its list alone.
 type PluginInfoServiceServer interface {
-	// GetPluginInfo answers the same for the life of the process.
+	// GetPluginInfo returns the same for the life of the process.
 	GetPluginInfo(context.Context, *GetPluginInfoRequest) (*GetPluginInfoResponse, error)
+	// ValidateConfig checks a configuration and changes nothing. It may be called at any time. A plugin that has no such
+	// call accepts what its schema accepts.
+	ValidateConfig(context.Context, *ValidateConfigRequest) (*ValidateConfigResponse, error)
+	// Configure sets the configuration of an implementation whose other calls carry none: an action. The host calls it
+	// after each start of the process, before other calls, and again when the configuration has changed. A
+	// configuration that ValidateConfig reports problems for is answered with INVALID_ARGUMENT and changes nothing.
+	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	mustEmbedUnimplementedPluginInfoServiceServer()
 }
 
@@ -72,6 +109,12 @@ type UnimplementedPluginInfoServiceServer struct{}
 
 func (UnimplementedPluginInfoServiceServer) GetPluginInfo(context.Context, *GetPluginInfoRequest) (*GetPluginInfoResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetPluginInfo not implemented")
+}
+func (UnimplementedPluginInfoServiceServer) ValidateConfig(context.Context, *ValidateConfigRequest) (*ValidateConfigResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ValidateConfig not implemented")
+}
+func (UnimplementedPluginInfoServiceServer) Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Configure not implemented")
 }
 func (UnimplementedPluginInfoServiceServer) mustEmbedUnimplementedPluginInfoServiceServer() {}
 func (UnimplementedPluginInfoServiceServer) testEmbeddedByValue()                           {}
@@ -112,6 +155,42 @@ func _PluginInfoService_GetPluginInfo_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PluginInfoService_ValidateConfig_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ValidateConfigRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginInfoServiceServer).ValidateConfig(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginInfoService_ValidateConfig_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginInfoServiceServer).ValidateConfig(ctx, req.(*ValidateConfigRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PluginInfoService_Configure_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfigureRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginInfoServiceServer).Configure(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginInfoService_Configure_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginInfoServiceServer).Configure(ctx, req.(*ConfigureRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PluginInfoService_ServiceDesc is the grpc.ServiceDesc for PluginInfoService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -122,6 +201,14 @@ var PluginInfoService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetPluginInfo",
 			Handler:    _PluginInfoService_GetPluginInfo_Handler,
+		},
+		{
+			MethodName: "ValidateConfig",
+			Handler:    _PluginInfoService_ValidateConfig_Handler,
+		},
+		{
+			MethodName: "Configure",
+			Handler:    _PluginInfoService_Configure_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

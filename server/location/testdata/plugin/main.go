@@ -9,8 +9,6 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	"github.com/cleat-dev/cleat/plugins/filestore"
@@ -21,9 +19,10 @@ const limit = 1 << 20
 
 func main() {
 	stderr := os.Stderr // Serve puts another one there, which does not outlive an os.Exit
+	config := framework.WithConfig(filestore.Config{})
 	framework.Serve(
-		objectstorev1.Register("example.io/sound", filestore.New),
-		objectstorev1.Register("example.io/dies", around(func(body io.Reader) io.Reader { return &deadly{body: body, left: limit, stderr: stderr} })),
+		objectstorev1.Register("example.io/sound", filestore.Construct, config),
+		objectstorev1.Register("example.io/dies", around(func(body io.Reader) io.Reader { return &deadly{body: body, left: limit, stderr: stderr} }), config),
 		objectstorev1.Register("example.io/full", around(func(body io.Reader) io.Reader {
 			// The kernel refuses to make a file larger than this, as on a disk that is full.
 			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
@@ -31,7 +30,7 @@ func main() {
 				os.Exit(1)
 			}
 			return body
-		})),
+		}), config),
 	)
 }
 
@@ -41,15 +40,17 @@ type store struct {
 	change func(io.Reader) io.Reader
 }
 
-func around(change func(io.Reader) io.Reader) func(hclog.Logger) (objectstorev1.ObjectStore, error) {
-	return func(log hclog.Logger) (objectstorev1.ObjectStore, error) {
-		inner, err := filestore.New(log)
+func around(change func(io.Reader) io.Reader) func(context.Context, *framework.Setup) (objectstorev1.ObjectStore, error) {
+	return func(ctx context.Context, setup *framework.Setup) (objectstorev1.ObjectStore, error) {
+		inner, err := filestore.Construct(ctx, setup)
 		return store{ObjectStore: inner, change: change}, err
 	}
 }
 
-func (s store) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
-	return s.ObjectStore.PutObject(ctx, bucket, key, s.change(body))
+func (s store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInput) error {
+	changed := *input
+	changed.Body = s.change(input.Body)
+	return s.ObjectStore.PutObject(ctx, &changed)
 }
 
 // deadly ends the process after some bytes.

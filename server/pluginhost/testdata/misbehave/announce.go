@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
@@ -42,7 +42,7 @@ func announce() bool {
 		os.Exit(1)
 	}
 	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig: framework.Handshake(),
+		HandshakeConfig: hostapi.Handshake(),
 		Plugins:         plugin.PluginSet{"announced": noPlugin{}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(opts, grpc.UnknownServiceHandler(a.answer))...)

@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"github.com/cleat-dev/cleat/framework"
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	asyncbackupitemaction "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 )
 
@@ -22,11 +21,13 @@ func (asyncAction) Start(_ context.Context, input *asyncbackupitemaction.StartIn
 	if marker := os.Getenv("CLEAT_TEST_DIE_ONCE"); marker != "" && os.Remove(marker) == nil {
 		os.Exit(4)
 	}
-	return asyncbackupitemaction.Started("operation-1"), nil
+	return asyncbackupitemaction.NewStartOutput(nil).WithOperation("operation-1"), nil
 }
 
-func (asyncAction) Progress(context.Context, string, *velerov1.Backup) (framework.OperationProgress, error) {
+func (asyncAction) Progress(context.Context, *asyncbackupitemaction.ProgressInput) (framework.OperationProgress, error) {
 	return framework.OperationProgress{}, nil
 }
 
-func (asyncAction) Cancel(context.Context, string, *velerov1.Backup) (bool, error) { return false, nil }
+func (asyncAction) Cancel(context.Context, *asyncbackupitemaction.CancelInput) error {
+	return framework.ErrCannotCancel
+}

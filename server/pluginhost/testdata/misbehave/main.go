@@ -3,12 +3,11 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-
-	"github.com/hashicorp/go-hclog"
 
 	"github.com/cleat-dev/cleat/framework"
 	asyncbackupitemaction "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
@@ -25,24 +24,22 @@ func main() {
 		return
 	}
 	if strings.HasPrefix(name, "named-") { // one of many
-		framework.Serve(backupitemaction.Register("example.io/"+name, func(log hclog.Logger) (backupitemaction.BackupItemAction, error) {
-			return &action{log: log}, nil
+		framework.Serve(backupitemaction.Register("example.io/"+name, func(_ context.Context, setup *framework.Setup) (backupitemaction.BackupItemAction, error) {
+			return &action{log: setup.Logger()}, nil
 		}))
 		return
 	}
 	framework.Serve(
-		backupitemaction.Register("example.io/behave", func(log hclog.Logger) (backupitemaction.BackupItemAction, error) {
-			return &action{log: log}, nil
+		backupitemaction.Register("example.io/behave", func(_ context.Context, setup *framework.Setup) (backupitemaction.BackupItemAction, error) {
+			return &action{log: setup.Logger()}, nil
 		}),
-		restoreitemaction.Register("example.io/behave", func(log hclog.Logger) (restoreitemaction.RestoreItemAction, error) {
+		restoreitemaction.Register("example.io/behave", func(context.Context, *framework.Setup) (restoreitemaction.RestoreItemAction, error) {
 			return restoreAction{busy: new(atomic.Bool)}, nil
 		}),
-		asyncbackupitemaction.Register("example.io/async", func(hclog.Logger) (asyncbackupitemaction.AsyncBackupItemAction, error) {
+		asyncbackupitemaction.Register("example.io/async", func(context.Context, *framework.Setup) (asyncbackupitemaction.AsyncBackupItemAction, error) {
 			return asyncAction{}, nil
 		}),
-		objectstore.Register("example.io/store", func(log hclog.Logger) (objectstore.ObjectStore, error) {
-			return &store{}, nil
-		}),
+		objectstore.Register("example.io/store", newStore, framework.WithConfig(map[string]string{})),
 	)
 }
 

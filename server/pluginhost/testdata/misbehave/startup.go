@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
@@ -37,20 +37,20 @@ func misbehaveAtStart(name string) bool {
 			fmt.Println(line)
 		}
 	case "other-protocol":
-		handshake := framework.Handshake()
+		handshake := hostapi.Handshake()
 		handshake.ProtocolVersion = 7
 		serve(handshake, &lister{})
 	case "listens-elsewhere":
 		fmt.Println("1|2|tcp|192.0.2.1:80|grpc|")
 		time.Sleep(time.Hour)
 	case "list-fails":
-		serve(framework.Handshake(), &lister{err: errors.New("the list is locked")})
+		serve(hostapi.Handshake(), &lister{err: errors.New("the list is locked")})
 	case "list-dies":
-		serve(framework.Handshake(), &lister{dies: true})
+		serve(hostapi.Handshake(), &lister{dies: true})
 	case "lists-nothing":
-		serve(framework.Handshake(), &lister{})
+		serve(hostapi.Handshake(), &lister{})
 	case "lists-nonsense":
-		serve(framework.Handshake(), &lister{plugins: []*pluginlisterv1.PluginIdentifier{
+		serve(hostapi.Handshake(), &lister{plugins: []*pluginlisterv1.PluginIdentifier{
 			{Kind: "BackupItemAction", Name: "example.io/fine"},
 			{Kind: "BackupItemAction", Name: "example.io/fine"},
 			{Kind: "BackupItemAction", Name: "noslash"},
@@ -59,7 +59,7 @@ func misbehaveAtStart(name string) bool {
 			{Kind: "DeleteItemAction", Name: "example.io/fine"},
 		}})
 	case "garbage":
-		serve(framework.Handshake(), &lister{plugins: []*pluginlisterv1.PluginIdentifier{
+		serve(hostapi.Handshake(), &lister{plugins: []*pluginlisterv1.PluginIdentifier{
 			{Kind: "BackupItemAction", Name: "example.io/garbage"},
 		}})
 	case "plain":

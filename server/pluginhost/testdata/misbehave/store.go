@@ -8,6 +8,9 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/cleat-dev/cleat/framework"
+	objectstore "github.com/cleat-dev/cleat/framework/objectstore/v1"
 )
 
 // store keeps objects in memory, so they are gone with the process.
@@ -17,7 +20,9 @@ type store struct {
 	objects map[string][]byte
 }
 
-func (s *store) Init(_ context.Context, config map[string]string) error {
+// newStore is called by Init.
+func newStore(_ context.Context, setup *framework.Setup) (objectstore.ObjectStore, error) {
+	config := framework.Config[map[string]string](setup)
 	journal(fmt.Sprintf("Init bucket=%s", config["bucket"]))
 	switch config["do"] {
 	case "exit":
@@ -26,10 +31,9 @@ func (s *store) Init(_ context.Context, config map[string]string) error {
 	case "hang":
 		time.Sleep(time.Hour)
 	case "refuse":
-		return errors.New(`key "regoin" is unknown, did you mean region`)
+		return nil, errors.New(`key "regoin" is unknown, did you mean region`)
 	}
-	s.config, s.objects = config, map[string][]byte{}
-	return nil
+	return &store{config: config, objects: map[string][]byte{}}, nil
 }
 
 // misbehave does what the key says.
@@ -48,7 +52,8 @@ func misbehave(ctx context.Context, key string) error {
 	return nil
 }
 
-func (s *store) PutObject(ctx context.Context, _, key string, body io.Reader) error {
+func (s *store) PutObject(ctx context.Context, input *objectstore.PutObjectInput) error {
+	key, body := input.Key, input.Body
 	if key == "die half way" {
 		_, _ = io.CopyN(io.Discard, body, 100<<10)
 		os.Exit(6)
@@ -67,26 +72,28 @@ func (s *store) PutObject(ctx context.Context, _, key string, body io.Reader) er
 	return nil
 }
 
-func (s *store) ObjectExists(ctx context.Context, _, key string) (bool, error) {
+func (s *store) ObjectExists(ctx context.Context, input *objectstore.ObjectExistsInput) (*objectstore.ObjectExistsOutput, error) {
+	key := input.Key
 	journal("ObjectExists " + key)
 	if key == "die once" && os.Remove(os.Getenv("CLEAT_TEST_DIE_ONCE")) == nil {
 		os.Exit(4)
 	}
 	if err := misbehave(ctx, key); err != nil {
-		return false, err
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, there := s.objects[key]
-	return there, nil
+	return &objectstore.ObjectExistsOutput{Exists: there}, nil
 }
 
-func (s *store) GetObject(ctx context.Context, _, key string) (io.ReadCloser, error) {
+func (s *store) GetObject(ctx context.Context, input *objectstore.GetObjectInput) (*objectstore.GetObjectOutput, error) {
+	key := input.Key
 	if key == "endless" {
-		return io.NopCloser(endless{}), nil
+		return &objectstore.GetObjectOutput{Body: io.NopCloser(endless{})}, nil
 	}
 	if key == "die half way" {
-		return io.NopCloser(io.MultiReader(io.LimitReader(endless{}, 100<<10), grave{})), nil
+		return &objectstore.GetObjectOutput{Body: io.NopCloser(io.MultiReader(io.LimitReader(endless{}, 100<<10), grave{}))}, nil
 	}
 	if err := misbehave(ctx, key); err != nil {
 		return nil, err
@@ -97,7 +104,7 @@ func (s *store) GetObject(ctx context.Context, _, key string) (io.ReadCloser, er
 	if !there {
 		return nil, fmt.Errorf("%s does not exist", key)
 	}
-	return io.NopCloser(&slice{data}), nil
+	return &objectstore.GetObjectOutput{Body: io.NopCloser(&slice{data})}, nil
 }
 
 type slice struct{ rest []byte }
@@ -127,14 +134,18 @@ func (grave) Read([]byte) (int, error) {
 	return 0, nil
 }
 
-func (s *store) ListCommonPrefixes(context.Context, string, string, string) ([]string, error) {
+func (s *store) ListCommonPrefixes(context.Context, *objectstore.ListCommonPrefixesInput) (*objectstore.ListCommonPrefixesOutput, error) {
 	return nil, nil
 }
-func (s *store) ListObjects(context.Context, string, string) ([]string, error) { return nil, nil }
-func (s *store) DeleteObject(ctx context.Context, _, key string) error {
-	return misbehave(ctx, key)
+
+func (s *store) ListObjects(context.Context, *objectstore.ListObjectsInput) (*objectstore.ListObjectsOutput, error) {
+	return nil, nil
 }
 
-func (s *store) CreateSignedURL(context.Context, string, string, time.Duration) (string, error) {
-	return fmt.Sprintf("https://tapes.example.io/%s?pid=%d", s.config["bucket"], os.Getpid()), nil
+func (s *store) DeleteObject(ctx context.Context, input *objectstore.DeleteObjectInput) error {
+	return misbehave(ctx, input.Key)
+}
+
+func (s *store) CreateSignedURL(context.Context, *objectstore.CreateSignedURLInput) (*objectstore.CreateSignedURLOutput, error) {
+	return &objectstore.CreateSignedURLOutput{URL: fmt.Sprintf("https://tapes.example.io/%s?pid=%d", s.config["bucket"], os.Getpid())}, nil
 }

@@ -21,14 +21,16 @@ func main() {
 	if other, err := os.ReadFile(os.Getenv("CLEAT_TEST_SCHEMA")); err == nil {
 		schema = string(other)
 	}
-	withSchema := framework.WithConfigSchema(schema)
-	newWriter := func(log hclog.Logger) (manifestwriter.ManifestWriter, error) { return policy{log}, nil }
+	withSchema := framework.WithConfig(config{}, framework.ConfigSchema(schema))
+	newWriter := func(_ context.Context, setup *framework.Setup) (manifestwriter.ManifestWriter, error) {
+		return newPolicy(setup), nil
+	}
 	framework.Serve(
-		queueadmission.Register("example.io/policy", func(log hclog.Logger) (queueadmission.QueueAdmission, error) {
-			return policy{log}, nil
+		queueadmission.Register("example.io/policy", func(_ context.Context, setup *framework.Setup) (queueadmission.QueueAdmission, error) {
+			return newPolicy(setup), nil
 		}, withSchema),
-		loadsoothing.Register("example.io/policy", func(log hclog.Logger) (loadsoothing.LoadSoothing, error) {
-			return policy{log}, nil
+		loadsoothing.Register("example.io/policy", func(_ context.Context, setup *framework.Setup) (loadsoothing.LoadSoothing, error) {
+			return newPolicy(setup), nil
 		}, withSchema),
 		manifestwriter.Register("example.io/policy", newWriter, withSchema),
 		manifestwriter.Register("example.io/second", newWriter, withSchema),
@@ -36,18 +38,21 @@ func main() {
 }
 
 type config struct {
-	Do string `json:"do"`
+	Do string `json:"do,omitempty"`
 }
 
-type policy struct{ log hclog.Logger }
+type policy struct {
+	log    hclog.Logger
+	config config
+}
 
-// do does what the config says, and tells what is left to do.
-func do(raw []byte) (string, error) {
-	configured, err := framework.DecodeConfig[config](raw)
-	if err != nil {
-		return "", err
-	}
-	switch configured.Do {
+func newPolicy(setup *framework.Setup) policy {
+	return policy{log: setup.Logger(), config: framework.Config[config](setup)}
+}
+
+// do does what the config says, and returns what is left to do.
+func (p policy) do() (string, error) {
+	switch p.config.Do {
 	case "hang":
 		time.Sleep(time.Hour)
 	case "die":
@@ -56,20 +61,20 @@ func do(raw []byte) (string, error) {
 	case "fail":
 		return "", errors.New("the calendar cannot be reached")
 	}
-	return configured.Do, nil
+	return p.config.Do, nil
 }
 
 // Decide admits the last in the queue.
-func (policy) Decide(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
-	what, err := do(snapshot.Config)
+func (p policy) Decide(_ context.Context, snapshot *queueadmission.DecideInput) (*queueadmission.DecideOutput, error) {
+	what, err := p.do()
 	if err != nil {
 		return nil, err
 	}
 	if what == "answer wrong" {
-		return &queueadmission.Decision{Admit: []string{"stranger"}}, nil
+		return &queueadmission.DecideOutput{Admit: []string{"stranger"}}, nil
 	}
 	last := len(snapshot.Queued) - 1
-	decision := &queueadmission.Decision{Admit: []string{snapshot.Queued[last].Name}}
+	decision := &queueadmission.DecideOutput{Admit: []string{snapshot.Queued[last].Name}}
 	for _, waiting := range snapshot.Queued[:last] {
 		decision.Waits = append(decision.Waits, queueadmission.Wait{Name: waiting.Name, Reason: "NotLast", Message: "the last is the first"})
 	}
@@ -77,19 +82,19 @@ func (policy) Decide(_ context.Context, snapshot *queueadmission.Snapshot) (*que
 }
 
 // Admit lets no load begin.
-func (policy) Admit(_ context.Context, request *loadsoothing.Request) (*loadsoothing.Decision, error) {
-	what, err := do(request.Config)
+func (p policy) Admit(_ context.Context, _ *loadsoothing.AdmitInput) (*loadsoothing.AdmitOutput, error) {
+	what, err := p.do()
 	if err != nil {
 		return nil, err
 	}
 	if what == "answer wrong" {
-		return &loadsoothing.Decision{}, nil // without a reason
+		return &loadsoothing.AdmitOutput{}, nil // without a reason
 	}
-	return &loadsoothing.Decision{Reason: "never"}, nil
+	return &loadsoothing.AdmitOutput{Reason: "never"}, nil
 }
 
 // Write counts the items.
-func (p policy) Write(_ context.Context, input *manifestwriter.Input, output manifestwriter.Output) error {
+func (p policy) Write(_ context.Context, input *manifestwriter.WriteInput) error {
 	count := 0
 	for _, err := range input.Items {
 		if err != nil {
@@ -99,7 +104,7 @@ func (p policy) Write(_ context.Context, input *manifestwriter.Input, output man
 	}
 	p.log.Info("seen all items", "count", count)
 	artifact := "count.txt"
-	what, err := do(input.Config)
+	what, err := p.do()
 	switch {
 	case err != nil:
 		return err
@@ -108,7 +113,7 @@ func (p policy) Write(_ context.Context, input *manifestwriter.Input, output man
 	case what == "take":
 		artifact = "items.jsonl"
 	}
-	file, err := output.Create(artifact)
+	file, err := input.Artifacts.Create(artifact)
 	if err != nil {
 		return err
 	}

@@ -26,11 +26,17 @@ func main() {
 	for version := range strings.SplitSeq(versions, "-") {
 		switch version {
 		case "v1":
-			regs = append(regs, itemweigherv1.Register(name, func(log hclog.Logger) (itemweigherv1.ItemWeigher, error) { return v1{log}, nil }))
+			regs = append(regs, itemweigherv1.Register(name, func(_ context.Context, setup *framework.Setup) (itemweigherv1.ItemWeigher, error) {
+				return v1{setup.Logger()}, nil
+			}))
 		case "v2":
-			regs = append(regs, itemweigherv2.Register(name, func(log hclog.Logger) (itemweigherv2.ItemWeigher, error) { return v2{log}, nil }))
+			regs = append(regs, itemweigherv2.Register(name, func(_ context.Context, setup *framework.Setup) (itemweigherv2.ItemWeigher, error) {
+				return v2{setup.Logger()}, nil
+			}))
 		case "v3":
-			regs = append(regs, itemweigherv3.Register(name, func(log hclog.Logger) (itemweigherv3.ItemWeigher, error) { return v3{log}, nil }))
+			regs = append(regs, itemweigherv3.Register(name, func(_ context.Context, setup *framework.Setup) (itemweigherv3.ItemWeigher, error) {
+				return v3{setup.Logger()}, nil
+			}))
 		}
 	}
 	framework.Serve(regs...)

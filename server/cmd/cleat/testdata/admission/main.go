@@ -30,7 +30,7 @@ func main() {
 		hclog.Default().Error("cannot read the end of the file", "error", err)
 		os.Exit(1)
 	}
-	framework.Serve(qav1.Register("example.io/broken", func(hclog.Logger) (qav1.QueueAdmission, error) {
+	framework.Serve(qav1.Register("example.io/broken", func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
 		return &policy{ending: e}, nil
 	}))
 }
@@ -52,7 +52,7 @@ type policy struct {
 	asked atomic.Int64
 }
 
-func (p *policy) Decide(ctx context.Context, snapshot *qav1.Snapshot) (*qav1.Decision, error) {
+func (p *policy) Decide(ctx context.Context, snapshot *qav1.DecideInput) (*qav1.DecideOutput, error) {
 	asked := p.asked.Add(1)
 	do := p.Do
 	if _, err := os.Stat(p.Mended); err == nil {
@@ -66,7 +66,7 @@ func (p *policy) Decide(ctx context.Context, snapshot *qav1.Snapshot) (*qav1.Dec
 	if do == "keep the rules" {
 		admitted = min(snapshot.Free(), len(all))
 	}
-	decision := &qav1.Decision{Admit: all[:admitted], Order: slices.Clone(all[admitted:])}
+	decision := &qav1.DecideOutput{Admit: all[:admitted], Order: slices.Clone(all[admitted:])}
 	for _, name := range decision.Order {
 		decision.Waits = append(decision.Waits, qav1.Wait{Name: name, Reason: "Closed", Message: "nobody starts"})
 	}

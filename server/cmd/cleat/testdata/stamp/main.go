@@ -36,8 +36,10 @@ func main() {
 	}
 	framework.Serve(
 		framework.WithVersion(e.Version),
-		biav2.Register("example.io/stamp", func(hclog.Logger) (biav2.BackupItemAction, error) { return backups{ending: e}, nil }),
-		riav1.Register("example.io/stamp", func(hclog.Logger) (riav1.RestoreItemAction, error) { return restores{e}, nil }),
+		biav2.Register("example.io/stamp", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
+			return backups{ending: e}, nil
+		}),
+		riav1.Register("example.io/stamp", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) { return restores{e}, nil }),
 	)
 }
 

@@ -6,11 +6,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	itemweigherv1 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v1"
 )
 
@@ -24,35 +24,36 @@ type ItemWeigher interface {
 
 // Register registers the weigher that newWeigher makes under name, "example.io/weigher". newWeigher is called at the
 // first call for name; its logger writes to the log of the running backup.
-func Register(name string, newWeigher func(hclog.Logger) (ItemWeigher, error)) framework.Registration {
-	return framework.Register(Kind(), name, newWeigher)
+func Register(name string, newWeigher func(context.Context, *framework.Setup) (ItemWeigher, error)) framework.Registration {
+	return hostapi.Register(Kind(), name, newWeigher)
 }
 
 // Kind is the kind's name on the wire and its gRPC service.
-func Kind() framework.Kind[ItemWeigher] {
-	return framework.Kind[ItemWeigher]{Wire: "ItemWeigher", Bind: bind}
+func Kind() hostapi.Kind[ItemWeigher] {
+	return hostapi.Kind[ItemWeigher]{Wire: "ItemWeigher", Bind: bind}
 }
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[ItemWeigher]) {
+func bind(registrar grpc.ServiceRegistrar, handlers *hostapi.Handlers[ItemWeigher]) {
 	itemweigherv1.RegisterItemWeigherServiceServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the weighers of a process on the wire.
 type server struct {
 	itemweigherv1.UnimplementedItemWeigherServiceServer
-	handlers *framework.Handlers[ItemWeigher]
+	handlers *hostapi.Handlers[ItemWeigher]
 }
 
 func (s *server) Weigh(ctx context.Context, req *itemweigherv1.WeighRequest) (*itemweigherv1.WeighResponse, error) {
-	weigher, err := s.handlers.Get(req.GetPlugin())
+	weigher, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer weigher.Release()
 	item := &unstructured.Unstructured{}
 	if err := item.UnmarshalJSON(req.GetItem()); err != nil {
 		return nil, fmt.Errorf("decode item of the request: %w", err)
 	}
-	kibibytes, err := weigher.Weigh(ctx, item)
+	kibibytes, err := weigher.Handler.Weigh(ctx, item)
 	if err != nil {
 		return nil, err
 	}

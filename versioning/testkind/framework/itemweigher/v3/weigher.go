@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	itemweigherv3 "github.com/cleat-dev/cleat/versioning/testkind/proto/itemweigher/v3"
 )
 
@@ -34,30 +34,31 @@ type Weight struct {
 
 // Register registers the weigher that newWeigher makes under name, "example.io/weigher". newWeigher is called at the
 // first call for name; its logger writes to the log of the running backup.
-func Register(name string, newWeigher func(hclog.Logger) (ItemWeigher, error)) framework.Registration {
-	return framework.Register(Kind(), name, newWeigher)
+func Register(name string, newWeigher func(context.Context, *framework.Setup) (ItemWeigher, error)) framework.Registration {
+	return hostapi.Register(Kind(), name, newWeigher)
 }
 
 // Kind is the kind's name on the wire and its gRPC service.
-func Kind() framework.Kind[ItemWeigher] {
-	return framework.Kind[ItemWeigher]{Wire: "ItemWeigherV3", Bind: bind}
+func Kind() hostapi.Kind[ItemWeigher] {
+	return hostapi.Kind[ItemWeigher]{Wire: "ItemWeigherV3", Bind: bind}
 }
 
-func bind(registrar grpc.ServiceRegistrar, handlers *framework.Handlers[ItemWeigher]) {
+func bind(registrar grpc.ServiceRegistrar, handlers *hostapi.Handlers[ItemWeigher]) {
 	itemweigherv3.RegisterItemWeigherServiceServer(registrar, &server{handlers: handlers})
 }
 
 // server puts the weighers of a process on the wire.
 type server struct {
 	itemweigherv3.UnimplementedItemWeigherServiceServer
-	handlers *framework.Handlers[ItemWeigher]
+	handlers *hostapi.Handlers[ItemWeigher]
 }
 
 func (s *server) Weigh(ctx context.Context, req *itemweigherv3.WeighRequest) (*itemweigherv3.WeighResponse, error) {
-	weigher, err := s.handlers.Get(req.GetPlugin())
+	weigher, err := s.handlers.Use(ctx, req.GetPlugin())
 	if err != nil {
 		return nil, err
 	}
+	defer weigher.Release()
 	var items []*unstructured.Unstructured
 	for _, raw := range req.GetItems() {
 		item := &unstructured.Unstructured{}
@@ -70,7 +71,7 @@ func (s *server) Weigh(ctx context.Context, req *itemweigherv3.WeighRequest) (*i
 	if err := json.Unmarshal(req.GetBackup(), backup); err != nil {
 		return nil, fmt.Errorf("decode backup of the request: %w", err)
 	}
-	weights, err := weigher.Weigh(ctx, items, backup)
+	weights, err := weigher.Handler.Weigh(ctx, items, backup)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package framework_test
+package glue_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 )
 
 func TestValidateNameWantsADomainAndAName(t *testing.T) {
@@ -25,7 +25,7 @@ func TestValidateNameWantsADomainAndAName(t *testing.T) {
 		"-example.io/stamp":                 "is none",
 		strings.Repeat("a", 254) + "/stamp": "is none",
 	} {
-		err := framework.ValidateName(name)
+		err := glue.ValidateName(name)
 		if want == "" {
 			require.NoError(t, err)
 		} else {

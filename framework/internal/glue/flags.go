@@ -1,14 +1,13 @@
-package framework
+package glue
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
 )
 
-// Flags is what a plugin takes from its command line. A host starts plugins with its own flags, so most of
-// what is there is not meant for plugins, and differs between hosts and their versions.
+// Flags are what a plugin takes from its command line. A host starts plugins with its own flags, so most of them are not
+// meant for plugins, and differ between hosts and their versions.
 type Flags struct {
 	// LogLevel is --log-level; hclog.Info when it is absent or not understood.
 	LogLevel hclog.Level
@@ -18,14 +17,8 @@ type Flags struct {
 	Features []string
 }
 
-// FeatureEnabled says whether the host runs with a feature flag.
-func (f Flags) FeatureEnabled(name string) bool {
-	return slices.Contains(f.Features, name)
-}
-
-// ParseFlags reads args, which is os.Args[1:] without Serve's help. It never fails: what it does not know
-// it skips. "--flag value" and "--flag=value" are the same, one dash is as good as two, the last one wins
-// (of --features all count).
+// ParseFlags reads args, usually os.Args[1:]. It never fails and skips what it does not know. "--flag value" and
+// "--flag=value" are the same, as are one dash and two. The last one wins, except for --features, of which all count.
 func ParseFlags(args []string) Flags {
 	flags := Flags{LogLevel: hclog.Info}
 	for i := 0; i < len(args); i++ {

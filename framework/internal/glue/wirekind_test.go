@@ -1,14 +1,14 @@
-package framework_test
+package glue_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 )
 
-func TestAKindAndItsVersionAreOneWord(t *testing.T) {
+func TestWireKindIsOneWord(t *testing.T) {
 	t.Parallel()
 	for wire, want := range map[string]struct {
 		kind    string
@@ -30,18 +30,18 @@ func TestAKindAndItsVersionAreOneWord(t *testing.T) {
 		"FooV2V3":                  {"FooV2", 3},
 		"FooV99999999999999999999": {"FooV99999999999999999999", 1},
 	} {
-		kind, version := framework.SplitWireKind(wire)
+		kind, version := glue.SplitWireKind(wire)
 		require.Equal(t, want.kind, kind, wire)
 		require.Equal(t, want.version, version, wire)
-		require.Equal(t, wire, framework.WireKind(kind, version))
+		require.Equal(t, wire, glue.WireKind(kind, version))
 	}
 }
 
-func FuzzSplitWireKindIsTheWayBack(f *testing.F) {
+func FuzzSplitWireKindRevertsWireKind(f *testing.F) {
 	f.Add("BackupItemActionV2")
 	f.Fuzz(func(t *testing.T, wire string) {
-		kind, version := framework.SplitWireKind(wire)
+		kind, version := glue.SplitWireKind(wire)
 		require.Positive(t, version)
-		require.Equal(t, wire, framework.WireKind(kind, version))
+		require.Equal(t, wire, glue.WireKind(kind, version))
 	})
 }

@@ -1,4 +1,4 @@
-package framework
+package glue
 
 import (
 	"errors"
@@ -10,24 +10,23 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// maxFrames is how much of a stack is recorded and sent.
+// maxFrames is how many frames of a stack are recorded and sent.
 const maxFrames = 32
 
-// Errorf is fmt.Errorf that also remembers where it was called. The host logs that place (error.file,
-// error.function) when a call fails with the error or with one that wraps it.
+// Errorf is fmt.Errorf that records the caller of its caller.
 func Errorf(format string, args ...any) error {
-	return &locatedError{error: fmt.Errorf(format, args...), callers: callers()}
+	return &locatedError{error: fmt.Errorf(format, args...), callers: callers(1)}
 }
 
-// WithStack makes err remember where WithStack was called; see Errorf. nil stays nil.
+// WithStack makes err record the caller of its caller; nil stays nil.
 func WithStack(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &locatedError{error: err, callers: callers()}
+	return &locatedError{error: err, callers: callers(1)}
 }
 
-// locatedError is an error and the place that made it.
+// locatedError is an error and the stack on which it was made.
 type locatedError struct {
 	error
 	callers []uintptr // as runtime.Callers gives them
@@ -35,13 +34,13 @@ type locatedError struct {
 
 func (e *locatedError) Unwrap() error { return e.error }
 
-// callers is the stack of the caller of the exported function that calls it.
-func callers() []uintptr {
+// callers returns the stack, without the function that calls it and skip functions above that.
+func callers(skip int) []uintptr {
 	pcs := make([]uintptr, maxFrames)
-	return pcs[:runtime.Callers(3, pcs)]
+	return pcs[:runtime.Callers(3+skip, pcs)]
 }
 
-// frames is the place where the innermost error of err's chain was made, as far as any of them knows.
+// frames returns the stack of the innermost error in err's chain that has one.
 func frames(err error) []*shared.StackFrame {
 	var innermost []uintptr
 	for ; err != nil; err = errors.Unwrap(err) {
@@ -52,7 +51,7 @@ func frames(err error) []*shared.StackFrame {
 	return resolve(innermost)
 }
 
-// callersOf is what err itself knows of its place. Beside our own errors it understands those of
+// callersOf returns the stack that err itself has. Besides our own errors it understands those of
 // github.com/pkg/errors, which plugins written for Velero use, without linking that module: their method
 // StackTrace returns a slice of program counters.
 func callersOf(err error) []uintptr {
@@ -74,7 +73,7 @@ func callersOf(err error) []uintptr {
 	return pcs[:min(len(pcs), maxFrames)]
 }
 
-// panicFrames is the stack from the place that panicked. Called while the panic is being recovered.
+// panicFrames returns the stack from the function that panicked. It is called while the panic is being recovered.
 func panicFrames() []*shared.StackFrame {
 	pcs := make([]uintptr, 2*maxFrames)
 	all := resolve(pcs[:runtime.Callers(1, pcs)])

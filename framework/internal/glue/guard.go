@@ -1,4 +1,4 @@
-package framework
+package glue
 
 import (
 	"context"
@@ -15,7 +15,8 @@ import (
 )
 
 // guard registers services so that whatever a handler returns or panics with leaves the process as a gRPC
-// status of Velero's wire. It wraps the service descriptions, not the server, so it holds on every transport.
+// status of Velero's wire, and so that the contexts of calls know their call. It wraps the service descriptions, not the
+// server, so it holds on every transport.
 type guard struct {
 	next grpc.ServiceRegistrar
 	log  hclog.Logger
@@ -30,7 +31,7 @@ func (g guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 			MethodName: method.MethodName,
 			Handler: func(srv any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (reply any, err error) {
 				defer g.recoverTo(&err, desc.ServiceName, method.MethodName)
-				reply, err = method.Handler(srv, ctx, decode, interceptor)
+				reply, err = method.Handler(srv, withCall(ctx, g.log), decode, interceptor)
 				return reply, toStatus(err)
 			},
 		})
@@ -40,14 +41,14 @@ func (g guard) RegisterService(desc *grpc.ServiceDesc, impl any) {
 		handle := stream.Handler
 		stream.Handler = func(srv any, serverStream grpc.ServerStream) (err error) {
 			defer g.recoverTo(&err, desc.ServiceName, stream.StreamName)
-			return toStatus(handle(srv, serverStream))
+			return toStatus(handle(srv, callStream{serverStream, withCall(serverStream.Context(), g.log)}))
 		}
 		guarded.Streams = append(guarded.Streams, stream)
 	}
 	g.next.RegisterService(&guarded, impl)
 }
 
-// recoverTo makes a panic of the deferring function the status that it answers.
+// recoverTo sets err to the status of a panic in the function that defers it.
 func (g guard) recoverTo(err *error, service, method string) {
 	value := recover()
 	if value == nil {
@@ -57,15 +58,15 @@ func (g guard) recoverTo(err *error, service, method string) {
 	*err = newStatus(codes.Aborted, fmt.Sprintf("plugin panicked: %v", value), panicFrames())
 }
 
-// toStatus gives err the form it has on the wire: a status made already keeps its code and details, all else
-// is Unknown. The place where err was made, when it is known, is a detail.
+// toStatus returns err as it is sent: a status keeps its code and details, one of our typed errors has the code that
+// codeOf gives it, and all others are Unknown. The position in the source where err was made is a detail, if known.
 func toStatus(err error) error {
 	if err == nil {
 		return nil
 	}
 	made, ok := status.FromError(err)
 	if !ok {
-		return newStatus(codes.Unknown, err.Error(), frames(err))
+		return newStatus(codeOf(err), err.Error(), frames(err))
 	}
 	sent := made.Proto()
 	sent.Message = wireText(sent.GetMessage())
@@ -91,8 +92,8 @@ func withFrames(made *status.Status, frames []*shared.StackFrame) error {
 	return made.Err()
 }
 
-// maxErrorText is the longest error message, in bytes, that is sent. Statuses travel in HTTP/2 headers; one
-// that is too long for the other side's limit ends the call without its reason.
+// maxErrorText is the longest error message, in bytes, that is sent. Statuses are sent in HTTP/2 headers; a longer one
+// than the other side allows ends the call without its reason.
 const maxErrorText = 32 << 10
 
 func wireText(message string) string {

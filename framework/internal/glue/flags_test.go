@@ -1,4 +1,4 @@
-package framework_test
+package glue_test
 
 import (
 	"strings"
@@ -7,12 +7,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 )
 
-func TestParseFlagsTakesWhatItKnowsAndSkipsTheRest(t *testing.T) {
+func TestParseFlagsSkipsWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	for args, want := range map[string]framework.Flags{
+	for args, want := range map[string]glue.Flags{
 		"":                                      {LogLevel: hclog.Info},
 		"--log-level=debug":                     {LogLevel: hclog.Debug},
 		"--log-level warning":                   {LogLevel: hclog.Warn},
@@ -29,21 +29,14 @@ func TestParseFlagsTakesWhatItKnowsAndSkipsTheRest(t *testing.T) {
 		"--uploader-type=kopia run -x - -- --=": {LogLevel: hclog.Info},
 		"--default-volumes-to-fs-backup=true --new-in-2030 5 --features=A": {LogLevel: hclog.Info, Features: []string{"A"}},
 	} {
-		require.Equal(t, want, framework.ParseFlags(strings.Fields(args)), "args %q", args)
+		require.Equal(t, want, glue.ParseFlags(strings.Fields(args)), "args %q", args)
 	}
-}
-
-func TestFeatureEnabledIsExact(t *testing.T) {
-	t.Parallel()
-	flags := framework.ParseFlags([]string{"--features=EnableCSI"})
-	require.True(t, flags.FeatureEnabled("EnableCSI"))
-	require.False(t, flags.FeatureEnabled("Enable"))
 }
 
 func FuzzParseFlagsNeverFails(f *testing.F) {
 	f.Add("--log-level\n--\n-\n=\n--features\n,")
 	f.Fuzz(func(t *testing.T, args string) {
-		flags := framework.ParseFlags(strings.Split(args, "\n"))
+		flags := glue.ParseFlags(strings.Split(args, "\n"))
 		require.NotEqual(t, hclog.NoLevel, flags.LogLevel)
 		require.NotContains(t, flags.Features, "")
 	})

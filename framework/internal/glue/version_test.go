@@ -1,4 +1,4 @@
-package framework
+package glue
 
 import (
 	"runtime/debug"

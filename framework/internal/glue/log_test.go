@@ -1,4 +1,4 @@
-package framework
+package glue
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func TestALogLineIsOneJSONObjectAsGoPluginReadsIt(t *testing.T) {
 			var line map[string]any
 			require.NoError(t, json.Unmarshal(output.Bytes(), &line))
 			require.Equal(t, "plugin", line["@logSourceSetBy"])
-			require.Regexp(t, `^framework/log_test\.go:\d+$`, line["logSource"])
+			require.Regexp(t, `^glue/log_test\.go:\d+$`, line["logSource"])
 			delete(line, "@logSourceSetBy")
 			delete(line, "logSource")
 			require.Equal(t, test.want, line)

@@ -1,0 +1,80 @@
+package hostapi
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
+	"github.com/cleat-dev/cleat/framework/internal/register"
+	"github.com/cleat-dev/cleat/framework/internal/wire"
+)
+
+const (
+	// StateDirEnv is the environment variable that sets the directory below which the implementations of a process
+	// keep their state.
+	StateDirEnv = glue.StateDirEnv
+	// RunKey is the key of log lines whose value is what ForRun was given. The host removes it.
+	RunKey = glue.RunKey
+)
+
+// Environment is what implementations that run in the host's own process know of it.
+type Environment = glue.Environment
+
+// RegisterAll registers the services of all kinds in regs, PluginLister and PluginInfo on registrar, as framework.Serve
+// does in a process of its own. The error names all registrations that are wrong; nothing is registered then.
+func RegisterAll(registrar grpc.ServiceRegistrar, env Environment, regs ...framework.Registration) error {
+	all := make([]glue.Registration, 0, len(regs))
+	for _, reg := range regs {
+		all = append(all, glue.Registration(reg))
+	}
+	return glue.RegisterAll(registrar, env, all...)
+}
+
+// ForRun returns a context for calls on behalf of a run, which run identifies within the host. What the called
+// implementation logs with framework.Log has run as the value of RunKey.
+func ForRun(ctx context.Context, run string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, glue.RunMetadata, run)
+}
+
+// Handshake returns what host and plugin must agree on; the values are Velero's. The handshake tells a plugin that a
+// host has started it. It is no means of security.
+func Handshake() plugin.HandshakeConfig { return glue.Handshake() }
+
+// NewLogger returns the logger that framework.Serve makes for a plugin process.
+func NewLogger(output io.Writer, level hclog.Level) hclog.Logger {
+	return glue.NewLogger(output, level)
+}
+
+// ValidateName checks that name is "domain/name", as the names of plugins are.
+func ValidateName(name string) error { return glue.ValidateName(name) }
+
+// WireKind returns the one word for a kind and its version, "BackupItemActionV2".
+func WireKind(kind string, version int) string { return glue.WireKind(kind, version) }
+
+// SplitWireKind returns the kind and the version that wire stands for.
+func SplitWireKind(wire string) (kind string, version int) { return glue.SplitWireKind(wire) }
+
+// ErrorOf returns the error of package framework that a status stands for; nil when it stands for none.
+func ErrorOf(code codes.Code) error { return glue.ErrorOf(code) }
+
+// Kind is one kind of plugin at one version. H is the Go interface that authors implement.
+type Kind[H any] = glue.Kind[H]
+
+// Handlers finds the implementations that requests name.
+type Handlers[H any] = glue.Handlers[H]
+
+// Register returns the registration of an implementation of a kind that this module does not have.
+func Register[H any](kind Kind[H], name string, construct func(context.Context, *framework.Setup) (H, error), options ...framework.Option) framework.Registration {
+	return register.New(kind, name, construct, options)
+}
+
+// Pieces returns the pieces in which an object is sent to or from an ObjectStore: all but the last are full.
+func Pieces(object io.Reader) iter.Seq2[[]byte, error] { return wire.Pieces(object) }

@@ -1,0 +1,63 @@
+package glue
+
+import (
+	"context"
+	"os"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+const (
+	// RunMetadata is the key of gRPC metadata in which a host sends the identity of the run that makes a call.
+	RunMetadata = "cleat-run"
+	// RunKey is the key by which a log line says for which run it is. Hosts remove it.
+	RunKey = "@cleat-run"
+)
+
+// call is one call that the process serves.
+type call struct {
+	run string       // as the host names it; empty when it does not
+	log hclog.Logger // of the process until the implementation is found, of the implementation then
+}
+
+// callKey is the key of a *call in contexts.
+type callKey struct{}
+
+// callOf returns the call of ctx; nil when ctx is that of no call.
+func callOf(ctx context.Context) *call {
+	found, _ := ctx.Value(callKey{}).(*call)
+	return found
+}
+
+// withCall returns the context of a call that has begun.
+func withCall(ctx context.Context, log hclog.Logger) context.Context {
+	begun := &call{log: log}
+	if sent := metadata.ValueFromIncomingContext(ctx, RunMetadata); len(sent) > 0 {
+		begun.run = sent[0]
+	}
+	return context.WithValue(ctx, callKey{}, begun)
+}
+
+// Log returns the logger of the call that ctx belongs to. Outside of calls it writes to the standard error.
+func Log(ctx context.Context) hclog.Logger {
+	call := callOf(ctx)
+	switch {
+	case call == nil:
+		return NewLogger(os.Stderr, hclog.Info)
+	case call.run == "":
+		return call.log
+	default:
+		return call.log.With(RunKey, call.run)
+	}
+}
+
+// callStream is a stream whose context is that of a call.
+type callStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (s callStream) Context() context.Context { return s.ctx }

@@ -1,0 +1,111 @@
+package glue
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+)
+
+// Kind is one kind of plugin at one version. H is the Go interface that authors implement.
+type Kind[H any] struct {
+	// Wire is the kind's name in the plugin's list, "BackupItemAction".
+	Wire string
+	// Bind registers the gRPC service of the kind, which finds its implementations in handlers.
+	Bind func(registrar grpc.ServiceRegistrar, handlers *Handlers[H])
+	// HasInit is set for a kind whose configuration comes with a call Init, before all others.
+	HasInit bool
+	// HostKeys are the keys that the host adds to the configuration in Init. A config type needs no fields for them.
+	HostKeys []string
+}
+
+// service is a Kind with its implementations, whatever their type.
+type service interface {
+	names() []string
+	bind(registrar grpc.ServiceRegistrar)
+	configure(ctx context.Context, name string, config []byte) error
+}
+
+type kindService[H any] struct {
+	kind     Kind[H]
+	handlers *Handlers[H]
+}
+
+func (s *kindService[H]) names() []string                      { return s.handlers.Names() }
+func (s *kindService[H]) bind(registrar grpc.ServiceRegistrar) { s.kind.Bind(registrar, s.handlers) }
+
+func (s *kindService[H]) configure(ctx context.Context, name string, config []byte) error {
+	handler, err := s.handlers.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	return handler.configure(config)
+}
+
+// Handlers finds the implementations that requests name.
+type Handlers[H any] struct {
+	kind   Kind[H]
+	byName map[string]*handler[H]
+}
+
+func newHandlers[H any](kind Kind[H]) *Handlers[H] {
+	return &Handlers[H]{kind: kind, byName: map[string]*handler[H]{}}
+}
+
+func (h *Handlers[H]) add(name string, construct Constructor[H], config *ConfigType, env Environment) error {
+	if _, taken := h.byName[name]; taken {
+		return fmt.Errorf("the name is registered twice")
+	}
+	h.byName[name] = &handler[H]{
+		kind: h.kind, construct: construct, config: config,
+		setup: Setup{name: name, env: env, log: env.Log.With("plugin", name)},
+	}
+	return nil
+}
+
+// Names returns the registered names, sorted.
+func (h *Handlers[H]) Names() []string {
+	return slices.Sorted(maps.Keys(h.byName))
+}
+
+// find returns the handler of an implementation and lets the call's logger carry its name.
+func (h *Handlers[H]) find(ctx context.Context, name string) (*handler[H], error) {
+	found, ok := h.byName[name]
+	if !ok {
+		return nil, fmt.Errorf("no %s %q here; there is: %s", h.kind.Wire, name, strings.Join(h.Names(), ", "))
+	}
+	if call := callOf(ctx); call != nil {
+		call.log = found.setup.log
+	}
+	return found, nil
+}
+
+// Use returns the implementation registered as name, made now when it is not there yet. Release ends its use.
+func (h *Handlers[H]) Use(ctx context.Context, name string) (*Use[H], error) {
+	found, err := h.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return found.use(ctx)
+}
+
+// UseWith is Use for a kind whose calls carry the configuration, JSON of an object or nothing.
+func (h *Handlers[H]) UseWith(ctx context.Context, name string, config []byte) (*Use[H], error) {
+	found, err := h.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return found.useWith(ctx, config)
+}
+
+// Init makes the implementation registered as name with the configuration of a location.
+func (h *Handlers[H]) Init(ctx context.Context, name string, config map[string]string) error {
+	found, err := h.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	return found.init(ctx, config)
+}

@@ -1,0 +1,150 @@
+package glue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// A Registration is one thing that a process declares: an implementation under a name, or its own version.
+type Registration struct {
+	kind  string // on the wire; empty when it is no implementation
+	name  string
+	addTo func(*catalog) error
+}
+
+// Kind returns the kind's name on the wire, "BackupItemAction"; empty for a registration that is no implementation.
+func (r Registration) Kind() string { return r.kind }
+
+// Name returns the implementation's name, "example.io/stamp"; empty for a registration that is no implementation.
+func (r Registration) Name() string { return r.name }
+
+// Constructor makes an implementation of a kind, whose Go interface is H.
+type Constructor[H any] func(ctx context.Context, setup *Setup) (H, error)
+
+// Option changes how an implementation is registered.
+type Option func(*details)
+
+// details are what options set.
+type details struct {
+	config    *ConfigType
+	adapterOf string
+}
+
+// WithConfig declares the configuration of an implementation.
+func WithConfig(config *ConfigType) Option { return func(d *details) { d.config = config } }
+
+// AdapterOf declares that an implementation adapts the one of the same name of another kind.
+func AdapterOf(kind string) Option { return func(d *details) { d.adapterOf = kind } }
+
+// NewRegistration returns the Registration of an implementation of kind, which construct makes when a call needs it.
+func NewRegistration[H any](kind Kind[H], name string, construct Constructor[H], options ...Option) Registration {
+	var d details
+	for _, option := range options {
+		option(&d)
+	}
+	return Registration{kind: kind.Wire, name: name, addTo: func(c *catalog) error {
+		if err := ValidateName(name); err != nil {
+			return err
+		}
+		if construct == nil {
+			return errors.New("the constructor is nil")
+		}
+		if d.config != nil && d.config.err != nil {
+			return d.config.err
+		}
+		known, ok := c.services[kind.Wire]
+		if !ok {
+			known = &kindService[H]{kind: kind, handlers: newHandlers(kind)}
+			c.services[kind.Wire] = known
+		}
+		service, ok := known.(*kindService[H])
+		if !ok {
+			return fmt.Errorf("kind is registered with two different Go interfaces, %T and %T", known, service)
+		}
+		if err := service.handlers.add(name, construct, d.config, c.env); err != nil {
+			return err
+		}
+		c.served = append(c.served, served{wire: kind.Wire, name: name, details: d})
+		return nil
+	}}
+}
+
+// Version returns the Registration of the plugin's own version.
+func Version(version string) Registration {
+	return Registration{addTo: func(c *catalog) error {
+		if c.version != "" {
+			return fmt.Errorf("the plugin's version is set twice, to %q and to %q", c.version, version)
+		}
+		c.version = version
+		return nil
+	}}
+}
+
+// Environment is what a process knows of its host.
+type Environment struct {
+	// Log is the process's logger.
+	Log hclog.Logger
+	// Features are the host's feature flags.
+	Features []string
+	// StateDir is the directory below which implementations keep their state; empty for StateDir's default.
+	StateDir string
+}
+
+// catalog is all that a process serves, by kind.
+type catalog struct {
+	env      Environment
+	version  string // as the author set it
+	services map[string]service
+	served   []served
+}
+
+// served is one implementation of a catalog.
+type served struct {
+	wire    string
+	name    string
+	details details
+}
+
+// newCatalog sorts regs by kind. The error names all registrations that are wrong.
+func newCatalog(env Environment, regs []Registration) (*catalog, error) {
+	c := &catalog{env: env, services: map[string]service{}}
+	var problems []error
+	for _, reg := range regs {
+		if reg.addTo == nil {
+			problems = append(problems, errors.New("a registration is empty; Register returns one"))
+			continue
+		}
+		err := reg.addTo(c)
+		if err != nil && reg.kind != "" {
+			err = fmt.Errorf("register %s %q: %w", reg.kind, reg.name, err)
+		}
+		problems = append(problems, err)
+	}
+	for _, s := range c.served {
+		if s.details.adapterOf != "" && !c.serves(s.details.adapterOf, s.name) {
+			problems = append(problems, fmt.Errorf("register %s %q: it adapts %s %q, which is not registered; register both",
+				s.wire, s.name, s.details.adapterOf, s.name))
+		}
+	}
+	err := errors.Join(problems...)
+	if err == nil && len(c.served) == 0 {
+		err = errors.New("nothing is registered, so there is nothing to serve")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// serves reports whether the catalog has an implementation of the kind, at any version.
+func (c *catalog) serves(kind, name string) bool {
+	for _, s := range c.served {
+		if known, _ := SplitWireKind(s.wire); known == kind && s.name == name {
+			return true
+		}
+	}
+	return false
+}
