@@ -21,11 +21,11 @@ import (
 	"github.com/cleat-dev/cleat/server/runlog"
 )
 
-// BackupEngine collects what a backup selects and writes the archive. An error is fatal; what went
-// wrong with single items is in the result.
+// Engine collects what a backup selects and writes the archive. An error is fatal; the errors of single items are in the
+// result.
 type Engine func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error)
 
-// Backups starts and runs backups: the phases from ReadyToStart to the end of InProgress.
+// Controller validates and runs backups: it takes them from ReadyToStart to the end of InProgress.
 type Controller struct {
 	*run.Cluster
 	Runs          *run.Runs
@@ -40,8 +40,8 @@ type Controller struct {
 	Now           func() time.Time
 }
 
-// Reconcile starts a backup that is ready and returns when its run has ended. The queue admits no
-// more than there are workers.
+// Reconcile runs a backup that is ready and returns when the run has ended. The queue admits no more backups than there are
+// workers.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var b velerov1.Backup
 	if err := r.Get(ctx, req.NamespacedName, &b); err != nil {
@@ -52,7 +52,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	log := r.Log.With("backup", req.String())
 
-	// Registered before the phase is written: nobody ever sees an InProgress backup that is not.
+	// The run begins before the phase is written, so that every InProgress backup has one.
 	active := r.Runs.Begin(ctx, b.UID)
 	defer active.End()
 
@@ -73,7 +73,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// start writes the phase with which the work begins, or FailedValidation.
+// start writes InProgress or FailedValidation.
 func (r *Controller) start(ctx context.Context, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, err error) {
 	err = r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
 		if location, err = r.prepare(ctx, b); err != nil {
@@ -94,8 +94,8 @@ func (r *Controller) start(ctx context.Context, b *velerov1.Backup) (location *v
 	return location, rules, err
 }
 
-// notStarted ends a backup that could not be started for a reason that stays, so that it gives its
-// place back. What passes is tried again.
+// notStarted fails a backup that could not be started, so that its slot is free. It returns an error, which leads to
+// another attempt, if the reason is transient.
 func (r *Controller) notStarted(ctx context.Context, b *velerov1.Backup, reason error) error {
 	if kubeapi.Transient(reason) || ctx.Err() != nil {
 		return reason
@@ -109,13 +109,13 @@ func (r *Controller) notStarted(ctx context.Context, b *velerov1.Backup, reason 
 		return nil
 	})
 	if err == nil || errors.Is(err, run.ErrNotFound) || errors.Is(err, run.ErrPhaseChanged) {
-		r.Log.Error("the backup could not be started", "backup", b.Namespace+"/"+b.Name, "error", reason)
+		r.Log.Error("could not start the backup", "backup", b.Namespace+"/"+b.Name, "error", reason)
 		return nil
 	}
 	return errors.Join(reason, err)
 }
 
-// work does the work of an InProgress backup and writes the phase that comes after it.
+// work runs an InProgress backup and writes the phase that follows.
 func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) {
 	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"backup", client.ObjectKeyFromObject(b).String())
@@ -125,14 +125,14 @@ func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov
 	}
 	defer func() {
 		if err := log.Close(); err != nil {
-			server.Warn("the temporary file of the log could not be removed", "error", err)
+			server.Warn("could not remove the temporary file of the log", "error", err)
 		}
 	}()
 	work := work{Controller: r, run: active, backup: b, location: location, policy: rules, log: log}
 	r.finish(active, b, work.do(), server)
 }
 
-// finish writes the phase after the run. It does not give up while the server lives.
+// finish writes the phase after the run. It repeats transient failures as long as the server runs.
 func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) {
 	err := r.AdvanceBackup(active.Final, b, func(b *velerov1.Backup) error {
 		end(b)
@@ -143,21 +143,21 @@ func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*veler
 		r.forget(active, b, log)
 		log.Info("the backup was deleted while it was in progress")
 	case err != nil:
-		log.Error("the end of the run could not be written; the next server marks the backup as Failed", "error", err)
+		log.Error("could not write the phase after the run; the next server marks the backup as Failed", "error", err)
 	default:
 		log.Info("the run has ended", "phase", b.Status.Phase, "errors", b.Status.Errors, "warnings", b.Status.Warnings, "reason", b.Status.FailureReason)
 		r.Metrics.BackupRan(b)
 	}
 }
 
-// forget removes from the bucket what a backup put there that was deleted meanwhile.
+// forget deletes the files of a backup that was deleted during its run.
 func (r *Controller) forget(active *run.Run, b *velerov1.Backup, log hclog.Logger) {
 	if err := removeTraces(active.Final, r.Cluster, r.Stores, b); err != nil && !errors.Is(err, run.ErrLocationNotFound) {
-		log.Error("what the deleted backup had stored could not be removed", "error", err)
+		log.Error("could not delete the files of the deleted backup", "error", err)
 	}
 }
 
-// encodeBackup is velero-backup.json: the Backup with apiVersion and kind.
+// encodeBackup returns the content of velero-backup.json, the Backup with apiVersion and kind.
 func encodeBackup(b *velerov1.Backup) ([]byte, error) {
 	b = b.DeepCopy()
 	b.APIVersion, b.Kind = velerov1.SchemeGroupVersion.String(), "Backup"

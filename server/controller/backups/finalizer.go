@@ -15,9 +15,8 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// BackupFinalizer brings a backup whose run has ended to its final phase, and removes what a
-// failed one left in the bucket. All it does may be done twice, so a server that dies in it is
-// continued by the next one.
+// Finalizer takes a backup from the end of its run to the final phase and deletes the files that a failed one has left.
+// Each step can be repeated, so the next server continues after a crash.
 type Finalizer struct {
 	*run.Cluster
 	Stores  run.Stores
@@ -26,7 +25,7 @@ type Finalizer struct {
 	Now     func() time.Time
 }
 
-// Reconcile takes up one backup. An error, of the object storage in most cases, is tried again.
+// Reconcile finalizes or cleans up one backup.
 func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var b velerov1.Backup
 	if err := r.Get(ctx, req.NamespacedName, &b); err != nil {
@@ -48,7 +47,7 @@ func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, err
 }
 
-// finalize stores velero-backup.json with the final phase, then writes that phase.
+// finalize stores velero-backup.json with the final phase and then writes the phase.
 func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final velerov1.BackupPhase, log hclog.Logger) error {
 	status := velerov1.BackupStatus{Phase: final, CompletionTimestamp: run.Timestamp(r.Now())}
 	switch err := r.putMetadata(ctx, b, status); {
@@ -69,7 +68,7 @@ func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final vele
 	return err
 }
 
-// end takes over what the end of a backup adds to its status.
+// end adds the end of a backup to its status.
 func end(b *velerov1.Backup, status velerov1.BackupStatus) {
 	b.Status.Phase = status.Phase
 	b.Status.CompletionTimestamp = status.CompletionTimestamp
@@ -78,7 +77,7 @@ func end(b *velerov1.Backup, status velerov1.BackupStatus) {
 	}
 }
 
-// putMetadata overwrites velero-backup.json with the backup as it is about to end.
+// putMetadata overwrites velero-backup.json with the backup in its final status.
 func (r *Finalizer) putMetadata(ctx context.Context, b *velerov1.Backup, status velerov1.BackupStatus) error {
 	location, err := r.GetLocation(ctx, b.Spec.StorageLocation)
 	if err != nil {
@@ -97,19 +96,19 @@ func (r *Finalizer) putMetadata(ctx context.Context, b *velerov1.Backup, status 
 	return objects.PutBackupMetadata(ctx, b.Name, metadata)
 }
 
-// clean removes what a failed backup has in the bucket, then the mark that says so.
+// clean deletes the files of a failed backup and then removes the annotation.
 func (r *Finalizer) clean(ctx context.Context, b *velerov1.Backup, log hclog.Logger) error {
 	switch err := removePartial(ctx, r.Cluster, r.Stores, b); {
 	case errors.Is(err, run.ErrLocationNotFound):
-		log.Warn("what the failed backup may have stored cannot be removed", "error", err)
+		log.Warn("cannot delete the files of the failed backup", "error", err)
 	case err != nil:
-		return fmt.Errorf("remove what the failed backup left in the bucket: %w", err)
+		return fmt.Errorf("delete the files of the failed backup: %w", err)
 	}
 	before := b.DeepCopy()
 	delete(b.Annotations, run.PartialDataAnnotation)
 	if err := r.Patch(ctx, b, client.MergeFrom(before)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	log.Info("removed what the failed backup may have left in the bucket")
+	log.Info("deleted the files of the failed backup, if there were any")
 	return nil
 }

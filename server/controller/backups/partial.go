@@ -9,15 +9,14 @@ import (
 	"github.com/cleat-dev/cleat/server/store"
 )
 
-// removePartial removes from the bucket what a backup left there that was cut off, but for the log.
-// Data of another backup of the same name stays. It is errNoLocation when the location does not
-// exist any more.
+// removePartial deletes the files of an interrupted backup except for the log. It keeps those of another backup with the
+// same name. The error wraps run.ErrLocationNotFound if the location does not exist any more.
 func removePartial(ctx context.Context, c *run.Cluster, stores run.Stores, b *velerov1.Backup) error {
 	_, err := removedPartial(ctx, c, stores, b)
 	return err
 }
 
-// removeTraces removes the log as well, for a backup that nobody will ask after.
+// removeTraces deletes the log as well, after the backup was deleted.
 func removeTraces(ctx context.Context, c *run.Cluster, stores run.Stores, b *velerov1.Backup) error {
 	objects, err := removedPartial(ctx, c, stores, b)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// backupWork is the run of one backup.
+// work is the run of one backup.
 type work struct {
 	*Controller
 	run      *run.Run
@@ -26,8 +26,8 @@ type work struct {
 	log      *runlog.Log
 }
 
-// do streams the archive into the bucket while the engine writes it, and returns the change of
-// status that the run ends with. The bucket then holds the whole backup, or no backup.
+// do runs the engine, uploads the archive at the same time, and returns the change of status that follows. After that the
+// object storage holds either the whole backup or none.
 func (w *work) do() (end func(*velerov1.Backup)) {
 	log := w.log.Logger()
 	objects, err := w.Stores.Open(w.run.Ctx, w.location)
@@ -58,7 +58,6 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 	return end
 }
 
-// collect runs the engine.
 func (w *work) collect(show func(done, total int), archive io.Writer) (*backup.Result, error) {
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
@@ -72,7 +71,7 @@ func (w *work) collect(show func(done, total int), archive io.Writer) (*backup.R
 	}, archive)
 }
 
-// warnOfOperations says that nobody waits for what actions have started.
+// warnOfOperations adds a warning for each operation that an action has started: the backup does not wait for it.
 func (w *work) warnOfOperations(result *backup.Result) {
 	for _, operation := range result.Operations {
 		message := results.Message{
@@ -84,7 +83,7 @@ func (w *work) warnOfOperations(result *backup.Result) {
 	}
 }
 
-// finalizingBackup is the end of a run that worked.
+// finalizingBackup returns the change of status after a successful run.
 func finalizingBackup(result *backup.Result) func(*velerov1.Backup) {
 	return func(b *velerov1.Backup) {
 		b.Status.Phase = velerov1.BackupPhaseFinalizing
@@ -97,7 +96,7 @@ func finalizingBackup(result *backup.Result) func(*velerov1.Backup) {
 	}
 }
 
-// commit makes the backup appear in the bucket.
+// commit stores the files of the backup, which makes it visible.
 func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *backup.Result) error {
 	files, err := w.files(end, result)
 	if err != nil {
@@ -106,7 +105,7 @@ func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *
 	w.log.Logger().Info("backup stored", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
 	log, err := w.log.Reader()
 	if err != nil {
-		w.Log.Warn("the log of the backup cannot be stored", "backup", w.backup.Name, "error", err)
+		w.Log.Warn("cannot store the log of the backup", "backup", w.backup.Name, "error", err)
 	} else {
 		defer func() { _ = log.Close() }() // only read from
 		files.Log = log
@@ -114,7 +113,7 @@ func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *
 	return upload.Commit(w.run.Ctx, files)
 }
 
-// files are the files beside the archive, but for the log.
+// files returns the files of the backup except for the archive and the log.
 func (w *work) files(end func(*velerov1.Backup), result *backup.Result) (store.Artifacts, error) {
 	ended := w.backup.DeepCopy()
 	end(ended)
@@ -125,7 +124,7 @@ func (w *work) files(end func(*velerov1.Backup), result *backup.Result) (store.A
 	files := store.Artifacts{
 		Metadata: metadata,
 		Warn: func(err error) {
-			w.Log.Warn("the log of the backup could not be stored", "backup", w.backup.Name, "error", err)
+			w.Log.Warn("could not store the log of the backup", "backup", w.backup.Name, "error", err)
 		},
 	}
 	none := []struct{}{}
@@ -147,13 +146,13 @@ func (w *work) files(end func(*velerov1.Backup), result *backup.Result) (store.A
 	return files, nil
 }
 
-// abort ends a run with a fatal error: no archive appears, and what explains the failure is kept.
-// Of a backup that was deleted meanwhile nothing is kept.
+// abort ends a run with a fatal error. It stores no archive, only the log and the metadata, and nothing at all if the backup
+// was deleted.
 func (w *work) abort(upload *store.Upload, reason error) (end func(*velerov1.Backup)) {
 	end = run.FailedBackup(reason, w.Now())
 	if errors.Is(reason, run.ErrDeleted) {
 		if err := upload.Abort(w.run.Final, nil, nil); err != nil {
-			w.Log.Error("what the deleted backup had uploaded could not be removed", "backup", w.backup.Name, "error", err)
+			w.Log.Error("could not delete what the deleted backup has uploaded", "backup", w.backup.Name, "error", err)
 		}
 		return end
 	}
@@ -170,7 +169,7 @@ func (w *work) abort(upload *store.Upload, reason error) (end func(*velerov1.Bac
 		log = r
 	}
 	if err := errors.Join(err, upload.Abort(w.run.Final, log, metadata)); err != nil {
-		w.Log.Error("the failed backup could not be tidied up in the bucket", "backup", w.backup.Name, "error", err)
+		w.Log.Error("could not clean up after the failed backup in the object storage", "backup", w.backup.Name, "error", err)
 		if errors.Is(err, store.ErrNotCleaned) {
 			return run.FailedBackup(fmt.Errorf("%w (%w)", reason, store.ErrNotCleaned), w.Now())
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// BackupDefaults are what the server fills into a backup's spec where the user left it open.
+// Defaults are the values for the fields that a spec leaves empty.
 type Defaults struct {
 	TTL                      time.Duration
 	ItemOperationTimeout     time.Duration
@@ -31,16 +31,15 @@ type Defaults struct {
 	VolumeGroupSnapshotLabel string
 	VolumesToFsBackup        bool
 	SnapshotMoveData         bool
-	StorageLocation          string            // used when no location is marked as the default one
+	StorageLocation          string            // for a cluster in which no location is marked as the default
 	SnapshotLocations        map[string]string // by provider
 }
 
-// backupVersion is the deprecated version of a backup's format.
+// backupVersion is the format version in the deprecated field status.version.
 const backupVersion = 1
 
-// prepare writes the defaults into a backup that is about to start and checks its spec. What is
-// wrong with it is in status.validationErrors afterwards; an error is a failure to find out. It
-// returns the location, or nil when there is none.
+// prepare writes the defaults into the spec of a backup and validates it. It sets status.validationErrors and returns the
+// location, or nil if there is none. An error means that it could not validate the backup.
 func (r *Controller) prepare(ctx context.Context, b *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
 	r.setDefaults(b)
 	b.Status.ValidationErrors = nil
@@ -68,8 +67,8 @@ func (r *Controller) prepare(ctx context.Context, b *velerov1.Backup) (*velerov1
 	return location, nil
 }
 
-// excludeSnapshots writes into the spec what no backup takes for itself, as Velero's clients know
-// it: the objects that belong to a snapshot of a volume. The engine does not count that as a filter.
+// excludeSnapshots excludes the objects of volume snapshots in the spec, as Velero does. The engine does not take that for a
+// filter of the user.
 func excludeSnapshots(spec *velerov1.BackupSpec) {
 	const contents, snapshots = "volumesnapshotcontents.snapshot.storage.k8s.io", "volumesnapshots.snapshot.storage.k8s.io"
 	exclude := func(list *[]string, resource string) {
@@ -86,12 +85,12 @@ func excludeSnapshots(spec *velerov1.BackupSpec) {
 	exclude(&spec.ExcludedClusterScopedResources, contents)
 }
 
-// usesOldFilters reports whether a spec uses the resource filters that do not tell scopes apart.
+// usesOldFilters reports whether a spec uses the resource filters that do not distinguish scopes.
 func usesOldFilters(spec *velerov1.BackupSpec) bool {
 	return len(spec.IncludedResources) > 0 || len(spec.ExcludedResources) > 0 || spec.IncludeClusterResources != nil
 }
 
-// setDefaults fills in what needs nothing but the server's configuration.
+// setDefaults sets the empty fields that depend on the server's configuration only.
 func (r *Controller) setDefaults(b *velerov1.Backup) {
 	d := r.Defaults
 	b.Spec.TTL.Duration = cmp.Or(b.Spec.TTL.Duration, d.TTL)
@@ -113,11 +112,11 @@ func (r *Controller) setDefaults(b *velerov1.Backup) {
 	b.Status.Expiration = run.Timestamp(r.Now().Add(b.Spec.TTL.Duration))
 }
 
-// describeCluster notes in annotations which cluster the backup is of.
+// describeCluster sets the annotations that describe the cluster.
 func (r *Controller) describeCluster(ctx context.Context, b *velerov1.Backup) error {
 	info, err := r.ServerVersion(ctx)
 	if err != nil {
-		return fmt.Errorf("ask the API server for its version: %w", err)
+		return fmt.Errorf("get the version of the API server: %w", err)
 	}
 	if b.Annotations == nil {
 		b.Annotations = make(map[string]string)
@@ -131,10 +130,10 @@ func (r *Controller) describeCluster(ctx context.Context, b *velerov1.Backup) er
 	return nil
 }
 
-// ServerVersion answers the version of the API server.
+// ServerVersion returns the version of the API server.
 type ServerVersion func(ctx context.Context) (*version.Info, error)
 
-// location finds the backup's location, or the default one, and says what is wrong with it.
+// location returns the location of a backup, with the default set, and its problems.
 func (r *Controller) location(ctx context.Context, b *velerov1.Backup) (*velerov1.BackupStorageLocation, []string, error) {
 	origin := "named in spec.storageLocation"
 	if b.Spec.StorageLocation == "" {
@@ -174,7 +173,7 @@ func (r *Controller) location(ctx context.Context, b *velerov1.Backup) (*velerov
 	return location, problems, nil
 }
 
-// snapshotLocations settles on one VolumeSnapshotLocation for every provider that has any.
+// snapshotLocations sets one VolumeSnapshotLocation for each provider that has any. It returns the problems.
 func (r *Controller) snapshotLocations(ctx context.Context, b *velerov1.Backup) ([]string, error) {
 	var list velerov1.VolumeSnapshotLocationList
 	if err := r.List(ctx, &list, client.InNamespace(b.Namespace)); err != nil {
@@ -251,7 +250,7 @@ func (r *Controller) policy(ctx context.Context, b *velerov1.Backup) (*resourcep
 	return rules, nil
 }
 
-// checkBackupSpec are the problems of a spec that show without a look at the cluster.
+// checkBackupSpec returns the problems of a spec that do not depend on the cluster.
 func checkBackupSpec(spec *velerov1.BackupSpec) []string {
 	var problems []string
 	newFilters := len(spec.IncludedClusterScopedResources) > 0 || len(spec.ExcludedClusterScopedResources) > 0 ||

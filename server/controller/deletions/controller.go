@@ -18,8 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/server/store"
 )
 
-// Deletions does what DeleteBackupRequests ask for. A request that a former server began is done
-// again from its start.
+// Controller carries out DeleteBackupRequests. It repeats a request that a former server has begun.
 type Controller struct {
 	*run.Cluster
 	Stores  run.Stores
@@ -32,21 +31,21 @@ const (
 	// keepRequest is how long a DeleteBackupRequest with errors is kept, from its creation.
 	keepRequest = 24 * time.Hour
 
-	// waitForRestores is how long a deletion waits for the backup's restores to go.
+	// waitForRestores is how long a deletion waits until the restores of the backup are deleted.
 	waitForRestores = time.Minute
 	restoresPoll    = 250 * time.Millisecond
 )
 
-// refusal is a reason not to delete a backup that will not pass by itself.
+// refusal is a permanent reason not to delete a backup.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// Reconcile takes up one request. What refuses or fails the deletion ends in the request's status.
-// An error is a failure to find out or to write that, which is tried again.
+// Reconcile carries out one request. The status of the request gets the reason why the backup could not be deleted. An error
+// means that the status could not be determined or written.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	request := new(velerov1.DeleteBackupRequest)
-	// Read from the API server, as it is about to be answered for good.
+	// The cache may be too old for a final reply.
 	if err := r.Live.Get(ctx, req.NamespacedName, request); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -60,14 +59,14 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	backup, location, err := r.begin(ctx, request)
 	if errors.Is(err, run.ErrNotFound) && request.Status.Phase == velerov1.DeleteBackupRequestPhaseInProgress {
-		// A former server was about to finish.
+		// A former server has deleted the backup, but not the requests.
 		return ctrl.Result{}, r.removeRequests(ctx, request, nil)
 	}
 	if errors.Is(err, run.ErrNotFound) {
 		err = refusal("backup not found")
 	}
 	if _, refused := errors.AsType[refusal](err); refused {
-		log.Warn("the backup cannot be deleted", "reason", err)
+		log.Warn("cannot delete the backup", "reason", err)
 		return ctrl.Result{}, r.process(ctx, request, err)
 	}
 	if err != nil {
@@ -81,7 +80,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err == nil:
 		log.Info("the backup was deleted")
 		return ctrl.Result{}, r.removeRequests(ctx, request, nil)
-	case ctx.Err() != nil: // the server stops; the next one goes on
+	case ctx.Err() != nil: // the server stops; the next one continues
 		return ctrl.Result{}, nil
 	default:
 		log.Error("the backup was not deleted", "error", err)
@@ -89,7 +88,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 }
 
-// expire removes a request that was answered long ago.
+// expire deletes a request when it is old enough.
 func (r *Controller) expire(ctx context.Context, request *velerov1.DeleteBackupRequest) (ctrl.Result, error) {
 	if left := request.CreationTimestamp.Add(keepRequest).Sub(r.Now()); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
@@ -97,8 +96,8 @@ func (r *Controller) expire(ctx context.Context, request *velerov1.DeleteBackupR
 	return ctrl.Result{}, client.IgnoreNotFound(r.Delete(ctx, request))
 }
 
-// begin checks the request and moves it to InProgress and its backup to Deleting. It is errGone
-// when the backup does not exist, or is not the one whose uid the request is labelled with.
+// begin checks the request and moves it to InProgress and its backup to Deleting. It returns run.ErrNotFound if the backup
+// does not exist or is not the one with the uid of the request's label.
 func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
 	if request.Spec.BackupName == "" {
 		return nil, nil, refusal("spec.backupName is required")
@@ -141,14 +140,14 @@ func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRe
 	switch {
 	case errors.Is(err, run.ErrPhaseChanged):
 		return nil, nil, refusal("backup is still in progress")
-	case err != nil: // errGone as well
+	case err != nil: // run.ErrNotFound as well
 		return nil, nil, fmt.Errorf("set the backup's phase to Deleting: %w", err)
 	}
 	return backup, location, nil
 }
 
-// unused refuses to delete a backup from which a restore is running: it would be left half done. A restore that starts
-// right after this sees that the backup is Deleting, or else is stopped before its backup goes.
+// unused refuses to delete a backup while a restore reads it, because the restore would stay incomplete. A restore that
+// starts after this check finds the backup Deleting or is stopped before its backup is deleted.
 func (r *Controller) unused(ctx context.Context, backup *velerov1.Backup) error {
 	if run.BackupPhase(backup) == velerov1.BackupPhaseDeleting {
 		return nil
@@ -167,10 +166,10 @@ func (r *Controller) unused(ctx context.Context, backup *velerov1.Backup) error 
 	return nil
 }
 
-// deletedInPhase is the annotation that tells the phase which a Deleting backup had before.
+// deletedInPhase is the annotation with the former phase of a Deleting backup.
 const deletedInPhase = "cleat.dev/deleted-in-phase"
 
-// writableLocation is the backup's location. A backup that never got one has none.
+// writableLocation returns the location of a backup, or nil if the backup was never stored.
 func (r *Controller) writableLocation(ctx context.Context, backup *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
 	name := backup.Spec.StorageLocation
 	if neverStored(backup) {
@@ -192,7 +191,7 @@ func (r *Controller) writableLocation(ctx context.Context, backup *velerov1.Back
 	return location, nil
 }
 
-// neverStored reports whether a backup was never started, so that nothing in any bucket is its.
+// neverStored reports whether a backup was never started and so has no files.
 func neverStored(backup *velerov1.Backup) bool {
 	phase := run.BackupPhase(backup)
 	if phase == velerov1.BackupPhaseDeleting {
@@ -206,7 +205,7 @@ func neverStored(backup *velerov1.Backup) bool {
 	}
 }
 
-// label moves the request to InProgress and labels it with its backup.
+// label moves the request to InProgress and labels it with the backup.
 func (r *Controller) label(ctx context.Context, request *velerov1.DeleteBackupRequest, backup *velerov1.Backup) error {
 	before := request.DeepCopy()
 	if request.Labels == nil {
@@ -221,10 +220,10 @@ func (r *Controller) label(ctx context.Context, request *velerov1.DeleteBackupRe
 	return nil
 }
 
-// delete removes all that belongs to a Deleting backup, and the backup last. The order keeps what
-// is needed for another try.
+// delete deletes everything that belongs to a Deleting backup, and the backup last, so that another attempt finds what it
+// needs.
 func (r *Controller) delete(ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
-	// The restores go first, as their files are found through the backup.
+	// The restores are deleted first, because their files are found through the backup.
 	if err := r.deleteRestores(ctx, backup); err != nil {
 		return err
 	}
@@ -240,7 +239,7 @@ func (r *Controller) delete(ctx context.Context, backup *velerov1.Backup, locati
 	return nil
 }
 
-// deleteStored removes the backup from the bucket, unless what is there belongs to another one.
+// deleteStored deletes the files of the backup, unless they belong to another one.
 func (r *Controller) deleteStored(ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
 	objects, err := r.Stores.Open(ctx, location)
 	if err != nil {
@@ -248,7 +247,7 @@ func (r *Controller) deleteStored(ctx context.Context, backup *velerov1.Backup, 
 	}
 	metadata, err := objects.BackupMetadata(ctx, backup.Name)
 	switch {
-	case errors.Is(err, store.ErrNotFound): // rubbish at most
+	case errors.Is(err, store.ErrNotFound): // there may be other files
 	case err != nil:
 		return err
 	default:
@@ -257,15 +256,15 @@ func (r *Controller) deleteStored(ctx context.Context, backup *velerov1.Backup, 
 			return err
 		}
 		if !own {
-			log.Warn("another backup of that name is in the bucket; its data stays")
+			log.Warn("the object storage holds another backup of that name, which stays")
 			return nil
 		}
 	}
 	return objects.DeleteBackup(ctx, backup.Name)
 }
 
-// owns reports whether a velero-backup.json is that of backup: it has its uid, or backup is a copy
-// that was made from it in another cluster, which shows in the same start before the creation.
+// owns reports whether a velero-backup.json is that of backup: it has the same uid, or backup is a copy of it in another
+// cluster, which has the same start and was created after that.
 func owns(backup *velerov1.Backup, metadata []byte) (bool, error) {
 	var stored velerov1.Backup
 	if err := json.Unmarshal(metadata, &stored); err != nil {
@@ -278,9 +277,9 @@ func owns(backup *velerov1.Backup, metadata []byte) (bool, error) {
 	return started != nil && started.Equal(stored.Status.StartTimestamp) && backup.CreationTimestamp.After(started.Time), nil
 }
 
-// deleteRestores deletes the restores of a backup and waits until they are gone.
+// deleteRestores deletes the restores of a backup and waits for the end of their finalizers.
 func (r *Controller) deleteRestores(ctx context.Context, backup *velerov1.Backup) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, waitForRestores, errors.New("its restores took too long to go"))
+	ctx, cancel := context.WithTimeoutCause(ctx, waitForRestores, errors.New("deleting its restores took too long"))
 	defer cancel()
 	ticker := time.NewTicker(restoresPoll)
 	defer ticker.Stop()
@@ -314,7 +313,7 @@ func (r *Controller) deleteRestores(ctx context.Context, backup *velerov1.Backup
 	}
 }
 
-// process ends a request with the reason why the backup is still there.
+// process ends a request with the reason why the backup was not deleted.
 func (r *Controller) process(ctx context.Context, request *velerov1.DeleteBackupRequest, reason error) error {
 	before := request.DeepCopy()
 	request.Status.Phase = velerov1.DeleteBackupRequestPhaseProcessed
@@ -323,7 +322,7 @@ func (r *Controller) process(ctx context.Context, request *velerov1.DeleteBackup
 	return client.IgnoreNotFound(err)
 }
 
-// removeRequests removes the requests to delete the same backup, but for keep.
+// removeRequests deletes the requests to delete the same backup except for keep.
 func (r *Controller) removeRequests(ctx context.Context, request, keep *velerov1.DeleteBackupRequest) error {
 	var list velerov1.DeleteBackupRequestList
 	if err := r.List(ctx, &list, client.InNamespace(request.Namespace)); err != nil {

@@ -8,9 +8,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Metrics are the server's metrics of backups and restores, under Velero's names. Those have the
-// label schedule, which is empty for what no schedule made. Methods of a nil
-// *Metrics do nothing.
+// Metrics are the metrics of backups, deletions, restores, schedules and locations. All but those of locations have the
+// label schedule, which is empty for objects without a schedule. Methods of a nil *Metrics do nothing.
 type Metrics struct {
 	backupAttempts    *prometheus.CounterVec
 	backupSuccesses   *prometheus.CounterVec
@@ -39,7 +38,7 @@ type Metrics struct {
 	locations *prometheus.GaugeVec // label backup_location_name
 }
 
-// NewMetrics registers the metrics.
+// New registers the metrics.
 func New(registry prometheus.Registerer) (*Metrics, error) {
 	var all []prometheus.Collector
 	counter := func(name, help string) *prometheus.CounterVec {
@@ -90,12 +89,14 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 
 func scheduleOf(b *velerov1.Backup) string { return b.Labels[velerov1.ScheduleNameLabel] }
 
+// BackupStarted counts the start of a backup.
 func (m *Metrics) BackupStarted(b *velerov1.Backup) {
 	if m != nil {
 		m.backupAttempts.WithLabelValues(scheduleOf(b)).Inc()
 	}
 }
 
+// BackupInvalid counts a backup that failed validation.
 func (m *Metrics) BackupInvalid(b *velerov1.Backup) {
 	if m != nil {
 		m.backupInvalids.WithLabelValues(scheduleOf(b)).Inc()
@@ -103,7 +104,7 @@ func (m *Metrics) BackupInvalid(b *velerov1.Backup) {
 	}
 }
 
-// backupRan counts a backup whose run has ended, and its end when it failed.
+// BackupRan counts a backup after its run, and its end if it is Failed.
 func (m *Metrics) BackupRan(b *velerov1.Backup) {
 	if m == nil {
 		return
@@ -120,7 +121,7 @@ func (m *Metrics) BackupRan(b *velerov1.Backup) {
 	}
 }
 
-// backupEnded counts a backup in its final phase.
+// BackupEnded counts a backup in its final phase.
 func (m *Metrics) BackupEnded(b *velerov1.Backup) {
 	if m == nil {
 		return
@@ -143,12 +144,14 @@ func (m *Metrics) BackupEnded(b *velerov1.Backup) {
 	}
 }
 
+// DeletionStarted counts the start of the deletion of a backup.
 func (m *Metrics) DeletionStarted(b *velerov1.Backup) {
 	if m != nil {
 		m.deletionAttempts.WithLabelValues(scheduleOf(b)).Inc()
 	}
 }
 
+// DeletionEnded counts the success or failure of the deletion of a backup.
 func (m *Metrics) DeletionEnded(b *velerov1.Backup, err error) {
 	switch {
 	case m == nil:
@@ -159,7 +162,7 @@ func (m *Metrics) DeletionEnded(b *velerov1.Backup, err error) {
 	}
 }
 
-// scheduleSeen tells the time between the next two backups of a schedule, or 0 for one that makes none.
+// ScheduleSeen sets the time between the next two backups of a schedule, 0 for a schedule that creates none.
 func (m *Metrics) ScheduleSeen(name string, interval time.Duration) {
 	switch {
 	case m == nil:
@@ -170,8 +173,10 @@ func (m *Metrics) ScheduleSeen(name string, interval time.Duration) {
 	}
 }
 
-func (m *Metrics) ScheduleGone(name string) { m.ScheduleSeen(name, 0) }
+// ScheduleDeleted removes the metrics of a schedule.
+func (m *Metrics) ScheduleDeleted(name string) { m.ScheduleSeen(name, 0) }
 
+// LocationValidated sets whether a location is available.
 func (m *Metrics) LocationValidated(name string, available bool) {
 	if m == nil {
 		return
@@ -183,26 +188,28 @@ func (m *Metrics) LocationValidated(name string, available bool) {
 	m.locations.WithLabelValues(name).Set(value)
 }
 
+// RestoreStarted counts the start of a restore.
 func (m *Metrics) RestoreStarted(r *velerov1.Restore) {
 	if m != nil {
 		m.restoreAttempts.WithLabelValues(r.Spec.ScheduleName).Inc()
 	}
 }
 
+// RestoreInvalid counts a restore that failed validation.
 func (m *Metrics) RestoreInvalid(r *velerov1.Restore) {
 	if m != nil {
 		m.restoreInvalids.WithLabelValues(r.Spec.ScheduleName).Inc()
 	}
 }
 
-// restoreRan counts the end of a restore that failed.
+// RestoreRan counts the end of a restore that is Failed.
 func (m *Metrics) RestoreRan(r *velerov1.Restore) {
 	if r.Status.Phase == velerov1.RestorePhaseFailed {
 		m.RestoreEnded(r)
 	}
 }
 
-// restoreEnded counts a restore in its final phase.
+// RestoreEnded counts a restore in its final phase.
 func (m *Metrics) RestoreEnded(r *velerov1.Restore) {
 	if m == nil {
 		return

@@ -18,14 +18,14 @@ import (
 	"github.com/cleat-dev/cleat/server/runlog"
 )
 
-// restoreFinalizer keeps a Restore until its files in the bucket are removed.
+// restoreFinalizer keeps a Restore until its files in the object storage are deleted.
 const restoreFinalizer = "restores.velero.io/external-resources-finalizer"
 
-// RestoreEngine restores from an archive. An error is fatal, and the result tells what was done
-// until then; what went wrong with single items is in the result only.
+// Engine restores from an archive. An error is fatal; the result then describes what was done before. The errors of single
+// items are only in the result.
 type Engine func(ctx context.Context, req restore.Request) (*restore.Result, error)
 
-// Restores starts and runs restores: the phases from New to the end of InProgress.
+// Controller validates and runs restores: it takes them from New to the end of InProgress.
 type Controller struct {
 	*run.Cluster
 	Runs                 *run.Runs
@@ -34,14 +34,14 @@ type Controller struct {
 	Engine               Engine
 	ItemOperationTimeout time.Duration
 	LogOptions           run.LogOptions
-	SpoolDir             string // of unpacked archives; empty means the system's
+	SpoolDir             string // for unpacked archives; empty means the system's directory of temporary files
 	Metrics              *metrics.Metrics
 	Log                  hclog.Logger
 	Now                  func() time.Time
 }
 
-// Reconcile starts a new restore and returns when its run has ended. So the number of workers is
-// the number of restores that run at once.
+// Reconcile runs a new restore and returns when the run has ended. So the number of workers limits the number of concurrent
+// restores.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	restore := new(velerov1.Restore)
 	if err := r.Get(ctx, req.NamespacedName, restore); err != nil {
@@ -52,7 +52,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	log := r.Log.With("restore", req.String())
 
-	// Registered before the phase is written: nobody ever sees an InProgress restore that is not.
+	// The run begins before the phase is written, so that every InProgress restore has one.
 	active := r.Runs.Begin(ctx, restore.UID)
 	defer active.End()
 
@@ -73,7 +73,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// start writes the phase with which the work begins, or FailedValidation.
+// start writes InProgress or FailedValidation.
 func (r *Controller) start(ctx context.Context, restore *velerov1.Restore) (src source, err error) {
 	err = r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) (err error) {
 		if src, err = r.prepare(ctx, restore); err != nil {
@@ -84,14 +84,14 @@ func (r *Controller) start(ctx context.Context, restore *velerov1.Restore) (src 
 			return nil
 		}
 		restore.Status.Phase = velerov1.RestorePhaseInProgress
-		controllerutil.AddFinalizer(restore, restoreFinalizer) // from now on there may be files
+		controllerutil.AddFinalizer(restore, restoreFinalizer) // from now on it may have files
 		restore.Status.StartTimestamp = run.Timestamp(r.Now())
 		return nil
 	})
 	return src, err
 }
 
-// work does the work of an InProgress restore and writes the phase that comes after it.
+// work runs an InProgress restore and writes the phase that follows.
 func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source, server hclog.Logger) {
 	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"restore", client.ObjectKeyFromObject(restore).String())
@@ -101,14 +101,14 @@ func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source
 	}
 	defer func() {
 		if err := log.Close(); err != nil {
-			server.Warn("the temporary file of the log could not be removed", "error", err)
+			server.Warn("could not remove the temporary file of the log", "error", err)
 		}
 	}()
 	work := work{Controller: r, run: active, object: restore, source: src, log: log, server: server}
 	r.finish(active, restore, work.do(), server)
 }
 
-// finish writes the phase after the run. It does not give up while the server lives.
+// finish writes the phase after the run. It repeats transient failures as long as the server runs.
 func (r *Controller) finish(active *run.Run, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger) {
 	err := r.AdvanceRestore(active.Final, restore, func(restore *velerov1.Restore) error {
 		end(restore)
@@ -118,7 +118,7 @@ func (r *Controller) finish(active *run.Run, restore *velerov1.Restore, end func
 	case errors.Is(err, run.ErrNotFound):
 		log.Info("the restore was deleted while it was in progress")
 	case err != nil:
-		log.Error("the end of the run could not be written; the next server marks the restore as Failed", "error", err)
+		log.Error("could not write the phase after the run; the next server marks the restore as Failed", "error", err)
 	default:
 		log.Info("the run has ended", "phase", restore.Status.Phase, "errors", restore.Status.Errors, "warnings", restore.Status.Warnings, "reason", restore.Status.FailureReason)
 		r.Metrics.RestoreRan(restore)

@@ -17,8 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// RestoreFinalizer brings a restore whose run has ended to its final phase, and removes the files
-// of one that is deleted. All it does may be done twice.
+// Finalizer takes a restore from the end of its run to the final phase and deletes the files of a restore that is deleted.
+// Each step can be repeated.
 type Finalizer struct {
 	*run.Cluster
 	Runs    *run.Runs
@@ -28,10 +28,10 @@ type Finalizer struct {
 	Now     func() time.Time
 }
 
-// stillRunning is when to look again after a restore that was asked to end.
+// stillRunning is the time until the next look at a run that was stopped and has not ended yet.
 const stillRunning = time.Second
 
-// Reconcile takes up one restore.
+// Reconcile finalizes one restore or cleans up after it.
 func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	restore := new(velerov1.Restore)
 	if err := r.Get(ctx, req.NamespacedName, restore); err != nil {
@@ -55,7 +55,7 @@ func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, err
 }
 
-// finalize writes the final phase. Volumes and hooks will have their work here.
+// finalize writes the final phase.
 func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, final velerov1.RestorePhase, log hclog.Logger) error {
 	err := r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
 		restore.Status.Phase = final
@@ -69,7 +69,7 @@ func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, fin
 	return err
 }
 
-// remove ends a restore that is deleted: its run, its files in the bucket, then its finalizer.
+// remove stops the run of a deleted restore, deletes its files and then removes the finalizer.
 func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(restore, restoreFinalizer) {
 		return ctrl.Result{}, nil
@@ -79,7 +79,7 @@ func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log h
 		return ctrl.Result{RequeueAfter: stillRunning}, nil
 	}
 	if err := r.removeFiles(ctx, restore, log); err != nil {
-		return ctrl.Result{}, fmt.Errorf("remove the files of the deleted restore: %w", err)
+		return ctrl.Result{}, fmt.Errorf("delete the files of the deleted restore: %w", err)
 	}
 	before := restore.DeepCopy()
 	controllerutil.RemoveFinalizer(restore, restoreFinalizer)
@@ -87,8 +87,8 @@ func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log h
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
-// removeFiles removes the files of a restore from the bucket of its backup. Where backup or
-// location are gone, nobody can tell where they are, and they are left.
+// removeFiles deletes the files of a restore from the location of its backup. If the backup or the location was deleted, the
+// files cannot be found and stay.
 func (r *Finalizer) removeFiles(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) error {
 	if restore.Spec.BackupName == "" {
 		return nil
@@ -96,7 +96,7 @@ func (r *Finalizer) removeFiles(ctx context.Context, restore *velerov1.Restore, 
 	var backup velerov1.Backup
 	err := r.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName}, &backup)
 	if apierrors.IsNotFound(err) {
-		log.Warn("the backup is gone; the files of the restore, if any, are left in the bucket", "backup", restore.Spec.BackupName)
+		log.Warn("the backup does not exist any more; the files of the restore, if any, stay in the object storage", "backup", restore.Spec.BackupName)
 		return nil
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *Finalizer) removeFiles(ctx context.Context, restore *velerov1.Restore, 
 	}
 	location, err := r.GetLocation(ctx, backup.Spec.StorageLocation)
 	if errors.Is(err, run.ErrLocationNotFound) {
-		log.Warn("the backup storage location is gone; the files of the restore, if any, are left in the bucket", "storageLocation", backup.Spec.StorageLocation)
+		log.Warn("the backup storage location does not exist any more; the files of the restore, if any, stay in the object storage", "storageLocation", backup.Spec.StorageLocation)
 		return nil
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// restoreWork is the run of one restore.
+// work is the run of one restore.
 type work struct {
 	*Controller
 	run    *run.Run
@@ -29,8 +29,8 @@ type work struct {
 	server hclog.Logger
 }
 
-// do reads the archive, lets the engine restore from it and stores log, results and resource list.
-// It returns the change of status that the run ends with.
+// do reads the archive, runs the engine and stores the log, the results and the resource list. It returns the change of
+// status that follows.
 func (w *work) do() (end func(*velerov1.Restore)) {
 	log := w.log.Logger()
 	objects, err := w.Stores.Open(w.run.Ctx, w.source.location)
@@ -75,7 +75,7 @@ func (w *work) apply(objects *store.Store, show func(done, total int)) (*restore
 	}
 	defer func() {
 		if err := contents.Close(); err != nil {
-			w.server.Warn("the unpacked archive could not be removed", "error", err)
+			w.server.Warn("could not remove the unpacked archive", "error", err)
 		}
 	}()
 	session := w.Plugins.Session(w.log.Logger())
@@ -91,7 +91,7 @@ func (w *work) apply(objects *store.Store, show func(done, total int)) (*restore
 	})
 }
 
-// open streams the archive of the backup to a file.
+// open downloads the archive of the backup to a file.
 func (w *work) open(objects *store.Store) (*archive.Archive, error) {
 	name := w.source.backup.Name
 	stream, err := objects.BackupContents(w.run.Ctx, name)
@@ -106,11 +106,10 @@ func (w *work) open(objects *store.Store) (*archive.Archive, error) {
 	return contents, nil
 }
 
-// put stores the files of the restore. The cluster is restored whether they can be stored or not,
-// so a failure is an error of the result only.
+// put stores the files of the restore. A failure becomes an error of the result, because the cluster is restored anyway.
 func (w *work) put(objects *store.Store, result *restore.Result) {
 	failed := func(what string, err error) {
-		w.server.Error("a file of the restore could not be stored", "file", what, "error", err)
+		w.server.Error("could not store a file of the restore", "file", what, "error", err)
 		result.Results.Errors.AddVelero(fmt.Sprintf("error uploading the %s to backup storage: %v", what, err))
 	}
 	if err := w.putLog(objects); err != nil {
@@ -124,7 +123,7 @@ func (w *work) put(objects *store.Store, result *restore.Result) {
 	if err := putJSON(w.run.Final, objects.PutRestoreItemOperations, name, none); err != nil {
 		failed("item operations", err)
 	}
-	// The results are the last: they tell what became of the others.
+	// The results come last: they include the failures of the others.
 	if err := putJSON(w.run.Final, objects.PutRestoreResults, name, result.Results); err != nil {
 		failed("results", err)
 	}
@@ -147,7 +146,7 @@ func putJSON[T any](ctx context.Context, put func(context.Context, string, io.Re
 	return put(ctx, name, data)
 }
 
-// warnOfOperations says that nobody waits for what actions have started.
+// warnOfOperations adds a warning for each operation that an action has started: the restore does not wait for it.
 func (w *work) warnOfOperations(result *restore.Result) {
 	for _, operation := range result.Operations {
 		message := results.Message{
@@ -159,7 +158,7 @@ func (w *work) warnOfOperations(result *restore.Result) {
 	}
 }
 
-// finalizingRestore is the end of a run that worked.
+// finalizingRestore returns the change of status after a successful run.
 func finalizingRestore(result *restore.Result) func(*velerov1.Restore) {
 	return func(r *velerov1.Restore) {
 		countRestore(r, result)
@@ -171,7 +170,7 @@ func finalizingRestore(result *restore.Result) func(*velerov1.Restore) {
 	}
 }
 
-// countRestore takes over the numbers of errors and warnings.
+// countRestore sets the numbers of errors and warnings.
 func countRestore(r *velerov1.Restore, result *restore.Result) {
 	r.Status.Warnings = result.Results.Warnings.Count()
 	r.Status.Errors = result.Results.Errors.Count()

@@ -20,15 +20,15 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// source is what a restore restores from, and with what changes.
+// source is the backup of a restore, with the modifiers that apply.
 type source struct {
 	backup    *velerov1.Backup
 	location  *velerov1.BackupStorageLocation
 	modifiers *modifiers.Rules // nil if there are none
 }
 
-// prepare writes the defaults into a restore that is about to start and checks its spec. What is
-// wrong with it is in status.validationErrors afterwards; an error is a failure to find out.
+// prepare writes the defaults into the spec of a restore and validates it. It sets status.validationErrors. An error means
+// that it could not validate the restore.
 func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (source, error) {
 	object.Spec.ItemOperationTimeout.Duration = cmp.Or(object.Spec.ItemOperationTimeout.Duration, r.ItemOperationTimeout)
 	problems := checkRestoreSpec(&object.Spec)
@@ -50,7 +50,7 @@ func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (sou
 	return src, nil
 }
 
-// source finds the backup, the newest Completed one when a schedule is named, and its location.
+// source returns the backup of a restore, the newest Completed one if the spec names a schedule, and its location.
 func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (source, []string, error) {
 	spec := &restore.Spec
 	if (spec.BackupName == "") == (spec.ScheduleName == "") {
@@ -67,7 +67,7 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 		spec.BackupName = name
 	}
 	backup := new(velerov1.Backup)
-	// Read from the API server: a deletion of the backup may have begun just now.
+	// The cache may not show that a deletion of the backup has begun.
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: spec.BackupName}, backup)
 	if apierrors.IsNotFound(err) {
 		return source{}, []string{fmt.Sprintf("backup %s/%s does not exist", restore.Namespace, spec.BackupName)}, nil
@@ -98,7 +98,7 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 	return source{backup: backup, location: location}, nil, nil
 }
 
-// newestOfSchedule is the name of the Completed backup of a schedule that was started last, or "".
+// newestOfSchedule returns the name of the Completed backup of a schedule that was started last, or "".
 func (r *Controller) newestOfSchedule(ctx context.Context, namespace, schedule string) (string, error) {
 	var list velerov1.BackupList
 	err := r.List(ctx, &list, client.InNamespace(namespace),
@@ -125,7 +125,7 @@ func started(b *velerov1.Backup) time.Time {
 	return b.Status.StartTimestamp.Time
 }
 
-// checkRestoreSpec are the problems of a spec that show without a look at the cluster.
+// checkRestoreSpec returns the problems of a spec that do not depend on the cluster.
 func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
 	var problems []string
 	for _, resource := range plan.NonRestorableResources() {
@@ -154,7 +154,7 @@ func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
 	return append(problems, checkInitContainers(spec.Hooks.Resources)...)
 }
 
-// checkInitContainers are the problems of the init containers of hooks.
+// checkInitContainers returns the problems of the init containers of hooks.
 func checkInitContainers(hooks []velerov1.RestoreResourceHookSpec) []string {
 	var problems []string
 	for _, hook := range hooks {

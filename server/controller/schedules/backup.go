@@ -9,14 +9,14 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// backupMoment is how the name of a scheduled backup ends: with a moment in UTC.
+// backupMoment is the layout of the time in UTC at the end of the name of a scheduled backup.
 const backupMoment = "20060102150405"
 
-// maxScheduleName is how long the name of a schedule may be, so that the names of its backups are valid.
+// maxScheduleName is the longest name of a schedule for which the names of its backups are valid.
 const maxScheduleName = 253 - 1 - len(backupMoment)
 
-// ScheduledBackup is the backup of a schedule for a moment. Its labels are those of the template, or else those of the
-// schedule, its annotations those of the schedule.
+// NewBackup returns the backup of a schedule for a time. It has the labels of the template, or else those of the schedule,
+// and the annotations of the schedule.
 func NewBackup(schedule *velerov1.Schedule, moment time.Time) *velerov1.Backup {
 	from := schedule.Spec.Template.Metadata.Labels
 	if from == nil {

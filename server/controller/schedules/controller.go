@@ -21,13 +21,13 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// Schedules makes a Backup of each Schedule whenever it is due, if no other one of the same schedule is on its way.
+// Controller creates a Backup when a Schedule is due, unless an earlier one of the same schedule is unfinished.
 //
-// A backup is named after the moment at which it was due, so that a moment has one backup, whoever makes it and how often
-// it is tried. Of moments that were missed, only the last counts.
+// A backup is named after the time at which it is due, so that repeated attempts and several servers create one. Of the
+// times that were missed, only the last one counts.
 type Controller struct {
 	*run.Cluster
-	SkipImmediately bool // for schedules that do not say it
+	SkipImmediately bool // the default of spec.skipImmediately
 	Events          events.EventRecorder
 	Metrics         *metrics.Metrics
 	Log             hclog.Logger
@@ -35,20 +35,20 @@ type Controller struct {
 }
 
 const (
-	// scheduleLook is the longest time until a schedule is looked at again: a clock that is set forward does not wake anyone.
+	// scheduleLook is the longest time between two looks at a schedule: setting the clock forward causes no event.
 	scheduleLook = time.Minute
 
-	// clockSlack is how far the clocks of two servers may be apart. What was done later than that from now was done by a
-	// clock that has been set back since.
+	// clockSlack is the largest difference between the clocks of two servers. A time in the status that is farther in the
+	// future means that the clock was set back.
 	clockSlack = time.Minute
 )
 
-// Reconcile looks after one schedule, and asks to be called again when it is due.
+// Reconcile creates the backup that is due and requeues the schedule for the next time.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	schedule := new(velerov1.Schedule)
 	err := r.Get(ctx, req.NamespacedName, schedule)
 	if apierrors.IsNotFound(err) {
-		r.Metrics.ScheduleGone(req.Name)
+		r.Metrics.ScheduleDeleted(req.Name)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	v := r.look(schedule)
 	if v.acts() {
-		// The cache may not know yet what this server, or the one before it, has done.
+		// The cache may not show the last write of this server or of the former one.
 		if err := r.Live.Get(ctx, req.NamespacedName, schedule); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
@@ -72,23 +72,23 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: v.wait}, nil
 }
 
-// scheduleView is what there is to do about a schedule.
+// scheduleView is the next step of a schedule.
 type scheduleView struct {
 	before *velerov1.Schedule
-	after  *velerov1.Schedule // with what the server has to write, but for what comes of a backup that is due
+	after  *velerov1.Schedule // with the changes to write, without those of a backup that is due
 	now    time.Time
-	due    time.Time     // zero when no backup is due
-	wait   time.Duration // until the next look, at least; 0 for until it is changed
+	due    time.Time     // zero if no backup is due
+	wait   time.Duration // until the next look; 0 until the schedule changes
 
-	setBack  bool          // the clock was
-	interval time.Duration // between the next two moments; 0 for a schedule that is refused
+	setBack  bool          // the clock was set back
+	interval time.Duration // between the next two times; 0 for an invalid schedule
 }
 
 func (v *scheduleView) acts() bool {
 	return !v.due.IsZero() || !equality.Semantic.DeepEqual(v.before, v.after)
 }
 
-// look finds out what there is to do.
+// look returns the next step of a schedule.
 func (r *Controller) look(schedule *velerov1.Schedule) *scheduleView {
 	now := r.Now()
 	v := &scheduleView{before: schedule, after: schedule.DeepCopy(), now: now}
@@ -108,7 +108,7 @@ func (r *Controller) look(schedule *velerov1.Schedule) *scheduleView {
 	next := times.Next(now)
 	v.interval = times.Next(next).Sub(next)
 	if spec.Paused {
-		return v // what skipImmediately means is to be done when it goes on
+		return v // skipImmediately takes effect when the schedule is resumed
 	}
 	for _, t := range []**metav1.Time{&status.LastBackup, &status.LastSkipped} {
 		if *t != nil && (*t).After(now.Add(clockSlack)) {
@@ -130,7 +130,7 @@ func (r *Controller) look(schedule *velerov1.Schedule) *scheduleView {
 	return v
 }
 
-// handledUntil is the moment before which nothing is due any more.
+// handledUntil returns the time up to which all backups were created or skipped.
 func handledUntil(s *velerov1.Schedule) time.Time {
 	switch backup, skipped := s.Status.LastBackup, s.Status.LastSkipped; {
 	case backup.IsZero() && skipped.IsZero():
@@ -144,11 +144,11 @@ func handledUntil(s *velerov1.Schedule) time.Time {
 	}
 }
 
-// act makes the backup that is due, if there is one, and writes the new state of the schedule.
+// act creates the backup that is due, if there is one, and writes the new state of the schedule.
 func (r *Controller) act(ctx context.Context, v *scheduleView) error {
 	log := r.Log.With("schedule", v.after.Namespace+"/"+v.after.Name)
 	if v.setBack {
-		log.Warn("the schedule did something in the future; the clock was set back, so it goes on from now", "lastBackup", v.before.Status.LastBackup, "lastSkipped", v.before.Status.LastSkipped)
+		log.Warn("the status of the schedule is in the future, so the clock was set back; the schedule continues from now", "lastBackup", v.before.Status.LastBackup, "lastSkipped", v.before.Status.LastSkipped)
 	}
 	if v.after.Status.Phase == velerov1.SchedulePhaseFailedValidation {
 		log.Warn("the schedule failed validation", "errors", v.after.Status.ValidationErrors)
@@ -165,14 +165,13 @@ func (r *Controller) act(ctx context.Context, v *scheduleView) error {
 	return nil
 }
 
-// backup makes the backup that is due, or skips it because another one of the schedule waits or runs. As in Velero, one
-// that has done its work and waits for operations of plugins, or to be finalized, does not count: it has no place in the
-// queue either.
+// backup creates the backup that is due, or skips it because an earlier one of the schedule waits or runs. As in Velero, a
+// backup that waits for operations of plugins or for its finalizer does not count, as it has no slot either.
 func (r *Controller) backup(ctx context.Context, v *scheduleView, log hclog.Logger) error {
 	b := NewBackup(v.after, v.due)
 	log = log.With("backup", b.Name, "due", v.due)
 	var list velerov1.BackupList
-	// Read from the API server: two of a schedule that comes often may be less apart than the cache is behind.
+	// The cache may not show the last backup of a schedule with short intervals.
 	err := r.Live.List(ctx, &list, client.InNamespace(b.Namespace),
 		client.MatchingLabels{velerov1.ScheduleNameLabel: b.Labels[velerov1.ScheduleNameLabel]})
 	if err != nil {
@@ -183,7 +182,7 @@ func (r *Controller) backup(ctx context.Context, v *scheduleView, log hclog.Logg
 	if i := slices.IndexFunc(list.Items, unfinished); i >= 0 && !slices.ContainsFunc(list.Items, same) {
 		other := &list.Items[i]
 		v.after.Status.LastSkipped = run.Timestamp(v.now)
-		log.Info("the backup that is due is skipped, as another one of the schedule has not ended", "other", other.Name, "phase", run.BackupPhase(other))
+		log.Info("skipped the backup that is due, because another one of the schedule has not ended", "other", other.Name, "phase", run.BackupPhase(other))
 		r.Events.Eventf(v.before, other, corev1.EventTypeWarning, "Skipped", "Backup", "skipped the backup due at %s: backup %s of this schedule is %s",
 			v.due.UTC().Format(time.RFC3339), other.Name, run.BackupPhase(other))
 		return nil
@@ -191,7 +190,7 @@ func (r *Controller) backup(ctx context.Context, v *scheduleView, log hclog.Logg
 	err = r.Create(ctx, b)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		log.Info("the backup that is due exists")
+		log.Info("the backup that is due exists already")
 	case err != nil:
 		r.Events.Eventf(v.before, nil, corev1.EventTypeWarning, "NotCreated", "Backup", "backup %s could not be created: %v", b.Name, err)
 		return fmt.Errorf("create backup %s: %w", b.Name, err)

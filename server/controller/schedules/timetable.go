@@ -9,11 +9,11 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// timetable is when a schedule is due. Its moments are whole seconds.
+// timetable holds the times at which a schedule is due, in whole seconds.
 type timetable struct{ cron.Schedule }
 
-// parseTimetable reads a cron expression as Velero does: five fields or a descriptor such as @daily or "@every 1h", with
-// an optional TZ= or CRON_TZ= in front. Without that, times are those of the zone of now.
+// parseTimetable parses a cron expression as Velero does: five fields or a descriptor such as @daily or "@every 1h", after an
+// optional TZ= or CRON_TZ=. The default is the time zone of now.
 func parseTimetable(expression string, now time.Time) (t timetable, err error) {
 	if expression == "" {
 		return timetable{}, errors.New("invalid schedule: it is empty, want a cron expression")
@@ -28,19 +28,19 @@ func parseTimetable(expression string, now time.Time) (t timetable, err error) {
 		return timetable{}, fmt.Errorf("invalid schedule: %w", err)
 	}
 	if _, every, ok := strings.Cut(expression, "@every "); ok {
-		// The parser takes less than a second, and what is less than nothing, for a second.
+		// The parser takes all shorter and negative periods for one second.
 		if period, err := time.ParseDuration(every); err != nil || period < time.Second {
 			return timetable{}, fmt.Errorf("invalid schedule: the period of %q is too short, want at least 1s", expression)
 		}
 	}
 	t = timetable{parsed}
 	if t.Next(now).IsZero() {
-		return timetable{}, fmt.Errorf("invalid schedule: %q means no moment within the next years", expression)
+		return timetable{}, fmt.Errorf("invalid schedule: %q is not due within the next years", expression)
 	}
 	return t, nil
 }
 
-// last is the last moment after since and not after now; zero when there is none.
+// last returns the last time after since and not after now, or zero if there is none.
 func (t timetable) last(since, now time.Time) time.Time {
 	since = since.In(now.Location())
 	due := t.Next(since)
@@ -50,7 +50,7 @@ func (t timetable) last(since, now time.Time) time.Time {
 	if every, ok := t.Schedule.(cron.ConstantDelaySchedule); ok {
 		return due.Add(now.Sub(due).Truncate(every.Delay))
 	}
-	// A server may have been away for years: look close before now first, then farther and farther back.
+	// The last server may have stopped years ago, so search backwards from now with growing steps.
 	for back := time.Minute; back > 0 && now.Add(-back).After(due); back *= 2 {
 		if next := t.Next(now.Add(-back)); !next.IsZero() && !next.After(now) {
 			due = next

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/filter"
 )
 
-// checkLists are the problems of a list of included and one of excluded names.
+// CheckLists returns the problems of a list of included and one of excluded names.
 func CheckLists(includes, excludes []string) []string {
 	var problems []string
 	if len(slices.Compact(slices.Sorted(slices.Values(includes)))) > 1 && slices.Contains(includes, "*") {
@@ -23,7 +23,7 @@ func CheckLists(includes, excludes []string) []string {
 	return append(problems, checkBoth(includes, excludes)...)
 }
 
-// checkScopedLists are the problems of the lists for one scope, which may exclude all.
+// CheckScopedLists returns the problems of the lists for one scope, which may exclude everything.
 func CheckScopedLists(includes, excludes []string) []string {
 	var problems []string
 	if len(slices.Compact(slices.Sorted(slices.Values(includes)))) > 1 && slices.Contains(includes, "*") {
@@ -48,7 +48,7 @@ func checkBoth(includes, excludes []string) []string {
 	return problems
 }
 
-// checkNamespaceNames are the names that can be neither that of a namespace nor a pattern for one.
+// CheckNamespaceNames returns a problem for each string that is neither the name of a namespace nor a pattern.
 func CheckNamespaceNames(lists ...[]string) []string {
 	var problems []string
 	for _, name := range slices.Concat(lists...) {
@@ -67,7 +67,7 @@ func CheckNamespaceNames(lists ...[]string) []string {
 	return problems
 }
 
-// checkSelectors are the problems of the two ways to select by label.
+// CheckSelectors returns the problems of labelSelector and orLabelSelectors.
 func CheckSelectors(one *metav1.LabelSelector, alternatives []*metav1.LabelSelector) []string {
 	var problems []string
 	if one != nil && len(alternatives) > 0 {
@@ -84,7 +84,7 @@ func CheckSelectors(one *metav1.LabelSelector, alternatives []*metav1.LabelSelec
 	return problems
 }
 
-// prefixed puts the same words in front of every text.
+// Prefixed returns the texts with a prefix.
 func Prefixed(prefix string, texts []string) []string {
 	out := make([]string, len(texts))
 	for i, text := range texts {

@@ -13,9 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// readReferred reads with parse the document that a field of a spec refers to. There is none without a
-// reference, or with one to another kind, which the check of the spec reports. What is wrong
-// with the document is a problem; an error is a failure to find out.
+// ReadConfigMap reads and parses the config map that a field of a spec refers to. It returns nil without a reference and
+// for another kind, which is a problem of the spec. An error means that the config map could not be read.
 func ReadConfigMap[T any](ctx context.Context, c *run.Cluster, namespace, field string, ref *velerov1.TypedLocalObjectReference,
 	parse func(*corev1.ConfigMap) (*T, error),
 ) (document *T, problems []string, err error) {

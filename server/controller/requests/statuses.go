@@ -1,0 +1,92 @@
+package requests
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
+)
+
+// keepStatus is how long a processed ServerStatusRequest is kept.
+const keepStatus = time.Minute
+
+// Statuses answers ServerStatusRequests.
+type Statuses struct {
+	*run.Cluster
+	Version string                       // of the server
+	Plugins func() []velerov1.PluginInfo // sorted by kind and name
+	// Report returns the report on all plugins or, with details, on those that match.
+	Report func(ctx context.Context, details string) *serverreport.PluginReport
+	// Policies returns the report on the policies; may be nil.
+	Policies func() *serverreport.PolicyReport
+	Log      hclog.Logger
+	Now      func() time.Time
+}
+
+// Reconcile answers one request, or deletes it keepStatus later.
+func (r *Statuses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	request := new(velerov1.ServerStatusRequest)
+	if err := r.Get(ctx, req.NamespacedName, request); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if request.Status.Phase == velerov1.ServerStatusRequestPhaseProcessed {
+		return r.expire(ctx, request)
+	}
+	before := request.DeepCopy()
+	request.Status.Phase = velerov1.ServerStatusRequestPhaseProcessed
+	request.Status.ProcessedTimestamp = run.Timestamp(r.Now())
+	request.Status.ServerVersion = r.Version
+	request.Status.Plugins = r.Plugins()
+	r.report(ctx, request)
+	r.reportPolicies(request)
+	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	return ctrl.Result{RequeueAfter: keepStatus}, nil
+}
+
+// report adds the report on the plugins, for which Velero's status has no field. A failure is only logged.
+func (r *Statuses) report(ctx context.Context, request *velerov1.ServerStatusRequest) {
+	text, err := r.Report(ctx, request.Annotations[serverreport.PluginDetailsAnnotation]).Encode()
+	if err != nil {
+		r.Log.Warn("the reply to a status request has no report on plugins", "request", request.Name, "error", err)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&request.ObjectMeta, serverreport.PluginsAnnotation, text)
+}
+
+// reportPolicies adds the report on the policies. A failure is only logged.
+func (r *Statuses) reportPolicies(request *velerov1.ServerStatusRequest) {
+	if r.Policies == nil {
+		return
+	}
+	text, err := r.Policies().Encode()
+	if err != nil {
+		r.Log.Warn("the reply to a status request has no report on policies", "request", request.Name, "error", err)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&request.ObjectMeta, serverreport.PoliciesAnnotation, text)
+}
+
+func (r *Statuses) expire(ctx context.Context, request *velerov1.ServerStatusRequest) (ctrl.Result, error) {
+	answered := request.CreationTimestamp
+	if request.Status.ProcessedTimestamp != nil {
+		answered = *request.Status.ProcessedTimestamp
+	}
+	if left := answered.Add(keepStatus).Sub(r.Now()); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	err := r.Delete(ctx, request)
+	if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	return ctrl.Result{}, err
+}
