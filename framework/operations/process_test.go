@@ -103,7 +103,7 @@ func (s *site) await(action abiav1.AsyncBackupItemAction, id string, wanted func
 
 func completed(progress framework.OperationProgress) bool { return progress.Completed }
 
-func says(description string) func(framework.OperationProgress) bool {
+func hasDescription(description string) func(framework.OperationProgress) bool {
 	return func(progress framework.OperationProgress) bool { return progress.Description == description }
 }
 
@@ -113,14 +113,14 @@ func TestOperationSurvivesKilledProcess(t *testing.T) {
 	first, action := s.start(3 * time.Second)
 	started, err := action.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
-	s.await(action, started.OperationID, says("shop/data, attempt 1"))
+	s.await(action, started.OperationID, hasDescription("shop/data, attempt 1"))
 	first.Kill()
 
 	_, action = s.start(3 * time.Second)
 	again, err := action.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
 	require.Equal(t, started.OperationID, again.OperationID)
-	s.await(action, started.OperationID, says("shop/data, attempt 2"))
+	s.await(action, started.OperationID, hasDescription("shop/data, attempt 2"))
 	s.release("data", "")
 	require.Empty(t, s.await(action, started.OperationID, completed).Err)
 	require.Equal(t, 2, s.begun("data"))

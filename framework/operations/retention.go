@@ -22,7 +22,7 @@ func (r *Runner[In]) sweep(ctx context.Context) {
 }
 
 // deleteBefore deletes the operations of this runner that were updated last before the given time. It leaves alone what is
-// damaged, for somebody to look at.
+// damaged, so that it can be inspected.
 func (r *Runner[In]) deleteBefore(ctx context.Context, before time.Time) error {
 	ids, err := r.store.List(ctx)
 	if err != nil {

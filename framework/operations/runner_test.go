@@ -170,19 +170,19 @@ func TestCancelFromAnyProcess(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := newResources()
-				owner, asked := newProcess(store, until(nil)), newProcess(store, until(nil))
+				owner, caller := newProcess(store, until(nil)), newProcess(store, until(nil))
 				defer owner.Close()
-				defer asked.Close()
+				defer caller.Close()
 				id := mustStart(t, owner, "k")
 				if !other {
-					asked = owner
+					caller = owner
 				}
 				for range 2 {
-					require.NoError(t, asked.Cancel(t.Context(), id))
+					require.NoError(t, caller.Cancel(t.Context(), id))
 				}
 				time.Sleep(6 * time.Second) // a heartbeat later
 				synctest.Wait()
-				for _, p := range []*process{owner, asked} {
+				for _, p := range []*process{owner, caller} {
 					progress := mustProgress(t, p, id)
 					require.True(t, progress.Completed)
 					require.Equal(t, "the operation was cancelled", progress.Err)

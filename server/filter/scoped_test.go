@@ -23,7 +23,7 @@ func TestPolicyAddsToSpec(t *testing.T) {
 		"cluster includes":        {policy: filter.ScopedLists{IncludedClusterScoped: names{"pv"}, IncludedNamespaced: names{"po"}}, want: names{"pods", "namespaces", "persistentvolumes"}},
 		"includes add up":         {spec: filter.ScopedLists{IncludedNamespaced: names{"pods"}}, policy: filter.ScopedLists{IncludedNamespaced: names{"secrets"}}, want: names{"pods", "secrets", "namespaces"}},
 		"excludes add up":         {spec: filter.ScopedLists{ExcludedNamespaced: names{"pods"}, IncludedClusterScoped: names{"*"}}, policy: filter.ScopedLists{ExcludedNamespaced: names{"secrets"}}, want: names{"deployments.apps", "namespaces", "persistentvolumes"}},
-		"an include of the spec wins, by whatever name": {
+		"an include of the spec wins, by any name": {
 			spec: filter.ScopedLists{IncludedNamespaced: names{"po", "secrets"}}, policy: filter.ScopedLists{ExcludedNamespaced: names{"pods"}}, want: names{"pods", "secrets", "namespaces"}},
 		"an exclude of the spec wins": {
 			spec: filter.ScopedLists{ExcludedClusterScoped: names{"pv"}, IncludedNamespaced: names{"pods"}}, policy: filter.ScopedLists{IncludedClusterScoped: names{"persistentvolumes"}}, want: names{"pods", "namespaces"}},

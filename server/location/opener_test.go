@@ -113,12 +113,12 @@ func TestOpenRefusesWrongSpecs(t *testing.T) {
 		"two CAs": {func(s *velerov1.BackupStorageLocationSpec) {
 			s.ObjectStorage.CACert, s.ObjectStorage.CACertRef = []byte("x"), selector("creds", "cloud")
 		}, "cannot specify both caCert and caCertRef in objectStorage"},
-		"no Secret": {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("gone", "cloud") }, "spec.credential: there is no Secret ns/gone"},
+		"no Secret": {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("missing", "cloud") }, "spec.credential: there is no Secret ns/missing"},
 		"no key": {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("creds", "aws") },
 			`spec.credential: the Secret ns/creds has no value for key "aws", its keys are ["cloud" "empty"]`},
 		"empty key":      {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("creds", "empty") }, `has no value for key "empty"`},
 		"nameless":       {func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("", "") }, "want the name of a Secret and a key"},
-		"no CA's Secret": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.CACertRef = selector("gone", "x") }, "spec.objectStorage.caCertRef: there is no Secret ns/gone"},
+		"no CA's Secret": {func(s *velerov1.BackupStorageLocationSpec) { s.ObjectStorage.CACertRef = selector("missing", "x") }, "spec.objectStorage.caCertRef: there is no Secret ns/missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -43,7 +43,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := o.Install(ctx, client); err != nil {
 		return nil, err
 	}
-	n.step("starting the server, with the example plugin as a process of its own")
+	n.step("starting the server, with the example plugin as a separate process")
 	server, err := o.Serve(ctx, client)
 	if err != nil {
 		return nil, err
