@@ -1,9 +1,8 @@
-// Package item reads what the server must know of a Kubernetes object from its raw JSON, without decoding
-// the rest of it.
+// Package item reads what the server needs from the raw JSON of Kubernetes objects, without decoding the rest.
 //
-// Meta is the metadata of one object, List one page of a list with each object left as raw bytes. Both
-// stand on scanner, which walks over JSON and checks its syntax as it goes: what it accepts,
-// encoding/json accepts, and the other way round.
+// Meta is the metadata of one object (meta.go); List is one page of a list with each object left as raw bytes (list.go).
+// Both verify the syntax of the whole text: they accept what encoding/json accepts, and nothing else (decode.go).
 //
-// It imports the standard library only.
+// The package may import the standard library and jsontext, which comes to the standard library as
+// encoding/json/jsontext. Start at meta.go.
 package item

@@ -2,89 +2,90 @@ package item
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 )
 
-// List is one page of a list as the API server answers it, its objects left as they are.
+// List is one page of a list of the API server, with its objects as raw JSON.
 type List struct {
 	APIVersion      string // e.g. "v1"
 	Kind            string // e.g. "PodList"
 	ResourceVersion string
 	Continue        string // token of the next page; "" on the last
 	Remaining       int64  // objects on the pages after this one; 0 when the server does not say
-	// Items are the objects. They belong to the scanned text. In lists of built-in types they lack
-	// apiVersion and kind: see WithType.
+	// Items are the objects, as parts of the text that was read. In lists of built-in types they lack apiVersion and
+	// kind: see WithType.
 	Items [][]byte
 }
 
-// SplitList reads one page of a list. It walks over the text once and checks its syntax; items that
-// are not objects are an error.
+// SplitList reads one page of a list and verifies its syntax. It returns an error if an item is not an object.
 func SplitList(raw []byte) (List, error) {
 	var l List
-	s := &scanner{data: raw}
-	err := s.object(1, func(key []byte) error {
-		switch string(key) {
+	err := decodeObject(raw, func(d decoder, name string) error {
+		switch name {
 		case "apiVersion":
-			return s.set(&l.APIVersion, "apiVersion")
+			return d.text(&l.APIVersion, "apiVersion")
 		case "kind":
-			return s.set(&l.Kind, "kind")
+			return d.text(&l.Kind, "kind")
 		case "metadata":
-			if isNull, err := s.null(); isNull || err != nil {
+			if isNull, err := d.null(); isNull || err != nil {
 				return err
 			}
-			return s.object(2, func(key []byte) error { return s.listMetadata(&l, key) })
+			return d.object("metadata", func(name string) error { return l.decodeField(d, name) })
 		case "items":
-			return s.items(&l)
+			return l.decodeItems(d, raw)
 		}
-		return s.skip(2)
+		return d.SkipValue()
 	})
-	if err == nil {
-		err = s.end()
-	}
 	if err != nil {
 		return List{}, err
 	}
 	return l, nil
 }
 
-func (s *scanner) listMetadata(l *List, key []byte) error {
-	switch string(key) {
+// decodeField reads one field of the list's metadata.
+func (l *List) decodeField(d decoder, name string) error {
+	switch name {
 	case "resourceVersion":
-		return s.set(&l.ResourceVersion, "metadata.resourceVersion")
+		return d.text(&l.ResourceVersion, "metadata.resourceVersion")
 	case "continue":
-		return s.set(&l.Continue, "metadata.continue")
+		return d.text(&l.Continue, "metadata.continue")
 	case "remainingItemCount":
-		number, err := s.raw(3)
+		number, err := d.ReadValue()
 		if err != nil {
 			return err
 		}
-		// An estimate for progress only: what cannot be read counts as not told.
+		// This is an estimate for progress only: an invalid one is ignored.
 		if n, err := strconv.ParseInt(string(number), 10, 64); err == nil && n > 0 {
 			l.Remaining = n
 		}
 		return nil
 	}
-	return s.skip(3)
+	return d.SkipValue()
 }
 
-func (s *scanner) items(l *List) error {
+func (l *List) decodeItems(d decoder, raw []byte) error {
 	l.Items = nil
-	if isNull, err := s.null(); isNull || err != nil {
+	if isNull, err := d.null(); isNull || err != nil {
 		return err
 	}
-	return s.array(2, func() error {
-		if s.peek() != '{' {
-			return s.errorf("expected an object in the items of a list")
+	return d.array("items", func() error {
+		kind := d.PeekKind()
+		value, err := d.ReadValue()
+		if err != nil {
+			return err
 		}
-		raw, err := s.raw(3)
-		l.Items = append(l.Items, raw)
-		return err
+		if kind != '{' {
+			return fmt.Errorf("items: want objects, got %s", kind)
+		}
+		end := int(d.InputOffset())
+		l.Items = append(l.Items, raw[end-len(value):end:end])
+		return nil
 	})
 }
 
-// WithType appends an object to buf, with apiVersion and kind put in front, as it is outside of a list.
-// The object must be a JSON object that has neither, such as an item of SplitList with an empty
-// Meta.Kind and Meta.APIVersion.
+// WithType appends an object to buf, preceded by apiVersion and kind, as the object is outside of a list. The object must
+// be a JSON object that has neither, such as an item of SplitList with an empty Meta.Kind and Meta.APIVersion.
 func WithType(buf, object []byte, apiVersion, kind string) []byte {
 	buf = append(buf, `{"apiVersion":`...)
 	buf = strconv.AppendQuote(buf, apiVersion)

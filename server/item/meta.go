@@ -1,9 +1,7 @@
 package item
 
-import "fmt"
-
-// Meta is what the server knows of an object without decoding it. Fields that the object lacks are
-// zero: it is for the caller to decide whether e.g. a missing name is an error.
+// Meta is what the server reads from an object without decoding the rest. Fields that the object lacks are zero; the
+// caller decides whether, for example, a missing name is an error.
 type Meta struct {
 	APIVersion        string
 	Kind              string
@@ -27,101 +25,83 @@ type OwnerReference struct {
 	Controller bool
 }
 
-// Deleting says whether the object is being deleted.
+// Deleting reports whether the object is being deleted.
 func (m Meta) Deleting() bool { return m.DeletionTimestamp != "" }
 
-// ParseMeta reads the metadata of one object in JSON. It walks over the whole text once and checks
-// its syntax. An error tells the offset in bytes; it comes when the text is not one JSON object, or
-// when a field is of the wrong type.
+// ParseMeta reads the metadata of one object in JSON and verifies the syntax of all of it. It returns an error if raw is
+// not one JSON object or if a field has the wrong type. The error has the offset in bytes.
 func ParseMeta(raw []byte) (Meta, error) {
 	var m Meta
-	s := &scanner{data: raw}
-	err := s.object(1, func(key []byte) error {
-		switch string(key) {
+	err := decodeObject(raw, func(d decoder, name string) error {
+		switch name {
 		case "apiVersion":
-			return s.set(&m.APIVersion, "apiVersion")
+			return d.text(&m.APIVersion, "apiVersion")
 		case "kind":
-			return s.set(&m.Kind, "kind")
+			return d.text(&m.Kind, "kind")
 		case "metadata":
-			if isNull, err := s.null(); isNull || err != nil {
+			if isNull, err := d.null(); isNull || err != nil {
 				return err
 			}
-			return s.object(2, func(key []byte) error { return s.metadata(&m, key) })
+			return d.object("metadata", func(name string) error { return m.decodeField(d, name) })
 		}
-		return s.skip(2)
+		return d.SkipValue()
 	})
-	if err == nil {
-		err = s.end()
-	}
 	if err != nil {
 		return Meta{}, err
 	}
 	return m, nil
 }
 
-func (s *scanner) metadata(m *Meta, key []byte) (err error) {
-	switch string(key) {
+// decodeField reads one field of metadata.
+func (m *Meta) decodeField(d decoder, name string) error {
+	switch name {
 	case "name":
-		return s.set(&m.Name, "metadata.name")
+		return d.text(&m.Name, "metadata.name")
 	case "generateName":
-		return s.set(&m.GenerateName, "metadata.generateName")
+		return d.text(&m.GenerateName, "metadata.generateName")
 	case "namespace":
-		return s.set(&m.Namespace, "metadata.namespace")
+		return d.text(&m.Namespace, "metadata.namespace")
 	case "uid":
-		return s.set(&m.UID, "metadata.uid")
+		return d.text(&m.UID, "metadata.uid")
 	case "resourceVersion":
-		return s.set(&m.ResourceVersion, "metadata.resourceVersion")
+		return d.text(&m.ResourceVersion, "metadata.resourceVersion")
 	case "deletionTimestamp":
-		return s.set(&m.DeletionTimestamp, "metadata.deletionTimestamp")
+		return d.text(&m.DeletionTimestamp, "metadata.deletionTimestamp")
 	case "labels":
-		if m.Labels, err = s.stringMap(3); err != nil {
-			return fmt.Errorf("metadata.labels: %w", err)
-		}
+		return d.texts(&m.Labels, "metadata.labels")
 	case "annotations":
-		if m.Annotations, err = s.stringMap(3); err != nil {
-			return fmt.Errorf("metadata.annotations: %w", err)
-		}
+		return d.texts(&m.Annotations, "metadata.annotations")
 	case "ownerReferences":
-		if m.OwnerReferences, err = s.owners(); err != nil {
-			return fmt.Errorf("metadata.ownerReferences: %w", err)
-		}
+		return m.decodeOwners(d)
 	default:
-		return s.skip(3)
+		return d.SkipValue()
 	}
-	return nil
 }
 
-func (s *scanner) owners() ([]OwnerReference, error) {
-	if isNull, err := s.null(); isNull || err != nil {
-		return nil, err
+func (m *Meta) decodeOwners(d decoder) error {
+	m.OwnerReferences = nil
+	if isNull, err := d.null(); isNull || err != nil {
+		return err
 	}
-	var owners []OwnerReference
-	err := s.array(3, func() error {
+	const field = "metadata.ownerReferences"
+	return d.array(field, func() error {
 		var o OwnerReference
-		err := s.object(4, func(key []byte) error {
-			switch string(key) {
+		err := d.object(field, func(name string) error {
+			switch name {
 			case "apiVersion":
-				return s.set(&o.APIVersion, "apiVersion")
+				return d.text(&o.APIVersion, field+".apiVersion")
 			case "kind":
-				return s.set(&o.Kind, "kind")
+				return d.text(&o.Kind, field+".kind")
 			case "name":
-				return s.set(&o.Name, "name")
+				return d.text(&o.Name, field+".name")
 			case "uid":
-				return s.set(&o.UID, "uid")
+				return d.text(&o.UID, field+".uid")
 			case "controller":
-				o.Controller = s.peek() == 't'
+				o.Controller = d.PeekKind() == 't'
 			}
-			return s.skip(5)
+			return d.SkipValue()
 		})
-		owners = append(owners, o)
+		m.OwnerReferences = append(m.OwnerReferences, o)
 		return err
 	})
-	return owners, err
-}
-
-func (s *scanner) set(field *string, name string) (err error) {
-	if *field, err = s.str(); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
 }

@@ -34,7 +34,7 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		"bad apiVersion":      {`{"apiVersion":"a/b/c","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"}}`, `apiVersion "a/b/c"`},
 		"no metadata":         {`{"apiVersion":"v1","kind":"ConfigMap"}`, `it has no "metadata.name"`},
 		"null metadata":       {`{"apiVersion":"v1","kind":"ConfigMap","metadata":null}`, `it has no "metadata.name"`},
-		"metadata of a list":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":[]}`, "expected an object"},
+		"metadata of a list":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":[]}`, "metadata: want an object, got ["},
 		"no JSON":             {`hello`, "invalid JSON at byte 0"},
 		"cut JSON":            {`{"apiVersion":"v1","kind":"Conf`, "invalid JSON"},
 		"empty":               {``, "invalid JSON"},
@@ -44,7 +44,7 @@ func TestAcceptRestore_BadArchives(t *testing.T) {
 		"another namespace":   {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"kube-system"}}`, `not its path in the archive`},
 		"labels of numbers":   {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS","labels":{"a":1}}}`, "metadata.labels"},
 		"thousands of fields": {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"}` + manyFields(3000) + `}`, "more than 256 fields"},
-		"nested without end":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"},"data":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`, "nested deeper"},
+		"nested without end":  {`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"NS"},"data":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}`, "exceeded max depth"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
