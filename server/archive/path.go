@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/server/shorten"
 )
 
 // FormatVersion is the version of the layout: the content of metadata/version, and status.formatVersion.
@@ -90,9 +92,5 @@ func parsePath(p string) (gr schema.GroupResource, namespace, name string, ok bo
 
 // quotedPath returns a path for use in a message: quoted, and cut if it is long.
 func quotedPath(p string) string {
-	const most = 200
-	if len(p) > most {
-		p = p[:most] + "..."
-	}
-	return strconv.Quote(p)
+	return strconv.Quote(shorten.Text(p, 200))
 }

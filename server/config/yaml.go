@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/cleat-dev/cleat/server/shorten"
 )
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
@@ -161,19 +163,10 @@ func describe(node *yaml.Node) string {
 	case "!!null":
 		return "empty"
 	case "!!int", "!!float":
-		return "the number " + clip(node.Value)
+		return "the number " + shorten.Text(node.Value, 64)
 	case "!!bool":
 		return "the truth value " + node.Value
 	default:
-		return fmt.Sprintf("the text %q", clip(node.Value))
+		return fmt.Sprintf("the text %q", shorten.Text(node.Value, 64))
 	}
-}
-
-// clip shortens a text that is quoted in an error.
-func clip(text string) string {
-	const most = 64
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
 }

@@ -3,6 +3,8 @@ package location
 import (
 	"regexp"
 	"strings"
+
+	"github.com/cleat-dev/cleat/server/shorten"
 )
 
 // maxMessage is the maximum length of status.message in bytes.
@@ -19,10 +21,7 @@ func statusMessage(message string) string {
 			message += " (" + code + ")"
 		}
 	}
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
-	}
-	return message
+	return shorten.Text(message, maxMessage-3)
 }
 
 var (

@@ -20,6 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/shorten"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
@@ -278,12 +279,7 @@ func namespaceList() *metav1.PartialObjectMetadataList {
 	return list
 }
 
-// oneLine is text without line ends, and not too long for a place where people look.
+// oneLine returns a text as one line of limited length.
 func oneLine(text string) string {
-	const most = 512
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
+	return shorten.Text(strings.Join(strings.Fields(text), " "), 512)
 }

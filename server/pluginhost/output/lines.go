@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/server/shorten"
 )
 
 const (
@@ -111,10 +112,7 @@ func (t *tail) add(line []byte) Line {
 	if parsed.structured && parsed.Level <= hclog.Debug {
 		return parsed
 	}
-	text := parsed.String()
-	if len(text) > tailWidth {
-		text = strings.ToValidUTF8(text[:tailWidth], "") + "..."
-	}
+	text := shorten.Text(parsed.String(), tailWidth)
 	switch {
 	case !t.crashed && StartsCrash(text):
 		t.crashed, t.lines = true, []string{text}

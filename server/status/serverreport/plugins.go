@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/cleat-dev/cleat/server/shorten"
 )
 
 // Encode returns the report as JSON for the annotation. If it is too long, the reasons are cut; then the last plugins are
@@ -21,7 +23,7 @@ func (r *PluginReport) Encode() (string, error) {
 	short.Plugins = make([]Plugin, 0, len(r.Plugins))
 	room := maxAnnotation - 4<<10 // for everything around the plugins
 	for i, p := range r.Plugins {
-		p.Reason, p.Note = cut(p.Reason), cut(p.Note)
+		p.Reason, p.Note = shorten.Text(p.Reason, maxReason), shorten.Text(p.Note, maxReason)
 		one, err := json.Marshal(p)
 		if err != nil {
 			return "", fmt.Errorf("write the report of plugins as JSON: %w", err)

@@ -3,7 +3,6 @@ package serverreport
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 )
 
 const (
@@ -20,13 +19,6 @@ const (
 	// maxReason is the length in bytes to which reasons are cut in a report that is too long.
 	maxReason = 300
 )
-
-func cut(text string) string {
-	if len(text) <= maxReason {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxReason], "") + " ..."
-}
 
 // DecodePlugins parses the annotation. It ignores unknown fields, because the server may be newer.
 func DecodePlugins(text string) (*PluginReport, error) {

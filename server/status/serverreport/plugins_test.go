@@ -76,7 +76,7 @@ func TestPluginReportFitsIntoAnnotation(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, count, len(got.Plugins)+got.Omitted)
 		require.Equal(t, count > 1000, got.Omitted > 0)
-		require.Equal(t, strings.Repeat("é", 150)+" ...", got.Plugins[0].Reason)
+		require.Equal(t, strings.Repeat("é", 150)+"...", got.Plugins[0].Reason)
 		require.Equal(t, long, r.Plugins[0].Reason, "the report itself is not changed")
 	}
 }

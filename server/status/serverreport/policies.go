@@ -3,8 +3,9 @@ package serverreport
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/cleat-dev/cleat/server/shorten"
 )
 
 // PoliciesAnnotation holds a PolicyReport as JSON in an answered ServerStatusRequest. Velero's clients ignore it.
@@ -44,9 +45,7 @@ func (r *PolicyReport) Encode() (string, error) {
 	short.Policies = make([]Policy, 0, len(r.Policies))
 	most := min(maxMessage, maxMessages/max(1, len(r.Policies)))
 	for _, status := range r.Policies {
-		if len(status.Message) > most {
-			status.Message = strings.ToValidUTF8(status.Message[:most], "") + " ..."
-		}
+		status.Message = shorten.Text(status.Message, most)
 		short.Policies = append(short.Policies, status)
 	}
 	data, err := json.Marshal(short)

@@ -21,7 +21,7 @@ func TestPolicyReportFitsIntoAnnotation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, read.ConcurrentBackups)
 	require.Len(t, read.Policies, 50)
-	require.Regexp(t, `^größer .* \.\.\.$`, read.Policies[49].Message)
+	require.Regexp(t, `^größer .*\.\.\.$`, read.Policies[49].Message)
 	require.Equal(t, time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC), read.Policies[49].Since)
 	require.Greater(t, len(r.Policies[0].Message), 1000, "the report itself is not changed")
 
