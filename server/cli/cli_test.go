@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-// execute runs one command that needs no cluster.
+// execute runs a command that needs no cluster.
 func execute(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -39,7 +39,7 @@ func TestVersionOfTheClient(t *testing.T) {
 	require.Equal(t, "Client: v1.2.3\n", out)
 }
 
-func TestMistakesAreTold(t *testing.T) {
+func TestErrorsSayWhatWouldBeRight(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		args []string
@@ -64,7 +64,7 @@ func TestMistakesAreTold(t *testing.T) {
 	}
 }
 
-func TestPluginsGetTheServersFlags(t *testing.T) {
+func TestPluginArgsAreTheServersFlags(t *testing.T) {
 	t.Parallel()
 	app := &command.App{Args: []string{"-n", "x", "server", "--features=EnableCSI", "--log-level", "debug"}}
 	require.Equal(t, []string{"-n", "x", "--features=EnableCSI", "--log-level", "debug"}, pluginArgs(app))

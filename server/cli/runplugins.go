@@ -10,18 +10,18 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-// runPluginsCommand serves the built-in plugins as a plugin process. The server starts it.
+// newRunPluginsCommand returns the command that serves the built-in plugins as a plugin process. The server starts it.
 func newRunPluginsCommand(a *command.App) *cobra.Command {
 	return &cobra.Command{
 		Use:                "run-plugins",
 		Short:              "Serve the built-in plugins as a plugin process",
 		Hidden:             true,
-		DisableFlagParsing: true, // it is given the server's flags
+		DisableFlagParsing: true, // the server passes its own flags
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := a.Cluster.Parse(args); err != nil {
 				return err
 			}
-			signal.Reset(syscall.SIGTERM) // which the command line takes for the end of a command; Serve does not hear of it
+			signal.Reset(syscall.SIGTERM) // main turns it into the end of the context, which Serve does not know
 			framework.Serve(a.BuiltIns()...)
 			return nil
 		},

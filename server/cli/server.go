@@ -34,8 +34,8 @@ func newServerCommand(a *command.App) *cobra.Command {
 		},
 	}
 	s.options.AddFlags(cmd.Flags())
-	cmd.Flags().StringVar(&s.file, "config", "", "file with the policies, and how plugins are run; see examples/config/cleat.yaml")
-	cmd.Flags().BoolVar(&s.check, "check", false, "check the settings and the plugins that they name, without a cluster, and end")
+	cmd.Flags().StringVar(&s.file, "config", "", "configuration file with policies and the settings of plugins; see examples/config/cleat.yaml")
+	cmd.Flags().BoolVar(&s.check, "check", false, "check the settings and the plugins that they name, without a cluster, and exit")
 	return cmd
 }
 
@@ -46,7 +46,7 @@ type serverFlags struct {
 	check   bool
 }
 
-// serverConfig is what the flags and the file that they name say, without the cluster.
+// serverConfig returns the configuration from the flags and the configuration file, without the cluster.
 func serverConfig(a *command.App, cmd *cobra.Command, flags *serverFlags) (app.Config, error) {
 	file := &config.File{}
 	if cmd.Flags().Changed("config") {
@@ -90,10 +90,10 @@ func runServer(a *command.App, cmd *cobra.Command, flags *serverFlags) error {
 	return app.Serve(cmd.Context(), server)
 }
 
-// checkServer makes sure that a server with these flags would find the plugins that it is told to use.
+// checkServer returns an error if a server with these flags would not start, as far as that shows without a cluster.
 func checkServer(a *command.App, cmd *cobra.Command, flags *serverFlags) error {
 	if !cmd.Flags().Changed("log-level") {
-		flags.options.LogLevel = "warn" // what is wrong is to be seen
+		flags.options.LogLevel = "warn" // show what is wrong
 	}
 	server, err := serverConfig(a, cmd, flags)
 	if err != nil {
@@ -105,17 +105,16 @@ func checkServer(a *command.App, cmd *cobra.Command, flags *serverFlags) error {
 	}
 	defer host.Close()
 	if _, err := os.Stat(server.Options.PluginDir); err != nil {
-		fmt.Fprintf(a.Err, "Only the built-in plugins were looked at: %v\n", err)
+		fmt.Fprintf(a.Err, "Only the built-in plugins were checked: %v\n", err)
 	}
 	for _, named := range server.File.Named() {
 		fmt.Fprintf(a.Out, "%s: %s\n", named.Key, named.Policy.Plugin)
 	}
-	fmt.Fprintln(a.Out, "The settings are right.")
+	fmt.Fprintln(a.Out, "The settings are valid.")
 	return nil
 }
 
-// limitGarbage trades a little time for memory that stays low, unless GOGC says what to do: most of what a backup
-// allocates is short-lived.
+// limitGarbage trades a little time for less memory, unless GOGC is set: most allocations of a backup are short-lived.
 func limitGarbage() {
 	const percent = 50 // of what is in use; Go's default is 100
 	if os.Getenv("GOGC") == "" {
@@ -123,7 +122,7 @@ func limitGarbage() {
 	}
 }
 
-// pluginArgs is what plugins are given: the server's own arguments without its name.
+// pluginArgs returns the arguments of plugins: those of the server without the command's name.
 func pluginArgs(a *command.App) []string {
 	args := slices.Clone(a.Args)
 	if i := slices.Index(args, "server"); i >= 0 {
@@ -132,7 +131,7 @@ func pluginArgs(a *command.App) []string {
 	return args
 }
 
-// newLog is the server's log.
+// newLog returns the server's log.
 func newLog(a *command.App, options config.Options) hclog.Logger {
 	level := hclog.LevelFromString(options.LogLevel)
 	switch strings.ToLower(options.LogLevel) {

@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// check runs "cleat server --check" with a config file that has text.
+// check runs "cleat server --check" with a configuration file.
 func check(t *testing.T, text string, args ...string) (out string, err error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "cleat.yaml")
@@ -24,7 +24,7 @@ func check(t *testing.T, text string, args ...string) (out string, err error) {
 	return strings.ReplaceAll(stdout.String()+stderr.String(), filepath.Dir(file)+"/", ""), err
 }
 
-func TestTheExampleConfigIsRightForTheBuiltIns(t *testing.T) {
+func TestCheckAcceptsExampleConfig(t *testing.T) {
 	t.Parallel()
 	example, err := os.ReadFile("../../examples/config/cleat.yaml")
 	require.NoError(t, err)
@@ -33,10 +33,10 @@ func TestTheExampleConfigIsRightForTheBuiltIns(t *testing.T) {
 	out, err := check(t, strings.Replace(string(example), "directory: /plugins", "directory: "+dir, 1))
 	require.NoError(t, err, out)
 	require.Contains(t, out, "backups.admission: cleat.dev/namespace-overlap\nbackups.manifestWriters[0]: cleat.dev/item-list\n"+
-		"nodeAgent.soothing: cleat.dev/limit\nThe settings are right.\n")
+		"nodeAgent.soothing: cleat.dev/limit\nThe settings are valid.\n")
 }
 
-func TestTheServerDoesNotStartWithAPluginThatIsQuarantined(t *testing.T) {
+func TestCheckRefusesQuarantinedPlugin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	programs.Write(t, filepath.Join(dir, "office-hours"), []byte("#!/bin/sh\nexit 7\n"))
@@ -46,7 +46,7 @@ func TestTheServerDoesNotStartWithAPluginThatIsQuarantined(t *testing.T) {
 	require.ErrorContains(t, err, "exit status 7")
 }
 
-func TestTheServerDoesNotStartWithoutTheLockThatItNeeds(t *testing.T) {
+func TestCheckRefusesMissingLock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	_, err := check(t, "apiVersion: cleat.dev/v1\nplugins:\n  lock: required\n", "--plugin-dir", dir)
@@ -57,7 +57,7 @@ func TestTheServerDoesNotStartWithoutTheLockThatItNeeds(t *testing.T) {
 	require.ErrorContains(t, err, "plugins.lock:1: ", "a lock that is there counts")
 }
 
-func TestTheServerDoesNotStartWithAConfigThatIsWrong(t *testing.T) {
+func TestCheckRefusesWrongConfig(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		text string

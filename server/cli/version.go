@@ -21,11 +21,11 @@ func newVersionCommand(a *command.App) *cobra.Command {
 			if clientOnly {
 				return nil
 			}
-			s, err := a.Cluster.Connect()
+			cluster, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
-			answer, err := s.ServerStatus(cmd.Context(), timeout, nil)
+			answer, err := cluster.ServerStatus(cmd.Context(), timeout, nil)
 			if err != nil {
 				return fmt.Errorf("ask the server for its version: %w", err)
 			}

@@ -19,9 +19,9 @@ func newGetCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get [NAME...]",
 		Aliases: []string{"list"},
-		Short:   "List plugins, those that are quarantined with the reason",
+		Short:   "List plugins, and why some are quarantined",
 		Long: "List the plugins of the running server, or with --plugin-dir those of a directory.\n" +
-			"A NAME is that of a plugin, or the path of a plugin's file.",
+			"A NAME is the name of a plugin, or the path of a plugin file.",
 		Example: "  cleat plugin get\n  cleat plugin get --kind BackupItemAction -o wide\n  cleat plugin get --plugin-dir ./plugins -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			report, err := f.report(cmd, a, "")

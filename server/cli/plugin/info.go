@@ -22,7 +22,7 @@ func newInfoCommand(a *command.App) *cobra.Command {
 		Short: "Show everything about a plugin or about a file with plugins",
 		Long: "Show everything about a plugin of the running server, or with --plugin-dir of a directory: what it offers, which\n" +
 			"versions are used and why, what it applies to, the schema of its config, and what is wrong with it.\n" +
-			"A FILE that is there is started and looked at on its own, without a server.",
+			"An existing FILE is started and inspected on its own, without a server.",
 		Example: "  cleat plugin info example.io/mover\n  cleat plugin info ./mover\n  cleat plugin info --plugin-dir ./plugins example.io/mover",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,7 +43,8 @@ func newInfoCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// detailed is the report about what text means: a file that is there when no directory was named, else a plugin.
+// detailed returns the report about the file or plugin that text refers to: an existing file, if no directory is named, and
+// otherwise a plugin.
 func (f *pluginFlags) detailed(cmd *cobra.Command, a *command.App, text string) (*serverreport.PluginReport, error) {
 	if f.directory.Path == "" && f.directory.Config == "" {
 		isFile, err := pluginFileAt(text)
@@ -63,13 +64,13 @@ func (f *pluginFlags) detailed(cmd *cobra.Command, a *command.App, text string) 
 		if f.directory.Path != "" {
 			command += " --plugin-dir " + f.directory.Path
 		}
-		return nil, fmt.Errorf("there is no plugin %q; %q lists those that there are", text, command)
+		return nil, fmt.Errorf("there is no plugin %q; %q lists the existing ones", text, command)
 	}
 	return all, nil
 }
 
-// pluginFileAt tells whether text is the path of a plugin's file here; else it may be what a server calls a plugin, or a
-// path in its directory, unless it begins with a dot.
+// pluginFileAt reports whether text is the path of a plugin file on this machine. Otherwise it may be the name of a plugin,
+// or a path in the server's directory, unless it begins with a dot.
 func pluginFileAt(text string) (bool, error) {
 	info, err := os.Stat(text)
 	switch here := strings.HasPrefix(text, "."); {
@@ -84,9 +85,9 @@ func pluginFileAt(text string) (bool, error) {
 	return err == nil, err
 }
 
-// ofFile is the report about a file on its own.
+// ofFile returns the report about a single file.
 func (f *pluginFlags) ofFile(cmd *cobra.Command, a *command.App, path string) (*serverreport.PluginReport, error) {
-	if err := f.directory.Complete(cmd); err != nil { // there is none, so the defaults
+	if err := f.directory.Complete(cmd); err != nil { // sets the defaults
 		return nil, err
 	}
 	f.directory.Path, f.directory.NoBuiltIns = path, true

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status"
 )
 
-// pluginProject is what "plugin init -o json" prints.
+// pluginProject is the document of "plugin init".
 type pluginProject struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -24,7 +24,7 @@ type pluginProject struct {
 	Files      []string `json:"files"`               // relative to the directory
 }
 
-// print lists the files, and says how to go on.
+// print lists the files and the next steps.
 func (p pluginProject) print(a *command.App) error {
 	for _, file := range p.Files {
 		fmt.Fprintln(a.Out, filepath.Join(p.Directory, filepath.FromSlash(file)))
@@ -80,9 +80,9 @@ Kinds (--kind, any number of them) are ` + strings.Join(plugininit.Kinds(), ", "
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&dir, "dir", "", "folder to write to; the word behind the slash of NAME when left out")
-	flags.StringVar(&options.Module, "module", "", "path of the Go module; NAME when left out")
-	flags.StringSliceVar(&options.Kinds, "kind", nil, "kinds of plugin to begin with, may be repeated (default BackupItemAction)")
+	flags.StringVar(&dir, "dir", "", "folder to write to (default the part of NAME after the slash)")
+	flags.StringVar(&options.Module, "module", "", "path of the Go module (default NAME)")
+	flags.StringSliceVar(&options.Kinds, "kind", nil, "kinds of plugins, may be repeated (default BackupItemAction)")
 	flags.StringVar(&options.Framework, "framework", "",
 		"version of the framework to build on, or the path of a source tree of it, which images are not built with (default the version of this program; of a development build, the source tree that it or the working directory is in)")
 	command.AddOutput(cmd, &output, "text")
@@ -104,7 +104,7 @@ func defaultFramework(version string) string {
 	return plugininit.SourceTree(around...)
 }
 
-// isRelease reports whether version is one that others can build on.
+// isRelease reports whether version is a published one.
 func isRelease(version string) bool {
 	return semver.IsValid(version) && semver.Build(version) == "" && !module.IsPseudoVersion(version)
 }

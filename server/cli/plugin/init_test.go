@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-func TestPluginInitWritesAProjectOnceAndSaysWhatIsNext(t *testing.T) {
+func TestPluginInitWritesProjectOnce(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "mine")
 	out, err := executePlugin(t, "plugin", "init", "example.io/stamp", "--dir", dir, "--module", "example.org/mine", "--kind", "ObjectStore")

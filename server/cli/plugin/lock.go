@@ -28,8 +28,8 @@ func newLockCommand(a *command.App) *cobra.Command {
 		Use:   "lock",
 		Short: "Write " + pluginlock.FileName + ": which plugin files a server may run, by their content",
 		Long: "Start each file in the plugin directory, ask what it provides, and write that with the sum of its content into the\n" +
-			"lock. A server with the lock runs these files and no others. The command says what changed against the lock that was\n" +
-			"there.",
+			"lock. A server with the lock runs these files and no others. The command prints the differences from the previous\n" +
+			"lock.",
 		Example: "  cleat plugin lock --plugin-dir ./plugins\n  cleat plugin lock --plugin-dir ./plugins --check",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,14 +60,14 @@ func newLockCommand(a *command.App) *cobra.Command {
 		},
 	}
 	f.Add(cmd, "directory to lock")
-	cmd.Flags().BoolVar(&skipBroken, "skip-broken", false, "leave out files that cannot be used instead of refusing to write")
+	cmd.Flags().BoolVar(&skipBroken, "skip-broken", false, "leave out unusable files instead of refusing to write")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; fail if the lock would change")
 	command.AddOutput(cmd, &output, "table")
 	return cmd
 }
 
-// lockOf is the lock of the directory, and what cannot be in it. The sums are taken first; then what has them is run,
-// so that the lock tells of nothing else.
+// lockDirectory returns the lock of the directory, and the files that cannot be in it. It takes the sums first and runs only
+// files with these sums, so that sum and plugins belong together.
 func lockDirectory(ctx context.Context, a *command.App, f *plugindir.Flags) (*pluginlock.Lock, *pluginstatus.LockChanges, error) {
 	c := &pluginstatus.LockChanges{APIVersion: status.APIVersion, Kind: "PluginLockChanges", Lock: f.LockPath(), Broken: []pluginstatus.FileProblem{}, Partial: []pluginstatus.FileProblem{}}
 	contents := &pluginlock.Lock{}
@@ -77,7 +77,7 @@ func lockDirectory(ctx context.Context, a *command.App, f *plugindir.Flags) (*pl
 			c.Broken = append(c.Broken, pluginstatus.FileProblem{File: relative, Reason: cmp.Or(file.Problem, err.Error())})
 			return
 		}
-		contents.Plugins = append(contents.Plugins, pluginlock.Plugin{Path: relative, SHA256: sum}) // whatever it provides
+		contents.Plugins = append(contents.Plugins, pluginlock.Plugin{Path: relative, SHA256: sum}) // Provides follows
 	})
 	if err != nil {
 		return nil, nil, err
@@ -88,7 +88,7 @@ func lockDirectory(ctx context.Context, a *command.App, f *plugindir.Flags) (*pl
 	err = visit(ctx, a, f, contents, func(_ *pluginhost.Host, relative string, file plugindir.File) {
 		plugin, known := contents.Plugin(relative)
 		if !known {
-			return // it is broken, or it came a moment ago
+			return // it is broken or new
 		}
 		provides, err := lockable(file)
 		if err != nil {
@@ -110,7 +110,7 @@ func lockDirectory(ctx context.Context, a *command.App, f *plugindir.Flags) (*pl
 	return lock, c, nil
 }
 
-// visit starts a host with a lock over the directory, and shows the files that it finds.
+// visit starts a host with a lock for the directory, and calls see for each file that it finds.
 func visit(ctx context.Context, a *command.App, f *plugindir.Flags, lock *pluginlock.Lock, see func(host *pluginhost.Host, relative string, file plugindir.File)) error {
 	source, err := f.Open(ctx, a, lock)
 	if err != nil {
@@ -128,7 +128,7 @@ func visit(ctx context.Context, a *command.App, f *plugindir.Flags, lock *plugin
 	return nil
 }
 
-// lockable is what a lock says that a file provides; the error is why it cannot be in a lock.
+// lockable returns what a lock records about the plugins of a file, or an error if the file cannot be in a lock.
 func lockable(file plugindir.File) ([]pluginlock.Provided, error) {
 	if file.Problem != "" {
 		return nil, errors.New(file.Problem)

@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// change makes a file in place of another that is the same but for its last byte.
+// change replaces a file by one with another byte at its end.
 func change(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -23,7 +23,7 @@ func change(t *testing.T, path string) {
 	programs.Write(t, path, append(data, 'x'))
 }
 
-func TestALockIsWrittenAndSaysWhatChanged(t *testing.T) {
+func TestLockPrintsChanges(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{"kinds": clitest.KindsPlugin, "vendor/first": clitest.FirstPlugin})
 	path := filepath.Join(dir, pluginlock.FileName)
@@ -94,7 +94,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-func TestBrokenFilesAreLockedOnlyWithoutThem(t *testing.T) {
+func TestLockRefusesBrokenFiles(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{"first": clitest.FirstPlugin, "exits": clitest.MisbehavePlugin, "lists-nonsense": clitest.MisbehavePlugin})
 	out, err := plugin(t, dir, "lock")
@@ -117,14 +117,14 @@ func TestBrokenFilesAreLockedOnlyWithoutThem(t *testing.T) {
 	require.Contains(t, out, "\n\n/plugins/plugins.lock is up to date: 2 files.\n")
 }
 
-func TestThereIsNothingToCheckWithoutALock(t *testing.T) {
+func TestLockCheckWithoutLock(t *testing.T) {
 	t.Parallel()
 	out, err := plugin(t, t.TempDir(), "lock", "--check")
 	require.ErrorContains(t, err, "there is no lock ")
 	require.Empty(t, out)
 }
 
-func TestAFolderThatOthersCanWriteToIsLocked(t *testing.T) {
+func TestLockOfFolderThatOthersCanWrite(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{"shared/first": clitest.FirstPlugin})
 	require.NoError(t, os.Chmod(filepath.Join(dir, "shared"), 0o777)) //nolint:gosec // that is the point
@@ -141,7 +141,7 @@ func TestAFolderThatOthersCanWriteToIsLocked(t *testing.T) {
 	require.Regexp(t, `Lock: +contained in /plugins/plugins.lock\n`, out)
 }
 
-func TestVerifySaysWhatIsWrongAndStartsNothingThatDiffers(t *testing.T) {
+func TestVerifyDoesNotStartChangedFiles(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{
 		"kinds": clitest.KindsPlugin, "first": clitest.FirstPlugin, "named-a": clitest.MisbehavePlugin, "named-b": clitest.MisbehavePlugin, "named-c": clitest.MisbehavePlugin,
@@ -170,7 +170,7 @@ func TestVerifySaysWhatIsWrongAndStartsNothingThatDiffers(t *testing.T) {
 	require.NoError(t, lock.Write(filepath.Join(dir, pluginlock.FileName)))
 
 	out, err = plugin(t, dir, "verify")
-	require.EqualError(t, err, "5 of 6 files not right")
+	require.EqualError(t, err, "5 of 6 files do not match the lock")
 	require.NoFileExists(t, started)
 	require.Regexp(t, `(?m)^first +changed +put the file of the lock back, or run "cleat plugin lock"
 kinds +ok +<none>
@@ -181,7 +181,7 @@ stranger +not in the lock +remove the file, or run "cleat plugin lock"$`, out)
 	require.Regexp(t, `(?s)\nWrong:\n  first:\n    its sha256 sum is .*  named-b:\n    .*not executable.*  named-c:\n    .*example.io/other.*  stranger:\n    it is not in the lock`, out)
 
 	out, err = plugin(t, dir, "verify", "-o", "json")
-	require.EqualError(t, err, "5 of 6 files not right")
+	require.EqualError(t, err, "5 of 6 files do not match the lock")
 	var v pluginstatus.Verification
 	require.NoError(t, json.Unmarshal([]byte(out), &v))
 	require.Equal(t, "PluginVerification", v.Kind)

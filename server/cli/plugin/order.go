@@ -17,7 +17,7 @@ func newOrderCommand(a *command.App) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "order",
-		Short: "Show in which order actions run, and in which they would without plugins.order",
+		Short: "Show in which order actions run, and in which they would run without plugins.order",
 		Long: "Show in which order the actions of each stage run: of the running server, or with --plugin-dir of a directory, there\n" +
 			"also for an order that is not configured yet. Without an order, built-ins come first, then files in the order of the\n" +
 			"directory, and in a file what it lists. Asynchronous actions run after all others, by name.",
@@ -32,11 +32,11 @@ func newOrderCommand(a *command.App) *cobra.Command {
 				return err
 			}
 			if slices.ContainsFunc(report.Plugins, func(p serverreport.Plugin) bool { return p.Status == serverreport.Unknown }) {
-				return errors.New("this server does not tell the order of its plugins; look at its directory with --plugin-dir")
+				return errors.New("this server does not report the order of its plugins; inspect its directory with --plugin-dir")
 			}
 			for _, name := range report.Order {
 				if name != "*" && len(report.Only(name).Plugins) == 0 {
-					fmt.Fprintf(a.Err, "The order names %s, which no plugin is called.\n", name)
+					fmt.Fprintf(a.Err, "The order names %s, but there is no such plugin.\n", name)
 				}
 			}
 			order := pluginstatus.NewOrder(report)

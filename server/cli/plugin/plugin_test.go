@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// listOf reads what "plugin get -o json" or "plugin info -o json" printed.
+// listOf parses the output of "plugin get -o json" or "plugin info -o json".
 func listOf(t *testing.T, out string) pluginstatus.List {
 	t.Helper()
 	var list pluginstatus.List
@@ -25,7 +25,7 @@ func listOf(t *testing.T, out string) pluginstatus.List {
 	return list
 }
 
-func TestPluginsOfADirectoryAreListedWithoutACluster(t *testing.T) {
+func TestGetListsPluginsOfDirectory(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{"kinds": clitest.KindsPlugin, "vendor/exits": clitest.MisbehavePlugin, "lists-nothing": clitest.MisbehavePlugin})
 	out, err := plugin(t, dir, "get", "--no-built-ins")
@@ -71,33 +71,33 @@ example.io/mover +BackupItemAction +1 +not used +/plugins/kinds$`, out)
 	require.NotContains(t, out, "Quarantined:")
 }
 
-func TestMistakesWithPluginsAreTold(t *testing.T) {
+func TestPluginCommandErrors(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{"first": clitest.FirstPlugin})
 	notExecutable := filepath.Join(t.TempDir(), "notes")
 	require.NoError(t, os.WriteFile(notExecutable, []byte("x"), 0o600))
 	for want, args := range map[string][]string{
-		`there is no plugin "a.b/c"; there are: cleat.dev/fifo, `:                                            {"get", "--plugin-dir", dir, "a.b/c"},
-		`there is no plugin of the kind ObjectStore "example.cleat.dev/mark"`:                                {"get", "--plugin-dir", dir, "example.cleat.dev/mark", "--kind", "ObjectStore"},
-		`--kind "Store": there is no such kind; there are: AsyncBackupItemAction, `:                          {"get", "--plugin-dir", dir, "--kind", "Store"},
-		`--output "xml": want table, wide, json or yaml`:                                                     {"get", "--plugin-dir", dir, "-o", "xml"},
-		`--output "wide": want text, json or yaml`:                                                           {"info", "--plugin-dir", dir, "velero.io/pod", "-o", "wide"},
-		`look for plugins (name their directory with --plugin-dir): stat /no/such/directory`:                 {"get", "--plugin-dir", "/no/such/directory"},
-		`there is no plugin "a.b/c"; "cleat plugin get --plugin-dir ` + dir + `" lists those that there are`: {"info", "--plugin-dir", dir, "a.b/c"},
-		`stat ./no-such-plugin: no such file or directory`:                                                   {"info", "./no-such-plugin"},
-		`. is a directory; "cleat plugin get --plugin-dir ." lists its plugins`:                              {"info", "."},
-		`is not a plugin: it is not executable (chmod +x `:                                                   {"info", notExecutable},
-		`--order tries an order on a directory, so name it with --plugin-dir; a running server`:              {"order", "--order", "a.b/c"},
-		`order of plugins: "a.b/c" comes twice`:                                                              {"order", "--plugin-dir", dir, "--order", "a.b/c,a.b/c"},
-		`to look at a directory instead, name it with --plugin-dir`:                                          {"get", "--kubeconfig", "/no/such/file"},
-		`read the file that --config names`:                                                                  {"order", "--config", "/no/such/file"},
+		`there is no plugin "a.b/c"; there are: cleat.dev/fifo, `:                                         {"get", "--plugin-dir", dir, "a.b/c"},
+		`there is no plugin of the kind ObjectStore "example.cleat.dev/mark"`:                             {"get", "--plugin-dir", dir, "example.cleat.dev/mark", "--kind", "ObjectStore"},
+		`--kind "Store": there is no such kind; there are: AsyncBackupItemAction, `:                       {"get", "--plugin-dir", dir, "--kind", "Store"},
+		`--output "xml": want table, wide, json or yaml`:                                                  {"get", "--plugin-dir", dir, "-o", "xml"},
+		`--output "wide": want text, json or yaml`:                                                        {"info", "--plugin-dir", dir, "velero.io/pod", "-o", "wide"},
+		`look for plugins (name their directory with --plugin-dir): stat /no/such/directory`:              {"get", "--plugin-dir", "/no/such/directory"},
+		`there is no plugin "a.b/c"; "cleat plugin get --plugin-dir ` + dir + `" lists the existing ones`: {"info", "--plugin-dir", dir, "a.b/c"},
+		`stat ./no-such-plugin: no such file or directory`:                                                {"info", "./no-such-plugin"},
+		`. is a directory; "cleat plugin get --plugin-dir ." lists its plugins`:                           {"info", "."},
+		`is not a plugin: it is not executable (chmod +x `:                                                {"info", notExecutable},
+		`--order tries an order on a directory, so name it with --plugin-dir; a running server`:           {"order", "--order", "a.b/c"},
+		`order of plugins: "a.b/c" comes twice`:                                                           {"order", "--plugin-dir", dir, "--order", "a.b/c,a.b/c"},
+		`to inspect a directory instead, use --plugin-dir`:                                                {"get", "--kubeconfig", "/no/such/file"},
+		`read the file that --config names`:                                                               {"order", "--config", "/no/such/file"},
 	} {
 		_, err := executePlugin(t, append([]string{"plugin"}, args...)...)
 		require.ErrorContains(t, err, want, args)
 	}
 }
 
-func TestInfoHasEverythingAboutAPlugin(t *testing.T) {
+func TestInfoOfPlugin(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{"kinds": clitest.KindsPlugin, "exits": clitest.MisbehavePlugin})
 	out, err := plugin(t, dir, "info", "example.io/mover")
@@ -122,7 +122,7 @@ func TestInfoHasEverythingAboutAPlugin(t *testing.T) {
 	require.Regexp(t, `(?s)Status: +quarantined\nWhy:\n  .*exit status 3.*\nWhat to do:\n  Repair the file, `, out)
 }
 
-func TestInfoLooksAtAFileOnItsOwn(t *testing.T) {
+func TestInfoOfSingleFile(t *testing.T) {
 	t.Parallel()
 	path := programs.Build(t, clitest.FirstPlugin)
 	out, err := executePlugin(t, "plugin", "info", path)
@@ -134,7 +134,7 @@ func TestInfoLooksAtAFileOnItsOwn(t *testing.T) {
 	require.NotContains(t, out, "built-in")
 }
 
-func TestTheOrderOfActions(t *testing.T) {
+func TestOrderOfActions(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{"a/named-b": clitest.MisbehavePlugin, "a.first/named-c": clitest.MisbehavePlugin, "named-a": clitest.MisbehavePlugin, "kinds": clitest.KindsPlugin})
 	order := func(args ...string) []pluginstatus.OrderedAction {
@@ -176,7 +176,7 @@ func TestTheOrderOfActions(t *testing.T) {
 	require.NoError(t, os.WriteFile(config, []byte("apiVersion: cleat.dev/v1\nplugins:\n  directory: "+dir+"\n  order: [example.io/named-a, '*', example.io/nobody]\n"), 0o600))
 	out, err := executePlugin(t, "plugin", "order", "--config", config)
 	require.NoError(t, err)
-	require.Contains(t, out, "The order names example.io/nobody, which no plugin is called.\n")
+	require.Contains(t, out, "The order names example.io/nobody, but there is no such plugin.\n")
 	require.Regexp(t, `(?m)^STAGE +PLACE +STOCK +NAME +KIND +FROM\n(item blocks .*\n)+backup +1 +\d+ +example.io/named-a +BackupItemAction +`, out)
 	require.Regexp(t, `(?m)^backup +2 +1 +velero.io/pod +BackupItemAction +built-in$`, out)
 }

@@ -17,20 +17,20 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// pluginFlags say whose plugins a command is about: a running server's, or those of a directory.
+// pluginFlags select the plugins of a running server, or those of a directory.
 type pluginFlags struct {
 	directory plugindir.Flags
 	timeout   time.Duration
 
-	policies *serverreport.PolicyReport // of the server that was asked; nil when none was, or it does not tell
+	policies *serverreport.PolicyReport // of the server; nil if no server was asked or it makes no report
 }
 
 func (f *pluginFlags) add(cmd *cobra.Command) {
-	f.directory.Add(cmd, "look at the plugins in this directory, without a server; empty asks the running server")
+	f.directory.Add(cmd, "inspect the plugins in this directory, without a server; empty asks the running server")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Second, "how long to wait for the server")
 }
 
-// report is about all plugins or, when only is not empty, about those that it means, with their details.
+// report returns the report of all plugins. If only is not empty, it returns the plugins that only refers to, with details.
 func (f *pluginFlags) report(cmd *cobra.Command, a *command.App, only string) (*serverreport.PluginReport, error) {
 	ctx := cmd.Context()
 	if err := f.directory.Complete(cmd); err != nil {
@@ -62,7 +62,7 @@ func (f *pluginFlags) report(cmd *cobra.Command, a *command.App, only string) (*
 	return withoutProcesses(report), nil
 }
 
-// withoutProcesses leaves out what will have ended by the time that somebody reads it.
+// withoutProcesses removes the processes, which end with this command.
 func withoutProcesses(r *serverreport.PluginReport) *serverreport.PluginReport {
 	for i := range r.Plugins {
 		r.Plugins[i].Process = nil
@@ -72,29 +72,29 @@ func withoutProcesses(r *serverreport.PluginReport) *serverreport.PluginReport {
 
 // askForPlugins asks the running server.
 func askForPlugins(ctx context.Context, a *command.App, timeout time.Duration, only string) (*velerov1.ServerStatusRequest, error) {
-	s, err := a.Cluster.Connect()
+	cluster, err := a.Cluster.Connect()
 	if err != nil {
-		return nil, fmt.Errorf("%w; to look at a directory instead, name it with --plugin-dir", err)
+		return nil, fmt.Errorf("%w; to inspect a directory instead, use --plugin-dir", err)
 	}
 	annotations := map[string]string{}
 	if only != "" {
 		annotations[serverreport.PluginDetailsAnnotation] = only
 	}
-	answer, err := s.ServerStatus(ctx, timeout, annotations)
+	answer, err := cluster.ServerStatus(ctx, timeout, annotations)
 	if err != nil {
 		return nil, fmt.Errorf("ask the server for its plugins: %w", err)
 	}
 	return answer, nil
 }
 
-// pluginsOf is what an answer has about plugins. A server of Velero's says less; the user is told.
+// pluginsOf returns the report in an answer. It prints a note if the server is Velero's, which reports less.
 func pluginsOf(a *command.App, answer *velerov1.ServerStatusRequest, only string) (*serverreport.PluginReport, error) {
 	report, err := reportOf(answer)
 	if err != nil {
 		return nil, err
 	}
 	if _, complete := answer.Annotations[serverreport.PluginsAnnotation]; !complete {
-		fmt.Fprintf(a.Err, "The server (%s) tells only names and kinds of its plugins: it is Velero's, or a cleat older than this. "+
+		fmt.Fprintf(a.Err, "The server (%s) reports only names and kinds of its plugins: it is Velero's, or an older cleat. "+
 			"Files, versions in use and what is quarantined are in its log.\n", strings.TrimSpace(layout.Printable(answer.Status.ServerVersion)))
 	}
 	if report.Omitted > 0 {
@@ -107,7 +107,7 @@ func pluginsOf(a *command.App, answer *velerov1.ServerStatusRequest, only string
 	return report, nil
 }
 
-// reportOf is what an answer has, from a server of Velero as well.
+// reportOf returns the report in an answer, or makes one from the answer of a server of Velero.
 func reportOf(answer *velerov1.ServerStatusRequest) (*serverreport.PluginReport, error) {
 	if text, complete := answer.Annotations[serverreport.PluginsAnnotation]; complete {
 		return serverreport.DecodePlugins(text)

@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-func TestAnAnswerOfVelerosServerIsUsedForWhatItHas(t *testing.T) {
+func TestReportOfVelerosAnswer(t *testing.T) {
 	t.Parallel()
 	answer := &velerov1.ServerStatusRequest{Status: velerov1.ServerStatusRequestStatus{Plugins: []velerov1.PluginInfo{
 		{Name: "velero.io/aws", Kind: "ObjectStore"}, {Name: "velero.io/csi", Kind: "BackupItemActionV2"},

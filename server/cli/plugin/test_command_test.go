@@ -19,7 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-func TestAPluginIsTestedAndTheExitStatusTells(t *testing.T) {
+func TestPluginTestReportsAndFails(t *testing.T) {
 	t.Parallel()
 	binary := programs.Build(t, clitest.BrokenPlugin)
 	run := func(args ...string) (string, error) {
@@ -81,7 +81,7 @@ func TestAPluginIsTestedAndTheExitStatusTells(t *testing.T) {
 	require.ErrorContains(t, err, "serves no plugin named example.io/nobody; it serves: example.io/")
 }
 
-func TestMistakesOfATestAreTold(t *testing.T) {
+func TestPluginTestErrors(t *testing.T) {
 	t.Parallel()
 	item := filepath.Join(t.TempDir(), "item.yaml")
 	require.NoError(t, os.WriteFile(item, []byte("kind: Widget"), 0o600))
@@ -138,7 +138,7 @@ func TestInterruptedPluginTestPrintsWhatItHas(t *testing.T) {
 	require.Contains(t, last.Seen, "interrupted")
 }
 
-func TestTheRulesAreListed(t *testing.T) {
+func TestPluginTestListsRules(t *testing.T) {
 	t.Parallel()
 	out, err := executePlugin(t, "plugin", "test", "--rules")
 	require.NoError(t, err)

@@ -28,8 +28,8 @@ func newVerifyCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Check the files of a plugin directory against " + pluginlock.FileName,
-		Long: "Check that the plugin directory has the files of the lock and no others, that they have its sums, and that those which\n" +
-			"have them provide what it says. Files with another sum are not started. The command fails when anything is wrong.",
+		Long: "Check that the plugin directory has the files of the lock and no others, and that their sums and their plugins are\n" +
+			"those of the lock. Files with another sum are not started. The command fails if anything is wrong.",
 		Example: "  cleat plugin verify --plugin-dir ./plugins",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,7 +50,7 @@ func newVerifyCommand(a *command.App) *cobra.Command {
 				return err
 			}
 			if wrong := v.Wrong(); wrong > 0 {
-				return fmt.Errorf("%d of %s not right", wrong, layout.Count(len(v.Files), "file"))
+				return fmt.Errorf("%d of %s do not match the lock", wrong, layout.Count(len(v.Files), "file"))
 			}
 			return nil
 		},
@@ -60,7 +60,7 @@ func newVerifyCommand(a *command.App) *cobra.Command {
 	return cmd
 }
 
-// verify looks at the files that a host with a lock has found, and at those of the lock.
+// verify compares the files that a host found with those of its lock.
 func verify(source *pluginreport.Source) *pluginstatus.Verification {
 	report, lock := source.Report(), source.Lock
 	found := map[string]plugindir.File{}
@@ -85,7 +85,7 @@ func verify(source *pluginreport.Source) *pluginstatus.Verification {
 	return v
 }
 
-// verifyFile is the state of a file, with the reason unless it is right. found tells that the host has it.
+// verifyFile returns the state of a file, with a reason unless the state is FileOK. found reports whether the host has it.
 func verifyFile(lock *pluginlock.Lock, directory, relative string, file plugindir.File, found bool) (pluginstatus.FileState, string) {
 	path := filepath.Join(directory, filepath.FromSlash(relative))
 	info, err := os.Stat(path)
@@ -96,7 +96,7 @@ func verifyFile(lock *pluginlock.Lock, directory, relative string, file plugindi
 	case err != nil:
 		return pluginstatus.FileQuarantined, err.Error()
 	case !found:
-		return pluginstatus.FileQuarantined, fmt.Sprintf("the server takes it for no plugin: its mode is %s, want one that is executable (chmod +x)", info.Mode())
+		return pluginstatus.FileQuarantined, fmt.Sprintf("the server ignores it, because it is not executable: its mode is %s (chmod +x)", info.Mode())
 	}
 	sum, err := pluginlock.SumFile(path)
 	if err != nil {

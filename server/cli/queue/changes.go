@@ -11,13 +11,13 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// changes writes a line for each change of a backup that is or was in the queue.
+// changes is a view that writes a line for each change of a backup that is or was in the queue.
 type changes struct {
 	notes io.Writer
 	write func(status.QueueChange) error
 	now   func() time.Time
 
-	trouble string // with the policy, as it was told last
+	trouble string // last problem of the policy; empty if it works
 }
 
 func (c *changes) change(before, after *velerov1.Backup) error {
@@ -33,19 +33,19 @@ func (c *changes) change(before, after *velerov1.Backup) error {
 	return c.write(is)
 }
 
-// server notes what is wrong with the policy, once.
-func (c *changes) server(told status.QueueServer) {
-	if told.Problem != "" {
+// server notes a problem of the policy once, and its end.
+func (c *changes) server(answer status.QueueServer) {
+	if answer.Problem != "" {
 		return
 	}
 	before := c.trouble
-	c.trouble = told.Trouble(c.now())
+	c.trouble = answer.Trouble(c.now())
 	switch {
 	case c.trouble != "" && before != "":
 	case c.trouble != "":
 		c.note("policy " + c.trouble)
 	case before != "":
-		c.note("policy " + layout.OneLine(told.Policy.Plugin) + " works again")
+		c.note("policy " + layout.OneLine(answer.Policy.Plugin) + " works again")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
-// feed tells a view of changes.
+// feed sends changes to a view.
 func feed(t *testing.T, view queueView, events ...[2]*velerov1.Backup) {
 	t.Helper()
 	for _, e := range events {
@@ -22,7 +22,7 @@ func feed(t *testing.T, view queueView, events ...[2]*velerov1.Backup) {
 	}
 }
 
-// queueEvents are some changes, of which some show nothing.
+// queueEvents returns changes, some of which are not shown.
 func queueEvents() [][2]*velerov1.Backup {
 	first := statustest.Waiting("b", 2, 5, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken"})
 	moved := statustest.Waiting("b", 1, 5, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken"})
@@ -53,7 +53,7 @@ func queueEvents() [][2]*velerov1.Backup {
 	}
 }
 
-func TestChangesInAPipe(t *testing.T) {
+func TestChangesLines(t *testing.T) {
 	t.Parallel()
 	statustest.Golden(t, "queue_changes.txt", func(w io.Writer) error {
 		feed(t, &changes{write: textChanges(w), now: statustest.Noon}, queueEvents()...)
@@ -65,7 +65,7 @@ func TestChangesInAPipe(t *testing.T) {
 	})
 }
 
-func TestAViewIsChosenByWhereItGoes(t *testing.T) {
+func TestNewQueueViewWithoutTerminal(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(t.TempDir() + "/out")
 	require.NoError(t, err)
@@ -79,15 +79,15 @@ func TestAViewIsChosenByWhereItGoes(t *testing.T) {
 	require.EqualError(t, err, `--output "yaml" with --watch: want table or json`)
 }
 
-func TestAPolicyThatFailsIsNotedOnceInAPipe(t *testing.T) {
+func TestChangesNoteFailingPolicyOnce(t *testing.T) {
 	t.Parallel()
 	var notes bytes.Buffer
 	view := &changes{notes: &notes, write: textChanges(io.Discard), now: statustest.Noon}
-	for _, told := range []status.QueueServer{
+	for _, answer := range []status.QueueServer{
 		{Limit: 1, Policy: statustest.Policy("")}, {Limit: 1, Policy: statustest.Policy(policy.ReasonDied)}, {Limit: 1, Policy: statustest.Policy(policy.ReasonFailed)},
 		{Problem: "no answer"}, {Limit: 1, Policy: statustest.Policy("")}, {Limit: 1, Policy: statustest.Policy("")},
 	} {
-		view.server(told)
+		view.server(answer)
 	}
 	require.Equal(t, "policy example.io/policy fails since 2026-03-04 11:55:00 +0000 UTC (5m ago), no backup starts until it works again "+
 		"(failurePolicy: Hold): QueueAdmission(example.io/policy): it is down\npolicy example.io/policy works again\n", notes.String())

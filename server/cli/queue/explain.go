@@ -14,20 +14,20 @@ func newExplainCommand(a *command.App) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:     "explain BACKUP",
-		Short:   "Explain why a backup waits, for whom, and when it starts",
+		Short:   "Explain why a backup waits, for which others, and when it starts",
 		Example: "  cleat queue explain nightly",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.Cluster.Connect()
+			cluster, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
-			line, err := s.Queue(cmd.Context())
+			line, err := cluster.Queue(cmd.Context())
 			if err != nil {
 				return err
 			}
 			var b velerov1.Backup
-			if err := s.Get(cmd.Context(), s.Key(args[0]), &b); err != nil {
+			if err := cluster.Get(cmd.Context(), cluster.Key(args[0]), &b); err != nil {
 				return err
 			}
 			e := status.Explain(&b, line, time.Now())

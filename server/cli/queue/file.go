@@ -26,12 +26,12 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// maxBackupsFile is far more than a list of thousands of Backups.
+// maxBackupsFile is the size in bytes that no list of thousands of Backups exceeds.
 const maxBackupsFile = 256 << 20
 
-// readBackups reads Backups from a file, or from stdin when path is "-": YAML documents or JSON, Backups or lists of them,
-// as kubectl prints them. They are in the order of the file. What has no creation time was made now, one after the other.
-// The error has everything that is wrong, each with file, line and what would be right.
+// readBackups reads Backups from a file, or from stdin if path is "-": YAML documents or JSON, Backups or lists of them, as
+// kubectl prints them. It keeps their order. Backups without a creation time are created now, one after the other. The
+// error lists everything that is wrong, with file, line and what would be right.
 func readBackups(path string, stdin io.Reader, now time.Time) ([]*velerov1.Backup, error) {
 	name, from := path, stdin
 	if path == "-" {
@@ -54,7 +54,7 @@ func readBackups(path string, stdin io.Reader, now time.Time) ([]*velerov1.Backu
 	return parseBackups(name, data, now)
 }
 
-// parseBackups reads data, which is called name in errors; see readBackups.
+// parseBackups parses data; see readBackups. Errors mention name as the file.
 func parseBackups(name string, data []byte, now time.Time) ([]*velerov1.Backup, error) {
 	r := &backupsReader{file: name, now: now, lines: map[string]int{}}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -73,12 +73,12 @@ func parseBackups(name string, data []byte, now time.Time) ([]*velerov1.Backup, 
 		}
 	}
 	if len(r.backups) == 0 && len(r.found) == 0 {
-		r.problem(0, "", "has no Backup in it; want YAML documents of kind Backup, or what \"kubectl get backups -o yaml\" prints")
+		r.problem(0, "", "contains no Backup; want YAML documents of kind Backup, or what \"kubectl get backups -o yaml\" prints")
 	}
 	return r.backups, r.err()
 }
 
-// backupsReader gathers the Backups of a file.
+// backupsReader collects the Backups of a file.
 type backupsReader struct {
 	file    string
 	now     time.Time
@@ -91,7 +91,7 @@ func (r *backupsReader) problem(line int, key, format string, args ...any) {
 	r.found = append(r.found, &config.Problem{File: r.file, Line: line, Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// err is all that is wrong, in the order of the lines.
+// err returns all problems in the order of the lines.
 func (r *backupsReader) err() error {
 	slices.SortStableFunc(r.found, func(a, b *config.Problem) int { return cmp.Compare(a.Line, b.Line) })
 	errs := make([]error, 0, len(r.found))
@@ -107,13 +107,13 @@ func (r *backupsReader) noYAML(err error) {
 		line, _ = strconv.Atoi(parts[1])
 		message = parts[2]
 	}
-	r.problem(line, "", "is no YAML: %s", message)
+	r.problem(line, "", "is not YAML: %s", message)
 }
 
 // object reads a Backup, or a list of objects.
 func (r *backupsReader) object(node *yaml.Node) {
 	if node.Kind != yaml.MappingNode {
-		r.problem(node.Line, "", "is no object; want one of kind Backup or List")
+		r.problem(node.Line, "", "is not an object; want one of kind Backup or List")
 		return
 	}
 	kind := child(node, "kind")
@@ -125,7 +125,7 @@ func (r *backupsReader) object(node *yaml.Node) {
 	case strings.HasSuffix(kind.Value, "List"):
 		items := child(node, "items")
 		if items == nil || items.Kind != yaml.SequenceNode {
-			r.problem(kind.Line, "items", "is no list; want Backups below it")
+			r.problem(kind.Line, "items", "is not a list; want Backups below it")
 			return
 		}
 		for _, item := range items.Content {
@@ -152,12 +152,13 @@ func (r *backupsReader) backup(node *yaml.Node) {
 	if b.CreationTimestamp.IsZero() {
 		b.CreationTimestamp = metav1.NewTime(r.now.Add(time.Duration(len(r.backups))))
 	}
-	b.UID = types.UID("backup-" + strconv.Itoa(len(r.backups))) // whatever it was, it is one of its own
+	b.UID = types.UID("backup-" + strconv.Itoa(len(r.backups))) // unique
 	r.lines[b.Name] = node.Line
 	r.backups = append(r.backups, b)
 }
 
-// decode is node as a Backup; nil after a problem. Fields that nobody knows are allowed where servers write.
+// decode returns node as a Backup, and nil after a problem. Unknown fields are allowed in metadata and status, which
+// servers write.
 func (r *backupsReader) decode(node *yaml.Node) *velerov1.Backup {
 	var value any
 	if err := node.Decode(&value); err != nil {
@@ -166,7 +167,7 @@ func (r *backupsReader) decode(node *yaml.Node) *velerov1.Backup {
 	}
 	data, err := json.Marshal(value)
 	if err != nil {
-		r.problem(node.Line, "", "cannot be told as JSON: %v", err)
+		r.problem(node.Line, "", "cannot be written as JSON: %v", err)
 		return nil
 	}
 	b := &velerov1.Backup{}
@@ -177,7 +178,7 @@ func (r *backupsReader) decode(node *yaml.Node) *velerov1.Backup {
 		r.problem(line(node, mismatch.Field), mismatch.Field, "is %s, want %s", mismatch.Value, typeText(mismatch.Type.String()))
 		return nil
 	case err != nil:
-		r.problem(node.Line, "", "is no Backup: %v", err)
+		r.problem(node.Line, "", "is not a Backup: %v", err)
 		return nil
 	}
 	for _, err := range strict {
@@ -188,13 +189,13 @@ func (r *backupsReader) decode(node *yaml.Node) *velerov1.Backup {
 			r.problem(node.Line, "", "%v", err)
 		case strings.HasPrefix(key, "status."), strings.HasPrefix(key, "metadata."):
 		default:
-			r.problem(line(node, key), key, "is no field of a Backup")
+			r.problem(line(node, key), key, "is not a field of a Backup")
 		}
 	}
 	return b
 }
 
-// check holds b against what a server would do with it.
+// check reports what a server would refuse in b.
 func (r *backupsReader) check(node *yaml.Node, b *velerov1.Backup) {
 	switch wrong := validation.IsDNS1123Subdomain(b.Name); {
 	case b.Name == "":
@@ -202,7 +203,7 @@ func (r *backupsReader) check(node *yaml.Node, b *velerov1.Backup) {
 	case len(wrong) > 0:
 		r.problem(line(node, "metadata.name"), "metadata.name", "%q: %s", layout.OneLine(b.Name), wrong[0])
 	case r.lines[b.Name] > 0:
-		r.problem(line(node, "metadata.name"), "metadata.name", "%s is the name of the Backup in line %d as well; want each once", b.Name, r.lines[b.Name])
+		r.problem(line(node, "metadata.name"), "metadata.name", "%s is also the name of the Backup in line %d; want each name once", b.Name, r.lines[b.Name])
 	}
 	if !slices.Contains(backupPhases(), b.Status.Phase) {
 		r.problem(line(node, "status.phase"), "status.phase", "%q: want one of %s, or none", layout.OneLine(string(b.Status.Phase)), phaseNames())
@@ -214,7 +215,7 @@ func (r *backupsReader) check(node *yaml.Node, b *velerov1.Backup) {
 
 var lineOfYAML = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
 
-// typeText is the type of a field as users write it.
+// typeText returns the type of a field in words of users.
 func typeText(goType string) string {
 	switch {
 	case strings.HasPrefix(goType, "[]"):
@@ -248,7 +249,7 @@ func phaseNames() string {
 	return strings.Join(names, ", ")
 }
 
-// child is the value of a key of a mapping; nil when there is none.
+// child returns the value of a key in a mapping, and nil if there is none.
 func child(node *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		if node.Content[i].Value == key {
@@ -258,7 +259,7 @@ func child(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// line is where the key at path stands, or else what is nearest around it.
+// line returns the line of the key at path, or of the nearest key around it.
 func line(node *yaml.Node, path string) int {
 	at := node.Line
 	for key := range strings.SplitSeq(path, ".") {

@@ -17,13 +17,13 @@ func NewCommand(a *command.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "Show which backups run, which wait, and why",
-		Long: "Show which backups run, which wait, and why; how many places there are, and whether the policy works that decides who\n" +
-			"starts. With -w, go on until ctrl-c: on a terminal the table is drawn anew, anywhere else there is a line for each\n" +
-			"change, which is a JSON object with -o json.",
+		Long: "Show which backups run, which wait, and why, how many slots are in use, and whether the admission policy works. With\n" +
+			"-w, continue until ctrl-c: on a terminal the table is updated, elsewhere each change is a line, which is a JSON object\n" +
+			"with -o json.",
 		Example: "  cleat queue\n  cleat queue -w\n  cleat queue -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := a.Cluster.Connect()
+			cluster, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
@@ -32,20 +32,20 @@ func NewCommand(a *command.App) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return watchQueue(cmd.Context(), s, view, timeout)
+				return watchQueue(cmd.Context(), cluster, view, timeout)
 			}
-			server := askQueueServer(cmd.Context(), s, timeout)
-			line, err := s.Queue(cmd.Context())
+			server := askQueueServer(cmd.Context(), cluster, timeout)
+			line, err := cluster.Queue(cmd.Context())
 			if err != nil {
 				return err
 			}
-			document := status.NewQueue(s.Namespace, line, server)
+			document := status.NewQueue(cluster.Namespace, line, server)
 			return a.Print(output, []string{"table"}, document, func() error {
 				if _, err := fmt.Fprintln(a.Out, server.Text(document.Running+document.Ready, time.Now())); err != nil {
 					return err
 				}
 				if len(document.Items) == 0 {
-					_, err := fmt.Fprintln(a.Out, "No backup runs or waits.")
+					_, err := fmt.Fprintln(a.Out, "No backup is running or waiting.")
 					return err
 				}
 				return status.QueueTable(document.Items, time.Now()).Print(a.Out)
@@ -53,7 +53,7 @@ func NewCommand(a *command.App) *cobra.Command {
 		},
 	}
 	command.AddOutput(cmd, &output, "table")
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for what the server says; the queue is shown without it")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long to wait for the server, without which less is shown")
 	cmd.Flags().BoolVarP(&live, "watch", "w", false, "show each change as it happens")
 	cmd.AddCommand(newExplainCommand(a), newSimulateCommand(a))
 	return cmd

@@ -15,12 +15,12 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// simulation plays the queue: it asks the policy as a server would, and instead of making backups ends them, one in each
-// round, the one that has run longest first. Time passes only when nothing runs and the policy wants to be asked later.
+// simulation simulates the queue. It asks the policy as a server would. Backups do no work: in each round the one that has
+// run longest ends. Time passes only while no backup runs and the policy asks to be called again later.
 type simulation struct {
 	decide     func(context.Context, *queueadmission.Snapshot) (*queueadmission.Decision, error)
-	backups    []*velerov1.Backup // are changed
-	namespaces []string           // that exist
+	backups    []*velerov1.Backup // modified by the simulation
+	namespaces []string           // of the cluster
 	limit      int
 	now        time.Time
 
@@ -28,7 +28,8 @@ type simulation struct {
 	running  []string // in the order in which they end
 }
 
-// rounds plays until all have ended, and calls each with every round. stuck are those that the policy never lets go.
+// rounds simulates until all backups have ended, and calls each with every round. It returns the names of the backups that
+// the policy never admits.
 func (s *simulation) rounds(ctx context.Context, each func(status.Round) error) (stuck []string, err error) {
 	for number := 1; ; number++ {
 		line := queue.NewLine(s.backups)
@@ -69,7 +70,8 @@ func (s *simulation) rounds(ctx context.Context, each func(status.Round) error) 
 	}
 }
 
-// ask is one decision; when nothing runs and nothing is admitted, that for which the policy wants to be asked later.
+// ask returns the next decision and the time that passed before it. While no backup runs and none is admitted, it asks
+// again at the time that the policy names.
 func (s *simulation) ask(ctx context.Context, line queue.Line) (decision *queueadmission.Decision, passed time.Duration, err error) {
 	for asked := 0; ; asked++ {
 		decision, err := s.decide(ctx, s.resolver.Snapshot(line, s.namespaces, s.limit, s.now))
@@ -77,7 +79,7 @@ func (s *simulation) ask(ctx context.Context, line queue.Line) (decision *queuea
 			return nil, 0, err
 		}
 		idle := len(line.Running)+len(line.Ready)+len(decision.Admit) == 0
-		if !idle || decision.RecheckAfter == 0 || asked == mostAsked || passed+decision.RecheckAfter > mostPassed {
+		if !idle || decision.RecheckAfter == 0 || asked == maxAsked || passed+decision.RecheckAfter > maxPassed {
 			return decision, passed, nil
 		}
 		passed += decision.RecheckAfter
@@ -85,7 +87,7 @@ func (s *simulation) ask(ctx context.Context, line queue.Line) (decision *queuea
 	}
 }
 
-// carryOut makes the backups what was decided, and those that start run.
+// carryOut applies a decision to the backups and starts those that are ready.
 func (s *simulation) carryOut(line queue.Line, decision *queueadmission.Decision, starts []string) error {
 	plan := queue.NewPlan(line, decision, "", s.now)
 	for _, b := range plan.Admit {
@@ -106,8 +108,8 @@ func (s *simulation) carryOut(line queue.Line, decision *queueadmission.Decision
 }
 
 const (
-	mostAsked  = 1000                // times in a round
-	mostPassed = 31 * 24 * time.Hour // time in a round
+	maxAsked  = 1000                // calls of the policy in a round
+	maxPassed = 31 * 24 * time.Hour // time in a round
 )
 
 func namesOf(backups []*velerov1.Backup) []string {
@@ -118,7 +120,7 @@ func namesOf(backups []*velerov1.Backup) []string {
 	return names
 }
 
-// namedBy are the namespaces that backups name without a pattern.
+// namedBy returns the namespaces that backups name without a pattern.
 func namedBy(backups []*velerov1.Backup) []string {
 	var names []string
 	for _, b := range backups {

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// playWith simulates with a policy of the test's.
+// playWith simulates with the given policy.
 func playWith(t *testing.T, names []string, decide func(*queueadmission.Snapshot) (*queueadmission.Decision, error)) ([]status.Round, []string, error) {
 	t.Helper()
 	var content strings.Builder
@@ -35,7 +35,7 @@ func playWith(t *testing.T, names []string, decide func(*queueadmission.Snapshot
 	return rounds, stuck, err
 }
 
-// hold lets nobody go but those that are named, one at a time.
+// hold admits only the backups named by but, as far as slots are free.
 func hold(snapshot *queueadmission.Snapshot, recheck time.Duration, but ...string) *queueadmission.Decision {
 	decision := &queueadmission.Decision{RecheckAfter: recheck}
 	for i := range snapshot.Queued {
@@ -49,7 +49,7 @@ func hold(snapshot *queueadmission.Snapshot, recheck time.Duration, but ...strin
 	return decision
 }
 
-func TestAPolicyThatNeverLetsOneGoIsNoticed(t *testing.T) {
+func TestRoundsReturnBackupsThatNeverStart(t *testing.T) {
 	t.Parallel()
 	rounds, stuck, err := playWith(t, []string{"a", "b", "c"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 		return hold(s, 0, "b"), nil
@@ -67,10 +67,10 @@ func TestAPolicyThatNeverLetsOneGoIsNoticed(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a"}, stuck)
-	require.Equal(t, mostAsked+1, asked)
+	require.Equal(t, maxAsked+1, asked)
 }
 
-func TestTimePassesWhenAPolicyWantsToBeAskedLater(t *testing.T) {
+func TestRoundsAdvanceTimeUntilRecheck(t *testing.T) {
 	t.Parallel()
 	rounds, stuck, err := playWith(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 		if s.Now.Before(statustest.Noon().Add(2 * time.Hour)) {
@@ -84,7 +84,7 @@ func TestTimePassesWhenAPolicyWantsToBeAskedLater(t *testing.T) {
 	require.Empty(t, rounds[1].After)
 }
 
-func TestAPolicyThatFailsEndsTheSimulation(t *testing.T) {
+func TestRoundsEndWithFailingPolicy(t *testing.T) {
 	t.Parallel()
 	rounds, _, err := playWith(t, []string{"a", "b"}, func(s *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 		if len(s.Queued) < 2 {

@@ -18,10 +18,10 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// terminal is one that can say how large it is.
+// terminal is a file that is a terminal.
 type terminal struct{ file *os.File }
 
-// size is how many columns and lines there are now.
+// size returns the present number of columns and lines.
 func (t terminal) size() (width, height int) {
 	width, height, err := term.GetSize(int(t.file.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
@@ -35,17 +35,17 @@ func terminalOf(w io.Writer) (terminal, bool) {
 	return terminal{file}, ok && term.IsTerminal(int(file.Fd()))
 }
 
-// screen draws the table of the queue in place.
+// screen is a view that draws the table of the queue over the previous one.
 type screen struct {
 	w    io.Writer
 	size func() (width, height int)
 
 	backups map[string]*velerov1.Backup // by name
 	notice  string                      // until the next change
-	told    status.QueueServer          // zero until the server has answered
+	answer  status.QueueServer          // zero until the server has answered
 	changed bool
 	drawnAt time.Time
-	drawn   []string // lines that are on the terminal
+	drawn   []string // lines on the terminal
 }
 
 func (s *screen) change(before, after *velerov1.Backup) error {
@@ -58,11 +58,11 @@ func (s *screen) change(before, after *velerov1.Backup) error {
 	return nil
 }
 
-func (s *screen) server(told status.QueueServer) { s.changed, s.told = true, told }
+func (s *screen) server(answer status.QueueServer) { s.changed, s.answer = true, answer }
 
 func (s *screen) note(text string) { s.changed, s.notice = true, layout.OneLine(text) }
 
-// refresh draws what has changed, and the times each second.
+// refresh draws changes at once, and the times each second.
 func (s *screen) refresh(now time.Time) error {
 	if !s.changed && now.Sub(s.drawnAt) < time.Second {
 		return nil
@@ -88,7 +88,7 @@ func (s *screen) draw(now time.Time) error {
 	return err
 }
 
-// picture are the lines to draw, none of which is wider, and not more than fit.
+// picture returns the lines to draw, cut to the size of the terminal.
 func (s *screen) picture(now time.Time, width, height int) []string {
 	line := queue.NewLine(slices.Collect(maps.Values(s.backups)))
 	head := fmt.Sprintf("%d running, %d about to start, %d waiting", len(line.Running), len(line.Ready), len(line.Queued))
@@ -96,12 +96,12 @@ func (s *screen) picture(now time.Time, width, height int) []string {
 		head += "; " + s.notice
 	}
 	lines := []string{head}
-	if s.told != (status.QueueServer{}) {
-		lines = append(lines, s.told.Text(len(line.Running)+len(line.Ready), now))
+	if s.answer != (status.QueueServer{}) {
+		lines = append(lines, s.answer.Text(len(line.Running)+len(line.Ready), now))
 	}
 	if items := status.QueueItems(line); len(items) > 0 {
 		var text strings.Builder
-		_ = status.QueueTable(items, now).Print(&text) // a Builder takes everything
+		_ = status.QueueTable(items, now).Print(&text) // a strings.Builder returns no error
 		lines = append(lines, strings.Split(strings.TrimRight(text.String(), "\n"), "\n")...)
 	}
 	if fit := max(3, height-1); len(lines) > fit {
@@ -113,7 +113,7 @@ func (s *screen) picture(now time.Time, width, height int) []string {
 	return lines
 }
 
-// cut is text of at most that many columns.
+// cut shortens text to the given number of columns.
 func cut(text string, columns int) string {
 	if utf8.RuneCountInString(text) <= columns {
 		return text
@@ -121,7 +121,7 @@ func cut(text string, columns int) string {
 	return string([]rune(text)[:max(0, columns-1)]) + "…"
 }
 
-// rows are how many lines of a terminal the lines take. It may have become narrower since they were drawn.
+// rows returns the number of lines that text takes on a terminal, which may have become narrower since it was drawn.
 func rows(lines []string, width int) int {
 	n := 0
 	for _, line := range lines {

@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
-// screenText is what a terminal shows after the control sequences of a screen.
+// screenText returns what a terminal shows after the output of a screen.
 func screenText(t *testing.T, out string) string {
 	t.Helper()
 	var lines []string
@@ -51,7 +51,7 @@ func screenText(t *testing.T, out string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func TestAScreenIsDrawnInPlace(t *testing.T) {
+func TestScreenIsDrawnInPlace(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	width, height := 100, 12
@@ -92,7 +92,7 @@ func TestAScreenIsDrawnInPlace(t *testing.T) {
 	}
 }
 
-func TestAScreenThatBecameNarrowerIsDrawnOverAllOfTheOldOne(t *testing.T) {
+func TestRowsOfNarrowerTerminal(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, 4, rows([]string{strings.Repeat("x", 100), "", "x"}, 50))
 	require.Equal(t, 3, rows([]string{strings.Repeat("x", 50), "", "x"}, 50))

@@ -13,9 +13,9 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// askQueueServer asks the server for what no Backup tells.
-func askQueueServer(ctx context.Context, s *command.Cluster, timeout time.Duration) status.QueueServer {
-	answer, err := s.ServerStatus(ctx, timeout, nil)
+// askQueueServer asks the server for the state of its queue that no Backup holds.
+func askQueueServer(ctx context.Context, cluster *command.Cluster, timeout time.Duration) status.QueueServer {
+	answer, err := cluster.ServerStatus(ctx, timeout, nil)
 	if err != nil {
 		return status.QueueServer{Problem: layout.OneLine(err.Error())}
 	}
@@ -24,32 +24,32 @@ func askQueueServer(ctx context.Context, s *command.Cluster, timeout time.Durati
 	case err != nil:
 		return status.QueueServer{Problem: layout.OneLine(err.Error())}
 	case report == nil:
-		return status.QueueServer{Problem: fmt.Sprintf("the server (%s) does not say: it is Velero's, or a cleat older than this",
+		return status.QueueServer{Problem: fmt.Sprintf("the server (%s) does not report it: it is Velero's, or an older cleat",
 			strings.TrimSpace(layout.Printable(answer.Status.ServerVersion)))}
 	}
 	return status.QueueServer{Limit: report.ConcurrentBackups, Policy: report.Of("QueueAdmission")}
 }
 
-// policiesOf is what an answer has about policies; nil when the server does not tell of them.
+// policiesOf returns the report of policies in an answer, and nil if the server makes none.
 func PoliciesOf(answer *velerov1.ServerStatusRequest) (*serverreport.PolicyReport, error) {
-	text, told := answer.Annotations[serverreport.PoliciesAnnotation]
-	if !told {
+	text, ok := answer.Annotations[serverreport.PoliciesAnnotation]
+	if !ok {
 		return nil, nil
 	}
 	return serverreport.DecodePolicies(text)
 }
 
-// askPause is how often the server is asked while the queue is watched.
+// askPause is the time between two questions to the server while the queue is watched.
 const askPause = 30 * time.Second
 
-// keepAsking tells what the server says, again and again until ctx ends.
-func keepAsking(ctx context.Context, s *command.Cluster, timeout time.Duration, told chan<- status.QueueServer) {
+// keepAsking asks the server again and again until ctx ends, and sends the answers.
+func keepAsking(ctx context.Context, cluster *command.Cluster, timeout time.Duration, answers chan<- status.QueueServer) {
 	for {
-		answer := askQueueServer(ctx, s, timeout)
+		answer := askQueueServer(ctx, cluster, timeout)
 		select {
 		case <-ctx.Done():
 			return
-		case told <- answer:
+		case answers <- answer:
 		}
 		select {
 		case <-ctx.Done():

@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-func TestAnAnswerWithoutOrWithABadReportOfPolicies(t *testing.T) {
+func TestPoliciesOfMissingAndBadReport(t *testing.T) {
 	t.Parallel()
 	answer := &velerov1.ServerStatusRequest{}
 	report, err := PoliciesOf(answer)

@@ -27,7 +27,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// simulateFlags are those of "queue simulate".
+// simulateFlags are the flags of "queue simulate".
 type simulateFlags struct {
 	directory  plugindir.Flags
 	file       string // of the backups
@@ -77,7 +77,7 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 	return play(cmd.Context(), a, &document, s, f.output)
 }
 
-// backups are those of the file that are not at their end, and the namespaces that are taken to exist.
+// backups reads the backups of the file. It sets the namespaces of the cluster.
 func (f *simulateFlags) backups(cmd *cobra.Command) ([]*velerov1.Backup, error) {
 	for _, name := range f.namespaces {
 		if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
@@ -97,28 +97,28 @@ func (f *simulateFlags) backups(cmd *cobra.Command) ([]*velerov1.Backup, error) 
 	return backups, nil
 }
 
-// complete finds out which plugins there are to choose from.
+// complete completes the flags that name the plugins.
 func (f *simulateFlags) complete(cmd *cobra.Command) error {
 	if err := f.directory.Complete(cmd); err != nil {
 		return err
 	}
-	// That of the configuration is a path on the server, which need not be here.
+	// The directory of the configuration file is one on the server, which need not exist here.
 	if _, err := os.Stat(f.directory.Path); errors.Is(err, fs.ErrNotExist) && !cmd.Flags().Changed("plugin-dir") {
 		f.directory.Path = ""
 	}
 	return nil
 }
 
-// admission is the policy to ask, with its name.
+// admission returns the policy to ask, and its name.
 func (f *simulateFlags) admission(host *pluginhost.Host) (*policy.Admission, string, error) {
 	file := *f.directory.File
-	file.Backups.ManifestWriters, file.NodeAgent = nil, config.NodeAgent{} // these are not asked
+	file.Backups.ManifestWriters, file.NodeAgent = nil, config.NodeAgent{} // not used here
 	if f.policy != "" && f.policy != file.Backups.Admission.Plugin {
 		file.Backups.Admission = config.Policy{Plugin: f.policy}
 	}
 	name := cmp.Or(file.Backups.Admission.Plugin, policy.BuiltInAdmission)
 	if _, err := host.Find("QueueAdmission", name); err != nil {
-		return nil, "", fmt.Errorf("find the policy (if it is in a plugin directory, name that with --plugin-dir): %w", err)
+		return nil, "", fmt.Errorf("find the policy (if it is in a plugin directory, use --plugin-dir): %w", err)
 	}
 	if f.directory.Config != "" {
 		_, err := file.Check(func(kind, name string) ([]byte, error) {
@@ -140,9 +140,9 @@ func newSimulateCommand(a *command.App) *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
 		Use:   "simulate -f FILE",
-		Short: "Show in which order backups would run, and who would wait for whom, without a cluster",
-		Long: "Show in which order the backups of a file would run, and who would wait for whom, without a cluster. The policy is\n" +
-			"the one that a server would ask: a built-in one, or one in --plugin-dir. In each round it says who starts; then the\n" +
+		Short: "Show in which order backups would run, and which would wait, without a cluster",
+		Long: "Show in which order the backups of a file would run, and which would wait for others, without a cluster. The policy\n" +
+			"is the one that a server would ask: a built-in one, or one in --plugin-dir. In each round it admits backups; then the\n" +
 			"backup that has run longest ends. Backups that have ended already are left out.",
 		Example: "  kubectl get backups -n velero -o yaml | cleat queue simulate -f - --concurrent-backups 3\n" +
 			"  cleat queue simulate -f backups.yaml --policy cleat.dev/priority --namespaces shop,billing",
@@ -151,16 +151,16 @@ func newSimulateCommand(a *command.App) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.file, "filename", "f", "", `file with Backups, YAML or JSON, "-" for stdin`)
-	flags.IntVar(&f.limit, "concurrent-backups", 0, "backups that run at once; 0 for what --config says, or 1")
-	flags.StringVar(&f.policy, "policy", "", "policy to ask; empty for the one that --config names, or "+policy.BuiltInAdmission)
-	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces of the cluster, for patterns; without it, those that the backups name")
+	flags.IntVar(&f.limit, "concurrent-backups", 0, "backups that run at once; 0 for the setting in --config, or 1")
+	flags.StringVar(&f.policy, "policy", "", "policy to ask; empty for the one in --config, or "+policy.BuiltInAdmission)
+	flags.StringSliceVar(&f.namespaces, "namespaces", nil, "namespaces of the cluster, for patterns; the default is those that the backups name")
 	f.directory.Add(cmd, "directory of the plugin binaries; empty for the built-in policies alone")
 	command.AddOutput(cmd, &f.output, "table")
-	_ = cmd.MarkFlagRequired("filename") // it is there
+	_ = cmd.MarkFlagRequired("filename") // the flag exists
 	return cmd
 }
 
-// play fills in the rounds and prints them: text as they come, anything else at the end.
+// play simulates and adds the rounds to d. It prints text as the rounds pass, and other forms at the end.
 func play(ctx context.Context, a *command.App, d *status.Simulation, s *simulation, output string) error {
 	text := layout.NewDescription(a.Out)
 	if output == "table" {
@@ -181,12 +181,12 @@ func play(ctx context.Context, a *command.App, d *status.Simulation, s *simulati
 	err = a.Print(output, []string{"table"}, d, func() error {
 		text.Gap()
 		if len(stuck) == 0 {
-			text.Line("All have ended after %s. They start in this order: %s", layout.Count(len(d.Rounds), "round"), layout.OrNone(strings.Join(d.Order, ", ")))
+			text.Line("All backups ended after %s. They started in this order: %s", layout.Count(len(d.Rounds), "round"), layout.OrNone(strings.Join(d.Order, ", ")))
 		}
 		return text.Err()
 	})
 	if err == nil && len(stuck) > 0 {
-		err = fmt.Errorf("policy %s never lets %s go, though nothing else runs", d.Policy, layout.Abbreviate(stuck, 5, ", "))
+		err = fmt.Errorf("policy %s never admits %s, although no other backup runs", d.Policy, layout.Abbreviate(stuck, 5, ", "))
 	}
 	return err
 }

@@ -17,13 +17,13 @@ import (
 
 const scenario = "testdata/backups.yaml"
 
-// simulate executes "queue simulate" on the example.
+// simulate runs "queue simulate" on the example.
 func simulate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	return clitest.Execute(t, NewCommand, append([]string{"queue", "simulate", "-f", scenario}, args...)...)
 }
 
-func TestSimulateTheScenario(t *testing.T) {
+func TestSimulateScenario(t *testing.T) {
 	t.Parallel()
 	out, err := simulate(t, "--concurrent-backups", "2")
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestSimulateTheScenario(t *testing.T) {
 	})
 }
 
-// simulated is what "queue simulate -o json" says of a file with this content.
+// simulated returns the document of "queue simulate" about a file with the given content.
 func simulated(t *testing.T, content string, args ...string) status.Simulation {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "backups.yaml")
@@ -51,12 +51,12 @@ func simulated(t *testing.T, content string, args ...string) status.Simulation {
 	return document
 }
 
-// backupOf is a YAML document.
+// backupOf returns a Backup as a YAML document. more follows its name.
 func backupOf(name, more string) string {
 	return fmt.Sprintf("---\napiVersion: velero.io/v1\nkind: Backup\nmetadata:\n  name: %s\n%s", name, more)
 }
 
-func TestSimulateKeepsToTheFile(t *testing.T) {
+func TestSimulateOrderAndFirstRound(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		content string
@@ -109,7 +109,7 @@ func TestSimulateKeepsToTheFile(t *testing.T) {
 	}
 }
 
-func TestSimulateAsksAPolicyOfTheDirectory(t *testing.T) {
+func TestSimulatePolicyOfDirectory(t *testing.T) {
 	t.Parallel()
 	dir := clitest.PluginDir(t, map[string]string{"policy": clitest.PolicyPlugin})
 	document := simulated(t, backupOf("a", "")+backupOf("b", "")+backupOf("c", ""), "--plugin-dir", dir, "--policy", "example.io/policy")
@@ -133,7 +133,7 @@ func TestSimulateAsksAPolicyOfTheDirectory(t *testing.T) {
 	require.Contains(t, out, "policy cleat.dev/fifo, 3 backups at once\n")
 }
 
-func TestMistakesInASimulationAreTold(t *testing.T) {
+func TestSimulateErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		args []string
@@ -141,8 +141,8 @@ func TestMistakesInASimulationAreTold(t *testing.T) {
 	}{
 		"no file":          {nil, `required flag(s) "filename" not set`},
 		"a file not there": {[]string{"-f", "not-here"}, "read the backups: open not-here: no such file or directory"},
-		"an empty file":    {[]string{"-f", "/dev/null"}, "/dev/null: has no Backup in it"},
-		"a policy":         {[]string{"-f", scenario, "--policy", "example.io/x"}, `(if it is in a plugin directory, name that with --plugin-dir): unknown QueueAdmission "example.io/x"; known are: cleat.dev/fifo`},
+		"an empty file":    {[]string{"-f", "/dev/null"}, "/dev/null: contains no Backup"},
+		"a policy":         {[]string{"-f", scenario, "--policy", "example.io/x"}, `(if it is in a plugin directory, use --plugin-dir): unknown QueueAdmission "example.io/x"; known are: cleat.dev/fifo`},
 		"a directory":      {[]string{"-f", scenario, "--plugin-dir", "not-here"}, "look for plugins (name their directory with --plugin-dir): stat not-here"},
 		"a namespace":      {[]string{"-f", scenario, "--namespaces", "A"}, `--namespaces: "A": a lowercase RFC 1123 label`},
 		"a limit":          {[]string{"-f", scenario, "--concurrent-backups", "-1"}, "--concurrent-backups is -1, want at least 1"},

@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
-// pseudoTerminal is a terminal of that size, and what is behind it.
+// pseudoTerminal returns a terminal of the given size, and the other side of it.
 func pseudoTerminal(t *testing.T, columns, lines uint16) (terminal, behind *os.File) {
 	t.Helper()
 	behind, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -32,7 +32,7 @@ func pseudoTerminal(t *testing.T, columns, lines uint16) (terminal, behind *os.F
 	return terminal, behind
 }
 
-func TestOnATerminalTheQueueIsATableOfItsSize(t *testing.T) {
+func TestQueueFitsOnTerminal(t *testing.T) {
 	t.Parallel()
 	terminal, behind := pseudoTerminal(t, 60, 8)
 	view, err := newQueueView(terminal, terminal, "table")
@@ -43,7 +43,7 @@ func TestOnATerminalTheQueueIsATableOfItsSize(t *testing.T) {
 	require.NoError(t, view.refresh(statustest.Noon()))
 	require.NoError(t, view.end())
 	require.NoError(t, terminal.Close())
-	shown, _ := io.ReadAll(behind) // its end is an error: nobody is left at the terminal
+	shown, _ := io.ReadAll(behind) // ends with an error because the terminal is closed
 
 	text := screenText(t, strings.ReplaceAll(string(shown), "\r\n", "\n"))
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")

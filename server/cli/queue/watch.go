@@ -24,46 +24,46 @@ import (
 
 // queueView shows the queue while it changes.
 type queueView interface {
-	// change tells how a Backup is now, and how it was: nil when it was not known before, or is gone.
+	// change shows a change of a Backup. before is nil for a new Backup, after for a deleted one.
 	change(before, after *velerov1.Backup) error
-	// server tells what the server says of its queue.
-	server(told status.QueueServer)
-	// refresh is called every refreshPause, for what there is to show meanwhile.
+	// server shows what the server reports about its queue.
+	server(answer status.QueueServer)
+	// refresh is called every refreshPause.
 	refresh(now time.Time) error
-	// note tells the user something else.
+	// note shows a message.
 	note(text string)
 	end() error
 }
 
-// refreshPause is the time between two pictures on a terminal.
+// refreshPause is the time between two updates of a terminal.
 const refreshPause = 100 * time.Millisecond
 
 // retryPause is the time between two attempts to reach the API server.
 const retryPause = 500 * time.Millisecond
 
-// errWatchEnded is that the API server has ended a watch, as it does every few minutes.
+// errWatchEnded reports that the API server ended a watch, as it does every few minutes.
 var errWatchEnded = errors.New("the watch has ended")
 
-// watchQueue shows the queue in view until ctx ends, which is no error. Once it has begun, the API server may be away for
-// a while.
-func watchQueue(ctx context.Context, s *command.Cluster, view queueView, timeout time.Duration) error {
+// watchQueue shows the queue in view until ctx ends, which is not an error. After the beginning it tolerates an API server
+// that is away for a while.
+func watchQueue(ctx context.Context, cluster *command.Cluster, view queueView, timeout time.Duration) error {
 	known := map[string]*velerov1.Backup{}
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	server := make(chan status.QueueServer)
-	go keepAsking(asking, s, timeout, server)
-	for begun, told := false, false; ; {
-		err := followQueue(ctx, s, known, server, view, &begun)
+	go keepAsking(asking, cluster, timeout, server)
+	for begun, noted := false, false; ; {
+		err := followQueue(ctx, cluster, known, server, view, &begun)
 		switch {
 		case ctx.Err() != nil:
 			return view.end()
 		case errors.Is(err, errWatchEnded):
-			told = false
+			noted = false
 		case !begun, isViewError(err), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 			return err
-		case !told:
-			view.note(fmt.Sprintf("the API server cannot be asked now, this goes on when it can: %v", err))
-			told = true
+		case !noted:
+			view.note(fmt.Sprintf("the API server cannot be reached; the display continues when it can: %v", err))
+			noted = true
 		}
 		select {
 		case <-ctx.Done():
@@ -72,7 +72,7 @@ func watchQueue(ctx context.Context, s *command.Cluster, view queueView, timeout
 	}
 }
 
-// viewError is that what is seen cannot be shown.
+// viewError is the error of a view.
 type viewError struct{ error }
 
 func (e viewError) Unwrap() error { return e.error }
@@ -82,18 +82,18 @@ func isViewError(err error) bool {
 	return errors.As(err, &shown)
 }
 
-// followQueue looks at all Backups, and then at each that changes, until the watch or ctx ends.
-func followQueue(ctx context.Context, s *command.Cluster, known map[string]*velerov1.Backup, server <-chan status.QueueServer, view queueView, begun *bool,
+// followQueue shows all Backups, and then each change, until the watch or ctx ends. It sets begun after the first list.
+func followQueue(ctx context.Context, cluster *command.Cluster, known map[string]*velerov1.Backup, server <-chan status.QueueServer, view queueView, begun *bool,
 ) error {
 	var list velerov1.BackupList
-	if err := s.List(ctx, &list, client.InNamespace(s.Namespace)); err != nil {
+	if err := cluster.List(ctx, &list, client.InNamespace(cluster.Namespace)); err != nil {
 		return fmt.Errorf("list the backups: %w", err)
 	}
 	if err := relist(known, list.Items, view); err != nil {
 		return viewError{err}
 	}
 	*begun = true
-	watcher, err := s.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(s.Namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
+	watcher, err := cluster.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(cluster.Namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 	if err != nil {
 		return fmt.Errorf("watch the backups: %w", err)
 	}
@@ -107,8 +107,8 @@ func followQueue(ctx context.Context, s *command.Cluster, known map[string]*vele
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case told := <-server:
-			view.server(told)
+		case answer := <-server:
+			view.server(answer)
 		case now := <-tick.C:
 			if err := view.refresh(now); err != nil {
 				return viewError{err}
@@ -117,15 +117,15 @@ func followQueue(ctx context.Context, s *command.Cluster, known map[string]*vele
 			if !open {
 				return errWatchEnded
 			}
-			if err := happened(known, event, view); err != nil {
+			if err := apply(known, event, view); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// happened takes an event of the watch over to known.
-func happened(known map[string]*velerov1.Backup, event watch.Event, view queueView) error {
+// apply applies an event of the watch to known.
+func apply(known map[string]*velerov1.Backup, event watch.Event, view queueView) error {
 	if event.Type == watch.Error {
 		err := apierrors.FromObject(event.Object)
 		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
@@ -154,7 +154,7 @@ func happened(known map[string]*velerov1.Backup, event watch.Event, view queueVi
 	return nil
 }
 
-// relist takes all Backups over to known, first those of the line in its order.
+// relist replaces known by all Backups, and shows the differences: first the queue in its order.
 func relist(known map[string]*velerov1.Backup, items []velerov1.Backup, view queueView) error {
 	backups := make(map[string]*velerov1.Backup, len(items))
 	for i := range items {
@@ -175,7 +175,7 @@ func relist(known map[string]*velerov1.Backup, items []velerov1.Backup, view que
 	for _, b := range slices.Concat(line.Running, line.Ready, line.Queued, others) {
 		before := known[b.Name]
 		if before == b {
-			continue // it is in the line
+			continue // shown as a part of the queue
 		}
 		known[b.Name] = b
 		if err := view.change(before, b); err != nil {
@@ -185,7 +185,7 @@ func relist(known map[string]*velerov1.Backup, items []velerov1.Backup, view que
 	return nil
 }
 
-// newQueueView is a table on a terminal, and a line for each change anywhere else.
+// newQueueView returns a view that draws a table on a terminal, and prints a line for each change elsewhere.
 func newQueueView(out, notes io.Writer, output string) (queueView, error) {
 	switch output {
 	case "json":

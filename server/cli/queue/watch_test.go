@@ -14,17 +14,17 @@ import (
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
-// memory notes what a view is told.
-type memory struct{ told []string }
+// memory is a view that records changes.
+type memory struct{ seen []string }
 
 func (m *memory) change(before, after *velerov1.Backup) error {
 	switch {
 	case after == nil:
-		m.told = append(m.told, "-"+before.Name)
+		m.seen = append(m.seen, "-"+before.Name)
 	case before == nil:
-		m.told = append(m.told, "+"+after.Name)
+		m.seen = append(m.seen, "+"+after.Name)
 	default:
-		m.told = append(m.told, after.Name+" "+string(before.Status.Phase)+">"+string(after.Status.Phase))
+		m.seen = append(m.seen, after.Name+" "+string(before.Status.Phase)+">"+string(after.Status.Phase))
 	}
 	return nil
 }
@@ -37,7 +37,7 @@ func (m *memory) note(string) {}
 
 func (m *memory) end() error { return nil }
 
-func TestWhatHappenedWhileNobodyWatchedIsShown(t *testing.T) {
+func TestRelistShowsMissedChanges(t *testing.T) {
 	t.Parallel()
 	known := map[string]*velerov1.Backup{}
 	view := &memory{}
@@ -51,19 +51,19 @@ func TestWhatHappenedWhileNobodyWatchedIsShown(t *testing.T) {
 	again := statustest.InQueue("again", velerov1.BackupPhaseQueued, 1)
 	again.UID = "1"
 	require.NoError(t, relist(known, list(statustest.InQueue("done", velerov1.BackupPhaseCompleted, 9), again, statustest.InQueue("runs", velerov1.BackupPhaseInProgress, 3), statustest.InQueue("gone", "", 1)), view))
-	require.Equal(t, []string{"+runs", "+again", "+gone", "+done"}, view.told, "in the order of the queue")
-	view.told = nil
+	require.Equal(t, []string{"+runs", "+again", "+gone", "+done"}, view.seen, "in the order of the queue")
+	view.seen = nil
 	again.UID = "2"
 	require.NoError(t, relist(known, list(again, statustest.InQueue("runs", velerov1.BackupPhaseFailed, 3), statustest.InQueue("done", velerov1.BackupPhaseCompleted, 9)), view))
-	require.Equal(t, []string{"-again", "-gone", "+again", "done Completed>Completed", "runs InProgress>Failed"}, view.told)
+	require.Equal(t, []string{"-again", "-gone", "+again", "done Completed>Completed", "runs InProgress>Failed"}, view.seen)
 
-	view.told = nil
-	require.NoError(t, happened(known, watch.Event{Type: watch.Modified, Object: statustest.InQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
-	require.NoError(t, happened(known, watch.Event{Type: watch.Deleted, Object: statustest.InQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
-	require.NoError(t, happened(known, watch.Event{Type: watch.Bookmark, Object: &velerov1.Restore{}}, view))
-	require.Equal(t, []string{"runs Failed>Completed", "-runs"}, view.told)
+	view.seen = nil
+	require.NoError(t, apply(known, watch.Event{Type: watch.Modified, Object: statustest.InQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
+	require.NoError(t, apply(known, watch.Event{Type: watch.Deleted, Object: statustest.InQueue("runs", velerov1.BackupPhaseCompleted, 3)}, view))
+	require.NoError(t, apply(known, watch.Event{Type: watch.Bookmark, Object: &velerov1.Restore{}}, view))
+	require.Equal(t, []string{"runs Failed>Completed", "-runs"}, view.seen)
 	expired := apierrors.NewResourceExpired("too old").Status()
-	require.ErrorIs(t, happened(known, watch.Event{Type: watch.Error, Object: &expired}, view), errWatchEnded)
+	require.ErrorIs(t, apply(known, watch.Event{Type: watch.Error, Object: &expired}, view), errWatchEnded)
 	forbidden := apierrors.NewForbidden(velerov1.Resource("backups"), "", errors.New("no")).Status()
-	require.True(t, apierrors.IsForbidden(happened(known, watch.Event{Type: watch.Error, Object: &forbidden}, view)))
+	require.True(t, apierrors.IsForbidden(apply(known, watch.Event{Type: watch.Error, Object: &forbidden}, view)))
 }

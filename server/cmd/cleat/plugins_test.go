@@ -89,7 +89,7 @@ func TestAServerOfVelerosTellsLessOfItsPlugins(t *testing.T) {
 	require.NoError(t, <-answered)
 	require.Regexp(t, `(?m)^velero.io/csi +BackupItemAction +2 +<unknown> +<unknown>
 velero.io/aws +ObjectStore +1 +<unknown> +<unknown>$`, table)
-	require.Contains(t, note, "The server (v1.17.1) tells only names and kinds of its plugins")
+	require.Contains(t, note, "The server (v1.17.1) reports only names and kinds of its plugins")
 
 	go func() { answered <- s.answerAsVelero(t.Context()) }()
 	_, note, err = s.run("plugin", "order", "--timeout", "2m")
@@ -176,13 +176,13 @@ func TestALockedServerRunsWhatItsLockHas(t *testing.T) {
 	require.Regexp(t, `(?m)^<none> +<none> +<none> +quarantined +`+first+`$`, table)
 	require.Regexp(t, `(?s)\nQuarantined:\n  `+first+`:\n    .*its sha256 sum is .*the file has changed; .*"cleat plugin lock"`, table)
 	require.NotContains(t, table, "example.cleat.dev/mark")
-	require.Regexp(t, `Lock: +it is in `+filepath.Join(dir, "plugins.lock")+`\n`, s.must("plugin", "info", "example.io/mover"))
-	require.Regexp(t, `Lock: +it is not in .* with this sum\n`, s.must("plugin", "info", "first"))
+	require.Regexp(t, `Lock: +contained in `+filepath.Join(dir, "plugins.lock")+`\n`, s.must("plugin", "info", "example.io/mover"))
+	require.Regexp(t, `Lock: +not contained in .* with this sum\n`, s.must("plugin", "info", "first"))
 
 	s.must("plugin", "lock", "--plugin-dir", dir)
 	for until := time.Now().Add(5 * time.Minute); strings.Contains(table, "quarantined"); table = s.must("plugin", "get", "--timeout", "2m") {
 		require.True(t, time.Now().Before(until), "the running server takes over what the lock says now: %s", table)
 	}
 	require.Contains(t, table, "example.cleat.dev/mark")
-	require.Regexp(t, `Lock: +it is in `+filepath.Join(dir, "plugins.lock")+`\n`, s.must("plugin", "info", "first"))
+	require.Regexp(t, `Lock: +contained in `+filepath.Join(dir, "plugins.lock")+`\n`, s.must("plugin", "info", "first"))
 }

@@ -176,7 +176,7 @@ func TestAcceptQueue_Explain(t *testing.T) {
 	s := newSite(t, "cleat.dev/file")
 	server := s.serve("--concurrent-backups", "2")
 	s.available()
-	empty := "0 of 2 slots in use; policy cleat.dev/namespace-overlap decides\nNo backup runs or waits.\n"
+	empty := "0 of 2 slots in use; policy cleat.dev/namespace-overlap decides\nNo backup is running or waiting.\n"
 	require.Equal(t, empty, s.must("queue", "--timeout", "2m"))
 
 	s.inProgress("orders", "shop", "billing")
@@ -223,7 +223,7 @@ func TestAcceptQueue_Explain(t *testing.T) {
 
 	// Without a server there are only the Backups.
 	require.NoError(t, server.stop())
-	require.Regexp(t, `^The number of slots is not known: no answer within 100ms: is the server running, .*\nNo backup runs or waits\.\n$`,
+	require.Regexp(t, `^The number of slots is not known: no answer within 100ms: is the server running, .*\nNo backup is running or waiting\.\n$`,
 		s.must("queue", "--timeout", "100ms"))
 }
 
