@@ -90,6 +90,10 @@ func (s *wireStore) PutObject(stream grpc.ClientStreamingServer[objectstorev1.Pu
 			s.ended <- err
 			return err
 		}
+		if message.GetKey() == "reply, then fail" {
+			_ = stream.SendAndClose(&shared.Empty{})
+			return status.Error(codes.DataLoss, "tape torn")
+		}
 		if message.GetKey() == "refuse" && i == 2 {
 			return status.Error(codes.ResourceExhausted, "tape full")
 		}
@@ -231,6 +235,12 @@ func TestUploadsAreAsOverAWire(t *testing.T) {
 		_, err = stream.CloseAndRecv()
 		require.Equal(t, codes.ResourceExhausted, status.Code(err))
 
+		stream, err = client.PutObject(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, stream.Send(&objectstorev1.PutObjectRequest{Key: "reply, then fail"}))
+		_, err = stream.CloseAndRecv()
+		require.Equal(t, codes.DataLoss, status.Code(err), "a reply before an error is no success")
+
 		ctx, cancel := context.WithCancel(t.Context())
 		stream, err = client.PutObject(ctx)
 		require.NoError(t, err)
@@ -240,22 +250,40 @@ func TestUploadsAreAsOverAWire(t *testing.T) {
 	})
 }
 
-func TestBuiltInsHaveDeadlinesAndPanicsAreAnswers(t *testing.T) {
+// badStore ignores the context of one call and panics in another.
+type badStore struct {
+	objectstorev1.UnimplementedObjectStoreServer
+	blocked chan struct{}
+}
+
+func (s *badStore) ListObjects(context.Context, *objectstorev1.ListObjectsRequest) (*objectstorev1.ListObjectsResponse, error) {
+	<-s.blocked
+	return &objectstorev1.ListObjectsResponse{}, nil
+}
+
+func (s *badStore) DeleteObject(context.Context, *objectstorev1.DeleteObjectRequest) (*shared.Empty, error) {
+	panic("boom")
+}
+
+func (s *badStore) GetObject(*objectstorev1.GetObjectRequest, grpc.ServerStreamingServer[objectstorev1.Bytes]) error {
+	panic("boom in a stream")
+}
+
+func TestBuiltInsHaveDeadlinesAndPanicsAreErrors(t *testing.T) {
 	t.Parallel()
-	services := newInProcess()
-	services.RegisterService(&grpc.ServiceDesc{ServiceName: "generated.ObjectStore", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{
-		{MethodName: "ListObjects", Handler: func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
-			select {} // deaf to its context
-		}},
-		{MethodName: "DeleteObject", Handler: func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
-			panic("boom")
-		}},
-	}}, nil)
+	services, bad := newInProcess(), &badStore{blocked: make(chan struct{})}
+	t.Cleanup(func() { close(bad.blocked) })
+	objectstorev1.RegisterObjectStoreServer(services, bad)
 	client := objectstorev1.NewObjectStoreClient(&bounded{
-		inner: services, plugin: "cleat.dev/file", table: calls.NewTable(calls.Deadlines{Kinds: map[string]time.Duration{"ObjectStore": 50 * time.Millisecond}}, kinds.All()),
+		inner: services, plugin: "cleat.dev/file",
+		table: calls.NewTable(calls.Deadlines{Kinds: map[string]time.Duration{"ObjectStore": 50 * time.Millisecond}}, kinds.All()),
 	})
 	_, err := client.ListObjects(t.Context(), &objectstorev1.ListObjectsRequest{})
 	require.EqualError(t, err, "plugin cleat.dev/file (built-in) did not answer ListObjects within 50ms")
 	_, err = client.DeleteObject(t.Context(), &objectstorev1.DeleteObjectRequest{})
 	require.EqualError(t, err, "rpc error: code = Aborted desc = plugin panicked: boom")
+	stream, err := client.GetObject(t.Context(), &objectstorev1.GetObjectRequest{})
+	require.NoError(t, err)
+	_, err = stream.Recv()
+	require.EqualError(t, err, "rpc error: code = Aborted desc = plugin panicked: boom in a stream")
 }
