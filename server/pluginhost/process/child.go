@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/go-plugin"
-
 	"github.com/cleat-dev/cleat/server/pluginhost/output"
 )
 
@@ -35,10 +33,9 @@ const maxHandshake = 16 << 10
 // status even when a grandchild still holds the pipes, and what it writes to stdout after the handshake is read.
 type child struct {
 	binary  *Binary
-	cmd     *exec.Cmd      // set by prepare, as mark is
+	cmd     *exec.Cmd      // set by prepare
 	verify  func() error   // asked as soon as it runs; an error ends it
 	memory  int            // it may have, in bytes; more than 0 is a limit
-	mark    string         // the variable in its environment that no other process has
 	output  *output.Output // of stderr, and of stdout after the handshake
 	exited  chan struct{}  // closed when it has ended
 	done    chan struct{}  // closed when its output is read as well
@@ -72,7 +69,6 @@ func (c *child) prepare(dir string, args, env []string) error {
 		return err
 	}
 	cmd.Env, cmd.SysProcAttr = env, processAttributes()
-	c.mark = plugin.EnvUnixSocketDir + "=" + dir
 	c.cmd = cmd
 	return nil
 }
@@ -111,7 +107,7 @@ func (c *child) Start(context.Context) error {
 		readers.Go(func() { output.EachLine(&countingReader{stderr, &c.read}, &c.handled, c.output.Line) })
 		started <- nil
 
-		c.exit = waitAndSweep(c.cmd, c.mark, c.disown) // for processes only: the pipes are files
+		c.exit = wait(c.cmd, c.disown) // for processes only: the pipes are files
 		close(c.exited)
 		deadline := time.Now().Add(drainTime)
 		_, _ = stdout.SetReadDeadline(deadline), stderr.SetReadDeadline(deadline)
@@ -135,7 +131,7 @@ func (c *child) fork() error {
 	}
 	if err := c.begin(); err != nil {
 		killProcessGroup(c.cmd.Process)
-		_ = waitAndSweep(c.cmd, c.mark, func() {})
+		_ = wait(c.cmd, func() {})
 		return err
 	}
 	c.leader, c.pid = c.cmd.Process, c.cmd.Process.Pid

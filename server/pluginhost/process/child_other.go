@@ -13,7 +13,7 @@ func processAttributes() *syscall.SysProcAttr { return nil }
 
 func limitMemory(int, int) error { return nil }
 
-func waitAndSweep(cmd *exec.Cmd, _ string, disown func()) error {
+func wait(cmd *exec.Cmd, disown func()) error {
 	defer disown()
 	return cmd.Wait()
 }

@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// processAttributes puts a plugin into a group of its own, which ends with it.
+// processAttributes puts a plugin into a process group of its own, which ends with it.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
 func limitMemory(int, int) error { return nil }
 
-// waitAndSweep waits for the end of a process; disown then kills its group.
-func waitAndSweep(cmd *exec.Cmd, _ string, disown func()) error {
+// wait waits for the end of a process; disown then kills its group.
+func wait(cmd *exec.Cmd, disown func()) error {
 	defer disown()
 	return cmd.Wait()
 }

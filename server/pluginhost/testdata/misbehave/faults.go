@@ -6,16 +6,14 @@ import (
 	"os/exec"
 	"runtime/debug"
 	"strings"
-	"syscall"
 )
 
 // fault does more of what actions should not do; set puts an annotation on the item that is answered.
 func fault(what string, set func(key, value string)) error {
 	switch what {
 	case "fork away":
-		// The shell leads a session of its own and ends; what it leaves has neither our group nor a parent of ours.
+		// The shell ends, so that the parent of what it leaves is none of ours.
 		shell := exec.Command("sh", "-c", "sleep 3600 >/dev/null 2>&1 & echo $!")
-		shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		pid, err := shell.Output()
 		if err != nil {
 			return err
