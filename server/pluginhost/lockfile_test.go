@@ -82,7 +82,7 @@ func testLockChanges(t *testing.T) {
 	_, err := execute(t.Context(), h.action(t, "example.io/named-new"), "nothing")
 	require.NoError(t, err)
 	require.Len(t, h.Lock().Plugins, 3)
-	require.Contains(t, h.log.String(), "[INFO]  the lock has changed, it is taken over: lock="+dir+"/plugins.lock files=3")
+	require.Contains(t, h.log.String(), "[INFO]  the lock has changed and is in force: lock="+dir+"/plugins.lock files=3")
 	require.Equal(t, first, processOf(t, h.behave(t)), "what did not change goes on running")
 
 	sum := grown(t, filepath.Join(dir, mover))
@@ -136,12 +136,12 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
 				require.NoError(t, os.WriteFile(path, []byte("plugins: []\n"), 0o600))
 			},
-			want: "the lock is not used, the server goes on with what it said before: /plugins/plugins.lock:1: the lock has no apiVersion, " +
+			want: "the lock is not used, the server keeps to what it said before: /plugins/plugins.lock:1: the lock has no apiVersion, " +
 				"want the keys apiVersion, plugins",
 		},
 		"it is gone": {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) { require.NoError(t, os.Remove(path)) },
-			want:  `the lock is gone; the server goes on with what it said, write it again with "cleat plugin lock"`,
+			want:  `the lock was removed; the server keeps to what it said, write it again with "cleat plugin lock"`,
 		},
 		"it is a folder": {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
@@ -152,14 +152,14 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 				require.NoError(t, os.Remove(path))
 				require.NoError(t, lock.Write(path))
 			},
-			want: "the lock is not used, the server goes on with what it said before: it is no regular file but d---------",
+			want: "the lock is not used, the server keeps to what it said before: it is no regular file but d---------",
 		},
 		"it is a pipe": {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
 				require.NoError(t, os.Remove(path))
 				require.NoError(t, syscall.Mkfifo(path, 0o600))
 			},
-			want: "the lock is not used, the server goes on with what it said before: it is no regular file but p---------",
+			want: "the lock is not used, the server keeps to what it said before: it is no regular file but p---------",
 		},
 		"others can write it": {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
@@ -168,7 +168,7 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 				require.NoError(t, os.Chmod(other, 0o664))
 				require.NoError(t, os.Rename(other, path))
 			},
-			want: `the lock is not used, the server goes on with what it said before: others than its owner can change the file ` +
+			want: `the lock is not used, the server keeps to what it said before: others than its owner can change the file ` +
 				`/plugins/plugins.lock, its mode is -rw-rw-r--; run "chmod go-w /plugins/plugins.lock"`,
 		},
 		"others can put another in its place": {
@@ -180,7 +180,7 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 				require.NoError(t, lock.Write(path)) // before, or the other is taken over
 				require.NoError(t, os.Chmod(filepath.Dir(path), 0o755))
 			},
-			want: `the lock is not used, the server goes on with what it said before: others than its owner can change the folder /plugins, ` +
+			want: `the lock is not used, the server keeps to what it said before: others than its owner can change the folder /plugins, ` +
 				`its mode is drwxrwxrwx; run "chmod go-w /plugins"`,
 		},
 	}
@@ -214,7 +214,7 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 			}
 			require.NoError(t, h.Rescan(t.Context()))
 			require.Equal(t, "plugin /plugins/added is not started: it is not in the lock; "+rewrite, h.reasons())
-			require.Contains(t, h.log.String(), "[INFO]  the lock is what it was")
+			require.Contains(t, h.log.String(), "[INFO]  the lock is again what is in force")
 			require.NotContains(t, h.log.String(), "plugin is gone", "it never was a plugin")
 		})
 	}
@@ -233,7 +233,7 @@ func testLockThatDoesNotHold(t *testing.T) {
 
 	h := lockedHost(t, dir, lock, func(c *Config) { c.isVolume = func(string) bool { return true } })
 	require.Empty(t, h.refused())
-	require.Contains(t, h.log.String(), "[WARN]  whatever shares this volume of the pod can change the lock, and so what runs")
+	require.Contains(t, h.log.String(), "[WARN]  everything that shares this volume of the pod can change the lock, and so what runs")
 }
 
 // testLockOfAVolume: the lock is mounted from a ConfigMap, and the kubelet swaps it. Nobody tells the host to look.
@@ -273,7 +273,7 @@ func testLockAppears(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(path, []byte("half"), 0o600))
 	require.NoError(t, h.Rescan(t.Context()))
-	require.Equal(t, "the lock is not used, the server goes on without one: /plugins/plugins.lock:1: the lock is no mapping, "+
+	require.Equal(t, "the lock is not used, the server has none: /plugins/plugins.lock:1: the lock is no mapping, "+
 		"want the keys apiVersion, plugins", h.refused())
 	require.NoError(t, lock.Write(path))
 	require.NoError(t, h.Rescan(t.Context()))

@@ -13,7 +13,7 @@ import (
 func TestPluginsThatOthersCanChangeAreRefusedUntilThatIsMended(t *testing.T) {
 	t.Parallel()
 	const reason = `plugin %s is not started: others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s", ` +
-		`or hold what may run with "cleat plugin lock"`
+		`or pin what may run with "cleat plugin lock"`
 	refused := func(what, path, mode string) string {
 		return fmt.Sprintf(reason, "/plugins/vendor/script", what, path, mode, path)
 	}
@@ -67,7 +67,7 @@ func TestAVolumeOfThePodMayBeWritable(t *testing.T) {
 	dir := scriptDir(t)
 	require.NoError(t, os.Chmod(dir, 0o777)) // as an emptyDir
 	require.NoError(t, os.Chmod(filepath.Join(dir, "vendor/script"), 0o777))
-	const warning = "[WARN]  whatever shares this volume of the pod can change the plugins"
+	const warning = "[WARN]  everything that shares this volume of the pod can change the plugins"
 	for _, volume := range []bool{true, false} {
 		h := newTestHost(t, dir, func(c *Config) {
 			c.isVolume = func(asked string) bool { return volume && asked == dir }

@@ -8,20 +8,20 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// answers keeps what does not change, so that it is asked for once: a process's for as long as it runs, a session's
-// for all its life. The zero value is ready to use, concurrently.
+// Answers keeps replies that do not change, so that they are asked for once: those of a process for as long as it runs,
+// those of a session until it ends. The zero value is ready to use, also concurrently.
 type Answers struct {
 	mu   sync.Mutex
 	kept map[string]*answer // by method and plugin
 }
 
 type answer struct {
-	asking  chan struct{} // holds a token while somebody asks
+	asking  chan struct{} // holds a token while a caller asks
 	message proto.Message // nil until it is known
 }
 
-// get makes reply what is known, or has ask fill it. Others that want the same wait for that as long as their ctx
-// allows; when ask fails, the next one asks.
+// Get fills reply with the kept reply, or has ask fill it and keeps that. Concurrent callers with the same key wait for the
+// first one, as long as their ctx allows; when ask fails, the next one asks.
 func (a *Answers) Get(ctx context.Context, method, plugin string, reply any, ask func() error) error {
 	known := a.answer(method + " " + plugin)
 	select {

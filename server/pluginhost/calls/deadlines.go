@@ -39,17 +39,15 @@ func (d Deadlines) withDefaults() Deadlines {
 	return d
 }
 
-// deadlineKey is the key of what WithDeadline sets.
 type deadlineKey struct{}
 
-// WithDeadline bounds what is called with ctx by limit, instead of by what Deadlines have for it: a call as a whole, a stream
-// in the time for which the plugin neither takes nor gives the next message. Negative means no limit. It is for
-// plugins that have a deadline of their own.
+// WithDeadline returns a context whose calls are bounded by limit instead of by Deadlines: a unary call as a whole, a stream
+// by the time between two messages. Negative means no limit. It is for plugins that have a deadline of their own.
 func WithDeadline(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, deadlineKey{}, limit)
 }
 
-// within is the call with the limit that ctx sets for it.
+// Within returns the call with the limit that ctx sets for it, if it does.
 func (c Call) Within(ctx context.Context) Call {
 	if limit, ok := ctx.Value(deadlineKey{}).(time.Duration); ok {
 		c.Limit, c.Idle = limit, limit
@@ -57,9 +55,8 @@ func (c Call) Within(ctx context.Context) Call {
 	return c
 }
 
-// withLimit bounds a call by the deadline of its class or kind; the function it answers ends the call. It is no deadline
-// of the context, which gRPC would send along: to tell the plugin of hours costs more than it is worth, and the end of
-// the context reaches it in any case.
+// WithLimit bounds a call by its limit; cancel must be called when the call has ended. The context gets no deadline, because
+// gRPC would send it along: the end of the context reaches the plugin in any case.
 func WithLimit(ctx context.Context, plugin, command string, call Call) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if call.Limit < 0 {
@@ -74,7 +71,7 @@ func WithLimit(ctx context.Context, plugin, command string, call Call) (context.
 	}
 }
 
-// interrupted tells that a call ended because its context did.
+// Interrupted returns the error of a call that ended because its context did.
 func Interrupted(call Call, cause error) error {
 	var overdue *OverdueError
 	if errors.As(cause, &overdue) {
@@ -83,7 +80,7 @@ func Interrupted(call Call, cause error) error {
 	return fmt.Errorf("%s: %w", call.Name, cause)
 }
 
-// endOf is the reason for which ctx has ended, if it has. The other side may notice a deadline a moment before us.
+// EndOf returns why ctx has ended, nil if it has not. The other side may notice a deadline shortly before this one does.
 func EndOf(ctx context.Context, err error) error {
 	if status.Code(err) == codes.DeadlineExceeded {
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < time.Second {

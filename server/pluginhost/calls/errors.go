@@ -8,7 +8,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/output"
 )
 
-// shownStderr is how many of the last stderr lines an error message quotes; DiedError.Stderr has more.
+// shownStderr is how many stderr lines an error message quotes; DiedError.Stderr has more.
 const shownStderr = 5
 
 // DiedError says that a plugin's process ended during a call, or before it could answer one. It is not
@@ -18,9 +18,9 @@ type DiedError struct {
 	Plugin string
 	// Command is the path of the binary.
 	Command string
-	// During is what was asked of it: the name of the call, or "start"; empty between calls.
+	// During is the name of the call, or "start"; empty between calls.
 	During string
-	// ExitStatus tells how the process ended, e.g. "exit status 3" or "signal: killed".
+	// ExitStatus is how the process ended, e.g. "exit status 3" or "signal: killed".
 	ExitStatus string
 	// Stderr holds the last lines the process wrote, oldest first; after a Go panic, the lines from the
 	// panic message on.
@@ -48,7 +48,7 @@ func (e *DiedError) Error() string {
 	return b.String()
 }
 
-// quoted picks the lines worth showing: the first ones of a crash, else the last ones.
+// quoted returns the first lines of a crash, otherwise the last lines.
 func (e *DiedError) quoted() []string {
 	switch {
 	case len(e.Stderr) <= shownStderr:
@@ -73,12 +73,12 @@ func (e *OverdueError) Error() string {
 	return fmt.Sprintf("plugin %s (%s) did not answer %s within %s", e.Plugin, e.Command, e.During, e.Limit)
 }
 
-// OutOfServiceError says that a binary failed so often in a row that it is left alone for a while. It wraps
-// the last failure.
+// OutOfServiceError says that a binary failed so often in a row that it is not started for a while. It wraps the last
+// failure.
 type OutOfServiceError struct {
 	Command  string
 	Failures int           // in a row
-	Retry    time.Duration // from now until it is tried again
+	Retry    time.Duration // from now until a start is tried again
 	Last     error
 }
 
@@ -87,5 +87,5 @@ func (e *OutOfServiceError) Error() string {
 		e.Command, e.Retry.Round(time.Second), e.Failures, e.Last)
 }
 
-// Unwrap gives the last failure.
+// Unwrap returns the last failure.
 func (e *OutOfServiceError) Unwrap() error { return e.Last }

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
+// Cloned returns a copy of a message.
 func Cloned(message any) (proto.Message, error) {
 	m, ok := message.(proto.Message)
 	if !ok {
@@ -14,7 +15,7 @@ func Cloned(message any) (proto.Message, error) {
 	return proto.Clone(m), nil
 }
 
-// copyMessage makes into a copy of from. No message at all is an empty one, as on the wire.
+// CopyMessage makes into a copy of from. A missing message is copied as an empty one, as over the wire.
 func CopyMessage(into, from any) error {
 	target, ok := into.(proto.Message)
 	if !ok {
@@ -32,7 +33,7 @@ func CopyMessage(into, from any) error {
 		proto.Merge(target, source)
 		return nil
 	}
-	// Two Go types for one message: only the wire format connects them.
+	// These are two Go types for one message: only the wire format connects them.
 	encoded, err := proto.Marshal(source)
 	if err != nil {
 		return status.Errorf(codes.Internal, "encode %T: %v", from, err)

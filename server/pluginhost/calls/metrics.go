@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are what the host tells Prometheus. Methods of a nil *metrics do nothing.
+// metrics holds the Prometheus metrics of calls and processes. The methods of a nil *metrics do nothing.
 type metrics struct {
 	registerer   prometheus.Registerer
 	collectors   []prometheus.Collector
@@ -18,14 +18,14 @@ type metrics struct {
 	droppedLines *prometheus.CounterVec
 }
 
-// Why a process failed, as metrics tell it.
+// Reasons of failures, as a metric labels them.
 const (
 	FailureStart = "start" // it could not be started, or its Init failed badly
 	FailureDied  = "died"  // it ended when it should not have
 	FailureHung  = "hung"  // it did not answer in time
 )
 
-// newMetrics returns metrics that add registers; nil without a registerer.
+// NewMetrics returns metrics that Register registers; nil without a registerer.
 func NewMetrics(registerer prometheus.Registerer) *metrics {
 	if registerer == nil {
 		return nil
@@ -37,20 +37,20 @@ func NewMetrics(registerer prometheus.Registerer) *metrics {
 		registerer: registerer,
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "cleat", Subsystem: "plugin", Name: "call_duration_seconds",
-			Help: "Time that a plugin took for a call; that of a stream is from its beginning to its end.",
+			Help: "Time that a plugin took for a call; for a stream, from its beginning to its end.",
 			// from half a millisecond, in steps of four, to half an hour
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 12),
 		}, []string{"plugin", "kind", "call", "outcome"}),
-		failures:     counter("failures_total", "Failures of plugin processes: that could not be started, died, or hung.", "command", "reason"),
-		restarts:     counter("restarts_total", "Plugin processes that were started in the place of one that had failed.", "command"),
-		outOfService: counter("out_of_service_total", "How often a plugin binary was left alone for a while, after too many failures in a row.", "command"),
-		droppedLines: counter("log_lines_dropped_total", "Lines that plugin processes wrote and that are not in the logs: too many in a second (rate), "+
-			"or only their beginning is, because they are too long (length).", "command", "reason"),
+		failures:     counter("failures_total", "Failures of plugin processes: those that could not be started, died, or hung.", "command", "reason"),
+		restarts:     counter("restarts_total", "Plugin processes that were started in place of one that had failed.", "command"),
+		outOfService: counter("out_of_service_total", "How often a plugin binary was not started for a while, after too many failures in a row.", "command"),
+		droppedLines: counter("log_lines_dropped_total", "Lines of plugin processes that are missing from the logs because there were too many in a second (rate), "+
+			"or truncated because they are too long (length).", "command", "reason"),
 	}
 	return m
 }
 
-// register registers the metrics together with others.
+// Register registers the metrics together with others.
 func (m *metrics) Register(others ...prometheus.Collector) error {
 	if m == nil {
 		return nil
@@ -65,7 +65,7 @@ func (m *metrics) Register(others ...prometheus.Collector) error {
 	return nil
 }
 
-// unregister makes room for the metrics of another host.
+// Unregister removes the metrics, so that another host can register its own.
 func (m *metrics) Unregister() {
 	if m == nil {
 		return
@@ -75,31 +75,31 @@ func (m *metrics) Unregister() {
 	}
 }
 
-// called tells of a call that has ended.
 func (m *metrics) called(plugin string, c Call, outcome string, took time.Duration) {
 	if m != nil {
 		m.calls.WithLabelValues(plugin, c.Kind, c.Name, outcome).Observe(took.Seconds())
 	}
 }
 
-// failed tells of a process that failed, and whether its binary is left alone for a while because of that.
-func (m *metrics) Failed(command, reason string, leftAlone bool) {
+// Failed counts a failure of a process. outOfService is set if its binary is not started for a while because of it.
+func (m *metrics) Failed(command, reason string, outOfService bool) {
 	if m == nil {
 		return
 	}
 	m.failures.WithLabelValues(command, reason).Inc()
-	if leftAlone {
+	if outOfService {
 		m.outOfService.WithLabelValues(command).Inc()
 	}
 }
 
+// Restarted counts a process that was started in place of one that had failed.
 func (m *metrics) Restarted(command string) {
 	if m != nil {
 		m.restarts.WithLabelValues(command).Inc()
 	}
 }
 
-// dropped tells of a line that did not get into the logs, or not whole.
+// Dropped counts a log line that is missing from the logs or truncated in them.
 func (m *metrics) Dropped(command, reason string) {
 	if m != nil {
 		m.droppedLines.WithLabelValues(command, reason).Inc()

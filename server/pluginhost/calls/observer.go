@@ -11,25 +11,24 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// How a call ended, as metrics and spans tell it.
+// Outcomes of a call, as metrics and spans label them.
 const (
 	outcomeOK          = "ok"
-	outcomeError       = "error"       // the plugin answered an error
-	outcomeInvalid     = "invalid"     // it answered what breaks the contract of its kind
-	outcomeCancelled   = "cancelled"   // the caller gave up
+	outcomeError       = "error"       // the plugin returned an error
+	outcomeInvalid     = "invalid"     // its reply broke the contract of its kind
+	outcomeCancelled   = "cancelled"   // the caller cancelled the call
 	outcomeOverdue     = "overdue"     // the plugin did not answer in time
 	outcomeDied        = "died"        // its process ended
 	outcomeUnavailable = "unavailable" // there was no process to call
 )
 
-// observer sees every call that goes to a plugin, in a process or in the server's own, and tells metrics and traces.
-// What it was not given costs nothing.
+// Observer records every call to a plugin, in its process or in that of the server, in metrics and traces.
 type Observer struct {
 	Metrics *metrics     // nil: none
 	Tracer  trace.Tracer // nil: none
 }
 
-// observation is a call under way.
+// observation is a call that is being observed.
 type observation struct {
 	observer Observer
 	caller   context.Context
@@ -39,8 +38,8 @@ type observation struct {
 	span     trace.Span // nil: none
 }
 
-// begin is called right before a call; the context that it answers is the call's. What a process is asked before
-// it is known which plugins it has is not observed.
+// Begin is called immediately before a call; the call is made with the context that it returns. Calls that find out which
+// plugins a process has, for which plugin is empty, are not observed.
 func (o Observer) Begin(ctx context.Context, plugin, command string, c Call) (context.Context, observation) {
 	if o.Metrics == nil && o.Tracer == nil || plugin == "" {
 		return ctx, observation{}
@@ -52,8 +51,8 @@ func (o Observer) Begin(ctx context.Context, plugin, command string, c Call) (co
 	return ctx, seen
 }
 
-// answered is end for a call that ended with err, or else with a reply that has still to be found right. It gives what the
-// caller is told.
+// Answered ends the observation of a unary call that returned err, or a reply that has yet to be judged. It returns the
+// error for the caller.
 func (o observation) Answered(err error, reply any, opts []grpc.CallOption) error {
 	took := time.Since(o.began)
 	if err == nil {
@@ -63,7 +62,7 @@ func (o observation) Answered(err error, reply any, opts []grpc.CallOption) erro
 	return err
 }
 
-// end is called once, with what the caller is told.
+// End ends the observation. It is called once, with the error for the caller.
 func (o observation) End(err error) { o.endAfter(time.Since(o.began), err) }
 
 func (o observation) endAfter(took time.Duration, err error) {
@@ -77,7 +76,7 @@ func (o observation) endAfter(took time.Duration, err error) {
 	}
 }
 
-// unavailable tells of a call that found no process.
+// Unavailable records a call for which there was no process.
 func (o Observer) Unavailable(ctx context.Context, plugin, command string, c Call, err error) {
 	_, seen := o.Begin(ctx, plugin, command, c)
 	seen.End(&unavailableError{err})

@@ -11,10 +11,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// tracerName is what the host's spans are attributed to.
 const tracerName = "github.com/cleat-dev/cleat/server/pluginhost"
 
-// newTracer is nil without a provider.
+// NewTracer returns nil without a provider.
 func NewTracer(provider trace.TracerProvider) trace.Tracer {
 	if provider == nil {
 		return nil
@@ -22,7 +21,7 @@ func NewTracer(provider trace.TracerProvider) trace.Tracer {
 	return provider.Tracer(tracerName)
 }
 
-// runKey is that of the attribute that says for which Backup or Restore a call is made.
+// runKey is the key of the attribute that names the run for which a call is made.
 type runKey struct{}
 
 // StartRun begins the span of the run named by kind and name, e.g. "Backup" and "velero/nightly". Calls that are made with
@@ -33,8 +32,8 @@ func StartRun(ctx context.Context, tracer trace.Tracer, kind, name string) (cont
 	return context.WithValue(ctx, runKey{}, what), span
 }
 
-// startSpan begins the span of one call. The plugin gets its identity in the call's metadata, as the W3C's
-// trace context.
+// startSpan begins the span of one call. Its identity is sent to the plugin in the metadata of the call, as the W3C trace
+// context.
 func startSpan(ctx context.Context, tracer trace.Tracer, plugin, command string, c Call) (context.Context, trace.Span) {
 	attributes := []attribute.KeyValue{
 		attribute.String("cleat.plugin", plugin),
@@ -51,7 +50,6 @@ func startSpan(ctx context.Context, tracer trace.Tracer, plugin, command string,
 	return metadata.AppendToOutgoingContext(ctx, sent...), span
 }
 
-// endSpan ends the span of a call.
 func endSpan(span trace.Span, outcome string, err error) {
 	span.SetAttributes(attribute.String("cleat.outcome", outcome))
 	if err != nil {

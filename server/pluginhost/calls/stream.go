@@ -13,16 +13,15 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// streamWatch says what to do about a stream beside passing messages.
+// StreamWatch says how a stream is bounded and what happens at its end.
 type StreamWatch struct {
-	Idle    time.Duration // the longest time that the plugin may keep us waiting; negative means for ever
-	Overdue error         // the cause of the end when it took longer
-	// finish is called once, when the stream has ended, and words its error. ctx is the stream's.
+	Idle    time.Duration // the longest time that the plugin may take between two messages; negative means no limit
+	Overdue error         // the cause of the end when the plugin took longer
+	// Finish is called once, when the stream has ended, with the context of the stream. It returns the error for the caller.
 	Finish func(ctx context.Context, err error) error
 }
 
-// openStream opens a stream whose idle time is bounded and whose end is noticed. As with every gRPC stream, the
-// caller reads it to its end or cancels ctx.
+// OpenStream opens a stream that is watched. As with every gRPC stream, the caller reads it to its end or cancels ctx.
 func OpenStream(ctx context.Context, on grpc.ClientConnInterface, desc *grpc.StreamDesc, method string, opts []grpc.CallOption, watch StreamWatch) (grpc.ClientStream, error) {
 	streamCtx, cancel := context.WithCancelCause(ctx)
 	s := &watchedStream{ctx: streamCtx, cancel: cancel, watch: watch, serverStreams: desc.ServerStreams, sendsOnly: desc.ClientStreams}
@@ -45,14 +44,14 @@ type watchedStream struct {
 	serverStreams bool
 
 	mu        sync.Mutex
-	sendsOnly bool   // our side is open, so waiting for the plugin proves nothing
-	receiving bool   // RecvMsg waits
-	disarm    func() // stops the idle clock of RecvMsg; nil when it does not run
+	sendsOnly bool   // the host has not closed its side, so the plugin may rightly wait
+	receiving bool   // RecvMsg is waiting
+	disarm    func() // stops the idle timer of RecvMsg; nil when it does not run
 	ended     bool
 	err       error
 }
 
-// arm starts the idle clock; the function it returns stops it.
+// arm starts the idle timer; the function that it returns stops it.
 func (s *watchedStream) arm() func() {
 	if s.watch.Idle < 0 {
 		return func() {}
@@ -61,7 +60,7 @@ func (s *watchedStream) arm() func() {
 	return func() { timer.Stop() }
 }
 
-// end closes the books once and remembers what the stream ended with.
+// end calls Finish once and remembers what the stream ended with.
 func (s *watchedStream) end(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +81,7 @@ func (s *watchedStream) end(err error) error {
 	return s.err
 }
 
-// SendMsg implements grpc.ClientStream. io.EOF means that RecvMsg knows the error.
+// SendMsg implements grpc.ClientStream. After io.EOF, RecvMsg returns the error of the stream.
 func (s *watchedStream) SendMsg(m any) error {
 	disarm := s.arm()
 	defer disarm()
@@ -93,7 +92,7 @@ func (s *watchedStream) SendMsg(m any) error {
 	return err
 }
 
-// CloseSend implements grpc.ClientStream. From now on, whoever waits for the plugin waits for it alone.
+// CloseSend implements grpc.ClientStream. From now on, only the plugin can be the reason that RecvMsg is waiting.
 func (s *watchedStream) CloseSend() error {
 	s.mu.Lock()
 	s.sendsOnly = false
@@ -104,7 +103,7 @@ func (s *watchedStream) CloseSend() error {
 	return s.ClientStream.CloseSend()
 }
 
-// receive begins the wait of RecvMsg; the function it returns ends it.
+// receive is called when RecvMsg begins to wait; the function that it returns, when it has received.
 func (s *watchedStream) receive() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

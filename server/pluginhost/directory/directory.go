@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
-// DirectoryConfig says where plugins are and what may run of them.
+// Config says where plugins are and what may run of them.
 type Config struct {
 	// Path is the plugin directory. It may be missing; empty means that there is none.
 	Path string
@@ -36,7 +36,7 @@ type Directory struct {
 	folders []string // in which something can change
 }
 
-// OpenDirectory returns the directory without looking at it. It fails when others than its owner can change the lock.
+// Open returns the directory without looking at it. It returns an error if others than its owner can change the lock.
 func Open(cfg Config) (*Directory, error) {
 	isVolume := isPodVolume
 	if cfg.IsVolume != nil {
@@ -131,7 +131,7 @@ func (d *Directory) logOmitted(files found) {
 	d.missing, d.omitted = files.missing, files.omitted
 }
 
-// absolute returns path itself where the working directory is not known.
+// absolute returns path unchanged where the working directory is not known.
 func absolute(path string) string {
 	if whole, err := filepath.Abs(path); err == nil {
 		return whole

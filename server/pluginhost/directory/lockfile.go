@@ -14,16 +14,15 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
-// lockFile is where the lock comes from. A running server takes over what is written there, whole and by nobody but
-// the owner. Whatever else happens to the file, the lock that is in force stays in force; above all, to remove it
-// unlocks nothing. It is the scanner's.
+// lockFile is the file that the lock comes from. A running server adopts what the owner writes there. If anything else
+// happens to the file, the lock in force stays in force; in particular, removing the file unlocks nothing.
 type lockFile struct {
-	path    string           // empty: there is none to read
-	read    process.Identity // when it said what is in force
-	problem string           // what was said of it last
+	path    string           // empty if there is none to read
+	read    process.Identity // of the content that is in force
+	problem string           // as reported last
 }
 
-// folders are the real paths of those in which it can change.
+// folders returns the real paths of the folders in which the file can change.
 func (l *lockFile) folders() []string {
 	if l.path == "" {
 		return nil
@@ -61,18 +60,18 @@ func (d *Directory) readLock() (problem string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && current == nil:
 	case errors.Is(err, fs.ErrNotExist):
-		problem = `the lock is gone; the server goes on with what it said, write it again with "cleat plugin lock"`
+		problem = `the lock was removed; the server keeps to what it said, write it again with "cleat plugin lock"`
 	case err != nil && current == nil:
-		problem = fmt.Sprintf("the lock is not used, the server goes on without one: %v", err)
+		problem = fmt.Sprintf("the lock is not used, the server has none: %v", err)
 	case err != nil:
-		problem = fmt.Sprintf("the lock is not used, the server goes on with what it said before: %v", err)
+		problem = fmt.Sprintf("the lock is not used, the server keeps to what it said before: %v", err)
 	case next != current:
-		d.log.Info("the lock has changed, it is taken over", "lock", l.path, "files", len(next.Plugins))
+		d.log.Info("the lock has changed and is in force", "lock", l.path, "files", len(next.Plugins))
 		d.relock(next)
 		l.read = seen
 	default:
 		if l.problem != "" {
-			d.log.Info("the lock is what it was", "lock", l.path)
+			d.log.Info("the lock is again what is in force", "lock", l.path)
 		}
 		l.read = seen
 	}
@@ -111,7 +110,7 @@ func (l *lockFile) readAgain(current *pluginlock.Lock) (*pluginlock.Lock, proces
 	return next, seen, l.writers(file)
 }
 
-// writers finds who else than the owner can change the lock, which is file.
+// writers returns an error if others than the owner can change the lock, which is open as file.
 func (l *lockFile) writers(file *os.File) error {
 	folder := filepath.Dir(l.path)
 	if isReadOnly(folder) && isReadOnly(l.path) {
@@ -125,12 +124,12 @@ func (l *lockFile) writers(file *os.File) error {
 func (l *lockFile) checkFirst(volume bool, log hclog.Logger) error {
 	file, err := os.Open(l.path)
 	if err != nil {
-		return nil // what was read of it is in force, and the first look tells of it
+		return nil // what was read before is in force, and the first look reports the error
 	}
 	defer file.Close()
 	switch err := l.writers(file); {
 	case err != nil && volume:
-		log.Warn("whatever shares this volume of the pod can change the lock, and so what runs; keep it in a ConfigMap",
+		log.Warn("everything that shares this volume of the pod can change the lock, and so what runs; keep the lock in a ConfigMap",
 			"lock", l.path, "error", err)
 	case err != nil:
 		return fmt.Errorf("the lock does not hold: %w", err)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isMountPoint tells whether something is mounted at dir, also when dir is a link to it.
+// isMountPoint reports whether something is mounted at dir, or at what dir links to.
 func isMountPoint(dir string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -19,8 +19,8 @@ func isMountPoint(dir string) bool {
 	return stat.Attributes_mask&stat.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
-// isReadOnly tells whether nobody who sees path can write there, whatever the modes say: its file system is mounted so,
-// as volumes of ConfigMaps and Secrets are.
+// isReadOnly reports whether the file system of path is mounted read-only, as volumes of ConfigMaps and Secrets are. Modes
+// say nothing then.
 func isReadOnly(path string) bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(path, &stat) == nil && stat.Flags&unix.ST_RDONLY != 0

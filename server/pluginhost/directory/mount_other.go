@@ -2,8 +2,8 @@
 
 package directory
 
-// isMountPoint tells whether something is mounted at dir. Pods run on Linux.
+// isMountPoint reports whether something is mounted at dir. Pods run on Linux.
 func isMountPoint(string) bool { return false }
 
-// isReadOnly tells whether nobody who sees path can write there.
+// isReadOnly reports whether the file system of path is mounted read-only.
 func isReadOnly(string) bool { return false }

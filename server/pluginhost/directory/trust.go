@@ -15,13 +15,13 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Trust decides which binaries of the plugin directory may run. With a lock, those that it names with the content that
-// it names; where they are and who can write there does not matter then. Without one, those that nobody but their
-// owner can change.
+// Trust decides which binaries of the plugin directory may run. With a lock, these are the ones that it names, with the
+// content that it names; it does not matter who can write to them. Without a lock, these are the ones that only their owner
+// can change.
 type Trust struct {
 	dir    string // absolute
 	lock   *pluginlock.Lock
-	volume bool // dir is a volume of the pod: who can write there was decided with the pod
+	volume bool // dir is a volume of the pod, so that the pod decides who can write to it
 }
 
 // newTrust looks at who can write to the plugin directory.
@@ -35,7 +35,7 @@ func newTrust(dir string, lock *pluginlock.Lock, isVolume func(dir string) bool,
 	if lock != nil || !othersWrite(info) {
 		return t
 	}
-	log.Warn("whatever shares this volume of the pod can change the plugins; to hold what may run, use a lock",
+	log.Warn("everything that shares this volume of the pod can change the plugins; use a lock to pin what may run",
 		"dir", t.dir, "mode", info.Mode(), "lock", "cleat plugin lock")
 	return t
 }
@@ -57,13 +57,13 @@ func (t *Trust) Check(b *process.Binary) (verify func() error, err error) {
 		return nil, err
 	}
 	return func() error {
-		if b.Script() && !b.StillThere() { // interpreters that resolve links have read what is there instead
+		if b.Script() && !b.StillThere() { // an interpreter that resolves links has read the other file
 			return &process.DistrustError{Reason: errors.New("it was killed before its first call, because another file took its place while it was started")}
 		}
 		if now, err := b.Now(); err == nil && now == before {
 			return nil
 		}
-		// Its time changes also when another file takes its place. What runs cannot be written to any more, so this is final.
+		// Replacing the file changes its times too. Nothing can write to a file that runs, so this check is final.
 		if err := t.checkSum(b); err != nil {
 			return fmt.Errorf("it was killed before its first call, because it was changed while it was started: %w", err)
 		}
@@ -71,7 +71,7 @@ func (t *Trust) Check(b *process.Binary) (verify func() error, err error) {
 	}, nil
 }
 
-// checkSum compares what the file holds by now with the lock.
+// checkSum returns an error if the content of the file is not that of the lock.
 func (t *Trust) checkSum(b *process.Binary) error {
 	sum, err := b.Sum()
 	if err != nil {
@@ -128,8 +128,8 @@ func (t *Trust) relative(path string) string {
 	return filepath.ToSlash(relative)
 }
 
-// checkWriters finds who else could have put the binary where it is: by the mode of the file, of each folder between it
-// and the plugin directory, and of the folder that a link leads to.
+// checkWriters returns an error if others than its owner can replace or change the binary, by the mode of the file, of each
+// folder between it and the plugin directory, and of the folder that a link leads to.
 func (t *Trust) checkWriters(b *process.Binary) error {
 	if t.volume {
 		return nil
@@ -142,13 +142,13 @@ func (t *Trust) checkWriters(b *process.Binary) error {
 		}
 	}
 	if err := otherWriters(b.File, b.Path, folders); err != nil {
-		return fmt.Errorf(`%w, or hold what may run with "cleat plugin lock"`, err)
+		return fmt.Errorf(`%w, or pin what may run with "cleat plugin lock"`, err)
 	}
 	return nil
 }
 
-// otherWriters finds who else can change the open file that path leads to, or put another into one of the folders, that to
-// which a link leads included.
+// otherWriters returns an error if others than their owner can change the open file that path leads to, or put another one
+// into one of the folders or into the one that a link leads to.
 func otherWriters(file *os.File, path string, folders []string) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -162,7 +162,7 @@ func otherWriters(file *os.File, path string, folders []string) error {
 	}
 	for _, folder := range folders {
 		info, err := os.Stat(folder)
-		if err == nil && othersWrite(info) { // a folder that is gone takes nothing from anybody
+		if err == nil && othersWrite(info) { // a folder that was removed cannot be written to
 			return writersError("folder", folder, info)
 		}
 	}
@@ -175,7 +175,7 @@ func writersError(what, path string, info fs.FileInfo) error {
 	return fmt.Errorf(`others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s"`, what, path, info.Mode(), path)
 }
 
-// isPodVolume tells whether dir is a volume of the pod in which the server runs. An emptyDir is writable for everybody in
+// isPodVolume reports whether dir is a volume of the pod in which the server runs. An emptyDir is writable for everything in
 // the pod, and "velero install" keeps the plugins in one.
 func isPodVolume(dir string) bool {
 	return os.Getenv("KUBERNETES_SERVICE_HOST") != "" && isMountPoint(dir)

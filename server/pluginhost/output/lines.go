@@ -18,13 +18,13 @@ import (
 const (
 	// maxLine is the longest line that is kept whole, in bytes; go-plugin's own limit.
 	maxLine = 64 << 10
-	// tailLines is how many of the last lines of a process are remembered, and tailWidth how much of each, in bytes.
+	// tailLines is the number of lines that are remembered, and tailWidth the length of each, in bytes.
 	tailLines = 20
 	tailWidth = 512
 )
 
-// eachLine calls handle for every line of r without its line end, until r ends. A longer line than maxLine is cut
-// and says so. The slice is handle's only until it returns. progress, when given, counts the bytes handled.
+// EachLine calls handle for every line of r without its line end, until r ends. A line longer than maxLine is truncated, and
+// a note at its end says so. handle must not keep the slice. progress, if it is not nil, counts the bytes handled.
 func EachLine(r io.Reader, progress *atomic.Int64, handle func(line []byte, cut bool)) {
 	reader := bufio.NewReaderSize(r, maxLine)
 	for {
@@ -56,7 +56,7 @@ func EachLine(r io.Reader, progress *atomic.Int64, handle func(line []byte, cut 
 	}
 }
 
-// discardLine skips to the end of the line and tells how many bytes that were.
+// discardLine skips to the end of the line and returns the number of bytes skipped.
 func discardLine(reader *bufio.Reader) (int, error) {
 	skipped := 0
 	for {
@@ -68,7 +68,7 @@ func discardLine(reader *bufio.Reader) (int, error) {
 	}
 }
 
-// lineWriter is the other way round: it cuts what is written to it into lines for handle.
+// LineWriter splits what is written to it into lines for Handle.
 type LineWriter struct {
 	mu      sync.Mutex
 	pending []byte
@@ -95,16 +95,15 @@ func (w *LineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// tail remembers the last words of a process: its last lines, or once a Go crash has begun, the first lines
-// of that, because the message stands at its top.
+// tail remembers the last lines of a process, or once a Go crash has begun, the first lines of that, because the message is
+// at its top.
 type tail struct {
 	mu      sync.Mutex
 	crashed bool
 	lines   []string
 }
 
-// add understands a line and remembers it, unless it is a structured one of the lowest levels. Lines of a crash are
-// errors.
+// add parses a line and remembers it, unless it is a structured one of the lowest levels. Lines of a crash are errors.
 func (t *tail) add(line []byte) Line {
 	t.mu.Lock()
 	defer t.mu.Unlock()

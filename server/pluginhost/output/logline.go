@@ -11,15 +11,15 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// logLine is one line of a plugin's stderr, understood as far as possible.
+// Line is one line of the output of a plugin, parsed as far as possible.
 type Line struct {
 	Level      hclog.Level
 	Message    string
 	Args       []any // alternating keys and values
-	structured bool  // it was a JSON object with message and level
+	structured bool  // a JSON object with message and level
 }
 
-// String is the line as people read it: a structured one without what only a machine wants.
+// String returns the line for people: a structured one without the fields that only a machine needs.
 func (l Line) String() string {
 	if !l.structured {
 		return l.Message
@@ -35,7 +35,7 @@ func (l Line) String() string {
 	return b.String()
 }
 
-// startsCrash tells the first line of what the Go runtime writes when it gives up.
+// StartsCrash reports whether the line is the first one that the Go runtime writes when it crashes.
 func StartsCrash(line string) bool {
 	for _, start := range []string{
 		"panic: ", "fatal error: ", "runtime: out of memory: ", "runtime/cgo: ", "SIGABRT: ", "SIGBUS: ", "SIGQUIT: ", "SIGSEGV: ",
@@ -47,9 +47,9 @@ func StartsCrash(line string) bool {
 	return false
 }
 
-// parseLogLine reads a line as the plugin library of Velero (logrus with "@message" and "@level") or hclog writes
-// it. Whatever is not such an object is a message of its own: at the level its prefix names, else debug.
-// It is our own reader, because go-plugin's panics on a "@message" that is no string.
+// parseLogLine parses a line that the plugin library of Velero (logrus with "@message" and "@level") or hclog wrote. Any
+// other line is a message of its own: at the level that its prefix names, otherwise debug. go-plugin has such a parser, but
+// it panics on a "@message" that is not a string.
 func parseLogLine(line []byte) Line {
 	if line[0] == '{' {
 		if parsed, ok := parseJSONLine(line); ok {
@@ -79,7 +79,7 @@ func parseJSONLine(line []byte) (Line, bool) {
 	if !ok {
 		return Line{}, false
 	}
-	// The host's log has a time and a level of its own.
+	// The server's log adds its own time and level.
 	for _, key := range []string{"level", "time", "timestamp", "@timestamp"} {
 		delete(fields, key)
 	}
@@ -90,7 +90,7 @@ func parseJSONLine(line []byte) (Line, bool) {
 	return parsed, true
 }
 
-// takeString removes the first of the keys that is there and gives its value, which has to be a string.
+// takeString removes the first of the keys that exists and returns its value, if that is a string.
 func takeString(fields map[string]any, keys ...string) (string, bool) {
 	for _, key := range keys {
 		if value, there := fields[key]; there {
@@ -102,7 +102,7 @@ func takeString(fields map[string]any, keys ...string) (string, bool) {
 	return "", false
 }
 
-// levelNamed knows the names that logrus and hclog use.
+// levelNamed returns the level for a name that logrus or hclog uses.
 func levelNamed(name string) (hclog.Level, bool) {
 	switch strings.ToLower(name) {
 	case "trace":

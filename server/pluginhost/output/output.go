@@ -8,11 +8,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// output takes the lines of a process: it understands them, remembers the last ones, and passes on as many as the
-// process may write. It is safe for concurrent use.
+// Output parses the lines of a process, remembers the last ones, and passes on as many as the process may write. It is safe
+// for concurrent use.
 type Output struct {
 	Pass      func(Line)
-	Drop      func(reason string) // counts a line that is not passed on, or not whole; may be nil
+	Drop      func(reason string) // counts a line that is left out or truncated; may be nil
 	tail      tail
 	PerSecond int // negative means no limit
 	Clock     clock.PassiveClock
@@ -20,23 +20,23 @@ type Output struct {
 	mu      sync.Mutex
 	second  time.Time // when the current second began
 	passed  int       // lines in it
-	leftOut int       // not told yet
+	leftOut int       // not reported yet
 }
 
-// Why lines are dropped, as metrics tell it.
+// Reasons for dropping lines, as a metric labels them.
 const (
-	droppedRate   = "rate"   // left out, it was one too many in its second
-	droppedLength = "length" // cut, it was too long
+	droppedRate   = "rate"   // left out, because there were too many in its second
+	droppedLength = "length" // truncated, because it was too long
 )
 
-// Last returns the last lines, or once a crash has begun its first ones.
+// Last returns the last lines, or once a crash has begun, its first lines.
 func (o *Output) Last() []string { return o.tail.last() }
 
-// line takes one line, of which the end may be cut already. It is the caller's again when line returns.
+// Line handles one line, which may be truncated. It does not keep the slice.
 func (o *Output) Line(line []byte, cut bool) {
 	parsed := o.tail.add(line)
-	passes, untold := o.count()
-	o.tell(untold)
+	passes, unreported := o.count()
+	o.reportLeftOut(unreported)
 	if passes {
 		o.Pass(parsed)
 	}
@@ -49,8 +49,8 @@ func (o *Output) Line(line []byte, cut bool) {
 	}
 }
 
-// count counts a line in. It gives the number of lines left out in the seconds before, once.
-func (o *Output) count() (passes bool, untold int) {
+// count counts a line. It returns the number of lines that were left out in the seconds before and not reported yet.
+func (o *Output) count() (passes bool, unreported int) {
 	if o.PerSecond < 0 {
 		return true, 0
 	}
@@ -58,26 +58,26 @@ func (o *Output) count() (passes bool, untold int) {
 	defer o.mu.Unlock()
 	if now := o.Clock.Now(); now.Sub(o.second) >= time.Second {
 		o.second, o.passed = now, 0
-		untold, o.leftOut = o.leftOut, 0
+		unreported, o.leftOut = o.leftOut, 0
 	}
 	if o.passed >= o.PerSecond {
 		o.leftOut++
-		return false, untold
+		return false, unreported
 	}
 	o.passed++
-	return true, untold
+	return true, unreported
 }
 
-// flush tells now of the lines that were left out.
+// Flush reports the lines that were left out and not reported yet.
 func (o *Output) Flush() {
 	o.mu.Lock()
-	untold := o.leftOut
+	unreported := o.leftOut
 	o.leftOut = 0
 	o.mu.Unlock()
-	o.tell(untold)
+	o.reportLeftOut(unreported)
 }
 
-func (o *Output) tell(leftOut int) {
+func (o *Output) reportLeftOut(leftOut int) {
 	if leftOut == 0 {
 		return
 	}
