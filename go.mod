@@ -11,8 +11,8 @@ require (
 	github.com/aws/smithy-go v1.28.8
 	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/fsnotify/fsnotify v1.10.1
-	github.com/go-json-experiment/json v1.27.2
 	github.com/fullstorydev/grpchan v1.1.2
+	github.com/go-json-experiment/json v1.27.2
 	github.com/go-logr/logr v1.4.4
 	github.com/gobwas/glob v1.1.0
 	github.com/google/jsonschema-go v0.4.3
