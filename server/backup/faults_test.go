@@ -246,12 +246,12 @@ func TestAcceptBackup_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 		want = append(want, "many/"+o.name)
 	}
 	// Lists are read ahead: most pages of the ConfigMaps wait until the server is away.
-	var asked atomic.Int32
+	var requests atomic.Int32
 	var away atomic.Pointer[chan struct{}]
-	held := func() { asked.Store(0); away.Store(new(make(chan struct{}))) }
+	held := func() { requests.Store(0); away.Store(new(make(chan struct{}))) }
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if strings.HasSuffix(r.URL.Path, "/configmaps") && asked.Add(1) > 10 {
+			if strings.HasSuffix(r.URL.Path, "/configmaps") && requests.Add(1) > 10 {
 				select {
 				case <-*away.Load():
 				case <-r.Context().Done():
@@ -297,7 +297,7 @@ func TestAcceptBackup_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 	deps.RetryFor = 200 * time.Millisecond
 	once = sync.Once{}
 	held()
-	gone := func(done, _ int) {
+	killedForGood := func(done, _ int) {
 		if done >= 50 {
 			once.Do(func() {
 				require.NoError(t, cluster.Do(ctx, "kill", controlplane.APIServer))
@@ -305,7 +305,7 @@ func TestAcceptBackup_ApiServerFaults_ServerAwayInMidBackup(t *testing.T) {
 			})
 		}
 	}
-	b = take(ctx, t, deps, backup.Request{Backup: newBackup(nil), Progress: gone})
+	b = take(ctx, t, deps, backup.Request{Backup: newBackup(nil), Progress: killedForGood})
 	require.GreaterOrEqual(t, b.Items, 50)
 	require.Positive(t, b.Errors)
 	require.Contains(t, strings.Join(b.Results.Errors.Cluster, "\n"), "cannot list configmaps, the objects that were not read are missing in the backup")

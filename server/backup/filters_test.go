@@ -127,7 +127,7 @@ func TestAcceptBackup_Filters(t *testing.T) {
 		"excluded name wins over included pattern":         {spec: spec{IncludedNamespaces: []string{"bank?"}, ExcludedNamespaces: []string{"bank1"}}, want: namespace("bank2")},
 		"excluded pattern wins over included name":         {spec: spec{IncludedNamespaces: []string{"bank1", "empty"}, ExcludedNamespaces: []string{"bank*"}}, want: namespace("empty")},
 		"a pattern that matches nothing is only a warning": {spec: spec{IncludedNamespaces: []string{"none-*"}}, warnings: []string{"no namespace matches the patterns of spec.includedNamespaces none-*"}},
-		"an excluded namespace also excludes cluster-scoped objects that nothing asks for": {
+		"an excluded namespace also excludes cluster-scoped objects that no action requests": {
 			spec: spec{ExcludedNamespaces: []string{"shop-prod"}},
 			want: all.namespaced().without(all.in("shop-prod")).and(all.namespaces().without(all.namespaces("shop-prod")), widgetCRD),
 		},
@@ -299,7 +299,7 @@ func TestAcceptBackup_Filters(t *testing.T) {
 			want: all.in("shop-prod").kinds("Pod").and(all.kinds("PersistentVolume"), all.in("bank-prod").kinds("Secret"),
 				set(fixture()).named("skipped"), set(fixture()).in("hidden")),
 		},
-		"an action leaves an item out, and what it asked for": {
+		"an action excludes an item with its additional items": {
 			spec:   spec{IncludedNamespaces: []string{"shop-prod"}},
 			action: requesting(map[string]string{"velero.io/skip-from-backup": "yes"}, pv), want: shopProd.without(all.kinds("Pod")),
 		},

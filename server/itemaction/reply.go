@@ -7,9 +7,9 @@ import (
 	"github.com/cleat-dev/cleat/server/item"
 )
 
-// CheckItem returns the metadata of an item that the action named name returned for the item asked. It is an
-// error if the item is missing, is not an object with apiVersion and kind, or is another object than asked.
-func CheckItem(name string, asked item.Meta, returned []byte) (item.Meta, error) {
+// CheckItem returns the metadata of an item that the action named name returned for the item original. It is an
+// error if the item is missing, is not an object with apiVersion and kind, or is another object than original.
+func CheckItem(name string, original item.Meta, returned []byte) (item.Meta, error) {
 	if len(returned) == 0 {
 		return item.Meta{}, fmt.Errorf("%s returned no item", name)
 	}
@@ -20,7 +20,7 @@ func CheckItem(name string, asked item.Meta, returned []byte) (item.Meta, error)
 	switch {
 	case err != nil:
 		return item.Meta{}, fmt.Errorf("item returned by %s: %w", name, err)
-	case meta.Name != asked.Name || meta.Namespace != asked.Namespace:
+	case meta.Name != original.Name || meta.Namespace != original.Namespace:
 		return item.Meta{}, fmt.Errorf("%s returned object %q of namespace %q, want the one it was called for", name, meta.Name, meta.Namespace)
 	}
 	return meta, nil

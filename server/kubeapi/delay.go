@@ -16,7 +16,7 @@ type delay struct{ seconds int }
 
 type delayKey struct{}
 
-// withDelay returns a context for one attempt and the delay that its reply asks for.
+// withDelay returns a context for one attempt and the delay that its reply requests.
 func withDelay(ctx context.Context) (context.Context, *delay) {
 	d := &delay{}
 	return context.WithValue(ctx, delayKey{}, d), d

@@ -5,7 +5,7 @@
 // these bytes. Start with Client.Do in client.go. What a request consists of is in request.go. Which
 // failures are worth another attempt, and after which pause, is decided in retry.go and nowhere else:
 // code that uses a typed client takes Transient, Backoff and Pause from there. health.go keeps track of
-// whether the API server answers at all.
+// whether the API server responds at all.
 //
 // The package imports client-go and nothing of the server.
 package kubeapi

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// health keeps track of whether the API server answers, over all requests of a client.
+// health keeps track of whether the API server responds, over all requests of a client.
 type health struct {
 	mu      sync.Mutex
-	failing time.Time // since when every request has failed; zero if the last one got an answer that counts
+	failing time.Time // since when every request has failed; zero if the last one succeeded or failed for good
 	silent  time.Time // since when there has been no reply at all
 	back    time.Time // when the last silence ended
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // ErrUnreachable is returned if the API server has not replied for as long as the client repeats requests.
-var ErrUnreachable = errors.New("API server does not answer")
+var ErrUnreachable = errors.New("API server does not respond")
 
 // Transient reports whether a request that failed with err may succeed later: the API server did not
 // reply, is overloaded (429) or failed (408, 5xx). The end of a context is not transient.
@@ -62,7 +62,7 @@ func Backoff() *wait.Backoff {
 }
 
 // Pause waits before the next attempt of a request that failed with err: for the next pause of backoff,
-// or for as long as the API server asks for. If ctx ends first, it returns the cause and err.
+// or for as long as the API server requests. If ctx ends first, it returns the cause and err.
 func Pause(ctx context.Context, backoff *wait.Backoff, err error) error {
 	return pause(ctx, backoff, err, maxPause)
 }
@@ -128,7 +128,7 @@ func (c *Client) retry(ctx context.Context, r *Request, what string, attempt fun
 	}
 }
 
-// attempt makes one attempt within attemptTimeout and records whether the API server answers.
+// attempt makes one attempt within attemptTimeout and records whether the API server responds.
 func (c *Client) attempt(ctx context.Context, attempt func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -141,9 +141,9 @@ func (c *Client) attempt(ctx context.Context, attempt func(context.Context) erro
 	}
 	switch c.health.record(err, time.Now()) {
 	case wentSilent:
-		c.log.Warn("the API server does not answer, trying again", "error", err)
+		c.log.Warn("the API server does not respond, trying again", "error", err)
 	case cameBack:
-		c.log.Info("the API server answers again")
+		c.log.Info("the API server responds again")
 	}
 	return err
 }

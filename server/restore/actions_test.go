@@ -60,9 +60,9 @@ func TestActionsRunInOrderOnEachOthersResults(t *testing.T) {
 	require.Len(t, inputs, 1)
 	require.JSONEq(t, string(backup.body), string(inputs[0].ItemFromBackup))
 	require.JSONEq(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1"},"metadata":{"name":"x","namespace":%q}}`, ns), string(inputs[0].Item))
-	var told velerov1.Restore
-	require.NoError(t, json.Unmarshal(inputs[0].Restore, &told))
-	require.Equal(t, restore.Spec, told.Spec)
+	var received velerov1.Restore
+	require.NoError(t, json.Unmarshal(inputs[0].Restore, &received))
+	require.Equal(t, restore.Spec, received.Spec)
 }
 
 func TestActionsMaySkipFailAndStartOperations(t *testing.T) {
@@ -170,16 +170,16 @@ func TestWaitForAdditionalItems(t *testing.T) {
 	c := newCluster(t)
 	tests := []struct {
 		name    string
-		ready   func(asked int) (bool, error)
+		ready   func(calls int) (bool, error)
 		timeout time.Duration // of the plugin
 		server  time.Duration
-		asked   int // 0: more than once
+		calls   int // 0: more than once
 		errs    string
 		warns   string
 	}{
-		{name: "ready at once", ready: func(int) (bool, error) { return true, nil }, asked: 1},
-		{name: "ready later", ready: func(n int) (bool, error) { return n == 3, nil }, asked: 3},
-		{name: "error", ready: func(int) (bool, error) { return false, errors.New("cannot tell") }, asked: 1, errs: "cannot tell"},
+		{name: "ready at once", ready: func(int) (bool, error) { return true, nil }, calls: 1},
+		{name: "ready later", ready: func(n int) (bool, error) { return n == 3, nil }, calls: 3},
+		{name: "error", ready: func(int) (bool, error) { return false, errors.New("not known") }, calls: 1, errs: "not known"},
 		{name: "never, the plugin's timeout", ready: func(int) (bool, error) { return false, nil }, timeout: 500 * time.Millisecond, warns: "not ready after 500ms"},
 		{name: "never, the server's timeout", ready: func(int) (bool, error) { return false, nil }, server: 600 * time.Millisecond, warns: "not ready after 600ms"},
 	}
@@ -187,7 +187,7 @@ func TestWaitForAdditionalItems(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ns := unique(t, "wait")
-			asked := 0
+			calls := 0
 			var items []framework.ResourceIdentifier
 			action := &fakeAction{name: "a/waits", applies: framework.ResourceSelector{IncludedResources: []string{"secrets"}}}
 			action.execute = func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
@@ -197,9 +197,9 @@ func TestWaitForAdditionalItems(t *testing.T) {
 				}, nil
 			}
 			action.ready = func(got []framework.ResourceIdentifier) (bool, error) {
-				asked++
+				calls++
 				items = got
-				return tt.ready(asked)
+				return tt.ready(calls)
 			}
 			options := testOptions()
 			options.ResourceTimeout = cmp.Or(tt.server, options.ResourceTimeout)
@@ -209,10 +209,10 @@ func TestWaitForAdditionalItems(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{ns + "/s(created)"}, result.ResourceList["v1/Secret"], "the item is restored in any case")
 			require.Equal(t, []framework.ResourceIdentifier{wants("configmaps", ns, "there")}, items, "without the ones that failed")
-			if tt.asked > 0 {
-				require.Equal(t, tt.asked, asked)
+			if tt.calls > 0 {
+				require.Equal(t, tt.calls, calls)
 			} else {
-				require.Greater(t, asked, 1)
+				require.Greater(t, calls, 1)
 			}
 			text := fmt.Sprintf("%+v", result.Results)
 			require.Contains(t, text, tt.errs)

@@ -116,7 +116,7 @@ func TestAcceptRestore_Filters(t *testing.T) {
 
 	rows := []struct {
 		name   string
-		spec   spec // "%" in names of namespaces stands for the row's prefix
+		spec   spec // "%" in names of namespaces is replaced by the row's prefix
 		action func(p string) restoreitemaction.Action
 		want   []string
 	}{
@@ -154,7 +154,7 @@ func TestAcceptRestore_Filters(t *testing.T) {
 		{name: "without namespace objects namespaces are made when needed", spec: spec{ExcludedResources: []string{"namespaces"}}, want: these(teamA, teamB, ops, clusterS)},
 		{name: "cluster-scoped resource without a namespace filter", spec: spec{IncludedResources: []string{"clusterroles"}}, want: []string{"ClusterRole role"}},
 		{name: "cluster-scoped resource with a namespace filter", spec: spec{IncludedResources: []string{"clusterroles"}, IncludedNamespaces: []string{"%team-a"}}, want: nil},
-		{name: "cluster-scoped resource with a namespace filter, asked for", spec: spec{IncludedResources: []string{"clusterroles"}, IncludedNamespaces: []string{"%team-a"}, IncludeClusterResources: &yes}, want: []string{"ClusterRole role"}},
+		{name: "cluster-scoped resource with a namespace filter, requested", spec: spec{IncludedResources: []string{"clusterroles"}, IncludedNamespaces: []string{"%team-a"}, IncludeClusterResources: &yes}, want: []string{"ClusterRole role"}},
 		{name: "resources that are never restored", spec: spec{IncludedResources: []string{"events", "nodes", "ev", "no"}}, want: nil},
 
 		{name: "label", spec: spec{LabelSelector: label("app", "web")}, want: these(teamA, []string{"ClusterRole role"})},

@@ -151,13 +151,13 @@ func TestVolumesWithoutTheirData(t *testing.T) {
 			"status": obj{"phase": "Bound"},
 		})
 	}
-	result := c.mustRestore(pack(t, namespaceThing(ns, nil), volume("gone", "Delete"), volume("kept", "Retain"), claim(ns, "gone"), claim(ns, "kept"),
+	result := c.mustRestore(pack(t, namespaceThing(ns, nil), volume("lost", "Delete"), volume("kept", "Retain"), claim(ns, "lost"), claim(ns, "kept"),
 		in("datauploads.velero.io", "velero.io/v2alpha1", "DataUpload", ns, "du", nil),
 	), newRestore("r", func(s *velerov1.RestoreSpec) { s.NamespaceMapping = map[string]string{ns: target} }))
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
-	require.Nil(t, c.live(volume("gone", "Delete")))
+	require.Nil(t, c.live(volume("lost", "Delete")))
 	require.Len(t, result.Results.Warnings.Cluster, 1)
-	require.Contains(t, result.Results.Warnings.Cluster[0], "persistentvolumes/"+p+"gone has reclaim policy Delete")
+	require.Contains(t, result.Results.Warnings.Cluster[0], "persistentvolumes/"+p+"lost has reclaim policy Delete")
 	require.Len(t, result.Results.Warnings.Namespaces[target], 1, "the data upload")
 
 	kept := c.live(volume("kept", "Retain"))
@@ -165,7 +165,7 @@ func TestVolumesWithoutTheirData(t *testing.T) {
 	require.NotEqual(t, "u", dig(kept, "spec", "claimRef", "uid"))
 	require.Equal(t, "me", dig(kept, "metadata", "annotations", "keep"))
 	require.Equal(t, p+"kept", dig(c.live(claim(target, "kept")), "spec", "volumeName"))
-	require.Nil(t, dig(c.live(claim(target, "gone")), "spec", "volumeName"))
+	require.Nil(t, dig(c.live(claim(target, "lost")), "spec", "volumeName"))
 }
 
 func TestStatusIsRestoredOnRequest(t *testing.T) {
@@ -218,7 +218,7 @@ func TestMappingOfTwoNamespacesToOneObject(t *testing.T) {
 		s.NamespaceMapping = map[string]string{p + "-a": p, p + "-b": p}
 	}))
 	require.Equal(t, []string{p + "/same(created)"}, result.ResourceList["v1/ConfigMap"])
-	require.Len(t, result.Results.Warnings.Namespaces[p], 1, "what is not restored is told")
+	require.Len(t, result.Results.Warnings.Namespaces[p], 1, "the object that is not restored is reported")
 }
 
 func TestGeneratedNamesAreListed(t *testing.T) {
@@ -303,7 +303,7 @@ func TestDeletedNamespaceIsCreatedAgain(t *testing.T) {
 	c := newCluster(t)
 	ns := unique(t, "van")
 	c.create(namespaceThing(ns, nil), "test")
-	// The namespace is in the list that the restore begins with and gone when it writes.
+	// The namespace is in the list that the restore begins with, and is deleted before the first write.
 	var once sync.Once
 	_, config := newProxy(t, c, func(_ http.ResponseWriter, r *http.Request, _ int, _ func()) bool {
 		if r.Method == http.MethodPost {

@@ -35,7 +35,7 @@ resourceModifierRules:
   patches: [{operation: replace, path: /data/a, value: changed}]
 - conditions: {groupResource: configmaps, namespaces: [` + target + `]}
   patches: [{operation: replace, path: /data/a, value: "by the target's name"}]
-- conditions: {groupResource: configmaps, resourceNameRegex: ^unfit$}
+- conditions: {groupResource: configmaps, resourceNameRegex: ^unsuited$}
   patches: [{operation: add, path: /data/half, value: done}, {operation: remove, path: /data/none}]
 - conditions: {groupResource: configmaps, resourceNameRegex: ^before$}
   mergePatches: [{patchData: '{metadata: {name: after}}'}]
@@ -55,20 +55,20 @@ resourceModifierRules:
 
 	result, err := Run(t.Context(), Deps{Config: c.config, Discovery: helperFor(t, c.config), Options: testOptions()}, Request{
 		Restore: newRestore("r", func(s *velerov1.RestoreSpec) { s.NamespaceMapping = map[string]string{ns: target} }),
-		Archive: pack(t, namespaceThing(ns, nil), deployment, claim, shared, configMap(ns, "plain", nil), configMap(ns, "unfit", nil), configMap(ns, "before", nil)),
+		Archive: pack(t, namespaceThing(ns, nil), deployment, claim, shared, configMap(ns, "plain", nil), configMap(ns, "unsuited", nil), configMap(ns, "before", nil)),
 		Actions: []restoreitemaction.Action{action}, Modifiers: rules, Log: testLog(t),
 	})
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Results.Errors.Count(), "%+v", result.Results.Errors)
-	require.Contains(t, result.Results.Errors.Namespaces[target][0], "error modifying configmaps/"+target+"/unfit: resourceModifierRules[2]: ")
+	require.Contains(t, result.Results.Errors.Namespaces[target][0], "error modifying configmaps/"+target+"/unsuited: resourceModifierRules[2]: ")
 	require.Zero(t, result.Results.Warnings.Count(), "%+v", result.Results.Warnings)
-	require.Equal(t, []string{target + "/after(created)", target + "/owned(created)", target + "/plain(created)", target + "/unfit(created)"}, result.ResourceList["v1/ConfigMap"])
+	require.Equal(t, []string{target + "/after(created)", target + "/owned(created)", target + "/plain(created)", target + "/unsuited(created)"}, result.ResourceList["v1/ConfigMap"])
 
 	live := func(one thing, name string) obj {
 		one.namespace, one.name = target, name
 		return c.live(one)
 	}
-	for _, name := range []string{"plain", "unfit", "after"} {
+	for _, name := range []string{"plain", "unsuited", "after"} {
 		require.Equal(t, obj{"a": "changed"}, dig(live(shared, name), "data"), name)
 	}
 	owned := live(shared, "owned")
