@@ -56,13 +56,6 @@ func endRules() []Rule {
 	}
 }
 
-// usage holds the resources of a process.
-type usage struct {
-	memory   int64 // bytes
-	files    int64 // open files
-	children int64 // child processes
-}
-
 // The search for leaks makes its calls in rounds, and groups rounds into cycles. The process is measured after each round. The
 // minimum of a cycle is compared with that of the cycle before, because garbage comes and goes.
 const (
@@ -135,7 +128,7 @@ func (s *subject) cycle(ctx context.Context, work []task, calls, atOnce int) (le
 		}
 		used, err := usageOf(p.cmd.Process.Pid)
 		if err != nil {
-			return least, err
+			return least, skipUnsupported(err)
 		}
 		if i == 0 {
 			least = used
@@ -368,6 +361,7 @@ func (s *subject) terminated(ctx context.Context) termination {
 		defer run.stop()
 		leader := run.process.cmd.Process
 		if err := terminate(leader); err != nil {
+			err = skipUnsupported(err)
 			return termination{err, err}
 		}
 		if !run.process.endsWithin(ctx, endTime) {

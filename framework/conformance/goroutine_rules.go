@@ -4,12 +4,8 @@ import (
 	"context"
 	"debug/buildinfo"
 	"fmt"
-	"regexp"
 	"time"
 )
-
-// goroutineLine is the first line about each goroutine in the traceback of a Go program.
-var goroutineLine = regexp.MustCompile(`^goroutine \d+ (gp=\S+ .*)?\[`)
 
 // leakGoroutines is the smallest growth that is taken for a leak.
 const leakGoroutines = 16
@@ -78,7 +74,7 @@ func (s *subject) goroutinesAfter(ctx context.Context, rounds int) (int64, []tas
 	}
 	defer run.stop()
 	if err := quit(run.process.cmd.Process); err != nil {
-		return 0, nil, err
+		return 0, nil, skipUnsupported(err)
 	}
 	if !run.process.endsWithin(ctx, endTime) {
 		return 0, nil, skip("the process does not end on SIGQUIT")

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,9 @@ const (
 	// maxLine is the longest line that is read, in bytes.
 	maxLine = 64 << 10
 )
+
+// goroutineLine is the first line about each goroutine in the traceback of a Go program.
+var goroutineLine = regexp.MustCompile(`^goroutine \d+ (gp=\S+ .*)?\[`)
 
 // process is one run of a plugin's binary.
 type process struct {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -65,3 +66,11 @@ type skipped struct{ reason string }
 func (s *skipped) Error() string { return s.reason }
 
 func skip(format string, args ...any) error { return &skipped{fmt.Sprintf(format, args...)} }
+
+// skipUnsupported returns err as a reason to skip a rule if this operating system does not support what the rule needs.
+func skipUnsupported(err error) error {
+	if errors.Is(err, errors.ErrUnsupported) {
+		return skip("this operating system does not support what the check needs")
+	}
+	return err
+}

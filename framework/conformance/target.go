@@ -3,7 +3,6 @@ package conformance
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -17,8 +16,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/test/bufconn"
@@ -94,28 +91,6 @@ func (i *inProcess) start(context.Context, launch) (*running, error) {
 		server.Stop()
 		<-served
 	}}, nil
-}
-
-// window is how many bytes of a stream the plugin may send ahead. It is smaller than a large object, so that the plugin notices
-// when the host stops reading.
-const window = mebibyte / 2
-
-// dial opens the connection to a plugin, without a limit on the size of messages. It does not use TLS if config is nil.
-// which then do not grow
-func dial(config *tls.Config, connect func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
-	transport := insecure.NewCredentials()
-	if config != nil {
-		transport = credentials.NewTLS(config)
-	}
-	conn, err := grpc.NewClient("passthrough:///plugin",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return connect(ctx) }),
-		grpc.WithTransportCredentials(transport),
-		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(16*mebibyte), // which then do not grow
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)))
-	if err != nil {
-		return nil, fmt.Errorf("connect to the plugin: %w", err)
-	}
-	return conn, nil
 }
 
 func asSkipped(err error, target **skipped) bool { return errors.As(err, target) }
