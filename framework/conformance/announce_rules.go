@@ -21,48 +21,48 @@ import (
 )
 
 func announceRules() []Rule {
-	process := []string{Process}
+	whole := []string{Process}
 	return []Rule{
 		{
-			ID: "list-answers", Kinds: process, Severity: Must, check: checkList,
+			ID: "list-answers", Kinds: whole, Severity: Must, check: checkList,
 			Text: "PluginLister answers the same each time: what a process serves is constant.",
 		},
 		{
-			ID: "list-not-empty", Kinds: process, Severity: Must, check: checkListNotEmpty,
+			ID: "list-not-empty", Kinds: whole, Severity: Must, check: checkListNotEmpty,
 			Text: "The process announces at least one plugin, in PluginLister or in PluginInfo.",
 		},
 		{
-			ID: "list-kinds", Kinds: process, Severity: Must, check: checkListKinds,
+			ID: "list-kinds", Kinds: whole, Severity: Must, check: checkListKinds,
 			Text: "PluginLister lists only kinds of Velero, which does not start if it finds others. PluginInfo announces the others.",
 		},
 		{
-			ID: "list-order", Kinds: process, Severity: Must, check: checkListOrder,
+			ID: "list-order", Kinds: whole, Severity: Must, check: checkListOrder,
 			Text: "PluginLister lists the kinds in the order " + strings.Join(veleroKinds(), ", ") +
 				", and the names of a kind sorted: actions run in the order of the list.",
 		},
 		{
-			ID: "list-once", Kinds: process, Severity: Must, check: checkListOnce,
+			ID: "list-once", Kinds: whole, Severity: Must, check: checkListOnce,
 			Text: "PluginLister lists each kind and name once. A host refuses a plugin that is listed twice.",
 		},
 		{
-			ID: "list-names", Kinds: process, Severity: Must, check: checkNames,
+			ID: "list-names", Kinds: whole, Severity: Must, check: checkNames,
 			Text: `Each name is "domain/name": two parts that are not empty, the first one a DNS-1123 subdomain.`,
 		},
 		{
-			ID: "list-command", Kinds: process, Severity: Should, check: checkListCommand,
+			ID: "list-command", Kinds: whole, Severity: Should, check: checkListCommand,
 			Text: "The command in the list is the path by which the process was started: Velero starts it again by that path.",
 		},
 		{
-			ID: "info-answers", Kinds: process, Severity: Must, check: checkInfo,
+			ID: "info-answers", Kinds: whole, Severity: Must, check: checkInfo,
 			Text: "PluginInfo, if it is served, answers the same each time. Versions are single lines.",
 		},
 		{
-			ID: "info-consistent", Kinds: process, Severity: Must, check: checkInfoConsistent,
+			ID: "info-consistent", Kinds: whole, Severity: Must, check: checkInfoConsistent,
 			Text: "PluginInfo has each kind, version and name once, all that PluginLister lists, and no other plugin of Velero's kinds. " +
 				`The kind stands there without its version ("BackupItemAction"), the version is 1 or more.`,
 		},
 		{
-			ID: "info-schema", Kinds: process, Severity: Must, check: checkSchemas,
+			ID: "info-schema", Kinds: whole, Severity: Must, check: checkSchemas,
 			Text: "A config schema in PluginInfo is a JSON Schema of an object. The host validates the config of users by it.",
 		},
 		{
@@ -162,8 +162,8 @@ func checkListCommand(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, plugin := range s.listed {
-		if command := plugin.GetCommand(); command != process.cmd.Args[0] && command != process.cmd.Path { // a script sees the link to it
-			return fmt.Errorf("command is %q, and the process was started as %q", command, process.cmd.Args[0])
+		if command := plugin.GetCommand(); command != process.Cmd.Args[0] && command != process.Cmd.Path { // a script sees the link to it
+			return fmt.Errorf("command is %q, and the process was started as %q", command, process.Cmd.Args[0])
 		}
 	}
 	return nil

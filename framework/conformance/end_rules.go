@@ -11,10 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 )
 
 func endRules() []Rule {
-	process := []string{Process}
+	whole := []string{Process}
 	holding := []string{Process, "ObjectStore", "VolumeSnapshotter"}
 	return []Rule{
 		{
@@ -34,23 +36,23 @@ func endRules() []Rule {
 			Text: "The goroutines of a Go program do not grow with every call. They are counted in what it writes to stderr on SIGQUIT.",
 		},
 		{
-			ID: "process-shutdown", Kinds: process, Severity: Must, check: checkShutdown, last: true,
-			Text: fmt.Sprintf("The process exits within %s of a call of go-plugin's shutdown service.", endTime),
+			ID: "process-shutdown", Kinds: whole, Severity: Must, check: checkShutdown, last: true,
+			Text: fmt.Sprintf("The process exits within %s of a call of go-plugin's shutdown service.", process.EndTime),
 		},
 		{
-			ID: "process-sigterm", Kinds: process, Severity: Must, check: checkSigterm, last: true,
-			Text: fmt.Sprintf("The process exits within %s of a SIGTERM.", endTime),
+			ID: "process-sigterm", Kinds: whole, Severity: Must, check: checkSigterm, last: true,
+			Text: fmt.Sprintf("The process exits within %s of a SIGTERM.", process.EndTime),
 		},
 		{
-			ID: "process-children", Kinds: process, Severity: Must, check: checkOrphans, last: true,
+			ID: "process-children", Kinds: whole, Severity: Must, check: checkOrphans, last: true,
 			Text: "Processes that the process has started end with it.",
 		},
 		{
-			ID: "stdout-quiet", Kinds: process, Severity: Should, check: checkStdout, last: true,
+			ID: "stdout-quiet", Kinds: whole, Severity: Should, check: checkStdout, last: true,
 			Text: "After the handshake the process writes nothing to stdout. Log lines belong on stderr.",
 		},
 		{
-			ID: "stderr-json", Kinds: process, Severity: Should, check: checkStderr, last: true,
+			ID: "stderr-json", Kinds: whole, Severity: Should, check: checkStderr, last: true,
 			Text: `Each line on stderr is a JSON object with "@message" and "@level", so that the host knows its level.`,
 		},
 	}
@@ -70,7 +72,7 @@ const (
 
 // measurement holds the minimum of each cycle.
 type measurement struct {
-	cycles []usage
+	cycles []process.Usage
 	calls  int // in one cycle
 	err    error
 }
@@ -108,7 +110,7 @@ func (s *subject) measure(ctx context.Context) measurement {
 		// What a process acquires once it acquires in the first round.
 		m := measurement{calls: calls * cycleRounds, err: round(ctx, work, calls, atOnce)}
 		for m.err == nil && (len(m.cycles) < 2 || len(m.cycles) <= leakCycles && m.grows()) {
-			var least usage
+			var least process.Usage
 			least, m.err = s.cycle(ctx, work, calls, atOnce)
 			m.cycles = append(m.cycles, least)
 		}
@@ -117,7 +119,7 @@ func (s *subject) measure(ctx context.Context) measurement {
 }
 
 // cycle makes the rounds of one cycle and returns the minimum.
-func (s *subject) cycle(ctx context.Context, work []task, calls, atOnce int) (least usage, err error) {
+func (s *subject) cycle(ctx context.Context, work []task, calls, atOnce int) (least process.Usage, err error) {
 	for i := range cycleRounds {
 		if err := round(ctx, work, calls, atOnce); err != nil {
 			return least, err
@@ -126,15 +128,15 @@ func (s *subject) cycle(ctx context.Context, work []task, calls, atOnce int) (le
 		if p == nil {
 			return least, skip("the process has ended")
 		}
-		used, err := usageOf(p.cmd.Process.Pid)
+		used, err := process.UsageOf(p.Cmd.Process.Pid)
 		if err != nil {
 			return least, skipUnsupported(err)
 		}
 		if i == 0 {
 			least = used
 		}
-		least.memory, least.files = min(least.memory, used.memory), min(least.files, used.files)
-		least.children = min(least.children, used.children)
+		least.Memory, least.Files = min(least.Memory, used.Memory), min(least.Files, used.Files)
+		least.Children = min(least.Children, used.Children)
 	}
 	return least, nil
 }
@@ -144,12 +146,12 @@ func (m measurement) grows() bool {
 	return m.grown(memoryOf, leakBytes)+m.grown(filesOf, leakFiles)+m.grown(childrenOf, leakChildren) > 0
 }
 
-func memoryOf(u usage) int64   { return u.memory }
-func filesOf(u usage) int64    { return u.files }
-func childrenOf(u usage) int64 { return u.children }
+func memoryOf(u process.Usage) int64   { return u.Memory }
+func filesOf(u process.Usage) int64    { return u.Files }
+func childrenOf(u process.Usage) int64 { return u.Children }
 
 // grown returns the total growth of a resource, or 0 unless it grew by at least step in each cycle.
-func (m measurement) grown(of func(usage) int64, step int64) int64 {
+func (m measurement) grown(of func(process.Usage) int64, step int64) int64 {
 	for i := 1; i < len(m.cycles); i++ {
 		if of(m.cycles[i])-of(m.cycles[i-1]) < step {
 			return 0
@@ -290,7 +292,7 @@ func checkMemory(ctx context.Context, s *subject) error {
 	}
 	if grown := m.grown(memoryOf, leakBytes); grown > 0 {
 		return fmt.Errorf("it grew by %.1f MiB in %d calls, to %.1f MiB, all the time",
-			float64(grown)/mebibyte, m.calls*leakCycles, float64(m.cycles[leakCycles].memory)/mebibyte)
+			float64(grown)/mebibyte, m.calls*leakCycles, float64(m.cycles[leakCycles].Memory)/mebibyte)
 	}
 	return nil
 }
@@ -302,7 +304,7 @@ func checkChildren(ctx context.Context, s *subject) error {
 }
 
 // counts returns an error if the number of a resource keeps growing.
-func (s *subject) counts(ctx context.Context, of func(usage) int64, step int64) error {
+func (s *subject) counts(ctx context.Context, of func(process.Usage) int64, step int64) error {
 	m := s.measure(ctx)
 	if m.err != nil {
 		return m.err
@@ -337,10 +339,10 @@ func checkShutdown(ctx context.Context, s *subject) error {
 	ctx, cancel := s.call(ctx)
 	defer cancel()
 	// The connection may break before the answer arrives.
-	if err := run.process.shutdown(ctx); status.Code(err) == codes.Unimplemented {
+	if err := run.process.Shutdown(ctx); status.Code(err) == codes.Unimplemented {
 		return skip("it does not serve plugin.GRPCController; hosts end it by a signal")
 	}
-	if !run.process.endsWithin(ctx, endTime) {
+	if !run.process.EndsWithin(ctx, process.EndTime) {
 		return errors.New("it keeps running")
 	}
 	return nil
@@ -359,15 +361,15 @@ func (s *subject) terminated(ctx context.Context) termination {
 			return termination{err, err}
 		}
 		defer run.stop()
-		leader := run.process.cmd.Process
-		if err := terminate(leader); err != nil {
+		leader := run.process.Cmd.Process
+		if err := process.Terminate(leader); err != nil {
 			err = skipUnsupported(err)
 			return termination{err, err}
 		}
-		if !run.process.endsWithin(ctx, endTime) {
+		if !run.process.EndsWithin(ctx, process.EndTime) {
 			return termination{errors.New("it keeps running"), skip("the process does not end")}
 		}
-		for deadline := time.Now().Add(patience); groupLives(leader); {
+		for deadline := time.Now().Add(process.Patience); process.GroupLives(leader); {
 			if time.Now().After(deadline) {
 				return termination{left: errors.New("a process of its group keeps running")}
 			}
@@ -387,10 +389,8 @@ func checkStdout(ctx context.Context, s *subject) error {
 	if _, err := s.needsProcess(ctx); err != nil {
 		return err
 	}
-	s.output.mu.Lock()
-	defer s.output.mu.Unlock()
-	if s.output.onStdout != "" {
-		return fmt.Errorf("it wrote %.300q", s.output.onStdout)
+	if line := s.output.OnStdout(); line != "" {
+		return fmt.Errorf("it wrote %.300q", line)
 	}
 	return nil
 }
@@ -399,13 +399,12 @@ func checkStderr(ctx context.Context, s *subject) error {
 	if _, err := s.needsProcess(ctx); err != nil {
 		return err
 	}
-	s.output.mu.Lock()
-	defer s.output.mu.Unlock()
-	if s.output.lines == 0 {
+	lines, odd := s.output.OnStderr()
+	if lines == 0 {
 		return skip("it wrote nothing to stderr")
 	}
-	if s.output.odd != "" {
-		return fmt.Errorf("it wrote %.300q", strings.TrimSpace(s.output.odd))
+	if odd != "" {
+		return fmt.Errorf("it wrote %.300q", strings.TrimSpace(odd))
 	}
 	return nil
 }

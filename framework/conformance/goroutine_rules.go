@@ -5,6 +5,8 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"time"
+
+	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 )
 
 // leakGoroutines is the smallest growth that is taken for a leak.
@@ -73,17 +75,17 @@ func (s *subject) goroutinesAfter(ctx context.Context, rounds int) (int64, []tas
 		return 0, nil, skip("the process has ended")
 	}
 	defer run.stop()
-	if err := quit(run.process.cmd.Process); err != nil {
+	if err := process.Quit(run.process.Cmd.Process); err != nil {
 		return 0, nil, skipUnsupported(err)
 	}
-	if !run.process.endsWithin(ctx, endTime) {
+	if !run.process.EndsWithin(ctx, process.EndTime) {
 		return 0, nil, skip("the process does not end on SIGQUIT")
 	}
-	run.process.readers.Wait()
-	if run.process.goroutines.Load() == 0 {
+	run.process.Readers.Wait()
+	if run.process.Goroutines.Load() == 0 {
 		return 0, nil, skip("it writes no goroutines to stderr on SIGQUIT")
 	}
-	return run.process.goroutines.Load(), all, nil
+	return run.process.Goroutines.Load(), all, nil
 }
 
 // goroutineWait is how long a goroutine may outlive the call that started it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
@@ -139,7 +140,7 @@ func (s *subject) cancelled(ctx context.Context) cancellation {
 		case err != nil:
 			return cancellation{err: err}
 		case !progress.GetCompleted():
-			return cancellation{err: fmt.Errorf("the operation %q has not completed %s after Cancel", got.operation, patience)}
+			return cancellation{err: fmt.Errorf("the operation %q has not completed %s after Cancel", got.operation, process.Patience)}
 		case natural.took > 0 && natural.took < time.Second && progress.GetErr() == "":
 			return cancellation{err: skip("the operation completes too soon to see whether Cancel has ended it"), ended: true}
 		case natural.took > 0 && progress.GetErr() == "" && took > natural.took*3/4:
@@ -152,7 +153,7 @@ func (s *subject) cancelled(ctx context.Context) cancellation {
 
 // untilCompleted returns the last progress of an operation: a completed one, or the one at the end of the waiting time.
 func (s *subject) untilCompleted(ctx context.Context, id string, owner []byte) (*shared.OperationProgress, error) {
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(process.Patience); ; {
 		progress, err := s.progressOf(ctx, id, owner)
 		if err != nil {
 			return nil, fmt.Errorf("progress after Cancel: %w", err)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
@@ -49,7 +50,7 @@ func operationRules() []Rule {
 		},
 		{
 			ID: "operation-cancel-ends", Kinds: starting, Severity: Must, check: checkCancelEnds,
-			Text: fmt.Sprintf("A cancelled operation ends: Progress says completed within %s of a Cancel without an error.", patience),
+			Text: fmt.Sprintf("A cancelled operation ends: Progress says completed within %s of a Cancel without an error.", process.Patience),
 		},
 		{
 			ID: "operation-own", Kinds: starting, Severity: Must, check: checkOwnOperation,

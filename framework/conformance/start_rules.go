@@ -9,40 +9,42 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 )
 
 // startRule is the ID of the rule that fails if the process does not start.
 const startRule = "process-handshake"
 
 func startRules() []Rule {
-	process := []string{Process}
+	whole := []string{Process}
 	return []Rule{
 		{
-			ID: startRule, Kinds: process, Severity: Must, check: checkHandshake,
+			ID: startRule, Kinds: whole, Severity: Must, check: checkHandshake,
 			Text: `Started with the magic cookie in its environment, the first output of the process on stdout is one handshake line: ` +
 				`"1|2|unix or tcp|ADDRESS|grpc|". It then serves gRPC at that address.`,
 		},
 		{
-			ID: "process-flags", Kinds: process, Severity: Must, check: checkFlags,
+			ID: "process-flags", Kinds: whole, Severity: Must, check: checkFlags,
 			Text: "The process starts with any flags: hosts pass on their own flags, which differ between versions.",
 		},
 		{
-			ID: "process-cookie", Kinds: process, Severity: Should, check: checkCookie,
+			ID: "process-cookie", Kinds: whole, Severity: Should, check: checkCookie,
 			Text: "Without the magic cookie in its environment, the process exits with a status other than 0 and says on stderr that it is a plugin.",
 		},
 		{
-			ID: "process-health", Kinds: process, Severity: Must, check: checkHealth,
+			ID: "process-health", Kinds: whole, Severity: Must, check: checkHealth,
 			Text: `The gRPC health service answers SERVING for the service "plugin".`,
 		},
 		{
-			ID: "process-unknown-method", Kinds: process, Severity: Must, check: checkUnknownMethod,
+			ID: "process-unknown-method", Kinds: whole, Severity: Must, check: checkUnknownMethod,
 			Text: "Unknown methods and services are answered with the status Unimplemented, by which a host finds out what a plugin serves.",
 		},
 	}
 }
 
 // needsProcess returns the process. It skips a rule if the plugin runs in this process.
-func (s *subject) needsProcess(ctx context.Context) (*process, error) {
+func (s *subject) needsProcess(ctx context.Context) (*process.Process, error) {
 	if _, err := s.conn(ctx); err != nil {
 		return nil, err
 	}
@@ -62,7 +64,7 @@ func checkFlags(ctx context.Context, s *subject) error {
 	if _, err := s.needsProcess(ctx); err != nil {
 		return err
 	}
-	run, err := s.start(ctx, launch{args: []string{
+	run, err := s.start(ctx, process.Launch{Args: []string{
 		"--log-level=info", "--log-format", "json", "--features=EnableCSI", "--uploader-type=kopia",
 		"--default-volumes-to-fs-backup=true", "--invented-later", "value", "--",
 	}})
@@ -81,7 +83,7 @@ func checkCookie(ctx context.Context, s *subject) error {
 	if !ok {
 		return skip("the target is not a binary")
 	}
-	ctx, cancel := context.WithTimeout(ctx, endTime)
+	ctx, cancel := context.WithTimeout(ctx, process.EndTime)
 	defer cancel()
 	return target.byHand(ctx)
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 )
 
@@ -444,7 +445,7 @@ func checkStoreBrokenUpload(ctx context.Context, s *store) error {
 		return s.has(ctx, folder+"replaced", before)
 	}
 	// An object that exists for a moment does no harm.
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(process.Patience); ; {
 		err := settled(ctx, unchanged)
 		if err == nil || hung(err) || time.Now().After(deadline) {
 			return err

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
@@ -45,7 +46,7 @@ type suite struct {
 	target  Target
 	items   []sample
 	queues  []*queueadmissionv1.DecideRequest // given by the caller
-	output  output
+	output  process.Output
 	process *subject // the process as a whole
 	plugins []*subject
 
@@ -239,14 +240,14 @@ func (s *suite) close() {
 func usualArgs() []string { return []string{"--features=", "--log-level=info", "--log-format=text"} }
 
 // start runs the target once more, beside the processes that run already.
-func (s *suite) start(ctx context.Context, l launch) (*running, error) {
+func (s *suite) start(ctx context.Context, l process.Launch) (*running, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	if l.args == nil {
-		l.args = usualArgs()
+	if l.Args == nil {
+		l.Args = usualArgs()
 	}
-	l.environment = slices.Concat(s.environment, l.environment)
-	l.log = &s.output
+	l.Environment = slices.Concat(s.environment, l.Environment)
+	l.Log = &s.output
 	return s.target.start(ctx, l)
 }
 
@@ -255,13 +256,13 @@ func (h *host) conn(ctx context.Context) (*grpc.ClientConn, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.current != nil {
-		if h.current.process == nil || !h.current.process.ended() {
+		if h.current.process == nil || !h.current.process.Ended() {
 			return h.current.conn, nil
 		}
-		h.death = h.current.process.last()
+		h.death = h.current.process.Last()
 		h.stopLocked()
 	}
-	current, err := h.suite.start(ctx, launch{environment: h.environment})
+	current, err := h.suite.start(ctx, process.Launch{Environment: h.environment})
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +271,7 @@ func (h *host) conn(ctx context.Context) (*grpc.ClientConn, error) {
 }
 
 // process returns the process of the run. It is nil if nothing runs, or if the plugin runs in this process.
-func (h *host) process() *process {
+func (h *host) process() *process.Process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.current == nil {
@@ -307,11 +308,11 @@ func (h *host) stopLocked() {
 func (h *host) died(ctx context.Context, err error) string {
 	wait := time.Duration(0)
 	if status.Code(err) == codes.Unavailable {
-		wait = patience
+		wait = process.Patience
 	}
-	if p := h.process(); p != nil && p.endsWithin(ctx, wait) {
+	if p := h.process(); p != nil && p.EndsWithin(ctx, wait) {
 		h.mu.Lock()
-		h.death = p.last()
+		h.death = p.Last()
 		h.stopLocked()
 		h.mu.Unlock()
 	}

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
@@ -29,14 +30,14 @@ type Target interface {
 	// String describes the target.
 	String() string
 	// start runs it.
-	start(ctx context.Context, l launch) (*running, error)
+	start(ctx context.Context, l process.Launch) (*running, error)
 }
 
 // running is one run of a target.
 type running struct {
 	conn    *grpc.ClientConn
-	process *process // nil when it runs in this process
-	stop    func()   // ends the run and cleans up
+	process *process.Process // nil when it runs in this process
+	stop    func()           // ends the run and cleans up
 }
 
 // Binary returns the executable at path as a target. It is started with args many times, and killed.
@@ -54,13 +55,13 @@ type binary struct {
 
 func (b *binary) String() string { return strings.Join(append([]string{b.path}, b.args...), " ") }
 
-func (b *binary) start(ctx context.Context, l launch) (*running, error) {
-	l.args = slices.Concat(b.args, l.args)
-	p, err := startProcess(ctx, b.path, l)
+func (b *binary) start(ctx context.Context, l process.Launch) (*running, error) {
+	l.Args = slices.Concat(b.args, l.Args)
+	p, err := process.StartProcess(ctx, b.path, l)
 	if err != nil {
 		return nil, err
 	}
-	return &running{conn: p.conn, process: p, stop: p.stop}, nil
+	return &running{conn: p.Conn, process: p, stop: p.Stop}, nil
 }
 
 // InProcess returns a target that serves regs in the process of the test. Rules about the process are skipped. A panic in a
@@ -71,7 +72,7 @@ type inProcess struct{ regs []framework.Registration }
 
 func (i *inProcess) String() string { return "in process" }
 
-func (i *inProcess) start(context.Context, launch) (*running, error) {
+func (i *inProcess) start(context.Context, process.Launch) (*running, error) {
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(math.MaxInt32))
 	if err := hostapi.RegisterAll(server, hostapi.Environment{Log: hclog.NewNullLogger()}, i.regs...); err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (i *inProcess) start(context.Context, launch) (*running, error) {
 	healthy.SetServingStatus(plugin.GRPCServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(server, healthy)
 	listener := bufconn.Listen(1 << 20)
-	conn, err := dial(nil, func(ctx context.Context) (net.Conn, error) { return listener.DialContext(ctx) })
+	conn, err := process.Dial(nil, func(ctx context.Context) (net.Conn, error) { return listener.DialContext(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +101,9 @@ func (b *binary) byHand(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, b.path, b.args...)
 	cookie := hostapi.Handshake()
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, cookie.MagicCookieKey+"=") })
-	cmd.WaitDelay = patience
-	cmd.SysProcAttr = ownGroup()
-	cmd.Cancel = func() error { killGroup(cmd.Process); return nil }
+	cmd.WaitDelay = process.Patience
+	cmd.SysProcAttr = process.OwnGroup()
+	cmd.Cancel = func() error { process.KillGroup(cmd.Process); return nil }
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	err := cmd.Run()

@@ -1,4 +1,4 @@
-package conformance
+package process
 
 import (
 	"os"
@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// usageOf returns the resources of a process.
-func usageOf(pid int) (usage, error) {
+// UsageOf returns the resources of a process.
+func UsageOf(pid int) (Usage, error) {
 	root := filepath.Join("/proc", strconv.Itoa(pid))
 	memory, err := memoryIn(filepath.Join(root, "status"))
 	if err != nil {
-		return usage{}, err
+		return Usage{}, err
 	}
 	files, err := os.ReadDir(filepath.Join(root, "fd"))
 	if err != nil {
-		return usage{}, err
+		return Usage{}, err
 	}
 	group, err := groupOf(pid)
-	return usage{memory: memory, files: int64(len(files)), children: int64(len(group)) - 1}, err
+	return Usage{Memory: memory, Files: int64(len(files)), Children: int64(len(group)) - 1}, err
 }
 
 // memoryIn returns the private memory of a process in bytes, swapped out or not, from its status in /proc. Memory that is mapped

@@ -1,4 +1,4 @@
-package conformance
+package process
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 // when the host stops reading.
 const window = 1 << 19
 
-// dial opens the connection to a plugin, without a limit on the size of messages. It does not use TLS if config is nil.
+// Dial opens the connection to a plugin, without a limit on the size of messages. It does not use TLS if config is nil.
 // which then do not grow
-func dial(config *tls.Config, connect func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
+func Dial(config *tls.Config, connect func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
 	transport := insecure.NewCredentials()
 	if config != nil {
 		transport = credentials.NewTLS(config)
