@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // calendar is the period of the calendar between 1901 and 2099, after which weekdays fall on the same dates. A snapshot that is
@@ -87,12 +86,4 @@ func (s *subject) decidesIn(ctx context.Context, all []decision, zone string) er
 		s.host.environment = nil
 	}()
 	return s.sameAgain(ctx, all, "when the time zone of the process is "+zone)
-}
-
-// later returns the time at after d, and nil for no time.
-func later(at *timestamppb.Timestamp, d time.Duration) *timestamppb.Timestamp {
-	if at == nil {
-		return nil
-	}
-	return timestamppb.New(at.AsTime().Add(d))
 }

@@ -61,13 +61,13 @@ func queuePolicy() policy {
 	return policy{
 		asked: func(s *subject, config []byte) []proto.Message {
 			var all []proto.Message
-			for _, request := range s.snapshots(config) {
+			for _, request := range snapshots(s.name, config, s.queues) {
 				all = append(all, request)
 			}
 			return all
 		},
 		newer: func(s *subject, config []byte) proto.Message {
-			request := withUnknown(s.snapshot(config, 3, 1, 1, 4))
+			request := withUnknown(snapshotOf(s.name, config, 3, 1, 1, 4))
 			request.Queued[0].ClusterScope = 99
 			request.Queued[1].ClusterScope = queueadmissionv1.ClusterScope_CLUSTER_SCOPE_UNSPECIFIED
 			withUnknown(request.Queued[2])
@@ -277,7 +277,7 @@ func checkQueueMany(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	short, long := s.snapshot(config, 20, 5, 5, 20), s.snapshot(config, 20, 5, 5, 1000)
+	short, long := snapshotOf(s.name, config, 20, 5, 5, 20), snapshotOf(s.name, config, 20, 5, 5, 1000)
 	usual, err := s.decide(ctx, short)
 	if err != nil {
 		return skip("a queue of 20 backups is not decided")
@@ -308,7 +308,7 @@ func checkQueueEmpty(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	decided, err := s.decide(ctx, s.snapshot(config, 3, 1, 0, 0))
+	decided, err := s.decide(ctx, snapshotOf(s.name, config, 3, 1, 0, 0))
 	if hung(err) || panicked(err) {
 		return err
 	}

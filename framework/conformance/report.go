@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -126,13 +125,4 @@ func clip(text string) string {
 		return fmt.Sprintf("%s... (%d bytes more)", text[:maxSeen], cut)
 	}
 	return text
-}
-
-// brief returns the beginning of data for a message, quoted.
-func brief(data []byte) string {
-	const enough = 200
-	if len(data) == 0 {
-		return "nothing"
-	}
-	return cmp.Or(fmt.Sprintf("%.*q", enough, data))
 }

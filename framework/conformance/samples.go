@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -31,8 +32,8 @@ type sample struct {
 	fixed  bool // it is the caller's and is not adapted to selectors
 }
 
-// samples returns the caller's items and the built-in ones.
-func (o *options) samples() ([]sample, error) {
+// samples returns the given items, in YAML or JSON, and the built-in ones.
+func samples(items [][]byte) ([]sample, error) {
 	var builtIn []struct {
 		Plural, Short string
 		Object        map[string]any
@@ -44,7 +45,7 @@ func (o *options) samples() ([]sample, error) {
 	for _, one := range builtIn {
 		all = append(all, sample{object: one.Object, names: resourceNames(one.Object, one.Plural, one.Short), plural: one.Plural, short: one.Short})
 	}
-	for i, raw := range o.items {
+	for i, raw := range items {
 		var object map[string]any
 		if err := yaml.Unmarshal(raw, &object); err != nil {
 			return nil, fmt.Errorf("item %d: %w", i+1, err)
@@ -297,4 +298,13 @@ func identityOf(raw []byte) (identity, error) {
 		return identity{}, fmt.Errorf("the item is not the JSON of an object: %w: %s", err, brief(raw))
 	}
 	return identity{object.APIVersion, object.Kind, object.Metadata.Namespace, object.Metadata.Name}, nil
+}
+
+// brief returns the beginning of data for a message, quoted.
+func brief(data []byte) string {
+	const enough = 200
+	if len(data) == 0 {
+		return "nothing"
+	}
+	return cmp.Or(fmt.Sprintf("%.*q", enough, data))
 }

@@ -120,8 +120,12 @@ func parseBackups(raw []byte) (*queueadmissionv1.DecideRequest, error) {
 		if item.Kind != "Backup" {
 			return nil, fmt.Errorf("items[%d].kind: want Backup, not %q", i, item.Kind)
 		}
+		spec, err := json.Marshal(item.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("items[%d].spec: %w", i, err)
+		}
 		one := &queueadmissionv1.Backup{
-			Name: item.Metadata.Name, Labels: item.Metadata.Labels, Annotations: item.Metadata.Annotations, Spec: encode(item.Spec),
+			Name: item.Metadata.Name, Labels: item.Metadata.Labels, Annotations: item.Metadata.Annotations, Spec: spec,
 		}
 		named, _ := item.Spec["includedNamespaces"].([]any)
 		for _, namespace := range named {

@@ -49,39 +49,40 @@ func backups(phase string, count int, running bool) []*queueadmissionv1.Backup {
 	return all
 }
 
-func (s *subject) snapshot(config []byte, limit, running, ready, queued int) *queueadmissionv1.DecideRequest {
+// snapshotOf returns a queue with so many backups that run, are ready and are queued.
+func snapshotOf(plugin string, config []byte, limit, running, ready, queued int) *queueadmissionv1.DecideRequest {
 	return &queueadmissionv1.DecideRequest{
-		Plugin: s.name, Config: config, Now: moment(0), Limit: int32(limit),
+		Plugin: plugin, Config: config, Now: moment(0), Limit: int32(limit),
 		Running: backups("running", running, true), Ready: backups("ready", ready, false), Queued: backups("queued", queued, false),
 	}
 }
 
-// snapshots returns queues of all sorts, the usual one first, and then those of the caller.
-func (s *subject) snapshots(config []byte) []*queueadmissionv1.DecideRequest {
+// snapshots returns queues of all sorts, the usual one first, and then the given ones.
+func snapshots(plugin string, config []byte, given []*queueadmissionv1.DecideRequest) []*queueadmissionv1.DecideRequest {
 	all := []*queueadmissionv1.DecideRequest{
-		s.snapshot(config, 3, 1, 1, 6),
-		s.snapshot(config, 1, 0, 0, 1),
-		s.snapshot(config, 1, 1, 0, 3),
-		s.snapshot(config, 2, 3, 2, 3),
-		s.snapshot(config, 100, 0, 0, 10),
-		s.snapshot(config, 5, 0, 4, 10),
-		s.snapshot(config, 4, 2, 0, 40),
+		snapshotOf(plugin, config, 3, 1, 1, 6),
+		snapshotOf(plugin, config, 1, 0, 0, 1),
+		snapshotOf(plugin, config, 1, 1, 0, 3),
+		snapshotOf(plugin, config, 2, 3, 2, 3),
+		snapshotOf(plugin, config, 100, 0, 0, 10),
+		snapshotOf(plugin, config, 5, 0, 4, 10),
+		snapshotOf(plugin, config, 4, 2, 0, 40),
 	}
 	for _, after := range hours()[1:] {
-		all = append(all, movedSnapshot(s.snapshot(config, 4, 1, 0, 9), time.Duration(after)*time.Hour))
+		all = append(all, movedSnapshot(snapshotOf(plugin, config, 4, 1, 0, 9), time.Duration(after)*time.Hour))
 	}
-	all = append(all, s.ofOneTeam(config))
-	for _, given := range s.queues {
-		request := proto.CloneOf(given)
-		request.Plugin, request.Config = s.name, config
+	all = append(all, ofOneTeam(plugin, config))
+	for _, one := range given {
+		request := proto.CloneOf(one)
+		request.Plugin, request.Config = plugin, config
 		all = append(all, request)
 	}
 	return all
 }
 
 // ofOneTeam returns a queue whose backups have the same labels and no namespace in common.
-func (s *subject) ofOneTeam(config []byte) *queueadmissionv1.DecideRequest {
-	request := s.snapshot(config, 8, 1, 1, 7)
+func ofOneTeam(plugin string, config []byte) *queueadmissionv1.DecideRequest {
+	request := snapshotOf(plugin, config, 8, 1, 1, 7)
 	for _, list := range [][]*queueadmissionv1.Backup{request.GetRunning(), request.GetReady(), request.GetQueued()} {
 		for _, one := range list {
 			one.AllNamespaces, one.Namespaces = false, []string{"of-" + one.GetName()}
@@ -102,4 +103,12 @@ func movedSnapshot(request *queueadmissionv1.DecideRequest, d time.Duration) *qu
 		}
 	}
 	return request
+}
+
+// later returns the time at after d, and nil for no time.
+func later(at *timestamppb.Timestamp, d time.Duration) *timestamppb.Timestamp {
+	if at == nil {
+		return nil
+	}
+	return timestamppb.New(at.AsTime().Add(d))
 }

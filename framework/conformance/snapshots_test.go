@@ -68,9 +68,8 @@ func TestSnapshotNamesWhatIsWrong(t *testing.T) {
 
 func TestBuiltInSnapshotsDifferInMomentsLabelsAndTeams(t *testing.T) {
 	t.Parallel()
-	one := &subject{suite: &suite{options: newOptions(nil)}, name: "example.io/a"}
 	days, hoursOfDay, teams, bare := map[time.Weekday]bool{}, map[int]bool{}, map[string]bool{}, 0
-	for _, snapshot := range one.snapshots(nil) {
+	for _, snapshot := range snapshots("example.io/a", nil, nil) {
 		days[snapshot.GetNow().AsTime().Weekday()] = true
 		hoursOfDay[snapshot.GetNow().AsTime().Hour()/6] = true
 		for _, queued := range snapshot.GetQueued() {

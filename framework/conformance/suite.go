@@ -85,7 +85,7 @@ type host struct {
 func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
 	s := &suite{options: newOptions(opts), target: target}
 	var err error
-	if s.items, err = s.samples(); err != nil {
+	if s.items, err = samples(s.options.items); err != nil {
 		return nil, err
 	}
 	for i, raw := range s.options.snapshots {

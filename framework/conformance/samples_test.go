@@ -10,7 +10,7 @@ import (
 
 func TestSamplesFitTheSelectorOfAnAction(t *testing.T) {
 	t.Parallel()
-	all, err := newOptions(nil).samples()
+	all, err := samples(nil)
 	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		selector *shared.ResourceSelector
@@ -48,30 +48,11 @@ func TestSamplesFitTheSelectorOfAnAction(t *testing.T) {
 
 func TestItemOfTheCallerIsNotAdapted(t *testing.T) {
 	t.Parallel()
-	all, err := newOptions([]Option{WithItem([]byte("{apiVersion: example.io/v1, kind: Policy, metadata: {name: p, namespace: shop}}"))}).samples()
+	all, err := samples([][]byte{[]byte("{apiVersion: example.io/v1, kind: Policy, metadata: {name: p, namespace: shop}}")})
 	require.NoError(t, err)
 	fitting, ok := all[0].fit(&shared.ResourceSelector{IncludedResources: []string{"policies.example.io"}})
 	require.True(t, ok)
 	require.Equal(t, "Policy shop/p", fitting.String())
 	_, ok = all[0].fit(&shared.ResourceSelector{Selector: "app=db"})
 	require.False(t, ok)
-}
-
-func TestParseConfigOfACommandLine(t *testing.T) {
-	t.Parallel()
-	o := newOptions(nil)
-	for _, text := range []string{"bucket=a", "example.io/store:bucket=b", "example.io/store:url=http://x:1/y=z", "count=3", "on=true"} {
-		option, err := ParseConfig(text)
-		require.NoError(t, err)
-		option(o)
-	}
-	require.Equal(t, map[string]string{"bucket": "b", "url": "http://x:1/y=z", "count": "3", "on": "true"}, o.configOf("example.io/store"))
-	config, given, err := o.policyConfig("example.io/other")
-	require.NoError(t, err)
-	require.True(t, given)
-	require.JSONEq(t, `{"bucket":"a","count":3,"on":true}`, string(config))
-	for _, text := range []string{"", "bucket", "=x", "example.io/store:=x"} {
-		_, err := ParseConfig(text)
-		require.ErrorContains(t, err, "must be KEY=VALUE", text)
-	}
 }
