@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
 )
 
 // calendar is the period of the calendar between 1901 and 2099, after which weekdays fall on the same dates. A snapshot that is
@@ -23,7 +25,7 @@ func checkClock(ctx context.Context, s *subject) error {
 		return err
 	}
 	all = some(all)
-	for _, d := range []time.Duration{0, time.Until(moment(0).AsTime()).Abs().Truncate(time.Second)} {
+	for _, d := range []time.Duration{0, time.Until(queue.Moment(0).AsTime()).Abs().Truncate(time.Second)} {
 		if err := s.decidesLater(ctx, all, d); err != nil {
 			return err
 		}
@@ -71,7 +73,7 @@ func (s *subject) decidesLater(ctx context.Context, all []decision, d time.Durat
 		}
 		if !proto.Equal(now, then) {
 			return fmt.Errorf("all ages, times of day, weekdays and dates being the same, it decides %v in the year %d, and %v in %d",
-				clip(fmt.Sprint(now)), moment(-d).AsTime().Year(), clip(fmt.Sprint(then)), moment(-d-calendar).AsTime().Year())
+				clip(fmt.Sprint(now)), queue.Moment(-d).AsTime().Year(), clip(fmt.Sprint(then)), queue.Moment(-d-calendar).AsTime().Year())
 		}
 	}
 	return nil

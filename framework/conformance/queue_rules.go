@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
@@ -61,13 +62,13 @@ func queuePolicy() policy {
 	return policy{
 		asked: func(s *subject, config []byte) []proto.Message {
 			var all []proto.Message
-			for _, request := range snapshots(s.name, config, s.queues) {
+			for _, request := range queue.Snapshots(s.name, config, s.queues) {
 				all = append(all, request)
 			}
 			return all
 		},
 		newer: func(s *subject, config []byte) proto.Message {
-			request := withUnknown(snapshotOf(s.name, config, 3, 1, 1, 4))
+			request := withUnknown(queue.Snapshot(s.name, config, 3, 1, 1, 4))
 			request.Queued[0].ClusterScope = 99
 			request.Queued[1].ClusterScope = queueadmissionv1.ClusterScope_CLUSTER_SCOPE_UNSPECIFIED
 			withUnknown(request.Queued[2])
@@ -75,7 +76,7 @@ func queuePolicy() policy {
 		},
 		moved: func(request proto.Message, d time.Duration) proto.Message {
 			if asked, ok := request.(*queueadmissionv1.DecideRequest); ok {
-				return movedSnapshot(asked, d)
+				return queue.Moved(asked, d)
 			}
 			return request
 		},
@@ -277,7 +278,7 @@ func checkQueueMany(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	short, long := snapshotOf(s.name, config, 20, 5, 5, 20), snapshotOf(s.name, config, 20, 5, 5, 1000)
+	short, long := queue.Snapshot(s.name, config, 20, 5, 5, 20), queue.Snapshot(s.name, config, 20, 5, 5, 1000)
 	usual, err := s.decide(ctx, short)
 	if err != nil {
 		return skip("a queue of 20 backups is not decided")
@@ -308,7 +309,7 @@ func checkQueueEmpty(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	decided, err := s.decide(ctx, snapshotOf(s.name, config, 3, 1, 0, 0))
+	decided, err := s.decide(ctx, queue.Snapshot(s.name, config, 3, 1, 0, 0))
 	if hung(err) || panicked(err) {
 		return err
 	}

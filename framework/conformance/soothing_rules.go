@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 )
 
@@ -36,8 +37,8 @@ func soothingRules() []Rule {
 func (s *subject) loads(config []byte) []*loadsoothingv1.AdmitRequest {
 	request := func(limit, nodes, each, ahead int, node string) *loadsoothingv1.AdmitRequest {
 		request := &loadsoothingv1.AdmitRequest{
-			Plugin: s.name, Config: config, Now: moment(0), Limit: int32(limit),
-			Load: &loadsoothingv1.Load{Kind: "DataUpload", Name: "load", Node: node, Created: moment(time.Minute), Ahead: int32(ahead)},
+			Plugin: s.name, Config: config, Now: queue.Moment(0), Limit: int32(limit),
+			Load: &loadsoothingv1.Load{Kind: "DataUpload", Name: "load", Node: node, Created: queue.Moment(time.Minute), Ahead: int32(ahead)},
 		}
 		kinds := []string{"DataUpload", "DataDownload", "PodVolumeBackup", "PodVolumeRestore"}
 		for i := range nodes {
@@ -180,9 +181,9 @@ func checkSoothingEmpty(ctx context.Context, s *subject) error {
 // movedLoad returns a request in which everything happens d later.
 func movedLoad(request *loadsoothingv1.AdmitRequest, d time.Duration) *loadsoothingv1.AdmitRequest {
 	request = proto.CloneOf(request)
-	request.Now = later(request.GetNow(), d)
+	request.Now = queue.Later(request.GetNow(), d)
 	if load := request.GetLoad(); load != nil {
-		load.Created = later(load.GetCreated(), d)
+		load.Created = queue.Later(load.GetCreated(), d)
 	}
 	return request
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
@@ -89,7 +90,7 @@ func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
 		return nil, err
 	}
 	for i, raw := range s.options.snapshots {
-		snapshot, err := parseSnapshot(raw)
+		snapshot, err := queue.Parse(raw)
 		if err != nil {
 			return nil, fmt.Errorf("snapshot %d: %w", i+1, err)
 		}

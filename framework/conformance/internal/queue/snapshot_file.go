@@ -1,4 +1,4 @@
-package conformance
+package queue
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ import (
 )
 
 // parseSnapshot reads a snapshot of a queue; see WithSnapshot.
-func parseSnapshot(raw []byte) (*queueadmissionv1.DecideRequest, error) {
+func Parse(raw []byte) (*queueadmissionv1.DecideRequest, error) {
 	var fields map[string]any
 	if err := yaml.Unmarshal(raw, &fields); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func completeSnapshot(request *queueadmissionv1.DecideRequest) error {
 		return errors.New("queued: want one backup at least")
 	}
 	if request.GetNow() == nil {
-		request.Now = moment(0)
+		request.Now = Moment(0)
 	}
 	names := map[string]bool{}
 	for phase, list := range map[string][]*queueadmissionv1.Backup{
@@ -85,10 +85,10 @@ func completeSnapshot(request *queueadmissionv1.DecideRequest) error {
 			names[one.GetName()] = true
 			age := time.Duration(len(list)-i) * time.Minute
 			if one.GetCreated() == nil {
-				one.Created = later(request.GetNow(), -age)
+				one.Created = Later(request.GetNow(), -age)
 			}
 			if phase == "running" && one.GetStarted() == nil {
-				one.Started = later(one.GetCreated(), age/2)
+				one.Started = Later(one.GetCreated(), age/2)
 			}
 			if one.GetClusterScope() == queueadmissionv1.ClusterScope_CLUSTER_SCOPE_UNSPECIFIED {
 				one.ClusterScope = queueadmissionv1.ClusterScope_CLUSTER_SCOPE_RELATED

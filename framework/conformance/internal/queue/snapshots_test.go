@@ -1,4 +1,4 @@
-package conformance
+package queue
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 
 func TestSnapshotIsReadFromYAML(t *testing.T) {
 	t.Parallel()
-	got, err := parseSnapshot([]byte(`
+	got, err := Parse([]byte(`
 now: 2026-03-02T12:00:00Z
 limit: 3
 running: [{name: shop-1, namespaces: [shop], labels: {team: gold}, created: 2026-03-02T11:00:00Z}]
@@ -31,7 +31,7 @@ queued: [{name: shop-2, namespaces: [shop], clusterScope: CLUSTER_SCOPE_NONE, sp
 
 func TestSnapshotIsReadFromBackups(t *testing.T) {
 	t.Parallel()
-	got, err := parseSnapshot([]byte(`
+	got, err := Parse([]byte(`
 apiVersion: v1
 kind: List
 items:
@@ -61,7 +61,7 @@ func TestSnapshotNamesWhatIsWrong(t *testing.T) {
 		"{limit: 1, queued: [{spec: 3}]}":       "queued[0].spec: want an object, not 3",
 		"{kind: PodList, items: [{kind: Pod}]}": `items[0].kind: want Backup, not "Pod"`,
 	} {
-		_, err := parseSnapshot([]byte(text))
+		_, err := Parse([]byte(text))
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -69,7 +69,7 @@ func TestSnapshotNamesWhatIsWrong(t *testing.T) {
 func TestBuiltInSnapshotsDifferInMomentsLabelsAndTeams(t *testing.T) {
 	t.Parallel()
 	days, hoursOfDay, teams, bare := map[time.Weekday]bool{}, map[int]bool{}, map[string]bool{}, 0
-	for _, snapshot := range snapshots("example.io/a", nil, nil) {
+	for _, snapshot := range Snapshots("example.io/a", nil, nil) {
 		days[snapshot.GetNow().AsTime().Weekday()] = true
 		hoursOfDay[snapshot.GetNow().AsTime().Hour()/6] = true
 		for _, queued := range snapshot.GetQueued() {

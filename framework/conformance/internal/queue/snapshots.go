@@ -1,4 +1,4 @@
-package conformance
+package queue
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 )
 
 // moment returns the time ago before that of most snapshots, which is in a Friday night.
-func moment(ago time.Duration) *timestamppb.Timestamp {
+func Moment(ago time.Duration) *timestamppb.Timestamp {
 	return timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(-ago))
 }
 
@@ -28,7 +28,7 @@ func backups(phase string, count int, running bool) []*queueadmissionv1.Backup {
 			ClusterScope: queueadmissionv1.ClusterScope(i%3 + 1),
 			Labels:       map[string]string{"velero.io/schedule-name": fmt.Sprintf("every-%d", i%4), "team": fmt.Sprintf("team-%d", i%3)},
 			Annotations:  map[string]string{"example.io/priority": fmt.Sprint(i % 3)},
-			Created:      moment(time.Duration(count-i) * time.Minute),
+			Created:      Moment(time.Duration(count-i) * time.Minute),
 			Spec:         []byte(`{"storageLocation":"default","ttl":"720h0m0s"}`),
 		}
 		switch i % 5 {
@@ -42,7 +42,7 @@ func backups(phase string, count int, running bool) []*queueadmissionv1.Backup {
 			one.Labels, one.Annotations = nil, nil
 		}
 		if running {
-			one.Started = moment(time.Duration(count-i) * time.Second)
+			one.Started = Moment(time.Duration(count-i) * time.Second)
 		}
 		all = append(all, one)
 	}
@@ -50,26 +50,26 @@ func backups(phase string, count int, running bool) []*queueadmissionv1.Backup {
 }
 
 // snapshotOf returns a queue with so many backups that run, are ready and are queued.
-func snapshotOf(plugin string, config []byte, limit, running, ready, queued int) *queueadmissionv1.DecideRequest {
+func Snapshot(plugin string, config []byte, limit, running, ready, queued int) *queueadmissionv1.DecideRequest {
 	return &queueadmissionv1.DecideRequest{
-		Plugin: plugin, Config: config, Now: moment(0), Limit: int32(limit),
+		Plugin: plugin, Config: config, Now: Moment(0), Limit: int32(limit),
 		Running: backups("running", running, true), Ready: backups("ready", ready, false), Queued: backups("queued", queued, false),
 	}
 }
 
 // snapshots returns queues of all sorts, the usual one first, and then the given ones.
-func snapshots(plugin string, config []byte, given []*queueadmissionv1.DecideRequest) []*queueadmissionv1.DecideRequest {
+func Snapshots(plugin string, config []byte, given []*queueadmissionv1.DecideRequest) []*queueadmissionv1.DecideRequest {
 	all := []*queueadmissionv1.DecideRequest{
-		snapshotOf(plugin, config, 3, 1, 1, 6),
-		snapshotOf(plugin, config, 1, 0, 0, 1),
-		snapshotOf(plugin, config, 1, 1, 0, 3),
-		snapshotOf(plugin, config, 2, 3, 2, 3),
-		snapshotOf(plugin, config, 100, 0, 0, 10),
-		snapshotOf(plugin, config, 5, 0, 4, 10),
-		snapshotOf(plugin, config, 4, 2, 0, 40),
+		Snapshot(plugin, config, 3, 1, 1, 6),
+		Snapshot(plugin, config, 1, 0, 0, 1),
+		Snapshot(plugin, config, 1, 1, 0, 3),
+		Snapshot(plugin, config, 2, 3, 2, 3),
+		Snapshot(plugin, config, 100, 0, 0, 10),
+		Snapshot(plugin, config, 5, 0, 4, 10),
+		Snapshot(plugin, config, 4, 2, 0, 40),
 	}
 	for _, after := range hours()[1:] {
-		all = append(all, movedSnapshot(snapshotOf(plugin, config, 4, 1, 0, 9), time.Duration(after)*time.Hour))
+		all = append(all, Moved(Snapshot(plugin, config, 4, 1, 0, 9), time.Duration(after)*time.Hour))
 	}
 	all = append(all, ofOneTeam(plugin, config))
 	for _, one := range given {
@@ -82,7 +82,7 @@ func snapshots(plugin string, config []byte, given []*queueadmissionv1.DecideReq
 
 // ofOneTeam returns a queue whose backups have the same labels and no namespace in common.
 func ofOneTeam(plugin string, config []byte) *queueadmissionv1.DecideRequest {
-	request := snapshotOf(plugin, config, 8, 1, 1, 7)
+	request := Snapshot(plugin, config, 8, 1, 1, 7)
 	for _, list := range [][]*queueadmissionv1.Backup{request.GetRunning(), request.GetReady(), request.GetQueued()} {
 		for _, one := range list {
 			one.AllNamespaces, one.Namespaces = false, []string{"of-" + one.GetName()}
@@ -94,19 +94,19 @@ func ofOneTeam(plugin string, config []byte) *queueadmissionv1.DecideRequest {
 }
 
 // movedSnapshot returns a snapshot in which everything happens d later.
-func movedSnapshot(request *queueadmissionv1.DecideRequest, d time.Duration) *queueadmissionv1.DecideRequest {
+func Moved(request *queueadmissionv1.DecideRequest, d time.Duration) *queueadmissionv1.DecideRequest {
 	request = proto.CloneOf(request)
-	request.Now = later(request.GetNow(), d)
+	request.Now = Later(request.GetNow(), d)
 	for _, list := range [][]*queueadmissionv1.Backup{request.GetRunning(), request.GetReady(), request.GetQueued()} {
 		for _, one := range list {
-			one.Created, one.Started = later(one.GetCreated(), d), later(one.GetStarted(), d)
+			one.Created, one.Started = Later(one.GetCreated(), d), Later(one.GetStarted(), d)
 		}
 	}
 	return request
 }
 
 // later returns the time at after d, and nil for no time.
-func later(at *timestamppb.Timestamp, d time.Duration) *timestamppb.Timestamp {
+func Later(at *timestamppb.Timestamp, d time.Duration) *timestamppb.Timestamp {
 	if at == nil {
 		return nil
 	}
