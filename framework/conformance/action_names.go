@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
@@ -51,12 +52,12 @@ func (s *subject) pluralOf(name string) string {
 	lower := strings.ToLower(alone)
 	known := lower
 	if lower != alone {
-		known = plural(lower)
+		known = sample.Plural(lower)
 	}
 	for _, one := range s.items {
-		kind := (&unstructured.Unstructured{Object: one.object}).GetKind()
-		if one.plural != "" && (lower == strings.ToLower(kind) || lower == one.plural || lower == one.short) {
-			known = one.plural
+		kind := (&unstructured.Unstructured{Object: one.Object}).GetKind()
+		if one.Plural != "" && (lower == strings.ToLower(kind) || lower == one.Plural || lower == one.Short) {
+			known = one.Plural
 			break
 		}
 	}

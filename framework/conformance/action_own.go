@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 )
 
 // crowdCallers is how many different items are asked about at once.
@@ -30,11 +32,11 @@ func mark(i int) string { return fmt.Sprintf("crowd%04dx", i) }
 
 // crowdQuestion returns a question about an item that differs from all others in name, namespace, labels and annotations, as
 // far as the selector of the action leaves the choice.
-func (s *subject) crowdQuestion(ctx context.Context, of sample, i int, owner string) question {
+func (s *subject) crowdQuestion(ctx context.Context, of sample.Sample, i int, owner string) question {
 	selector := s.selection(ctx).selector
-	item := of.with(func(item *unstructured.Unstructured) {
+	item := of.With(func(item *unstructured.Unstructured) {
 		item.SetName(mark(i))
-		if item.GetNamespace() != "" && selects(selector.GetIncludedNamespaces(), selector.GetExcludedNamespaces(), mark(i)) {
+		if item.GetNamespace() != "" && sample.Selects(selector.GetIncludedNamespaces(), selector.GetExcludedNamespaces(), mark(i)) {
 			item.SetNamespace(mark(i))
 		}
 		labels := item.GetLabels()
@@ -43,10 +45,10 @@ func (s *subject) crowdQuestion(ctx context.Context, of sample, i int, owner str
 		}
 		labels["conformance.invalid/"+mark(i)] = mark(i)
 		item.SetLabels(labels)
-		annotate(item, "conformance.invalid/caller", mark(i))
+		sample.Annotate(item, "conformance.invalid/caller", mark(i))
 	})
 	q := s.question(item)
-	q.owner, q.key = encode(s.owner(owner)), owner+"/"+mark(i)
+	q.owner, q.key = sample.Encode(s.owner(owner)), owner+"/"+mark(i)
 	return q
 }
 
@@ -82,7 +84,7 @@ func checkOwnAnswer(ctx context.Context, s *subject) error {
 }
 
 // renamable returns the samples of exchanges about which the action also answers when they have other names.
-func (s *subject) renamable(ctx context.Context, all []exchange) []sample {
+func (s *subject) renamable(ctx context.Context, all []exchange) []sample.Sample {
 	right := make([]bool, len(all))
 	var asking errgroup.Group
 	for i, one := range all {
@@ -92,7 +94,7 @@ func (s *subject) renamable(ctx context.Context, all []exchange) []sample {
 		})
 	}
 	_ = asking.Wait()
-	var samples []sample
+	var samples []sample.Sample
 	for i, one := range all {
 		if right[i] {
 			samples = append(samples, one.sample)
@@ -116,7 +118,7 @@ func onlyMarkedBy(i int, got *answer) error {
 	}
 	for _, found := range marked.FindAll(raw, -1) {
 		if !bytes.Equal(found, []byte(mark(i))) {
-			return fmt.Errorf("the answer to %s has %s in it: %s", mark(i), found, brief(got.item))
+			return fmt.Errorf("the answer to %s has %s in it: %s", mark(i), found, sample.Brief(got.item))
 		}
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
@@ -112,21 +113,21 @@ func (s *subject) action() actionKind { return actionKinds()[s.kind] }
 // owner returns the Backup or Restore of the calls.
 func (s *subject) owner(name string) map[string]any {
 	if s.action().restore {
-		return restore(name)
+		return sample.Restore(name)
 	}
-	return backup(name)
+	return sample.Backup(name)
 }
 
 // usualOwner is the name of the Backup or Restore of most calls.
 const usualOwner = "nightly"
 
 // question returns the question about an item for the usual owner.
-func (s *subject) question(item sample) question {
-	q := question{plugin: s.name, owner: encode(s.owner(usualOwner)), key: usualOwner + "/" + item.String()}
+func (s *subject) question(item sample.Sample) question {
+	q := question{plugin: s.name, owner: sample.Encode(s.owner(usualOwner)), key: usualOwner + "/" + item.String()}
 	if s.action().restore {
-		q.item, q.fromBackup = item.created(), item.stored()
+		q.item, q.fromBackup = item.Created(), item.Stored()
 	} else {
-		q.item = item.stored()
+		q.item = item.Stored()
 	}
 	return q
 }
@@ -140,14 +141,14 @@ func (s *subject) execute(ctx context.Context, q question) (*answer, error) {
 	ctx, cancel := s.call(ctx)
 	defer cancel()
 	if q.padding > 0 {
-		q.item = pad(q.item, q.padding)
+		q.item = sample.Pad(q.item, q.padding)
 	}
 	got, err := s.action().execute(ctx, conn, q)
 	if err != nil {
 		return nil, err
 	}
 	if q.padding > 0 {
-		got.item = unpad(got.item, q.padding)
+		got.item = sample.Unpad(got.item, q.padding)
 	}
 	return got, nil
 }
@@ -216,7 +217,7 @@ func checkSelector(ctx context.Context, s *subject) error {
 
 // exchange is a question and its answer.
 type exchange struct {
-	sample   sample
+	sample   sample.Sample
 	question question
 	answer   *answer
 	err      error
@@ -231,7 +232,7 @@ func (s *subject) exchanges(ctx context.Context) ([]exchange, error) {
 	all := remembered(s, "exchanges", func() []exchange {
 		var all []exchange
 		for _, item := range s.items {
-			if fitting, ok := item.fit(answered.selector); ok {
+			if fitting, ok := item.Fit(answered.selector); ok {
 				all = append(all, exchange{sample: fitting, question: s.question(fitting)})
 			}
 		}
@@ -336,28 +337,28 @@ func (s *subject) checkItemOf(q question, a *answer) error {
 	if a.skip || bytes.Equal(q.item, a.item) {
 		return nil
 	}
-	got, err := identityOf(a.item)
+	got, err := sample.IdentityOf(a.item)
 	if err != nil {
 		return err
 	}
 	switch {
-	case got.apiVersion == "":
-		return fmt.Errorf("the item has no apiVersion: %s", brief(a.item))
-	case got.kind == "":
-		return fmt.Errorf("the item has no kind: %s", brief(a.item))
-	case got.name == "":
-		return fmt.Errorf("the item has no metadata.name: %s", brief(a.item))
+	case got.APIVersion == "":
+		return fmt.Errorf("the item has no apiVersion: %s", sample.Brief(a.item))
+	case got.Kind == "":
+		return fmt.Errorf("the item has no kind: %s", sample.Brief(a.item))
+	case got.Name == "":
+		return fmt.Errorf("the item has no metadata.name: %s", sample.Brief(a.item))
 	}
 	if !s.action().sameItem {
 		return nil
 	}
-	want, err := identityOf(q.item)
+	want, err := sample.IdentityOf(q.item)
 	if err != nil {
 		return err
 	}
-	if got.group() != want.group() || got.kind != want.kind || got.namespace != want.namespace || got.name != want.name {
+	if got.Group() != want.Group() || got.Kind != want.Kind || got.Namespace != want.Namespace || got.Name != want.Name {
 		return fmt.Errorf("the item is %s %s %s/%s, want %s %s %s/%s",
-			got.apiVersion, got.kind, got.namespace, got.name, want.apiVersion, want.kind, want.namespace, want.name)
+			got.APIVersion, got.Kind, got.Namespace, got.Name, want.APIVersion, want.Kind, want.Namespace, want.Name)
 	}
 	return nil
 }
@@ -417,7 +418,7 @@ func checkSameAnswer(ctx context.Context, s *subject) error {
 	case one.answer.skip != again.skip:
 		return fmt.Errorf("asked about %s, it once skips the restore and once does not", one.sample)
 	case !sameJSON(one.answer.item, again.item):
-		return fmt.Errorf("asked about %s, it first answers the item %s, and then %s", one.sample, brief(one.answer.item), brief(again.item))
+		return fmt.Errorf("asked about %s, it first answers the item %s, and then %s", one.sample, sample.Brief(one.answer.item), sample.Brief(again.item))
 	case fmt.Sprint(one.answer.additional) != fmt.Sprint(again.additional):
 		return fmt.Errorf("asked about %s, it first answers the items %v, and then %v", one.sample, one.answer.additional, again.additional)
 	}
@@ -440,7 +441,7 @@ func decodeNumbers(raw []byte, into any) error {
 }
 
 // changed asks the question of a sound exchange again, after a change that the plugin should ignore.
-func (s *subject) changed(ctx context.Context, change func(*question, sample)) (exchange, *answer, error) {
+func (s *subject) changed(ctx context.Context, change func(*question, sample.Sample)) (exchange, *answer, error) {
 	one, err := s.sound(ctx)
 	if err != nil {
 		return one, nil, err
@@ -460,11 +461,11 @@ func (s *subject) changed(ctx context.Context, change func(*question, sample)) (
 }
 
 func checkBareOwner(ctx context.Context, s *subject) error {
-	_, _, err := s.changed(ctx, func(q *question, _ sample) {
+	_, _, err := s.changed(ctx, func(q *question, _ sample.Sample) {
 		owner := s.owner(usualOwner)
 		delete(owner, "apiVersion")
 		delete(owner, "kind")
-		q.owner = encode(owner)
+		q.owner = sample.Encode(owner)
 	})
 	return err
 }
@@ -476,10 +477,10 @@ func unknown() map[string]any {
 
 const unknownKey = "conformanceUnknown"
 
-func (s *subject) withUnknownJSON(q *question, item sample) {
-	odd := item.with(func(item *unstructured.Unstructured) { item.Object[unknownKey] = nil })
-	odd.object[unknownKey] = unknown()
-	encoded := encode(odd.object)
+func (s *subject) withUnknownJSON(q *question, item sample.Sample) {
+	odd := item.With(func(item *unstructured.Unstructured) { item.Object[unknownKey] = nil })
+	odd.Object[unknownKey] = unknown()
+	encoded := sample.Encode(odd.Object)
 	q.item = encoded
 	if s.action().restore {
 		q.fromBackup = encoded
@@ -489,7 +490,7 @@ func (s *subject) withUnknownJSON(q *question, item sample) {
 	if spec, ok := owner["spec"].(map[string]any); ok {
 		spec[unknownKey] = unknown()
 	}
-	q.owner = encode(owner)
+	q.owner = sample.Encode(owner)
 }
 
 func checkUnknownJSON(ctx context.Context, s *subject) error {
@@ -509,15 +510,15 @@ func checkJSONKept(ctx context.Context, s *subject) error {
 	if err := json.Unmarshal(got.item, &object); err != nil {
 		return err
 	}
-	if !sameJSON(object[unknownKey], encode(unknown())) {
+	if !sameJSON(object[unknownKey], sample.Encode(unknown())) {
 		return fmt.Errorf("asked about %s with the field %q: %s, it answers with %s",
-			one.sample, unknownKey, encode(unknown()), brief(object[unknownKey]))
+			one.sample, unknownKey, sample.Encode(unknown()), sample.Brief(object[unknownKey]))
 	}
 	return nil
 }
 
 func checkUnknownWire(ctx context.Context, s *subject) error {
-	_, _, err := s.changed(ctx, func(q *question, _ sample) { q.newer = true })
+	_, _, err := s.changed(ctx, func(q *question, _ sample.Sample) { q.newer = true })
 	return err
 }
 
@@ -532,10 +533,10 @@ func (s *subject) odd(ctx context.Context, questions map[string]question) error 
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		if err == nil && s.action().answers && !got.skip && !bytes.Equal(got.item, q.item) {
-			if _, err := identityOf(q.item); err == nil && len(q.owner) == 0 && s.checkItemOf(q, got) == nil {
+			if _, err := sample.IdentityOf(q.item); err == nil && len(q.owner) == 0 && s.checkItemOf(q, got) == nil {
 				continue // the item was valid
 			}
-			return fmt.Errorf("%s: the answer is the item %s", what, brief(got.item))
+			return fmt.Errorf("%s: the answer is the item %s", what, sample.Brief(got.item))
 		}
 		if conn, err := s.conn(ctx); err != nil {
 			return err
@@ -565,7 +566,7 @@ func (s *subject) appliesTo(ctx context.Context, conn *grpc.ClientConn) (*shared
 }
 
 // anyItem returns an item that the action selects, if there is one.
-func (s *subject) anyItem(ctx context.Context) sample {
+func (s *subject) anyItem(ctx context.Context) sample.Sample {
 	if all, err := s.exchanges(ctx); err == nil {
 		return all[0].sample
 	}
@@ -629,8 +630,8 @@ func checkLargeItem(ctx context.Context, s *subject) error { return s.takes(ctx,
 
 // takes checks the answer to an item of a size in bytes.
 func (s *subject) takes(ctx context.Context, size int) error {
-	_, _, err := s.changed(ctx, func(q *question, item sample) {
-		q.item, q.padding = s.question(item.padded()).item, size
+	_, _, err := s.changed(ctx, func(q *question, item sample.Sample) {
+		q.item, q.padding = s.question(item.Padded()).item, size
 	})
 	return err
 }
@@ -682,16 +683,16 @@ func (s *subject) callerQuestions(ctx context.Context) ([]question, error) {
 		for _, owned := range []bool{true, false} { // the answer may depend on the owner's name
 			questions := make([]question, callers)
 			for i := range questions {
-				item := one.sample.with(func(item *unstructured.Unstructured) {
+				item := one.sample.With(func(item *unstructured.Unstructured) {
 					if renamed {
 						item.SetName(caller(i))
 					}
-					annotate(item, "conformance.invalid/caller", caller(i))
+					sample.Annotate(item, "conformance.invalid/caller", caller(i))
 				})
 				questions[i] = s.question(item)
 				questions[i].key = caller(i)
 				if owned {
-					questions[i].owner = encode(s.owner(caller(i)))
+					questions[i].owner = sample.Encode(s.owner(caller(i)))
 				}
 			}
 			if _, err = s.execute(ctx, questions[0]); err == nil {
@@ -714,7 +715,7 @@ func (s *subject) asCaller(ctx context.Context, i int, q question) error {
 	}
 	for other := range callers {
 		if other != i && bytes.Contains(raw, []byte(caller(other))) {
-			return fmt.Errorf("the answer to %s has %s in it: %s", caller(i), caller(other), brief(got.item))
+			return fmt.Errorf("the answer to %s has %s in it: %s", caller(i), caller(other), sample.Brief(got.item))
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 )
 
 func endRules() []Rule {
@@ -234,7 +235,7 @@ func (s *subject) workOf(ctx context.Context) []task {
 		if err != nil {
 			return nil
 		}
-		q := s.question(one.sample.padded())
+		q := s.question(one.sample.Padded())
 		q.padding = workSize
 		if _, err := s.execute(ctx, q); err != nil {
 			q = one.question
@@ -269,7 +270,7 @@ func (s *subject) snapshotterWork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = ready.volumeID(ctx, pad(foreignVolume().padded().stored(), workSize))
+	_, err = ready.volumeID(ctx, sample.Pad(foreignVolume().Padded().Stored(), workSize))
 	return err
 }
 
@@ -279,7 +280,7 @@ func (s *subject) storeWork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := ready.comesBack(ctx, folder+"work", padding(workSize)); err != nil {
+	if err := ready.comesBack(ctx, folder+"work", sample.Padding(workSize)); err != nil {
 		return err
 	}
 	return ready.remove(ctx, folder+"work")

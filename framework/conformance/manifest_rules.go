@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
@@ -149,7 +150,7 @@ func (d *described) receive(stream manifestStream, moved func()) error {
 
 // description asks the writer to describe items.
 func (s *subject) description(ctx context.Context, config []byte, backupName string, items []*manifestwriterv1.Item) (*described, error) {
-	messages := []*manifestwriterv1.WriteRequest{begin(s.name, config, encode(backup(backupName)))}
+	messages := []*manifestwriterv1.WriteRequest{begin(s.name, config, sample.Encode(sample.Backup(backupName)))}
 	for _, item := range items {
 		messages = append(messages, itemMessage(item))
 	}
@@ -159,10 +160,10 @@ func (s *subject) description(ctx context.Context, config []byte, backupName str
 func manifestPolicy() policy {
 	return policy{
 		asked: func(s *subject, config []byte) []proto.Message {
-			return []proto.Message{begin(s.name, config, encode(backup(usualOwner)))}
+			return []proto.Message{begin(s.name, config, sample.Encode(sample.Backup(usualOwner)))}
 		},
 		newer: func(s *subject, config []byte) proto.Message {
-			message := withUnknown(begin(s.name, config, encode(backup(usualOwner))))
+			message := withUnknown(begin(s.name, config, sample.Encode(sample.Backup(usualOwner))))
 			withUnknown(message.GetBegin())
 			return message
 		},
@@ -243,7 +244,7 @@ func checkManifestContentFirst(ctx context.Context, s *subject) error {
 			return nil
 		}
 		if len(message.GetContent()) > 0 {
-			return fmt.Errorf("it begins with the content %s", brief(message.GetContent()))
+			return fmt.Errorf("it begins with the content %s", sample.Brief(message.GetContent()))
 		}
 	}
 	return nil
@@ -260,7 +261,7 @@ func checkManifestReadsAll(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	messages := []*manifestwriterv1.WriteRequest{begin(s.name, config, encode(backup(usualOwner)))}
+	messages := []*manifestwriterv1.WriteRequest{begin(s.name, config, sample.Encode(sample.Backup(usualOwner)))}
 	for i := range 50 {
 		messages = append(messages, itemMessage(manifestItem(fmt.Sprintf("item-%d", i))))
 	}
@@ -295,7 +296,7 @@ func checkManifestGarbage(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	good := begin(s.name, config, encode(backup(usualOwner)))
+	good := begin(s.name, config, sample.Encode(sample.Backup(usualOwner)))
 	for what, call := range map[string]struct {
 		messages []*manifestwriterv1.WriteRequest
 		lenient  bool // it may end without an error
@@ -367,7 +368,7 @@ func checkManifestCancelled(ctx context.Context, s *subject) error {
 		given, cancel := context.WithCancel(ctx)
 		stream, err := manifestwriterv1.NewManifestWriterServiceClient(conn).Write(given)
 		if err == nil {
-			_ = stream.Send(begin(s.name, config, encode(backup(usualOwner))))
+			_ = stream.Send(begin(s.name, config, sample.Encode(sample.Backup(usualOwner))))
 			for range i {
 				_ = stream.Send(itemMessage(manifestItem("first")))
 			}

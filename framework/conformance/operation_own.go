@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
@@ -36,7 +37,7 @@ func checkForward(ctx context.Context, s *subject) error {
 // startFor starts an operation on the item of an exchange for another Backup or Restore, called owner.
 func (s *subject) startFor(ctx context.Context, one exchange, owner string) (question, *answer, error) {
 	q := one.question
-	q.owner, q.key = encode(s.owner(owner)), owner+"/"+one.sample.String()
+	q.owner, q.key = sample.Encode(s.owner(owner)), owner+"/"+one.sample.String()
 	got, err := s.execute(ctx, q)
 	if err != nil {
 		return q, nil, skip("for another %s the item gets an error: %v", s.ownerKind(), err)
@@ -73,7 +74,7 @@ func checkOwnOperation(ctx context.Context, s *subject) error {
 	defer s.abandon(ctx, second, secondAnswer)
 	if firstAnswer.operation == secondAnswer.operation {
 		// Operations may be identified by id and owner together. Then a third owner has none with this id.
-		if _, err := s.progressOf(ctx, firstAnswer.operation, encode(s.owner("own-third"))); err == nil {
+		if _, err := s.progressOf(ctx, firstAnswer.operation, sample.Encode(s.owner("own-third"))); err == nil {
 			return fmt.Errorf("the operation on %s has the id %q for two %ss, and Progress does not distinguish them",
 				one.sample, firstAnswer.operation, s.ownerKind())
 		}

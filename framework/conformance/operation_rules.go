@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
@@ -302,7 +303,7 @@ func checkUnknownProgress(ctx context.Context, s *subject) error {
 	if _, err := s.operation(ctx); err != nil {
 		return err
 	}
-	if progress, err := s.progressOf(ctx, neverStarted, encode(s.owner(usualOwner))); err == nil {
+	if progress, err := s.progressOf(ctx, neverStarted, sample.Encode(s.owner(usualOwner))); err == nil {
 		return fmt.Errorf("the progress of the operation %q is %v", neverStarted, progress)
 	}
 	return nil
@@ -313,8 +314,8 @@ func checkUnknownHarmless(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, id := range []string{neverStarted, "", "../../etc/passwd", strings.Repeat("x", 100_000)} {
-		_, progressErr := s.progressOf(ctx, id, encode(s.owner(usualOwner)))
-		_, cancelErr := s.cancel(ctx, id, encode(s.owner(usualOwner)))
+		_, progressErr := s.progressOf(ctx, id, sample.Encode(s.owner(usualOwner)))
+		_, cancelErr := s.cancel(ctx, id, sample.Encode(s.owner(usualOwner)))
 		for call, err := range map[string]error{"Progress": progressErr, "Cancel": cancelErr} {
 			if hung(err) || panicked(err) {
 				return fmt.Errorf("%s of %.40q: %w", call, id, err)
@@ -374,7 +375,7 @@ func checkStartOther(ctx context.Context, s *subject) error {
 	if err != nil {
 		return err
 	}
-	q := s.question(one.sample.with(func(item *unstructured.Unstructured) { item.SetName("other") }))
+	q := s.question(one.sample.With(func(item *unstructured.Unstructured) { item.SetName("other") }))
 	other, err := s.execute(ctx, q)
 	if err != nil {
 		return skip("another item of the kind gets an error: %v", err)
@@ -442,7 +443,7 @@ func checkReady(ctx context.Context, s *subject) error {
 func (s *subject) isReady(ctx context.Context, conn *grpc.ClientConn, items []*shared.ResourceIdentifier) error {
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	return s.action().ready(ctx, conn, s.name, items, encode(s.owner(usualOwner)))
+	return s.action().ready(ctx, conn, s.name, items, sample.Encode(s.owner(usualOwner)))
 }
 
 // isBefore reports whether both are times, and a is before b.

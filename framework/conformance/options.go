@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 )
 
 // Option configures a test.
@@ -162,5 +164,5 @@ func (o *options) policyConfig(name string) (config []byte, given bool, err erro
 		}
 		object[key] = value
 	}
-	return encode(object), true, nil
+	return sample.Encode(object), true, nil
 }

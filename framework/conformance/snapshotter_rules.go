@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 )
 
@@ -105,15 +106,15 @@ func checkSnapshotterBeforeInit(ctx context.Context, s *subject) error {
 		return err
 	}
 	early := &snapshotter{subject: s, client: volumesnapshotterv1.NewVolumeSnapshotterClient(conn)}
-	if _, err := early.volumeID(ctx, foreignVolume().stored()); hung(err) || panicked(err) {
+	if _, err := early.volumeID(ctx, foreignVolume().Stored()); hung(err) || panicked(err) {
 		return fmt.Errorf("call of GetVolumeID before Init: %w", err)
 	}
 	return nil
 }
 
 // foreignVolume returns a PersistentVolume of a storage system without snapshots.
-func foreignVolume() sample {
-	return sample{object: map[string]any{
+func foreignVolume() sample.Sample {
+	return sample.Sample{Object: map[string]any{
 		"apiVersion": "v1", "kind": "PersistentVolume",
 		"metadata": map[string]any{"name": "foreign"},
 		"spec": map[string]any{
@@ -124,7 +125,7 @@ func foreignVolume() sample {
 }
 
 func checkForeign(ctx context.Context, s *snapshotter) error {
-	id, err := s.volumeID(ctx, foreignVolume().stored())
+	id, err := s.volumeID(ctx, foreignVolume().Stored())
 	if err != nil {
 		return fmt.Errorf("of an NFS volume: %w", err)
 	}
@@ -135,16 +136,16 @@ func checkForeign(ctx context.Context, s *snapshotter) error {
 }
 
 // own returns a PersistentVolume of the snapshotter's storage system.
-func (s *snapshotter) own(ctx context.Context) (sample, error) {
+func (s *snapshotter) own(ctx context.Context) (sample.Sample, error) {
 	for _, item := range s.items {
-		if (&unstructured.Unstructured{Object: item.object}).GetKind() != "PersistentVolume" {
+		if (&unstructured.Unstructured{Object: item.Object}).GetKind() != "PersistentVolume" {
 			continue
 		}
-		if id, err := s.volumeID(ctx, item.stored()); err == nil && id != "" {
+		if id, err := s.volumeID(ctx, item.Stored()); err == nil && id != "" {
 			return item, nil
 		}
 	}
-	return sample{}, skip("none of the items is a PersistentVolume of its storage system; give one")
+	return sample.Sample{}, skip("none of the items is a PersistentVolume of its storage system; give one")
 }
 
 func checkSetGet(ctx context.Context, s *snapshotter) error {
@@ -153,17 +154,17 @@ func checkSetGet(ctx context.Context, s *snapshotter) error {
 		return err
 	}
 	const id = "conformance-vol-1"
-	sent := volume.stored()
+	sent := volume.Stored()
 	changed, err := s.setVolumeID(ctx, sent, id)
 	if err != nil {
 		return fmt.Errorf("call of SetVolumeID for %s: %w", volume, err)
 	}
-	got, err := identityOf(changed)
+	got, err := sample.IdentityOf(changed)
 	if err != nil {
 		return err
 	}
-	if want, err := identityOf(sent); err != nil || got != want {
-		return fmt.Errorf("for %s SetVolumeID answers %s %s %s", volume, got.apiVersion, got.kind, got.name)
+	if want, err := sample.IdentityOf(sent); err != nil || got != want {
+		return fmt.Errorf("for %s SetVolumeID answers %s %s %s", volume, got.APIVersion, got.Kind, got.Name)
 	}
 	after, err := s.volumeID(ctx, changed)
 	if err != nil {
@@ -180,9 +181,9 @@ func checkVolumeKept(ctx context.Context, s *snapshotter) error {
 	if err != nil {
 		return err
 	}
-	object := clone(volume.object)
+	object := sample.CloneObject(volume.Object)
 	object[unknownKey] = unknown()
-	changed, err := s.setVolumeID(ctx, encode(object), "conformance-vol-1")
+	changed, err := s.setVolumeID(ctx, sample.Encode(object), "conformance-vol-1")
 	if err != nil {
 		return fmt.Errorf("call of SetVolumeID for a PersistentVolume with a field that it does not know: %w", err)
 	}
@@ -190,8 +191,8 @@ func checkVolumeKept(ctx context.Context, s *snapshotter) error {
 	if err := json.Unmarshal(changed, &fields); err != nil {
 		return skip("the PersistentVolume that is answered is no JSON")
 	}
-	if !sameJSON(fields[unknownKey], encode(unknown())) {
-		return fmt.Errorf("asked with the field %q: %s, it answers with %s", unknownKey, encode(unknown()), brief(fields[unknownKey]))
+	if !sameJSON(fields[unknownKey], sample.Encode(unknown())) {
+		return fmt.Errorf("asked with the field %q: %s, it answers with %s", unknownKey, sample.Encode(unknown()), sample.Brief(fields[unknownKey]))
 	}
 	return nil
 }
@@ -210,7 +211,7 @@ func checkVolumeGarbage(ctx context.Context, s *snapshotter) error {
 			return fmt.Errorf("call of SetVolumeID for %q: %w", garbage, err)
 		}
 		if err == nil && garbage != "" && garbage != "{}" && !bytes.Equal(changed, []byte(garbage)) {
-			return fmt.Errorf("for %q SetVolumeID answers %s", garbage, brief(changed))
+			return fmt.Errorf("for %q SetVolumeID answers %s", garbage, sample.Brief(changed))
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 )
 
@@ -174,7 +175,7 @@ func (s *store) has(ctx context.Context, key string, content []byte) error {
 		return fmt.Errorf("call of GetObject for %q: %w", key, err)
 	}
 	if !bytes.Equal(got, content) {
-		return fmt.Errorf("call of GetObject for %q: %d bytes %s, want %d bytes %s", key, len(got), brief(got), len(content), brief(content))
+		return fmt.Errorf("call of GetObject for %q: %d bytes %s, want %d bytes %s", key, len(got), sample.Brief(got), len(content), sample.Brief(content))
 	}
 	return nil
 }
@@ -260,7 +261,7 @@ func checkStoreExists(ctx context.Context, s *store) error {
 func checkStoreGetMissing(ctx context.Context, s *store) error {
 	content, err := s.content(ctx, folder+"none/none.tar.gz")
 	if err == nil {
-		return fmt.Errorf("it has the content %s", brief(content))
+		return fmt.Errorf("it has the content %s", sample.Brief(content))
 	}
 	return notHung(err)
 }
@@ -532,7 +533,7 @@ func (s *store) readsSigned(ctx context.Context, key, content string) error {
 		return fmt.Errorf("for %q: %w", key, err)
 	}
 	if string(got) != content {
-		return fmt.Errorf("for %q the URL reads %s, want %q", key, brief(got), content)
+		return fmt.Errorf("for %q the URL reads %s, want %q", key, sample.Brief(got), content)
 	}
 	return nil
 }
@@ -561,7 +562,7 @@ func read(ctx context.Context, signed *url.URL) ([]byte, error) {
 	defer response.Body.Close()
 	got, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("the URL reads with the status %s: %s", response.Status, brief(got))
+		err = fmt.Errorf("the URL reads with the status %s: %s", response.Status, sample.Brief(got))
 	}
 	return got, err
 }

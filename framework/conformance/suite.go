@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
@@ -45,7 +46,7 @@ func Run(ctx context.Context, target Target, opts ...Option) (*Report, error) {
 type suite struct {
 	*options
 	target  Target
-	items   []sample
+	items   []sample.Sample
 	queues  []*queueadmissionv1.DecideRequest // given by the caller
 	output  process.Output
 	process *subject // the process as a whole
@@ -86,7 +87,7 @@ type host struct {
 func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
 	s := &suite{options: newOptions(opts), target: target}
 	var err error
-	if s.items, err = samples(s.options.items); err != nil {
+	if s.items, err = sample.All(s.options.items); err != nil {
 		return nil, err
 	}
 	for i, raw := range s.options.snapshots {

@@ -16,7 +16,7 @@ import (
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
-// parseSnapshot reads a snapshot of a queue; see WithSnapshot.
+// Parse reads a snapshot of a queue; see WithSnapshot.
 func Parse(raw []byte) (*queueadmissionv1.DecideRequest, error) {
 	var fields map[string]any
 	if err := yaml.Unmarshal(raw, &fields); err != nil {

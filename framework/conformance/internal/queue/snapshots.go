@@ -10,7 +10,7 @@ import (
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
-// moment returns the time ago before that of most snapshots, which is in a Friday night.
+// Moment returns the time ago before that of most snapshots, which is in a Friday night.
 func Moment(ago time.Duration) *timestamppb.Timestamp {
 	return timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(-ago))
 }
@@ -49,7 +49,7 @@ func backups(phase string, count int, running bool) []*queueadmissionv1.Backup {
 	return all
 }
 
-// snapshotOf returns a queue with so many backups that run, are ready and are queued.
+// Snapshot returns a queue with so many backups that run, are ready and are queued.
 func Snapshot(plugin string, config []byte, limit, running, ready, queued int) *queueadmissionv1.DecideRequest {
 	return &queueadmissionv1.DecideRequest{
 		Plugin: plugin, Config: config, Now: Moment(0), Limit: int32(limit),
@@ -57,7 +57,7 @@ func Snapshot(plugin string, config []byte, limit, running, ready, queued int) *
 	}
 }
 
-// snapshots returns queues of all sorts, the usual one first, and then the given ones.
+// Snapshots returns queues of all sorts, the usual one first, and then the given ones.
 func Snapshots(plugin string, config []byte, given []*queueadmissionv1.DecideRequest) []*queueadmissionv1.DecideRequest {
 	all := []*queueadmissionv1.DecideRequest{
 		Snapshot(plugin, config, 3, 1, 1, 6),
@@ -93,7 +93,7 @@ func ofOneTeam(plugin string, config []byte) *queueadmissionv1.DecideRequest {
 	return request
 }
 
-// movedSnapshot returns a snapshot in which everything happens d later.
+// Moved returns a snapshot in which everything happens d later.
 func Moved(request *queueadmissionv1.DecideRequest, d time.Duration) *queueadmissionv1.DecideRequest {
 	request = proto.CloneOf(request)
 	request.Now = Later(request.GetNow(), d)
@@ -105,7 +105,7 @@ func Moved(request *queueadmissionv1.DecideRequest, d time.Duration) *queueadmis
 	return request
 }
 
-// later returns the time at after d, and nil for no time.
+// Later returns the time at after d, and nil for no time.
 func Later(at *timestamppb.Timestamp, d time.Duration) *timestamppb.Timestamp {
 	if at == nil {
 		return nil

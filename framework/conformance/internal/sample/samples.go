@@ -1,4 +1,4 @@
-package conformance
+package sample
 
 import (
 	"bytes"
@@ -23,17 +23,17 @@ import (
 //go:embed samples.yaml
 var samplesYAML []byte
 
-// sample is an object that actions are asked about.
-type sample struct {
-	object map[string]any
+// Sample is an object that actions are asked about.
+type Sample struct {
+	Object map[string]any
 	names  []string // names of its resource that a selector may use
-	plural string   // plural name of its resource, if known
-	short  string
+	Plural string   // plural name of its resource, if known
+	Short  string
 	fixed  bool // it is the caller's and is not adapted to selectors
 }
 
-// samples returns the given items, in YAML or JSON, and the built-in ones.
-func samples(items [][]byte) ([]sample, error) {
+// All returns the given items, in YAML or JSON, and the built-in ones.
+func All(items [][]byte) ([]Sample, error) {
 	var builtIn []struct {
 		Plural, Short string
 		Object        map[string]any
@@ -41,9 +41,9 @@ func samples(items [][]byte) ([]sample, error) {
 	if err := yaml.UnmarshalStrict(samplesYAML, &builtIn); err != nil {
 		return nil, fmt.Errorf("the samples: %w", err)
 	}
-	var all []sample
+	var all []Sample
 	for _, one := range builtIn {
-		all = append(all, sample{object: one.Object, names: resourceNames(one.Object, one.Plural, one.Short), plural: one.Plural, short: one.Short})
+		all = append(all, Sample{Object: one.Object, names: resourceNames(one.Object, one.Plural, one.Short), Plural: one.Plural, Short: one.Short})
 	}
 	for i, raw := range items {
 		var object map[string]any
@@ -54,8 +54,8 @@ func samples(items [][]byte) ([]sample, error) {
 		if item.GetAPIVersion() == "" || item.GetKind() == "" || item.GetName() == "" {
 			return nil, fmt.Errorf("item %d: it has no apiVersion, kind or metadata.name", i+1)
 		}
-		one := sample{object: object, names: resourceNames(object, plural(item.GetKind())), fixed: true}
-		all = append([]sample{one}, all...)
+		one := Sample{Object: object, names: resourceNames(object, Plural(item.GetKind())), fixed: true}
+		all = append([]Sample{one}, all...)
 	}
 	return all, nil
 }
@@ -76,8 +76,8 @@ func resourceNames(object map[string]any, known ...string) []string {
 	return names
 }
 
-// plural returns the likely name of the resource of a kind.
-func plural(kind string) string {
+// Plural returns the likely name of the resource of a kind.
+func Plural(kind string) string {
 	kind = strings.ToLower(kind)
 	switch {
 	case strings.HasSuffix(kind, "s"), strings.HasSuffix(kind, "x"), strings.HasSuffix(kind, "ch"):
@@ -88,15 +88,15 @@ func plural(kind string) string {
 	return kind + "s"
 }
 
-// fit returns s adapted so that selector selects it, and whether that is possible.
-func (s sample) fit(selector *shared.ResourceSelector) (sample, bool) {
-	if !selects(selector.GetIncludedResources(), selector.GetExcludedResources(), s.names...) {
-		return sample{}, false
+// Fit returns s adapted so that selector selects it, and whether that is possible.
+func (s Sample) Fit(selector *shared.ResourceSelector) (Sample, bool) {
+	if !Selects(selector.GetIncludedResources(), selector.GetExcludedResources(), s.names...) {
+		return Sample{}, false
 	}
-	item := &unstructured.Unstructured{Object: clone(s.object)}
+	item := &unstructured.Unstructured{Object: CloneObject(s.Object)}
 	wanted, err := labels.Parse(selector.GetSelector())
 	if err != nil {
-		return sample{}, false
+		return Sample{}, false
 	}
 	if !s.fixed {
 		if item.GetNamespace() != "" {
@@ -107,20 +107,20 @@ func (s sample) fit(selector *shared.ResourceSelector) (sample, bool) {
 	included, excluded := selector.GetIncludedNamespaces(), selector.GetExcludedNamespaces()
 	switch {
 	case !wanted.Matches(labels.Set(item.GetLabels())):
-		return sample{}, false
+		return Sample{}, false
 	case item.GetNamespace() != "":
-		if !selects(included, excluded, item.GetNamespace()) {
-			return sample{}, false
+		if !Selects(included, excluded, item.GetNamespace()) {
+			return Sample{}, false
 		}
 	case len(included) > 0 && !slices.Contains(included, "*"), len(excluded) > 0:
-		return sample{}, false
+		return Sample{}, false
 	}
-	s.object = item.Object
+	s.Object = item.Object
 	return s, true
 }
 
-// selects reports whether one of names is included and none is excluded.
-func selects(included, excluded []string, names ...string) bool {
+// Selects reports whether one of names is included and none is excluded.
+func Selects(included, excluded []string, names ...string) bool {
 	matches := func(patterns []string) bool {
 		return slices.ContainsFunc(patterns, func(pattern string) bool {
 			return slices.ContainsFunc(names, func(name string) bool {
@@ -165,48 +165,51 @@ func labelsFor(wanted labels.Selector, there map[string]string) map[string]strin
 }
 
 // String returns the kind, namespace and name of the object.
-func (s sample) String() string {
-	item := unstructured.Unstructured{Object: s.object}
+func (s Sample) String() string {
+	item := unstructured.Unstructured{Object: s.Object}
 	if item.GetNamespace() == "" {
 		return item.GetKind() + " " + item.GetName()
 	}
 	return item.GetKind() + " " + item.GetNamespace() + "/" + item.GetName()
 }
 
-// with returns a copy of s that change was applied to.
-func (s sample) with(change func(item *unstructured.Unstructured)) sample {
-	item := &unstructured.Unstructured{Object: clone(s.object)}
+// With returns a copy of s that change was applied to.
+func (s Sample) With(change func(item *unstructured.Unstructured)) Sample {
+	item := &unstructured.Unstructured{Object: CloneObject(s.Object)}
 	change(item)
-	s.object = item.Object
+	s.Object = item.Object
 	return s
 }
 
 // paddingWord stands for the padding of a large item, so that the item is decoded without it.
 const paddingWord = "conformance-padding"
 
-func padding(size int) []byte { return bytes.Repeat([]byte("0123456789abcdef"), size/16) }
+// Padding returns size bytes that compress well.
+func Padding(size int) []byte { return bytes.Repeat([]byte("0123456789abcdef"), size/16) }
 
-// pad replaces paddingWord by size bytes, and unpad reverses that.
-func pad(item []byte, size int) []byte {
-	return bytes.Replace(item, []byte(paddingWord), padding(size), 1)
+// Pad replaces paddingWord by size bytes.
+func Pad(item []byte, size int) []byte {
+	return bytes.Replace(item, []byte(paddingWord), Padding(size), 1)
 }
 
-func unpad(item []byte, size int) []byte {
-	return bytes.Replace(item, padding(size), []byte(paddingWord), 1)
+// Unpad replaces the padding of size bytes by paddingWord.
+func Unpad(item []byte, size int) []byte {
+	return bytes.Replace(item, Padding(size), []byte(paddingWord), 1)
 }
 
-// padded returns s with paddingWord in it: in the data of a ConfigMap, in an annotation of other objects.
-func (s sample) padded() sample {
-	return s.with(func(item *unstructured.Unstructured) {
+// Padded returns s with paddingWord in it: in the data of a ConfigMap, in an annotation of other objects.
+func (s Sample) Padded() Sample {
+	return s.With(func(item *unstructured.Unstructured) {
 		if item.GetKind() == "ConfigMap" {
 			_ = unstructured.SetNestedField(item.Object, paddingWord, "data", "padding")
 			return
 		}
-		annotate(item, "conformance.invalid/padding", paddingWord)
+		Annotate(item, "conformance.invalid/padding", paddingWord)
 	})
 }
 
-func annotate(item *unstructured.Unstructured, key, value string) {
+// Annotate sets an annotation of an object.
+func Annotate(item *unstructured.Unstructured, key, value string) {
 	annotations := item.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -215,22 +218,22 @@ func annotate(item *unstructured.Unstructured, key, value string) {
 	item.SetAnnotations(annotations)
 }
 
-// stored returns the object as it is in a cluster or a backup, including fields that a restore removes.
-func (s sample) stored() []byte {
-	return encode(s.with(func(item *unstructured.Unstructured) {
+// Stored returns the object as it is in a cluster or a backup, including fields that a restore removes.
+func (s Sample) Stored() []byte {
+	return Encode(s.With(func(item *unstructured.Unstructured) {
 		item.SetUID("5d5b6c7e-0000-4000-8000-000000000000")
 		item.SetResourceVersion("4711")
 		_ = unstructured.SetNestedField(item.Object, "2026-01-02T03:04:05Z", "metadata", "creationTimestamp")
-	}).object)
+	}).Object)
 }
 
-// created returns the object as a restore is about to create it.
-func (s sample) created() []byte {
-	return encode(s.with(func(item *unstructured.Unstructured) { delete(item.Object, "status") }).object)
+// Created returns the object as a restore is about to create it.
+func (s Sample) Created() []byte {
+	return Encode(s.With(func(item *unstructured.Unstructured) { delete(item.Object, "status") }).Object)
 }
 
-// backup returns the Backup that items are part of.
-func backup(name string) map[string]any {
+// Backup returns the Backup that items are part of.
+func Backup(name string) map[string]any {
 	return map[string]any{
 		"apiVersion": "velero.io/v1", "kind": "Backup",
 		"metadata": map[string]any{
@@ -245,7 +248,8 @@ func backup(name string) map[string]any {
 	}
 }
 
-func restore(name string) map[string]any {
+// Restore returns the Restore that items are part of.
+func Restore(name string) map[string]any {
 	return map[string]any{
 		"apiVersion": "velero.io/v1", "kind": "Restore",
 		"metadata": map[string]any{"name": name, "namespace": "velero", "uid": "5d5b6c7e-0000-4000-8000-00000000000c"},
@@ -257,16 +261,17 @@ func restore(name string) map[string]any {
 	}
 }
 
-func clone(object map[string]any) map[string]any {
+// CloneObject returns a deep copy of an object.
+func CloneObject(object map[string]any) map[string]any {
 	var copied map[string]any
-	if err := json.Unmarshal(encode(object), &copied); err != nil {
+	if err := json.Unmarshal(Encode(object), &copied); err != nil {
 		panic(err) // it was just encoded
 	}
 	return copied
 }
 
-// encode returns the JSON of a value that was made here, or decoded from JSON or YAML.
-func encode(value any) []byte {
+// Encode returns the JSON of a value that was made here, or decoded from JSON or YAML.
+func Encode(value any) []byte {
 	encoded, err := json.Marshal(value)
 	if err != nil {
 		panic(err)
@@ -274,34 +279,35 @@ func encode(value any) []byte {
 	return encoded
 }
 
-// identity identifies an object.
-type identity struct{ apiVersion, kind, namespace, name string }
+// Identity identifies an object.
+type Identity struct{ APIVersion, Kind, Namespace, Name string }
 
-func (i identity) group() string {
-	group, _, found := strings.Cut(i.apiVersion, "/")
+// Group returns the API group.
+func (i Identity) Group() string {
+	group, _, found := strings.Cut(i.APIVersion, "/")
 	if !found {
 		return ""
 	}
 	return group
 }
 
-// identityOf reads the identity of an object from its JSON.
-func identityOf(raw []byte) (identity, error) {
+// IdentityOf reads the identity of an object from its JSON.
+func IdentityOf(raw []byte) (Identity, error) {
 	if len(raw) == 0 {
-		return identity{}, errors.New("there is no item in the answer")
+		return Identity{}, errors.New("there is no item in the answer")
 	}
 	var object struct {
 		APIVersion, Kind string
 		Metadata         struct{ Namespace, Name string }
 	}
 	if err := json.Unmarshal(raw, &object); err != nil {
-		return identity{}, fmt.Errorf("the item is not the JSON of an object: %w: %s", err, brief(raw))
+		return Identity{}, fmt.Errorf("the item is not the JSON of an object: %w: %s", err, Brief(raw))
 	}
-	return identity{object.APIVersion, object.Kind, object.Metadata.Namespace, object.Metadata.Name}, nil
+	return Identity{object.APIVersion, object.Kind, object.Metadata.Namespace, object.Metadata.Name}, nil
 }
 
-// brief returns the beginning of data for a message, quoted.
-func brief(data []byte) string {
+// Brief returns the beginning of data for a message, quoted.
+func Brief(data []byte) string {
 	const enough = 200
 	if len(data) == 0 {
 		return "nothing"

@@ -1,4 +1,4 @@
-package conformance
+package sample
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 
 func TestSamplesFitTheSelectorOfAnAction(t *testing.T) {
 	t.Parallel()
-	all, err := samples(nil)
+	all, err := All(nil)
 	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		selector *shared.ResourceSelector
@@ -34,7 +34,7 @@ func TestSamplesFitTheSelectorOfAnAction(t *testing.T) {
 			t.Parallel()
 			var got []string
 			for _, one := range all {
-				if fitting, ok := one.fit(test.selector); ok {
+				if fitting, ok := one.Fit(test.selector); ok {
 					got = append(got, fitting.String())
 				}
 			}
@@ -48,11 +48,11 @@ func TestSamplesFitTheSelectorOfAnAction(t *testing.T) {
 
 func TestItemOfTheCallerIsNotAdapted(t *testing.T) {
 	t.Parallel()
-	all, err := samples([][]byte{[]byte("{apiVersion: example.io/v1, kind: Policy, metadata: {name: p, namespace: shop}}")})
+	all, err := All([][]byte{[]byte("{apiVersion: example.io/v1, kind: Policy, metadata: {name: p, namespace: shop}}")})
 	require.NoError(t, err)
-	fitting, ok := all[0].fit(&shared.ResourceSelector{IncludedResources: []string{"policies.example.io"}})
+	fitting, ok := all[0].Fit(&shared.ResourceSelector{IncludedResources: []string{"policies.example.io"}})
 	require.True(t, ok)
 	require.Equal(t, "Policy shop/p", fitting.String())
-	_, ok = all[0].fit(&shared.ResourceSelector{Selector: "app=db"})
+	_, ok = all[0].Fit(&shared.ResourceSelector{Selector: "app=db"})
 	require.False(t, ok)
 }
