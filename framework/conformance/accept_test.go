@@ -54,7 +54,7 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 				},
 				broken: []string{
 					"Process: stdout-quiet", "BackupItemAction example.io/panic: action-item",
-					"ObjectStore example.io/memory: store-config-unknown", "ObjectStore example.io/memory: store-missing-bucket",
+					"ObjectStore example.io/memory: store-missing-bucket",
 					"ObjectStore example.io/memory: store-restart",
 				},
 			},
@@ -70,7 +70,6 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 					"AsyncBackupItemAction example.io/copier: operation-unknown", "AsyncRestoreItemAction example.io/copier: operation-unknown",
 					"BackupItemActionV2 example.io/mover: operation-cancel-ends", "AsyncBackupItemAction example.io/copier: operation-cancel-ends",
 					"BackupItemActionV2 example.io/mover: operation-own", "RestoreItemActionV2 example.io/fetcher: operation-own",
-					"VolumeSnapshotter example.io/san: snapshotter-config-unknown",
 				},
 			},
 		} {
