@@ -1,9 +1,10 @@
-// Package queue is what there is to know and to write about backups that wait for their turn. It holds no state and
-// makes no calls: the controller reads the Backups, has a policy decide, and writes.
+// Package queue computes the queue of backups from the Backups alone, and the writes that carry out a decision about it. It
+// makes no requests: the controller in backupqueue reads the Backups, asks a policy and writes. Commands that simulate or
+// explain the queue use it as well.
 //
-//   - line.go: who waits, is ready or runs, derived from the Backups alone
-//   - resolver.go: a Backup as an admission policy sees it, namespaces resolved
-//   - plan.go: the writes that carry a decision out, one for each Backup that changes
+//   - line.go: which backups wait, are ready or run
+//   - resolver.go: a backup as an admission policy sees it, with its namespaces resolved
+//   - plan.go: the writes that carry out a decision, one for each Backup that changes
 //
-// It may import the API types, the hub of QueueAdmission and the filters; it knows no cluster. Start reading at line.go.
+// It may import the API types, the hub of QueueAdmission and the filters. Start reading at line.go.
 package queue

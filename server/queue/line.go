@@ -7,20 +7,19 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Line is the queue as the Backups have it at one moment. The Backups are read only.
+// Line is the queue at one moment. The Backups are read only.
 type Line struct {
-	// Queued are those that wait, and those that are New and will, in the queue's order.
+	// Queued are the Queued and New backups in the order of the queue.
 	Queued []*velerov1.Backup
-	// Ready and Running hold the places, the oldest first.
+	// Ready and Running hold the slots, the oldest first.
 	Ready   []*velerov1.Backup
 	Running []*velerov1.Backup
 }
 
-// NewLine sorts backups into a line. Those that are being deleted wait no more and, unless they run, hold no place:
-// nobody starts them.
+// NewLine sorts backups into a line. It leaves out those that are being deleted, unless they run: they are never started.
 //
-// Queued ones stand in the order of their positions; where a position was taken away or is wrong, or two are the same,
-// the older one comes first. New ones follow, by age.
+// Queued backups are in the order of their positions. Of two with the same position the older one comes first; those without
+// a valid position follow. New backups come last, the oldest first.
 func NewLine(backups []*velerov1.Backup) Line {
 	var line Line
 	var entering []*velerov1.Backup
@@ -48,7 +47,7 @@ func NewLine(backups []*velerov1.Backup) Line {
 	return line
 }
 
-// position is a backup's place as its status has it; one without comes after all others.
+// position returns the position of a backup in its status, or the largest number without a valid one.
 func position(b *velerov1.Backup) int {
 	if b.Status.QueuePosition < 1 {
 		return int(^uint(0) >> 1)
@@ -56,7 +55,7 @@ func position(b *velerov1.Backup) int {
 	return b.Status.QueuePosition
 }
 
-// byAge puts the older one first. Ages are in whole seconds, so the name decides within one.
+// byAge compares backups by their creation, which has whole seconds, and then by name.
 func byAge(a, b *velerov1.Backup) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }

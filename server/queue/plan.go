@@ -13,26 +13,26 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// Plan is what has to be written so that the Backups say what was decided: first who gets a place, then who waits where.
+// Plan holds the writes that carry out a decision: first the admitted backups, then the positions of the others.
 type Plan struct {
-	// Admit are to become ready, in this order.
+	// Admit are the backups that become ready, in this order.
 	Admit []*velerov1.Backup
-	// Place are to wait as said; those of whom the Backup says so already are not among them.
+	// Place are the positions that differ from what the Backups say.
 	Place []Placement
-	// Reasons are why backups wait, all of them, and how many wait for each.
+	// Reasons has the number of waiting backups for each reason.
 	Reasons map[string]int
 }
 
-// Placement is where a backup waits, and why.
+// Placement is the position of a waiting backup, with the reason.
 type Placement struct {
 	Backup   *velerov1.Backup
 	Position int // from 1
 	Wait     velerov1.QueueWait
-	// News tells that the Backup did not wait before, or that another policy decides so, or none any more.
-	News bool
+	// Announce reports whether an event is due: the Backup did not wait before, or another policy or none has decided.
+	Announce bool
 }
 
-// NewPlan carries out decision, which the policy by has made about line and which keeps the rules of the hub.
+// NewPlan returns the plan for a decision about line by the policy called by. The decision obeys the rules of the hub.
 func NewPlan(line Line, decision *queueadmission.Decision, by string, now time.Time) Plan {
 	byName := make(map[string]*velerov1.Backup, len(line.Queued))
 	for _, b := range line.Queued {
@@ -51,8 +51,8 @@ func NewPlan(line Line, decision *queueadmission.Decision, by string, now time.T
 	return plan
 }
 
-// Hold is the plan when nothing was decided: whoever is in the line keeps the order it has, and those who are not queued
-// yet are, with the reason for which nothing was decided.
+// Hold returns the plan without a decision: all backups are queued in their current order, with the reason why there is no
+// decision.
 func Hold(line Line, reason, message string, now time.Time) Plan {
 	plan := Plan{Reasons: map[string]int{reason: len(line.Queued)}}
 	for i, b := range line.Queued {
@@ -63,28 +63,28 @@ func Hold(line Line, reason, message string, now time.Time) Plan {
 	return plan
 }
 
-// place says where b waits, and whether it does not say so itself.
+// place returns the placement of b, and whether b has to be written.
 func place(b *velerov1.Backup, position int, waiting queueadmission.Waiting, by string, now time.Time) (Placement, bool) {
 	p := Placement{Backup: b, Position: position, Wait: velerov1.QueueWait{
 		Reason: waiting.Reason, Message: waiting.Message,
 		Blockers: waiting.Blockers, Namespaces: waiting.Namespaces, Policy: by, Since: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}}
-	said, err := velerov1.QueueWaitOf(b)
-	same := err == nil && said != nil && said.Reason == p.Wait.Reason
+	current, err := velerov1.QueueWaitOf(b)
+	same := err == nil && current != nil && current.Reason == p.Wait.Reason
 	if same {
-		p.Wait.Since = said.Since
+		p.Wait.Since = current.Since
 	}
-	p.News = err != nil || said == nil || said.Policy != by
-	changed := p.News || !same || b.Status.Phase != velerov1.BackupPhaseQueued || b.Status.QueuePosition != position ||
-		said.Message != p.Wait.Message || !slices.Equal(said.Blockers, p.Wait.Blockers) || !slices.Equal(said.Namespaces, p.Wait.Namespaces)
+	p.Announce = err != nil || current == nil || current.Policy != by
+	changed := p.Announce || !same || b.Status.Phase != velerov1.BackupPhaseQueued || b.Status.QueuePosition != position ||
+		current.Message != p.Wait.Message || !slices.Equal(current.Blockers, p.Wait.Blockers) || !slices.Equal(current.Namespaces, p.Wait.Namespaces)
 	return p, changed
 }
 
-// Apply makes b say what the placement does.
+// Apply writes the placement to the status and the annotations of b.
 func (p Placement) Apply(b *velerov1.Backup) error {
 	text, err := json.Marshal(p.Wait)
 	if err != nil {
-		return fmt.Errorf("encode why backup %s waits: %w", b.Name, err)
+		return fmt.Errorf("encode the reason why backup %s waits: %w", b.Name, err)
 	}
 	b.Status.Phase, b.Status.QueuePosition = velerov1.BackupPhaseQueued, p.Position
 	b.Annotations = maps.Clone(b.Annotations)
@@ -95,7 +95,7 @@ func (p Placement) Apply(b *velerov1.Backup) error {
 	return nil
 }
 
-// Admit makes b ready to start.
+// Admit sets the status of b to ReadyToStart.
 func Admit(b *velerov1.Backup) {
 	b.Status.Phase, b.Status.QueuePosition = velerov1.BackupPhaseReadyToStart, 0
 	b.Annotations = maps.Clone(b.Annotations)

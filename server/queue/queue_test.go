@@ -119,7 +119,7 @@ func TestPlanContainsOnlyChanges(t *testing.T) {
 	require.Len(t, plan.Place, 2)
 	for i, placement := range plan.Place {
 		require.Equal(t, i+1, placement.Position)
-		require.True(t, placement.News)
+		require.True(t, placement.Announce)
 		require.NoError(t, placement.Apply(placement.Backup))
 	}
 	queue.Admit(a)
@@ -133,7 +133,7 @@ func TestPlanContainsOnlyChanges(t *testing.T) {
 	again.Waiting[1].Message = "still all places are taken"
 	later := queue.NewPlan(line, again, "example.io/policy", noon.Add(time.Hour)).Place
 	require.Len(t, later, 1)
-	require.False(t, later[0].News, "the words are no news")
+	require.False(t, later[0].Announce, "a new message needs no event")
 	require.True(t, later[0].Wait.Since.Equal(new(metav1.NewTime(noon))), "it waits for the same reason since then")
 
 	c.Annotations[velerov1.QueueWaitAnnotation] = "{"

@@ -13,26 +13,25 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// Resolver makes Backups what a policy sees of them. It remembers what it has worked out, so that a decision about
-// thousands of backups costs little when few have changed. It is not safe for concurrent use.
+// Resolver converts Backups to the form that policies get. It caches the result for each Backup, so that a decision about
+// thousands of backups is cheap if few have changed. It is not safe for concurrent use.
 type Resolver struct {
-	namespaces []string // that exist, sorted
+	namespaces []string // the existing ones, sorted
 	known      map[types.UID]*resolved
 }
 
-// resolved is what a spec means while the namespaces are the same.
+// resolved is the cached result for a spec.
 type resolved struct {
 	spec       velerov1.BackupSpec
 	encoded    []byte
 	namespaces []string
 	all        bool
 	scope      queueadmission.ClusterScope
-	globs      bool // the namespaces depend on those that exist
-	used       bool // since the last Snapshot began
+	globs      bool // the result depends on the existing namespaces
+	used       bool // by the current call of Snapshot
 }
 
-// Snapshot is what the policy is asked about line, where namespaces are those that exist in the cluster. It has no
-// config; positions and phases of the line are not looked at any more.
+// Snapshot returns the question to the policy about a line, without the policy's config. namespaces are the existing ones.
 func (r *Resolver) Snapshot(line Line, namespaces []string, limit int, now time.Time) *queueadmission.Snapshot {
 	r.setNamespaces(namespaces)
 	for _, entry := range r.known {
@@ -94,21 +93,21 @@ func (r *Resolver) resolve(b *velerov1.Backup) *resolved {
 
 func newResolved(spec *velerov1.BackupSpec, existing []string) *resolved {
 	entry := &resolved{spec: *spec.DeepCopy()}
-	entry.encoded, _ = json.Marshal(spec) // a spec that was read from JSON has nothing that JSON cannot say
+	entry.encoded, _ = json.Marshal(spec) // cannot fail for a spec that was decoded from JSON
 	entry.namespaces, entry.all, entry.globs = namespacesOf(spec, existing)
 	entry.scope = scopeOf(spec, entry.all)
 	return entry
 }
 
-// namespacesOf are the namespaces of a backup, sorted. all tells that it takes whatever there is, and changing that they
-// depend on which namespaces exist. Names count whether they exist or not. A spec that is not valid fails when it is
-// started, and until then takes what can be read of it.
+// namespacesOf returns the namespaces of a backup, sorted. It includes names of namespaces that do not exist. all reports
+// whether the backup includes all namespaces, changing whether the result depends on the existing ones. An invalid spec is
+// rejected when the backup starts; until then its valid parts count.
 func namespacesOf(spec *velerov1.BackupSpec, existing []string) (namespaces []string, all, changing bool) {
 	includes := slices.DeleteFunc(slices.Clone(spec.IncludedNamespaces), func(name string) bool { return name == "" })
 	all = len(spec.IncludedNamespaces) == 0 || slices.Contains(includes, "*")
 	matched, err := filter.NewNames(includes, spec.ExcludedNamespaces)
 	if err != nil {
-		// A pattern cannot be read: the plain names are what is left.
+		// A pattern is invalid: only the plain names count.
 		return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(includes, filter.IsGlob)))), all, all
 	}
 	if !all {
@@ -120,7 +119,7 @@ func namespacesOf(spec *velerov1.BackupSpec, existing []string) (namespaces []st
 	}
 	changing = all || slices.ContainsFunc(includes, filter.IsGlob)
 	if changing && len(spec.IncludedNamespaces) > len(includes) && len(includes) == 0 {
-		return nil, false, false // "" alone is no namespace at all
+		return nil, false, false // "" alone means no namespace
 	}
 	if changing {
 		for _, name := range existing {
@@ -133,7 +132,7 @@ func namespacesOf(spec *velerov1.BackupSpec, existing []string) (namespaces []st
 	return slices.Compact(namespaces), all, changing
 }
 
-// scopeOf is how much a backup takes of what belongs to no namespace.
+// scopeOf returns which cluster-scoped objects a backup includes.
 func scopeOf(spec *velerov1.BackupSpec, all bool) queueadmission.ClusterScope {
 	switch {
 	case spec.IncludeClusterResources != nil && *spec.IncludeClusterResources:

@@ -24,28 +24,27 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// Admission decides which queued backups may start: the policy that the configuration names, with what is to happen when
-// it does not decide. Its decision keeps the rules of the hub, and is the queue's to change.
+// Admission decides which queued backups may start. It is the configured policy together with its failure policy. The
+// decision obeys the rules of the hub; the queue may modify it.
 type Admission interface {
 	Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (policy.Outcome[*queueadmission.Decision], error)
 }
 
-// again is how soon a decision follows one that could not be carried out to its end.
-const again = time.Millisecond
+// retryDelay is the time until the next decision after one that was not carried out completely.
+const retryDelay = time.Millisecond
 
-// reasonUndecided is why backups wait while the policy does not decide.
+// reasonUndecided is the reason of backups that wait because the policy fails.
 const reasonUndecided = "PolicyFailed"
 
-// Queue lets backups start: it takes them from New to Queued, and from there to ReadyToStart when the policy admits them.
+// Controller takes Backups from New to Queued, and to ReadyToStart when the policy admits them.
 //
-// The Backups are its whole state. Every decision is made on one view of them all, and carried out by one write for each
-// that changes, on the condition that nobody else changed it. There is one decision at a time, and one server that
-// decides: the one that leads.
+// The Backups are its whole state. Each decision is made on one view of all Backups and carried out by one conditional write
+// for each Backup that changes. There is one decision at a time, made by the server that leads.
 type Controller struct {
 	*run.Cluster
 	Admission Admission
 	Limit     int           // of backups that are ready or run, at least 1
-	Sweep     time.Duration // when to look again though nothing has happened; 0 is never
+	Sweep     time.Duration // the time between two decisions without an event; 0 for never
 	Events    events.EventRecorder
 	Metrics   *Metrics
 	Log       hclog.Logger
@@ -54,11 +53,11 @@ type Controller struct {
 	view     view
 	resolver queue.Resolver
 	failure  failure
-	woken    atomic.Uint64 // counts what happened that a decision depends on
+	woken    atomic.Uint64 // counts the events that a decision depends on
 }
 
-// Reconcile makes one decision and carries it out. Whoever gets a place is told first. The places of the others follow
-// until something happens that calls for another decision.
+// Reconcile makes one decision and carries it out. It writes the admitted backups first. It stops to write the positions of
+// the others when an event requires another decision.
 func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	woken := q.woken.Load()
 	line, err := q.line(ctx)
@@ -84,7 +83,7 @@ func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if done {
 		q.Metrics.planned(line, work.Plan)
 	}
-	held := errors.Is(errDecide, policy.ErrHeld) // which has been logged
+	held := errors.Is(errDecide, policy.ErrHeld) // logged already
 	if !held {
 		err = errors.Join(err, errDecide)
 	}
@@ -92,7 +91,7 @@ func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("decide about the queue: %w", err)
 	case !done:
-		return ctrl.Result{RequeueAfter: again}, nil
+		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	case held:
 		return ctrl.Result{RequeueAfter: policy.RetryAfter}, nil
 	case outcome.Failure != nil:
@@ -101,20 +100,20 @@ func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: soonest(outcome.Decision.RecheckAfter, q.Sweep)}, nil
 }
 
-// work is a plan, with who made it.
+// work is a plan with its origin.
 type work struct {
 	queue.Plan
-	by      string // the plugin that decided; empty when none did
-	failing string // what is wrong with the policy that is configured; empty for nothing
+	by      string // the plugin that decided; empty if none did
+	failing string // the failure of the configured policy; empty without one
 }
 
-// plan is what follows from what was decided. Whoever waits is told when the policy that is configured did not decide.
+// plan returns the plan for a decision. If the configured policy has failed, the waiting backups say so.
 func (q *Controller) plan(line queue.Line, outcome policy.Outcome[*queueadmission.Decision], errDecide error, woken uint64) work {
 	if errDecide != nil {
-		failing := q.failure.words(errDecide, woken)
+		failing := q.failure.describe(errDecide, woken)
 		return work{Plan: queue.Hold(line, reasonUndecided, "nothing is decided: "+failing, q.Now()), failing: failing}
 	}
-	failing := q.failure.words(outcome.Failure, woken)
+	failing := q.failure.describe(outcome.Failure, woken)
 	if failing != "" {
 		for i := range outcome.Decision.Waiting {
 			waiting := &outcome.Decision.Waiting[i]
@@ -124,16 +123,16 @@ func (q *Controller) plan(line queue.Line, outcome policy.Outcome[*queueadmissio
 	return work{Plan: queue.NewPlan(line, outcome.Decision, outcome.By, q.Now()), by: outcome.By, failing: failing}
 }
 
-// failure is what was wrong with the policy when it was last asked.
+// failure is the last failure of the policy.
 type failure struct {
 	woken  uint64
 	reason string
 	text   string
 }
 
-// words are err in a line; none for nil. They stay as they were while nothing has happened but that the policy was asked
-// again and failed for the same reason, because all backups that wait have them.
-func (f *failure) words(err error, woken uint64) string {
+// describe returns err in one line, "" for nil. The text stays the same while the policy fails for the same reason without
+// an event in between, because a new text is written to all waiting backups.
+func (f *failure) describe(err error, woken uint64) string {
 	reason := policy.ReasonOf(err)
 	switch {
 	case err == nil:
@@ -144,7 +143,7 @@ func (f *failure) words(err error, woken uint64) string {
 	return f.text
 }
 
-// soonest is the shorter of two times, where 0 is never.
+// soonest returns the shorter of two times, where 0 means never.
 func soonest(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -152,8 +151,7 @@ func soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// carryOut writes a plan. It stops, and says so, when somebody else has changed a backup, or the queue is woken; then
-// what is left is planned again.
+// carryOut writes a plan. It is not done if another client has changed a backup or an event requires another decision.
 func (q *Controller) carryOut(ctx context.Context, line queue.Line, work work, woken uint64) (done bool, err error) {
 	last := len(line.Queued)
 	for _, b := range work.Admit {
@@ -162,7 +160,7 @@ func (q *Controller) carryOut(ctx context.Context, line queue.Line, work work, w
 		}
 	}
 	for i, placement := range work.Place {
-		// One at least is written each time, so that the places are right in the end however much happens.
+		// At least one is written each time, so that all positions become right even if events never cease.
 		if i > 0 && q.woken.Load() != woken {
 			return false, nil
 		}
@@ -173,7 +171,7 @@ func (q *Controller) carryOut(ctx context.Context, line queue.Line, work work, w
 	return true, nil
 }
 
-// admit gives b its place. A New one is queued first, behind all others.
+// admit makes b ready to start. A New backup is queued first, behind all others.
 func (q *Controller) admit(ctx context.Context, b *velerov1.Backup, last int, work work) error {
 	if run.BackupPhase(b) == velerov1.BackupPhaseNew {
 		queued, err := q.write(ctx, b, func(b *velerov1.Backup) error {
@@ -198,24 +196,24 @@ func (q *Controller) admit(ctx context.Context, b *velerov1.Backup, last int, wo
 	return nil
 }
 
-// place tells b where it waits, and why.
+// place writes the position of a backup and the reason why it waits.
 func (q *Controller) place(ctx context.Context, p queue.Placement, work work) error {
 	b, err := q.write(ctx, p.Backup, p.Apply)
 	if err != nil {
 		return err
 	}
-	if p.News {
+	if p.Announce {
 		kind, reason := corev1.EventTypeNormal, "Queued"
 		if work.failing != "" {
 			kind, reason = corev1.EventTypeWarning, reasonUndecided
 		}
-		q.Events.Eventf(b, nil, kind, reason, "Queue", "%s", oneLine(fmt.Sprintf("place %d in the queue: %s", p.Position, p.Wait.Message)))
+		q.Events.Eventf(b, nil, kind, reason, "Queue", "%s", oneLine(fmt.Sprintf("position %d in the queue: %s", p.Position, p.Wait.Message)))
 		q.Log.Info("backup waits", "backup", b.Namespace+"/"+b.Name, "position", p.Position, "reason", p.Wait.Reason, "message", p.Wait.Message)
 	}
 	return nil
 }
 
-// write changes b by one write, on the condition that nobody else has changed it, and answers its new state.
+// write changes b by one conditional write and returns the new state.
 func (q *Controller) write(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) (*velerov1.Backup, error) {
 	wanted := b.DeepCopy()
 	if err := change(wanted); err != nil {
@@ -241,8 +239,8 @@ func (q *Controller) write(ctx context.Context, b *velerov1.Backup, change func(
 	return wanted, nil
 }
 
-// failed is what follows from a write that failed: whatever its outcome, the API server is asked next time. What
-// somebody else has changed is no error, it is decided about anew.
+// failed handles the failure of a write. The next decision reads from the API server, because the write may have been
+// carried out. A conflict with another client is no error, only a reason for another decision.
 func (q *Controller) failed(err error) error {
 	q.view.doubt()
 	if errors.Is(err, run.ErrPhaseChanged) || errors.Is(err, run.ErrNotFound) {
@@ -251,7 +249,7 @@ func (q *Controller) failed(err error) error {
 	return err
 }
 
-// line is the queue as it is now.
+// line returns the current queue.
 func (q *Controller) line(ctx context.Context) (queue.Line, error) {
 	backups, err := q.view.backups(ctx, q.Cluster)
 	if err != nil {
@@ -260,7 +258,7 @@ func (q *Controller) line(ctx context.Context) (queue.Line, error) {
 	return queue.NewLine(backups), nil
 }
 
-// namespaces are those of the cluster, by name.
+// namespaces returns the names of the namespaces.
 func (q *Controller) namespaces(ctx context.Context) ([]string, error) {
 	list := namespaceList()
 	if err := q.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -279,7 +277,7 @@ func namespaceList() *metav1.PartialObjectMetadataList {
 	return list
 }
 
-// oneLine returns a text as one line of limited length.
+// oneLine returns text as one line of limited length.
 func oneLine(text string) string {
 	return shorten.Text(strings.Join(strings.Fields(text), " "), 512)
 }

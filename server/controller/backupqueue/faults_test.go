@@ -15,16 +15,16 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// errDead is what a server that was killed hears of the API server.
+// errDead is the reply to all writes of a server that was killed.
 var errDead = errors.New("the server is dead")
 
-// faultyClient writes for the queue, as long as its server lives.
+// faultyClient is the client of a queue whose server can be killed.
 type faultyClient struct {
 	client.Client
 	observer  *observer
-	conflicts bool         // every second write meets a conflict that is none
-	left      atomic.Int64 // writes until the server is killed; negative is never
-	last      bool         // the write with which it is killed is carried out, and the answer lost
+	conflicts bool         // every second write fails with a conflict
+	left      atomic.Int64 // writes until the server is killed; very negative is never
+	last      bool         // the write during which it is killed is carried out, but its reply is lost
 	writes    atomic.Int64
 }
 
@@ -36,7 +36,7 @@ func (c *faultyClient) Patch(ctx context.Context, obj client.Object, patch clien
 		return errDead
 	case left == -1:
 		if c.last {
-			_ = c.write(ctx, obj, patch, opts) // nobody hears of it
+			_ = c.write(ctx, obj, patch, opts) // the reply is lost
 		}
 		return errDead
 	}
@@ -54,15 +54,15 @@ func (c *faultyClient) write(ctx context.Context, obj client.Object, patch clien
 	return err
 }
 
-// streams are the watches by which a queue hears of Backups and namespaces. They can be held up, so that its cache is old,
-// and lost, so that it has to read all anew.
+// streams are the watches of a queue. They can be held up, so that its cache is stale, and broken, so that it has to list
+// again.
 type streams struct {
 	mu      sync.Mutex
 	changed *sync.Cond
-	held    bool             // what comes of Backups is kept back
-	lost    bool             // none can be opened
-	old     bool             // what the next one that is opened would go on from is too old
-	open    map[*stream]bool // whether it is of Backups
+	held    bool             // events of Backups are held up
+	lost    bool             // no watch can be opened
+	old     bool             // the resource versions from which watches would continue are too old
+	open    map[*stream]bool // the value reports whether it is of Backups
 }
 
 func newStreams() *streams {
@@ -92,15 +92,15 @@ type roundTrip func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// refuses is the status with which a watch is answered; 0 is that it may be opened.
+// refuses returns the status with which a watch is refused, or 0.
 func (s *streams) refuses(r *http.Request) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	goesOn := r.URL.Query().Get("sendInitialEvents") == "" && r.URL.Query().Get("resourceVersion") != ""
+	continues := r.URL.Query().Get("sendInitialEvents") == "" && r.URL.Query().Get("resourceVersion") != ""
 	switch {
 	case s.lost:
 		return http.StatusServiceUnavailable
-	case s.old && goesOn:
+	case s.old && continues:
 		return http.StatusGone
 	default:
 		return 0
@@ -115,13 +115,12 @@ func (s *streams) add(body io.ReadCloser, ofBackups bool) io.ReadCloser {
 	return added
 }
 
-// hold keeps back what comes of Backups, until release.
+// hold holds up the events of Backups until release.
 func (s *streams) hold() { s.set(func() { s.held = true }) }
 
 func (s *streams) release() { s.set(func() { s.held = false }) }
 
-// lose breaks all watches, and lets none be opened until find. Then they have to begin anew: what they would go on from is
-// too old.
+// lose breaks all watches and refuses new ones until find. They then have to list again.
 func (s *streams) lose() {
 	var broken []*stream
 	s.set(func() {
@@ -144,7 +143,7 @@ func (s *streams) set(change func()) {
 	s.changed.Broadcast()
 }
 
-// stream is what the API server tells of a watch.
+// stream is the body of a watch.
 type stream struct {
 	io.ReadCloser
 	streams *streams

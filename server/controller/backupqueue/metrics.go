@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/queue"
 )
 
-// QueueMetrics are the metrics of the queue. Methods of a nil *QueueMetrics do nothing.
+// Metrics are the metrics of the queue. Methods of a nil *Metrics do nothing.
 type Metrics struct {
 	depth     prometheus.Gauge
 	running   prometheus.Gauge
@@ -20,7 +20,7 @@ type Metrics struct {
 	decisions prometheus.Histogram
 }
 
-// NewQueueMetrics registers the metrics.
+// NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "cleat", Subsystem: "queue", Name: name, Help: help}
@@ -28,7 +28,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		depth:   prometheus.NewGauge(prometheus.GaugeOpts(opts("depth", "Backups that wait for their turn."))),
 		running: prometheus.NewGauge(prometheus.GaugeOpts(opts("running", "Backups that run, or are about to."))),
-		blocked: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("waiting", "Backups that wait for their turn, by the reason for which they do.")), []string{"reason"}),
+		blocked: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("waiting", "Backups that wait for their turn, by reason.")), []string{"reason"}),
 		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "cleat", Subsystem: "queue", Name: "wait_seconds", Help: "Time from the creation of a backup to its admission.",
 			Buckets: []float64{1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400},
@@ -46,13 +46,13 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// maxReasons are how many reasons are told apart. A policy may have as many as it likes.
+// maxReasons is the number of reasons with a time series of their own: a policy may use any number of reasons.
 const maxReasons = 20
 
-// otherReasons stands for the reasons of the fewest backups, when there are more.
+// otherReasons is the label of all other reasons, which are those of the fewest backups.
 const otherReasons = "Other"
 
-// line shows the queue as the Backups say it is.
+// line sets the metrics to the current queue.
 func (m *Metrics) line(line queue.Line) {
 	if m == nil {
 		return
@@ -64,7 +64,7 @@ func (m *Metrics) line(line queue.Line) {
 	}
 }
 
-// planned shows the queue as it is when a plan has been carried out, and why backups wait from then on.
+// planned sets the metrics to the queue after a plan was carried out.
 func (m *Metrics) planned(line queue.Line, plan queue.Plan) {
 	if m == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/queue"
 )
 
-// measured are all metrics of a registry as "name{label} value", histograms by their counts, without "cleat_queue_".
+// measured returns the metrics of a registry by name and labels, without "cleat_queue_", histograms by their counts.
 func measured(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -32,7 +32,7 @@ func measured(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return values
 }
 
-// restarted gives a site metrics that begin at nothing, as those of a new process do.
+// restarted starts the queue with new metrics, as in a new process.
 func (s *queueSite) restarted() *prometheus.Registry {
 	s.t.Helper()
 	registry := prometheus.NewRegistry()
@@ -43,7 +43,7 @@ func (s *queueSite) restarted() *prometheus.Registry {
 	return registry
 }
 
-// TestMetricsShowTheQueue right after a start too, and when all have left it.
+// The metrics show the queue right after a start, too, and when all backups have left it.
 func TestMetricsShowTheQueue(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 2)
@@ -57,7 +57,7 @@ func TestMetricsShowTheQueue(t *testing.T) {
 		var got map[string]float64
 		require.Eventually(t, func() bool {
 			got = measured(t, metrics)
-			delete(got, "decision_seconds") // how many there were is chance
+			delete(got, "decision_seconds") // their number is random
 			return fmt.Sprint(got) == fmt.Sprint(want)
 		}, time.Minute, 5*time.Millisecond, "want %v, got last %v", want, &got)
 	}
@@ -100,6 +100,6 @@ func TestMetricsLimitTheNumberOfReasons(t *testing.T) {
 		require.Equal(t, 5.0, got["waiting Freeze"])
 		require.Equal(t, 1.0, got[fmt.Sprintf("waiting R%d000", round)])
 		require.Equal(t, 82.0, got["waiting Other"])
-		require.Len(t, got, 4+maxReasons+1, "four that have no reason, and those")
+		require.Len(t, got, 4+maxReasons+1, "four without a reason, and those")
 	}
 }

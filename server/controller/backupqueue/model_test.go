@@ -27,8 +27,8 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// model is one random life of a queue on the real API server: what users and the controller of backups may do, what may
-// happen to the server, and after each step the rules.
+// model is one random sequence of steps ("life") of a queue on a real API server: actions of users and of the controller of
+// backups, and failures of the server. The rules are checked after each step.
 type model struct {
 	t        *testing.T
 	cluster  *controllertest.Cluster
@@ -39,25 +39,25 @@ type model struct {
 	admission decider
 	line      *faultyClient // of the running queue
 	stop      func()        // the server
-	end       func()        // all
-	story     []string
+	end       func()        // stops the server and the observer
+	steps     []string      // that were taken
 	count     int
-	spaces    map[string]bool // namespaces in the cluster that backups may mean; the value tells that they are about to go
+	spaces    map[string]bool // namespaces of this life; the value reports whether they are terminating
 	clock     atomic.Int64    // how far the server's clock is off
-	streams   *streams        // by which the running queue hears of Backups
+	streams   *streams        // the watches of the running queue
 }
 
-// flaw is a weakness that is planted into the queue; the zero flaw is none.
+// flaw is a weakness that is planted into the queue. The zero value is none.
 type flaw struct {
-	// watch stands between the watches and the queue; nil changes nothing.
+	// watch wraps the event handler of the queue; nil changes nothing.
 	watch func(*Controller, handler.EventHandler) handler.EventHandler
-	// admission stands between the queue and its policy.
+	// admission wraps the policy.
 	admission func(decider) decider
-	// client stands between the queue and the API server.
+	// client wraps the client of the queue.
 	client func(*Controller, client.Client) client.Client
 }
 
-// start starts a server's queue.
+// start starts the queue of a server.
 func (m *model) start() {
 	m.t.Helper()
 	m.streams = newStreams()
@@ -85,19 +85,19 @@ func (m *model) start() {
 	}
 }
 
-// silent writes no events.
+// silent records no events.
 type silent struct{}
 
 func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
 
-// newModel prepares a life that is the same for the same seed, as far as the processes of one machine are.
+// newModel prepares a life. The same seed gives the same steps, apart from timing.
 func newModel(t *testing.T, seed uint64, admission decider, f flaw) *model {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, seed))
 	return newModelOf(t, 1+random.IntN(4), random, admission, f)
 }
 
-// newModelOf prepares a life with a limit.
+// newModelOf prepares a life with a limit of running backups.
 func newModelOf(t *testing.T, limit int, random *rand.Rand, admission decider, f flaw) *model {
 	t.Helper()
 	m := &model{t: t, cluster: controllertest.NewCluster(t, nil), random: random, admission: admission, flaw: f, spaces: map[string]bool{}}
@@ -113,13 +113,12 @@ func newModelOf(t *testing.T, limit int, random *rand.Rand, admission decider, f
 	return m
 }
 
-// live takes steps until a rule is broken, and then lets every backup come to its end. It answers the broken rule, with
-// the story so far.
+// live takes random steps and then brings every backup to its end. It returns the first broken rule with all steps.
 func (m *model) live(steps int) error {
 	defer m.end()
 	for range steps {
 		if err := m.step(); err != nil {
-			return m.tell(err)
+			return m.report(err)
 		}
 	}
 	for range 4 * (m.count + 1) {
@@ -131,17 +130,17 @@ func (m *model) live(steps int) error {
 			m.drain(b)
 		}
 		if err := m.rest(); err != nil {
-			return m.tell(err)
+			return m.report(err)
 		}
 	}
-	return m.tell(errors.New("not every backup comes to its end"))
+	return m.report(errors.New("not every backup ends"))
 }
 
-func (m *model) tell(err error) error {
-	return fmt.Errorf("%w, after:\n%s\nwith limit %d, and at the end:\n%s", err, strings.Join(m.story, "\n"), m.observer.rules.limit, m.picture())
+func (m *model) report(err error) error {
+	return fmt.Errorf("%w, after:\n%s\nwith limit %d, and at the end:\n%s", err, strings.Join(m.steps, "\n"), m.observer.rules.limit, m.picture())
 }
 
-// picture is every backup in a line.
+// picture describes every backup in one line.
 func (m *model) picture() string {
 	var lines []string
 	for _, b := range m.observer.backups() {
@@ -152,21 +151,20 @@ func (m *model) picture() string {
 }
 
 func (m *model) note(format string, args ...any) {
-	m.story = append(m.story, fmt.Sprintf(format, args...))
+	m.steps = append(m.steps, fmt.Sprintf(format, args...))
 }
 
-// rest waits until the queue has dealt with what the test has done.
+// rest waits until the queue has handled all steps and checks the rules.
 func (m *model) rest() error {
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
 	return m.observer.rest(ctx)
 }
 
-// patience is how long a test waits for what should take a moment: it ends a test that would never end. No machine is as
-// slow.
+// patience is how long a test waits at most. It is reached only by a test that would never end.
 const patience = 10 * time.Minute
 
-// step does one thing at random, and waits for the rest.
+// step takes one random step and waits until the queue has handled it.
 func (m *model) step() error {
 	switch dice := m.random.IntN(100); {
 	case dice < 30:
@@ -194,7 +192,7 @@ func (m *model) step() error {
 	case dice < 95:
 		m.burst()
 	case dice < 96:
-		m.decideOnOldNews()
+		m.decideOnStaleCache()
 	case dice < 97:
 		m.note("restart")
 		m.stop()
@@ -205,7 +203,7 @@ func (m *model) step() error {
 	return m.rest()
 }
 
-// pick is one of the backups in a phase, by chance; nil when there is none.
+// pick returns a random backup in one of the phases, or nil.
 func (m *model) pick(phases ...velerov1.BackupPhase) *velerov1.Backup {
 	var some []*velerov1.Backup
 	for _, b := range m.observer.backups() {
@@ -219,10 +217,10 @@ func (m *model) pick(phases ...velerov1.BackupPhase) *velerov1.Backup {
 	return some[m.random.IntN(len(some))]
 }
 
-// prefix is that of the namespaces of this life: the cluster has others.
+// prefix returns the prefix of the namespaces of this life.
 func (m *model) prefix() string { return m.cluster.Namespace + "-" }
 
-// some are namespaces or patterns for them, that exist or not.
+// some returns names of namespaces, which need not exist, and patterns.
 func (m *model) some(most int) []string {
 	var names []string
 	for range 1 + m.random.IntN(most) {
@@ -255,7 +253,7 @@ func (m *model) spec() velerov1.BackupSpec {
 
 const testFinalizer = "example.io/hold"
 
-// create creates a backup and answers its name. The names are in the order of creation.
+// create creates a random backup and returns its name. The order of the names is that of the creation.
 func (m *model) create() string {
 	m.count++
 	b := controllertest.NewBackup(fmt.Sprintf("b%03d", m.count), func(b *velerov1.Backup) { b.Spec = m.spec() })
@@ -273,7 +271,7 @@ func (m *model) add(b *velerov1.Backup) {
 	m.observer.await(b)
 }
 
-// patch changes a backup as somebody else than the queue does.
+// patch changes a backup as another client than the queue.
 func (m *model) patch(b *velerov1.Backup, change func(*velerov1.Backup)) {
 	changed := b.DeepCopy()
 	change(changed)
@@ -302,7 +300,7 @@ func (m *model) finish() {
 	}
 }
 
-// delete deletes a backup in one of the phases that there are: most are in few of them.
+// delete deletes a backup in a random one of the present phases.
 func (m *model) delete() {
 	var phases []velerov1.BackupPhase
 	for _, b := range m.observer.backups() {
@@ -324,7 +322,7 @@ func (m *model) remove(b *velerov1.Backup) {
 func (m *model) editPosition() {
 	if b := m.pick(velerov1.BackupPhaseQueued); b != nil {
 		position := []int{0, -1, 1, 2, 1_000_000_000}[m.random.IntN(5)]
-		m.note("%s to place %d by hand", b.Name, position)
+		m.note("%s to position %d by hand", b.Name, position)
 		m.patch(b, func(b *velerov1.Backup) { b.Status.QueuePosition = position })
 	}
 }
@@ -332,12 +330,12 @@ func (m *model) editPosition() {
 func (m *model) editSpec() {
 	if b := m.pick(velerov1.BackupPhaseQueued); b != nil {
 		spec := m.spec()
-		m.note("%s is of %v -%v from now on", b.Name, spec.IncludedNamespaces, spec.ExcludedNamespaces)
+		m.note("%s includes %v -%v from now on", b.Name, spec.IncludedNamespaces, spec.ExcludedNamespaces)
 		m.patch(b, func(b *velerov1.Backup) { b.Spec = spec })
 	}
 }
 
-// changeNamespaces makes a namespace, or has one go: at once, or it stays terminating for a while.
+// changeNamespaces creates a random namespace, deletes it, or makes it terminating.
 func (m *model) changeNamespaces() {
 	name := m.prefix() + string(rune('a'+m.random.IntN(7)))
 	switch going, exists := m.spaces[name]; {
@@ -359,16 +357,16 @@ func (m *model) makeNamespace(name string) {
 	}}))
 }
 
-// endNamespace has a namespace go that waits for something.
+// endNamespace makes a namespace terminating.
 func (m *model) endNamespace(name string) {
 	m.note("namespace %s is terminating", name)
 	m.spaces[name] = true
 	require.NoError(m.t, m.cluster.Delete(m.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 }
 
-// removeNamespace has a namespace go at once. It does not wait for the controller that empties it: it is empty.
+// removeNamespace deletes a namespace at once. It is empty, so there is no need to wait for the namespace controller.
 func (m *model) removeNamespace(name string) {
-	m.note("namespace %s is gone", name)
+	m.note("namespace %s is deleted", name)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if !m.spaces[name] {
 		require.NoError(m.t, m.cluster.Delete(m.t.Context(), namespace))
@@ -376,7 +374,7 @@ func (m *model) removeNamespace(name string) {
 	delete(m.spaces, name)
 	m.observer.setNamespaces(m.spaces)
 	require.NoError(m.t, m.cluster.Patch(m.t.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-	for { // the controller may write to it, too
+	for { // the namespace controller may write to it, too
 		err := m.cluster.Get(m.t.Context(), client.ObjectKeyFromObject(namespace), namespace)
 		if err == nil {
 			namespace.Spec.Finalizers = nil
@@ -390,30 +388,30 @@ func (m *model) removeNamespace(name string) {
 	}
 }
 
-// jump sets the server's clock: nothing may depend on it but what is said of times.
+// jump sets the clock of the server, on which no decision may depend.
 func (m *model) jump() {
 	m.clock.Store(int64([]time.Duration{-10_000, -1, 0, 1, 10_000}[m.random.IntN(5)] * time.Hour))
 	m.note("the clock jumps by %v", time.Duration(m.clock.Load()))
 }
 
-// decideOnOldNews has the queue decide while it does not hear of what happens to the Backups.
-func (m *model) decideOnOldNews() {
+// decideOnStaleCache makes the queue decide while it gets no events of Backups.
+func (m *model) decideOnStaleCache() {
 	m.create()
-	if m.rest() != nil { // as the step is going to find out, too
+	if m.rest() != nil { // the step finds it as well
 		return
 	}
-	m.note("nothing is heard of backups")
+	m.note("the watch of backups is held up")
 	m.streams.hold()
 	m.burst()
 	m.delete()
-	m.changeNamespaces() // of which it hears
+	m.changeNamespaces() // the watch of namespaces goes on
 	m.observer.until(m.t.Context(), func() bool {
 		return m.observer.broken != nil || m.observer.queue.knows(m.observer.rules.namespaces) && m.observer.queue.quiet()
 	})
 	m.streams.release()
 }
 
-// burst does several things at once.
+// burst takes several steps without waiting.
 func (m *model) burst() {
 	m.note("burst:")
 	for range 2 + m.random.IntN(4) {
@@ -425,7 +423,7 @@ func (m *model) burst() {
 	}
 }
 
-// kill ends the server between two writes, or in one that is carried out.
+// kill ends the server between two writes, or during one that is carried out.
 func (m *model) kill() {
 	m.line.last = m.random.IntN(2) == 0
 	left := m.random.Int64N(4)
@@ -437,7 +435,7 @@ func (m *model) kill() {
 	m.start()
 }
 
-// drain takes a backup one step nearer to its end.
+// drain moves a backup one step towards its end.
 func (m *model) drain(b *velerov1.Backup) {
 	switch phase := run.BackupPhase(b); {
 	case b.DeletionTimestamp != nil:
@@ -452,7 +450,7 @@ func (m *model) drain(b *velerov1.Backup) {
 	}
 }
 
-// TestAcceptQueue_Model lets many queues live at random, without a sweep: nothing happens without a reason.
+// TestAcceptQueue_Model runs many random lives. There is no sweep, so each decision needs an event.
 func TestAcceptQueue_Model(t *testing.T) {
 	t.Parallel()
 	const lives, steps, workers = 300, 50, 6

@@ -21,16 +21,16 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// observer sees every state of every Backup of a namespace, in the order in which the API server made them, and holds
-// each step of the queue against the rules. It knows as well when the queue has nothing to do any more.
+// observer watches every state of every Backup of a namespace in the order of the API server and checks each step of the
+// queue against the rules. It also knows when the queue is idle.
 type observer struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	rules   queueRules
-	former  []string // the namespaces of before, while the queue may know of those or of the ones that exist now
+	former  []string // the former namespaces, while the queue may know either these or the current ones
 	state   map[string]*velerov1.Backup
 	seen    uint64 // the newest version in state
-	written uint64 // the newest version that the queue has written
+	written uint64 // the newest version that the queue wrote
 	byHand  map[string]velerov1.BackupPhase
 	broken  error // the first rule that was broken
 
@@ -95,7 +95,7 @@ func (o *observer) sees(kind watch.EventType, b *velerov1.Backup) {
 	o.broken = o.judge(was, b)
 }
 
-// judge holds a change of phase that the queue made against the rules.
+// judge checks a change of phase by the queue against the rules.
 func (o *observer) judge(was, b *velerov1.Backup) error {
 	switch from, to := run.BackupPhase(was), run.BackupPhase(b); {
 	case from == velerov1.BackupPhaseNew && to == velerov1.BackupPhaseQueued:
@@ -117,14 +117,14 @@ func (o *observer) judge(was, b *velerov1.Backup) error {
 	}
 }
 
-// expects tells that the test is about to write a phase itself.
+// expects announces that the test is about to write a phase.
 func (o *observer) expects(name string, phase velerov1.BackupPhase) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.byHand[name] = phase
 }
 
-// setNamespaces tells that the namespaces are about to be changed.
+// setNamespaces announces a change of the namespaces.
 func (o *observer) setNamespaces(namespaces map[string]bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -132,7 +132,7 @@ func (o *observer) setNamespaces(namespaces map[string]bool) {
 	o.rules.namespaces = slices.Sorted(maps.Keys(namespaces))
 }
 
-// backups are all that there are, by name.
+// backups returns all backups, sorted by name.
 func (o *observer) backups() []*velerov1.Backup {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -145,7 +145,7 @@ func (o *observer) sorted() []*velerov1.Backup {
 	})
 }
 
-// rest waits until the queue has nothing to do any more. It answers the rule that is broken then.
+// rest waits until the queue is idle and returns the rule that is broken then.
 func (o *observer) rest(ctx context.Context) error {
 	o.until(ctx, func() bool { return o.broken != nil || o.idle() })
 	o.mu.Lock()
@@ -154,29 +154,29 @@ func (o *observer) rest(ctx context.Context) error {
 	case o.broken != nil:
 		return o.broken
 	case ctx.Err() != nil:
-		return fmt.Errorf("the queue does not come to rest: %w; %s", ctx.Err(), o.queue.describe())
+		return fmt.Errorf("the queue does not become idle: %w; %s", ctx.Err(), o.queue.describe())
 	default:
 		o.former = nil
 		if err := o.rules.settled(o.sorted()); err != nil {
-			return fmt.Errorf("%w (the queue rests: %s)", err, o.queue.describe())
+			return fmt.Errorf("%w (the queue is idle: %s)", err, o.queue.describe())
 		}
 		return nil
 	}
 }
 
-// idle tells whether the queue has nothing to do any more. The caller holds mu.
+// idle reports whether the queue has nothing left to do. The caller holds mu.
 func (o *observer) idle() bool {
 	return o.queue != nil && o.seen >= o.written && o.queue.heardAll(o.state) && o.queue.knows(o.rules.namespaces) && o.queue.quiet()
 }
 
-// wrote notes a write of the queue.
+// wrote records a write of the queue.
 func (o *observer) wrote(b client.Object) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.written = max(o.written, versionOf(b))
 }
 
-// until waits until done, which is asked while nothing changes, or ctx ends.
+// until waits until done returns true or ctx ends. done is called with mu held.
 func (o *observer) until(ctx context.Context, done func() bool) {
 	defer context.AfterFunc(ctx, o.poke)()
 	o.mu.Lock()
@@ -195,7 +195,7 @@ func (o *observer) await(b *velerov1.Backup) {
 	}
 }
 
-// awaitDeletion waits until the observer has seen that a backup is gone, or at least is being deleted.
+// awaitDeletion waits until the observer has seen that a backup was deleted or, unless gone, that it is being deleted.
 func (o *observer) awaitDeletion(name string, gone bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,7 +204,7 @@ func (o *observer) awaitDeletion(name string, gone bool) {
 	}
 }
 
-// poke has rest look again.
+// poke makes until call done again.
 func (o *observer) poke() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -216,18 +216,18 @@ func versionOf(o client.Object) uint64 {
 	return version
 }
 
-// watchedQueue is the queue's controller with a window: one can see whether it is idle.
+// watchedQueue is a controller that reports whether it is idle.
 type watchedQueue struct {
 	*Controller
 	observer *observer
 
 	mu         sync.Mutex
-	heard      map[types.UID]uint64 // the Backups that its watch brought, at their newest versions
-	namespaces map[string]bool      // that its watch brought
+	heard      map[types.UID]uint64 // the newest versions of the Backups in its events
+	namespaces map[string]bool      // in its events
 	running    bool
-	decidedAt  uint64 // woken, when the last decision began
+	decidedAt  uint64 // woken at the start of the last decision
 	decided    bool
-	again      bool // that decision asked for another one
+	again      bool // the last decision requested another one
 	decisions  int
 }
 
@@ -239,7 +239,7 @@ func newWatchedQueue(q *Controller, o *observer) *watchedQueue {
 	return w
 }
 
-// setup makes the controller as Queue.Setup does, with the window, and with the flaw behind it.
+// setup adds the controller to mgr as Controller.Setup does, with a flaw.
 func (w *watchedQueue) setup(mgr ctrl.Manager, f flaw) error {
 	onBackup, onNamespace := w.onBackup(), w.onNamespace()
 	if f.watch != nil {
@@ -265,7 +265,7 @@ func (w *watchedQueue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	return result, err
 }
 
-// heardAll tells whether the queue has heard of all Backups that there are.
+// heardAll reports whether the queue has got the events of all Backups.
 func (w *watchedQueue) heardAll(state map[string]*velerov1.Backup) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -277,7 +277,7 @@ func (w *watchedQueue) heardAll(state map[string]*velerov1.Backup) bool {
 	return len(w.heard) == len(state)
 }
 
-// knows tells whether the queue has heard of the namespaces that there are.
+// knows reports whether the queue has got the events of all namespaces.
 func (w *watchedQueue) knows(namespaces []string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -289,7 +289,7 @@ func (w *watchedQueue) knows(namespaces []string) bool {
 	return len(w.namespaces) == len(namespaces)
 }
 
-// quiet tells whether the queue has decided about all that it has heard of. It is asked after that.
+// quiet reports whether the queue has decided after its last event.
 func (w *watchedQueue) quiet() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -300,10 +300,10 @@ func (w *watchedQueue) quiet() bool {
 func (w *watchedQueue) describe() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return fmt.Sprintf("heard of %d backups, running %v, again %v, woken %d, decided at %d, %d decisions", len(w.heard), w.running, w.again, w.woken.Load(), w.decidedAt, w.decisions)
+	return fmt.Sprintf("got events of %d backups, running %v, again %v, woken %d, decided at %d, %d decisions", len(w.heard), w.running, w.again, w.woken.Load(), w.decidedAt, w.decisions)
 }
 
-// heardOf notes what the queue's watch has brought, once inner has dealt with it.
+// heardOf records events after inner has handled them.
 func (w *watchedQueue) heardOf(inner handler.EventHandler) handler.EventHandler {
 	note := func(object client.Object, deleted bool) {
 		w.mu.Lock()

@@ -19,7 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// writes counts those of the queue.
+// writes counts the writes of the queue.
 type writes struct {
 	client.Client
 	count atomic.Int64
@@ -30,8 +30,8 @@ func (w *writes) Patch(ctx context.Context, o client.Object, patch client.Patch,
 	return w.Client.Patch(ctx, o, patch, opts...)
 }
 
-// A policy that changes its mind each time is asked when something happens, and at no other time: it cannot keep the
-// server busy by what is written because of it.
+// A policy that changes the order each time is asked only after events. The writes that it causes do not keep the server
+// busy.
 func TestUnstablePolicyIsAskedOnlyAfterChanges(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 1)
@@ -78,19 +78,19 @@ func TestUnstablePolicyIsAskedOnlyAfterChanges(t *testing.T) {
 		require.Eventually(t, func() bool { return asked.Load() > times && settled() && !slices.Equal(order(), before) },
 			patience, 5*time.Millisecond)
 	}
-	// Each decision moves all four, but for what is left undone for the sake of the next one.
+	// Each decision moves all four, unless the next one interrupts it.
 	require.LessOrEqual(t, written.count.Load(), 4*asked.Load())
-	require.LessOrEqual(t, asked.Load(), int64(20), "far fewer than one that wakes itself would be asked")
+	require.LessOrEqual(t, asked.Load(), int64(20), "far fewer than if its own writes woke the queue")
 }
 
 func TestFailureTextStaysUntilSomethingChanges(t *testing.T) {
 	t.Parallel()
 	var f failure
 	attempt := func(i int) error { return fmt.Errorf("the calendar cannot be reached,\nattempt %d", i) }
-	require.Empty(t, f.words(nil, 1))
-	require.Equal(t, "the calendar cannot be reached, attempt 1", f.words(attempt(1), 1))
-	require.Equal(t, "the calendar cannot be reached, attempt 1", f.words(attempt(2), 1))
-	require.Equal(t, "the calendar cannot be reached, attempt 3", f.words(attempt(3), 2), "something has happened")
-	require.Empty(t, f.words(nil, 2))
-	require.Equal(t, "it is gone", f.words(errors.New("it is gone"), 2))
+	require.Empty(t, f.describe(nil, 1))
+	require.Equal(t, "the calendar cannot be reached, attempt 1", f.describe(attempt(1), 1))
+	require.Equal(t, "the calendar cannot be reached, attempt 1", f.describe(attempt(2), 1))
+	require.Equal(t, "the calendar cannot be reached, attempt 3", f.describe(attempt(3), 2), "there was an event")
+	require.Empty(t, f.describe(nil, 2))
+	require.Equal(t, "it is gone", f.describe(errors.New("it is gone"), 2))
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// This file is the queue's rules once more, as the requirement has them and as simply as they can be said, for the tests
-// to hold the queue against. It shares nothing with the queue.
+// This file implements the rules of the queue a second time, as simply as possible, as the reference for the tests. It shares
+// no code with the queue.
 
-// queueRules are the rules, and what they depend on.
+// queueRules checks the rules for a limit of running backups and the existing namespaces.
 type queueRules struct {
 	limit      int
-	namespaces []string // that exist
+	namespaces []string // the existing ones
 }
 
-// takes tells whether a backup takes a namespace, which need not exist.
+// takes reports whether a backup includes a namespace, which need not exist.
 func (queueRules) takes(b *velerov1.Backup, namespace string) bool {
 	matches := func(pattern string) bool {
 		matched, err := path.Match(pattern, namespace)
@@ -34,7 +34,7 @@ func takesAll(b *velerov1.Backup) bool {
 	return len(b.Spec.IncludedNamespaces) == 0 || slices.Contains(b.Spec.IncludedNamespaces, "*")
 }
 
-// named are the namespaces that a backup takes, of those that exist or that anybody names.
+// named returns the namespaces that a backup includes, of those that exist or are named by one of the backups.
 func (r queueRules) named(b *velerov1.Backup, others ...*velerov1.Backup) []string {
 	candidates := slices.Clone(r.namespaces)
 	for _, other := range append(others, b) {
@@ -47,7 +47,7 @@ func (r queueRules) named(b *velerov1.Backup, others ...*velerov1.Backup) []stri
 	return slices.DeleteFunc(candidates, func(name string) bool { return !r.takes(b, name) })
 }
 
-// overlap tells whether two backups must not run at once. One of all namespaces overlaps even one that takes none.
+// overlap reports whether two backups must not run at once. One of all namespaces overlaps even one of none.
 func (r queueRules) overlap(a, b *velerov1.Backup) bool {
 	if takesAll(b) {
 		a, b = b, a
@@ -59,7 +59,7 @@ func (r queueRules) overlap(a, b *velerov1.Backup) bool {
 	return slices.ContainsFunc(ofA, func(name string) bool { return slices.Contains(ofB, name) })
 }
 
-// holds tells whether a backup has one of the places.
+// holds reports whether a backup holds a slot.
 func holds(b *velerov1.Backup) bool {
 	return b.Status.Phase == velerov1.BackupPhaseInProgress ||
 		b.Status.Phase == velerov1.BackupPhaseReadyToStart && b.DeletionTimestamp == nil
@@ -69,42 +69,42 @@ func isQueued(b *velerov1.Backup) bool {
 	return b.Status.Phase == velerov1.BackupPhaseQueued && b.DeletionTimestamp == nil
 }
 
-// before tells whether a stands before b in the queue: by position, of the same by age.
+// before reports whether a is ahead of b in the queue: by position, then by age.
 func before(a, b *velerov1.Backup) bool {
-	place := func(b *velerov1.Backup) int {
+	position := func(b *velerov1.Backup) int {
 		if b.Status.QueuePosition < 1 {
 			return 1 << 62
 		}
 		return b.Status.QueuePosition
 	}
-	return cmp.Or(cmp.Compare(place(a), place(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+	return cmp.Or(cmp.Compare(position(a), position(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }
 
-// admitted holds the moment in which a backup got its place: was is how it stood in the queue, others are all others.
+// admitted checks the admission of a backup. was is its state in the queue, others are all other backups.
 func (r queueRules) admitted(was *velerov1.Backup, others []*velerov1.Backup) error {
-	places := 1
+	slots := 1
 	for _, other := range others {
 		if holds(other) {
-			places++
+			slots++
 			if r.overlap(was, other) {
-				return fmt.Errorf("%s gets a place and overlaps %s, which is %s", was.Name, other.Name, other.Status.Phase)
+				return fmt.Errorf("%s is admitted and overlaps %s, which is %s", was.Name, other.Name, other.Status.Phase)
 			}
 		}
 		if isQueued(other) && before(other, was) && r.overlap(was, other) {
-			return fmt.Errorf("%s (place %d) overtakes %s (place %d), which it overlaps", was.Name, was.Status.QueuePosition, other.Name, other.Status.QueuePosition)
+			return fmt.Errorf("%s (position %d) overtakes %s (position %d), which it overlaps", was.Name, was.Status.QueuePosition, other.Name, other.Status.QueuePosition)
 		}
 	}
-	if places > r.limit {
-		return fmt.Errorf("%s gets a place, and there are %d of %d taken", was.Name, places, r.limit)
+	if slots > r.limit {
+		return fmt.Errorf("%s is admitted, so %d of %d slots are taken", was.Name, slots, r.limit)
 	}
 	return nil
 }
 
-// settled holds a moment in which nothing is left to do: nobody waits who could run, the places are 1 to n, and whoever
-// waits says why.
+// settled checks an idle queue: no backup waits that could run, the positions are 1 to n, and each waiting backup has the
+// right reason.
 func (r queueRules) settled(all []*velerov1.Backup) error {
 	var queue, ahead []*velerov1.Backup
-	places := 0
+	slots := 0
 	for _, b := range all {
 		switch {
 		case run.BackupPhase(b) == velerov1.BackupPhaseNew && b.DeletionTimestamp == nil:
@@ -112,7 +112,7 @@ func (r queueRules) settled(all []*velerov1.Backup) error {
 		case isQueued(b):
 			queue = append(queue, b)
 		case holds(b):
-			places++
+			slots++
 			ahead = append(ahead, b)
 		}
 	}
@@ -124,18 +124,18 @@ func (r queueRules) settled(all []*velerov1.Backup) error {
 	})
 	for i, b := range queue {
 		if b.Status.QueuePosition != i+1 {
-			return fmt.Errorf("%s is at place %d of the queue and says %d", b.Name, i+1, b.Status.QueuePosition)
+			return fmt.Errorf("%s is at position %d of the queue and its status says %d", b.Name, i+1, b.Status.QueuePosition)
 		}
 		overlaps := slices.ContainsFunc(ahead, func(other *velerov1.Backup) bool { return r.overlap(b, other) })
-		if !overlaps && places < r.limit {
-			return fmt.Errorf("%s waits at place %d and could run: %d of %d places are taken", b.Name, i+1, places, r.limit)
+		if !overlaps && slots < r.limit {
+			return fmt.Errorf("%s waits at position %d and could run: %d of %d slots are taken", b.Name, i+1, slots, r.limit)
 		}
 		wait, err := velerov1.QueueWaitOf(b)
 		if err != nil || wait == nil {
-			return fmt.Errorf("%s does not say why it waits (%w)", b.Name, err)
+			return fmt.Errorf("%s has no reason to wait (%w)", b.Name, err)
 		}
 		if want := map[bool]string{true: "NamespaceOverlap", false: "Limit"}[overlaps]; wait.Reason != want {
-			return fmt.Errorf("%s says that it waits for %s, and it waits for %s", b.Name, wait.Reason, want)
+			return fmt.Errorf("%s has reason %s, want %s", b.Name, wait.Reason, want)
 		}
 		ahead = append(ahead, b)
 	}

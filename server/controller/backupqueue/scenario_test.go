@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 )
 
-// TestAcceptQueue_Scenario is the example of the requirement, step by step: five backups, limit 2.
+// TestAcceptQueue_Scenario follows five backups with limit 2, step by step.
 func TestAcceptQueue_Scenario(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 2)

@@ -37,13 +37,13 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// queueSite is a namespace of the real API server in which the queue's controller runs, alone: the test plays the part of
+// queueSite is a namespace of a real API server in which only the controller of the queue runs. The test takes the part of
 // the controller that runs backups.
 type queueSite struct {
 	*controllertest.Cluster
 	t         *testing.T
 	admission Admission
-	wakes     chan event.GenericEvent // as the host of the plugins does
+	wakes     chan event.GenericEvent // as sent by the host of the plugins
 	limit     int
 	metrics   *Metrics                        // may be nil
 	wrap      func(*run.Cluster) *run.Cluster // of the queue's cluster; may be nil
@@ -51,12 +51,12 @@ type queueSite struct {
 	stop func() // of the running queue
 }
 
-// decider is a policy without what stands around it in a server.
+// decider is a policy without a failure policy.
 type decider interface {
 	Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error)
 }
 
-// alone decides by a policy, and has no other one for when it fails.
+// alone is an Admission with one policy and no fallback.
 type alone struct{ decider }
 
 // Decide implements Admission.
@@ -65,7 +65,7 @@ func (a alone) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (p
 	return policy.Outcome[*queueadmission.Decision]{Decision: decision, By: "example.io/alone"}, err
 }
 
-// newAdmission is a built-in policy behind the host, as in a server.
+// newAdmission returns a built-in policy from a plugin host, as in a server.
 func newAdmission(t *testing.T, name string, builtIns ...framework.Registration) queueadmission.Policy {
 	t.Helper()
 	host, err := pluginhost.New(t.Context(), pluginhost.Config{BuiltIns: builtIns, Log: hclog.NewNullLogger()})
@@ -85,7 +85,7 @@ func newQueueSite(t *testing.T, limit int) *queueSite {
 	}
 }
 
-// served is what clients of the API server have in common: it takes a while to find out.
+// served is shared by all clients of the API server, because discovery takes a while.
 type served struct {
 	config *rest.Config
 	scheme *runtime.Scheme
@@ -98,7 +98,7 @@ var (
 	errServed error
 )
 
-// whatIsServed finds out, once.
+// whatIsServed runs the discovery once.
 func whatIsServed(t *testing.T) served {
 	t.Helper()
 	config := controllertest.Config(t)
@@ -120,11 +120,10 @@ func findServed(config *rest.Config) (s served, err error) {
 	return s, err
 }
 
-// ofLife are the labels of the namespaces that the queue of a test sees: others come and go in the same cluster, and
-// would wake it.
+// ofLife returns the labels of the namespaces that the queue of a test sees. The namespaces of other tests would wake it.
 func ofLife(namespace string) map[string]string { return map[string]string{"test": namespace} }
 
-// newQueueManager makes what runs the controllers of a namespace, quietly. wrap, if not nil, wraps its way to the API server.
+// newQueueManager returns a manager for one namespace. All its requests pass through wrap, unless it is nil.
 func newQueueManager(t *testing.T, namespace string, wrap transport.WrapperFunc) ctrl.Manager {
 	t.Helper()
 	served := whatIsServed(t)
@@ -145,7 +144,7 @@ func newQueueManager(t *testing.T, namespace string, wrap transport.WrapperFunc)
 	return mgr
 }
 
-// start starts the queue, without a sweep: nothing happens without a reason.
+// start starts the queue without a sweep, so each decision needs an event.
 func (s *queueSite) start() {
 	s.t.Helper()
 	mgr := newQueueManager(s.t, s.Namespace, nil)
@@ -169,7 +168,7 @@ func (s *queueSite) start() {
 	s.t.Cleanup(func() { s.stop() })
 }
 
-// backups are all Backups, by name.
+// backups returns all Backups by name.
 func (s *queueSite) backups() map[string]*velerov1.Backup {
 	s.t.Helper()
 	var list velerov1.BackupList
@@ -181,7 +180,7 @@ func (s *queueSite) backups() map[string]*velerov1.Backup {
 	return byName
 }
 
-// move plays the controller that runs backups, or a user: it writes a phase.
+// move writes a phase, as the controller that runs backups or a user does.
 func (s *queueSite) move(name string, phase velerov1.BackupPhase) {
 	s.t.Helper()
 	b := s.Backup(s.t, name)
@@ -209,7 +208,7 @@ func (s *queueSite) shows(want ...string) {
 	}, patience, 2*time.Millisecond, "want %v, got last %v", want, &got)
 }
 
-// says is why a backup waits.
+// says returns why a backup waits.
 func (s *queueSite) says(name string) string {
 	s.t.Helper()
 	wait, err := velerov1.QueueWaitOf(s.Backup(s.t, name))

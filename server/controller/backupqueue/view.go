@@ -12,22 +12,21 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// view is the Backups as the queue sees them: those of the cache, but for what the cache does not show yet. What the
-// queue has written itself is never older than it wrote it; and when it cannot know, at its start and after a write
-// that failed, it reads from the API server.
+// view is the queue's view of the Backups: the cache, corrected by the queue's own writes that the cache does not show yet.
+// At the start and after a failed write, the queue reads from the API server.
 //
-// So a decision may find a backup's end a moment late, which wakes the queue when it shows, but never a place free that
-// is taken.
+// So a decision may notice the end of a backup late, with an event for the next decision, but it never takes a slot for free
+// that is not.
 type view struct {
-	writing sync.Mutex // held during a write: the cache may tell of it before the API server has answered
+	writing sync.Mutex // held during a write: the event may arrive before the reply
 
 	mu      sync.Mutex
-	certain bool // nothing was written that is not in known or in the cache
+	certain bool // all writes are in known or in the cache
 	known   map[types.UID]*velerov1.Backup
-	gone    map[types.UID]bool // the cache still shows them
+	deleted map[types.UID]bool // the cache still shows them
 }
 
-// backups are all Backups. They are read only.
+// backups returns all Backups, which are read only.
 func (v *view) backups(ctx context.Context, c *run.Cluster) ([]*velerov1.Backup, error) {
 	asOf, err := v.ascertain(ctx, c)
 	if err != nil {
@@ -40,25 +39,25 @@ func (v *view) backups(ctx context.Context, c *run.Cluster) ([]*velerov1.Backup,
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	backups := make([]*velerov1.Backup, 0, len(list.Items))
-	still, gone := make(map[types.UID]*velerov1.Backup, len(v.known)), map[types.UID]bool{}
+	stillKnown, stillDeleted := make(map[types.UID]*velerov1.Backup, len(v.known)), map[types.UID]bool{}
 	for i := range list.Items {
 		b := &list.Items[i]
 		known := v.known[b.UID]
 		switch {
-		case v.gone[b.UID], known == nil && asOf != "" && isOlder(b.ResourceVersion, asOf):
-			gone[b.UID] = true
+		case v.deleted[b.UID], known == nil && asOf != "" && isOlder(b.ResourceVersion, asOf):
+			stillDeleted[b.UID] = true
 			continue
 		case known != nil && older(b, known):
-			b, still[b.UID] = known, known
+			b, stillKnown[b.UID] = known, known
 		}
 		backups = append(backups, b)
 	}
-	v.known, v.gone = still, gone // the cache has caught up with the others, or they are gone
+	v.known, v.deleted = stillKnown, stillDeleted // the cache has caught up with all others
 	return backups, nil
 }
 
-// ascertain reads all Backups from the API server, unless there is no need to. It answers the version of all at which it
-// has: what is older and was not among them is gone.
+// ascertain reads all Backups from the API server if necessary. It then returns the version of the list: older Backups that
+// are not in the list were deleted.
 func (v *view) ascertain(ctx context.Context, c *run.Cluster) (asOf string, err error) {
 	v.mu.Lock()
 	certain := v.certain
@@ -79,14 +78,14 @@ func (v *view) ascertain(ctx context.Context, c *run.Cluster) (asOf string, err 
 	return list.ResourceVersion, nil
 }
 
-// doubt has the next look ask the API server.
+// doubt makes the next call of backups read from the API server.
 func (v *view) doubt() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.certain = false
 }
 
-// wrote notes a Backup as the queue has left it.
+// wrote records a write of the queue.
 func (v *view) wrote(b *velerov1.Backup) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -96,7 +95,7 @@ func (v *view) wrote(b *velerov1.Backup) {
 	v.known[b.UID] = b
 }
 
-// isOwn tells whether b is as the queue has left it, or from before that: what the queue has written builds on it.
+// isOwn reports whether b is the result of the queue's last write to it, or older.
 func (v *view) isOwn(b *velerov1.Backup) bool {
 	v.writing.Lock()
 	defer v.writing.Unlock()
@@ -106,10 +105,10 @@ func (v *view) isOwn(b *velerov1.Backup) bool {
 	return known != nil && (known.ResourceVersion == b.ResourceVersion || older(b, known))
 }
 
-// older tells whether a is an earlier state than b of the same object.
+// older reports whether a is an earlier state than b of the same object.
 func older(a, b *velerov1.Backup) bool { return isOlder(a.ResourceVersion, b.ResourceVersion) }
 
-// isOlder tells whether a is an earlier version than b. Versions are numbers that grow; the API server promises so.
+// isOlder reports whether a is an earlier resource version than b. Resource versions are growing numbers.
 func isOlder(a, b string) bool {
 	versionA, errA := strconv.ParseUint(a, 10, 64)
 	versionB, errB := strconv.ParseUint(b, 10, 64)

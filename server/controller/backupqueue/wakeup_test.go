@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// ends are the ways in which a backup leaves its place, or the queue.
+// ends returns the ways in which a backup leaves its slot or the queue.
 func ends() []string {
 	return []string{"invalid", deletedQueued, "completed", deletedReady, "failed", "deleted in progress", "waits for operations"}
 }
@@ -27,8 +27,8 @@ const (
 	deletedReady  = "deleted when ready"
 )
 
-// TestAcceptQueue_NoLostWakeup has 200 backups come to all the ends there are, without a sweep: whenever somebody leaves his
-// place, in whatever way, the next one gets it.
+// TestAcceptQueue_NoLostWakeup brings 200 backups to all possible ends, without a sweep: whenever one frees its slot, in
+// whatever way, the next one gets it.
 func TestAcceptQueue_NoLostWakeup(t *testing.T) {
 	t.Parallel()
 	const backups = 200
@@ -52,7 +52,7 @@ func TestAcceptQueue_NoLostWakeup(t *testing.T) {
 		if acted {
 			continue
 		}
-		// Nobody has a place to leave: either the queue is about to give one, or it rests, and then all must be right.
+		// No backup holds a slot: either the queue is about to admit one, or it is idle, and then the rules must hold.
 		held := false
 		m.observer.until(t.Context(), func() bool {
 			held = slices.ContainsFunc(m.observer.sorted(), holds)
@@ -65,16 +65,16 @@ func TestAcceptQueue_NoLostWakeup(t *testing.T) {
 		}
 	}
 	require.Positive(t, ended[deletedQueued])
-	missed := want[deletedQueued] - ended[deletedQueued] // they were admitted before their turn to be deleted
+	missed := want[deletedQueued] - ended[deletedQueued] // they were admitted before they could be deleted
 	want[deletedQueued] -= missed
 	want[deletedReady] += missed
 	require.Equal(t, want, ended)
 }
 
-// leave has a backup start, or come to the end it is destined to, and says how it left.
+// leave starts a backup or brings it to its destined end. It returns how the backup left.
 //
-// Whoever is to be deleted when queued is so when he comes near to the front. At the first look that is so for one at
-// least: so many first places have had five such backups, and at most four of them have been admitted.
+// A backup that is to be deleted when queued is deleted near the front. At the first look that holds for at least one: five
+// such backups had a position near the front, and at most four of them were admitted.
 func (m *model) leave(b *velerov1.Backup, end string) string {
 	front := 5 * len(ends())
 	phase := run.BackupPhase(b)
@@ -111,7 +111,7 @@ func (m *model) leave(b *velerov1.Backup, end string) string {
 	return end
 }
 
-// newScene is a model in which nothing happens at random but what the test asks for.
+// newScene returns a model without random steps.
 func newScene(t *testing.T, limit int) *model {
 	t.Helper()
 	m := newModelOf(t, limit, rand.New(rand.NewPCG(1, 1)), newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{})
@@ -128,7 +128,7 @@ func (m *model) addOf(name string, namespaces ...string) {
 	m.add(controllertest.NewBackup(name, of(namespaces...)))
 }
 
-// shows waits for the rest, in which all rules must hold, and then wants backups to be in phases, "name Phase".
+// shows waits until the queue is idle, checks the rules, and then requires the phases of all backups, "name Phase".
 func (m *model) shows(want ...string) {
 	m.t.Helper()
 	require.NoError(m.t, m.rest())
@@ -139,7 +139,7 @@ func (m *model) shows(want ...string) {
 	require.Equal(m.t, want, got)
 }
 
-// A namespace counts while it is there. When it is gone at last, who waited because of it alone may start, at once.
+// A terminating namespace counts. When it is deleted, a backup that waited only because of it starts at once.
 func TestDeletedNamespaceWakesTheQueue(t *testing.T) {
 	t.Parallel()
 	m := newScene(t, 2)
@@ -149,13 +149,13 @@ func TestDeletedNamespaceWakesTheQueue(t *testing.T) {
 	m.addOf("second", "*a")
 	m.shows("first ReadyToStart", "second Queued")
 	m.endNamespace(shop)
-	m.addOf("third", "*a") // the queue decides once more
+	m.addOf("third", "*a") // causes another decision
 	m.shows("first ReadyToStart", "second Queued", "third Queued")
 	m.removeNamespace(shop)
 	m.shows("first ReadyToStart", "second ReadyToStart", "third Queued")
 }
 
-// One that is gone while the queue does not hear of it is not tried again and again, and not in the way of the next one.
+// A backup that is deleted while the queue gets no events is not tried again and again, and does not block the next one.
 func TestBackupDeletedUnnoticedIsPassedOver(t *testing.T) {
 	t.Parallel()
 	m := newScene(t, 2)
@@ -175,7 +175,7 @@ func TestBackupDeletedUnnoticedIsPassedOver(t *testing.T) {
 	m.shows("first ReadyToStart", "third ReadyToStart")
 }
 
-// Patterns that no namespace matches take none, and hold up nobody.
+// Patterns that no namespace matches include none and block no other backup.
 func TestPatternWithoutNamespacesBlocksNoBackup(t *testing.T) {
 	t.Parallel()
 	m := newScene(t, 2)
@@ -184,7 +184,7 @@ func TestPatternWithoutNamespacesBlocksNoBackup(t *testing.T) {
 	m.shows("first ReadyToStart", "second ReadyToStart")
 }
 
-// Whatever phase a backup is deleted in, and whether it goes at once or something holds it: the next one gets its place.
+// Whatever the phase in which a backup is deleted, at once or with a finalizer: the next one gets its slot.
 func TestBackupIsDeletedInEachPhase(t *testing.T) {
 	t.Parallel()
 	for _, held := range []bool{false, true} {
@@ -225,7 +225,7 @@ func TestBackupIsDeletedInEachPhase(t *testing.T) {
 	}
 }
 
-// named is the backup of a name.
+// named returns the backup with a name.
 func (m *model) named(name string) *velerov1.Backup {
 	for _, b := range m.observer.backups() {
 		if b.Name == name {
@@ -236,8 +236,8 @@ func (m *model) named(name string) *velerov1.Backup {
 	return nil
 }
 
-// When the watches of Backups and namespaces break, and what has happened meanwhile is told by no event, the queue goes on
-// with what there is.
+// When the watches of Backups and namespaces break, and changes cause no events meanwhile, the queue continues with the
+// current state.
 func TestQueueRecoversFromBrokenWatches(t *testing.T) {
 	t.Parallel()
 	m := newScene(t, 2)
@@ -265,7 +265,7 @@ func TestQueueRecoversFromBrokenWatches(t *testing.T) {
 	m.shows("1-ends Completed", "3-waits ReadyToStart", "5-waits ReadyToStart", "6-again Queued")
 }
 
-// A thousand backups that come at once all have their places, and are not in the way of each other.
+// A thousand backups that are created at once all get their positions.
 func TestThousandBackupsAtOnce(t *testing.T) {
 	t.Parallel()
 	const backups, hands = 1000, 8

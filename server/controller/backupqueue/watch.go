@@ -20,16 +20,15 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// requests is the workqueue of a controller.
+// requests is the work queue of a controller.
 type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// queueRequest is the only request of the queue's controller: it always decides about all.
+// queueRequest returns the only request of the controller: each decision is about all Backups.
 func queueRequest() reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: "queue"}}
 }
 
-// Setup adds the queue's controller to b. wake, if not nil, tells of changes that no object shows: of the configuration,
-// or of the plugins.
+// Setup adds the watches of the controller to b. wake, if not nil, sends an event when the plugins change.
 func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctrl.Builder {
 	b = b.Watches(&velerov1.Backup{}, q.onBackup()).WatchesMetadata(namespaceMetadata(), q.onNamespace())
 	if wake != nil {
@@ -40,13 +39,13 @@ func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctr
 	return b
 }
 
-// wake asks for a decision.
+// wake requests a decision.
 func (q *Controller) wake(pending requests) {
 	q.woken.Add(1)
 	pending.Add(queueRequest())
 }
 
-// onBackup wakes the queue for everything about a Backup that a decision depends on, but not for what the queue wrote.
+// onBackup requests a decision for each change of a Backup that matters, except for the queue's own writes.
 func (q *Controller) onBackup() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, pending requests) {
@@ -69,7 +68,7 @@ func (q *Controller) onBackup() handler.EventHandler {
 	}
 }
 
-// onNamespace wakes the queue when a namespace comes or goes: patterns may mean something else then.
+// onNamespace requests a decision when a namespace is created or deleted, because patterns may match others then.
 func (q *Controller) onNamespace() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, pending requests) { q.wake(pending) },
@@ -77,7 +76,7 @@ func (q *Controller) onNamespace() handler.EventHandler {
 	}
 }
 
-// matters tells whether a change of a Backup may change a decision. What a running one tells of its progress does not.
+// matters reports whether a change of a Backup may change a decision. The progress of a running one does not.
 func matters(before, after *velerov1.Backup) bool {
 	switch {
 	case before.UID != after.UID:
