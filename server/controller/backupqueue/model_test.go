@@ -102,8 +102,8 @@ func newModelOf(t *testing.T, limit int, random *rand.Rand, admission decider, f
 	t.Helper()
 	m := &model{t: t, cluster: controllertest.NewCluster(t, nil), random: random, admission: admission, flaw: f, spaces: map[string]bool{}}
 	m.observer = newObserver(queueRules{limit: limit})
-	served := whatIsServed(t)
-	c, err := client.NewWithWatch(served.config, client.Options{Scheme: served.scheme, Mapper: served.mapper})
+	shared := controllertest.Connect(t)
+	c, err := client.NewWithWatch(shared.Config, client.Options{Scheme: shared.Scheme, Mapper: shared.Mapper})
 	require.NoError(t, err)
 	m.cluster.Client = c
 	ctx, end := context.WithCancel(t.Context())

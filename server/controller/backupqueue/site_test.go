@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,13 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -85,53 +82,18 @@ func newQueueSite(t *testing.T, limit int) *queueSite {
 	}
 }
 
-// served is shared by all clients of the API server, because discovery takes a while.
-type served struct {
-	config *rest.Config
-	scheme *runtime.Scheme
-	mapper meta.RESTMapper
-}
-
-var (
-	serveOnce sync.Once
-	allServed served
-	errServed error
-)
-
-// whatIsServed runs the discovery once.
-func whatIsServed(t *testing.T) served {
-	t.Helper()
-	config := controllertest.Config(t)
-	serveOnce.Do(func() { allServed, errServed = findServed(config) })
-	require.NoError(t, errServed)
-	return allServed
-}
-
-func findServed(config *rest.Config) (s served, err error) {
-	s.config = config
-	if s.scheme, err = controllertest.NewScheme(); err != nil {
-		return s, err
-	}
-	c, err := rest.HTTPClientFor(s.config)
-	if err != nil {
-		return s, err
-	}
-	s.mapper, err = apiutil.NewDynamicRESTMapper(s.config, c)
-	return s, err
-}
-
 // ofLife returns the labels of the namespaces that the queue of a test sees. The namespaces of other tests would wake it.
 func ofLife(namespace string) map[string]string { return map[string]string{"test": namespace} }
 
 // newQueueManager returns a manager for one namespace. All its requests pass through wrap, unless it is nil.
 func newQueueManager(t *testing.T, namespace string, wrap transport.WrapperFunc) ctrl.Manager {
 	t.Helper()
-	served := whatIsServed(t)
-	config := rest.CopyConfig(served.config)
+	shared := controllertest.Connect(t)
+	config := rest.CopyConfig(shared.Config)
 	config.Wrap(wrap)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:         served.scheme,
-		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return served.mapper, nil },
+		Scheme:         shared.Scheme,
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return shared.Mapper, nil },
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{namespace: {}},
 			ByObject:          map[client.Object]cache.ByObject{&corev1.Namespace{}: {Label: labels.SelectorFromSet(ofLife(namespace))}},

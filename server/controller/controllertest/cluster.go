@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
 
 	"github.com/cleat-dev/cleat/framework/api/velero/crds"
@@ -29,11 +31,12 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// plane is the control plane of the test binary.
+// The control plane of the test binary, with what its clients share.
 var (
 	plane       controlplane.Shared
-	installOnce sync.Once
-	errInstall  error
+	connectOnce sync.Once
+	connection  Connection
+	errConnect  error
 )
 
 // Main runs the tests of a package and returns the exit code. It stops the control plane if a test has started it.
@@ -42,13 +45,44 @@ func Main(m *testing.M) int {
 	return plane.Main(m)
 }
 
-// Config returns the configuration of an administrator of the control plane, without a limit of requests.
-func Config(t testing.TB) *rest.Config {
+// Connection is shared by all clients of the control plane, because discovery takes a while.
+type Connection struct {
+	Config *rest.Config // of an administrator, without a limit of requests
+	Scheme *runtime.Scheme
+	Mapper meta.RESTMapper
+}
+
+// Connect starts the control plane and installs the resource definitions, once for all tests.
+func Connect(t *testing.T) Connection {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", plane.Get(t).Kubeconfig)
-	require.NoError(t, err)
-	config.QPS = -1
-	return config
+	kubeconfig := plane.Get(t).Kubeconfig
+	connectOnce.Do(func() { connection, errConnect = connect(t.Context(), kubeconfig) })
+	require.NoError(t, errConnect)
+	return connection
+}
+
+func connect(ctx context.Context, kubeconfig string) (c Connection, err error) {
+	if c.Config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
+		return c, err
+	}
+	c.Config.QPS = -1
+	c.Scheme = runtime.NewScheme()
+	err = errors.Join(clientgoscheme.AddToScheme(c.Scheme), velerov1.AddToScheme(c.Scheme), apiextensionsv1.AddToScheme(c.Scheme))
+	if err != nil {
+		return c, err
+	}
+	httpClient, err := rest.HTTPClientFor(c.Config)
+	if err != nil {
+		return c, err
+	}
+	if c.Mapper, err = apiutil.NewDynamicRESTMapper(c.Config, httpClient); err != nil {
+		return c, err
+	}
+	direct, err := client.New(c.Config, client.Options{Scheme: c.Scheme, Mapper: c.Mapper})
+	if err != nil {
+		return c, err
+	}
+	return c, install(ctx, direct)
 }
 
 // Cluster is a namespace of the control plane.
@@ -57,33 +91,19 @@ type Cluster struct{ *run.Cluster }
 // NewCluster creates a namespace. Every request of the returned cluster passes through wrap, unless it is nil.
 func NewCluster(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *Cluster {
 	t.Helper()
-	config := Config(t)
-	scheme, err := NewScheme()
-	require.NoError(t, err)
-	direct, err := client.New(config, client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	installOnce.Do(func() { errInstall = install(t.Context(), direct) })
-	require.NoError(t, errInstall)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "controller-"}}
-	require.NoError(t, direct.Create(t.Context(), namespace))
-
-	wrapped := rest.CopyConfig(config)
+	shared := Connect(t)
+	config := rest.CopyConfig(shared.Config)
 	if wrap != nil {
-		wrapped.Wrap(wrap)
+		config.Wrap(wrap)
 	}
-	c, err := client.New(wrapped, client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: shared.Scheme, Mapper: shared.Mapper})
 	require.NoError(t, err)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "controller-"}}
+	require.NoError(t, c.Create(t.Context(), namespace))
 	return &Cluster{&run.Cluster{Client: c, Live: c, Namespace: namespace.Name}}
 }
 
-// NewScheme returns a scheme of the objects that the tests read and write.
-func NewScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	err := errors.Join(clientgoscheme.AddToScheme(scheme), velerov1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme))
-	return scheme, err
-}
-
-// install creates the definitions and waits until they are served.
+// install creates the resource definitions and waits until all of them are served.
 func install(ctx context.Context, c client.Client) error {
 	documents, err := crds.All()
 	if err != nil {
@@ -99,15 +119,21 @@ func install(ctx context.Context, c client.Client) error {
 		}
 	}
 	for {
-		errBackups := c.List(ctx, &velerov1.BackupList{})
-		errLocations := c.List(ctx, &velerov1.VolumeSnapshotLocationList{})
-		errRestores := c.List(ctx, &velerov1.RestoreList{})
-		if errBackups == nil && errLocations == nil && errRestores == nil {
+		var errs []error
+		for _, list := range []client.ObjectList{
+			new(velerov1.BackupList), new(velerov1.BackupStorageLocationList), new(velerov1.DeleteBackupRequestList),
+			new(velerov1.DownloadRequestList), new(velerov1.RestoreList), new(velerov1.ScheduleList),
+			new(velerov1.ServerStatusRequestList), new(velerov1.VolumeSnapshotLocationList),
+		} {
+			errs = append(errs, c.List(ctx, list))
+		}
+		err := errors.Join(errs...)
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the definitions are not served: %w, %w, %w", errBackups, errLocations, errRestores)
+			return fmt.Errorf("the definitions are not served: %w", err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
