@@ -132,7 +132,7 @@ func (r queueRules) settled(all []*velerov1.Backup) error {
 		}
 		wait, err := velerov1.QueueWaitOf(b)
 		if err != nil || wait == nil {
-			return fmt.Errorf("%s has no reason to wait (%w)", b.Name, err)
+			return fmt.Errorf("%s has no reason to wait (%v)", b.Name, err)
 		}
 		if want := map[bool]string{true: "NamespaceOverlap", false: "Limit"}[overlaps]; wait.Reason != want {
 			return fmt.Errorf("%s has reason %s, want %s", b.Name, wait.Reason, want)
