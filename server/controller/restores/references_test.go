@@ -28,7 +28,7 @@ func TestResourceModifiersAreReadBeforeTheStart(t *testing.T) {
 	}{
 		"none":         {nil, ""},
 		"good":         {&velerov1.TypedLocalObjectReference{Kind: "cOnFigMap", Name: "good"}, ""},
-		"bad":          {&velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "bad"}, "spec.resourceModifier: resource modifiers in config map " + c.Namespace + "/bad: resourceModifierRules[0]: it has none, want exactly one of patches, mergePatches and strategicPatches"},
+		"bad":          {&velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "bad"}, "spec.resourceModifier: resource modifiers in config map " + c.Namespace + "/bad: resourceModifierRules[0]: it has no patches, want exactly one of patches, mergePatches and strategicPatches"},
 		"two keys":     {&velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "two"}, "/two: it has 2 keys in data (a, b), want exactly one"},
 		"missing":      {&velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "lost"}, "spec.resourceModifier: config map " + c.Namespace + "/lost does not exist; create it, or name another"},
 		"another kind": {&velerov1.TypedLocalObjectReference{Kind: "Secret", Name: "good"}, `resource modifier of kind "Secret" is not supported, want ConfigMap`},
