@@ -8,19 +8,19 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/rawjson"
 )
 
-// EachMember calls visit for each member of the object whose JSON raw is, in order; the member's value is raw[from:to].
-// It is an error when raw is anything else than the JSON of one object.
+// EachMember calls visit for each member of the JSON object raw, in order; the member's value is raw[from:to]. It returns
+// an error if raw is not one valid JSON object.
 func EachMember(raw []byte, visit func(name []byte, from, to int)) error {
 	return rawjson.Object(raw, all(visit))
 }
 
-// Members is EachMember for an object that begins at raw[at]. It answers the position behind the object, or -1 when
-// there is no right object there.
+// Members is EachMember for an object that begins at raw[at]. It returns the position after the object, or -1 if there is no
+// valid object at that position.
 func Members(raw []byte, at int, visit func(name []byte, from, to int)) int {
 	return rawjson.Members(raw, at, all(visit))
 }
 
-// all is the visit that goes on to the end.
+// all returns a Visit that continues to the last member.
 func all(visit func(name []byte, from, to int)) rawjson.Visit {
 	return func(name []byte, from, to int) bool {
 		visit(name, from, to)
@@ -28,22 +28,22 @@ func all(visit func(name []byte, from, to int)) rawjson.Visit {
 	}
 }
 
-// Around is the member of the object whose JSON raw is that holds raw[begin:end] in its value: its name, and its value at
-// raw[from:to]. The name is nil when there is none. raw has to be right JSON; not all of it is looked at.
+// Around returns the member of the JSON object raw whose value contains raw[begin:end]: its name, and its value
+// raw[from:to]. The name is nil if there is no such member. raw must be valid JSON; Around does not read all of it.
 func Around(raw []byte, begin, end int) (name []byte, from, to int) {
 	return rawjson.Around(raw, begin, end)
 }
 
-// Valid tells whether raw is right JSON, as encoding/json has it.
+// Valid reports whether raw is valid JSON, as json.Valid does.
 func Valid(raw []byte) bool { return rawjson.Valid(raw) }
 
-// SetLabel is item with the label key set to value. item stays as it is. It has to be right JSON, as it is when it came from
-// the server; not all of it is checked.
+// SetLabel returns a copy of item with the label key set to value. item must be valid JSON, as items from the server are;
+// SetLabel does not check all of it.
 func SetLabel(item []byte, key, value string) ([]byte, error) {
 	return setText(item, "labels", key, value)
 }
 
-// SetAnnotation is item with the annotation key set to value; all that SetLabel says holds.
+// SetAnnotation returns a copy of item with the annotation key set to value, as SetLabel does for a label.
 func SetAnnotation(item []byte, key, value string) ([]byte, error) {
 	return setText(item, "annotations", key, value)
 }
@@ -70,13 +70,13 @@ func setText(item []byte, field, key, value string) ([]byte, error) {
 	return set(item, fields, existing, key, quoted), nil
 }
 
-// span is where a value stands in some JSON; zero when it is not there.
+// span is the position of a value in some JSON; it is zero if there is no value.
 type span struct{ from, to int }
 
-// find is where the member of the whole item stands; it has to be there.
+// find returns the value of a member of the whole item, which must exist.
 func find(item []byte, name string) (span, error) {
 	var found span
-	if rawjson.FromBehind(item, func(member []byte, from, to int) bool { // of members of the same name the last one counts
+	if rawjson.Backward(item, func(member []byte, from, to int) bool { // the last of several members of the same name counts
 		if string(member) == name {
 			found = span{from, to}
 		}
@@ -90,7 +90,7 @@ func find(item []byte, name string) (span, error) {
 	return span{}, fmt.Errorf("has no %s", name)
 }
 
-// member is where a member of the object at in stands, nowhere if there is none.
+// member returns the value of a member of the object at in; it is zero if there is no such member.
 func member(item []byte, in span, name string) (span, error) {
 	var found span
 	if Members(item, in.from, func(member []byte, from, to int) {
@@ -103,7 +103,7 @@ func member(item []byte, in span, name string) (span, error) {
 	return found, nil
 }
 
-// set is item with the member of the object at in, whose value stands at existing, or nowhere.
+// set returns a copy of item with a member of the object at in set to value. existing is its present value, if any.
 func set(item []byte, in, existing span, name string, value []byte) []byte {
 	if existing != (span{}) {
 		return slices.Concat(item[:existing.from], value, item[existing.to:])

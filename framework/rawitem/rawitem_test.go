@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/rawitem"
 )
 
-func TestALabelIsSetWhereItBelongs(t *testing.T) {
+func TestSetLabelAddsOrReplacesOneLabel(t *testing.T) {
 	t.Parallel()
 	for item, want := range map[string]string{
 		`{"kind":"Pod","metadata":{"name":"a"}}`:                                  `{"kind":"Pod","metadata":{"labels":{"k":"v"},"name":"a"}}`,
@@ -35,7 +35,7 @@ func TestALabelIsSetWhereItBelongs(t *testing.T) {
 	require.Equal(t, `{"metadata":{"annotations":{"k":"<\"v\">\n"},"labels":{"k":"l"}}}`, string(got))
 }
 
-func TestWhatIsNoItemIsRefused(t *testing.T) {
+func TestSetLabelRejectsWhatIsNoItem(t *testing.T) {
 	t.Parallel()
 	for item, want := range map[string]string{
 		"":                           "item is no JSON: unexpected end of JSON input",
@@ -50,7 +50,7 @@ func TestWhatIsNoItemIsRefused(t *testing.T) {
 	}
 }
 
-func TestMembersAreVisitedInOrder(t *testing.T) {
+func TestEachMemberVisitsMembersInOrder(t *testing.T) {
 	t.Parallel()
 	raw := []byte(` {"a" : 1 , "\u0062":[{"c":2}],"":null} `)
 	var seen []string
@@ -63,7 +63,7 @@ func TestMembersAreVisitedInOrder(t *testing.T) {
 	require.Error(t, rawitem.EachMember([]byte(`{"a":1}}`), func([]byte, int, int) {}))
 }
 
-// FuzzSetLabel holds the splice against decoding, setting and encoding.
+// FuzzSetLabel compares SetLabel with decoding, setting and encoding.
 func FuzzSetLabel(f *testing.F) {
 	for _, seed := range []string{`{"kind":"K","metadata":{"labels":{"a":"b"}}}`, `{"kind":"K","metadata":{}}`, `{"metadata":null,"kind":"K"}`, `{"kind":"K","metadata":{"labels":{"k":"1"},"name":"a"},"spec":[1.5,{"\n":"\u2028"}]}`} {
 		f.Add([]byte(seed), "k", "v")

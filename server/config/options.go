@@ -36,7 +36,7 @@ type Options struct {
 	ShutdownGracePeriod  time.Duration // for running operations
 
 	LeaderElect              bool          // work only while this is the one server of its namespace
-	LeaderElectLeaseDuration time.Duration // after which another takes the place of one that is silent
+	LeaderElectLeaseDuration time.Duration // after which another server replaces one that does not renew its lease
 
 	DefaultBackupStorageLocation   string
 	StoreValidationFrequency       time.Duration
@@ -63,7 +63,7 @@ type Options struct {
 	Features                       []string
 }
 
-// Defaults are the settings of a server without flags.
+// Defaults returns the settings of a server without flags.
 func Defaults() Options {
 	return Options{
 		LogLevel:                     "info",
@@ -98,8 +98,8 @@ func Defaults() Options {
 	}
 }
 
-// AddFlags adds a flag for every setting, with Velero's name where Velero has it. The current
-// values are the defaults.
+// AddFlags adds a flag for every setting, with Velero's name where Velero has the flag. The current values are the
+// defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.LogLevel, "log-level", o.LogLevel, "lines below this level are not logged: trace, debug, info, warning or error")
 	flags.StringVar(&o.LogFormat, "log-format", o.LogFormat, "format of the log: text or json")
@@ -115,23 +115,23 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.RestoreOnly, "restore-only", o.RestoreOnly, "run in a mode where only restores are allowed; use --disable-controllers")
 	flags.IntVar(&o.ConcurrentBackups, "concurrent-backups", o.ConcurrentBackups, "backups that run at once; less than 1 means 1")
 	flags.IntVar(&o.ConcurrentRestores, "concurrent-restores", o.ConcurrentRestores, "restores that run at once, beside the backups; less than 1 means 1")
-	flags.DurationVar(&o.QueueSweep, "queue-sweep", o.QueueSweep, "how often to look at the queue of backups though nothing has happened, a safety net; 0 for never")
+	flags.DurationVar(&o.QueueSweep, "queue-sweep", o.QueueSweep, "how often to process the queue of backups without a trigger, as a safety net; 0 for never")
 	flags.IntVar(&o.ItemBlockWorkerCount, "item-block-worker-count", o.ItemBlockWorkerCount, "workers of one backup; less than 1 means 1")
 	flags.IntVar(&o.RestoreWorkers, "restore-workers", o.RestoreWorkers, "items of one priority that are restored at once; less than 1 means 1")
-	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod, "how long running backups and restores may go on once the server is told to stop; then they are marked as Failed")
+	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod, "how long running backups and restores may go on once the server has to stop; then they are marked as Failed")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "work only while no other server of the namespace does; others stand by")
-	flags.DurationVar(&o.LeaderElectLeaseDuration, "leader-elect-lease-duration", o.LeaderElectLeaseDuration, "how long after its last sign of life the place of a server is taken by another; whole seconds")
+	flags.DurationVar(&o.LeaderElectLeaseDuration, "leader-elect-lease-duration", o.LeaderElectLeaseDuration, "how long after its last renewal of the lease a leader is replaced by another server; whole seconds")
 	flags.StringVar(&o.DefaultBackupStorageLocation, "default-backup-storage-location", o.DefaultBackupStorageLocation, "backup storage location to use when none is marked as the default")
-	flags.DurationVar(&o.StoreValidationFrequency, "store-validation-frequency", o.StoreValidationFrequency, "how often to validate a backup storage location that does not say it; 0 for never")
-	flags.DurationVar(&o.BackupSyncPeriod, "backup-sync-period", o.BackupSyncPeriod, "how often to look for new backups in a backup storage location that does not say it")
+	flags.DurationVar(&o.StoreValidationFrequency, "store-validation-frequency", o.StoreValidationFrequency, "how often to validate a backup storage location that does not set it; 0 for never")
+	flags.DurationVar(&o.BackupSyncPeriod, "backup-sync-period", o.BackupSyncPeriod, "how often to look for new backups in a backup storage location that does not set it")
 	flags.Var(NewPairs(&o.DefaultVolumeSnapshotLocations), "default-volume-snapshot-locations", "default volume snapshot location of each provider, as PROVIDER:LOCATION,...")
-	flags.DurationVar(&o.DefaultBackupTTL, "default-backup-ttl", o.DefaultBackupTTL, "how long to keep a backup that does not say it")
-	flags.DurationVar(&o.DefaultItemOperationTimeout, "default-item-operation-timeout", o.DefaultItemOperationTimeout, "how long asynchronous operations of plugins may take unless the backup or restore says it")
-	flags.DurationVar(&o.ItemOperationSyncFrequency, "item-operation-sync-frequency", o.ItemOperationSyncFrequency, "how often to ask after asynchronous operations of plugins")
+	flags.DurationVar(&o.DefaultBackupTTL, "default-backup-ttl", o.DefaultBackupTTL, "how long to keep a backup that does not set it")
+	flags.DurationVar(&o.DefaultItemOperationTimeout, "default-item-operation-timeout", o.DefaultItemOperationTimeout, "how long asynchronous operations of plugins may take unless the backup or restore sets it")
+	flags.DurationVar(&o.ItemOperationSyncFrequency, "item-operation-sync-frequency", o.ItemOperationSyncFrequency, "how often to poll asynchronous operations of plugins")
 	flags.DurationVar(&o.GarbageCollectionFrequency, "garbage-collection-frequency", o.GarbageCollectionFrequency, "how often to delete expired backups")
 	flags.DurationVar(&o.FSBackupTimeout, "fs-backup-timeout", o.FSBackupTimeout, "how long file system backups of pod volumes may take")
 	flags.DurationVar(&o.TerminatingResourceTimeout, "terminating-resource-timeout", o.TerminatingResourceTimeout, "how long a restore waits for namespaces and volumes that are being deleted")
-	flags.DurationVar(&o.ResourceTimeout, "resource-timeout", o.ResourceTimeout, "how long to wait for resources where nothing else says it")
+	flags.DurationVar(&o.ResourceTimeout, "resource-timeout", o.ResourceTimeout, "how long to wait for resources where nothing else is set")
 	flags.StringVar(&o.RestoreResourcePriorities, "restore-resource-priorities", o.RestoreResourcePriorities, "order of resources in a restore, as HIGH1,HIGH2,-,LOW1,LOW2; empty for the built-in order")
 	flags.StringVar(&o.VolumeGroupSnapshotLabelKey, "volume-group-snapshot-label-key", o.VolumeGroupSnapshotLabelKey, "label of volume claims that are snapshotted as a group")
 	flags.BoolVar(&o.DefaultVolumesToFSBackup, "default-volumes-to-fs-backup", o.DefaultVolumesToFSBackup, "back up all volumes of pods from the file system unless the backup says otherwise")
@@ -147,15 +147,15 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 	for name := range removed() {
 		flags.String(name, "", "has no effect any more")
-		if err := flags.MarkHidden(name); err != nil { // the flag was made in the line before
+		if err := flags.MarkHidden(name); err != nil { // the flag was added in the line before
 			panic(err)
 		}
 	}
-	// They are switches where manifests have them without a value.
+	// Manifests have it without a value.
 	flags.Lookup("default-volumes-to-restic").NoOptDefVal = "true"
 }
 
-// removed are flags that old manifests still have, with what stands in their place.
+// removed returns the flags that old manifests may have but that have no effect, each with its replacement.
 func removed() map[string]string {
 	const job = "set it in the ConfigMap that --repo-maintenance-job-configmap names"
 	return map[string]string{
@@ -171,7 +171,7 @@ func removed() map[string]string {
 	}
 }
 
-// Warnings say which of the flags that were set have no effect.
+// Warnings returns a warning for each flag that was set but has no effect.
 func Warnings(flags *pflag.FlagSet) []string {
 	var warnings []string
 	for name, instead := range removed() {
@@ -183,7 +183,7 @@ func Warnings(flags *pflag.FlagSet) []string {
 	return warnings
 }
 
-// Complete brings values into their limits and checks them. All that is wrong is in the error.
+// Complete raises values to their minimum and validates all settings. Its error lists all mistakes.
 func (o *Options) Complete() error {
 	o.ConcurrentBackups = max(1, o.ConcurrentBackups)
 	o.ConcurrentRestores = max(1, o.ConcurrentRestores)
@@ -224,7 +224,7 @@ func (o *Options) Complete() error {
 	return errors.Join(errs...)
 }
 
-// Disabled are the controllers not to run.
+// Disabled returns the controllers not to run.
 func (o *Options) Disabled() []string {
 	disabled := slices.Clone(o.DisableControllers)
 	if o.RestoreOnly {

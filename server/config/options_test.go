@@ -20,7 +20,7 @@ func parse(t *testing.T, args ...string) (config.Options, *pflag.FlagSet, error)
 }
 
 // The table is Velero's reference of server flags.
-func TestDefaultsAreVeleros(t *testing.T) {
+func TestDefaultsAreThoseOfVelero(t *testing.T) {
 	t.Parallel()
 	_, flags, err := parse(t)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestDefaultsAreVeleros(t *testing.T) {
 	}
 }
 
-func TestAManifestOfVelerosInstallerIsUnderstood(t *testing.T) {
+func TestFlagsOfVelerosInstallerAreAccepted(t *testing.T) {
 	t.Parallel()
 	o, flags, err := parse(t, "--features=", "--uploader-type=kopia", "--default-volume-snapshot-locations=aws:one,gcp:two",
 		"--concurrent-backups=0", "--disable-controllers=gc,schedule", "--restore-only", "--default-backup-ttl=24h",
@@ -72,7 +72,7 @@ func TestUnknownFlagsAreErrors(t *testing.T) {
 	require.ErrorContains(t, err, "no-such-flag")
 }
 
-func TestImpossibleValuesAreAllNamed(t *testing.T) {
+func TestCompleteReportsAllInvalidValues(t *testing.T) {
 	t.Parallel()
 	o, _, err := parse(t, "--log-level=loud", "--log-format=xml", "--uploader-type=restic", "--default-backup-ttl=0",
 		"--client-page-size=-1", "--shutdown-grace-period=-1s")
@@ -87,7 +87,7 @@ func TestImpossibleValuesAreAllNamed(t *testing.T) {
 	}
 }
 
-func TestPairsWantKeyAndValue(t *testing.T) {
+func TestPairsRequireKeyAndValue(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"aws", "aws:", ":x", "a:b,,c:d", ""} {
 		var m map[string]string

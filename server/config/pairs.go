@@ -14,10 +14,10 @@ type pairs struct{ target *map[string]string }
 
 var _ pflag.Value = pairs{}
 
-// NewPairs is a flag value of the form KEY:VALUE,KEY:VALUE,... that adds to target.
+// NewPairs returns a flag value of the form KEY:VALUE,KEY:VALUE,... that adds to target.
 func NewPairs(target *map[string]string) pflag.Value { return pairs{target: target} }
 
-// Set adds the pairs of text.
+// Set implements pflag.Value: it adds the pairs in text.
 func (p pairs) Set(text string) error {
 	if *p.target == nil {
 		*p.target = make(map[string]string)
@@ -44,5 +44,5 @@ func (p pairs) String() string {
 	return strings.Join(out, ",")
 }
 
-// Type names the form in the help.
+// Type implements pflag.Value: it names the form in the help.
 func (p pairs) Type() string { return "key:value,..." }

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// maxMetadataSize bounds velero-backup.json. A Backup comes out of etcd, which takes 1.5 MiB.
+	// maxMetadataSize bounds velero-backup.json. A Backup comes from etcd, whose limit is 1.5 MiB.
 	maxMetadataSize = 16 << 20
 
-	// maxArtifactSize bounds an uncompressed JSON artifact, so that a bomb in the bucket cannot take
-	// the server's memory. The resource list of a million items has about 100 MiB.
+	// maxArtifactSize bounds an uncompressed JSON artifact, so that a decompression bomb cannot exhaust the server's
+	// memory. The resource list of a million items has about 100 MiB.
 	maxArtifactSize = 512 << 20
 )
 
-// EncodeJSON encodes an artifact as Velero does: compact JSON with a trailing newline, gzip'd at the
-// default level.
+// EncodeJSON encodes an artifact as Velero does: compact JSON with a trailing newline, compressed with gzip at the default
+// level.
 func EncodeJSON[T any](value T) (io.Reader, error) {
 	var buffer bytes.Buffer
 	compressed := gzip.NewWriter(&buffer)
@@ -37,8 +37,8 @@ func EncodeJSON[T any](value T) (io.Reader, error) {
 	return &buffer, nil
 }
 
-// DecodeJSON reads a JSON artifact of a backup or restore. An artifact that is not there is the zero
-// value of T: all of them are optional.
+// DecodeJSON reads a JSON artifact of a backup or restore. It returns the zero value of T if the artifact does not exist,
+// because all of them are optional.
 func DecodeJSON[T any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (T, error) {
 	var value T
 	body, err := s.Get(ctx, kind, name)
@@ -54,14 +54,14 @@ func DecodeJSON[T any](ctx context.Context, s *Store, kind velerov1.DownloadTarg
 		var none T
 		return none, fmt.Errorf("decode %s of %q: %w", kind, name, err)
 	}
-	if _, err := io.Copy(io.Discard, limited); err != nil { // to the checksum at the end
+	if _, err := io.Copy(io.Discard, limited); err != nil { // reads and verifies the checksum at the end
 		var none T
 		return none, fmt.Errorf("read %s of %q: %w", kind, name, err)
 	}
 	return value, nil
 }
 
-// PutBackupMetadata stores velero-backup.json, overwriting the one that may be there.
+// PutBackupMetadata stores velero-backup.json and overwrites an existing one.
 func (s *Store) PutBackupMetadata(ctx context.Context, name string, metadata []byte) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *Store) PutBackupMetadata(ctx context.Context, name string, metadata []b
 	return s.put(ctx, s.layout.metadata(name), bytes.NewReader(metadata))
 }
 
-// BackupMetadata reads velero-backup.json. It is ErrNotFound when there is none.
+// BackupMetadata reads velero-backup.json. It returns ErrNotFound if there is none.
 func (s *Store) BackupMetadata(ctx context.Context, name string) ([]byte, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func (s *Store) BackupMetadata(ctx context.Context, name string) ([]byte, error)
 	return metadata, nil
 }
 
-// BackupUID is the metadata.uid in velero-backup.json: whose backup it is. It is ErrNotFound when there
-// is none.
+// BackupUID returns the metadata.uid in velero-backup.json, which identifies the backup. It returns ErrNotFound if that
+// file does not exist.
 func (s *Store) BackupUID(ctx context.Context, name string) (types.UID, error) {
 	metadata, err := s.BackupMetadata(ctx, name)
 	if err != nil {
@@ -108,13 +108,13 @@ func (s *Store) BackupUID(ctx context.Context, name string) (types.UID, error) {
 	return backup.Metadata.UID, nil
 }
 
-// BackupContents streams the archive, gzip'd as it is. It is ErrNotFound when there is none.
+// BackupContents streams the archive as it is stored, compressed. It returns ErrNotFound if there is none.
 func (s *Store) BackupContents(ctx context.Context, name string) (io.ReadCloser, error) {
 	return s.Get(ctx, velerov1.DownloadTargetKindBackupContents, name)
 }
 
-// Get streams a file of a backup or restore, uncompressed except for BackupContents. It is ErrNotFound
-// when there is none. The size of what it streams has no limit.
+// Get streams a file of a backup or restore, uncompressed except for BackupContents. It returns ErrNotFound if there is
+// none. The size of the stream is not limited.
 func (s *Store) Get(ctx context.Context, kind velerov1.DownloadTargetKind, name string) (io.ReadCloser, error) {
 	key, err := s.layout.download(kind, name)
 	if err != nil {
@@ -132,8 +132,8 @@ func (s *Store) Get(ctx context.Context, kind velerov1.DownloadTargetKind, name 
 	return &gunzipped{Reader: plain, body: body}, nil
 }
 
-// open asks first whether the object is there: the hub's GetObject has no way to say "missing" that is
-// told apart from a failure.
+// open returns the content of an object. It first checks that the object exists, because an error of the hub's GetObject
+// does not distinguish a missing object from a failure.
 func (s *Store) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	switch found, err := s.exists(ctx, key); {
 	case err != nil:
@@ -148,7 +148,7 @@ func (s *Store) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// PutRestoreLog stores the gzip'd log of a restore.
+// PutRestoreLog stores the log of a restore, which is compressed with gzip.
 func (s *Store) PutRestoreLog(ctx context.Context, name string, log io.Reader) error {
 	return s.putRestore(ctx, name, s.layout.restoreLog, log)
 }
@@ -175,7 +175,7 @@ func (s *Store) putRestore(ctx context.Context, name string, key func(string) st
 	return s.put(ctx, key(name), body)
 }
 
-// gunzipped closes what it reads from.
+// gunzipped is a gzip reader whose Close closes the underlying body.
 type gunzipped struct {
 	*gzip.Reader
 	body io.Closer
@@ -183,7 +183,7 @@ type gunzipped struct {
 
 func (g *gunzipped) Close() error { return g.body.Close() }
 
-// limitedReader fails, where io.LimitReader would pretend a regular end.
+// limitedReader returns an error at its limit, where io.LimitReader returns io.EOF.
 type limitedReader struct {
 	r         io.Reader
 	left, max int64

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// heldBody is the archive between its writer and the object store: a pipe whose end is held back until
-// finish, so that the object cannot become visible before.
+// heldBody is a pipe from the writer of the archive to the object store. Its reader sees the end only after finish, so
+// that the object cannot become visible before.
 type heldBody struct {
 	reader *io.PipeReader
 	writer *io.PipeWriter
@@ -21,11 +21,11 @@ func newHeldBody() *heldBody {
 	return &heldBody{reader: reader, writer: writer}
 }
 
-// Write blocks until the object store has taken p.
+// Write blocks until the object store has read p.
 func (b *heldBody) Write(p []byte) (int, error) { return b.writer.Write(p) }
 
-// Read is the object store's side. After a failure it never reports a regular end, so that a failed
-// archive cannot be taken for a whole one.
+// Read is called by the object store. After a failure it never returns io.EOF, so that a failed archive cannot be taken
+// for a complete one.
 func (b *heldBody) Read(p []byte) (int, error) {
 	n, err := b.reader.Read(p)
 	if err == nil {
@@ -42,11 +42,11 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// finish lets the object store see the end.
+// finish lets the reader see the end.
 func (b *heldBody) finish() { _ = b.writer.Close() } // a pipe's Close returns nil
 
-// fail ends both sides with err; the first failure counts. After the object store has seen the end it
-// changes nothing.
+// fail ends both sides with err, or with the error of an earlier failure. It has no effect after the reader has seen the
+// end.
 func (b *heldBody) fail(err error) {
 	b.mu.Lock()
 	if b.failure == nil {
@@ -54,7 +54,7 @@ func (b *heldBody) fail(err error) {
 	}
 	err = b.failure
 	b.mu.Unlock()
-	_ = b.reader.CloseWithError(err) // wakes both sides; a pipe's close returns nil
+	_ = b.reader.CloseWithError(err) // unblocks both sides; always returns nil
 }
 
 // ended reports whether the object store has read the archive to its regular end.

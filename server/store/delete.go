@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DeleteBackup deletes every object below backups/<name>/. velero-backup.json goes first: without it
-// there is no backup for anybody, so a deletion that is interrupted leaves rubbish that the next try
-// removes, and never half a backup that looks whole.
+// DeleteBackup deletes every object below backups/<name>/, velero-backup.json first: without that file the backup does
+// not exist. An interrupted deletion leaves objects for the next attempt, but never an incomplete backup that looks
+// complete.
 func (s *Store) DeleteBackup(ctx context.Context, name string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -24,7 +24,7 @@ func (s *Store) DeleteBackup(ctx context.Context, name string) error {
 	metadata := s.layout.metadata(name)
 	if slices.Contains(keys, metadata) {
 		if err := s.delete(ctx, metadata); err != nil {
-			return err // the backup is still whole
+			return err // the backup is still complete
 		}
 	}
 	return s.deleteAll(ctx, slices.DeleteFunc(keys, func(key string) bool { return key == metadata }))
@@ -42,11 +42,10 @@ func (s *Store) DeleteRestore(ctx context.Context, name string) error {
 	return s.deleteAll(ctx, keys)
 }
 
-// RemovePartial removes what is left of the backup with that name and uid whose upload was cut off: by
-// the death of the server, or by an object store that failed in the clean-up, too (ErrNotCleaned). The
-// log stays. A velero-backup.json with another uid, or one that cannot be read, means that the directory
-// is not that backup's: then nothing is touched, which is no error for another uid. Without
-// velero-backup.json nobody can restore what is there, so it goes.
+// RemovePartial removes what an interrupted upload of the backup with that name and uid left behind, after the server was
+// killed or the clean-up failed as well (ErrNotCleaned). It keeps the log. If velero-backup.json has another uid, the
+// directory belongs to another backup and RemovePartial does nothing. If that file cannot be read, RemovePartial returns
+// an error. If it does not exist, nobody can restore from the directory, and RemovePartial removes its objects.
 func (s *Store) RemovePartial(ctx context.Context, name string, uid types.UID) error {
 	if uid == "" {
 		return fmt.Errorf("remove what is left of backup %q: its uid is empty, want the metadata.uid of the Backup", name)
@@ -59,9 +58,9 @@ func (s *Store) RemovePartial(ctx context.Context, name string, uid types.UID) e
 	return s.removeUnfinished(ctx, name, owned)
 }
 
-// removeUnfinished removes a backup that did not get whole, velero-backup.json first and the log not at all.
-// When that file is there and not owned, the directory is another backup's and nothing is touched. It
-// outlives the cancellation of ctx. A failure is ErrNotCleaned.
+// removeUnfinished removes an incomplete backup, velero-backup.json first, but keeps the log. If that file exists and is
+// not owned, the directory belongs to another backup, and removeUnfinished does nothing. It ignores the cancellation of
+// ctx. A failure is ErrNotCleaned.
 func (s *Store) removeUnfinished(ctx context.Context, name string, owned bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
@@ -85,8 +84,8 @@ func (s *Store) removeUnfinished(ctx context.Context, name string, owned bool) e
 	return nil
 }
 
-// list lists the keys below dir, and checks that the object store answered what it was asked: they are
-// about to be deleted.
+// list returns the keys below dir. It returns an error if the object store lists any other key, because the keys are about
+// to be deleted.
 func (s *Store) list(ctx context.Context, dir string) ([]string, error) {
 	keys, err := s.objects.ListObjects(ctx, s.bucket, dir)
 	if err != nil {
@@ -104,7 +103,7 @@ func (s *Store) list(ctx context.Context, dir string) ([]string, error) {
 	return keys, nil
 }
 
-// deleteAll goes on after a failure, so that as little as possible is left. The error is that of the first.
+// deleteAll deletes all keys, also after a failure, and returns the first error.
 func (s *Store) deleteAll(ctx context.Context, keys []string) error {
 	var first error
 	failures := 0

@@ -32,7 +32,7 @@ func withBackup() *memory {
 	return objects
 }
 
-func TestDeleteBackupRemovesAllOfItMetadataFirst(t *testing.T) {
+func TestDeleteBackupRemovesMetadataFirst(t *testing.T) {
 	t.Parallel()
 	objects := withBackup()
 	require.NoError(t, store.New(objects, "bucket", "").DeleteBackup(t.Context(), "b1"))
@@ -42,7 +42,7 @@ func TestDeleteBackupRemovesAllOfItMetadataFirst(t *testing.T) {
 	require.NoError(t, store.New(objects, "bucket", "").DeleteBackup(t.Context(), "b1"), "again")
 }
 
-func TestInterruptedDeletionLeavesAWholeBackupOrNone(t *testing.T) {
+func TestInterruptedDeletionLeavesACompleteBackupOrNone(t *testing.T) {
 	t.Parallel()
 	for _, key := range append(backupKeys(""), "backups/b1/something-else") {
 		objects := withBackup()

@@ -11,17 +11,17 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// topLevel lists the directories that may lie at the root of a location (Velero's layout). A bucket
-// with any other one belongs to somebody else, too.
+// topLevel returns the directories that may be at the root of a location (Velero's layout). A bucket with any other
+// directory is shared with something else.
 func topLevel() []string {
 	return []string{"backups", "restores", "restic", "metadata", "plugins", "kopia"}
 }
 
 const metadataFile = "velero-backup.json"
 
-// layout turns names of backups and restores into keys. Directories end in "/".
+// layout maps names of backups and restores to keys. Directories end in "/".
 type layout struct {
-	root     string // the location's prefix; "" when it has none
+	root     string // the location's prefix, or ""
 	backups  string
 	restores string
 }
@@ -86,12 +86,12 @@ func (l layout) restoreItemOperations(restore string) string {
 	return l.restore(restore, "-itemoperations.json.gz")
 }
 
-// restoreVolumeInfo is the one file of a restore without "restore-" in its name (Velero's layout).
+// restoreVolumeInfo returns the key of the only file of a restore without "restore-" in its name (Velero's layout).
 func (l layout) restoreVolumeInfo(restore string) string {
 	return l.restoreDir(restore) + restore + "-volumeinfo.json.gz"
 }
 
-// download is the key of a file that a DownloadRequest may ask for.
+// download returns the key of a file that a DownloadRequest may request.
 func (l layout) download(kind velerov1.DownloadTargetKind, name string) (string, error) {
 	if err := checkName(name); err != nil {
 		return "", err
@@ -124,7 +124,7 @@ func (l layout) download(kind velerov1.DownloadTargetKind, name string) (string,
 	return key(name), nil
 }
 
-// checkName refuses what cannot be the name of a Backup or Restore, so that a name is always exactly one
+// checkName returns an error unless name is a valid name of a Backup or Restore, so that a name is always exactly one
 // segment of a key.
 func checkName(name string) error {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {

@@ -13,37 +13,37 @@ import (
 )
 
 var (
-	// ErrBackupExists says that the bucket holds another backup of that name. Its text is the
-	// failureReason that clients of Velero know.
+	// ErrBackupExists means that the bucket has another backup of that name. Its text is the failureReason that clients
+	// of Velero know.
 	ErrBackupExists = errors.New("backup already exists in object storage")
 
-	// ErrNotFound says that the bucket does not hold the file asked for.
+	// ErrNotFound means that the bucket does not have the requested file.
 	ErrNotFound = errors.New("not found in object storage")
 
-	// ErrNotCleaned says that a failed upload left something in the bucket because the clean-up failed
-	// as well. RemovePartial removes it, once the object store works again.
+	// ErrNotCleaned means that a failed upload left objects in the bucket because the clean-up failed as well.
+	// RemovePartial removes them once the object store works again.
 	ErrNotCleaned = errors.New("clean-up of the failed upload did not succeed, the bucket needs another try")
 )
 
-// cleanupTimeout bounds the clean-up after a failure. It runs on a context of its own, because the usual
-// reason to clean up is that the caller's context was cancelled.
+// cleanupTimeout bounds the clean-up after a failure. The clean-up has a context of its own, because its usual reason is
+// that the caller's context was cancelled.
 const cleanupTimeout = 30 * time.Second
 
-// Store is one backup storage location: a bucket, or a prefix in one, in Velero's layout. It is safe for
-// concurrent use; two uploads of one backup name at the same time are the caller's mistake.
+// Store is one backup storage location: a bucket, or a prefix in one, in Velero's layout. It is safe for concurrent use,
+// but callers must not upload two backups of the same name at the same time.
 type Store struct {
 	objects objectstore.Store
 	bucket  string
 	layout  layout
 }
 
-// New is the location at prefix in bucket. Slashes around prefix are ignored.
+// New returns the location at prefix in bucket. Slashes around prefix are ignored.
 func New(objects objectstore.Store, bucket, prefix string) *Store {
 	return &Store{objects: objects, bucket: bucket, layout: newLayout(prefix)}
 }
 
-// Validate checks that the bucket can be listed and that its top level holds nothing but Velero's
-// directories. An empty bucket is fine.
+// Validate checks that the bucket can be listed and that its top level has only Velero's directories. An empty bucket is
+// valid.
 func (s *Store) Validate(ctx context.Context) error {
 	dirs, err := s.directories(ctx, s.layout.root)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) Validate(ctx context.Context) error {
 		strings.Join(topLevel(), ", ") + ")")
 }
 
-// BackupExists reports whether the bucket holds a backup of that name, that is its velero-backup.json.
+// BackupExists reports whether the bucket has the velero-backup.json of that backup.
 func (s *Store) BackupExists(ctx context.Context, name string) (bool, error) {
 	if err := checkName(name); err != nil {
 		return false, err
@@ -71,8 +71,8 @@ func (s *Store) BackupExists(ctx context.Context, name string) (bool, error) {
 	return s.exists(ctx, s.layout.metadata(name))
 }
 
-// ListBackups lists the names of the directories below backups/, sorted. They need not hold a
-// velero-backup.json. Directories whose names cannot be those of backups are left out.
+// ListBackups returns the names of the directories below backups/, sorted, whether or not they have a
+// velero-backup.json. It omits directories whose names are not valid names of backups.
 func (s *Store) ListBackups(ctx context.Context) ([]string, error) {
 	names, err := s.directories(ctx, s.layout.backups)
 	if err != nil {
@@ -83,8 +83,8 @@ func (s *Store) ListBackups(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// SignedURL is a URL from which anyone can read the file that target names, for ttl. It does not check
-// that the file is there.
+// SignedURL returns a URL from which anyone can read the file that target names, for ttl. It does not check that the file
+// exists.
 func (s *Store) SignedURL(ctx context.Context, target velerov1.DownloadTarget, ttl time.Duration) (string, error) {
 	key, err := s.layout.download(target.Kind, target.Name)
 	if err != nil {
@@ -97,8 +97,7 @@ func (s *Store) SignedURL(ctx context.Context, target velerov1.DownloadTarget, t
 	return url, nil
 }
 
-// directories lists the names right below dir, and checks that the object store answered what it was
-// asked.
+// directories returns the names directly below dir. It returns an error if the object store lists anything else.
 func (s *Store) directories(ctx context.Context, dir string) ([]string, error) {
 	prefixes, err := s.objects.ListCommonPrefixes(ctx, s.bucket, dir, "/")
 	if err != nil {

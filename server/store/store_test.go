@@ -14,7 +14,7 @@ import (
 	"github.com/cleat-dev/cleat/server/store"
 )
 
-func TestDownloadKeysAreVeleros(t *testing.T) {
+func TestDownloadKeysAreThoseOfVelero(t *testing.T) {
 	t.Parallel()
 	keys := map[velerov1.DownloadTargetKind]string{
 		"BackupLog":                       "backups/x/x-logs.gz",
@@ -46,7 +46,7 @@ func TestDownloadKeysAreVeleros(t *testing.T) {
 	require.ErrorContains(t, err, `unknown kind of download "BackupSecrets", want one of BackupContents, `)
 }
 
-func TestRestoreKeysAreVeleros(t *testing.T) {
+func TestRestoreKeysAreThoseOfVelero(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
 	s := store.New(objects, "bucket", "")
@@ -65,7 +65,7 @@ func TestRestoreKeysAreVeleros(t *testing.T) {
 	require.Equal(t, []string{"restores/r10/restore-r10-logs.gz"}, objects.keys("bucket"))
 }
 
-func TestNamesThatAreNotOneSegmentAreRefused(t *testing.T) {
+func TestNamesMustBeOneSegmentOfAKey(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", ".", "..", "a/b", "../b1", "A", "a\x00", "a b", strings.Repeat("a", 254)} {
 		objects := newMemory()
@@ -87,7 +87,7 @@ func TestNamesThatAreNotOneSegmentAreRefused(t *testing.T) {
 	}
 }
 
-func TestListBackupsTakesNamesFromDirectories(t *testing.T) {
+func TestListBackupsReturnsNamesOfDirectories(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
 	s := store.New(objects, "bucket", "/p/")
@@ -138,7 +138,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestListingsOfForeignKeysAreRefused(t *testing.T) {
+func TestListingsWithForeignKeysAreErrors(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
 	objects.set("backups/b1/velero-backup.json", "x")
@@ -178,7 +178,7 @@ func TestJSONArtifactsRoundTrip(t *testing.T) {
 	require.Empty(t, missing)
 }
 
-func TestDamagedArtifactsAreRefused(t *testing.T) {
+func TestDamagedArtifactsAreErrors(t *testing.T) {
 	t.Parallel()
 	var whole bytes.Buffer
 	compressed := gzip.NewWriter(&whole)

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Artifacts are the files that are stored beside the archive of a backup. Nil readers are skipped. Each
-// but Metadata is gzip'd: the log by who wrote it, the others by EncodeJSON.
+// Artifacts are the files that are stored beside the archive of a backup. Nil readers are skipped. All but Metadata are
+// compressed with gzip: the log by its writer, the others by EncodeJSON.
 type Artifacts struct {
 	Metadata []byte // velero-backup.json: the Backup with apiVersion and kind, not compressed; required
 
@@ -21,19 +21,18 @@ type Artifacts struct {
 	Results          io.Reader
 	VolumeInfo       io.Reader
 
-	// Warn is told when the log could not be stored, which does not fail a backup. It may be nil.
+	// Warn is called if the log could not be stored, which does not fail a backup. It may be nil.
 	Warn func(error)
 }
 
-// Upload is a backup on its way into the bucket. The archive streams while it is written; it becomes
-// visible only when Commit has stored velero-backup.json. Exactly one of Commit and Abort ends it; an
-// Abort after that does nothing.
+// Upload is the upload of a backup. It streams the archive while the archive is written; the archive becomes visible only
+// after Commit has stored velero-backup.json. Commit or Abort ends the upload; a later Abort does nothing.
 type Upload struct {
 	store  *Store
 	name   string
 	cancel context.CancelFunc
 	body   *heldBody
-	done   chan struct{} // closed when the object store is finished with the archive
+	done   chan struct{} // closed when the object store has finished reading the archive
 	err    error         // of the object store; set before done is closed
 
 	mu    sync.Mutex
@@ -46,8 +45,8 @@ var (
 	errShortTaken = errors.New("the object store plugin reported success before it had read the whole archive")
 )
 
-// BeginBackup starts to stream the archive of backup name. ctx lives as long as the upload does; when it
-// is cancelled, the upload fails. It is ErrBackupExists when the bucket has a backup of that name.
+// BeginBackup starts to stream the archive of a backup. The upload fails when ctx is cancelled. BeginBackup returns
+// ErrBackupExists if the bucket has a backup of that name.
 func (s *Store) BeginBackup(ctx context.Context, name string) (*Upload, error) {
 	if err := s.mustNotExist(ctx, name); err != nil {
 		return nil, err
@@ -58,7 +57,7 @@ func (s *Store) BeginBackup(ctx context.Context, name string) (*Upload, error) {
 	return u, nil
 }
 
-// stream hands the archive to the object store. Whoever writes the archive sees its failure at once.
+// stream passes the archive to the object store. If that fails, writes to the archive fail immediately.
 func (u *Upload) stream(ctx context.Context) {
 	defer close(u.done)
 	stop := context.AfterFunc(ctx, func() { u.body.fail(context.Cause(ctx)) })
@@ -74,14 +73,14 @@ func (u *Upload) stream(ctx context.Context) {
 	}
 }
 
-// Contents takes the archive. A failure of the upload, or the end of its context, fails the writes.
-// Writes after Commit or Abort fail. It is for one goroutine.
+// Contents returns the writer of the archive. Writes fail when the upload fails, when its context ends, and after Commit or
+// Abort. The writer must be used by one goroutine only.
 func (u *Upload) Contents() io.Writer { return u.body }
 
-// Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order.
-// When anything but the log fails, everything it stored but the log is removed again, even when ctx was
-// cancelled; if that fails, too, the error is also ErrNotCleaned. It is ErrBackupExists, and nothing is
-// touched, when another backup of that name has appeared in the meantime.
+// Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order. If storing
+// anything but the log fails, Commit removes everything that it stored except the log, even if ctx was cancelled; if the
+// removal fails as well, the error is also ErrNotCleaned. If another backup of that name has appeared in the meantime,
+// Commit changes nothing and returns ErrBackupExists.
 func (u *Upload) Commit(ctx context.Context, artifacts Artifacts) error {
 	if !u.end() {
 		return errEnded
@@ -137,7 +136,7 @@ type artifact struct {
 	body io.Reader
 }
 
-// rest lists what is stored after the archive.
+// rest returns the artifacts that are stored after the archive.
 func (a Artifacts) rest(l layout, name string) []artifact {
 	return []artifact{
 		{l.podVolumeBackups(name), a.PodVolumeBackups},
@@ -149,9 +148,9 @@ func (a Artifacts) rest(l layout, name string) []artifact {
 	}
 }
 
-// Abort ends the upload after a fatal error: the archive never appears. log and metadata, a
-// velero-backup.json that says Failed, are stored unless they are nil. It is ErrBackupExists, and nothing
-// is touched, when another backup of that name has appeared in the meantime.
+// Abort ends the upload after a fatal error: the archive never becomes visible. Abort stores log and metadata, a
+// velero-backup.json with the phase Failed, unless they are nil. If another backup of that name has appeared in the
+// meantime, Abort changes nothing and returns ErrBackupExists.
 func (u *Upload) Abort(ctx context.Context, log io.Reader, metadata []byte) error {
 	if !u.end() {
 		return nil
@@ -181,26 +180,26 @@ func (u *Upload) end() bool {
 	return first
 }
 
-// stop ends the archive's stream with an error and waits until the object store has let go of it.
+// stop ends the archive's stream with an error and waits until the object store has finished.
 func (u *Upload) stop(reason error) {
 	u.body.fail(reason)
 	u.cancel()
 	<-u.done
 }
 
-// removeAll removes what Commit may have stored. The log stays: it tells what happened.
+// removeAll removes what Commit may have stored, except the log.
 func (u *Upload) removeAll(ctx context.Context) error {
 	return u.store.removeUnfinished(ctx, u.name, true)
 }
 
-// removeArchive removes what an upload may have left that ended before Commit stored anything. An object
-// store that works has nothing there; one whose process died may have. What lies beside another backup's
-// velero-backup.json is that backup's.
+// removeArchive removes what the upload may have left if it ended before Commit stored anything. An object store whose
+// process was killed may leave a partial archive. removeArchive does nothing if the directory has the velero-backup.json
+// of another backup.
 func (u *Upload) removeArchive(ctx context.Context) error {
 	return u.store.removeUnfinished(ctx, u.name, false)
 }
 
-// withCleanup is cause, in one line with what went wrong in the clean-up.
+// withCleanup returns cause, joined in one line with an error of the clean-up.
 func withCleanup(cause, cleanup error) error {
 	if cleanup == nil {
 		return cause
@@ -208,7 +207,7 @@ func withCleanup(cause, cleanup error) error {
 	return fmt.Errorf("%w; %w", cause, cleanup)
 }
 
-// mustNotExist is ErrBackupExists when there is a backup of that name.
+// mustNotExist returns ErrBackupExists if there is a backup of that name.
 func (s *Store) mustNotExist(ctx context.Context, name string) error {
 	switch exists, err := s.BackupExists(ctx, name); {
 	case err != nil:

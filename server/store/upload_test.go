@@ -52,7 +52,7 @@ func begin(t *testing.T, objects *memory) *store.Upload {
 	return upload
 }
 
-func TestCommitStoresVelerosKeysInVelerosOrder(t *testing.T) {
+func TestCommitStoresKeysInTheOrderOfVelero(t *testing.T) {
 	t.Parallel()
 	for prefix, root := range map[string]string{"": "", "p": "p/", "/p/q/": "p/q/"} {
 		t.Run("prefix "+prefix, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestFailureAtAnyCallLeavesAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestFailedLogIsTold(t *testing.T) {
+func TestCommitWarnsAboutAFailedLog(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
 	objects.fault = func(call string) error {
@@ -205,7 +205,7 @@ func TestCancelledUploadFailsWriterAndCommit(t *testing.T) {
 	require.Empty(t, objects.keys("bucket"))
 }
 
-func TestFailedCleanupIsSaidAndRepaired(t *testing.T) {
+func TestFailedCleanupIsReportedAndRepaired(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
 	down := false
@@ -233,7 +233,7 @@ func TestFailedCleanupIsSaidAndRepaired(t *testing.T) {
 	require.Equal(t, []string{"backups/b1/b1-logs.gz"}, objects.keys("bucket"))
 }
 
-func TestFailureOfTheArchiveReachesItsWriter(t *testing.T) {
+func TestFailureOfTheArchiveFailsItsWriter(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
 	objects.fault = func(call string) error {
@@ -257,7 +257,7 @@ type lazy struct{ *memory }
 
 func (lazy) PutObject(context.Context, string, string, io.Reader) error { return nil }
 
-func TestObjectStoreThatDoesNotReadTheArchiveIsCaught(t *testing.T) {
+func TestObjectStoreMustReadTheWholeArchive(t *testing.T) {
 	t.Parallel()
 	upload, err := store.New(lazy{newMemory()}, "bucket", "").BeginBackup(t.Context(), "b1")
 	require.NoError(t, err)
@@ -266,7 +266,7 @@ func TestObjectStoreThatDoesNotReadTheArchiveIsCaught(t *testing.T) {
 	require.Error(t, upload.Commit(t.Context(), artifacts()))
 }
 
-func TestExistingBackupIsNeverTouched(t *testing.T) {
+func TestExistingBackupIsNeverChanged(t *testing.T) {
 	t.Parallel()
 	other := func(objects *memory) {
 		for _, key := range backupKeys("") {

@@ -1,3 +1,3 @@
-// Package rawjson reads and writes JSON as it stands, without decoding it, fast enough for every item of a backup to go through
-// it. It imports nothing of ours. Start reading at members.go.
+// Package rawjson finds parts of raw JSON without decoding it, fast enough for every item of a backup. It imports only the
+// standard library. Start at members.go.
 package rawjson

@@ -9,16 +9,15 @@ import (
 	"math/bits"
 )
 
-// Visit is called for a member of an object: its name, and where its value stands, which is raw[from:to]. It says
-// whether to go on to the next.
+// Visit is called for a member of an object with its name and its value, which is raw[from:to]. It reports whether to
+// continue with the next member.
 type Visit func(name []byte, from, to int) bool
 
-// Members checks that the part of raw from at on is the JSON of an object, and visits its members, in order. It answers
-// the position behind the object, or that behind the member at which visit ended it, or -1 when there is no right object
-// at at.
+// Members validates the JSON object that begins at raw[at] and visits its members in order. It returns the position after
+// the object, or after the member at which visit returned false, or -1 if there is no valid object at that position.
 func Members(raw []byte, at int, visit Visit) int { return skipObject(raw, at, 1, visit) }
 
-// Object is Members for raw as a whole, which may have space around the object; visit goes on to the end. The errors
+// Object is Members for the whole of raw, which may have space around the object; visit must always return true. Its errors
 // begin with "is no JSON".
 func Object(raw []byte, visit Visit) error {
 	end := Members(raw, skipSpace(raw, 0), visit)
@@ -33,14 +32,14 @@ func Object(raw []byte, visit Visit) error {
 
 var errNoObject = errors.New("is no JSON object")
 
-// Valid tells whether raw is right JSON.
+// Valid reports whether raw is valid JSON.
 func Valid(raw []byte) bool {
 	end := skipValue(raw, skipSpace(raw, 0), 0)
 	return end >= 0 && skipSpace(raw, end) == len(raw)
 }
 
-// The functions that skip answer the position behind what begins at at, or -1 when that is not what it should be. They
-// accept what encoding/json accepts.
+// The skip functions return the position after the value that begins at raw[at], or -1 if the value is invalid. They accept
+// what encoding/json accepts.
 
 func skipSpace(raw []byte, at int) int {
 	for at < len(raw) && (raw[at] == ' ' || raw[at] == '\n' || raw[at] == '\t' || raw[at] == '\r') {
@@ -49,7 +48,7 @@ func skipSpace(raw []byte, at int) int {
 	return at
 }
 
-// maxDepth is how deep objects and arrays may be nested; encoding/json has the same limit.
+// maxDepth is the maximum nesting of objects and arrays; encoding/json has the same limit.
 const maxDepth = 10_000
 
 func skipObject(raw []byte, at, depth int, visit Visit) int {
@@ -89,7 +88,7 @@ func skipObject(raw []byte, at, depth int, visit Visit) int {
 	}
 }
 
-// memberName is what a quoted key says.
+// memberName returns the name in a quoted key.
 func memberName(quoted []byte) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return quoted[1 : len(quoted)-1]
@@ -175,7 +174,7 @@ func skipNumber(raw []byte, at int) int {
 	return at
 }
 
-// skipDigits wants at least one.
+// skipDigits requires at least one digit.
 func skipDigits(raw []byte, at int) int {
 	from := at
 	for at < len(raw) && '0' <= raw[at] && raw[at] <= '9' {
@@ -218,8 +217,8 @@ func skipString(raw []byte, at int) int {
 	}
 }
 
-// Specials marks, in the highest bit of each byte, the bytes of a string that need a look: quote, backslash and control
-// characters. The lowest mark is right; those above it may be wrong.
+// Specials marks the quotes, backslashes and control characters among eight bytes of a string, in the highest bit of each
+// byte. The lowest mark is exact; the marks above it may be wrong.
 func Specials(eight uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	quote, backslash := eight^ones*'"', eight^ones*'\\'
@@ -248,5 +247,5 @@ func skipEscape(raw []byte, at int) int {
 	}
 }
 
-// Empty tells whether the right object at at has no members.
+// Empty reports whether the valid object that begins at raw[at] has no members.
 func Empty(raw []byte, at int) bool { return raw[skipSpace(raw, at+1)] == '}' }

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// AppendText appends text as a JSON string, as encoding/json writes it without its escapes for HTML.
+// AppendText appends text as a JSON string, as encoding/json does with its escapes for HTML switched off.
 func AppendText(to []byte, text string) []byte {
 	to = append(to, '"')
 	for {
@@ -38,8 +38,8 @@ func AppendText(to []byte, text string) []byte {
 	}
 }
 
-// appendRune appends the first character of text, which is not ASCII, and tells its size. The two line separators are
-// escaped, for JavaScript's sake.
+// appendRune appends the first character of text, which is not ASCII, and returns its size. It escapes the two line
+// separators, as encoding/json does for JavaScript.
 func appendRune(to []byte, text string) ([]byte, int) {
 	r, size := utf8.DecodeRuneInString(text)
 	switch {
@@ -54,14 +54,14 @@ func appendRune(to []byte, text string) ([]byte, int) {
 	}
 }
 
-// eightOf is the first eight bytes of text.
+// eightOf returns the first eight bytes of text.
 func eightOf(text string) uint64 {
 	_ = text[7]
 	return uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
 		uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
 }
 
-// plainPrefix is how much of text stands in JSON as it is, short of what is not ASCII.
+// plainPrefix returns the length of the prefix of text that is ASCII and needs no escapes in JSON.
 func plainPrefix(text string) int {
 	const highs = 0x8080808080808080
 	at := 0

@@ -16,7 +16,7 @@ type member struct {
 	from, to int
 }
 
-// members are those of raw, by the way that checks.
+// members returns the members of raw as Object visits them.
 func members(raw []byte) (seen []member, err error) {
 	err = rawjson.Object(raw, func(name []byte, from, to int) bool {
 		seen = append(seen, member{string(name), from, to})
@@ -25,9 +25,9 @@ func members(raw []byte) (seen []member, err error) {
 	return seen, err
 }
 
-// membersFromBehind are those of raw, by the way that checks nothing.
-func membersFromBehind(raw []byte) (seen []member) {
-	rawjson.FromBehind(raw, func(name []byte, from, to int) bool {
+// membersBackward returns the members of raw as Backward visits them.
+func membersBackward(raw []byte) (seen []member) {
+	rawjson.Backward(raw, func(name []byte, from, to int) bool {
 		seen = append(seen, member{string(name), from, to})
 		return true
 	})
@@ -43,17 +43,17 @@ func objects() []string {
 	}
 }
 
-func TestMembersAreTheSameFromBehind(t *testing.T) {
+func TestBackwardVisitsTheSameMembers(t *testing.T) {
 	t.Parallel()
 	for _, raw := range objects() {
 		want, err := members([]byte(raw))
 		require.NoError(t, err, raw)
 		slices.Reverse(want)
-		require.Equal(t, want, membersFromBehind([]byte(raw)), raw)
+		require.Equal(t, want, membersBackward([]byte(raw)), raw)
 	}
 }
 
-func TestAroundFindsTheMemberThatHoldsAPart(t *testing.T) {
+func TestAroundFindsTheMemberThatContainsAPart(t *testing.T) {
 	t.Parallel()
 	for _, raw := range objects() {
 		all, err := members([]byte(raw))
@@ -75,15 +75,15 @@ func TestAroundFindsTheMemberThatHoldsAPart(t *testing.T) {
 	}
 }
 
-// FuzzRight holds the ways that check nothing against the one that checks.
-func FuzzRight(f *testing.F) {
+// FuzzBackward compares the functions that require valid JSON with the one that validates.
+func FuzzBackward(f *testing.F) {
 	for i, raw := range objects() {
 		f.Add([]byte(raw), i, i+3)
 	}
 	f.Add([]byte(`{"a":1}}`), 2, 5)
 	f.Add([]byte(`}":,"a":{[]`), 1, 9)
 	f.Fuzz(func(t *testing.T, raw []byte, begin, end int) {
-		seen := membersFromBehind(raw)
+		seen := membersBackward(raw)
 		rawjson.Around(raw, begin, end)
 		want, err := members(raw)
 		if err == nil {

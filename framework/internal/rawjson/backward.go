@@ -5,17 +5,16 @@ import (
 	"math/bits"
 )
 
-// FromBehind visits the members of the object that raw is, the last one first. It answers whether visit ended it, so that
-// what was looked for is found. raw is known to be right JSON, as what comes from the server is; it is not checked, and
-// what is visited in something else is of no use.
-func FromBehind(raw []byte, visit Visit) bool {
+// Backward visits the members of the object raw, the last one first, and reports whether visit returned false. raw must be
+// valid JSON, which Backward does not check; for other input the visited values are undefined.
+func Backward(raw []byte, visit Visit) bool {
 	end := trim(raw, len(raw))
 	if end == 0 || raw[end-1] != '}' {
 		return false
 	}
-	var key []byte // of the member that ends at end
+	var key []byte // of the member whose value ends at end
 	end--
-	colon := -1 // behind key
+	colon := -1 // position of the colon after key
 	for at, depth := end-1, 0; at >= 0; at-- {
 		switch c := raw[at]; c {
 		case '"':
@@ -53,8 +52,8 @@ func FromBehind(raw []byte, visit Visit) bool {
 	return false
 }
 
-// Around is the member of the object that raw is whose value holds raw[begin:end]: its name, and its value at raw[from:to].
-// The name is nil when there is none. raw is known to be right JSON, as in FromBehind.
+// Around returns the member of the object raw whose value contains raw[begin:end]: its name, and its value raw[from:to].
+// The name is nil if there is no such member. raw must be valid JSON, as for Backward.
 func Around(raw []byte, begin, end int) (name []byte, from, to int) {
 	if begin < len(raw)/2 {
 		Members(raw, skipSpace(raw, 0), func(member []byte, at, behind int) bool {
@@ -64,7 +63,7 @@ func Around(raw []byte, begin, end int) (name []byte, from, to int) {
 			return behind <= begin
 		})
 	} else {
-		FromBehind(raw, func(member []byte, at, behind int) bool {
+		Backward(raw, func(member []byte, at, behind int) bool {
 			if at <= begin && end <= behind {
 				name, from, to = member, at, behind
 			}
@@ -74,7 +73,7 @@ func Around(raw []byte, begin, end int) (name []byte, from, to int) {
 	return name, from, to
 }
 
-// trim is end without the space before it.
+// trim returns end without the space before it.
 func trim(raw []byte, end int) int {
 	for end > 0 && (raw[end-1] == ' ' || raw[end-1] == '\n' || raw[end-1] == '\t' || raw[end-1] == '\r') {
 		end--
@@ -82,8 +81,8 @@ func trim(raw []byte, end int) int {
 	return end
 }
 
-// opening is where the string begins whose last quote stands at at, or -1. A quote with an odd number of backslashes before
-// it is a part of the string.
+// opening returns the position of the first quote of the string whose last quote is at raw[at], or -1. A quote after an odd
+// number of backslashes is part of the string.
 func opening(raw []byte, at int) int {
 	for {
 		if at = quoteBefore(raw, at); at < 0 {
@@ -99,7 +98,7 @@ func opening(raw []byte, at int) int {
 	}
 }
 
-// quoteBefore is where the last quote before at stands, or -1.
+// quoteBefore returns the position of the last quote before raw[at], or -1.
 func quoteBefore(raw []byte, at int) int {
 	const ones, lows = 0x0101010101010101, 0x7f7f7f7f7f7f7f7f
 	for ; at >= 8; at -= 8 {
