@@ -10,17 +10,17 @@ import (
 
 // kind is a kind of plugin that a project can have, at its newest version.
 type kind struct {
-	Kind    string // as plugins and users call it: "BackupItemAction"
+	Kind    string // its name: "BackupItemAction"
 	Version int
-	Alias   string // by which its package is imported: "biav2"
+	Alias   string // of the import of its package: "biav2"
 	Package string // below framework
 	File    string // of the implementation, without ".go"
-	Schema  string // the constant with the schema of its config; empty when it takes none
-	Does    string // what the implementation in the template does, for the README
-	Use     string // for the README: how users turn it on; empty when that needs nothing
+	Schema  string // name of the constant with the schema of its config; empty for a kind without config
+	Does    string // description of the implementation in the template, for the README
+	Use     string // how users enable it, for the README; empty if it is always enabled
 }
 
-// kinds are all that there are.
+// kinds returns all kinds.
 func kinds() []kind {
 	return []kind{
 		{
@@ -75,7 +75,7 @@ func kinds() []kind {
 	}
 }
 
-// Kinds are the words for all kinds, as Options takes them.
+// Kinds returns the names of all kinds, as in Options.
 func Kinds() []string {
 	var words []string
 	for _, kind := range kinds() {
@@ -84,12 +84,12 @@ func Kinds() []string {
 	return words
 }
 
-// goesBy tells whether word means the kind: in any case, and with its version too, "BackupItemActionV2".
+// goesBy reports whether word names the kind, in upper or lower case, also with its version: "BackupItemActionV2".
 func (k kind) goesBy(word string) bool {
 	return strings.EqualFold(word, k.Kind) || strings.EqualFold(word, hostapi.WireKind(k.Kind, k.Version))
 }
 
-// chosen are the kinds that go by words, in the order of the list. Without words it is BackupItemAction.
+// chosen returns the kinds that words name, in the order of the list. Without words it returns BackupItemAction.
 func chosen(words []string) ([]kind, error) {
 	if len(words) == 0 {
 		words = []string{"BackupItemAction"}

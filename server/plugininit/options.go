@@ -21,32 +21,32 @@ import (
 // frameworkModule is the module that plugins import.
 const frameworkModule = "github.com/cleat-dev/cleat"
 
-// Options say what project to write.
+// Options describe the project to write.
 type Options struct {
-	// Name of the plugin, "domain/name": "example.io/stamp". All that the project has goes by it.
+	// Name of the plugin, "domain/name": "example.io/stamp". All plugins of the project have it.
 	Name string
-	// Module is the path of the Go module; the name when it is empty.
+	// Module is the path of the Go module; empty for Name.
 	Module string
-	// Kinds are words of Kinds, in any case; a BackupItemAction when there are none.
+	// Kinds are names of kinds, in upper or lower case; none for a BackupItemAction.
 	Kinds []string
-	// Framework is what the project is built on: a version, "v1.2.3", or for development the path of a source tree. When it is
-	// empty the project names no version, and `go mod tidy` finds the latest.
+	// Framework is a version, "v1.2.3", or for development the path of a source tree. If it is empty, the project requires no
+	// version, and `go mod tidy` finds the latest.
 	Framework string
 }
 
-// source is where the framework comes from: a version, a path, or both empty for the latest version.
+// source is the origin of the framework: a version, a path, or the latest version if both are empty.
 type source struct {
 	Version string
 	Path    string
 }
 
-// developed is the version that go.mod requires when the framework is a source tree.
+// developed is the version that go.mod requires if the framework is a source tree.
 const developed = "v0.0.0-00010101000000-000000000000"
 
-// baseName is what a plugin's name needs behind its slash to name a file, an image and a folder too.
+// baseName matches a part after the slash that can also name a file, an image and a folder.
 var baseName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9._]{0,61}[a-z0-9])?$`)
 
-// base is the name behind the slash of a plugin's name.
+// base returns the part of a plugin's name after the slash.
 func base(name string) (string, error) {
 	if err := hostapi.ValidateName(name); err != nil {
 		return "", err
@@ -59,7 +59,7 @@ func base(name string) (string, error) {
 	return base, nil
 }
 
-// Folder is the folder that a plugin's project has by default: the name behind the slash.
+// Folder returns the default folder of a plugin's project: the part of its name after the slash.
 func Folder(name string) (string, error) { return base(name) }
 
 func (o Options) module() (string, error) {
@@ -69,7 +69,7 @@ func (o Options) module() (string, error) {
 		if o.Module == "" {
 			hint = ", and the name of the plugin stands for it; choose a module"
 		}
-		return "", fmt.Errorf("module %q is no path of a Go module, like \"example.io/stamp\": %w%s", given, errors.Unwrap(err), hint)
+		return "", fmt.Errorf("module %q is not the path of a Go module, like \"example.io/stamp\": %w%s", given, errors.Unwrap(err), hint)
 	}
 	if given == frameworkModule || strings.HasPrefix(given, frameworkModule+"/") {
 		return "", fmt.Errorf("module %q is taken: it belongs to the framework", given)
@@ -112,10 +112,10 @@ func (o Options) framework() (source, error) {
 	file := filepath.Join(absolute, "go.mod")
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return source{}, fmt.Errorf("framework %q is no source tree of %s: %w", given, frameworkModule, err)
+		return source{}, fmt.Errorf("framework %q is not a source tree of %s: %w", given, frameworkModule, err)
 	}
 	if found := modfile.ModulePath(bytes.TrimSpace(content)); found != frameworkModule {
-		return source{}, fmt.Errorf("framework %q is no source tree of %s: its go.mod is of %q", given, frameworkModule, found)
+		return source{}, fmt.Errorf("framework %q is not a source tree of %s: its go.mod declares %q", given, frameworkModule, found)
 	}
 	return source{Version: developed, Path: modfile.AutoQuote(absolute)}, nil
 }

@@ -14,19 +14,19 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// goVersion is what the framework needs.
+// goVersion is the version of Go that the framework requires.
 const goVersion = "1.26.0"
 
 // File is one file of a project.
 type File struct {
-	Path    string // slash-separated, relative to the project's folder
+	Path    string // with slashes, relative to the project's folder
 	Content []byte
 }
 
-// project is what the templates see.
+// project is the data of the templates.
 type project struct {
 	Name            string // of the plugin: "example.io/stamp"
-	Base            string // behind the slash: "stamp"
+	Base            string // after the slash: "stamp"
 	Module          string
 	Go, GoMinor     string
 	FrameworkModule string
@@ -34,18 +34,18 @@ type project struct {
 	Kinds           []kind
 }
 
-// KindsByWord are the kinds sorted as a plugin lists them.
+// KindsByWord returns the kinds in the order in which a plugin lists them.
 func (p project) KindsByWord() []kind {
 	return slices.SortedFunc(slices.Values(p.Kinds), func(a, b kind) int { return cmp.Compare(a.Kind, b.Kind) })
 }
 
-// InUse are the kinds that are not used until somebody says so.
+// InUse returns the kinds that a server uses only if it is configured to.
 func (p project) InUse() []kind {
 	return slices.DeleteFunc(slices.Clone(p.Kinds), func(k kind) bool { return k.Use == "" })
 }
 
-// TestConfig is the option of the conformance suite that configures what it is to try, as Go; empty when there is nothing to
-// configure, or when two kinds that go by the same name take different configurations.
+// TestConfig returns the Go code of the option that configures the plugins in the conformance suite. It is empty if there is
+// nothing to configure, or if two kinds with the same name take different configurations.
 func (p project) TestConfig() string {
 	has := func(word string) bool {
 		return slices.ContainsFunc(p.Kinds, func(k kind) bool { return k.Kind == word })
@@ -56,7 +56,7 @@ func (p project) TestConfig() string {
 	return `conformance.WithConfig(pluginName, map[string]string{"path": t.TempDir(), "bucket": "test"})`
 }
 
-// Files are the files of the project that o describes, sorted by path. The error says which of the options is wrong.
+// Files returns the files of the project that o describes, sorted by path. The error names the wrong option.
 func Files(o Options) ([]File, error) {
 	p := project{Name: o.Name, Go: goVersion, GoMinor: goVersion[:strings.LastIndexByte(goVersion, '.')], FrameworkModule: frameworkModule}
 	var err error
@@ -94,7 +94,7 @@ func Files(o Options) ([]File, error) {
 	return files, nil
 }
 
-// render is one file; Go as gofmt has it.
+// render returns the content of a file; Go files are formatted.
 func (p project) render(name string) ([]byte, error) {
 	parsed, err := template.ParseFS(templates, "templates/"+name+".tmpl")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// tree is this source tree, which the projects here are built on.
+// tree returns this source tree, on which the projects are built.
 func tree(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -24,7 +24,7 @@ func tree(t *testing.T) string {
 	return root
 }
 
-// write writes a project on this tree, with a go.sum that it needs no network for.
+// write writes a project on this tree, with a go.sum, so that it needs no network.
 func write(t *testing.T, dir string, kinds ...string) {
 	t.Helper()
 	_, err := plugininit.Write(dir, plugininit.Options{Name: "example.io/stamp", Kinds: kinds, Framework: tree(t)})
@@ -43,7 +43,7 @@ func run(t *testing.T, dir, program string, args ...string) string {
 	return string(output)
 }
 
-func TestAProjectOfAllKindsBuildsAndItsTestsPass(t *testing.T) {
+func TestProjectOfAllKindsBuildsAndPasses(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "stamp")
 	write(t, dir, plugininit.Kinds()...)
@@ -51,7 +51,7 @@ func TestAProjectOfAllKindsBuildsAndItsTestsPass(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "bin", "stamp"))
 }
 
-func TestAnObjectStoreIsTriedWithAConfig(t *testing.T) {
+func TestObjectStoreIsTestedWithConfig(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "stamp")
 	write(t, dir, "ObjectStore")
@@ -61,9 +61,8 @@ func TestAnObjectStoreIsTriedWithAConfig(t *testing.T) {
 	require.Contains(t, string(content), "conformance.WithConfig(pluginName, ")
 }
 
-// What a kind's file and its test say is the same in every project, so that its test passes is shown above; here each is
-// alone with the files that all have.
-func TestAProjectOfOneKindNeedsNoOther(t *testing.T) {
+// TestProjectOfOneKindBuilds builds each kind alone. Its files are the same as in the project of all kinds, whose tests run.
+func TestProjectOfOneKindBuilds(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(plugininit.Kinds(), "") {
 		dir := filepath.Join(t.TempDir(), "stamp")
@@ -134,7 +133,7 @@ func TestFilesAreWellFormed(t *testing.T) {
 	require.Contains(t, contents["README.md"], "| QueueAdmission | 1 |")
 }
 
-func TestWithoutAVersionTheLatestIsFound(t *testing.T) {
+func TestProjectWithoutVersionRequiresLatest(t *testing.T) {
 	t.Parallel()
 	files, err := plugininit.Files(plugininit.Options{Name: "example.io/stamp"})
 	require.NoError(t, err)
@@ -145,7 +144,7 @@ func TestWithoutAVersionTheLatestIsFound(t *testing.T) {
 	}
 }
 
-func TestKindsAreMeantInAnyCaseAndWithTheirVersion(t *testing.T) {
+func TestKindNamesIgnoreCaseAndVersion(t *testing.T) {
 	t.Parallel()
 	files, err := plugininit.Files(plugininit.Options{Name: "example.io/stamp", Kinds: []string{"objectstore", "BackupItemActionV2", "ObjectStore"}})
 	require.NoError(t, err)
@@ -158,7 +157,7 @@ func TestKindsAreMeantInAnyCaseAndWithTheirVersion(t *testing.T) {
 	require.Equal(t, []string{"backup_item_action", "object_store"}, kinds)
 }
 
-func TestOptionsThatAreWrongSayWhatWouldBeRight(t *testing.T) {
+func TestWrongOptions(t *testing.T) {
 	t.Parallel()
 	elsewhere := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(elsewhere, "go.mod"), []byte("module example.org/other\n"), 0o600))
@@ -174,27 +173,27 @@ func TestOptionsThatAreWrongSayWhatWouldBeRight(t *testing.T) {
 		"a path":               {plugininit.Options{Name: "example.io/.."}, `".." must be at most 63`},
 		"a space":              {plugininit.Options{Name: "example.io/a b"}, `"a b" must be at most 63`},
 		"too long":             {plugininit.Options{Name: "example.io/" + strings.Repeat("x", 64)}, "must be at most 63"},
-		"no module":            {plugininit.Options{Name: "example.io/stamp", Module: "Not A Module"}, `module "Not A Module" is no path of a Go module`},
+		"no module":            {plugininit.Options{Name: "example.io/stamp", Module: "Not A Module"}, `module "Not A Module" is not the path of a Go module`},
 		"a domain without dot": {plugininit.Options{Name: "local/stamp"}, "missing dot in first path element, and the name of the plugin stands for it; choose a module"},
 		"the framework's":      {plugininit.Options{Name: "example.io/stamp", Module: "github.com/cleat-dev/cleat/x"}, "belongs to the framework"},
 		"no kind":              {plugininit.Options{Name: "example.io/stamp", Kinds: []string{"BackupAction"}}, `kind "BackupAction" is not known, there are: BackupItemAction, `},
 		"no version":           {plugininit.Options{Name: "example.io/stamp", Framework: "1.2"}, `framework "1.2" is neither a version`},
-		"no tree":              {plugininit.Options{Name: "example.io/stamp", Framework: "./nowhere"}, "is no source tree of github.com/cleat-dev/cleat"},
-		"another tree":         {plugininit.Options{Name: "example.io/stamp", Framework: elsewhere}, `its go.mod is of "example.org/other"`},
+		"no tree":              {plugininit.Options{Name: "example.io/stamp", Framework: "./nowhere"}, "is not a source tree of github.com/cleat-dev/cleat"},
+		"another tree":         {plugininit.Options{Name: "example.io/stamp", Framework: elsewhere}, `its go.mod declares "example.org/other"`},
 	} {
 		_, err := plugininit.Files(test.options)
 		require.ErrorContains(t, err, test.want, name)
 	}
 }
 
-func TestNothingIsOverwritten(t *testing.T) {
+func TestWriteOverwritesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "main.go")
 	require.NoError(t, os.WriteFile(mine, []byte("mine"), 0o600))
 	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "Makefile")))
 	_, err := plugininit.Write(dir, plugininit.Options{Name: "example.io/stamp"})
-	require.ErrorContains(t, err, dir+" has Makefile, main.go already; nothing is overwritten")
+	require.ErrorContains(t, err, dir+" already has Makefile, main.go; nothing is overwritten")
 	content, err := os.ReadFile(mine)
 	require.NoError(t, err)
 	require.Equal(t, "mine", string(content))
@@ -203,7 +202,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	require.Len(t, entries, 2, "and nothing else is written")
 }
 
-func TestWhatCannotBeWrittenLeavesNoFiles(t *testing.T) {
+func TestFailedWriteLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".github"), nil, 0o600), "where a folder has to be")
@@ -214,7 +213,7 @@ func TestWhatCannotBeWrittenLeavesNoFiles(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-// FuzzNames proves that names that are accepted make files that can be read.
+// FuzzNames checks that accepted names lead to valid files.
 func FuzzNames(f *testing.F) {
 	f.Add("example.io/stamp", "")
 	f.Add("example.io/a-b.c_d", "example.org/x/y")

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Write writes the project that o describes into the folder dir, which it makes if it is not there. It writes all files or
-// none: it overwrites nothing, and the error names every file that is in its way.
+// Write writes the project that o describes into the folder dir, which it creates if necessary. It writes all files or none:
+// it overwrites nothing, and the error names every existing file.
 func Write(dir string, o Options) ([]File, error) {
 	files, err := Files(o)
 	if err != nil {
@@ -22,7 +22,7 @@ func Write(dir string, o Options) ([]File, error) {
 		}
 	}
 	if len(taken) > 0 {
-		return nil, fmt.Errorf("%s has %s already; nothing is overwritten: choose another folder, or move them away", dir, strings.Join(taken, ", "))
+		return nil, fmt.Errorf("%s already has %s; nothing is overwritten: choose another folder, or move them away", dir, strings.Join(taken, ", "))
 	}
 	var written []string
 	for _, file := range files {
@@ -38,7 +38,7 @@ func Write(dir string, o Options) ([]File, error) {
 	return files, nil
 }
 
-// create writes a file that is not there yet.
+// create writes a new file.
 func create(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

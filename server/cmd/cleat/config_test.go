@@ -15,7 +15,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// configFile is a file for --config.
+// configFile writes a file for --config and returns its path.
 func configFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "cleat.yaml")
@@ -23,9 +23,9 @@ func configFile(t *testing.T, text string) string {
 	return path
 }
 
-// TestTheConfigFilePicksThePolicyAndWhatItsFailureMeans has an admission plugin that fails: it holds the queue, until the
-// file says that the built-in policy decides in its place.
-func TestTheConfigFilePicksThePolicyAndWhatItsFailureMeans(t *testing.T) {
+// TestConfigFileSelectsPolicyAndFailurePolicy has an admission plugin that fails: it holds the queue until the file selects
+// the built-in policy as its replacement.
+func TestConfigFileSelectsPolicyAndFailurePolicy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.shop = s.workload(2)
@@ -54,7 +54,7 @@ func TestTheConfigFilePicksThePolicyAndWhatItsFailureMeans(t *testing.T) {
 	})
 }
 
-func TestTheServerDoesNotStartWithAPolicyThatItCannotUse(t *testing.T) {
+func TestServerRefusesUnusablePolicy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	for name, test := range map[string]struct{ policy, want string }{

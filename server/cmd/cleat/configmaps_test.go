@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestPoliciesAndModifiersComeFromConfigMaps(t *testing.T) {
+func TestResourcePoliciesAndModifiersOfConfigMaps(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	server := s.serve()

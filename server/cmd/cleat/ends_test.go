@@ -23,7 +23,7 @@ func uploads(name string) func(*http.Request) bool {
 	}
 }
 
-// inTheMiddle starts a backup and stops it in the middle of its upload.
+// inTheMiddle starts a backup and holds it in the middle of its upload.
 func (s *site) inTheMiddle(g *gate, name string) {
 	s.t.Helper()
 	hit := g.arm(1, before, uploads(name))
@@ -35,7 +35,7 @@ func (s *site) inTheMiddle(g *gate, name string) {
 	}
 }
 
-func TestAStoppedServerMarksWhatRunsAsFailed(t *testing.T) {
+func TestStoppedServerMarksRunAsFailed(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
 	s.shop = s.workload(3)
@@ -49,7 +49,7 @@ func TestAStoppedServerMarksWhatRunsAsFailed(t *testing.T) {
 	require.NotContains(t, s.files("backups/long"), "long.tar.gz")
 }
 
-func TestADeletedBackupStopsAndLeavesNothing(t *testing.T) {
+func TestDeletedBackupStopsAndLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
 	s.shop = s.workload(3)
@@ -68,7 +68,7 @@ func TestADeletedBackupStopsAndLeavesNothing(t *testing.T) {
 	s.awaitBackup("next", velerov1.BackupPhaseCompleted)
 }
 
-func TestADeletedRestoreStopsAndLeavesNothing(t *testing.T) {
+func TestDeletedRestoreStopsAndLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
 	s.shop = s.workload(3)
@@ -88,7 +88,7 @@ func TestADeletedRestoreStopsAndLeavesNothing(t *testing.T) {
 	require.Empty(t, s.files("restores/gone"))
 }
 
-func TestABackupNeverTouchesAnotherOfItsName(t *testing.T) {
+func TestBackupKeepsOtherDataOfItsName(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.shop = s.workload(3)
@@ -96,17 +96,17 @@ func TestABackupNeverTouchesAnotherOfItsName(t *testing.T) {
 	s.available()
 	s.wholeBackup("")
 	first := s.awaitBackup("whole", velerov1.BackupPhaseCompleted)
-	// The custom resource goes, as in a new cluster; the data stays.
+	// The custom resource is deleted, as in a new cluster; the data stays.
 	require.NoError(t, s.client.Delete(t.Context(), first.DeepCopy()))
 
 	out, errs, err := s.run("backup", "create", "whole", "--include-namespaces", s.shop, "--wait")
-	require.Error(t, err, "the exit code tells that it failed")
+	require.Error(t, err, "the exit code reports the failure")
 	require.Contains(t, out+errs, "completed with status: Failed: backup already exists in object storage")
 	require.Contains(t, s.must("backup", "delete", "whole", "--confirm", "--wait"), `Backup "whole" deleted.`)
 	s.requireWhole(first)
 }
 
-func TestWhatIsWrongWithASpecIsTold(t *testing.T) {
+func TestCommandsReportWrongSpecs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.serve()
@@ -133,7 +133,7 @@ func TestWhatIsWrongWithASpecIsTold(t *testing.T) {
 	}
 }
 
-func TestTheServerSaysWhatItLacks(t *testing.T) {
+func TestServerReportsMissingPrerequisites(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	lost := *s
@@ -153,7 +153,7 @@ func TestTheServerSaysWhatItLacks(t *testing.T) {
 	require.Contains(t, errs, "name a file with --kubeconfig or $KUBECONFIG")
 }
 
-func TestBuiltInsRunAsProcesses(t *testing.T) {
+func TestIsolatedBuiltIns(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.shop = s.workload(3)

@@ -15,7 +15,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// workload makes a namespace with some objects to back up.
+// workload creates a namespace with some objects to back up.
 func (s *site) workload(configMaps int) string {
 	s.t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
@@ -29,7 +29,7 @@ func (s *site) workload(configMaps int) string {
 	return namespace.Name
 }
 
-// files are the names of the objects below a folder of the bucket.
+// files returns the names of the objects below a folder of the bucket.
 func (s *site) files(dir string) []string {
 	s.t.Helper()
 	entries, err := os.ReadDir(filepath.Join(s.bucketDir, filepath.FromSlash(dir)))
@@ -47,7 +47,7 @@ func (s *site) files(dir string) []string {
 	return names
 }
 
-func TestTheWholeWay(t *testing.T) {
+func TestBackupAndRestoreFromCommandLine(t *testing.T) {
 	t.Parallel()
 	for _, provider := range []string{"cleat.dev/file", "cleat.dev/s3"} {
 		t.Run(provider, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestTheWholeWay(t *testing.T) {
 			require.Equal(t, []string{
 				"restore-back-itemoperations.json.gz", "restore-back-logs.gz", "restore-back-resource-list.json.gz", "restore-back-results.gz",
 			}, s.files("restores/back"))
-			own := s.must("version", "--client-only") // which a build out of a repository has from there
+			own := s.must("version", "--client-only") // depends on the build
 			require.Equal(t, own+strings.Replace(own, "Client", "Server", 1), s.must("version", "--timeout", "2m"))
 
 			out = s.must("backup", "delete", "first", "--confirm", "--wait")

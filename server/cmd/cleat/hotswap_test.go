@@ -23,8 +23,8 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAcceptKinds_HotSwap replaces, removes and adds a plugin binary of a running server while backups and restores are
-// in the middle of it: each of them ends well and has seen one version. The same at close range is in server/pluginhost.
+// TestAcceptKinds_HotSwap replaces, removes and adds a plugin binary of a running server while backups and restores call it:
+// each of them completes and uses one version only. Tests in server/pluginhost cover the details.
 func TestAcceptKinds_HotSwap(t *testing.T) {
 	t.Parallel()
 	p := newStampPlugin(t)
@@ -33,8 +33,8 @@ func TestAcceptKinds_HotSwap(t *testing.T) {
 	server := s.serve("--plugin-dir", p.pluginDir, "--concurrent-backups", "10")
 	s.available()
 
-	// Backups that all stand still in the plugin, at the version that was there when they began.
-	// Each has a namespace of its own, or they would wait for each other.
+	// These backups all block in the plugin, in the version that was installed when they began. Each has its own namespace, so
+	// that none waits for another.
 	version, shop := map[string]string{}, map[string]string{}
 	beginOne := func(name string) {
 		shop[name] = s.workload(10)
@@ -76,7 +76,7 @@ func TestAcceptKinds_HotSwap(t *testing.T) {
 	s.beginStampedRestore("r1", "a1", shop["a1"])
 	p.awaitSeen(s, "r1", "4")
 	begin("4", "e1")
-	s.beginStampedRestore("r2", "b1", shop["b1"]) // begins when there is a place for it
+	s.beginStampedRestore("r2", "b1", shop["b1"]) // begins when a slot is free
 	p.put(5)
 	server.awaitLog(`pluginVersion=5 version=2 used=true`)
 	s.beginStampedRestore("r3", "c1", shop["c1"])
@@ -98,7 +98,7 @@ func TestAcceptKinds_HotSwap(t *testing.T) {
 	})
 }
 
-// stampPlugin is a plugin of which there are many versions.
+// stampPlugin is a plugin with many versions.
 type stampPlugin struct {
 	t                               *testing.T
 	program, pluginDir, notes, goOn string
@@ -114,7 +114,7 @@ func newStampPlugin(t *testing.T) *stampPlugin {
 	return p
 }
 
-// put makes a version the one in the plugin directory.
+// put installs a version in the plugin directory.
 func (p *stampPlugin) put(version int) {
 	p.t.Helper()
 	program, err := os.ReadFile(p.program)
@@ -128,11 +128,11 @@ func (p *stampPlugin) put(version int) {
 
 func (p *stampPlugin) remove() { require.NoError(p.t, os.Remove(filepath.Join(p.pluginDir, "stamp"))) }
 
-// open lets all operations go on that wait in the plugin, until shut.
+// open releases all runs that block in the plugin, and lets others pass until shut is called.
 func (p *stampPlugin) open() { require.NoError(p.t, os.WriteFile(p.goOn, nil, 0o600)) }
 func (p *stampPlugin) shut() { require.NoError(p.t, os.Remove(p.goOn)) }
 
-// awaitSeen waits until an operation stands in the plugin, which has to be of a version.
+// awaitSeen waits until a run blocks in the plugin, which must have the given version.
 func (p *stampPlugin) awaitSeen(s *site, operation, version string) {
 	p.t.Helper()
 	s.eventually(operation+" is in the plugin", func(context.Context) (bool, error) {
@@ -144,7 +144,7 @@ func (p *stampPlugin) awaitSeen(s *site, operation, version string) {
 	})
 }
 
-// processes counts those that run a version of the plugin.
+// processes returns the number of processes that run a version of the plugin.
 func (p *stampPlugin) processes() int {
 	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	require.NoError(p.t, err)
@@ -173,7 +173,7 @@ func (s *site) beginStampedRestore(name, backup, shop string) {
 	}))
 }
 
-// restored waits for the end of a restore and counts the ConfigMaps that it made, by the version on them.
+// restored waits for the end of a restore and counts the ConfigMaps that it created, by the version in their label.
 func (s *site) restored(name string) map[string]int {
 	s.t.Helper()
 	s.eventually("restore "+name+" is completed", func(ctx context.Context) (bool, error) {
@@ -195,7 +195,7 @@ func (s *site) restored(name string) map[string]int {
 	return versions
 }
 
-// stamps counts the ConfigMaps in a backup, by the version on them.
+// stamps counts the ConfigMaps in a backup, by the version in their label.
 func (s *site) stamps(name, shop string) map[string]int {
 	s.t.Helper()
 	file, err := os.Open(filepath.Join(s.bucketDir, "backups", name, name+".tar.gz"))

@@ -20,7 +20,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// newGatedSite is a site on S3 whose server sees API server and S3 through a gate.
+// newGatedSite returns a site on S3 whose server reaches the API server and S3 through a gate.
 func newGatedSite(t *testing.T) (*site, *gate) {
 	t.Helper()
 	s := newSite(t, "cleat.dev/s3")
@@ -34,15 +34,14 @@ func newGatedSite(t *testing.T) (*site, *gate) {
 	return s, g
 }
 
-// TestAcceptBackup_KillServerAtEveryPhase kills the server with kill -9 in front of and right after
-// each single write that it makes to the API server or to S3, in the course of a backup, of a
-// restore and of a deletion. The next server has to bring every custom resource to a final phase
-// with a reason, and the bucket must hold whole backups only.
+// TestAcceptBackup_KillServerAtEveryPhase kills the server with SIGKILL before and after each write that it makes to the API
+// server or to S3 during a backup, a restore and a deletion. The next server must bring every custom resource to a final
+// phase with a reason, and the bucket must hold complete backups only.
 func TestAcceptBackup_KillServerAtEveryPhase(t *testing.T) {
 	t.Parallel()
 	courses := map[string]struct {
-		writes  []string // to which resources
-		least   int      // writes that the course is known to make
+		writes  []string // resources that are written to
+		least   int      // number of writes that the course makes at least
 		prepare func(*site, string)
 		begin   func(*site, string)
 		check   func(*site, string)
@@ -80,8 +79,8 @@ func TestAcceptBackup_KillServerAtEveryPhase(t *testing.T) {
 					hit := g.arm(n, when, writesTo(course.writes...))
 					course.begin(s, id)
 					held := s.heldOrDone(hit, id, name)
-					if held == "" { // there are fewer writes than n
-						require.Greater(t, n, course.least, "fewer writes than the course is known to make")
+					if held == "" { // the course makes fewer writes than n
+						require.Greater(t, n, course.least, "fewer writes than expected")
 						g.disarm()
 						break
 					}
@@ -96,7 +95,7 @@ func TestAcceptBackup_KillServerAtEveryPhase(t *testing.T) {
 	}
 }
 
-// heldOrDone waits until a write is held, and answers which, or until the course has run through.
+// heldOrDone waits until a write is held and returns it, or until the course is done.
 func (s *site) heldOrDone(hit <-chan string, id, course string) (held string) {
 	s.t.Helper()
 	s.eventually("a write is held or the course is done", func(ctx context.Context) (bool, error) {
@@ -111,7 +110,7 @@ func (s *site) heldOrDone(hit <-chan string, id, course string) (held string) {
 	return held
 }
 
-// done reports whether a course has run through.
+// done reports whether a course is done.
 func (s *site) done(ctx context.Context, id, course string) (bool, error) {
 	switch course {
 	case "backup":
@@ -154,7 +153,7 @@ func (s *site) beginDeletion(name string) {
 	}))
 }
 
-// wholeBackup makes the one backup that all restores are from.
+// wholeBackup creates the backup that all restores use.
 func (s *site) wholeBackup(string) {
 	err := s.client.Get(s.t.Context(), s.key("whole"), &velerov1.Backup{})
 	if apierrors.IsNotFound(err) {
@@ -163,7 +162,7 @@ func (s *site) wholeBackup(string) {
 	s.awaitBackup("whole", velerov1.BackupPhaseCompleted)
 }
 
-// wholeBackupAndRestore makes a backup with a restore from it, to be deleted.
+// wholeBackupAndRestore creates a backup and a restore from it, for deletion.
 func (s *site) wholeBackupAndRestore(name string) {
 	s.beginBackup(name)
 	s.awaitBackup(name, velerov1.BackupPhaseCompleted)
@@ -191,7 +190,7 @@ func (s *site) awaitBackup(name string, want velerov1.BackupPhase) *velerov1.Bac
 	return &b
 }
 
-// checkBackup waits for the end of a backup and looks at what the bucket holds of it.
+// checkBackup waits for the end of a backup and checks its files in the bucket.
 func (s *site) checkBackup(name string) {
 	s.t.Helper()
 	var b velerov1.Backup
@@ -214,11 +213,11 @@ func (s *site) checkBackup(name string) {
 	}
 }
 
-// requireWhole makes sure that the bucket holds all of a backup.
+// requireWhole requires that the bucket holds the complete backup.
 func (s *site) requireWhole(b *velerov1.Backup) {
 	s.t.Helper()
 	dir := filepath.Join(s.bucketDir, "backups", b.Name)
-	// On files, an upload that was killed leaves its temporary file, which goes with the backup.
+	// With the file store, a killed upload leaves its temporary file, which is deleted with the backup.
 	require.Len(s.t, slices.DeleteFunc(s.files("backups/"+b.Name), func(name string) bool { return filepath.Ext(name) == ".tmp" }), 9)
 	metadata, err := os.ReadFile(filepath.Join(dir, "velero-backup.json"))
 	require.NoError(s.t, err)
@@ -235,7 +234,7 @@ func (s *site) requireWhole(b *velerov1.Backup) {
 	require.NoError(s.t, err)
 }
 
-// checkRestore waits for the end of a restore and looks at its files.
+// checkRestore waits for the end of a restore and checks its files.
 func (s *site) checkRestore(name string) {
 	s.t.Helper()
 	var r velerov1.Restore
@@ -254,7 +253,7 @@ func (s *site) checkRestore(name string) {
 	}
 }
 
-// checkDeleted waits until nothing is left of a backup.
+// checkDeleted waits until a backup is deleted completely.
 func (s *site) checkDeleted(name string) {
 	s.t.Helper()
 	s.eventually("backup "+name+" is deleted", func(ctx context.Context) (bool, error) {

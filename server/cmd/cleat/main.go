@@ -14,10 +14,10 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
-// linked is the version that a release is linked with.
+// linked is the version of a release, set by the linker.
 var linked string
 
-// version is that of a release, or of the module when this was built as one: by "go install ...@v1.2.3".
+// version returns the version of a release, or of the module if "go install ...@v1.2.3" built the program.
 func version() string {
 	build, ok := debug.ReadBuildInfo()
 	if linked == "" && ok && build.Main.Version != "(devel)" {

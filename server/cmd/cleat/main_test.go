@@ -69,7 +69,7 @@ func cleat(t *testing.T) string {
 	return programs.Build(t, "server/cmd/cleat")
 }
 
-// install has the program install the definitions, once.
+// install runs "cleat install", once.
 func install(t *testing.T) {
 	t.Helper()
 	program, cluster := cleat(t), shared.Get(t)
@@ -82,21 +82,21 @@ func install(t *testing.T) {
 	require.NoError(t, errInstall)
 }
 
-// site is an installation of its own: a namespace, a location, a bucket.
+// site is a separate installation: a namespace, a location, a bucket.
 type site struct {
 	t          *testing.T
 	cluster    *controlplane.Cluster
 	client     client.Client
 	namespace  string
-	bucketDir  string // where the objects are files
+	bucketDir  string // directory with the objects as files
 	kubeconfig string
 	shop       string // a namespace to back up
-	pod        string // in which its servers run, one after the other, so that none waits for its lease; empty for one of its own for each
+	pod        string // POD_NAME of its servers, which run one after the other, so that none waits for a lease; empty for none
 
-	serverKubeconfig string // empty for the same
+	serverKubeconfig string // empty for kubeconfig
 }
 
-// newSite installs the definitions and makes a namespace with a default location on S3, or on files.
+// newSite installs the definitions and creates a namespace with a default location on S3, or on files.
 func newSite(t *testing.T, provider string) *site {
 	t.Helper()
 	install(t)
@@ -138,7 +138,7 @@ func newSite(t *testing.T, provider string) *site {
 	return s
 }
 
-// run executes one command and returns what it prints.
+// run runs a command and returns its output.
 func (s *site) run(args ...string) (stdout, stderr string, err error) {
 	s.t.Helper()
 	var out, errs bytes.Buffer
@@ -148,7 +148,7 @@ func (s *site) run(args ...string) (stdout, stderr string, err error) {
 	return out.String(), errs.String(), err
 }
 
-// must executes one command that works.
+// must runs a command that has to succeed.
 func (s *site) must(args ...string) string {
 	s.t.Helper()
 	out, errs, err := s.run(args...)
@@ -164,8 +164,7 @@ type server struct {
 	done chan error
 }
 
-// serve starts a server, which does nothing about its queue without a reason. It is killed at the end of the test unless it
-// has ended.
+// serve starts a server that examines its queue only after changes. The end of the test kills it.
 func (s *site) serve(args ...string) *server {
 	s.t.Helper()
 	v := &server{site: s, log: &logBuffer{}, done: make(chan error, 1)}
@@ -188,7 +187,7 @@ func (s *site) serve(args ...string) *server {
 	return v
 }
 
-// available waits until the server has found the location usable.
+// available waits until the server reports the location as available.
 func (s *site) available() {
 	s.t.Helper()
 	s.eventually("the location is available", func(ctx context.Context) (bool, error) {
@@ -198,7 +197,7 @@ func (s *site) available() {
 	})
 }
 
-// kill is kill -9. It does nothing to a server that has ended.
+// kill sends SIGKILL, unless the server has ended.
 func (v *server) kill() {
 	_ = v.cmd.Process.Kill()
 	_ = v.wait()
@@ -210,14 +209,14 @@ func (v *server) wait() error {
 	return err
 }
 
-// stop is what Kubernetes does first.
+// stop sends SIGTERM, as Kubernetes does.
 func (v *server) stop() error {
 	v.site.t.Helper()
 	require.NoError(v.site.t, v.cmd.Process.Signal(syscall.SIGTERM))
 	return v.wait()
 }
 
-// eventually asks until the answer is yes. An error is an answer for now.
+// eventually calls ask until it returns true without an error.
 func (s *site) eventually(what string, ask func(ctx context.Context) (bool, error)) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)

@@ -21,8 +21,8 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// An author who has nothing but the cleat binary and Go comes from an empty directory to a plugin whose effect is in a
-// backup. The framework comes from a module proxy, as a module that is published.
+// TestAcceptKinds_NewAuthor is an author with the cleat binary and Go only, who starts from an empty directory and ends with a
+// plugin whose effect is in a backup. The framework comes from a module proxy, as a published module.
 func TestAcceptKinds_NewAuthor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/s3")
@@ -54,17 +54,17 @@ func TestAcceptKinds_NewAuthor(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(stamped, &item), "%s", stamped)
 	require.Equal(t, "first", item.Metadata.Annotations["example.io/stamp"])
-	require.Contains(t, s.must("backup", "logs", "first"), "annotated", "the plugin's lines are in the backup's log")
+	require.Contains(t, s.must("backup", "logs", "first"), "annotated", "the log of the backup contains the lines of the plugin")
 }
 
-// author works in a folder.
+// author runs commands in a directory.
 type author struct {
 	t   *testing.T
 	dir string
 	env []string
 }
 
-// must runs one program, which succeeds, and returns what it prints.
+// must runs a program that has to succeed and returns its output.
 func (a *author) must(program string, args ...string) string {
 	a.t.Helper()
 	cmd := exec.CommandContext(a.t.Context(), program, args...)
@@ -74,7 +74,7 @@ func (a *author) must(program string, args ...string) string {
 	return string(output)
 }
 
-// publish puts this source tree into a module proxy, a folder, as release.
+// publish writes this source tree as a release into a module proxy, and returns the directory of the proxy.
 func publish(t *testing.T, release module.Version) (proxy string) {
 	t.Helper()
 	root, err := filepath.Abs("../../..")
@@ -96,7 +96,7 @@ func publish(t *testing.T, release module.Version) (proxy string) {
 	return proxy
 }
 
-// sourceFiles are the files of the module at root: what is not hidden, built, or of another module.
+// sourceFiles returns the files of the module at root, except those that are hidden, built, or part of another module.
 func sourceFiles(t *testing.T, root string) []modzip.File {
 	t.Helper()
 	var files []modzip.File
@@ -120,15 +120,15 @@ func sourceFiles(t *testing.T, root string) []modzip.File {
 	return files
 }
 
-// sourceFile is a file on the disk, and its path in the module.
+// sourceFile is a file on disk and its path in the module.
 type sourceFile struct{ on, in string }
 
 func (f sourceFile) Path() string                 { return f.in }
 func (f sourceFile) Lstat() (os.FileInfo, error)  { return os.Lstat(f.on) }
 func (f sourceFile) Open() (io.ReadCloser, error) { return os.Open(f.on) }
 
-// goEnvironment has the go command ask proxy first, then what this machine has downloaded before, then what it asks
-// otherwise. Its module cache is its own, so that nothing stays of the release.
+// goEnvironment returns an environment in which the go command asks proxy first, then the downloads of this machine, then the
+// usual proxies. It has its own module cache, so that no trace of the release remains.
 func goEnvironment(t *testing.T, proxy string) []string {
 	t.Helper()
 	output, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
@@ -137,13 +137,13 @@ func goEnvironment(t *testing.T, proxy string) []string {
 	return append(os.Environ(),
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+otherwise,
 		"GOMODCACHE="+t.TempDir(),
-		"GOSUMDB=off", // which has never heard of the release
+		"GOSUMDB=off", // it does not know the release
 		"GOFLAGS=-modcacherw -trimpath",
 		"GOWORK=off", "GONOPROXY=", "GOPRIVATE=", "GOTOOLCHAIN=local",
 	)
 }
 
-// archived is a file in the archive of a backup.
+// archived returns a file in the archive of a backup.
 func (s *site) archived(backup, name string) []byte {
 	s.t.Helper()
 	file, err := os.Open(filepath.Join(s.bucketDir, "backups", backup, backup+".tar.gz"))

@@ -19,7 +19,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-func TestARunningServerTellsOfItsPlugins(t *testing.T) {
+func TestPluginCommandsOfRunningServer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func TestARunningServerTellsOfItsPlugins(t *testing.T) {
 
 	require.Equal(t, 9, s.runReadme(t, "## Manage plugins\n", dir))
 
-	// A client of Velero's reads the status, and must not mind the rest.
+	// Velero's client reads the status and ignores the rest.
 	request := &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "velero-cli-"}}
 	require.NoError(t, s.client.Create(t.Context(), request))
 	s.eventually("the request is answered", func(ctx context.Context) (bool, error) {
@@ -79,7 +79,7 @@ func TestARunningServerTellsOfItsPlugins(t *testing.T) {
 	require.NotContains(t, request.Annotations["cleat.dev/plugins"], "configSchema", "details are for those who ask for them")
 }
 
-func TestAServerOfVelerosTellsLessOfItsPlugins(t *testing.T) {
+func TestPluginCommandsOfVelerosServer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	answered := make(chan error, 1)
@@ -95,7 +95,7 @@ velero.io/aws +ObjectStore +1 +<unknown> +<unknown>$`, table)
 	_, note, err = s.run("plugin", "order", "--timeout", "2m")
 	require.Error(t, err)
 	require.NoError(t, <-answered)
-	require.Contains(t, note, "this server does not tell the order of its plugins; look at its directory with --plugin-dir")
+	require.Contains(t, note, "this server does not report the order of its plugins; inspect its directory with --plugin-dir")
 }
 
 // answerAsVelero answers the next request as Velero's server does.
@@ -123,8 +123,8 @@ func (s *site) answerAsVelero(ctx context.Context) error {
 	}
 }
 
-// runReadme runs the commands that stand in a section of README.md, and answers how many. ./plugins has a copy of a plugin
-// in dir, if that is not empty.
+// runReadme runs the commands in a section of README.md and returns their number. If dir is not empty, ./plugins has a copy of
+// the plugin in it.
 func (s *site) runReadme(t *testing.T, section, dir string) (commands int) {
 	t.Helper()
 	work := t.TempDir()
@@ -152,7 +152,7 @@ func (s *site) runReadme(t *testing.T, section, dir string) (commands int) {
 	return commands
 }
 
-func TestALockedServerRunsWhatItsLockHas(t *testing.T) {
+func TestServerRunsOnlyLockedFiles(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	dir := t.TempDir()
@@ -181,7 +181,7 @@ func TestALockedServerRunsWhatItsLockHas(t *testing.T) {
 
 	s.must("plugin", "lock", "--plugin-dir", dir)
 	for until := time.Now().Add(5 * time.Minute); strings.Contains(table, "quarantined"); table = s.must("plugin", "get", "--timeout", "2m") {
-		require.True(t, time.Now().Before(until), "the running server takes over what the lock says now: %s", table)
+		require.True(t, time.Now().Before(until), "the running server follows the new lock: %s", table)
 	}
 	require.Contains(t, table, "example.cleat.dev/mark")
 	require.Regexp(t, `Lock: +contained in `+filepath.Join(dir, "plugins.lock")+`\n`, s.must("plugin", "info", "first"))

@@ -20,26 +20,25 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// moment is when a write is held.
+// moment says when a write is held.
 type moment string
 
 const (
-	before moment = "before" // the write never arrives
-	after  moment = "after"  // the write is done, its answer never arrives
+	before moment = "before" // the server never receives the write
+	after  moment = "after"  // the write is done, but the client never receives the answer
 )
 
-// gate stands before the API server and the S3 server. It counts the writes that are of interest
-// and holds one of them.
+// gate is a proxy in front of the API server and the S3 server. It counts matching writes and holds one of them.
 type gate struct {
 	mu     sync.Mutex
 	match  func(*http.Request) bool
 	left   int
 	when   moment
-	hit    chan string   // gets what is held
+	hit    chan string   // receives the held write
 	resume chan struct{} // closed when held writes are dropped
 }
 
-// arm makes the gate hold the n-th write from now on that matches.
+// arm makes the gate hold the n-th matching write from now on.
 func (g *gate) arm(n int, when moment, match func(*http.Request) bool) (hit <-chan string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,7 +47,7 @@ func (g *gate) arm(n int, when moment, match func(*http.Request) bool) (hit <-ch
 	return g.hit
 }
 
-// disarm drops what is held and lets everything pass.
+// disarm drops the held write and lets all others pass.
 func (g *gate) disarm() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,7 +57,7 @@ func (g *gate) disarm() {
 	g.match, g.resume = nil, nil
 }
 
-// hold reports whether this request is the one to be held.
+// hold reports whether this request has to be held.
 func (g *gate) hold(r *http.Request) (when moment, resume chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,7 +71,7 @@ func (g *gate) hold(r *http.Request) (when moment, resume chan struct{}) {
 	return g.when, g.resume
 }
 
-// wrap puts the gate before a server.
+// wrap puts the gate in front of a server.
 func (g *gate) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		when, resume := g.hold(r)
@@ -90,7 +89,7 @@ func (g *gate) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// writesTo matches the writes of custom resources of these kinds, and all of S3.
+// writesTo matches the writes of the given custom resources, and all writes to S3.
 func writesTo(resources ...string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -108,8 +107,8 @@ func writesTo(resources ...string) func(*http.Request) bool {
 	}
 }
 
-// behind makes proxies to the API server and to S3 behind the gate, and returns a kubeconfig file
-// for the one and the URL of the other.
+// behind starts proxies with the gate to the API server and to S3. It returns a kubeconfig file for the first and the URL of
+// the second.
 func (g *gate) behind(t *testing.T, cluster *controlplane.Cluster) (kubeconfig, s3 string) {
 	t.Helper()
 	ca, err := os.ReadFile(cluster.CAFile)

@@ -30,7 +30,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// follower is "cleat queue -w" in a pipe, which goes on until it is interrupted.
+// follower is "cleat queue -w" in a pipe.
 type follower struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -45,7 +45,7 @@ func (s *site) follow(args ...string) *follower {
 	require.NoError(s.t, err)
 	cmd.Stderr = os.Stderr
 	require.NoError(s.t, cmd.Start())
-	timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill() }) // what never comes ends here
+	timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill() }) // limits the waiting
 	s.t.Cleanup(func() { timer.Stop(); _ = cmd.Process.Kill() })
 	return &follower{t: s.t, cmd: cmd, out: bufio.NewScanner(out)}
 }
@@ -60,11 +60,11 @@ func (f *follower) until(text string) string {
 			return line
 		}
 	}
-	require.Fail(f.t, "the queue was never shown so", "want %q, got\n%s", text, strings.Join(f.shown, "\n"))
+	require.Fail(f.t, "the expected line was never printed", "want %q, got\n%s", text, strings.Join(f.shown, "\n"))
 	return ""
 }
 
-// interrupt is ctrl-c, which is no failure.
+// interrupt sends SIGINT and requires success.
 func (f *follower) interrupt() {
 	f.t.Helper()
 	require.NoError(f.t, f.cmd.Process.Signal(syscall.SIGINT))
@@ -72,7 +72,7 @@ func (f *follower) interrupt() {
 	require.NoError(f.t, f.cmd.Wait())
 }
 
-// nullReader is at its end when the scanner is.
+// nullReader has ended when the scanner has.
 type nullReader struct{ *bufio.Scanner }
 
 func (r nullReader) Read([]byte) (int, error) {
@@ -82,7 +82,7 @@ func (r nullReader) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// inProgress makes a backup that runs until the test ends it: no server has started it.
+// inProgress creates a backup that runs until the test ends it: no server has started it.
 func (s *site) inProgress(name string, namespaces ...string) {
 	s.t.Helper()
 	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
@@ -95,7 +95,7 @@ func (s *site) inProgress(name string, namespaces ...string) {
 	}))
 }
 
-// endBackup ends a backup that inProgress has made.
+// endBackup ends a backup of inProgress.
 func (s *site) endBackup(name string) {
 	s.t.Helper()
 	var b velerov1.Backup
@@ -105,7 +105,7 @@ func (s *site) endBackup(name string) {
 	require.NoError(s.t, s.client.Patch(s.t.Context(), &b, client.MergeFrom(before)))
 }
 
-// enqueue creates a backup by the command line and waits for its place.
+// enqueue creates a backup with the command and waits for its position.
 func (s *site) enqueue(name string, position int, namespaces string) {
 	s.t.Helper()
 	args := []string{"backup", "create", name}
@@ -120,14 +120,14 @@ func (s *site) enqueue(name string, position int, namespaces string) {
 	})
 }
 
-// What differs from run to run in what a user reads.
+// Patterns of the output that differs between test runs.
 var (
 	agesRead   = regexp.MustCompile(`\b\d+[smh](\d+[smh])? ago`)
 	timesRead  = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d( \+0000 UTC|Z)`)
 	columnGaps = regexp.MustCompile(`( ago|SINCE) {3,}`)
 )
 
-// requireRead compares what a user reads with a file, times and the widths of columns aside.
+// requireRead compares output with a golden file, except for times and the widths of columns.
 func (s *site) requireRead(name, text string) {
 	s.t.Helper()
 	text = strings.ReplaceAll(text, s.namespace, "velero")
@@ -143,7 +143,7 @@ func (s *site) requireRead(name, text string) {
 	require.Equal(s.t, string(want), text)
 }
 
-// kubectlGet is what "kubectl get backups" shows: the table that the API server makes, without the age.
+// kubectlGet returns the table of "kubectl get backups", which the API server makes, without the age.
 func (s *site) kubectlGet() string {
 	s.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
@@ -169,8 +169,8 @@ func (s *site) kubectlGet() string {
 	return text.String() + "\n"
 }
 
-// TestAcceptQueue_Explain is what a user reads of a queue of two backups that run and five that wait, and of how it goes on.
-// The server is a real one; the two that run do so until the test ends them.
+// TestAcceptQueue_Explain compares everything that commands print about a queue of two running and five waiting backups, and
+// about its changes. The server is a real one; the running backups run until the test ends them.
 func TestAcceptQueue_Explain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
@@ -221,13 +221,13 @@ func TestAcceptQueue_Explain(t *testing.T) {
 	s.checkLive()
 	require.Equal(t, empty, s.must("queue", "--timeout", "2m"))
 
-	// Without a server there are only the Backups.
+	// Without a server, the commands show the Backups only.
 	require.NoError(t, server.stop())
 	require.Regexp(t, `^The number of slots is not known: no answer within 100ms: is the server running, .*\nNo backup is running or waiting\.\n$`,
 		s.must("queue", "--timeout", "100ms"))
 }
 
-// checkLive ends the two that run one after the other, and reads what is shown of what follows.
+// checkLive ends the running backups one after the other, and checks the printed changes.
 func (s *site) checkLive() {
 	t := s.t
 	text, documents := s.follow(), s.follow("-o", "json")
@@ -236,13 +236,13 @@ func (s *site) checkLive() {
 	s.requireRead("follow.txt", strings.Join(text.shown, "\n")+"\n")
 
 	s.endBackup("mail")
-	text.until("ledger: PartiallyFailed") // its namespace does not exist; only the limit held it
+	text.until("ledger: PartiallyFailed") // its namespace does not exist; it waited only for the limit
 	for _, line := range []string{"mail: Completed", "ledger: ReadyToStart", "ledger: InProgress"} {
 		require.Contains(t, text.shown, line)
 	}
 	require.False(t, slices.ContainsFunc(text.shown, func(line string) bool {
 		return strings.HasPrefix(line, "late: InProgress") || strings.HasPrefix(line, "shop-hourly: ReadyToStart")
-	}), "orders is in their way")
+	}), "orders blocks them")
 	require.NoError(t, s.client.Delete(t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "everything"}}))
 	text.until("everything: deleted")
 	s.endBackup("orders")

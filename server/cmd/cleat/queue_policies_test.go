@@ -25,9 +25,9 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// TestAcceptQueue_PolicyPlugins has each policy decide about the same backups, the built-in ones and the vendor's of
-// examples/admission-policy, one after the other in the same queue: the server is started again with another file. Then
-// backups wait while the policy's program is replaced, by one that breaks each of the rules, under both failure policies.
+// TestAcceptQueue_PolicyPlugins lets each policy decide about the same backups in the same queue: the built-in ones and the
+// one in examples/admission-policy. The server is restarted with another file for each. Then backups wait while the program
+// of the policy is replaced by versions that break each of the rules, under both failure policies.
 func TestAcceptQueue_PolicyPlugins(t *testing.T) {
 	t.Parallel()
 	t.Run("each decides in its way", eachPolicyDecidesInItsWay)
@@ -36,7 +36,7 @@ func TestAcceptQueue_PolicyPlugins(t *testing.T) {
 	t.Run("broken, UseBuiltIn", theBuiltInStandsIn)
 }
 
-// runs creates a backup that runs until it is said to have ended.
+// runs creates a backup that runs until ends is called.
 func (s *site) runs(name, namespace string) {
 	s.t.Helper()
 	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
@@ -55,7 +55,7 @@ func (s *site) ends(name string) {
 	require.NoError(s.t, s.client.Patch(s.t.Context(), &b, client.MergeFrom(before)))
 }
 
-// shows waits until backups are as wanted: "NAME PHASE", or "NAME PLACE REASON: MESSAGE (POLICY)".
+// shows waits until backups are as wanted: "NAME PHASE", or "NAME POSITION REASON: MESSAGE (POLICY)".
 func (s *site) shows(names map[string]string, want ...string) {
 	s.t.Helper()
 	var replace []string
@@ -129,7 +129,7 @@ func eachPolicyDecidesInItsWay(t *testing.T) {
 			named[from] = to
 		}
 		s.runs("runs"+suffix, shop)
-		// Creation times have seconds, and the names decide between equal ones: they are in the same order.
+		// Creation times have a resolution of a second; names decide between equal times, so they are in the same order.
 		for _, b := range []*velerov1.Backup{
 			{ObjectMeta: metav1.ObjectMeta{Name: "alike"}, Spec: velerov1.BackupSpec{IncludedNamespaces: []string{shop}, IncludedResources: []string{"secrets"}}},
 			{
@@ -156,7 +156,7 @@ func eachPolicyDecidesInItsWay(t *testing.T) {
 	}
 }
 
-// showsNamed is shows for backups whose names end on suffix, which texts are told without.
+// showsNamed is shows for backups whose names end with suffix; the wanted texts omit it.
 func (s *site) showsNamed(names map[string]string, suffix string, want []string) {
 	s.t.Helper()
 	delete(names, suffix)
@@ -170,7 +170,7 @@ func (s *site) showsNamed(names map[string]string, suffix string, want []string)
 	s.shows(names, want...)
 }
 
-// brokenPolicy is a policy of which there are many versions.
+// brokenPolicy is a policy with many versions.
 type brokenPolicy struct {
 	t                    *testing.T
 	program, dir, mended string
@@ -183,7 +183,7 @@ func newBrokenPolicy(t *testing.T) *brokenPolicy {
 	}
 }
 
-// put makes a version the one in the plugin directory.
+// put installs a version in the plugin directory.
 func (p *brokenPolicy) put(do string) {
 	p.t.Helper()
 	program, err := os.ReadFile(p.program)
@@ -199,10 +199,10 @@ func (p *brokenPolicy) serve(s *site, admission string) *server {
 	return s.serve("--metrics-address", "127.0.0.1:0", "--plugin-dir", p.dir, "--config", configFile(p.t, "backups:\n  concurrent: 3\n  admission: {"+admission+"}\n"))
 }
 
-// A deadline that a program which is started on a busy machine keeps.
+// The deadline is long enough for the start of a program on a busy machine.
 const broken = "plugin: example.io/broken, deadline: 10s, failurePolicy: "
 
-// policiesAreSwappedInMidQueue by another file, for which the server is started again, and by another program.
+// policiesAreSwappedInMidQueue replaces the policy by another file, with a restart of the server, and by another program.
 func policiesAreSwappedInMidQueue(t *testing.T) {
 	t.Parallel()
 	p := newBrokenPolicy(t)
@@ -219,7 +219,7 @@ func policiesAreSwappedInMidQueue(t *testing.T) {
 	s.shows(nil, "a 1 Closed: nobody starts (example.io/broken)", "b 2 Closed: nobody starts (example.io/broken)", "c 3 Closed: nobody starts (example.io/broken)")
 	require.NoError(t, server.stop())
 
-	// With another policy that lets nobody start, the places are those of before.
+	// With another policy that admits none, the positions stay the same.
 	programs.Copy(t, "examples/admission-policy", filepath.Join(p.dir, "office-hours"))
 	server = p.serve(s, `plugin: example.cleat.dev/office-hours, config: {freeze: [{from: "00:00", to: "24:00", namespaces: ["shop-*"]}]}`)
 	for i, name := range []string{"a", "b", "c"} {
@@ -234,7 +234,7 @@ func policiesAreSwappedInMidQueue(t *testing.T) {
 	}
 	require.NoError(t, server.stop())
 
-	// Back to the first, whose program is replaced while they wait: that alone lets them start.
+	// Back to the first policy: replacing its program while backups wait is enough for them to start.
 	server = p.serve(s, broken+"Hold")
 	s.shows(nil, "a 1 Closed: nobody starts (example.io/broken)", "b 2 Closed: nobody starts (example.io/broken)", "c 3 Closed: nobody starts (example.io/broken)")
 	p.put("keep the rules")
@@ -242,7 +242,7 @@ func policiesAreSwappedInMidQueue(t *testing.T) {
 	require.NoError(t, server.stop())
 }
 
-// failures are what versions of the broken policy do, and what is told of it.
+// failures returns what the versions of the broken policy do, and the message about it.
 func failures() [][2]string {
 	return [][2]string{
 		{"admit twice", `invalid reply: admits "a", which is not queued or was admitted already`},
@@ -275,13 +275,13 @@ func aBrokenPolicyHoldsTheQueue(t *testing.T) {
 		s.shows(map[string]string{p.dir: "DIR"}, "a 1 "+text, "b 2 "+text, "c 3 "+text)
 	}
 	require.Contains(t, server.log.String(), "policy fails")
-	require.Equal(t, 1, s.warnings("a"), "the event for the failure is not repeated while it lasts")
+	require.Equal(t, 1, s.warnings("a"), "the event is not repeated while the failure lasts")
 	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: "", reason: policy.ReasonOverdue})
 	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 1`, `cleat_queue_depth 3`, `cleat_queue_running 1`,
 		`cleat_queue_waiting{reason="PolicyFailed"} 3`, `cleat_policy_failures_total{kind="QueueAdmission",plugin="example.io/broken",reason="Died"} \d+`,
 		`cleat_policy_failures_total{kind="QueueAdmission",plugin="example.io/broken",reason="InvalidReply"} \d+`)
 
-	// It mends itself: nothing tells the server.
+	// The policy recovers without a change that the server could notice.
 	p.put("fail")
 	text := "PolicyFailed: nothing is decided: held (failurePolicy: Hold): QueueAdmission(example.io/broken): the calendar cannot be reached, attempt 1 ()"
 	s.shows(nil, "a 1 "+text, "b 2 "+text, "c 3 "+text)
@@ -291,14 +291,14 @@ func aBrokenPolicyHoldsTheQueue(t *testing.T) {
 	s.tellsOfTheQueue(cli{Running: 1, Limit: 3, decides: "example.io/broken"})
 	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 0`, `cleat_queue_depth 0`, `cleat_queue_running 1`,
 		`cleat_queue_wait_seconds_count 3`, `cleat_queue_decision_seconds_count \d+`)
-	require.NotContains(t, server.metrics(), "cleat_queue_waiting{", "nobody waits")
+	require.NotContains(t, server.metrics(), "cleat_queue_waiting{", "no backup waits")
 
-	// What is found out without anybody asking: its program is gone.
+	// The server notices a missing program without a decision.
 	require.NoError(t, os.Remove(filepath.Join(p.dir, "admission")))
 	s.tellsOfTheQueue(cli{Running: 1, Limit: 3, decides: "", reason: policy.ReasonUnavailable})
 }
 
-// cli is what "cleat queue -o json" is to say.
+// cli is a part of the document of "cleat queue -o json".
 type cli struct {
 	Running, Waiting, Limit int
 	decides, reason         string
@@ -326,7 +326,7 @@ func (s *site) tellsOfTheQueue(want cli) {
 	})
 }
 
-// metrics are those that a server serves.
+// metrics returns the metrics of a server.
 func (v *server) metrics() string {
 	v.site.t.Helper()
 	v.awaitLog("serving metrics")
@@ -341,7 +341,7 @@ func (v *server) metrics() string {
 	return string(text)
 }
 
-// measures waits until the metrics have lines of these patterns.
+// measures waits until the metrics have lines that match the patterns.
 func (v *server) measures(patterns ...string) {
 	v.site.t.Helper()
 	for _, pattern := range patterns {
@@ -372,7 +372,7 @@ func theBuiltInStandsIn(t *testing.T) {
 			"cleat.dev/namespace-overlap decided, because of QueueAdmission(example.io/broken): "+failure[1]+" (cleat.dev/namespace-overlap)")
 	}
 	s.shows(nil, "free Completed")
-	require.Equal(t, 1, s.warnings("a"), "the event that another one decides is not repeated while it does")
+	require.Equal(t, 1, s.warnings("a"), "the event about the replacement is not repeated while it lasts")
 	s.tellsOfTheQueue(cli{Running: 1, Waiting: 3, Limit: 3, decides: policy.BuiltInAdmission, reason: policy.ReasonOverdue})
 	server.measures(`cleat_policy_failing{kind="QueueAdmission",plugin="example.io/broken"} 1`, `cleat_queue_waiting{reason="NamespaceOverlap"} 3`,
 		`cleat_queue_wait_seconds_count 1`)
@@ -381,7 +381,7 @@ func theBuiltInStandsIn(t *testing.T) {
 	server.awaitLog("policy works again")
 }
 
-// warnings counts the events that warn about a backup of its policy, of which there is one at least.
+// warnings waits for events about the failing policy of a backup, and counts them.
 func (s *site) warnings(name string) (count int) {
 	s.t.Helper()
 	s.eventually("an event about "+name, func(ctx context.Context) (bool, error) {

@@ -18,13 +18,13 @@ import (
 	"github.com/cleat-dev/cleat/server/app"
 )
 
-// witness sees every state of the Backups of a site, in order, and holds what must be true of any number of servers.
+// witness watches every state of the Backups of a site, in order, and checks the rules that hold for any number of servers.
 type witness struct {
 	limit int
 
 	mu     sync.Mutex
 	phase  map[types.UID]velerov1.BackupPhase
-	begun  map[types.UID]int // how often it went into progress
+	begun  map[types.UID]int // number of transitions to InProgress
 	broken []string
 }
 
@@ -72,7 +72,7 @@ func (w *witness) sees(b *velerov1.Backup) {
 	}
 }
 
-// require fails the test when a rule was broken.
+// require fails the test if a rule was broken.
 func (w *witness) require(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
@@ -88,11 +88,11 @@ func (s *site) beginBackupOf(name string, namespaces ...string) {
 	}))
 }
 
-// writesPhases matches the writes of Backups, of which each moves one to a phase or to a place in the queue.
+// writesPhases matches the writes of Backups. Each moves a backup to a phase or to a position in the queue.
 var writesPhases = writesTo("backups")
 
-// TestAcceptQueue_KillEverywhere kills the server with kill -9 before and right after each write of the queue and of the
-// phases of three backups, of which two overlap. The next server brings all of them to their ends, and starts none twice.
+// TestAcceptQueue_KillEverywhere kills the server with SIGKILL before and after each write of the queue and of the phases of
+// three backups, two of which overlap. The next server must complete all of them, and start none twice.
 func TestAcceptQueue_KillEverywhere(t *testing.T) {
 	t.Parallel()
 	const limit, least = 2, 14
@@ -112,7 +112,7 @@ func TestAcceptQueue_KillEverywhere(t *testing.T) {
 			s.beginBackupOf(names[2], yard)
 			held := s.heldOrAllDone(hit, names)
 			if held == "" {
-				require.Greater(t, n, least, "fewer writes than three backups are known to make")
+				require.Greater(t, n, least, "fewer writes than expected")
 				g.disarm()
 				break
 			}
@@ -128,7 +128,7 @@ func TestAcceptQueue_KillEverywhere(t *testing.T) {
 	}
 }
 
-// heldOrAllDone waits until a write is held, and answers which, or until all backups have ended.
+// heldOrAllDone waits until a write is held and returns it, or until all backups have ended.
 func (s *site) heldOrAllDone(hit <-chan string, names []string) (held string) {
 	s.t.Helper()
 	s.eventually("a write is held or all backups have ended", func(ctx context.Context) (bool, error) {
@@ -150,8 +150,8 @@ func (s *site) heldOrAllDone(hit <-chan string, names []string) (held string) {
 	return held
 }
 
-// TestAcceptQueue_TwoServers has two servers in one namespace, as in a rolling update. One works and the other stands by,
-// whatever happens to the one that works: it is stopped, killed, or hangs for longer than its lease.
+// TestAcceptQueue_TwoServers runs two servers in one namespace, as in a rolling update. One leads and the other stands by. The
+// leader is stopped, killed, or hangs for longer than its lease.
 func TestAcceptQueue_TwoServers(t *testing.T) {
 	t.Parallel()
 	const limit = 2
@@ -189,7 +189,7 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 	all(func() {})
 	require.False(t, leads(two))
 
-	// A rolling update: the old one ends cleanly, the new one follows at once.
+	// In a rolling update the old server ends cleanly, and the new one leads at once.
 	all(func() { require.NoError(t, one.stop()) })
 	two.awaitLog("this server leads")
 
@@ -197,7 +197,7 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 	all(func() { two.kill() })
 	three.awaitLog("this server leads")
 
-	// One that hangs finds out that it does not lead any more, and ends.
+	// A server that hung finds that it no longer leads, and ends.
 	four := serve()
 	all(func() {
 		require.NoError(t, three.cmd.Process.Signal(syscall.SIGSTOP))
@@ -208,8 +208,7 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 	require.Contains(t, three.log.String(), "this server does not lead any more: its lease could not be renewed in time")
 }
 
-// TestAServerThatStandsByEndsWhenItIsTold, without having led.
-func TestAServerThatStandsByEndsWhenItIsTold(t *testing.T) {
+func TestStandbyServerStopsOnSIGTERM(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	s.pod = ""

@@ -12,9 +12,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestRestoresHaveALimitOfTheirOwn has a backup that takes the only place of the queue, and a restore that goes on for
-// long: neither keeps another restore waiting, and the backup that is being restored from cannot be deleted meanwhile.
-func TestRestoresHaveALimitOfTheirOwn(t *testing.T) {
+// TestRestoresHaveOwnLimit has a backup that holds the only slot of the queue, and a long restore: neither delays another
+// restore, and the backup of the long restore cannot be deleted meanwhile.
+func TestRestoresHaveOwnLimit(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
 	s.shop = s.workload(3)

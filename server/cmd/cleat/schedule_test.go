@@ -14,9 +14,9 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// TestAScheduleDoesNotPileUpBehindASlowQueue has a schedule that is due each second, while the only place of the queue is
-// taken: it makes one backup, skips all others and says so, and goes on once that one has ended.
-func TestAScheduleDoesNotPileUpBehindASlowQueue(t *testing.T) {
+// TestScheduleDoesNotPileUpBehindSlowQueue has a schedule that is due each second while the only slot is in use: it creates
+// one backup, skips all others with a message, and continues when that one has ended.
+func TestScheduleDoesNotPileUpBehindSlowQueue(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
 	s.shop = s.workload(2)
@@ -40,7 +40,7 @@ func TestAScheduleDoesNotPileUpBehindASlowQueue(t *testing.T) {
 	require.NoError(t, s.client.Get(t.Context(), s.key("often"), &schedule))
 	require.True(t, schedule.Status.LastSkipped.After(schedule.Status.LastBackup.Time))
 
-	// The server is killed, and the next one finds the place free.
+	// The server is killed, and the next one finds the slot free.
 	server.kill()
 	g.disarm()
 	s.serve()
@@ -58,8 +58,8 @@ func TestAScheduleDoesNotPileUpBehindASlowQueue(t *testing.T) {
 	require.LessOrEqual(t, unfinished, 1)
 }
 
-// TestSchedulesAreLookedAfterByCommands needs a server for the last part only.
-func TestSchedulesAreLookedAfterByCommands(t *testing.T) {
+// TestScheduleCommands needs a server for the last part only.
+func TestScheduleCommands(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	require.Equal(t, 6, s.runReadme(t, "### Schedules\n", ""))
@@ -102,7 +102,7 @@ func TestSchedulesAreLookedAfterByCommands(t *testing.T) {
 	require.Empty(t, s.scheduled())
 }
 
-// scheduled are the backups that the schedule "often" has made.
+// scheduled returns the backups of the schedule "often".
 func (s *site) scheduled() []velerov1.Backup {
 	s.t.Helper()
 	var list velerov1.BackupList
