@@ -16,7 +16,7 @@
 //		if err != nil {
 //			return nil, err
 //		}
-//		return &mover{operations.NewRunner(setup.Name(), store, setup.Logger(), move, operations.WithResume())}, nil
+//		return &mover{operations.NewRunner(setup.Name(), store, move, operations.WithResume())}, nil
 //	}
 //
 //	func (m *mover) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {

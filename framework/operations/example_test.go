@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework/operations"
 )
 
@@ -35,7 +33,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	runner := operations.NewRunner("example.io/copy", store, hclog.NewNullLogger(), copyDocument, operations.WithResume())
+	runner := operations.NewRunner("example.io/copy", store, copyDocument, operations.WithResume())
 	defer runner.Close()
 
 	ctx := context.TODO()

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/framework/operations"
@@ -72,7 +71,7 @@ func BenchmarkClose(b *testing.B) {
 		b.StopTimer()
 		dir, err := operations.OpenDir(b.TempDir())
 		require.NoError(b, err)
-		runner := operations.NewRunner("example.io/mover", dir, hclog.NewNullLogger(), until(nil))
+		runner := operations.NewRunner("example.io/mover", dir, until(nil))
 		var wait sync.WaitGroup
 		for i := range count {
 			wait.Go(func() {

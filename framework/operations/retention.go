@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/cleat-dev/cleat/framework"
 )
 
 // sweep deletes operations that are older than the retention, at most once an hour.
@@ -16,7 +18,7 @@ func (r *Runner[In]) sweep(ctx context.Context) {
 	r.swept = time.Now()
 	r.active.Go(func() {
 		if err := r.deleteBefore(context.WithoutCancel(ctx), time.Now().Add(-r.keepFor)); err != nil {
-			r.log.Warn("could not delete old operations", "error", err)
+			framework.Log(ctx).Warn("could not delete old operations", "error", err)
 		}
 	})
 }

@@ -31,7 +31,8 @@ func (r *Run) ID() string { return r.id }
 // Attempt returns 1 in the process that started the operation, and one more in each process that resumed it.
 func (r *Run) Attempt() int { return int(r.attempt) }
 
-// Log returns a logger whose lines name the operation.
+// Log returns framework.Log of the call that started or resumed the operation in this process, with the operation's id in
+// each line. The lines are written to the log of the backup or restore that made that call.
 func (r *Run) Log() hclog.Logger { return r.log }
 
 // Report sets the progress: completed of total units, and what is happening now. total is 0 as long as it is not known. Report

@@ -11,11 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/cleat-dev/cleat/framework"
+	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/operations"
+	"github.com/cleat-dev/cleat/framework/plugintest"
 )
 
 // progressAfter returns the progress of an operation after report, which is called before the work waits for its end.
@@ -65,22 +68,40 @@ func TestDescribeKeepsCounts(t *testing.T) {
 	})
 }
 
-func TestLogNamesOperation(t *testing.T) {
+// logging is an action whose work logs a line after the call that started it has returned.
+type logging struct {
+	abiav1.AsyncBackupItemAction
+	runner *operations.Runner[volume]
+}
+
+func (l *logging) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
+	id, err := l.runner.Start(ctx, input.Key, volume{})
+	return abiav1.NewStartOutput(nil).WithOperation(id), err
+}
+
+func TestLogNamesOperationAndRun(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var output bytes.Buffer
-		log := hclog.New(&hclog.LoggerOptions{Output: &output, JSONFormat: true})
-		runner := operations.NewRunner("example.io/mover", newResources(), log, func(_ context.Context, _ volume, run *operations.Run) error {
-			run.Log().Info("copying", "volume", "data")
-			return nil
-		})
-		id, err := runner.Start(t.Context(), "k", volume{})
-		require.NoError(t, err)
-		synctest.Wait()
-		runner.Close()
-		require.Contains(t, output.String(), `"@message":"copying"`)
-		require.Contains(t, output.String(), `"operation":"`+id+`"`)
+	returned := make(chan struct{})
+	runner := operations.NewRunner("example.io/mover", newResources(), func(_ context.Context, _ volume, run *operations.Run) error {
+		<-returned
+		run.Log().Info("copying", "volume", "data")
+		return nil
 	})
+	t.Cleanup(runner.Close)
+	plugin := plugintest.Run(t, abiav1.Register("example.io/mover", func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
+		return &logging{runner: runner}, nil
+	}))
+	ctx := metadata.AppendToOutgoingContext(t.Context(), glue.RunMetadata, "backup-1")
+	started, err := plugin.AsyncBackupItemActionV1("example.io/mover").Start(ctx, &abiav1.StartInput{
+		Item:   plugintest.Object(t, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: shop, name: data}}`),
+		Backup: plugintest.Backup("nightly"), Key: "k",
+	})
+	require.NoError(t, err)
+	close(returned)
+	line := plugin.AwaitLog("copying")
+	require.Equal(t, started.OperationID, line.Fields["operation"])
+	require.Equal(t, "data", line.Fields["volume"])
+	require.Equal(t, "backup-1", line.Fields[glue.RunKey])
 }
 
 // failing is a writer and reader that handles n bytes and fails then.

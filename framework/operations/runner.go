@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 )
 
@@ -38,7 +36,6 @@ type Work[In any] func(ctx context.Context, input In, run *Run) error
 type Runner[In any] struct {
 	name  string
 	store Store
-	log   hclog.Logger
 	work  Work[In]
 	settings
 	owner string // identifies this runner among all that use the store or ever did
@@ -52,10 +49,10 @@ type Runner[In any] struct {
 }
 
 // NewRunner returns a runner. name distinguishes it from other runners on the same store; the plugin's name will do. A runner
-// of a plugin lasts as long as the process. Tests call Close.
-func NewRunner[In any](name string, store Store, log hclog.Logger, work Work[In], options ...Option) *Runner[In] {
+// of a plugin lasts as long as the process. Tests call Close. The runner logs to framework.Log of the call that it serves.
+func NewRunner[In any](name string, store Store, work Work[In], options ...Option) *Runner[In] {
 	r := &Runner[In]{
-		name: name, store: store, log: log, work: work,
+		name: name, store: store, work: work,
 		settings: settings{lease: 15 * time.Second, keepFor: 7 * 24 * time.Hour},
 		owner:    rand.Text(),
 		runs:     map[string]*Run{},
@@ -95,13 +92,13 @@ func (r *Runner[In]) Start(ctx context.Context, key string, input In) (id string
 		if _, err := r.store.Get(ctx, operation.ID); errors.Is(err, ErrDamaged) {
 			return "", fmt.Errorf("start an operation: it was started before, and its state cannot be used: %w", err)
 		}
-		r.log.Debug("operation was started before", "operation", operation.ID, "key", key)
+		framework.Log(ctx).Debug("operation was started before", "operation", operation.ID, "key", key)
 		return operation.ID, nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("start an operation: %w", err)
 	}
-	r.log.Debug("operation started", "operation", operation.ID, "key", key)
+	framework.Log(ctx).Debug("operation started", "operation", operation.ID, "key", key)
 	r.launch(ctx, operation, input)
 	r.sweep(ctx)
 	return operation.ID, nil
@@ -127,7 +124,7 @@ func (r *Runner[In]) Progress(ctx context.Context, id string) (framework.Operati
 	operation, err := r.get(ctx, id)
 	switch {
 	case isLost(id, err):
-		r.log.Error("the state of the operation is lost", "operation", id, "error", err)
+		framework.Log(ctx).Error("the state of the operation is lost", "operation", id, "error", err)
 		return framework.OperationProgress{Completed: true, Err: "the state of the operation is lost: " + validText(err.Error())}, nil
 	case err != nil:
 		return framework.OperationProgress{}, err

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -30,7 +29,7 @@ type process struct {
 // begin starts a process on store.
 func newProcess(store operations.Store, work operations.Work[volume], options ...operations.Option) *process {
 	p := &process{}
-	p.Runner = operations.NewRunner("example.io/mover", &mortal{Store: store, dead: &p.dead}, hclog.NewNullLogger(), work, options...)
+	p.Runner = operations.NewRunner("example.io/mover", &mortal{Store: store, dead: &p.dead}, work, options...)
 	return p
 }
 
@@ -492,7 +491,7 @@ func TestUnknownOperationIsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newResources()
 		p := newProcess(store, until(nil))
-		other := operations.NewRunner("example.io/other", store, hclog.NewNullLogger(), until(nil))
+		other := operations.NewRunner("example.io/other", store, until(nil))
 		defer p.Close()
 		defer other.Close()
 		theirs, err := other.Start(t.Context(), "k", volume{})
@@ -505,7 +504,7 @@ func TestUnknownOperationIsError(t *testing.T) {
 		}
 		_, err = p.Start(t.Context(), "", volume{})
 		require.ErrorContains(t, err, "the key is empty")
-		unencodable := operations.NewRunner("a", store, hclog.NewNullLogger(), func(context.Context, chan int, *operations.Run) error { return nil })
+		unencodable := operations.NewRunner("a", store, func(context.Context, chan int, *operations.Run) error { return nil })
 		_, err = unencodable.Start(t.Context(), "k", make(chan int))
 		require.ErrorContains(t, err, "encode its input")
 	})
@@ -515,7 +514,7 @@ func TestOldOperationsAreDeleted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newResources()
-		other := operations.NewRunner("example.io/other", store, hclog.NewNullLogger(),
+		other := operations.NewRunner("example.io/other", store,
 			func(context.Context, volume, *operations.Run) error { return nil })
 		defer other.Close()
 		theirs, err := other.Start(t.Context(), "k", volume{})

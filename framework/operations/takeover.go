@@ -68,7 +68,7 @@ func (r *Runner[In]) takeOver(ctx context.Context, operation *Operation) (framew
 	if err != nil {
 		return framework.OperationProgress{}, fmt.Errorf("take over an operation whose process has ended: %w", err)
 	}
-	r.log.Warn("took over an operation whose process has ended",
+	framework.Log(ctx).Warn("took over an operation whose process has ended",
 		"operation", operation.ID, "attempt", operation.Attempt, "completed", operation.Progress.Completed)
 	if !operation.Progress.Completed {
 		r.launch(ctx, operation, input)

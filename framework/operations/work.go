@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"github.com/cleat-dev/cleat/framework"
 )
 
 // launch starts the work on an operation that this runner owns.
@@ -14,7 +16,7 @@ func (r *Runner[In]) launch(ctx context.Context, operation *Operation, input In)
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	run := &Run{
 		id: operation.ID, attempt: operation.Attempt, progress: operation.Progress,
-		log: r.log.With("operation", operation.ID), cancel: cancel, ended: ctx.Err,
+		log: framework.Log(ctx).With("operation", operation.ID), cancel: cancel, ended: ctx.Err,
 	}
 	r.mu.Lock()
 	r.runs[run.id] = run

@@ -29,7 +29,7 @@ func newMover(_ context.Context, setup *framework.Setup) (abiav1.AsyncBackupItem
 	if err != nil {
 		return nil, err
 	}
-	return &mover{operations.NewRunner(setup.Name(), store, setup.Logger(), move, operations.WithResume())}, nil
+	return &mover{operations.NewRunner(setup.Name(), store, move, operations.WithResume())}, nil
 }
 
 // move copies the data of one volume. It runs until it has finished or its context ends.

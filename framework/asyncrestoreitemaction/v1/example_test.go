@@ -27,7 +27,7 @@ func newFiller(_ context.Context, setup *framework.Setup) (ariav1.AsyncRestoreIt
 	if err != nil {
 		return nil, err
 	}
-	return &filler{operations.NewRunner(setup.Name(), store, setup.Logger(), fill)}, nil
+	return &filler{operations.NewRunner(setup.Name(), store, fill)}, nil
 }
 
 // fill waits for the volume, which does not exist when the operation begins, and copies its data.

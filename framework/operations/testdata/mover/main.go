@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"github.com/cleat-dev/cleat/framework"
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	"github.com/cleat-dev/cleat/framework/operations"
@@ -35,12 +33,11 @@ type mover struct {
 type volume struct{ Namespace, Name string }
 
 func newMover(_ context.Context, setup *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
-	log := setup.Logger()
-	runner, err := newRunner(name, log)
+	runner, err := newRunner(setup.Name())
 	return &mover{runner}, err
 }
 
-func newRunner(name string, log hclog.Logger) (*operations.Runner[volume], error) {
+func newRunner(name string) (*operations.Runner[volume], error) {
 	store, err := operations.OpenDir(filepath.Join(stateDir(), "operations"))
 	if err != nil {
 		return nil, err
@@ -49,7 +46,7 @@ func newRunner(name string, log hclog.Logger) (*operations.Runner[volume], error
 	if err != nil {
 		return nil, err
 	}
-	return operations.NewRunner(name, store, log, move, operations.WithResume(), operations.WithLease(lease)), nil
+	return operations.NewRunner(name, store, move, operations.WithResume(), operations.WithLease(lease)), nil
 }
 
 func (m *mover) AppliesTo(context.Context) (framework.ResourceSelector, error) {

@@ -15,8 +15,7 @@ type moverV2 struct {
 
 func registerV2() framework.Registration {
 	return biav2.Register(name+"-v2", func(_ context.Context, setup *framework.Setup) (biav2.BackupItemAction, error) {
-		log := setup.Logger()
-		runner, err := newRunner(name+"-v2", log)
+		runner, err := newRunner(setup.Name())
 		return &moverV2{runner}, err
 	})
 }
