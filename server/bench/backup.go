@@ -21,8 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// backupOverLimit is the time from the creation of a Backup to Completed, over that of a bare program that
-// pages the same lists and gzips the bytes into a file. About 6,600 objects, warm server.
+// backupOverLimit reports the time from the creation of a Backup to Completed, divided by the time of a bare program that
+// pages the same lists and compresses the bytes into a file with gzip. There are about 6,600 objects; the server is warm.
 func backupOverLimit(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -67,7 +67,7 @@ func backupOverLimit(ctx context.Context, cleat string, report func(string, floa
 	return nil
 }
 
-// bareBackup lists everything that a backup of everything lists, page by page, into a gzip file.
+// bareBackup pages all lists that a backup of the whole cluster pages, into a gzip file.
 func bareBackup(ctx context.Context, s *site) (time.Duration, error) {
 	d, err := discovery.NewDiscoveryClientForConfig(s.client.Config())
 	if err != nil {
@@ -130,7 +130,7 @@ func page(ctx context.Context, client rest.Interface, path string, out io.Writer
 		if _, err := out.Write(raw); err != nil {
 			return err
 		}
-		// The continue token stands in the list's metadata, in front of the items.
+		// The continue token is in the list's metadata, before the items.
 		head := raw[:min(len(raw), 8<<10)]
 		if next = token(head); next == "" {
 			return nil
@@ -138,7 +138,7 @@ func page(ctx context.Context, client rest.Interface, path string, out io.Writer
 	}
 }
 
-// token finds the continue token in the beginning of a list.
+// token returns the continue token in the first bytes of a list.
 func token(head []byte) string {
 	_, rest, found := strings.Cut(string(head), `"continue":`)
 	if before, _, items := strings.Cut(string(head), `"items":`); !found || (items && len(before) < len(head)-len(rest)) {

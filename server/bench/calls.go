@@ -21,8 +21,8 @@ omitStages: [RequestReceived, ResponseStarted]
 rules: [{level: Metadata}]
 `
 
-// callsPerRestoredItem is the number of requests that the server makes from the creation of a Restore to its
-// end, by the API server's audit log, over the number of items restored.
+// callsPerRestoredItem reports the number of requests that the server makes from the creation of a Restore to its end,
+// according to the API server's audit log, divided by the number of restored items.
 func callsPerRestoredItem(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	dir, err := os.MkdirTemp("", "cleat-bench-")
 	if err != nil {
@@ -79,9 +79,9 @@ func (s *site) itemsRestored(ctx context.Context, name string) (int64, error) {
 	return n, err
 }
 
-// callsBetween counts the requests in an audit log that the server made, in all and by verb. Nobody else is
-// there but the control plane's own components and this program, which are left out by their user agents;
-// the server's calls cannot be picked out by one, since it creates an object in the name of its manager.
+// callsBetween counts the server's requests in an audit log, in total and by verb. The only other clients are the control
+// plane's components and this program, which are excluded by their user agents. The server has no user agent of its own,
+// because it creates an object in the name of its manager.
 func callsBetween(log string, began, ended time.Time) (int, map[string]int, error) {
 	file, err := os.Open(log)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Command bench measures cleat against limits that it measures itself, in the same run on the same control
-// plane. Every figure is the median of five runs and is printed as a line "BENCH <name> <value>"; what it
-// is made of goes to stderr. A figure beyond its limit makes the exit status 1, when all have been measured. It stands
-// in server because it measures the server's parts, and drives the real binary like a user, with the control plane and
-// the worlds of examples. Run it with "make bench".
+// Command bench measures cleat against baselines that it measures in the same run on the same machine. It prints every
+// figure as a line "BENCH <name> <value>", the median of five runs unless the benchmark says otherwise; the measurements
+// behind it go to stderr. After all benchmarks it exits with status 1 if a figure is above its limit. The command is below
+// server because it measures parts of the server; it drives the real binary like a user, with the control plane and the
+// worlds of server/test. Run it with "make bench".
 package main
 
 import (
@@ -18,35 +18,35 @@ import (
 	"syscall"
 )
 
-// runs is how often a figure is measured.
+// runs is how often each figure is measured.
 const runs = 5
 
-// bench measures one thing and reports its figures.
+// bench is one benchmark; it reports one or more figures.
 type bench struct {
-	name string
-	run  func(ctx context.Context, cleat string, report func(name string, value float64)) error
+	name  string
+	about string // what the figure of that name is
+	run   func(ctx context.Context, cleat string, report func(name string, value float64)) error
 }
 
-// benches in the order in which they run; calls_per_restored_item comes with restore_over_limit when that is
-// not asked for alone.
+// benches lists the benchmarks in the order in which they run.
 var benches = []bench{
-	{"archive_over_gzip", archiveOverGzip},
-	{"archive_size", archiveSize},
-	{"backup_over_limit", backupOverLimit},
-	{"restore_over_limit", restoreOverLimit},
-	{"calls_per_restored_item", callsPerRestoredItem},
-	{"backup_rss_growth", backupRSSGrowth},
-	{"rpc_over_bare", rpcOverBare(1)},
-	{"rpc_over_bare_8", rpcOverBare(8)},
-	{"lift_over_direct", liftOverDirect},
-	{"start_100_plugins", start100Plugins},
-	{"plugin_rss_idle", pluginRSSIdle},
-	{"queue_over_work", queueOverWork},
-	{"queue_decide_growth", queueDecideGrowth},
-	{"queue_wake_over_bare", queueWakeOverBare},
+	{"archive_over_gzip", "time to archive 100 MB of items / time of the compressor alone for the same bytes", archiveOverGzip},
+	{"archive_size", "size of an archive of 100 MB of items / size of a plain tar.gz of the same entries", archiveSize},
+	{"backup_over_limit", "time of a backup of 6,900 objects / time to page and gzip the same lists", backupOverLimit},
+	{"restore_over_limit", "time of a restore of 6,000 objects / time to create them with the best number of workers", restoreOverLimit},
+	{"calls_per_restored_item", "requests of a restore to the API server / restored items", callsPerRestoredItem},
+	{"backup_rss_growth", "peak memory of a server that backs up 60,000 objects / that of one that backs up 6,000", backupRSSGrowth},
+	{"rpc_over_bare", "time of an action that labels items as JSON / time of a bare gRPC echo of the items", rpcOverBare(1)},
+	{"rpc_over_bare_8", "the same with 8 concurrent callers", rpcOverBare(8)},
+	{"lift_over_direct", "time of a plugin of version 1 / time of the same plugin at the hub's version", liftOverDirect},
+	{"start_100_plugins", "seconds to start 100 plugin binaries", start100Plugins},
+	{"plugin_rss_idle", "resident memory of an idle plugin in MB", pluginRSSIdle},
+	{"queue_over_work", "time of 20 backups of one second, four at a time / time of their work alone", queueOverWork},
+	{"queue_decide_growth", "time of a decision with 4,000 queued backups / with 1,000", queueDecideGrowth},
+	{"queue_wake_over_bare", "time from the end of a backup to the next / time of a bare program that watches and writes", queueWakeOverBare},
 }
 
-// limits are what figures may be at most; one that is more fails the run. Figures without a limit are for information.
+// limits returns the maximum of each figure; a figure above it fails the run. Figures without a limit are informative.
 func limits() map[string]float64 {
 	return map[string]float64{
 		"archive_over_gzip":       1.2,
@@ -93,6 +93,7 @@ func measure(ctx context.Context, cleat, only string) error {
 			continue
 		}
 		found = true
+		say("%s: %s", b.name, b.about)
 		if err := b.run(ctx, cleat, report); err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
@@ -110,16 +111,16 @@ func measure(ctx context.Context, cleat, only string) error {
 	return nil
 }
 
-// median of an odd number of values.
+// median returns the median of an odd number of values.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]
 }
 
-// say explains a figure to whoever looks at the run.
+// say prints a line that explains a figure.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", args...) }
 
-// cpu names the processor as Linux does.
+// cpu returns the name of the processor as Linux reports it.
 func cpu() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// backupRSSGrowth is the peak memory of a server that backs up 60,000 objects over one that backs up 6,000;
-// each a new process.
+// backupRSSGrowth reports the peak memory of a server that backs up 60,000 objects, divided by that of one that backs up
+// 6,000. Each server is a new process.
 func backupRSSGrowth(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -55,7 +55,7 @@ func backupRSSGrowth(ctx context.Context, cleat string, report func(string, floa
 	return nil
 }
 
-// peakRSS starts a server, backs everything up, and answers the server's highest resident set in KiB.
+// peakRSS starts a server, backs up the whole cluster, and returns the server's highest resident set in KiB.
 func (s *site) peakRSS(ctx context.Context, name string) (_ float64, err error) {
 	server, err := s.Serve(ctx, s.client)
 	if err != nil {
@@ -74,5 +74,5 @@ func (s *site) peakRSS(ctx context.Context, name string) (_ float64, err error) 
 			return strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
 		}
 	}
-	return 0, errors.New("the system does not tell the peak of resident memory (VmHWM)")
+	return 0, errors.New("the system does not report the peak of resident memory (VmHWM)")
 }

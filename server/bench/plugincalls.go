@@ -23,8 +23,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// What a run of the call benchmarks consists of: rounds of small items and one large one each, in all 10,000 of 1 KiB
-// and 100 of 500 KiB. The sides take turns round by round, so that what else the machine does hits both.
+// A run of the call benchmarks consists of rounds of small items and one large item each, in total 10,000 of 1 KiB and 100
+// of 500 KiB. The sides take turns in each round, so that other load on the machine affects all sides.
 const (
 	callRounds    = 100
 	smallPerRound = 100
@@ -32,14 +32,14 @@ const (
 	largeItem     = 500 << 10
 )
 
-// benchBackup is the Backup that comes with each item.
+// benchBackup is the Backup that is sent with each item.
 const benchBackup = `{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z",` +
 	`"generation":1,"labels":{"velero.io/storage-location":"default"},"name":"nightly","namespace":"velero","resourceVersion":"1",` +
 	`"uid":"6ba7b810-9dad-11d1-80b4-00c04fd430c8"},"spec":{"csiSnapshotTimeout":"10m0s","includedNamespaces":["*"],` +
 	`"itemOperationTimeout":"4h0m0s","metadata":{},"snapshotMoveData":false,"storageLocation":"default","ttl":"720h0m0s"},` +
 	`"status":{"expiration":"2026-01-31T00:00:00Z","formatVersion":"1.1.0","phase":"InProgress","startTimestamp":"2026-01-01T00:00:00Z","version":1}}`
 
-// configMap is the JSON of a config map with so many bytes of data: text in lines, as files are.
+// configMap returns the JSON of a config map with size bytes of data: lines of text, as in files.
 func configMap(name string, size int) []byte {
 	const keys = 4
 	line := "some.setting.of.the.shop: \"a value\" # with a comment\\n"
@@ -54,22 +54,22 @@ func configMap(name string, size int) []byte {
 		`"labels":{"app.kubernetes.io/name":"shop"},"name":"` + name + `","namespace":"shop","resourceVersion":"4711","uid":"6ba7b811-9dad-11d1-80b4-00c04fd430c8"}}`)
 }
 
-// execute is one side of a comparison: it sends an item and gets it back.
+// execute is one side of a comparison: it sends an item and receives it back.
 type execute func(ctx context.Context, item []byte) error
 
-// side is how long one side took, and for how many items.
+// side holds how long one side took, and for how many items.
 type side struct {
 	run            execute
 	small, large   time.Duration
 	smalls, larges int
 }
 
-// over is the time of all items over that of another side.
+// over returns the time of all items divided by that of another side.
 func (s *side) over(other *side) float64 {
 	return (s.small + s.large).Seconds() / (other.small + other.large).Seconds()
 }
 
-// String is the time of one item of each size.
+// String returns the time of one item of each size.
 func (s *side) String() string {
 	return fmt.Sprintf("%.1f µs and %.2f ms", float64(s.small.Nanoseconds())/1e3/float64(s.smalls), s.large.Seconds()*1e3/float64(s.larges))
 }
@@ -79,7 +79,7 @@ func takeTurns(ctx context.Context, callers int, sides ...*side) error {
 	small, large := configMap("small", smallItem), configMap("large", largeItem)
 	for round := range callRounds {
 		for i := range sides {
-			s := sides[(i+round)%len(sides)] // none is always first
+			s := sides[(i+round)%len(sides)] // no side is always first
 			took, err := timed(ctx, s.run, small, smallPerRound, callers)
 			if err != nil {
 				return err
@@ -87,7 +87,7 @@ func takeTurns(ctx context.Context, callers int, sides ...*side) error {
 			s.small, s.smalls = s.small+took, s.smalls+smallPerRound
 		}
 		if round%callers != 0 {
-			continue // as many large ones at once as there are callers
+			continue // each round has as many concurrent large items as callers
 		}
 		for i := range sides {
 			s := sides[(i+round/callers)%len(sides)]
@@ -101,7 +101,7 @@ func takeTurns(ctx context.Context, callers int, sides ...*side) error {
 	return nil
 }
 
-// timed sends an item so many times from so many callers.
+// timed returns how long it takes to send an item a number of times from a number of callers.
 func timed(ctx context.Context, run execute, item []byte, times, callers int) (time.Duration, error) {
 	began := time.Now()
 	if callers == 1 {
@@ -127,7 +127,7 @@ func timed(ctx context.Context, run execute, item []byte, times, callers int) (t
 	return time.Since(began), errors.Join(failures...)
 }
 
-// callSite is what the call benchmarks run against: a host with the labelling plugin, and the bare echo.
+// callSite is the environment of the call benchmarks: a host with the labelling plugin, and the bare echo.
 type callSite struct {
 	dir     string
 	host    *pluginhost.Host
@@ -187,7 +187,7 @@ func (s *callSite) close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// build builds one of the programs below server/bench.
+// build builds one of the programs in the folders of server/bench.
 func build(ctx context.Context, program, path string) error {
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "./server/bench/"+program).CombinedOutput()
 	if err != nil {
@@ -196,7 +196,7 @@ func build(ctx context.Context, program, path string) error {
 	return nil
 }
 
-// ours is an action of the labelling plugin as the server calls it.
+// ours returns an action of the labelling plugin as the server calls it.
 func (s *callSite) ours(name string) (execute, error) {
 	var action backupitemaction.Action
 	for _, a := range pluginhost.All(s.session, kinds.BackupItemActions()...) {
@@ -217,7 +217,7 @@ func (s *callSite) ours(name string) (execute, error) {
 	}, nil
 }
 
-// bare is the echo; as "json" it sets the label with encoding/json and nothing else.
+// bare returns the echo; with "json" it sets the label with encoding/json.
 func (s *callSite) bare(name string) execute {
 	backup := []byte(benchBackup)
 	return func(ctx context.Context, item []byte) error {
@@ -229,10 +229,10 @@ func (s *callSite) bare(name string) execute {
 	}
 }
 
-// rpcOverBare is an action that sets a label, over a bare gRPC echo of the same bytes on the same kind of connection. The
-// action gets its items as JSON and does not decode them. Beside it run the same action written in the usual way, with
-// decoded items (rpc_decoded_over_bare), and the echo that sets the label with encoding/json, which is what the
-// plugin's own work costs at least (rpc_decoded_over_json).
+// rpcOverBare reports the time of an action that sets a label, divided by that of a bare gRPC echo of the same bytes on the
+// same kind of connection. The action gets its items as JSON and does not decode them. Two more figures are about the same
+// action written in the usual way, with decoded items: rpc_decoded_over_bare is over the same echo, rpc_decoded_over_json
+// over an echo that sets the label with encoding/json, the least that the work of such a plugin costs.
 func rpcOverBare(callers int) func(context.Context, string, func(string, float64)) error {
 	return func(ctx context.Context, _ string, report func(string, float64)) error {
 		s, err := newCallSite(ctx)
@@ -273,11 +273,12 @@ func rpcOverBare(callers int) func(context.Context, string, func(string, float64
 	}
 }
 
-// liftTurns is how often the sides of liftOverDirect take their turns in one run: what else the machine does would be more
-// than the two hundredths that the limit leaves.
+// liftTurns is how often the sides of liftOverDirect take turns in one run. With fewer turns, other load on the machine
+// exceeds the 2 % that the limit allows.
 const liftTurns = 3
 
-// liftOverDirect is a plugin of version 1 through its facade, over the same plugin at the hub's version.
+// liftOverDirect reports the time of a plugin of version 1 through its facade, divided by that of the same plugin at the
+// hub's version.
 func liftOverDirect(ctx context.Context, _ string, report func(string, float64)) error {
 	s, err := newCallSite(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 )
 
-// start100Plugins is the time in seconds that a host takes to start 100 plugin binaries and to learn what each offers.
-// They are one file under 100 names, so that what is measured is processes and not the disk.
+// start100Plugins reports the time in seconds that a host needs to start 100 plugin binaries and to list what each offers.
+// The binaries are one file under 100 names, so that the benchmark measures processes and not the disk.
 func start100Plugins(ctx context.Context, _ string, report func(string, float64)) error {
 	var seconds []float64
 	for range runs {
@@ -29,8 +29,8 @@ func start100Plugins(ctx context.Context, _ string, report func(string, float64)
 	return nil
 }
 
-// pluginRSSIdle is the resident memory, in MB, of a process of a small plugin that has been started and asked what it
-// offers. What it shares with other processes of the same file counts in full.
+// pluginRSSIdle reports the resident memory, in MB, of the process of a small plugin that has been started and has listed
+// what it offers. Memory that it shares with other processes of the same file counts in full.
 func pluginRSSIdle(ctx context.Context, _ string, report func(string, float64)) error {
 	var megabytes []float64
 	for range runs {
@@ -48,7 +48,7 @@ func pluginRSSIdle(ctx context.Context, _ string, report func(string, float64)) 
 	return nil
 }
 
-// startPlugins tells how long a host takes to start n plugins, and the resident memory of the first.
+// startPlugins returns how long a host needs to start n plugins, and the resident memory of the first.
 func startPlugins(ctx context.Context, n int) (took time.Duration, resident int64, err error) {
 	dir, err := os.MkdirTemp("", "cleat-bench-")
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// queueDecideGrowth is the time of one decision with 4,000 queued backups over that with 1,000: the line made from the
-// Backups, the snapshot, the default policy behind the host, and the plan of what to write. There are 500 namespaces,
-// each backup takes four of them and may overlap any other, and ten run.
+// queueDecideGrowth reports the time of one decision with 4,000 queued backups, divided by that with 1,000: the queue built
+// from the Backups, the snapshot, the default policy called through the host, and the plan of what to write. There are
+// 500 namespaces; each backup has four of them and may overlap any other; ten backups run.
 func queueDecideGrowth(ctx context.Context, _ string, report func(string, float64)) error {
 	host, err := pluginhost.New(ctx, pluginhost.Config{BuiltIns: []framework.Registration{namespaceoverlap.Register()}, Log: hclog.NewNullLogger()})
 	if err != nil {
@@ -48,7 +48,7 @@ func queueDecideGrowth(ctx context.Context, _ string, report func(string, float6
 	}
 	var few, many queue.Resolver
 	var ratios, smalls, larges []float64
-	const decisions = 11 // of each run; the first one of all fills what is remembered
+	const decisions = 11 // of each run; the very first decision fills the caches
 	for run := range runs {
 		var ofSmall, ofLarge []float64
 		for range decisions {
@@ -72,7 +72,7 @@ func queueDecideGrowth(ctx context.Context, _ string, report func(string, float6
 	return nil
 }
 
-// manyBackups are so many queued ones, and ten that run.
+// manyBackups returns a number of queued backups, and ten that run.
 func manyBackups(queued int, namespaces []string) []*velerov1.Backup {
 	var all []*velerov1.Backup
 	created := metav1.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)

@@ -38,10 +38,10 @@ const (
 	wakes      = 60 // of each run
 )
 
-// queueWakeOverBare is the time from the end of a backup to ReadyToStart of the next, with 200 queued, over that of a bare
-// program which watches, and writes to another Backup when one has ended. The 99th percentile is reported in
-// milliseconds, and how many requests for Backups the queue makes for each that it admits, all of them, beside one for
-// each place in the queue that changes.
+// queueWakeOverBare reports the time from the end of a backup to ReadyToStart of the next, with 200 queued, divided by that
+// of a bare program that watches Backups and writes to one when another has ended. It also reports the 99th percentile in
+// milliseconds, and the number of requests for Backups that the queue makes for each admitted backup, not counting one for
+// each changed position.
 func queueWakeOverBare(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -97,16 +97,16 @@ func queueWakeOverBare(ctx context.Context, cleat string, report func(string, fl
 	return nil
 }
 
-// wakeSite is a queue without anybody who runs backups: the benchmark plays that part.
+// wakeSite is a queue without a controller that runs backups; the benchmark takes its part.
 type wakeSite struct {
 	client client.WithWatch
 	config *rest.Config
 	count  int
 
-	requests atomic.Int64 // of the queue for Backups, but for watches
+	requests atomic.Int64 // of the queue for Backups, except for watches
 }
 
-// wrap counts the requests for Backups, reads as well as writes.
+// wrap counts the requests for Backups, both reads and writes.
 func (w *wakeSite) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Query().Get("watch") == "" && strings.Contains(r.URL.Path, "/backups") {
@@ -170,7 +170,7 @@ func (w *wakeSite) create(ctx context.Context) (string, error) {
 	})
 }
 
-// fill creates so many backups that one is ready and the others are queued, and waits until they are.
+// fill creates backups, one more than are queued, and waits until one is ready and the others are queued.
 func (w *wakeSite) fill(ctx context.Context) error {
 	for w.count <= wakeQueued {
 		if _, err := w.create(ctx); err != nil {
@@ -181,20 +181,20 @@ func (w *wakeSite) fill(ctx context.Context) error {
 	return err
 }
 
-// settle waits until one backup is ready, and all others have the right places in the queue. It answers the places, and
-// the one that is ready.
-func (w *wakeSite) settle(ctx context.Context) (places map[types.UID]int, ready *velerov1.Backup, err error) {
+// settle waits until one backup is ready and all others have the right positions in the queue. It returns the positions and
+// the ready backup.
+func (w *wakeSite) settle(ctx context.Context) (positions map[types.UID]int, ready *velerov1.Backup, err error) {
 	for {
 		var list velerov1.BackupList
 		if err := w.client.List(ctx, &list, client.InNamespace(roundtrip.Namespace)); err != nil {
 			return nil, nil, err
 		}
 		sum, others := 0, 0
-		places = map[types.UID]int{}
+		positions = map[types.UID]int{}
 		for i := range list.Items {
 			switch b := &list.Items[i]; b.Status.Phase {
 			case velerov1.BackupPhaseQueued:
-				places[b.UID] = b.Status.QueuePosition
+				positions[b.UID] = b.Status.QueuePosition
 				sum += b.Status.QueuePosition
 			case velerov1.BackupPhaseCompleted:
 			default:
@@ -202,8 +202,8 @@ func (w *wakeSite) settle(ctx context.Context) (places map[types.UID]int, ready 
 				ready = b
 			}
 		}
-		if n := len(places); n == wakeQueued && sum == n*(n+1)/2 && others == 1 && ready.Status.Phase == velerov1.BackupPhaseReadyToStart {
-			return places, ready, nil
+		if n := len(positions); n == wakeQueued && sum == n*(n+1)/2 && others == 1 && ready.Status.Phase == velerov1.BackupPhaseReadyToStart {
+			return positions, ready, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -213,11 +213,11 @@ func (w *wakeSite) settle(ctx context.Context) (places map[types.UID]int, ready 
 	}
 }
 
-// calls has backups end, each when the queue has dealt with the one before and with the new one that keeps the queue as
-// long as it is. It answers the requests of the queue for each that it admits, beside one for each place that differs.
+// calls ends backups, each after the queue has handled the one before and the new one that keeps the length of the queue. It
+// returns the number of requests for each admitted backup, not counting one for each changed position.
 func (w *wakeSite) calls(ctx context.Context) (float64, error) {
 	const ends = 20
-	places, ready, err := w.settle(ctx)
+	positions, ready, err := w.settle(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -233,23 +233,23 @@ func (w *wakeSite) calls(ctx context.Context) (float64, error) {
 		if _, err := w.create(ctx); err != nil {
 			return 0, err
 		}
-		was := places
-		if places, ready, err = w.settle(ctx); err != nil {
+		was := positions
+		if positions, ready, err = w.settle(ctx); err != nil {
 			return 0, err
 		}
-		for uid, place := range places {
-			if was[uid] != 0 && was[uid] != place {
+		for uid, position := range positions {
+			if was[uid] != 0 && was[uid] != position {
 				moved++
 			}
 		}
 	}
 	requests := int(w.requests.Load() - before)
-	say("the queue has made %d requests for %d backups that it admitted and %d places that changed", requests, ends, moved)
+	say("the queue has made %d requests for %d backups that it admitted and %d positions that changed", requests, ends, moved)
 	return float64(requests-moved) / ends, nil
 }
 
-// wakes ends backups, one after the other, and answers how long the next one takes to be ready each time, in
-// milliseconds. A new one keeps the queue as long as it is. Places are still being written when the next one ends.
+// wakes ends backups one after another and returns how long each next one takes to be ready, in milliseconds. A new one
+// keeps the length of the queue. Positions are still being written when the next backup ends.
 func (w *wakeSite) wakes(ctx context.Context) ([]float64, error) {
 	watch, err := w.client.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(roundtrip.Namespace))
 	if err != nil {
@@ -281,7 +281,7 @@ func (w *wakeSite) wakes(ctx context.Context) ([]float64, error) {
 	return took, nil
 }
 
-// next waits for a backup that is ready.
+// next waits for a ready backup.
 func (w *wakeSite) next(ctx context.Context, watch apiwatch.Interface) (*velerov1.Backup, error) {
 	for event := range watch.ResultChan() {
 		if b, ok := event.Object.(*velerov1.Backup); ok && b.Status.Phase == velerov1.BackupPhaseReadyToStart {
@@ -297,8 +297,8 @@ func (w *wakeSite) move(ctx context.Context, b *velerov1.Backup, phase velerov1.
 	return after, w.client.Patch(ctx, after, client.MergeFrom(b))
 }
 
-// bareWakes is the least that can be done: somebody writes to a Backup, a watch brings it, another Backup is written to, and the
-// watch brings that. In milliseconds.
+// bareWakes measures the minimum, in milliseconds: write to a Backup, receive it by a watch, write to another Backup, and
+// receive that.
 func bareWakes(ctx context.Context, c client.WithWatch) ([]float64, error) {
 	const namespace = "default"
 	watch, err := c.Watch(ctx, &velerov1.BackupList{}, client.InNamespace(namespace))

@@ -21,8 +21,9 @@ const (
 	workOfOne     = time.Second
 )
 
-// queueOverWork is the time from the creation of 20 backups to the end of the last, over that of their bare work: one
-// second each, four at a time. None overlaps another. The second figure is the same with every third one invalid.
+// queueOverWork reports the time from the creation of 20 backups to the end of the last, divided by the time of their bare
+// work: one second each, four at a time. No backup overlaps another. The second figure is the same with every third
+// backup invalid.
 func queueOverWork(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -50,7 +51,7 @@ func queueOverWork(ctx context.Context, cleat string, report func(string, float6
 	}
 	for _, figure := range []struct {
 		name    string
-		invalid int // every so many; 0 is none
+		invalid int // every invalid-th backup is invalid; 0 means none
 	}{{"queue_over_work", 0}, {"queue_over_work_invalid", 3}} {
 		var ratios []float64
 		for run := range runs {
@@ -69,12 +70,12 @@ func queueOverWork(ctx context.Context, cleat string, report func(string, float6
 
 func workNamespace(i int) string { return fmt.Sprintf("work-%02d", i) }
 
-// workSpec is a backup of one namespace that takes a second.
+// workSpec returns the spec of a backup of one namespace that takes a second.
 func workSpec(i int) map[string]any {
 	return map[string]any{"includedNamespaces": []any{workNamespace(i)}, "includedResources": []any{"configmaps"}}
 }
 
-// makeWork makes the namespace that a backup takes as long for.
+// makeWork creates the namespace of such a backup.
 func (s *site) makeWork(ctx context.Context, i int, length time.Duration) error {
 	namespaces := s.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
 	_, err := namespaces.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
@@ -89,7 +90,7 @@ func (s *site) makeWork(ctx context.Context, i int, length time.Duration) error 
 	return err
 }
 
-// runQueue creates the backups and waits until all have ended. It answers the time, and how many were valid.
+// runQueue creates the backups and waits until all have ended. It returns the time, and how many were valid.
 func (s *site) runQueue(ctx context.Context, prefix string, invalid int) (time.Duration, int, error) {
 	backups := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: "backups"}).Namespace(roundtrip.Namespace)
 	watch, err := backups.Watch(ctx, metav1.ListOptions{})

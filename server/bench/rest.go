@@ -5,5 +5,5 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// rawSerializer is enough for a client that never decodes what it gets.
+// rawSerializer is the serializer of a client that never decodes responses.
 var rawSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()

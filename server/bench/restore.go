@@ -11,19 +11,19 @@ import (
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
-// restoreSpec is the world of the restore benchmarks: 6,000 objects that no controller touches.
+// restoreSpec returns the world of the restore benchmarks: 6,000 objects that no controller changes.
 func restoreSpec(prefix string) world.Spec {
 	return world.Spec{Prefix: prefix, Namespaces: 10, ConfigMaps: 0, Secrets: 0}
 }
 
-// plain are the objects of the restore benchmarks: config maps, secrets, roles and bindings in ten namespaces.
+// plain returns the objects of the restore benchmarks: config maps, secrets, roles and bindings in ten namespaces.
 func plain(prefix string) []world.Object {
 	return world.Plain(restoreSpec(prefix), 600)
 }
 
-// restoreOverLimit is the time from the creation of a Restore to Completed for 6,000 objects, over that of a bare
-// program that creates the same objects with as many workers as are best. Each run restores into
-// namespaces of its own.
+// restoreOverLimit reports the time from the creation of a Restore to Completed for 6,000 objects, divided by the time of a
+// bare program that creates the same objects with the best number of workers. Each run restores into namespaces of its
+// own.
 func restoreOverLimit(ctx context.Context, cleat string, report func(string, float64)) (err error) {
 	s, err := newSite(ctx, cleat)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *site) restoreInto(ctx context.Context, prefix string) (time.Duration, e
 	return took, err
 }
 
-// bareRestore creates the objects below prefix and does nothing else.
+// bareRestore creates the objects in namespaces that begin with prefix.
 func (s *site) bareRestore(ctx context.Context, prefix string, workers int) (time.Duration, error) {
 	objects := plain(prefix)
 	began := time.Now()
@@ -95,7 +95,7 @@ func (s *site) bareRestore(ctx context.Context, prefix string, workers int) (tim
 	return time.Since(began), err
 }
 
-// bestWorkers tries a few numbers of workers and answers the fastest.
+// bestWorkers returns the fastest of a few numbers of workers.
 func (s *site) bestWorkers(ctx context.Context) (int, error) {
 	best, fastest := 0, time.Duration(0)
 	for _, workers := range []int{4, 8, 16, 32, 64} {

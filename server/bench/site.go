@@ -26,7 +26,7 @@ type site struct {
 	dynamic dynamic.Interface
 }
 
-// newSite starts a control plane and installs cleat. The caller closes it.
+// newSite starts a control plane and installs cleat. The caller must close it.
 func newSite(ctx context.Context, cleat string, flags ...string) (_ *site, err error) {
 	s := &site{}
 	if s.cluster, err = controlplane.Start(ctx, controlplane.Options{APIServerFlags: flags}); err != nil {
@@ -58,8 +58,7 @@ func newSite(ctx context.Context, cleat string, flags ...string) (_ *site, err e
 
 func (s *site) close() error { return s.cluster.Stop() }
 
-// run creates a Backup or Restore and waits for its end; it answers the time from one to the other and the
-// object as it ended.
+// run creates a Backup or Restore and waits until it ends. It returns the time in between and the object at its end.
 func (s *site) run(ctx context.Context, resource, kind, name string, spec map[string]any) (time.Duration, *unstructured.Unstructured, error) {
 	r := s.dynamic.Resource(schema.GroupVersionResource{Group: "velero.io", Version: "v1", Resource: resource}).Namespace(roundtrip.Namespace)
 	watch, err := r.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})

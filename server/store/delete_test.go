@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/store"
 )
 
-// foreignLister answers listings with what it was not asked for.
+// foreignLister lists keys and directories outside the requested prefix.
 type foreignLister struct{ *memory }
 
 func (foreignLister) ListObjects(context.Context, string, string) ([]string, error) {

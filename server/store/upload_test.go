@@ -154,13 +154,13 @@ func TestCommitWarnsAboutAFailedLog(t *testing.T) {
 	upload := begin(t, objects)
 	_, err := io.WriteString(upload.Contents(), "archive")
 	require.NoError(t, err)
-	var told error
+	var warned error
 	files := artifacts()
-	files.Warn = func(err error) { told = err }
+	files.Warn = func(err error) { warned = err }
 
 	require.NoError(t, upload.Commit(t.Context(), files))
 
-	require.ErrorIs(t, told, errDown)
+	require.ErrorIs(t, warned, errDown)
 	require.Equal(t, backupKeys("")[1:], objects.puts())
 }
 
