@@ -47,10 +47,11 @@ node-plugin: ## build and test the plugin in JavaScript, where there is npm
 		npm run --silent build && npm test --silent -- --test-reporter=dot; else echo "npm is not installed, leaving out examples/node-plugin"; fi
 
 RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+# Many tests wait for a process or a server most of the time, so more of them run at once than there are cores.
 .PHONY: test
 test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
 	@echo "building and running the tests$(if $(RACE),, without the race detector, which needs a C compiler)"
-	@go test $(RACE) -timeout 30m ./...
+	@go test $(RACE) -parallel 8 -timeout 30m ./...
 	@cd server/test/localcluster && go test -timeout 10m ./...
 
 ONLY ?=

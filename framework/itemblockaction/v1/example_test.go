@@ -22,7 +22,9 @@ func (members) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsIn
 	return &ibav1.GetRelatedItemsOutput{RelatedItems: []framework.ResourceIdentifier{peer}}, nil
 }
 
-func newMembers(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) { return members{}, nil }
+func newMembers(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
+	return members{}, nil
+}
 
 func Example() {
 	registration := ibav1.Register("example.io/members", newMembers)
