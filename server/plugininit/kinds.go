@@ -15,7 +15,7 @@ type kind struct {
 	Alias   string // of the import of its package: "biav2"
 	Package string // below framework
 	File    string // of the implementation, without ".go"
-	Schema  string // name of the constant with the schema of its config; empty for a kind without config
+	Config  string // defaults of its config, as Go; empty for a kind without config
 	Does    string // description of the implementation in the template, for the README
 	Use     string // how users enable it, for the README; empty if it is always enabled
 }
@@ -41,29 +41,29 @@ func kinds() []kind {
 		},
 		{
 			Kind: "DeleteItemAction", Version: 1, Alias: "diav1", Package: "deleteitemaction/v1", File: "delete_item_action",
-			Does: "is told of each PersistentVolume in a backup that is deleted",
+			Does: "sees each PersistentVolume in a backup that is deleted",
 		},
 		{
 			Kind: "ItemBlockAction", Version: 1, Alias: "ibav1", Package: "itemblockaction/v1", File: "item_block_action",
 			Does: "has pods backed up together that an annotation ties",
 		},
 		{
-			Kind: "ObjectStore", Version: 1, Alias: "osv1", Package: "objectstore/v1", File: "object_store",
+			Kind: "ObjectStore", Version: 1, Alias: "osv1", Package: "objectstore/v1", File: "object_store", Config: "objectStoreConfig{}",
 			Does: "keeps backups as files",
 			Use:  "The object store is used by a BackupStorageLocation that has its name as `provider`, and `config: {path: /a/folder}`.",
 		},
 		{
-			Kind: "VolumeSnapshotter", Version: 1, Alias: "vsv1", Package: "volumesnapshotter/v1", File: "volume_snapshotter",
+			Kind: "VolumeSnapshotter", Version: 1, Alias: "vsv1", Package: "volumesnapshotter/v1", File: "volume_snapshotter", Config: "volumeSnapshotterConfig{}",
 			Does: "takes snapshots of hostPath volumes",
 			Use:  "The volume snapshotter is used by a VolumeSnapshotLocation that has its name as `provider`, and `config: {path: /a/folder}`.",
 		},
 		{
-			Kind: "QueueAdmission", Version: 1, Alias: "qav1", Package: "queueadmission/v1", File: "queue_admission", Schema: "queueAdmissionSchema",
+			Kind: "QueueAdmission", Version: 1, Alias: "qav1", Package: "queueadmission/v1", File: "queue_admission", Config: "queueAdmissionConfig{}",
 			Does: "starts backups in their order, unless it is paused",
 			Use:  "The admission policy is used by a server whose config file names it under `backups.admission.plugin`.",
 		},
 		{
-			Kind: "LoadSoothing", Version: 1, Alias: "lsv1", Package: "loadsoothing/v1", File: "load_soothing", Schema: "loadSoothingSchema",
+			Kind: "LoadSoothing", Version: 1, Alias: "lsv1", Package: "loadsoothing/v1", File: "load_soothing", Config: "loadSoothingConfig{PerNode: 2}",
 			Does: "lets a few loads prepare per node",
 			Use:  "The soothing policy is used by node agents whose config file names it under `nodeAgent.soothing.plugin`.",
 		},

@@ -12,7 +12,7 @@ import (
 )
 
 // StateDirEnv is the environment variable by which a host sets Environment.StateDir.
-const StateDirEnv = "CLEAT_PLUGIN_STATE_DIR"
+const StateDirEnv = "CLEAT_STATE_DIR"
 
 // Setup is what a constructor gets.
 type Setup struct {
@@ -42,14 +42,15 @@ func (s *Setup) Config() any { return s.config }
 
 // StateDir returns a directory of this implementation's own, made now when it is not there.
 func (s *Setup) StateDir() (string, error) {
-	dir := filepath.Join(cmp.Or(s.env.StateDir, defaultStateDir()), filepath.FromSlash(s.name))
+	root := cmp.Or(s.env.StateDir, os.Getenv("VELERO_SCRATCH_DIR"), ownTempDir())
+	dir := filepath.Join(root, "plugin-state", filepath.FromSlash(s.name))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the state directory (%s sets where it is): %w", StateDirEnv, err)
 	}
 	return dir, nil
 }
 
-// defaultStateDir is one for each user, because a directory for temporary files is shared.
-func defaultStateDir() string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("cleat-plugins-%d", os.Getuid()))
+// ownTempDir is one for each user, because the directory for temporary files is shared.
+func ownTempDir() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("cleat-%d", os.Getuid()))
 }
