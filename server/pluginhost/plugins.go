@@ -77,6 +77,7 @@ func (s *Session) catalog() *catalog { return s.plugins.catalog }
 func (s *Session) conn(from *source, plugin string) grpc.ClientConnInterface {
 	c := &sessionConn{session: s, plugin: plugin}
 	if from.supervisor != nil {
+		c.run = s.run
 		c.inner = from.supervisor.Conn(plugin, func() { s.attach(from.supervisor) })
 	} else {
 		c.inner = s.host.builtIns.bound(s.builtInServices(), plugin)

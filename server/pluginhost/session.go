@@ -2,6 +2,7 @@ package pluginhost
 
 import (
 	"context"
+	"crypto/rand"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 )
@@ -20,6 +22,7 @@ import (
 type Session struct {
 	host    *Host
 	log     hclog.Logger
+	run     string // identifies the session to plugins, whose lines name it
 	plugins *generation
 
 	mu       sync.Mutex
@@ -31,11 +34,12 @@ type Session struct {
 }
 
 // Session begins the view of an operation that logs to log. From a plugin's first call on until Close, the lines of
-// its process go there instead of to the host's log, which is expected to get what log gets. A line that the
-// process writes for another session at that time goes to both, because a process does not say for whom it writes.
+// its process go there instead of to the host's log, which is expected to get what log gets. Plugins that are built on the
+// framework mark the lines of a call with the run that made it; such a line goes to the log of that session only. All other
+// lines go to the logs of all sessions that use the process at the time.
 func (h *Host) Session(log hclog.Logger) *Session {
 	return &Session{
-		host: h, log: log, plugins: h.history.hold(),
+		host: h, log: log, run: rand.Text(), plugins: h.history.hold(),
 		attached: map[*process.Supervisor]struct{}{},
 	}
 }
@@ -82,7 +86,7 @@ func (s *Session) attach(to *process.Supervisor) {
 		return
 	}
 	s.attached[to] = struct{}{}
-	to.Attach(s, s.log)
+	to.Attach(s, s.run, s.log)
 }
 
 // builtInServices are the built-ins of this session: implementations of its own, which log to its log.
@@ -105,11 +109,21 @@ func (s *Session) builtInServices() grpc.ClientConnInterface {
 type sessionConn struct {
 	session *Session
 	plugin  string
+	run     string // sent with each call; empty for built-ins in process, which log to the session's log by themselves
 	inner   grpc.ClientConnInterface
+}
+
+// forRun returns the context for a call of the session.
+func (c *sessionConn) forRun(ctx context.Context) context.Context {
+	if c.run == "" {
+		return ctx
+	}
+	return hostapi.ForRun(ctx, c.run)
 }
 
 // Invoke implements grpc.ClientConnInterface.
 func (c *sessionConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	ctx = c.forRun(ctx)
 	ask := func() error { return c.inner.Invoke(ctx, method, args, reply, opts...) }
 	if !c.session.host.table.Call(method).Constant {
 		return ask()
@@ -119,7 +133,7 @@ func (c *sessionConn) Invoke(ctx context.Context, method string, args, reply any
 
 // NewStream implements grpc.ClientConnInterface.
 func (c *sessionConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	return c.inner.NewStream(ctx, desc, method, opts...)
+	return c.inner.NewStream(c.forRun(ctx), desc, method, opts...)
 }
 
 // brokenConn answers every call with its error.

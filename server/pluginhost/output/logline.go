@@ -9,14 +9,17 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // Line is one line of the output of a plugin, parsed as far as possible.
 type Line struct {
 	Level      hclog.Level
 	Message    string
-	Args       []any // alternating keys and values
-	structured bool  // a JSON object with message and level
+	Args       []any  // alternating keys and values
+	Run        string // the run that made the call which wrote the line; empty when the line does not say
+	structured bool   // a JSON object with message and level
 }
 
 // String returns the line for people: a structured one without the fields that only a machine needs.
@@ -83,7 +86,8 @@ func parseJSONLine(line []byte) (Line, bool) {
 	for _, key := range []string{"level", "time", "timestamp", "@timestamp"} {
 		delete(fields, key)
 	}
-	parsed := Line{Level: level, Message: message, structured: true}
+	run, _ := takeString(fields, hostapi.RunKey)
+	parsed := Line{Level: level, Message: message, Run: run, structured: true}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		parsed.Args = append(parsed.Args, key, fields[key])
 	}

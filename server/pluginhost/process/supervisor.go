@@ -340,17 +340,19 @@ func (s *Supervisor) overdue(r *run, err *calls.OverdueError) {
 	}()
 }
 
-// line passes on one line of the process's output: to the logs of the sessions that use it, which reach the
-// server's log by themselves, or else to the server's log.
+// line passes on one line of the process's output. A line of a call goes to the log of the session that made it, any other
+// line to the logs of all sessions that use the process. Those logs pass it on to the server's log. Without such a session
+// the line goes to the server's log.
 func (s *Supervisor) line(l output.Line) {
 	if !s.readers.line(l) {
 		s.log.Log(l.Level, l.Message, l.Args...)
 	}
 }
 
-// Attach sends the lines of the process to log, until Detach, and keeps the process alive when idle.
-func (s *Supervisor) Attach(owner any, log hclog.Logger) {
-	s.readers.add(owner, log.With("cmd", s.launch.Binary.Path, "pluginName", filepath.Base(s.launch.Binary.Path)))
+// Attach sends the lines of the process to log, until Detach, and keeps the process alive when idle. Lines that name a run
+// are sent only if it is run.
+func (s *Supervisor) Attach(owner any, run string, log hclog.Logger) {
+	s.readers.add(owner, run, log.With("cmd", s.launch.Binary.Path, "pluginName", filepath.Base(s.launch.Binary.Path)))
 	s.Pin()
 }
 
@@ -393,16 +395,22 @@ func (s *Supervisor) Ready(ctx context.Context, plugin string) error {
 // readers are the logs of the sessions that have called into a process.
 type readers struct {
 	mu   sync.RWMutex
-	logs map[any]hclog.Logger
+	logs map[any]reader
 }
 
-func (r *readers) add(owner any, log hclog.Logger) {
+// reader is the log of one session, and the identity of its run.
+type reader struct {
+	run string
+	log hclog.Logger
+}
+
+func (r *readers) add(owner any, run string, log hclog.Logger) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.logs == nil {
-		r.logs = map[any]hclog.Logger{}
+		r.logs = map[any]reader{}
 	}
-	r.logs[owner] = log
+	r.logs[owner] = reader{run: run, log: log}
 }
 
 func (r *readers) remove(owner any) {
@@ -411,12 +419,16 @@ func (r *readers) remove(owner any) {
 	delete(r.logs, owner)
 }
 
-// line says whether anybody reads it.
+// line passes on a line and reports whether any session reads it.
 func (r *readers) line(l output.Line) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, log := range r.logs {
-		log.Log(l.Level, l.Message, l.Args...)
+	read := false
+	for _, to := range r.logs {
+		if l.Run == "" || l.Run == to.run {
+			to.log.Log(l.Level, l.Message, l.Args...)
+			read = true
+		}
 	}
-	return len(r.logs) > 0
+	return read
 }

@@ -64,6 +64,9 @@ func (a *action) Execute(ctx context.Context, input *backupitemaction.ExecuteInp
 		<-ctx.Done()
 		journal("cancelled")
 		return nil, ctx.Err()
+	case "log in call":
+		framework.Log(ctx).Info("called", "item", item.GetName())
+		framework.Slog(ctx).With("by", "slog").Info("called again", "item", item.GetName())
 	case "fail":
 		return nil, errors.New("no such volume")
 	case "unavailable":
