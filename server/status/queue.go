@@ -24,6 +24,7 @@ type Queue struct {
 	Items []QueueItem `json:"items"` // running backups first, then ready ones, then waiting ones in their order
 }
 
+// NewQueue returns the document about a queue in a namespace.
 func NewQueue(namespace string, line queue.Line, server QueueServer) Queue {
 	return Queue{
 		APIVersion: APIVersion, Kind: "Queue", Namespace: namespace,

@@ -23,6 +23,7 @@ func ScheduleTable(schedules []velerov1.Schedule, now time.Time) layout.Table {
 	return t
 }
 
+// DescribeSchedule writes the description of a schedule.
 func DescribeSchedule(w io.Writer, s *velerov1.Schedule) error {
 	d := layout.NewDescription(w)
 	printMetadata(d, &s.ObjectMeta)

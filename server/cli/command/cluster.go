@@ -22,6 +22,7 @@ type ClusterFlags struct {
 	Kubeconfig, kubecontext, Namespace string
 }
 
+// Add adds the flags.
 func (f *ClusterFlags) Add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig file; empty for $KUBECONFIG, ~/.kube/config, or the cluster that the command runs in")
 	flags.StringVar(&f.kubecontext, "kubecontext", "", "context in the kubeconfig file; empty for the current one")
@@ -85,6 +86,7 @@ func (f *ClusterFlags) NamespaceOrDefault() (string, error) {
 	return file.Namespace, nil
 }
 
+// Connect returns a connection to the cluster that the flags name.
 func (f *ClusterFlags) Connect() (*Cluster, error) {
 	config, err := f.RestConfig()
 	if err != nil {

@@ -39,6 +39,7 @@ func AddOptionalBool(flags *pflag.FlagSet, target **bool, name, usage string) {
 // LabelSelectors are the flags --selector and --or-selector.
 type LabelSelectors struct{ one, alternatives string }
 
+// Add adds the flags.
 func (s *LabelSelectors) Add(flags *pflag.FlagSet) {
 	flags.StringVarP(&s.one, "selector", "l", "", "only objects whose labels match, e.g. a=b,c!=d")
 	flags.StringVar(&s.alternatives, "or-selector", "", `only objects whose labels match one of several selectors, e.g. "a=b or c=d"`)

@@ -6,6 +6,7 @@ import (
 	"github.com/cleat-dev/cleat/server/cli/command"
 )
 
+// NewCommand returns the command "plugin".
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("plugin", "Work with plugins",
 		newGetCommand(a),

@@ -34,6 +34,7 @@ type Flags struct {
 	File    *config.File
 }
 
+// Add adds the flags. usage describes --plugin-dir.
 func (f *Flags) Add(cmd *cobra.Command, usage string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Path, "plugin-dir", f.Path, usage)

@@ -10,6 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status"
 )
 
+// NewCommand returns the command "queue".
 func NewCommand(a *command.App) *cobra.Command {
 	var live bool
 	var output string

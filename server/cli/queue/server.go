@@ -30,7 +30,7 @@ func askQueueServer(ctx context.Context, cluster *command.Cluster, timeout time.
 	return status.QueueServer{Limit: report.ConcurrentBackups, Policy: report.Of("QueueAdmission")}
 }
 
-// policiesOf returns the report of policies in an answer, and nil if the server makes none.
+// PoliciesOf returns the report of policies in an answer, and nil if the server makes none.
 func PoliciesOf(answer *velerov1.ServerStatusRequest) (*serverreport.PolicyReport, error) {
 	text, ok := answer.Annotations[serverreport.PoliciesAnnotation]
 	if !ok {

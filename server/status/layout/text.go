@@ -20,6 +20,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
+// OrNone returns text, and "<none>" for an empty one.
 func OrNone(text string) string { return cmp.Or(text, "<none>") }
 
 // ListOr returns names separated by commas, and none if there are none.
@@ -102,6 +103,7 @@ func Enumerate(names []string, word string) string {
 	return Abbreviate(names[:last], most, ", ") + " " + word + " " + Abbreviate(names[last:], 1, "")
 }
 
+// Plural returns one for a single name, and more otherwise.
 func Plural(names []string, one, more string) string {
 	if len(names) == 1 {
 		return one

@@ -35,6 +35,7 @@ func Remaining(t *metav1.Time, now time.Time) string {
 	return duration.HumanDuration(now.Sub(t.Time)) + " ago"
 }
 
+// SinceTime returns t as a part of a sentence, such as " since ... (5m ago)"; empty for none.
 func SinceTime(t *metav1.Time, now time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""

@@ -104,7 +104,7 @@ func kindNames(r *serverreport.PluginReport) []string {
 	return slices.Compact(names)
 }
 
-// compareForList orders by kind and name, the newest version first, and files without plugins last.
+// CompareForList orders by kind and name, the newest version first, and files without plugins last.
 func CompareForList(a, b serverreport.Plugin) int {
 	if (a.Kind == "") != (b.Kind == "") {
 		if a.Kind == "" {

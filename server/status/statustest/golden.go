@@ -29,6 +29,8 @@ func Golden(t *testing.T, name string, print func(io.Writer) error) {
 	require.Equal(t, string(want), out.String())
 }
 
+// Noon returns the present of the fixtures.
 func Noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
 
+// At returns the time at the given distance from Noon.
 func At(d time.Duration) *metav1.Time { return new(metav1.NewTime(Noon().Add(d))) }
