@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 )
 
-// TestHostConfigHasEverySetting: the example has all of them.
+// The example configuration has all settings.
 func TestHostConfigHasEverySetting(t *testing.T) {
 	t.Parallel()
 	file, err := config.ReadFile("../../examples/config/cleat.yaml")

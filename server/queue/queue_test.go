@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-// backup is one that is so many minutes old at noon.
+// backup returns a backup that is age minutes old at noon.
 func backup(name string, phase velerov1.BackupPhase, position, age int, namespaces ...string) *velerov1.Backup {
 	return &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon.Add(-time.Duration(age) * time.Minute))},
@@ -44,7 +44,7 @@ func TestNewLineSortsBackups(t *testing.T) {
 		backup("new-2", "", 0, 1), backup("new-1", "New", 7, 2),
 		backup("second", "Queued", 2, 9), backup("first", "Queued", 1, 5), backup("same, younger", "Queued", 2, 8),
 		backup("far away", "Queued", 1_000_000_000, 50), backup("negative", "Queued", -1, 20), backup("zero", "Queued", 0, 30),
-		deleted(backup("gone", "Queued", 3, 3)), deleted(backup("gone too", "New", 0, 3)),
+		deleted(backup("deleted", "Queued", 3, 3)), deleted(backup("deleted, too", "New", 0, 3)),
 		backup("ready", "ReadyToStart", 0, 3), deleted(backup("never starts", "ReadyToStart", 0, 3)),
 		backup("runs", "InProgress", 0, 3), backup("runs longer", "InProgress", 0, 4), deleted(backup("still runs", "InProgress", 0, 2)),
 		backup("done", "Completed", 0, 3), backup("waits for others", "WaitingForPluginOperations", 0, 3), backup("ends", "Finalizing", 0, 3),
@@ -65,17 +65,17 @@ func TestSnapshotResolvesNamespaces(t *testing.T) {
 		all        bool
 		scope      queueadmission.ClusterScope
 	}{
-		"everything":               {velerov1.BackupSpec{}, []string{"default", "shop-a", "shop-b"}, true, queueadmission.ClusterScopeAll},
-		"a star":                   {velerov1.BackupSpec{IncludedNamespaces: []string{"*"}}, []string{"default", "shop-a", "shop-b"}, true, queueadmission.ClusterScopeAll},
-		"all but some":             {velerov1.BackupSpec{ExcludedNamespaces: []string{"shop-*"}}, []string{"default"}, true, queueadmission.ClusterScopeRelated},
-		"names, some to come":      {velerov1.BackupSpec{IncludedNamespaces: []string{"shop-z", "default", "default"}}, []string{"default", "shop-z"}, false, queueadmission.ClusterScopeRelated},
-		"a pattern":                {velerov1.BackupSpec{IncludedNamespaces: []string{"shop-*"}, ExcludedNamespaces: []string{"shop-b"}}, []string{"shop-a"}, false, queueadmission.ClusterScopeRelated},
-		"a pattern of none":        {velerov1.BackupSpec{IncludedNamespaces: []string{"x*"}}, nil, false, queueadmission.ClusterScopeRelated},
-		"a pattern that is broken": {velerov1.BackupSpec{IncludedNamespaces: []string{"[", "default"}}, []string{"default"}, false, queueadmission.ClusterScopeRelated},
-		"no namespace":             {velerov1.BackupSpec{IncludedNamespaces: []string{""}}, nil, false, queueadmission.ClusterScopeRelated},
-		"with what is cluster's":   {velerov1.BackupSpec{IncludedNamespaces: []string{"default"}, IncludeClusterResources: &yes}, []string{"default"}, false, queueadmission.ClusterScopeAll},
-		"without":                  {velerov1.BackupSpec{IncludeClusterResources: &no}, []string{"default", "shop-a", "shop-b"}, true, queueadmission.ClusterScopeNone},
-		"without, in new words":    {velerov1.BackupSpec{ExcludedClusterScopedResources: []string{"*"}}, []string{"default", "shop-a", "shop-b"}, true, queueadmission.ClusterScopeNone},
+		"everything":            {velerov1.BackupSpec{}, []string{"default", "shop-a", "shop-b"}, true, queueadmission.ClusterScopeAll},
+		"a star":                {velerov1.BackupSpec{IncludedNamespaces: []string{"*"}}, []string{"default", "shop-a", "shop-b"}, true, queueadmission.ClusterScopeAll},
+		"all but some":          {velerov1.BackupSpec{ExcludedNamespaces: []string{"shop-*"}}, []string{"default"}, true, queueadmission.ClusterScopeRelated},
+		"names, some missing":   {velerov1.BackupSpec{IncludedNamespaces: []string{"shop-z", "default", "default"}}, []string{"default", "shop-z"}, false, queueadmission.ClusterScopeRelated},
+		"a pattern":             {velerov1.BackupSpec{IncludedNamespaces: []string{"shop-*"}, ExcludedNamespaces: []string{"shop-b"}}, []string{"shop-a"}, false, queueadmission.ClusterScopeRelated},
+		"an unused pattern":     {velerov1.BackupSpec{IncludedNamespaces: []string{"x*"}}, nil, false, queueadmission.ClusterScopeRelated},
+		"an invalid pattern":    {velerov1.BackupSpec{IncludedNamespaces: []string{"[", "default"}}, []string{"default"}, false, queueadmission.ClusterScopeRelated},
+		"no namespace":          {velerov1.BackupSpec{IncludedNamespaces: []string{""}}, nil, false, queueadmission.ClusterScopeRelated},
+		"with cluster scope":    {velerov1.BackupSpec{IncludedNamespaces: []string{"default"}, IncludeClusterResources: &yes}, []string{"default"}, false, queueadmission.ClusterScopeAll},
+		"without cluster scope": {velerov1.BackupSpec{IncludeClusterResources: &no}, []string{"default", "shop-a", "shop-b"}, true, queueadmission.ClusterScopeNone},
+		"without, new filter":   {velerov1.BackupSpec{ExcludedClusterScopedResources: []string{"*"}}, []string{"default", "shop-a", "shop-b"}, true, queueadmission.ClusterScopeNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,8 +97,8 @@ func TestResolverNoticesChanges(t *testing.T) {
 		return resolver.Snapshot(queue.Line{Queued: []*velerov1.Backup{b}}, namespaces, 1, noon).Queued[0].Namespaces
 	}
 	require.Equal(t, []string{"shop-a"}, seen("shop-a"))
-	require.Equal(t, []string{"shop-a", "shop-b"}, seen("shop-b", "shop-a"), "a namespace came")
-	require.Nil(t, seen(), "all went")
+	require.Equal(t, []string{"shop-a", "shop-b"}, seen("shop-b", "shop-a"), "a namespace was added")
+	require.Nil(t, seen(), "all were deleted")
 	b.Spec.IncludedNamespaces = []string{"other"}
 	require.Equal(t, []string{"other"}, seen(), "the spec was changed")
 	b = backup("b", "Queued", 1, 1, "new")

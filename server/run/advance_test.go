@@ -120,16 +120,16 @@ func TestAdvanceOverwritesNoOtherPhaseOrObject(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	ready := controllertest.InPhase(velerov1.BackupPhaseReadyToStart)
-	moved, gone, replaced := controllertest.NewBackup("moved", ready), controllertest.NewBackup("gone", ready), controllertest.NewBackup("replaced", ready)
-	c.Add(t, moved, gone, replaced)
+	moved, removed, replaced := controllertest.NewBackup("moved", ready), controllertest.NewBackup("removed", ready), controllertest.NewBackup("replaced", ready)
+	c.Add(t, moved, removed, replaced)
 
 	deleting := moved.DeepCopy()
 	deleting.Status.Phase = velerov1.BackupPhaseDeleting
 	require.NoError(t, c.Update(t.Context(), deleting))
 	require.ErrorIs(t, c.AdvanceBackup(t.Context(), moved, toInProgress), run.ErrPhaseChanged)
 
-	require.NoError(t, c.Delete(t.Context(), gone.DeepCopy()))
-	require.ErrorIs(t, c.AdvanceBackup(t.Context(), gone, toInProgress), run.ErrNotFound)
+	require.NoError(t, c.Delete(t.Context(), removed.DeepCopy()))
+	require.ErrorIs(t, c.AdvanceBackup(t.Context(), removed, toInProgress), run.ErrNotFound)
 
 	require.NoError(t, c.Delete(t.Context(), replaced.DeepCopy()))
 	c.Add(t, controllertest.NewBackup("replaced", ready))

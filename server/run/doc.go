@@ -2,7 +2,7 @@
 // conditional write that changes a phase, their progress, what ends one early, and what is done about those that a
 // former server left in progress.
 //
-// Every phase is written to the API server before its work begins, by one write, on the condition that nobody else has
+// Every phase is written to the API server before its work begins, by one write, on the condition that no other client has
 // changed the object. So the custom resources and the object storage are the whole state, and a server that dies at any
 // line is continued by the next one.
 //

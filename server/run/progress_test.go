@@ -17,7 +17,7 @@ func TestProgressIsWritten(t *testing.T) {
 	c := controllertest.NewCluster(t, nil)
 	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseInProgress))
 	c.Add(t, b)
-	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func() { t.Error("it is not gone") })
+	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func() { t.Error("the backup was not deleted") })
 	p.Set(3, 10)
 	var there velerov1.Backup
 	require.Eventually(t, func() bool {
@@ -41,10 +41,10 @@ func TestProgressReportsADeletedObject(t *testing.T) {
 			if replace {
 				c.Add(t, controllertest.NewBackup("b"))
 			}
-			gone := make(chan struct{})
-			p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func() { close(gone) })
+			deleted := make(chan struct{})
+			p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func() { close(deleted) })
 			p.Set(1, 2)
-			<-gone
+			<-deleted
 			p.End()
 			var there velerov1.Backup
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(b), &there)

@@ -21,7 +21,7 @@ type Recovery struct {
 	Now func() time.Time
 }
 
-// abandoned returns the reason for which Recovery fails an object, in Velero's words.
+// abandoned returns the reason for which Recovery fails an object, with Velero's text.
 func abandoned(kind string) error {
 	return fmt.Errorf(`found a %s with status "InProgress" during the server starting, mark it as "Failed"`, kind)
 }

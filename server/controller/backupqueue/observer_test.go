@@ -195,11 +195,11 @@ func (o *observer) await(b *velerov1.Backup) {
 	}
 }
 
-// awaitDeletion waits until the observer has seen that a backup was deleted or, unless gone, that it is being deleted.
-func (o *observer) awaitDeletion(name string, gone bool) {
+// awaitDeletion waits until the observer has seen that a backup was deleted or, unless removed is set, that it is being deleted.
+func (o *observer) awaitDeletion(name string, removed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.state[name] != nil && (gone || o.state[name].DeletionTimestamp == nil) && o.broken == nil {
+	for o.state[name] != nil && (removed || o.state[name].DeletionTimestamp == nil) && o.broken == nil {
 		o.changed.Wait()
 	}
 }

@@ -18,7 +18,7 @@ func serverVersion(context.Context) (*version.Info, error) {
 	return &version.Info{Major: "1", Minor: "36", GitVersion: "v1.36.3"}, nil
 }
 
-// newBackups is a controller that only prepares backups.
+// newBackups returns a controller that can only validate backups.
 func newBackups(c *controllertest.Cluster) *Controller {
 	return &Controller{
 		Cluster: c.Cluster, ServerVersion: serverVersion, Now: controllertest.Noon, Log: hclog.NewNullLogger(),

@@ -19,7 +19,7 @@ func TestStatusRequestIsAnsweredAndDeleted(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{
-		Name: "q", Annotations: map[string]string{"mine": "stays", serverreport.PluginDetailsAnnotation: "p"},
+		Name: "q", Annotations: map[string]string{"own": "stays", serverreport.PluginDetailsAnnotation: "p"},
 	}})
 	now := time.Now()
 	r := &Statuses{Cluster: c.Cluster, Version: "v1", Now: func() time.Time { return now }, Plugins: func() []velerov1.PluginInfo {
@@ -37,7 +37,7 @@ func TestStatusRequestIsAnsweredAndDeleted(t *testing.T) {
 	require.Equal(t, velerov1.ServerStatusRequestPhaseProcessed, q.Status.Phase)
 	require.Equal(t, "v1", q.Status.ServerVersion)
 	require.Equal(t, []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}, q.Status.Plugins)
-	require.Equal(t, "stays", q.Annotations["mine"])
+	require.Equal(t, "stays", q.Annotations["own"])
 	require.JSONEq(t, `{"directory":"/plugins","plugins":[{"name":"example.io/p","status":"InUse"}]}`, q.Annotations[serverreport.PluginsAnnotation])
 	require.JSONEq(t, `{"concurrentBackups":3,"policies":[{"kind":"QueueAdmission","plugin":"a.b/c","failurePolicy":"Hold"}]}`, q.Annotations[serverreport.PoliciesAnnotation])
 

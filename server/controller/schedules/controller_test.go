@@ -20,30 +20,30 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// scheduleSite is a namespace with schedules, a controller of them, and a clock that the test moves.
+// scheduleSite is a namespace with schedules, their controller, and a clock that the test sets.
 type scheduleSite struct {
 	*controllertest.Cluster
-	t     *testing.T
-	now   time.Time
-	tells *events.FakeRecorder
-	r     *Controller
+	t        *testing.T
+	now      time.Time
+	recorder *events.FakeRecorder
+	r        *Controller
 }
 
 func newScheduleSite(t *testing.T) *scheduleSite {
 	t.Helper()
 	s := &scheduleSite{
-		Cluster: controllertest.NewCluster(t, nil), t: t, tells: events.NewFakeRecorder(100),
-		now: time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour), // controllertest.Noon of tomorrow, after all creations
+		Cluster: controllertest.NewCluster(t, nil), t: t, recorder: events.NewFakeRecorder(100),
+		now: time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour), // noon of tomorrow, after all creations
 	}
 	s.r = s.controller()
 	return s
 }
 
 func (s *scheduleSite) controller() *Controller {
-	return &Controller{Cluster: s.Cluster.Cluster, Events: s.tells, Log: hclog.NewNullLogger(), Now: func() time.Time { return s.now }}
+	return &Controller{Cluster: s.Cluster.Cluster, Events: s.recorder, Log: hclog.NewNullLogger(), Now: func() time.Time { return s.now }}
 }
 
-// schedule creates a schedule that was looked after up to now.
+// schedule creates a schedule whose last backup was created now.
 func (s *scheduleSite) schedule(name, expression string, change ...func(*velerov1.Schedule)) {
 	s.t.Helper()
 	schedule := &velerov1.Schedule{
@@ -64,7 +64,7 @@ func (s *scheduleSite) read(name string) *velerov1.Schedule {
 	return schedule
 }
 
-// look has the controller look at a schedule, and answers when it wants to be called again.
+// look reconciles a schedule and returns when it is reconciled again.
 func (s *scheduleSite) look(name string) time.Duration {
 	s.t.Helper()
 	result, err := s.r.Reconcile(s.t.Context(), s.Request(name))
@@ -72,14 +72,14 @@ func (s *scheduleSite) look(name string) time.Duration {
 	return result.RequeueAfter
 }
 
-// pass lets time pass and has the controller look at a schedule.
+// pass sets the clock forward and reconciles a schedule.
 func (s *scheduleSite) pass(name string, d time.Duration) {
 	s.t.Helper()
 	s.now = s.now.Add(d)
 	s.look(name)
 }
 
-// made are the names of the backups, without that of their schedule and the date.
+// made returns the names of the backups without that of the schedule and the date.
 func (s *scheduleSite) made() []string {
 	s.t.Helper()
 	var list velerov1.BackupList
@@ -92,7 +92,7 @@ func (s *scheduleSite) made() []string {
 	return names
 }
 
-// end ends all backups.
+// end completes all backups.
 func (s *scheduleSite) end() { s.move(velerov1.BackupPhaseCompleted) }
 
 func (s *scheduleSite) move(phase velerov1.BackupPhase) {
@@ -114,12 +114,12 @@ func (s *scheduleSite) change(name string, change func(*velerov1.Schedule)) {
 	require.NoError(s.t, s.Patch(s.t.Context(), schedule, client.MergeFrom(before)))
 }
 
-// told are the events so far.
-func (s *scheduleSite) told() string {
+// recorded returns the events since the last call.
+func (s *scheduleSite) recorded() string {
 	var all []string
 	for {
 		select {
-		case e := <-s.tells.Events:
+		case e := <-s.recorder.Events:
 			all = append(all, e)
 		default:
 			return strings.Join(all, "\n")
@@ -142,7 +142,7 @@ func TestScheduleCreatesBackupsOnTime(t *testing.T) {
 	s.pass("hourly", time.Second)
 	require.Equal(t, []string{"130000"}, s.made())
 	require.Equal(t, s.now.Unix(), s.read("hourly").Status.LastBackup.Unix())
-	require.Contains(t, s.told(), "created backup hourly-")
+	require.Contains(t, s.recorded(), "created backup hourly-")
 	for range 3 {
 		s.pass("hourly", time.Second)
 	}
@@ -177,7 +177,7 @@ func TestOneBackupPerTimeDespiteFailures(t *testing.T) {
 	s.look("hourly")
 	s.now = s.now.Add(time.Hour)
 
-	// The server dies after the backup was made, and before the schedule tells it.
+	// The server dies between the creation of the backup and the write of the status.
 	s.r.Cluster = &run.Cluster{Client: dying{s.Client}, Live: s.Live, Namespace: s.Namespace}
 	_, err := s.r.Reconcile(t.Context(), s.Request("hourly"))
 	require.ErrorContains(t, err, "write the state of the schedule: the server died")
@@ -189,7 +189,7 @@ func TestOneBackupPerTimeDespiteFailures(t *testing.T) {
 	require.Nil(t, after.LastSkipped, "it was not skipped for its own backup")
 	require.Equal(t, s.now.Unix(), after.LastBackup.Unix())
 
-	// Its cache is late, and the backup gone already.
+	// The cache is stale, and the backup is deleted already.
 	s.end()
 	s.pass("hourly", time.Hour-time.Minute)
 	var list velerov1.BackupList
@@ -204,14 +204,14 @@ func TestOneBackupPerTimeDespiteFailures(t *testing.T) {
 	require.Empty(t, s.made())
 }
 
-// dying is a way to the API server on which no change of an object arrives.
+// dying is a client whose changes of objects fail.
 type dying struct{ client.Client }
 
 func (dying) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
 	return errors.New("the server died")
 }
 
-// stale is a cache that knows an old state of a schedule.
+// stale is a cache with an old state of a schedule.
 type stale struct {
 	client.Client
 	schedule *velerov1.Schedule
@@ -236,7 +236,7 @@ func TestTwoServersCreateOneBackup(t *testing.T) {
 		for range 2 {
 			r := s.controller()
 			both.Go(func() {
-				for { // one of them is refused when it writes, and looks again
+				for { // one of them gets a conflict and tries again
 					if _, err := r.Reconcile(t.Context(), s.Request("hourly")); err == nil || t.Context().Err() != nil {
 						return
 					}
@@ -265,7 +265,7 @@ func TestScheduleSkipsWhileABackupIsUnfinished(t *testing.T) {
 			s.schedule("other", "0 * * * *")
 			s.pass("hourly", time.Hour)
 			s.move(phase)
-			s.told()
+			s.recorded()
 			s.pass("hourly", time.Hour)
 			s.pass("hourly", time.Second)
 			status := s.read("hourly").Status
@@ -277,10 +277,10 @@ func TestScheduleSkipsWhileABackupIsUnfinished(t *testing.T) {
 			require.Equal(t, []string{"130000"}, s.made())
 			require.Equal(t, s.now.Add(-time.Second).Unix(), status.LastSkipped.Unix())
 			require.Equal(t, s.now.Add(-time.Hour-time.Second).Unix(), status.LastBackup.Unix())
-			told := s.told()
-			require.Equal(t, 1, strings.Count(told, "Skipped"), "it is skipped once: %s", told)
-			require.Contains(t, told, "T14:00:00Z: backup hourly-")
-			require.Contains(t, told, " of this schedule is "+string(run.BackupPhase(controllertest.NewBackup("", controllertest.InPhase(phase)))))
+			recorded := s.recorded()
+			require.Equal(t, 1, strings.Count(recorded, "Skipped"), "it is skipped once: %s", recorded)
+			require.Contains(t, recorded, "T14:00:00Z: backup hourly-")
+			require.Contains(t, recorded, " of this schedule is "+string(run.BackupPhase(controllertest.NewBackup("", controllertest.InPhase(phase)))))
 
 			s.pass("other", 0)
 			require.Equal(t, []string{"130000", "140000"}, s.made(), "another schedule does not mind")
@@ -327,7 +327,7 @@ func TestSkipImmediately(t *testing.T) {
 		server  bool
 		skipped bool
 	}{
-		"nobody says it":                 {nil, false, false},
+		"no setting":                     {nil, false, false},
 		"the server says it":             {nil, true, true},
 		"the schedule says it":           {new(true), false, true},
 		"the schedule says the contrary": {new(false), true, false},
@@ -390,12 +390,12 @@ func TestClockChangesDoNotStopASchedule(t *testing.T) {
 	s.end()
 	require.Equal(t, []string{"130000"}, s.made())
 
-	// A little back, over a moment that had its backup.
+	// A little back, before a time whose backup was created.
 	s.pass("hourly", -31*time.Minute)
 	s.pass("hourly", 10*time.Minute)
 	require.Equal(t, []string{"130000"}, s.made())
 
-	// Years ahead, which makes one backup, and back again.
+	// Years ahead, which creates one backup, and back again.
 	s.pass("hourly", 5*365*24*time.Hour)
 	s.end()
 	require.Len(t, s.made(), 2)
@@ -419,7 +419,7 @@ func TestDeletedScheduleCreatesNothing(t *testing.T) {
 	require.Empty(t, s.made())
 }
 
-// named is a schedule of which only the name matters.
+// named returns a schedule with only a name.
 func (s *scheduleSite) named(name string) *velerov1.Schedule {
 	return &velerov1.Schedule{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
 }
@@ -434,7 +434,7 @@ func TestRejectedBackupIsCreatedLater(t *testing.T) {
 	s.now = s.now.Add(time.Hour)
 	_, err := s.r.Reconcile(t.Context(), s.Request("hourly"))
 	require.ErrorContains(t, err, "create backup hourly-")
-	require.Contains(t, s.told(), "NotCreated backup hourly-")
+	require.Contains(t, s.recorded(), "NotCreated backup hourly-")
 	s.change("hourly", func(schedule *velerov1.Schedule) { schedule.Spec.Template.Metadata.Labels = nil })
 	s.pass("hourly", time.Minute)
 	require.Equal(t, []string{"130000"}, s.made())
