@@ -397,13 +397,21 @@ func checkStoreOddKeys(ctx context.Context, s *store) error {
 	if err := same("ListObjects", got, keys); err != nil {
 		return err
 	}
+	var reading errgroup.Group
+	reading.SetLimit(callers)
 	for _, key := range keys {
-		if err := s.has(ctx, key, []byte("content of "+key)); err != nil {
-			return err
-		}
-		if err := s.remove(ctx, key); err != nil {
-			return fmt.Errorf("call of DeleteObject for %q: %w", key, err)
-		}
+		reading.Go(func() error {
+			if err := s.has(ctx, key, []byte("content of "+key)); err != nil {
+				return err
+			}
+			if err := s.remove(ctx, key); err != nil {
+				return fmt.Errorf("call of DeleteObject for %q: %w", key, err)
+			}
+			return nil
+		})
+	}
+	if err := reading.Wait(); err != nil {
+		return err
 	}
 	if got, err = s.keys(ctx, folder+"odd/"); err != nil {
 		return err

@@ -90,7 +90,7 @@ func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
 	if s.items, err = sample.All(s.options.items); err != nil {
 		return nil, err
 	}
-	for i, raw := range s.options.snapshots {
+	for i, raw := range s.snapshots {
 		snapshot, err := queue.Parse(raw)
 		if err != nil {
 			return nil, fmt.Errorf("snapshot %d: %w", i+1, err)
