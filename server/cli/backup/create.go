@@ -32,7 +32,7 @@ func (c *createFlags) run(ctx context.Context, a *command.App, args []string) er
 	if err != nil {
 		return err
 	}
-	if printed, err := c.PrintFlag.Print(a.Out, backup); printed {
+	if printed, err := c.Print(a.Out, backup); printed {
 		return err
 	}
 	return runs.Create(ctx, a, cluster, runs.Backup(backup), c.wait,
@@ -41,7 +41,7 @@ func (c *createFlags) run(ctx context.Context, a *command.App, args []string) er
 
 // build returns the Backup that the flags describe. With --from-schedule, the template of the schedule is its spec.
 func (c *createFlags) build(ctx context.Context, cluster *command.Cluster, args []string) (*velerov1.Backup, error) {
-	spec, err := c.SpecFlags.Build()
+	spec, err := c.Build()
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (c *createFlags) run(ctx context.Context, a *command.App, args []string) er
 	if err := c.checkSource(ctx, cluster, restore); err != nil {
 		return err
 	}
-	if printed, err := c.PrintFlag.Print(a.Out, restore); printed {
+	if printed, err := c.Print(a.Out, restore); printed {
 		return err
 	}
 	return runs.Create(ctx, a, cluster, runs.Restore(restore), c.wait, "choose another name")
@@ -147,7 +147,7 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	f.StringToStringVar(&c.labels, "labels", nil, "labels of the restore")
 	f.StringToStringVar(&c.annotations, "annotations", nil, "annotations of the restore")
 	runs.AddWait(f, &c.wait, "restore")
-	c.PrintFlag.Add(f, "restore")
+	c.Add(f, "restore")
 	return cmd
 }
 

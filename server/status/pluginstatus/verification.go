@@ -87,6 +87,7 @@ func (s FileState) ToDo() string {
 	}
 }
 
+// The values of FileState.
 const (
 	FileOK          FileState = "OK"          // its sum and its plugins are those of the lock
 	FileChanged     FileState = "Changed"     // its sum differs

@@ -21,14 +21,23 @@ import (
 
 // built holds the result of each build of this process, by the path of the package. A package-level variable, because
 // the tests of a process share the programs.
-var built sync.Map
+var built = struct {
+	sync.Mutex
+	programs map[string]func() (string, error)
+}{programs: map[string]func() (string, error){}}
 
 // Build returns the path of the program in pkg, a directory relative to the root of this module. Nobody may change the
 // file: other tests run it as well. Copy makes one that may be changed.
 func Build(t testing.TB, pkg string) string {
 	t.Helper()
-	once, _ := built.LoadOrStore(pkg, sync.OnceValues(func() (string, error) { return build(pkg) }))
-	path, err := once.(func() (string, error))()
+	built.Lock()
+	once := built.programs[pkg]
+	if once == nil {
+		once = sync.OnceValues(func() (string, error) { return build(pkg) })
+		built.programs[pkg] = once
+	}
+	built.Unlock()
+	path, err := once()
 	require.NoError(t, err)
 	return path
 }
