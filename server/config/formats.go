@@ -22,7 +22,7 @@ import (
 func formats() []*jsonschema.Format {
 	duration := func(least time.Duration, none bool) func(string) error {
 		return func(text string) error {
-			if d, err := parseDuration(text); err != nil || d < Duration(least) && !(none && d == None) {
+			if d, err := parseDuration(text); err != nil || d < Duration(least) && (!none || d != None) {
 				return errors.New("is no duration in the limits")
 			}
 			return nil
