@@ -31,10 +31,10 @@ func checkResourceNames(ctx context.Context, s *subject) error {
 		return nil //nolint:nilerr // there are no answers that could name resources
 	}
 	for _, one := range all {
-		if one.err != nil || one.answer.skip {
+		if one.err != nil || one.answer.Skip {
 			continue
 		}
-		for _, list := range [][]*shared.ResourceIdentifier{one.answer.additional, one.answer.after} {
+		for _, list := range [][]*shared.ResourceIdentifier{one.answer.Additional, one.answer.After} {
 			for _, id := range list {
 				if want := s.pluralOf(id.GetResource()); want != id.GetResource() {
 					return fmt.Errorf("asked about %s, it answers the resource %q: want the plural, %q", one.sample, id.GetResource(), want)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 )
 
 // crowdCallers is how many different items are asked about at once.
@@ -19,7 +20,7 @@ const crowdCallers = 64
 // crowdItems returns the number of different items that an action is asked about. A random mistake in one of 64 answers is found
 // with a probability of at least 98 %.
 func (s *subject) crowdItems() int {
-	if s.action().progress != nil {
+	if s.action().Progress != nil {
 		return 4 * crowdCallers // each may start an operation
 	}
 	return 8 * crowdCallers
@@ -32,7 +33,7 @@ func mark(i int) string { return fmt.Sprintf("crowd%04dx", i) }
 
 // crowdQuestion returns a question about an item that differs from all others in name, namespace, labels and annotations, as
 // far as the selector of the action leaves the choice.
-func (s *subject) crowdQuestion(ctx context.Context, of sample.Sample, i int, owner string) question {
+func (s *subject) crowdQuestion(ctx context.Context, of sample.Sample, i int, owner string) wire.Question {
 	selector := s.selection(ctx).selector
 	item := of.With(func(item *unstructured.Unstructured) {
 		item.SetName(mark(i))
@@ -48,7 +49,7 @@ func (s *subject) crowdQuestion(ctx context.Context, of sample.Sample, i int, ow
 		sample.Annotate(item, "conformance.invalid/caller", mark(i))
 	})
 	q := s.question(item)
-	q.owner, q.key = sample.Encode(s.owner(owner)), owner+"/"+mark(i)
+	q.Owner, q.Key = sample.Encode(s.owner(owner)), owner+"/"+mark(i)
 	return q
 }
 
@@ -72,7 +73,7 @@ func checkOwnAnswer(ctx context.Context, s *subject) error {
 				return notHung(err) // action-concurrent is about errors
 			}
 			defer s.abandon(ctx, q, got)
-			if s.action().answers {
+			if s.action().Answers {
 				if err := s.checkItemOf(q, got); err != nil {
 					return fmt.Errorf("asked about %s: %w", mark(i), err)
 				}
@@ -104,21 +105,21 @@ func (s *subject) renamable(ctx context.Context, all []exchange) []sample.Sample
 }
 
 // answersRight reports whether a question gets an answer with a right item.
-func (s *subject) answersRight(ctx context.Context, q question) bool {
+func (s *subject) answersRight(ctx context.Context, q wire.Question) bool {
 	got, err := s.execute(ctx, q)
 	s.abandon(ctx, q, got)
-	return err == nil && (!s.action().answers || s.checkItemOf(q, got) == nil)
+	return err == nil && (!s.action().Answers || s.checkItemOf(q, got) == nil)
 }
 
 // onlyMarkedBy checks that an answer holds no mark but that of the item i.
-func onlyMarkedBy(i int, got *answer) error {
-	raw, err := proto.Marshal(got.raw)
+func onlyMarkedBy(i int, got *wire.Answer) error {
+	raw, err := proto.Marshal(got.Raw)
 	if err != nil {
 		return err
 	}
 	for _, found := range marked.FindAll(raw, -1) {
 		if !bytes.Equal(found, []byte(mark(i))) {
-			return fmt.Errorf("the answer to %s has %s in it: %s", mark(i), found, sample.Brief(got.item))
+			return fmt.Errorf("the answer to %s has %s in it: %s", mark(i), found, sample.Brief(got.Item))
 		}
 	}
 	return nil

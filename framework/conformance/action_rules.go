@@ -22,12 +22,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
 func actionRules() []Rule {
-	every := kindsWhere(func(actionKind) bool { return true })
-	answering := kindsWhere(func(k actionKind) bool { return k.answers })
+	every := wire.KindsWhere(func(wire.ActionKind) bool { return true })
+	answering := wire.KindsWhere(func(k wire.ActionKind) bool { return k.Answers })
 	return []Rule{
 		{
 			ID: "action-applies-to", Kinds: every, Severity: Must, check: checkAppliesTo,
@@ -108,11 +109,11 @@ func actionRules() []Rule {
 }
 
 // action returns how the action is called.
-func (s *subject) action() actionKind { return actionKinds()[s.kind] }
+func (s *subject) action() wire.ActionKind { return wire.ActionKinds()[s.kind] }
 
 // owner returns the Backup or Restore of the calls.
 func (s *subject) owner(name string) map[string]any {
-	if s.action().restore {
+	if s.action().Restore {
 		return sample.Restore(name)
 	}
 	return sample.Backup(name)
@@ -122,33 +123,33 @@ func (s *subject) owner(name string) map[string]any {
 const usualOwner = "nightly"
 
 // question returns the question about an item for the usual owner.
-func (s *subject) question(item sample.Sample) question {
-	q := question{plugin: s.name, owner: sample.Encode(s.owner(usualOwner)), key: usualOwner + "/" + item.String()}
-	if s.action().restore {
-		q.item, q.fromBackup = item.Created(), item.Stored()
+func (s *subject) question(item sample.Sample) wire.Question {
+	q := wire.Question{Plugin: s.name, Owner: sample.Encode(s.owner(usualOwner)), Key: usualOwner + "/" + item.String()}
+	if s.action().Restore {
+		q.Item, q.FromBackup = item.Created(), item.Stored()
 	} else {
-		q.item = item.Stored()
+		q.Item = item.Stored()
 	}
 	return q
 }
 
 // execute asks a question.
-func (s *subject) execute(ctx context.Context, q question) (*answer, error) {
+func (s *subject) execute(ctx context.Context, q wire.Question) (*wire.Answer, error) {
 	conn, err := s.conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	if q.padding > 0 {
-		q.item = sample.Pad(q.item, q.padding)
+	if q.Padding > 0 {
+		q.Item = sample.Pad(q.Item, q.Padding)
 	}
-	got, err := s.action().execute(ctx, conn, q)
+	got, err := s.action().Execute(ctx, conn, q)
 	if err != nil {
 		return nil, err
 	}
-	if q.padding > 0 {
-		got.item = sample.Unpad(got.item, q.padding)
+	if q.Padding > 0 {
+		got.Item = sample.Unpad(got.Item, q.Padding)
 	}
 	return got, nil
 }
@@ -170,7 +171,7 @@ func (s *subject) selection(ctx context.Context) selected {
 		}
 		ctx, cancel := s.call(ctx)
 		defer cancel()
-		selector, err := s.action().appliesTo(ctx, conn, s.name)
+		selector, err := s.action().AppliesTo(ctx, conn, s.name)
 		return selected{selector, err}
 	})
 }
@@ -186,7 +187,7 @@ func checkAppliesTo(ctx context.Context, s *subject) error {
 	}
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	again, err := s.action().appliesTo(ctx, conn, s.name)
+	again, err := s.action().AppliesTo(ctx, conn, s.name)
 	if err != nil {
 		return err
 	}
@@ -218,8 +219,8 @@ func checkSelector(ctx context.Context, s *subject) error {
 // exchange is a question and its answer.
 type exchange struct {
 	sample   sample.Sample
-	question question
-	answer   *answer
+	question wire.Question
+	answer   *wire.Answer
 	err      error
 }
 
@@ -333,26 +334,26 @@ func checkReplyItem(ctx context.Context, s *subject) error {
 }
 
 // checkItemOf checks the item of one answer.
-func (s *subject) checkItemOf(q question, a *answer) error {
-	if a.skip || bytes.Equal(q.item, a.item) {
+func (s *subject) checkItemOf(q wire.Question, a *wire.Answer) error {
+	if a.Skip || bytes.Equal(q.Item, a.Item) {
 		return nil
 	}
-	got, err := sample.IdentityOf(a.item)
+	got, err := sample.IdentityOf(a.Item)
 	if err != nil {
 		return err
 	}
 	switch {
 	case got.APIVersion == "":
-		return fmt.Errorf("the item has no apiVersion: %s", sample.Brief(a.item))
+		return fmt.Errorf("the item has no apiVersion: %s", sample.Brief(a.Item))
 	case got.Kind == "":
-		return fmt.Errorf("the item has no kind: %s", sample.Brief(a.item))
+		return fmt.Errorf("the item has no kind: %s", sample.Brief(a.Item))
 	case got.Name == "":
-		return fmt.Errorf("the item has no metadata.name: %s", sample.Brief(a.item))
+		return fmt.Errorf("the item has no metadata.name: %s", sample.Brief(a.Item))
 	}
-	if !s.action().sameItem {
+	if !s.action().SameItem {
 		return nil
 	}
-	want, err := sample.IdentityOf(q.item)
+	want, err := sample.IdentityOf(q.Item)
 	if err != nil {
 		return err
 	}
@@ -372,10 +373,10 @@ func checkIdentifiers(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, one := range all {
-		if one.answer.skip {
+		if one.answer.Skip {
 			continue
 		}
-		for _, list := range [][]*shared.ResourceIdentifier{one.answer.additional, one.answer.after} {
+		for _, list := range [][]*shared.ResourceIdentifier{one.answer.Additional, one.answer.After} {
 			for i, id := range list {
 				if id.GetResource() == "" || id.GetName() == "" {
 					return fmt.Errorf("asked about %s: item %d of %d names no resource or no object: %v", one.sample, i+1, len(list), id)
@@ -398,7 +399,7 @@ func (s *subject) sound(ctx context.Context) (exchange, error) {
 		return exchange{}, err
 	}
 	for _, one := range all {
-		if !s.action().answers || s.checkItemOf(one.question, one.answer) == nil {
+		if !s.action().Answers || s.checkItemOf(one.question, one.answer) == nil {
 			return one, nil
 		}
 	}
@@ -415,12 +416,12 @@ func checkSameAnswer(ctx context.Context, s *subject) error {
 		return fmt.Errorf("asked about %s for the second time: %w", one.sample, err)
 	}
 	switch {
-	case one.answer.skip != again.skip:
+	case one.answer.Skip != again.Skip:
 		return fmt.Errorf("asked about %s, it once skips the restore and once does not", one.sample)
-	case !sameJSON(one.answer.item, again.item):
-		return fmt.Errorf("asked about %s, it first answers the item %s, and then %s", one.sample, sample.Brief(one.answer.item), sample.Brief(again.item))
-	case fmt.Sprint(one.answer.additional) != fmt.Sprint(again.additional):
-		return fmt.Errorf("asked about %s, it first answers the items %v, and then %v", one.sample, one.answer.additional, again.additional)
+	case !sameJSON(one.answer.Item, again.Item):
+		return fmt.Errorf("asked about %s, it first answers the item %s, and then %s", one.sample, sample.Brief(one.answer.Item), sample.Brief(again.Item))
+	case fmt.Sprint(one.answer.Additional) != fmt.Sprint(again.Additional):
+		return fmt.Errorf("asked about %s, it first answers the items %v, and then %v", one.sample, one.answer.Additional, again.Additional)
 	}
 	return nil
 }
@@ -441,7 +442,7 @@ func decodeNumbers(raw []byte, into any) error {
 }
 
 // changed asks the question of a sound exchange again, after a change that the plugin should ignore.
-func (s *subject) changed(ctx context.Context, change func(*question, sample.Sample)) (exchange, *answer, error) {
+func (s *subject) changed(ctx context.Context, change func(*wire.Question, sample.Sample)) (exchange, *wire.Answer, error) {
 	one, err := s.sound(ctx)
 	if err != nil {
 		return one, nil, err
@@ -452,7 +453,7 @@ func (s *subject) changed(ctx context.Context, change func(*question, sample.Sam
 	if err != nil {
 		return one, nil, fmt.Errorf("asked about %s: %w", one.sample, err)
 	}
-	if s.action().answers {
+	if s.action().Answers {
 		if err := s.checkItemOf(q, got); err != nil {
 			return one, nil, fmt.Errorf("asked about %s: %w", one.sample, err)
 		}
@@ -461,11 +462,11 @@ func (s *subject) changed(ctx context.Context, change func(*question, sample.Sam
 }
 
 func checkBareOwner(ctx context.Context, s *subject) error {
-	_, _, err := s.changed(ctx, func(q *question, _ sample.Sample) {
+	_, _, err := s.changed(ctx, func(q *wire.Question, _ sample.Sample) {
 		owner := s.owner(usualOwner)
 		delete(owner, "apiVersion")
 		delete(owner, "kind")
-		q.owner = sample.Encode(owner)
+		q.Owner = sample.Encode(owner)
 	})
 	return err
 }
@@ -477,20 +478,20 @@ func unknown() map[string]any {
 
 const unknownKey = "conformanceUnknown"
 
-func (s *subject) withUnknownJSON(q *question, item sample.Sample) {
+func (s *subject) withUnknownJSON(q *wire.Question, item sample.Sample) {
 	odd := item.With(func(item *unstructured.Unstructured) { item.Object[unknownKey] = nil })
 	odd.Object[unknownKey] = unknown()
 	encoded := sample.Encode(odd.Object)
-	q.item = encoded
-	if s.action().restore {
-		q.fromBackup = encoded
+	q.Item = encoded
+	if s.action().Restore {
+		q.FromBackup = encoded
 	}
 	owner := s.owner(usualOwner)
 	owner[unknownKey] = unknown()
 	if spec, ok := owner["spec"].(map[string]any); ok {
 		spec[unknownKey] = unknown()
 	}
-	q.owner = sample.Encode(owner)
+	q.Owner = sample.Encode(owner)
 }
 
 func checkUnknownJSON(ctx context.Context, s *subject) error {
@@ -503,11 +504,11 @@ func checkJSONKept(ctx context.Context, s *subject) error {
 	if err != nil {
 		return skip("the item with unknown fields is not answered")
 	}
-	if got.skip {
+	if got.Skip {
 		return skip("the item is skipped")
 	}
 	var object map[string]json.RawMessage
-	if err := json.Unmarshal(got.item, &object); err != nil {
+	if err := json.Unmarshal(got.Item, &object); err != nil {
 		return err
 	}
 	if !sameJSON(object[unknownKey], sample.Encode(unknown())) {
@@ -518,12 +519,12 @@ func checkJSONKept(ctx context.Context, s *subject) error {
 }
 
 func checkUnknownWire(ctx context.Context, s *subject) error {
-	_, _, err := s.changed(ctx, func(q *question, _ sample.Sample) { q.newer = true })
+	_, _, err := s.changed(ctx, func(q *wire.Question, _ sample.Sample) { q.Newer = true })
 	return err
 }
 
 // odd sends requests that no host sends. An answer without an error must leave the item unchanged.
-func (s *subject) odd(ctx context.Context, questions map[string]question) error {
+func (s *subject) odd(ctx context.Context, questions map[string]wire.Question) error {
 	if err := s.survives(ctx); err != nil {
 		return err
 	}
@@ -532,11 +533,11 @@ func (s *subject) odd(ctx context.Context, questions map[string]question) error 
 		if err := notHung(err); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		if err == nil && s.action().answers && !got.skip && !bytes.Equal(got.item, q.item) {
-			if _, err := sample.IdentityOf(q.item); err == nil && len(q.owner) == 0 && s.checkItemOf(q, got) == nil {
+		if err == nil && s.action().Answers && !got.Skip && !bytes.Equal(got.Item, q.Item) {
+			if _, err := sample.IdentityOf(q.Item); err == nil && len(q.Owner) == 0 && s.checkItemOf(q, got) == nil {
 				continue // the item was valid
 			}
-			return fmt.Errorf("%s: the answer is the item %s", what, sample.Brief(got.item))
+			return fmt.Errorf("%s: the answer is the item %s", what, sample.Brief(got.Item))
 		}
 		if conn, err := s.conn(ctx); err != nil {
 			return err
@@ -562,7 +563,7 @@ func (s *subject) survives(ctx context.Context) error {
 func (s *subject) appliesTo(ctx context.Context, conn *grpc.ClientConn) (*shared.ResourceSelector, error) {
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	return s.action().appliesTo(ctx, conn, s.name)
+	return s.action().AppliesTo(ctx, conn, s.name)
 }
 
 // anyItem returns an item that the action selects, if there is one.
@@ -576,15 +577,15 @@ func (s *subject) anyItem(ctx context.Context) sample.Sample {
 func checkEmptyRequest(ctx context.Context, s *subject) error {
 	full := s.question(s.anyItem(ctx))
 	noOwner, noItem, emptyItem, emptyOwner := full, full, full, full
-	noOwner.owner = nil
-	noItem.item = nil
-	emptyItem.item = []byte("{}")
-	if s.action().restore {
-		noItem.fromBackup, emptyItem.fromBackup = nil, []byte("{}")
+	noOwner.Owner = nil
+	noItem.Item = nil
+	emptyItem.Item = []byte("{}")
+	if s.action().Restore {
+		noItem.FromBackup, emptyItem.FromBackup = nil, []byte("{}")
 	}
-	emptyOwner.owner = []byte("{}")
-	questions := map[string]question{
-		"a request with nothing but the plugin's name": {plugin: s.name},
+	emptyOwner.Owner = []byte("{}")
+	questions := map[string]wire.Question{
+		"a request with nothing but the plugin's name": {Plugin: s.name},
 		"a request without an item":                    noItem,
 		"the item {}":                                  emptyItem,
 	}
@@ -592,7 +593,7 @@ func checkEmptyRequest(ctx context.Context, s *subject) error {
 		return err
 	}
 	// The items are valid, so any valid answer is allowed.
-	for what, q := range map[string]question{"a request without a Backup or Restore": noOwner, "the Backup or Restore {}": emptyOwner} {
+	for what, q := range map[string]wire.Question{"a request without a Backup or Restore": noOwner, "the Backup or Restore {}": emptyOwner} {
 		if _, err := s.execute(ctx, q); notHung(err) != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -602,19 +603,19 @@ func checkEmptyRequest(ctx context.Context, s *subject) error {
 
 func checkGarbage(ctx context.Context, s *subject) error {
 	full := s.question(s.anyItem(ctx))
-	questions := map[string]question{}
+	questions := map[string]wire.Question{}
 	for _, item := range []string{
 		"\x00\xff\xfe", `{"apiVersion":"v1","kind":"Pod","meta`, `null`, `[]`, `"text"`, `{"kind":1,"metadata":[]}`, strings.Repeat("[", 5000),
 	} {
 		q := full
-		q.item = []byte(item)
-		if s.action().restore {
-			q.fromBackup = q.item
+		q.Item = []byte(item)
+		if s.action().Restore {
+			q.FromBackup = q.Item
 		}
 		questions[fmt.Sprintf("the item %.30q", item)] = q
 	}
 	owner := full
-	owner.owner = []byte(`{"metadata":[1,2`)
+	owner.Owner = []byte(`{"metadata":[1,2`)
 	if err := s.odd(ctx, questions); err != nil {
 		return err
 	}
@@ -630,8 +631,8 @@ func checkLargeItem(ctx context.Context, s *subject) error { return s.takes(ctx,
 
 // takes checks the answer to an item of a size in bytes.
 func (s *subject) takes(ctx context.Context, size int) error {
-	_, _, err := s.changed(ctx, func(q *question, item sample.Sample) {
-		q.item, q.padding = s.question(item.Padded()).item, size
+	_, _, err := s.changed(ctx, func(q *wire.Question, item sample.Sample) {
+		q.Item, q.Padding = s.question(item.Padded()).Item, size
 	})
 	return err
 }
@@ -674,14 +675,14 @@ func checkConcurrent(ctx context.Context, s *subject) error {
 
 // callerQuestions returns a question for each of the concurrent callers. The items differ in name where the plugin answers
 // items of other names; the items of the caller of the suite may have to keep theirs.
-func (s *subject) callerQuestions(ctx context.Context) ([]question, error) {
+func (s *subject) callerQuestions(ctx context.Context) ([]wire.Question, error) {
 	one, err := s.sound(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, renamed := range []bool{true, false} {
 		for _, owned := range []bool{true, false} { // the answer may depend on the owner's name
-			questions := make([]question, callers)
+			questions := make([]wire.Question, callers)
 			for i := range questions {
 				item := one.sample.With(func(item *unstructured.Unstructured) {
 					if renamed {
@@ -690,9 +691,9 @@ func (s *subject) callerQuestions(ctx context.Context) ([]question, error) {
 					sample.Annotate(item, "conformance.invalid/caller", caller(i))
 				})
 				questions[i] = s.question(item)
-				questions[i].key = caller(i)
+				questions[i].Key = caller(i)
 				if owned {
-					questions[i].owner = sample.Encode(s.owner(caller(i)))
+					questions[i].Owner = sample.Encode(s.owner(caller(i)))
 				}
 			}
 			if _, err = s.execute(ctx, questions[0]); err == nil {
@@ -704,18 +705,18 @@ func (s *subject) callerQuestions(ctx context.Context) ([]question, error) {
 }
 
 // asCaller asks as one of the concurrent callers and checks that the answer has no mark of another caller.
-func (s *subject) asCaller(ctx context.Context, i int, q question) error {
+func (s *subject) asCaller(ctx context.Context, i int, q wire.Question) error {
 	got, err := s.execute(ctx, q)
 	if err != nil {
 		return fmt.Errorf("%s: %w", caller(i), err)
 	}
-	raw, err := proto.Marshal(got.raw)
+	raw, err := proto.Marshal(got.Raw)
 	if err != nil {
 		return err
 	}
 	for other := range callers {
 		if other != i && bytes.Contains(raw, []byte(caller(other))) {
-			return fmt.Errorf("the answer to %s has %s in it: %s", caller(i), caller(other), sample.Brief(got.item))
+			return fmt.Errorf("the answer to %s has %s in it: %s", caller(i), caller(other), sample.Brief(got.Item))
 		}
 	}
 	return nil
@@ -745,7 +746,7 @@ func checkCancelled(ctx context.Context, s *subject) error {
 }
 
 // givesUp makes many calls at once, cancels each at a different time within window, and reports whether some were answered before.
-func (s *subject) givesUp(ctx context.Context, q question, window time.Duration) (answered bool) {
+func (s *subject) givesUp(ctx context.Context, q wire.Question, window time.Duration) (answered bool) {
 	const calls = 2 * callers
 	var inTime atomic.Bool
 	var asking sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
@@ -37,7 +38,7 @@ func announceRules() []Rule {
 		},
 		{
 			ID: "list-order", Kinds: whole, Severity: Must, check: checkListOrder,
-			Text: "PluginLister lists the kinds in the order " + strings.Join(veleroKinds(), ", ") +
+			Text: "PluginLister lists the kinds in the order " + strings.Join(wire.VeleroKinds(), ", ") +
 				", and the names of a kind sorted: actions run in the order of the list.",
 		},
 		{
@@ -109,7 +110,7 @@ func checkListNotEmpty(_ context.Context, s *subject) error {
 
 func checkListKinds(_ context.Context, s *subject) error {
 	for _, plugin := range s.listed {
-		if !slices.Contains(veleroKinds(), plugin.GetKind()) {
+		if !slices.Contains(wire.VeleroKinds(), plugin.GetKind()) {
 			return fmt.Errorf("it lists the kind %q", plugin.GetKind())
 		}
 	}
@@ -119,14 +120,14 @@ func checkListKinds(_ context.Context, s *subject) error {
 func checkListOrder(_ context.Context, s *subject) error {
 	var known []*pluginlisterv1.PluginIdentifier
 	for _, plugin := range s.listed {
-		if slices.Contains(veleroKinds(), plugin.GetKind()) {
+		if slices.Contains(wire.VeleroKinds(), plugin.GetKind()) {
 			known = append(known, plugin)
 		}
 	}
 	for i := 1; i < len(known); i++ {
 		before, after := known[i-1], known[i]
 		if cmp.Or(
-			cmp.Compare(slices.Index(veleroKinds(), before.GetKind()), slices.Index(veleroKinds(), after.GetKind())),
+			cmp.Compare(slices.Index(wire.VeleroKinds(), before.GetKind()), slices.Index(wire.VeleroKinds(), after.GetKind())),
 			cmp.Compare(before.GetName(), after.GetName()),
 		) > 0 {
 			return fmt.Errorf("%s %s stands after %s %s", after.GetKind(), after.GetName(), before.GetKind(), before.GetName())
@@ -246,7 +247,7 @@ func checkInfoConsistent(_ context.Context, s *subject) error {
 		}
 	}
 	for key := range told {
-		if slices.Contains(veleroKinds(), key[0]) && !listed[key] {
+		if slices.Contains(wire.VeleroKinds(), key[0]) && !listed[key] {
 			return fmt.Errorf("PluginLister does not list %s %s, which PluginInfo has", key[0], key[1])
 		}
 	}
@@ -306,7 +307,7 @@ func fitsSchema(raw, config []byte) error {
 // unserved returns an error if the plugin is not served, so that nothing else can be checked.
 func (s *subject) unserved(ctx context.Context) error {
 	return remembered(s, "unserved", func() error {
-		known, ok := probes()[s.kind]
+		known, ok := wire.Probes()[s.kind]
 		if !ok {
 			return skip("this suite does not know the kind")
 		}
@@ -316,8 +317,8 @@ func (s *subject) unserved(ctx context.Context) error {
 		}
 		ctx, cancel := s.call(ctx)
 		defer cancel()
-		if err := known.call(ctx, conn, s.name); status.Code(err) == codes.Unimplemented {
-			return fmt.Errorf("%s: %w", known.method, err)
+		if err := known.Call(ctx, conn, s.name); status.Code(err) == codes.Unimplemented {
+			return fmt.Errorf("%s: %w", known.Method, err)
 		}
 		return nil
 	})
@@ -343,10 +344,10 @@ func checkUnknownName(ctx context.Context, s *subject) error {
 	}
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	known := probes()[s.kind]
-	err = known.call(ctx, conn, "conformance.invalid/nobody")
+	known := wire.Probes()[s.kind]
+	err = known.Call(ctx, conn, "conformance.invalid/nobody")
 	if err == nil {
-		return fmt.Errorf("%s of a plugin that does not exist returns the status OK", known.method)
+		return fmt.Errorf("%s of a plugin that does not exist returns the status OK", known.Method)
 	}
 	return notHung(err)
 }

@@ -147,8 +147,8 @@
 // # Reading on
 //
 // The texts of the rules are those of Rules, which "cleat plugin test --rules" lists. Start reading at suite.go, the run of a
-// test. rule.go defines rules, and *_rules.go hold them. internal/process runs the plugin, internal/sample and internal/queue
-// hold the items and queues that plugins are asked about. For every rule there is a plugin in testdata/defects that breaks it.
+// test. rule.go defines rules, and *_rules.go hold them. internal/process runs the plugin, internal/wire calls it, and
+// internal/sample and internal/queue hold the items and queues that it is asked about. For every rule there is a plugin in testdata/defects that breaks it.
 //
 // The package may import framework, the protos, go-plugin, gRPC and a JSON Schema validator; neither versioning nor the
 // server.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 )
 
 func endRules() []Rule {
@@ -218,7 +219,7 @@ func (s *subject) endingWork(ctx context.Context) []task {
 	}
 	var all []task
 	for _, plugin := range s.plugins {
-		if plugin.host == s.host && (plugin.action().progress == nil || !plugin.leavesWork(ctx)) {
+		if plugin.host == s.host && (plugin.action().Progress == nil || !plugin.leavesWork(ctx)) {
 			all = append(all, plugin.workOf(ctx)...)
 		}
 	}
@@ -230,13 +231,13 @@ func (s *subject) workOf(ctx context.Context) []task {
 	if s.unserved(ctx) != nil {
 		return nil
 	}
-	if _, ok := actionKinds()[s.kind]; ok {
+	if _, ok := wire.ActionKinds()[s.kind]; ok {
 		one, err := s.sound(ctx)
 		if err != nil {
 			return nil
 		}
 		q := s.question(one.sample.Padded())
-		q.padding = workSize
+		q.Padding = workSize
 		if _, err := s.execute(ctx, q); err != nil {
 			q = one.question
 		}
@@ -251,7 +252,7 @@ func (s *subject) workOf(ctx context.Context) []task {
 		return []task{s.storeWork}
 	case s.kind == "VolumeSnapshotter":
 		return []task{s.snapshotterWork}
-	case isPolicy(s.kind):
+	case wire.IsPolicy(s.kind):
 		config, err := s.config()
 		if err != nil {
 			return nil

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 )
@@ -19,12 +20,12 @@ func (s *subject) callInit(ctx context.Context, conn *grpc.ClientConn, config ma
 	defer cancel()
 	if s.kind == "VolumeSnapshotter" {
 		_, err := volumesnapshotterv1.NewVolumeSnapshotterClient(conn).Init(ctx,
-			withUnknown(&volumesnapshotterv1.VolumeSnapshotterInitRequest{Plugin: s.name, Config: config}))
+			wire.WithUnknown(&volumesnapshotterv1.VolumeSnapshotterInitRequest{Plugin: s.name, Config: config}))
 		return err
 	}
 	given := map[string]string{"prefix": ""}
 	maps.Copy(given, config)
-	_, err := objectstorev1.NewObjectStoreClient(conn).Init(ctx, withUnknown(&objectstorev1.ObjectStoreInitRequest{Plugin: s.name, Config: given}))
+	_, err := objectstorev1.NewObjectStoreClient(conn).Init(ctx, wire.WithUnknown(&objectstorev1.ObjectStoreInitRequest{Plugin: s.name, Config: given}))
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
@@ -163,8 +164,8 @@ func manifestPolicy() policy {
 			return []proto.Message{begin(s.name, config, sample.Encode(sample.Backup(usualOwner)))}
 		},
 		newer: func(s *subject, config []byte) proto.Message {
-			message := withUnknown(begin(s.name, config, sample.Encode(sample.Backup(usualOwner))))
-			withUnknown(message.GetBegin())
+			message := wire.WithUnknown(begin(s.name, config, sample.Encode(sample.Backup(usualOwner))))
+			wire.WithUnknown(message.GetBegin())
 			return message
 		},
 		decide: func(ctx context.Context, s *subject, request proto.Message) (proto.Message, error) {
@@ -172,7 +173,7 @@ func manifestPolicy() policy {
 			if !ok {
 				return nil, fmt.Errorf("%T is no beginning", request)
 			}
-			_, err := s.write(ctx, []*manifestwriterv1.WriteRequest{first, itemMessage(withUnknown(manifestItem("first")))}, 0)
+			_, err := s.write(ctx, []*manifestwriterv1.WriteRequest{first, itemMessage(wire.WithUnknown(manifestItem("first")))}, 0)
 			return nil, err
 		},
 	}

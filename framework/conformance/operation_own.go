@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
@@ -35,14 +36,14 @@ func checkForward(ctx context.Context, s *subject) error {
 }
 
 // startFor starts an operation on the item of an exchange for another Backup or Restore, called owner.
-func (s *subject) startFor(ctx context.Context, one exchange, owner string) (question, *answer, error) {
+func (s *subject) startFor(ctx context.Context, one exchange, owner string) (wire.Question, *wire.Answer, error) {
 	q := one.question
-	q.owner, q.key = sample.Encode(s.owner(owner)), owner+"/"+one.sample.String()
+	q.Owner, q.Key = sample.Encode(s.owner(owner)), owner+"/"+one.sample.String()
 	got, err := s.execute(ctx, q)
 	if err != nil {
 		return q, nil, skip("for another %s the item gets an error: %v", s.ownerKind(), err)
 	}
-	if got.operation == "" {
+	if got.Operation == "" {
 		return q, nil, skip("for another %s of the same item it starts no operation", s.ownerKind())
 	}
 	return q, got, nil
@@ -50,7 +51,7 @@ func (s *subject) startFor(ctx context.Context, one exchange, owner string) (que
 
 // ownerKind returns "Backup" or "Restore".
 func (s *subject) ownerKind() string {
-	if s.action().restore {
+	if s.action().Restore {
 		return "Restore"
 	}
 	return "Backup"
@@ -72,34 +73,34 @@ func checkOwnOperation(ctx context.Context, s *subject) error {
 		return err
 	}
 	defer s.abandon(ctx, second, secondAnswer)
-	if firstAnswer.operation == secondAnswer.operation {
+	if firstAnswer.Operation == secondAnswer.Operation {
 		// Operations may be identified by id and owner together. Then a third owner has none with this id.
-		if _, err := s.progressOf(ctx, firstAnswer.operation, sample.Encode(s.owner("own-third"))); err == nil {
+		if _, err := s.progressOf(ctx, firstAnswer.Operation, sample.Encode(s.owner("own-third"))); err == nil {
 			return fmt.Errorf("the operation on %s has the id %q for two %ss, and Progress does not distinguish them",
-				one.sample, firstAnswer.operation, s.ownerKind())
+				one.sample, firstAnswer.Operation, s.ownerKind())
 		}
 	}
-	before, err := s.progressOf(ctx, secondAnswer.operation, second.owner)
+	before, err := s.progressOf(ctx, secondAnswer.Operation, second.Owner)
 	if err != nil || before.GetCompleted() || before.GetErr() != "" {
 		return nil //nolint:nilerr // there is nothing left that a Cancel could break; operation-progress has the error
 	}
-	if _, err := s.cancel(ctx, firstAnswer.operation, first.owner); err != nil {
+	if _, err := s.cancel(ctx, firstAnswer.Operation, first.Owner); err != nil {
 		return nil //nolint:nilerr // operation-cancel has it
 	}
 	return settled(ctx, func() error {
-		now, err := s.progressOf(ctx, secondAnswer.operation, second.owner)
+		now, err := s.progressOf(ctx, secondAnswer.Operation, second.Owner)
 		if err == nil && now.GetErr() != "" {
 			return fmt.Errorf("cancelling the operation %q of one %s ended the operation %q of another on the same item: %s",
-				firstAnswer.operation, s.ownerKind(), secondAnswer.operation, now.GetErr())
+				firstAnswer.Operation, s.ownerKind(), secondAnswer.Operation, now.GetErr())
 		}
 		return nil
 	})
 }
 
 // abandon cancels an operation that a check has started and does not need any longer.
-func (s *subject) abandon(ctx context.Context, q question, a *answer) {
-	if a != nil && a.operation != "" {
-		_, _ = s.cancel(context.WithoutCancel(ctx), a.operation, q.owner)
+func (s *subject) abandon(ctx context.Context, q wire.Question, a *wire.Answer) {
+	if a != nil && a.Operation != "" {
+		_, _ = s.cancel(context.WithoutCancel(ctx), a.Operation, q.Owner)
 	}
 }
 
@@ -121,32 +122,32 @@ func (s *subject) cancelled(ctx context.Context) cancellation {
 		if err != nil {
 			return cancellation{err: err}
 		}
-		progress, err := s.progressOf(ctx, got.operation, q.owner)
+		progress, err := s.progressOf(ctx, got.Operation, q.Owner)
 		switch {
 		case err != nil:
 			return cancellation{err: skip("Progress does not answer")}
 		case progress.GetCompleted():
 			return cancellation{err: skip("the operation completes at once"), ended: true}
 		}
-		ack, err := s.cancel(ctx, got.operation, q.owner)
+		ack, err := s.cancel(ctx, got.Operation, q.Owner)
 		switch {
 		case err != nil:
 			return cancellation{err: skip("Cancel answers an error: %v", err)}
 		case !ack:
 			return cancellation{err: skip("it answers that it cannot stop the operation")}
 		}
-		progress, err = s.untilCompleted(ctx, got.operation, q.owner)
+		progress, err = s.untilCompleted(ctx, got.Operation, q.Owner)
 		took := time.Since(began)
 		switch {
 		case err != nil:
 			return cancellation{err: err}
 		case !progress.GetCompleted():
-			return cancellation{err: fmt.Errorf("the operation %q has not completed %s after Cancel", got.operation, process.Patience)}
+			return cancellation{err: fmt.Errorf("the operation %q has not completed %s after Cancel", got.Operation, process.Patience)}
 		case natural.took > 0 && natural.took < time.Second && progress.GetErr() == "":
 			return cancellation{err: skip("the operation completes too soon to see whether Cancel has ended it"), ended: true}
 		case natural.took > 0 && progress.GetErr() == "" && took > natural.took*3/4:
 			return cancellation{err: fmt.Errorf("the operation %q completed without an error %s after its start, one that is not cancelled does so after %s",
-				got.operation, took.Round(time.Millisecond), natural.took.Round(time.Millisecond))}
+				got.Operation, took.Round(time.Millisecond), natural.took.Round(time.Millisecond))}
 		}
 		return cancellation{ended: true}
 	})

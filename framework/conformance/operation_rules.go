@@ -16,13 +16,14 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
 func operationRules() []Rule {
-	starting := kindsWhere(func(k actionKind) bool { return k.progress != nil })
-	keyed := kindsWhere(func(k actionKind) bool { return k.keyed })
-	waiting := kindsWhere(func(k actionKind) bool { return k.ready != nil })
+	starting := wire.KindsWhere(func(k wire.ActionKind) bool { return k.Progress != nil })
+	keyed := wire.KindsWhere(func(k wire.ActionKind) bool { return k.Keyed })
+	waiting := wire.KindsWhere(func(k wire.ActionKind) bool { return k.Ready != nil })
 	return []Rule{
 		{
 			ID: "operation-id", Kinds: starting, Severity: Must, check: checkOperationID,
@@ -107,7 +108,7 @@ func (s *subject) operation(ctx context.Context) (exchange, error) {
 		return exchange{}, err
 	}
 	for _, one := range all {
-		if one.answer.operation != "" {
+		if one.answer.Operation != "" {
 			return one, nil
 		}
 	}
@@ -120,7 +121,7 @@ func checkOperationID(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, one := range all {
-		switch id := one.answer.operation; {
+		switch id := one.answer.Operation; {
 		case len(id) > 1024:
 			return fmt.Errorf("asked about %s: the id has %d bytes", one.sample, len(id))
 		case strings.ContainsFunc(id, unicode.IsControl):
@@ -138,8 +139,8 @@ func checkOperationItems(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, one := range all {
-		if len(one.answer.after) > 0 && one.answer.operation == "" {
-			return fmt.Errorf("asked about %s: post-operation items %v and no operation", one.sample, one.answer.after)
+		if len(one.answer.After) > 0 && one.answer.Operation == "" {
+			return fmt.Errorf("asked about %s: post-operation items %v and no operation", one.sample, one.answer.After)
 		}
 	}
 	return nil
@@ -153,7 +154,7 @@ func (s *subject) progressOf(ctx context.Context, id string, owner []byte) (*sha
 	}
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	return s.action().progress(ctx, conn, s.name, id, owner)
+	return s.action().Progress(ctx, conn, s.name, id, owner)
 }
 
 // cancel calls Cancel. It returns whether the plugin says that the operation is going to end.
@@ -164,7 +165,7 @@ func (s *subject) cancel(ctx context.Context, id string, owner []byte) (bool, er
 	}
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	return s.action().cancel(ctx, conn, s.name, id, owner)
+	return s.action().Cancel(ctx, conn, s.name, id, owner)
 }
 
 // following holds consecutive answers of Progress.
@@ -184,9 +185,9 @@ func (s *subject) followed(ctx context.Context) (exchange, following, error) {
 		var all following
 		began := time.Now()
 		for deadline, after := time.Now().Add(s.operationWait), 0; after < 3 && (time.Now().Before(deadline) || len(all.progress) < 3 || after > 0); {
-			progress, err := s.progressOf(ctx, one.answer.operation, one.question.owner)
+			progress, err := s.progressOf(ctx, one.answer.Operation, one.question.Owner)
 			if err != nil {
-				all.err = fmt.Errorf("progress of the operation %q on %s: %w", one.answer.operation, one.sample, err)
+				all.err = fmt.Errorf("progress of the operation %q on %s: %w", one.answer.Operation, one.sample, err)
 				break
 			}
 			all.progress = append(all.progress, progress)
@@ -283,11 +284,11 @@ func checkCancel(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, which := range []string{"first", "second"} {
-		if _, err := s.cancel(ctx, one.answer.operation, one.question.owner); err != nil {
-			return fmt.Errorf("the %s Cancel of the operation %q: %w", which, one.answer.operation, err)
+		if _, err := s.cancel(ctx, one.answer.Operation, one.question.Owner); err != nil {
+			return fmt.Errorf("the %s Cancel of the operation %q: %w", which, one.answer.Operation, err)
 		}
 	}
-	if _, err := s.progressOf(ctx, one.answer.operation, one.question.owner); err != nil {
+	if _, err := s.progressOf(ctx, one.answer.Operation, one.question.Owner); err != nil {
 		return fmt.Errorf("progress after Cancel: %w", err)
 	}
 	return nil
@@ -331,8 +332,8 @@ func checkOperationRestart(ctx context.Context, s *subject) error {
 		return err
 	}
 	s.host.stop()
-	if _, err := s.progressOf(ctx, one.answer.operation, one.question.owner); err != nil {
-		return fmt.Errorf("progress of the operation %q, which the process before has started: %w", one.answer.operation, err)
+	if _, err := s.progressOf(ctx, one.answer.Operation, one.question.Owner); err != nil {
+		return fmt.Errorf("progress of the operation %q, which the process before has started: %w", one.answer.Operation, err)
 	}
 	return nil
 }
@@ -356,9 +357,9 @@ func (s *subject) startsAgain(ctx context.Context, between func()) error {
 	if err != nil {
 		return fmt.Errorf("the second Start of %s: %w", one.sample, err)
 	}
-	if again.operation != first.operation {
+	if again.Operation != first.Operation {
 		return fmt.Errorf("a Start of %s with the key %q answered the operation %q, the next one %q",
-			one.sample, one.question.key, first.operation, again.operation)
+			one.sample, one.question.Key, first.Operation, again.Operation)
 	}
 	return nil
 }
@@ -380,8 +381,8 @@ func checkStartOther(ctx context.Context, s *subject) error {
 	if err != nil {
 		return skip("another item of the kind gets an error: %v", err)
 	}
-	if other.operation == one.answer.operation {
-		return fmt.Errorf("the keys %q and %q have the same operation %q", one.question.key, q.key, other.operation)
+	if other.Operation == one.answer.Operation {
+		return fmt.Errorf("the keys %q and %q have the same operation %q", one.question.Key, q.Key, other.Operation)
 	}
 	return nil
 }
@@ -405,7 +406,7 @@ func checkReadyTimeout(ctx context.Context, s *subject) error {
 		return err
 	}
 	for _, one := range all {
-		timeout := one.answer.timeout
+		timeout := one.answer.Timeout
 		if timeout == nil {
 			continue
 		}
@@ -424,8 +425,8 @@ func checkReady(ctx context.Context, s *subject) error {
 		return err
 	}
 	asked := []*shared.ResourceIdentifier{{Resource: "configmaps", Namespace: "conformance", Name: "sample"}}
-	if all, err := s.answered(ctx); err == nil && len(all[0].answer.additional) > 0 {
-		asked = all[0].answer.additional
+	if all, err := s.answered(ctx); err == nil && len(all[0].answer.Additional) > 0 {
+		asked = all[0].answer.Additional
 	}
 	for _, items := range [][]*shared.ResourceIdentifier{asked, nil} {
 		conn, err := s.conn(ctx)
@@ -443,7 +444,7 @@ func checkReady(ctx context.Context, s *subject) error {
 func (s *subject) isReady(ctx context.Context, conn *grpc.ClientConn, items []*shared.ResourceIdentifier) error {
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	return s.action().ready(ctx, conn, s.name, items, sample.Encode(s.owner(usualOwner)))
+	return s.action().Ready(ctx, conn, s.name, items, sample.Encode(s.owner(usualOwner)))
 }
 
 // isBefore reports whether both are times, and a is before b.

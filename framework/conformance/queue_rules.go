@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
 )
 
@@ -68,10 +69,10 @@ func queuePolicy() policy {
 			return all
 		},
 		newer: func(s *subject, config []byte) proto.Message {
-			request := withUnknown(queue.Snapshot(s.name, config, 3, 1, 1, 4))
+			request := wire.WithUnknown(queue.Snapshot(s.name, config, 3, 1, 1, 4))
 			request.Queued[0].ClusterScope = 99
 			request.Queued[1].ClusterScope = queueadmissionv1.ClusterScope_CLUSTER_SCOPE_UNSPECIFIED
-			withUnknown(request.Queued[2])
+			wire.WithUnknown(request.Queued[2])
 			return request
 		},
 		moved: func(request proto.Message, d time.Duration) proto.Message {

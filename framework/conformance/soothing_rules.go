@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 )
 
@@ -70,9 +71,9 @@ func soothingPolicy() policy {
 			return all
 		},
 		newer: func(s *subject, config []byte) proto.Message {
-			request := withUnknown(s.loads(config)[0])
+			request := wire.WithUnknown(s.loads(config)[0])
 			request.Load.Kind = "InventedLater"
-			withUnknown(request.GetLoad())
+			wire.WithUnknown(request.GetLoad())
 			return request
 		},
 		moved: func(request proto.Message, d time.Duration) proto.Message {

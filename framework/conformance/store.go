@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 )
 
@@ -99,7 +100,7 @@ func (s *store) content(ctx context.Context, key string) ([]byte, error) {
 func (s *store) exists(ctx context.Context, key string) (bool, error) {
 	ctx, cancel := s.call(ctx)
 	defer cancel()
-	got, err := s.client.ObjectExists(ctx, withUnknown(&objectstorev1.ObjectExistsRequest{Plugin: s.name, Bucket: s.bucket, Key: key}))
+	got, err := s.client.ObjectExists(ctx, wire.WithUnknown(&objectstorev1.ObjectExistsRequest{Plugin: s.name, Bucket: s.bucket, Key: key}))
 	return got.GetExists(), err
 }
 

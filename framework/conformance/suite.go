@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/process"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/queue"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
@@ -112,7 +113,7 @@ func open(ctx context.Context, target Target, opts []Option) (*suite, error) {
 			continue
 		}
 		one := &subject{suite: s, kind: found.kind, name: found.name, schema: found.schema, host: shared, memory: map[string]any{}}
-		if ownProcess(found.kind) {
+		if wire.OwnProcess(found.kind) {
 			one.host = &host{suite: s}
 		}
 		s.plugins = append(s.plugins, one)
