@@ -46,6 +46,11 @@ func NewHost(
 		entry, err := host.Find(kind, name)
 		return entry.ConfigSchema, err
 	})
+	if err == nil {
+		var more []string
+		more, err = c.File.Validate(ctx, ValidateWith(host))
+		warnings = append(warnings, more...)
+	}
 	for _, warning := range warnings {
 		c.Log.Warn(warning)
 	}
@@ -54,6 +59,18 @@ func NewHost(
 		return nil, err
 	}
 	return host, nil
+}
+
+// ValidateWith returns a function with which the file lets the host's plugins check their configuration.
+func ValidateWith(host *pluginhost.Host) func(ctx context.Context, kind, name string, config []byte) ([]config.Fault, error) {
+	return func(ctx context.Context, kind, name string, configured []byte) ([]config.Fault, error) {
+		found, err := host.ValidateConfig(ctx, kind, name, configured)
+		var faults []config.Fault
+		for _, fault := range found {
+			faults = append(faults, config.Fault(fault))
+		}
+		return faults, err
+	}
 }
 
 // HostConfig returns the settings for finding and running plugins.

@@ -1,0 +1,98 @@
+package app
+
+import (
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/plugins/queueadmission/priority"
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/test/programs"
+)
+
+// What a schema cannot say is refused by the plugin's own Validate when the server starts, for a built-in and for a binary,
+// with file, line and key.
+func TestAcceptAuthor_Config(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	programs.Copy(t, "./examples/admission-policy", filepath.Join(dir, "admission-policy"))
+	for name, test := range map[string]struct {
+		file string
+		want string
+	}{
+		"a binary": {
+			file: `apiVersion: cleat.dev/v1
+backups:
+  admission:
+    plugin: example.cleat.dev/office-hours
+    config:
+      quota: {default: 2}
+      timeZone: Mars/Base
+`,
+			want: `cleat.yaml:7: backups.admission.config.timeZone: time zone "Mars/Base" is not known, want one as Europe/Berlin or UTC`,
+		},
+		"a built-in": {
+			file: `apiVersion: cleat.dev/v1
+backups:
+  admission:
+    plugin: cleat.dev/priority
+    config:
+      age: 0.5s
+`,
+			want: `cleat.yaml:6: backups.admission.config.age: it is 500ms, want at least 1s`,
+		},
+		"a binary with a right config": {
+			file: `apiVersion: cleat.dev/v1
+backups:
+  admission:
+    plugin: example.cleat.dev/office-hours
+    config:
+      timeZone: Europe/Berlin
+`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, err := config.Parse("cleat.yaml", []byte(test.file))
+			require.NoError(t, err)
+			options := config.Defaults()
+			options.PluginDir = dir
+			var log lockedBuffer
+			host, err := NewHost(t.Context(), Config{
+				Options: options, File: file, BuiltIns: []framework.Registration{priority.Register()},
+				Log: hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Warn}),
+			}, nil, nil, nil)
+			if test.want != "" {
+				require.EqualError(t, err, test.want)
+				return
+			}
+			require.NoError(t, err)
+			host.Close()
+			require.NotContains(t, log.String(), "not checked")
+		})
+	}
+}
+
+// lockedBuffer is a buffer for several writers.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
