@@ -32,6 +32,8 @@ type Described struct {
 	Listed
 	// ConfigSchema is the JSON Schema of the config that it takes, a JSON object; nil when it tells of none.
 	ConfigSchema []byte
+	// AdapterOf is the kind that it adapts for hosts that do not know that kind; empty for all others.
+	AdapterOf string
 }
 
 // Listed are the implementations as lines of a list.
@@ -68,11 +70,12 @@ func Describe(ctx context.Context, conn grpc.ClientConnInterface) (Description, 
 	return description, nil
 }
 
-// DescribeCalls declares the methods that Describe calls.
+// DescribeCalls declares the methods by which a plugin describes itself.
 func DescribeCalls() Calls {
 	return Calls{
-		pluginlisterv1.PluginLister_ListPlugins_FullMethodName:      {Class: Query, Repeatable: true},
-		plugininfov1.PluginInfoService_GetPluginInfo_FullMethodName: {Class: Query, Repeatable: true},
+		pluginlisterv1.PluginLister_ListPlugins_FullMethodName:       {Class: Query, Repeatable: true},
+		plugininfov1.PluginInfoService_GetPluginInfo_FullMethodName:  {Class: Query, Repeatable: true},
+		plugininfov1.PluginInfoService_ValidateConfig_FullMethodName: {Class: Query, Repeatable: true},
 	}
 }
 
@@ -109,7 +112,7 @@ func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 			at = len(d.Plugins)
 			d.Plugins = append(d.Plugins, Described{Listed: line})
 		}
-		d.Plugins[at].ConfigSchema = plugin.GetConfigSchema()
+		d.Plugins[at].ConfigSchema, d.Plugins[at].AdapterOf = plugin.GetConfigSchema(), plugin.GetAdapterOf()
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
@@ -19,6 +21,12 @@ var (
 	// ErrInvalidReply is wrapped by the error of a call that a plugin answered in a way that breaks the
 	// contract of its kind.
 	ErrInvalidReply = errors.New("invalid reply")
+
+	// ErrNotFound, ErrUnavailable and ErrInvalid are found by errors.Is in the error of a call that a plugin ended with the
+	// error of that name of package framework, or with its gRPC status.
+	ErrNotFound    = framework.ErrNotFound
+	ErrUnavailable = framework.ErrUnavailable
+	ErrInvalid     = framework.ErrInvalid
 )
 
 // Error is a call to a plugin that failed. errors.Is finds context.Canceled and context.DeadlineExceeded in it
@@ -102,6 +110,9 @@ func (p Plugin) Wrap(err error) error {
 	case codes.DeadlineExceeded:
 		wrapped.causes = append(wrapped.causes, context.DeadlineExceeded)
 	default:
+		if known := hostapi.ErrorOf(answered.Code()); known != nil {
+			wrapped.causes = append(wrapped.causes, known)
+		}
 	}
 	return wrapped
 }

@@ -91,3 +91,19 @@ func TestRejectIsAnInvalidReply(t *testing.T) {
 	require.EqualError(t, err, "BackupItemAction(example.io/stamp): invalid reply: item is empty")
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 }
+
+func TestErrorOfFrameworkIsFoundByItsStatus(t *testing.T) {
+	t.Parallel()
+	plugin := versioning.NewPlugin("BackupItemAction", "example.io/stamp")
+	all := []error{versioning.ErrNotFound, versioning.ErrUnavailable, versioning.ErrInvalid}
+	for code, want := range map[codes.Code]error{
+		codes.NotFound: versioning.ErrNotFound, codes.Unavailable: versioning.ErrUnavailable,
+		codes.InvalidArgument: versioning.ErrInvalid, codes.Unknown: nil,
+	} {
+		err := plugin.Wrap(status.Error(code, "no operation x"))
+		require.EqualError(t, err, "BackupItemAction(example.io/stamp): no operation x")
+		for _, one := range all {
+			require.Equal(t, one == want, errors.Is(err, one), code) //nolint:errorlint // compares the sentinels themselves
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package pluginhost
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -9,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/framework"
+	asyncbackupitemaction "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	"github.com/cleat-dev/cleat/framework/forvelero"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
@@ -55,4 +60,27 @@ func TestAcceptAuthor_Logs(t *testing.T) {
 		require.Contains(t, log, "plugin=example.io/behave")
 		require.NotContains(t, log, hostapi.RunKey)
 	}
+}
+
+// An asynchronous action that is registered for Velero too is used once, as what it is.
+func TestAcceptAuthor_Adapter(t *testing.T) {
+	t.Parallel()
+	const name = "example.io/mover"
+	construct := func(context.Context, *framework.Setup) (asyncbackupitemaction.AsyncBackupItemAction, error) {
+		return nil, errors.New("never called")
+	}
+	h := newTestHost(t, "", func(c *Config) {
+		c.BuiltIns = []framework.Registration{
+			asyncbackupitemaction.Register(name, construct), forvelero.AsyncBackupItemAction(name, construct),
+		}
+	})
+	used := map[string]bool{}
+	for _, entry := range h.Entries() {
+		used[entry.Kind] = entry.Used
+		require.Empty(t, entry.Quarantined)
+		if entry.Kind == "BackupItemActionV2" {
+			require.Equal(t, "an adapter of the AsyncBackupItemAction of that name, for hosts that do not know that kind", entry.Note)
+		}
+	}
+	require.Equal(t, map[string]bool{"AsyncBackupItemAction": true, "BackupItemActionV2": false}, used)
 }

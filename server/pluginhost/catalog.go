@@ -23,6 +23,7 @@ type row struct {
 	Entry
 	kind   string // whatever the version
 	late   bool   // the kind runs after all others
+	adapts bool   // another implementation of the same name is used instead
 	source *source
 }
 
@@ -77,6 +78,13 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 		r.Name, r.Kind, r.ConfigSchema = offered.Name, offered.Kind, offered.ConfigSchema
 		r.kind, _ = hostapi.SplitWireKind(offered.Kind)
 		r.late = slices.ContainsFunc(c.known, func(v versioning.WireKind) bool { return v.Kind == r.kind && v.Late })
+		r.adapts = c.knows(offered.AdapterOf) && slices.ContainsFunc(from.offer.Plugins, func(other versioning.Described) bool {
+			kind, _ := hostapi.SplitWireKind(other.Kind)
+			return kind == offered.AdapterOf && other.Name == offered.Name
+		})
+		if r.adapts {
+			r.Note = fmt.Sprintf("an adapter of the %s of that name, for hosts that do not know that kind", offered.AdapterOf)
+		}
 		first, duplicate := taken[offered.Listed]
 		switch err := hostapi.ValidateName(offered.Name); {
 		case err != nil:
@@ -90,6 +98,11 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 		}
 		c.rows = append(c.rows, r)
 	}
+}
+
+// knows reports whether the host knows any version of a kind.
+func (c *catalog) knows(kind string) bool {
+	return slices.ContainsFunc(c.known, func(v versioning.WireKind) bool { return v.Kind == kind })
 }
 
 // negotiate decides which rows are used. It gives each row's place in the order of registration: that of a name is
@@ -107,7 +120,7 @@ func (c *catalog) negotiate() []int {
 			left[name] = append(left[name], r.Kind)
 			continue
 		}
-		if r.Name == "" {
+		if r.Name == "" || r.adapts {
 			continue
 		}
 		if _, seen := first[name]; !seen {
