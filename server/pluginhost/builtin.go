@@ -12,10 +12,10 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
-// inServer stands where the path of a binary would.
+// inServer is shown instead of the path of a binary.
 const inServer = "built-in"
 
-// bounded sets the deadlines of calls on a connection that has no supervisor to do so, and has them observed.
+// bounded sets the deadlines of calls on a connection that has no supervisor, and has them observed.
 type bounded struct {
 	inner    grpc.ClientConnInterface
 	plugin   string
@@ -78,7 +78,7 @@ func (b *bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method s
 	})
 }
 
-// word tells the end of ctx as such.
+// word returns the error for the caller: that of ctx if it has ended.
 func word(ctx context.Context, call calls.Call, err error) error {
 	if err == nil {
 		return nil

@@ -12,13 +12,13 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// catalog is what sources offer, in the order in which it runs. It does not change.
+// catalog lists what sources offer, in the order in which it runs. It does not change.
 type catalog struct {
 	known []versioning.WireKind
 	rows  []row
 }
 
-// row is an entry with where it comes from.
+// row is an entry with its source.
 type row struct {
 	Entry
 	kind   string // whatever the version
@@ -27,37 +27,37 @@ type row struct {
 	source *source
 }
 
-// newCatalog puts together what the sources, which have been asked, offer. Of two that offer the same name of the same
-// kind at the same version the first keeps it.
+// newCatalog lists what the sources, which have been asked, offer. If two offer the same name of the same kind at the same
+// version, the first one is used.
 func newCatalog(known []versioning.WireKind, o order, sources []*source) *catalog {
 	c := &catalog{known: known}
 	taken := map[versioning.Listed]string{}
 	for _, from := range sources {
 		c.add(from, taken)
 	}
-	places := c.negotiate()
-	for to, from := range c.sorted(order{}, places) {
+	positions := c.negotiate()
+	for to, from := range c.sorted(order{}, positions) {
 		c.rows[from].Stock = to + 1
 	}
 	rows := make([]row, len(c.rows))
-	for to, from := range c.sorted(o, places) {
+	for to, from := range c.sorted(o, positions) {
 		rows[to] = c.rows[from]
 	}
 	c.rows = rows
 	return c
 }
 
-// sorted are the indices of the rows in the order in which they run.
-func (c *catalog) sorted(o order, places []int) []int {
+// sorted returns the indices of the rows in the order in which they run.
+func (c *catalog) sorted(o order, positions []int) []int {
 	indices := make([]int, len(c.rows))
 	for i := range indices {
 		indices[i] = i
 	}
-	slices.SortStableFunc(indices, func(a, b int) int { return c.compare(o, places, a, b) })
+	slices.SortStableFunc(indices, func(a, b int) int { return c.compare(o, positions, a, b) })
 	return indices
 }
 
-// add takes what one source offers.
+// add adds what one source offers.
 func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 	common := Entry{
 		Command: from.command, BuiltIn: from.builtIn,
@@ -110,11 +110,11 @@ func (c *catalog) knows(kind string) bool {
 func (c *catalog) negotiate() []int {
 	var listed []versioning.Listed
 	var at []int
-	places := make([]int, len(c.rows))
+	positions := make([]int, len(c.rows))
 	first := map[versioning.Listed]int{}
 	left := map[versioning.Listed][]string{} // what is not used because something is wrong with it
 	for i, r := range c.rows {
-		places[i] = i
+		positions[i] = i
 		name := versioning.Listed{Kind: r.kind, Name: r.Name}
 		if r.Quarantined != "" {
 			left[name] = append(left[name], r.Kind)
@@ -126,7 +126,7 @@ func (c *catalog) negotiate() []int {
 		if _, seen := first[name]; !seen {
 			first[name] = i
 		}
-		places[i] = first[name]
+		positions[i] = first[name]
 		listed = append(listed, versioning.Listed{Kind: r.Kind, Name: r.Name})
 		at = append(at, i)
 	}
@@ -147,12 +147,11 @@ func (c *catalog) negotiate() []int {
 		}
 		r.Note = strings.Join(notes, "; ")
 	}
-	return places
+	return positions
 }
 
-// compare orders two rows: the kinds that run after the others last and those by name, and in that as configured, then
-// as registered.
-func (c *catalog) compare(o order, places []int, a, b int) int {
+// compare orders two rows: late kinds last and by name, otherwise as configured, then as registered.
+func (c *catalog) compare(o order, positions []int, a, b int) int {
 	x, y := c.rows[a], c.rows[b]
 	switch {
 	case x.late != y.late && x.late:
@@ -164,10 +163,9 @@ func (c *catalog) compare(o order, places []int, a, b int) int {
 	if byOrder == 0 && x.late {
 		byOrder = strings.Compare(x.Name, y.Name)
 	}
-	return cmp.Or(byOrder, cmp.Compare(places[a], places[b]))
+	return cmp.Or(byOrder, cmp.Compare(positions[a], positions[b]))
 }
 
-// entries are the rows as they are shown.
 func (c *catalog) entries() []Entry {
 	entries := make([]Entry, 0, len(c.rows))
 	for _, r := range c.rows {
@@ -177,7 +175,6 @@ func (c *catalog) entries() []Entry {
 	return entries
 }
 
-// logTo tells the operator what was found.
 func (r row) logTo(log hclog.Logger) {
 	log = log.With("cmd", r.Command, "kind", r.Kind, "plugin", r.Name)
 	if r.PluginVersion != "" {

@@ -29,15 +29,15 @@ import (
 // Config is what a Host needs to know. Only Log is required.
 type Config struct {
 	// Dir is the plugin directory. It may be missing, which is logged. What is added, replaced or removed in it later is
-	// found by itself.
+	// found without a restart.
 	Dir string
-	// Rescan is the time after which Dir is looked at even when nothing has told of a change. Zero is 30 s, negative never.
+	// Rescan is the time after which Dir is looked at even if no change was reported. Zero is 30 s, negative never.
 	Rescan time.Duration
 	// Args are given to each plugin after its command, as Velero gives them the server's flags.
 	Args []string
 	// BuiltIns are the plugins that are part of the server; they come first in every order.
 	BuiltIns []framework.Registration
-	// Order names plugins in the order in which they run, whatever their kinds. "*" stands for all that it does not name;
+	// Order names plugins in the order in which they run, whatever their kinds. "*" stands for all names that are not in it;
 	// without it they come last. These run as they are found: built-ins, then binaries in the order of the directory.
 	Order []string
 	// Kinds are the versions of kinds that the server knows; nil is kinds.All().
@@ -65,7 +65,7 @@ type Config struct {
 	// Tracer gets a span for every call; nil: none.
 	Tracer trace.TracerProvider
 	// Changed is called each time that plugins were added, replaced or removed, when who asks for one gets the new one. It
-	// must not block. nil: nobody is told.
+	// must not block. May be nil.
 	Changed func()
 	// Clock is for back-off and idle time; nil is the real one.
 	Clock clock.WithDelayedExecution

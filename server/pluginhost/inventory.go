@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// inventory tells Prometheus which plugins there are and what negotiation has made of them: a row for each entry.
+// inventory is the metric that lists the plugins and what negotiation decided about them: one series for each entry.
 type inventory struct {
 	entries func() []Entry
 	row     *prometheus.Desc
@@ -24,7 +24,7 @@ func (i inventory) Describe(descriptions chan<- *prometheus.Desc) { descriptions
 // Collect implements prometheus.Collector.
 func (i inventory) Collect(metrics chan<- prometheus.Metric) {
 	type labels [7]string
-	told := map[labels]bool{}
+	seen := map[labels]bool{}
 	for _, e := range i.entries() {
 		state := "left out"
 		switch {
@@ -34,10 +34,10 @@ func (i inventory) Collect(metrics chan<- prometheus.Metric) {
 			state = "used"
 		}
 		of := labels{e.Name, e.Kind, strconv.Itoa(e.Version), e.Command, state, e.PluginVersion, e.FrameworkVersion}
-		if told[of] { // a plugin may say the same twice
+		if seen[of] { // a plugin may list the same twice
 			continue
 		}
-		told[of] = true
+		seen[of] = true
 		metrics <- prometheus.MustNewConstMetric(i.row, prometheus.GaugeValue, 1, of[:]...)
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// everyOther stands in an order for all names that are not in it.
+// everyOther is the name in an order that stands for all names that are not in it.
 const everyOther = "*"
 
-// order is in which order plugins run, as far as that is configured.
+// order is the configured order in which plugins run.
 type order struct {
 	rank   map[string]int
 	others int // rank of the names that are not in the order
 }
 
-// newOrder reads Config.Order.
+// newOrder parses Config.Order.
 func newOrder(names []string) (order, error) {
 	o := order{rank: map[string]int{}, others: len(names)}
 	seen := map[string]bool{}
@@ -36,7 +36,7 @@ func newOrder(names []string) (order, error) {
 	return o, nil
 }
 
-// of is the place of a name: lower runs earlier, names of equal place as they were found.
+// of returns the rank of a name: lower runs earlier, names of equal rank run as they were found.
 func (o order) of(name string) int {
 	if rank, named := o.rank[name]; named {
 		return rank
@@ -44,7 +44,7 @@ func (o order) of(name string) int {
 	return o.others
 }
 
-// absent are the names of the order that no plugin has, sorted.
+// absent returns the names of the order that no plugin has, sorted.
 func (o order) absent(c *catalog) []string {
 	left := maps.Clone(o.rank)
 	for _, r := range c.rows {

@@ -16,9 +16,9 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 )
 
-// Session is the view that one running operation has of the plugins: those that there were when it began, also when their
-// files are replaced while it lasts. The processes are shared with other sessions;
-// the session decides which log their lines go to, and remembers what AppliesTo answered.
+// Session is the view that one run has of the plugins: those that there were when it began, even if their files are replaced
+// during it. The processes are shared with other sessions. A session decides which log their lines go to, and remembers the
+// replies to AppliesTo.
 type Session struct {
 	host    *Host
 	log     hclog.Logger
@@ -33,7 +33,7 @@ type Session struct {
 	spans    []trace.Span
 }
 
-// Session begins the view of an operation that logs to log. From a plugin's first call on until Close, the lines of
+// Session begins the view of a run that logs to log. From a plugin's first call on until Close, the lines of
 // its process go there instead of to the host's log, which is expected to get what log gets. Plugins that are built on the
 // framework mark the lines of a call with the run that made it; such a line goes to the log of that session only. All other
 // lines go to the logs of all sessions that use the process at the time.
@@ -60,7 +60,7 @@ func (s *Session) Trace(ctx context.Context, kind, name string) context.Context 
 	return ctx
 }
 
-// Close ends the session's part in the plugins' logs, after the lines that they have written so far, and lets the
+// Close stops the plugins' lines from going to the session's log, after those that they have written so far, and lets the
 // processes end whose files have been replaced. Calls after Close work but are not logged here.
 func (s *Session) Close() {
 	s.mu.Lock()
@@ -78,7 +78,7 @@ func (s *Session) Close() {
 	}
 }
 
-// attach makes the lines of a process go to the session's log, once.
+// attach sends the lines of a process to the session's log, once.
 func (s *Session) attach(to *process.Supervisor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Session) attach(to *process.Supervisor) {
 	to.Attach(s, s.run, s.log)
 }
 
-// builtInServices are the built-ins of this session: implementations of its own, which log to its log.
+// builtInServices returns the built-ins of this session: instances that log to its log.
 func (s *Session) builtInServices() grpc.ClientConnInterface {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +104,8 @@ func (s *Session) builtInServices() grpc.ClientConnInterface {
 	return s.builtIns
 }
 
-// sessionConn remembers what AppliesTo answered: an action's selector holds for a whole operation, also when its
-// process is another in the end than in the beginning.
+// sessionConn remembers the replies to constant calls: the selector of an action holds for a whole run, even if its process
+// is restarted.
 type sessionConn struct {
 	session *Session
 	plugin  string
@@ -136,7 +136,7 @@ func (c *sessionConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, meth
 	return c.inner.NewStream(c.forRun(ctx), desc, method, opts...)
 }
 
-// brokenConn answers every call with its error.
+// brokenConn fails every call with its error.
 type brokenConn struct{ err error }
 
 // Invoke implements grpc.ClientConnInterface.

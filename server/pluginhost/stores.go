@@ -15,9 +15,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
-// location is an object store in use. Its process is its own, because a plugin is initialised once per process.
+// location is an object store in use. It has a process of its own, because a plugin is initialised once per process.
 type location struct {
-	busy chan struct{} // holds one token while somebody opens it
+	busy chan struct{} // holds one token while the store is opened
 
 	provider   string
 	config     map[string]string
@@ -61,7 +61,7 @@ func (h *Host) ObjectStore(ctx context.Context, location, provider string, confi
 	return l.store, nil
 }
 
-// ReleaseObjectStore forgets a location, as when it was deleted. Its process ends when it is no longer used.
+// ReleaseObjectStore forgets a location, e.g. when it was deleted. Its process ends when nothing uses it any more.
 func (h *Host) ReleaseObjectStore(location string) {
 	l := h.stores.remove(location)
 	if l == nil {
@@ -106,7 +106,7 @@ func (l *location) release() {
 	l.store, l.supervisor, l.source = nil, nil, nil
 }
 
-// open makes the store of a location. The caller holds busy.
+// open opens the store of a location. The caller holds busy.
 func (h *Host) open(ctx context.Context, l *location, chosen choice[objectstore.Store]) error {
 	config := maps.Clone(l.config)
 	name := chosen.name
@@ -137,7 +137,7 @@ func (h *Host) open(ctx context.Context, l *location, chosen choice[objectstore.
 // initialised is a store whose Init the host has called.
 type initialised struct{ objectstore.Store }
 
-// Init refuses: the host has called it, and calls it again when the process was restarted.
+// Init returns an error: the host has called it, and calls it again after a restart.
 func (initialised) Init(context.Context, map[string]string) error {
 	return errors.New("the object store is initialised already, open it with another configuration instead")
 }

@@ -18,35 +18,35 @@ import (
 )
 
 const (
-	// drainTime is how long the output of a process is still read after its end, or after that of an operation. Only
-	// something that it forked and that escaped with its pipes, or one that writes without a pause, can make this last.
+	// drainTime bounds how long the output of a process is read after its end, or after that of a session. It takes that long
+	// only when something that left its process group holds the pipes, or when it writes without a pause.
 	drainTime = 5 * time.Second
-	// graceTime is what a process gets to end by itself after a handshake that go-plugin did not like.
+	// graceTime is the time that a process gets to exit by itself after a bad handshake.
 	graceTime = 2 * time.Second
 )
 
 // maxHandshake is the longest handshake line, in bytes; with a certificate in it, it has about 1 KiB.
 const maxHandshake = 16 << 10
 
-// child is an operating system process with its pipes: go-plugin's runner. It is our own for four reasons: what
-// the process starts ends with it, its stderr survives any content, its end is told with its exit
-// status even when a grandchild still holds the pipes, and what it writes to stdout after the handshake is read.
+// child is an operating system process with its pipes. It implements go-plugin's runner, instead of go-plugin's own, for
+// four reasons: what the process starts ends with it, its stderr may hold anything, its exit status is known even while a
+// grandchild holds the pipes, and what it writes to stdout after the handshake is read.
 type child struct {
 	binary  *Binary
 	cmd     *exec.Cmd      // set by prepare
-	verify  func() error   // asked as soon as it runs; an error ends it
-	memory  int            // it may have, in bytes; more than 0 is a limit
+	verify  func() error   // called as soon as it runs; an error kills it
+	memory  int            // that it may have, in bytes; 0 or less is no limit
 	output  *output.Output // of stderr, and of stdout after the handshake
 	exited  chan struct{}  // closed when it has ended
 	done    chan struct{}  // closed when its output is read as well
 	exit    error          // of Wait; valid after exited
-	stderr  *os.File       // our end of the pipe
+	stderr  *os.File       // the server's end of the pipe
 	spoke   atomic.Bool    // it wrote a first line to stdout
 	read    atomic.Int64   // bytes read from stderr
 	handled atomic.Int64   // bytes of stderr that output has seen
 
 	mu     sync.Mutex
-	killed bool        // it must not run, or not any longer
+	killed bool        // it must not run
 	leader *os.Process // nil while there is nothing to kill
 	pid    int         // 0 until it was started
 
@@ -62,7 +62,7 @@ func newChild(b *Binary, o *output.Output) *child {
 	return c
 }
 
-// prepare says how to run the binary. dir is a private directory that is there until the process has ended.
+// prepare makes the command. dir is a private directory that exists until the process has ended.
 func (c *child) prepare(dir string, args, env []string) error {
 	cmd, err := c.binary.command(dir, args)
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *child) fork() error {
 	return nil
 }
 
-// begin is what has to be done as soon as the process runs.
+// begin limits the memory of the new process and verifies what it runs.
 func (c *child) begin() error {
 	if c.memory > 0 {
 		if err := limitMemory(c.cmd.Process.Pid, c.memory); err != nil {
@@ -151,7 +151,8 @@ func (c *child) begin() error {
 	return nil
 }
 
-// kill ends the process and its group, now or as soon as it starts. If it runs, first is called before; it may be nil.
+// kill kills the process and its group, or prevents its start. first, which may be nil, is called before if the process
+// runs.
 func (c *child) kill(first func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +166,7 @@ func (c *child) kill(first func()) {
 	killProcessGroup(c.leader)
 }
 
-// disown kills what is left of the group, whose number may belong to somebody else soon.
+// disown kills what is left of the process group, whose id may be used again soon.
 func (c *child) disown() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,14 +174,14 @@ func (c *child) disown() {
 	c.leader = nil
 }
 
-// abandon ends what others wait for.
+// abandon closes what others wait for.
 func (c *child) abandon() {
 	_, _ = c.toStdout.Close(), c.toStderr.Close()
 	close(c.done)
 }
 
-// readStdout gives go-plugin the first line and takes the others as log lines, so that a plugin that prints
-// never blocks.
+// readStdout passes the first line to go-plugin and handles the others as log lines, so that a plugin that prints never
+// blocks.
 func (c *child) readStdout(stdout io.Reader) {
 	first := true
 	output.EachLine(stdout, nil, func(line []byte, cut bool) {
@@ -190,7 +191,7 @@ func (c *child) readStdout(stdout io.Reader) {
 		}
 		first = false
 		c.spoke.Store(true)
-		// go-plugin reads no longer lines than this one's limit, and then never again.
+		// go-plugin fails on a longer line.
 		line = line[:min(len(line), maxHandshake):min(len(line), maxHandshake)]
 		_, _ = c.toStdout.Write(append(line, '\n'))
 		_ = c.toStdout.Close()
@@ -198,26 +199,25 @@ func (c *child) readStdout(stdout io.Reader) {
 	_ = c.toStdout.Close()
 }
 
-// silent tells whether everything that the process has written so far is handled.
+// silent reports whether everything that the process has written so far is handled.
 func (c *child) silent() bool {
 	return pipeIsEmpty(c.stderr) && c.read.Load() == c.handled.Load()
 }
 
-// Wait waits for the end of the process.
+// Wait waits until the process has ended and its output is read.
 func (c *child) Wait(context.Context) error {
 	<-c.done
 	return c.exit
 }
 
-// Kill is how go-plugin ends a process whose handshake it did not like. One that is about to end by itself gets the
-// time to do that, because its exit status says more.
+// Kill is called by go-plugin after a bad handshake. A process that is about to exit gets the time to do so, because its
+// exit status says more.
 func (c *child) Kill(context.Context) error {
 	c.endsWithin(graceTime)
 	c.kill(nil)
 	return nil
 }
 
-// endsWithin waits for the process to end.
 func (c *child) endsWithin(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -229,34 +229,34 @@ func (c *child) endsWithin(d time.Duration) bool {
 	}
 }
 
-// Stdout gives the handshake line.
+// Stdout returns the handshake line.
 func (c *child) Stdout() io.ReadCloser { return c.fromStdout }
 
-// Stderr gives nothing: the lines go to output.
+// Stderr returns nothing: the lines go to output.
 func (c *child) Stderr() io.ReadCloser { return c.fromStderr }
 
-// Name is the path of the binary.
+// Name returns the path of the binary.
 func (c *child) Name() string { return c.binary.Path }
 
-// Diagnose has nothing to add: the exit status and the last lines are in our own errors.
+// Diagnose adds nothing: the exit status and the last lines are in the errors of this package.
 func (c *child) Diagnose(context.Context) string { return "" }
 
-// started tells whether there ever was a process.
+// started reports whether there was a process.
 func (c *child) started() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.pid != 0
 }
 
-// ID is the process id. go-plugin cleans up only after what has one, so a process that could not be started has
-// the id 0.
+// ID returns the process id. It is 0 for a process that could not be started, because go-plugin cleans up only after what
+// has an id.
 func (c *child) ID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strconv.Itoa(c.pid)
 }
 
-// PluginToHost checks the address in the handshake line: a plugin listens on this machine.
+// PluginToHost checks that the address in the handshake line is on this machine.
 func (c *child) PluginToHost(network, address string) (string, string, error) {
 	switch network {
 	case "unix":
@@ -274,12 +274,12 @@ func (c *child) PluginToHost(network, address string) (string, string, error) {
 	return "", "", fmt.Errorf("network %q in its handshake is unknown, want unix or tcp", network)
 }
 
-// HostToPlugin is the identity: host and plugin share the machine.
+// HostToPlugin returns the address unchanged: host and plugin share the machine.
 func (c *child) HostToPlugin(network, address string) (string, string, error) {
 	return network, address, nil
 }
 
-// exitStatus describes the end of the process; only valid after done.
+// exitStatus describes the end of the process; it is valid after done.
 func (c *child) exitStatus() string {
 	if c.cmd.ProcessState == nil {
 		return fmt.Sprintf("unknown (%v)", c.exit)

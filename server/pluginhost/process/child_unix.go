@@ -15,16 +15,15 @@ func killProcessGroup(process *os.Process) {
 	_ = syscall.Kill(-process.Pid, syscall.SIGKILL)
 }
 
-// pipeIsEmpty tells whether nothing waits to be read.
 func pipeIsEmpty(pipe *os.File) bool { return poll(pipe)&unix.POLLIN == 0 }
 
-// hungUp tells whether the other side of a connection is gone, or our side closed.
+// hungUp reports whether either side of a connection is closed.
 func hungUp(conn net.Conn) bool {
 	file, ok := conn.(syscall.Conn)
 	return ok && poll(file)&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0
 }
 
-// poll gives what the kernel says of a file now; a closed one is POLLNVAL.
+// poll returns the poll events of a file; those of a closed file are POLLNVAL.
 func poll(file syscall.Conn) int16 {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -140,7 +140,7 @@ func (p *process) judge(ctx context.Context, plugin string, call calls.Call, err
 	case codes.ResourceExhausted:
 		return p.settings.Limits.sizeError(err)
 	case codes.Unavailable:
-		if !p.ended() && !p.stopped.Load() && p.answers(ctx) {
+		if !p.hasExited() && !p.stopped.Load() && p.answers(ctx) {
 			return err // the plugin says so itself
 		}
 		if cause := context.Cause(ctx); cause != nil {
@@ -150,7 +150,7 @@ func (p *process) judge(ctx context.Context, plugin string, call calls.Call, err
 			p.killFor("its connection broke")
 		}
 	case codes.Canceled, codes.Internal:
-		if !p.ended() && !p.stopped.Load() {
+		if !p.hasExited() && !p.stopped.Load() {
 			return err
 		}
 	default:

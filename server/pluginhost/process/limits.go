@@ -9,8 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Limits bounds what a plugin may take of the server beside time (Deadlines) and starts (Restart). Zero takes the
-// default, negative means no limit.
+// Limits bounds what a plugin may use of the server. Zero takes the default, negative means no limit.
 type Limits struct {
 	// MessageSize is the largest message that a plugin may send, in bytes: a reply, or one message of a stream.
 	// Default 256 MiB.
@@ -33,8 +32,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// sizeError says in the operator's words that a message was too large; other errors are left as they are. gRPC words
-// both directions the same, so the limit tells whose it was: unless it is ours, the plugin could not take the request.
+// sizeError explains a message that was too large; other errors are returned as they are. The wording of gRPC is the same in
+// both directions, but the limit differs: unless it is MessageSize, the plugin could not take the request.
 func (l Limits) sizeError(err error) error {
 	answered := status.Convert(err)
 	var size, limit int

@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// Process is what runs of a plugin binary.
+// Process describes the process of a plugin binary.
 type Process struct {
-	// PID is 0 when none runs.
+	// PID is the process id, 0 when none runs.
 	PID int
-	// Restarts is how often it was started in the place of one that had failed.
+	// Restarts is how often it was started in place of one that had failed.
 	Restarts int
-	// ResidentBytes is the memory that it holds; 0 where the system does not tell (it is Linux that does).
+	// ResidentBytes is the memory that it uses; 0 if it is not known, as on systems other than Linux.
 	ResidentBytes int64
 }
 
@@ -21,7 +21,7 @@ func (s *Supervisor) State() Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := Process{Restarts: s.restarts}
-	if s.current != nil && !s.current.ended() {
+	if s.current != nil && !s.current.hasExited() {
 		state.PID = s.current.pid()
 		state.ResidentBytes = residentBytes(state.PID)
 	}
@@ -38,14 +38,13 @@ func (s *Supervisor) Calls() int {
 	return s.current.users
 }
 
-// pid is the process id.
 func (p *process) pid() int {
 	p.child.mu.Lock()
 	defer p.child.mu.Unlock()
 	return p.child.pid
 }
 
-// residentBytes is the resident set of a process, 0 when it is not known. The second number of statm counts pages.
+// residentBytes returns the resident set of a process, 0 if it is not known. The second number of statm counts pages.
 func residentBytes(pid int) int64 {
 	statm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {

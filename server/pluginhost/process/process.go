@@ -33,10 +33,9 @@ const (
 	// gRPC servers refuse pings that come more often than every 5 minutes.
 	keepaliveTime    = 6 * time.Minute
 	keepaliveTimeout = time.Minute
-	// window is how many bytes a plugin may be ahead of what has been read. Without it gRPC finds a size out by asking
-	// the plugin with every call how fast it is.
+	// window is how many bytes a plugin may send before they are read. Without it gRPC estimates a size with pings.
 	window = 4 << 20
-	// endTime is how long a process whose connection broke gets to tell its exit status.
+	// endTime is the time that a process whose connection broke gets to exit.
 	endTime = 5 * time.Second
 	// drainPause separates two looks at a process's output; see process.drain.
 	drainPause = time.Millisecond
@@ -65,14 +64,13 @@ type process struct {
 	path     string
 	settings *PoolConfig
 	output   *output.Output
-	stopped  atomic.Bool              // we ended it, so its end is no failure
-	reason   atomic.Pointer[string]   // why we killed it, if we did
+	stopped  atomic.Bool              // by the server, so its end is no failure
+	reason   atomic.Pointer[string]   // why the server killed it, if it did
 	wire     atomic.Pointer[net.Conn] // the transport of conn
 }
 
-// startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then
-// nothing of the process is left. Errors say what is wrong with the binary; a process that ends by itself
-// is a DiedError.
+// startProcess runs a binary until it can be called. It gives up when ctx ends or the start deadline is over; then nothing
+// of the process is left. If the process exits by itself the error is a DiedError.
 func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Output) (*process, error) {
 	var verify func() error
 	if l.Check != nil {
@@ -100,7 +98,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cfg.Limits.MessageSize), grpc.ForceCodecV2(codec.New())),
 			grpc.WithInitialWindowSize(window),
 			grpc.WithInitialConnWindowSize(window),
-			grpc.WithIdleTimeout(0), // a connection that is closed is a sign
+			grpc.WithIdleTimeout(0), // a closed connection means that the process is gone
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
@@ -137,7 +135,7 @@ func startContext(ctx context.Context, limit time.Duration) (context.Context, co
 
 var errStartTimeout = errors.New("start deadline is over")
 
-// connect does the handshake and opens the connection.
+// connect waits for the handshake and opens the connection.
 func (p *process) connect() error {
 	address, err := p.client.Start()
 	if err != nil {
@@ -164,14 +162,13 @@ func (p *process) connect() error {
 	return nil
 }
 
-// encrypted tells whether host and plugin have shown each other certificates, so that nobody else can take part. Every
-// plugin is offered that. One that takes the offer, as go-plugin does since 2019, has its certificate in the handshake
-// line; with another the connection is plain.
+// encrypted reports whether host and plugin have checked certificates of each other, so that nobody else can take part.
+// Every plugin is offered that. One that accepts, as go-plugin does since 2019, has its certificate in the handshake line;
+// with others the connection is plain.
 func (p *process) encrypted() bool {
 	return p.config.TLSConfig != nil && p.config.TLSConfig.RootCAs != nil
 }
 
-// dial opens the transport of the connection.
 func (p *process) dial(ctx context.Context, _ string) (net.Conn, error) {
 	var dialer net.Dialer
 	wire, err := dialer.DialContext(ctx, p.address.Network(), p.address.String())
@@ -190,7 +187,7 @@ func (e *DistrustError) Error() string { return e.Reason.Error() }
 // Unwrap returns the reason.
 func (e *DistrustError) Unwrap() error { return e.Reason }
 
-// startError cleans up after a failed start and finds the words for it.
+// startError cleans up after a failed start and returns the error for it.
 func (p *process) startError(ctx context.Context, err error) error {
 	p.end()
 	p.client.Kill()
@@ -214,12 +211,12 @@ func (p *process) startError(ctx context.Context, err error) error {
 	case !p.child.spoke.Load():
 		return p.died("", "start")
 	}
-	// go-plugin explains at length; what it found stands in the first line.
+	// go-plugin explains at length; the first line has the cause.
 	found, _, _ := strings.Cut(err.Error(), "\n")
 	return fmt.Errorf("start plugin %s: wrong handshake: %.200s; it ended with %s", p.path, found, p.child.exitStatus())
 }
 
-// died describes the end of the process; valid once it has ended.
+// died returns the error that describes the end of the process; it is valid once the process has ended.
 func (p *process) died(name, during string) *calls.DiedError {
 	exit := p.child.exitStatus()
 	switch reason := p.reason.Load(); {
@@ -231,8 +228,7 @@ func (p *process) died(name, during string) *calls.DiedError {
 	return &calls.DiedError{Plugin: name, Command: p.path, During: during, ExitStatus: exit, Stderr: p.output.Last()}
 }
 
-// ended tells whether the process has ended.
-func (p *process) ended() bool {
+func (p *process) hasExited() bool {
 	select {
 	case <-p.child.exited:
 		return true
@@ -241,10 +237,10 @@ func (p *process) ended() bool {
 	}
 }
 
-// gone is ended for those who want to call. The connection breaks a moment before the server hears of the end; a
-// call in that moment would fail without having reached anybody.
-func (p *process) gone(ctx context.Context) bool {
-	if p.ended() {
+// isGone reports whether the process has exited or its connection is broken. The connection can break shortly before the
+// exit is noticed; a call at that time would fail without having reached the plugin.
+func (p *process) isGone(ctx context.Context) bool {
+	if p.hasExited() {
 		return true
 	}
 	wire := p.wire.Load()
@@ -255,7 +251,7 @@ func (p *process) gone(ctx context.Context) bool {
 	return true
 }
 
-// answers asks the process whether it is alive; any answer will do, also that it does not know the question.
+// answers reports whether the process is alive. Any reply will do, also that it does not know the question.
 func (p *process) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, p.settings.Probe)
 	defer cancel()
@@ -268,12 +264,12 @@ func (p *process) answers(ctx context.Context) bool {
 	}
 }
 
-// drain waits until the lines that the process wrote before now have been handled, but not for ever: it may be writing all
-// the time, or have stopped in the middle of a line.
+// drain waits until the lines that the process has written are handled, for a limited time: the process may write without a
+// pause, or have stopped in the middle of a line.
 func (p *process) drain() {
 	enough := time.Now().Add(drainTime)
 	last := int64(-1)
-	for quiet, stuck := 0, 0; quiet < 2 && stuck < 100 && !p.ended() && time.Now().Before(enough); stuck++ {
+	for quiet, stuck := 0, 0; quiet < 2 && stuck < 100 && !p.hasExited() && time.Now().Before(enough); stuck++ {
 		if p.child.silent() {
 			quiet++
 		} else {
@@ -287,8 +283,8 @@ func (p *process) drain() {
 	p.output.Flush()
 }
 
-// removeSocket removes what a process that has ended listened on. Plugins that know of no folder for it, those before
-// go-plugin 1.5, leave it where temporary files are when they are killed.
+// removeSocket removes the socket of a process that has ended. Plugins built with go-plugin before 1.5 leave it in the
+// folder for temporary files when they are killed.
 func (p *process) removeSocket() {
 	if p.address == nil || p.address.Network() != "unix" {
 		return
@@ -299,7 +295,7 @@ func (p *process) removeSocket() {
 	}
 }
 
-// stop lets the process finish and kills it when it takes too long. It returns when the process is gone.
+// stop lets the process exit and kills it when that takes too long. It returns when the process has ended.
 func (p *process) stop() {
 	p.stopped.Store(true)
 	asked := make(chan struct{})
@@ -310,7 +306,7 @@ func (p *process) stop() {
 	<-asked
 }
 
-// killFor kills a process that misbehaves, unless it has ended by itself; its exit status will say why.
+// killFor kills a process that misbehaves; its exit status will say why.
 func (p *process) killFor(reason string) {
 	p.child.kill(func() { p.reason.CompareAndSwap(nil, &reason) })
 }

@@ -21,9 +21,9 @@ var (
 	errAbandoned = errors.New("its file was replaced before it had said what it offers")
 )
 
-// supervisor keeps one process of a binary available: it starts it when it is needed, again when it has died,
-// and stops it when nobody has needed it for a while. It is the only place that knows about restarts.
-// Calls share the process; each holds it between acquire and release.
+// Supervisor keeps one process of a binary available: it starts the process when it is needed, again when it has died, and
+// stops it when nothing has used it for a while. Restarts happen nowhere else. Calls share the process; each holds it
+// between acquire and release.
 type Supervisor struct {
 	launch *Launch
 	pool   *Pool
@@ -62,8 +62,8 @@ type start struct {
 	cancel context.CancelCauseFunc
 }
 
-// acquire gives a process that can be called and holds it until release. It waits for a start and for the
-// back-off before it, as long as ctx allows.
+// acquire returns a process that can be called and holds it until release. It waits for a start and for the back-off before
+// it, as long as ctx allows.
 func (s *Supervisor) acquire(ctx context.Context, plugin string, c calls.Call) (*run, error) {
 	for {
 		r, pending, err := s.currentOrStart()
@@ -87,20 +87,20 @@ func (s *Supervisor) acquire(ctx context.Context, plugin string, c calls.Call) (
 	}
 }
 
-// currentOrStart gives the running process or the start that will bring one.
+// currentOrStart returns the running process, or the start after which there is one.
 func (s *Supervisor) currentOrStart() (*run, *start, error) {
 	s.mu.Lock()
 	r := s.current
 	s.mu.Unlock()
 	if r != nil {
-		if !r.gone(s.pool.life) { // which may take its time
+		if !r.isGone(s.pool.life) { // which may take its time
 			return r, nil, nil
 		}
 		s.lost(r)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current != nil { // somebody else was faster
+	if s.current != nil { // another caller was faster
 		return s.current, nil, nil
 	}
 	if s.starting == nil {
@@ -118,11 +118,11 @@ func (s *Supervisor) currentOrStart() (*run, *start, error) {
 	return nil, s.starting, nil
 }
 
-// hold counts a call in, unless the process is gone by now.
+// hold adds a call to the process; false if it has ended.
 func (s *Supervisor) hold(r *run, plugin string, c calls.Call) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current != r || r.ended() {
+	if s.current != r || r.hasExited() {
 		return false
 	}
 	if r.idleTimer != nil {
@@ -134,7 +134,7 @@ func (s *Supervisor) hold(r *run, plugin string, c calls.Call) bool {
 	return true
 }
 
-// release ends what acquire began. worked says that the plugin has shown that it does its job.
+// release ends what acquire began. worked is set if the plugin has shown that it does its job.
 func (s *Supervisor) release(r *run, worked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *Supervisor) release(r *run, worked bool) {
 	s.rest(r)
 }
 
-// Retire stops the process now or as soon as nobody uses it. Those who still call get it again, for a moment.
+// Retire stops the process now or as soon as nothing uses it. A later call starts it again, for a moment.
 func (s *Supervisor) Retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Supervisor) Retire() {
 	s.rest(s.current)
 }
 
-// Abandon is Retire for a process that nobody else has called: a start that is under way is given up.
+// Abandon is Retire for a process that nothing else has called: a start that is under way is cancelled.
 func (s *Supervisor) Abandon() {
 	s.mu.Lock()
 	if s.starting != nil {
@@ -174,7 +174,7 @@ func (s *Supervisor) Abandon() {
 // retiredIdle is the idle time of a process whose file was replaced.
 const retiredIdle = 100 * time.Millisecond
 
-// rest begins to count idle time if nobody needs the process. The caller holds mu.
+// rest starts the idle timer if nothing uses the process. The caller holds mu.
 func (s *Supervisor) rest(r *run) {
 	if r == nil || s.current != r || r.users > 0 || s.pins > 0 || s.idle < 0 || r.idleTimer != nil {
 		return
@@ -183,7 +183,7 @@ func (s *Supervisor) rest(r *run) {
 	r.idleTimer = s.pool.config.Clock.AfterFunc(s.idle, func() { go s.stopIdle(r) })
 }
 
-// stopIdle ends a process that nobody has used for the idle time.
+// stopIdle stops a process that nothing has used for the idle time.
 func (s *Supervisor) stopIdle(r *run) {
 	s.mu.Lock()
 	if s.current != r || r.users > 0 || s.pins > 0 || r.idleTimer == nil {
@@ -208,7 +208,7 @@ func (s *Supervisor) bringUp(life context.Context, attempt *start, wait time.Dur
 		s.pool.End()
 		attempt.err = err
 		level := hclog.Error
-		if errors.Is(err, syscall.ETXTBSY) || errors.Is(err, errAbandoned) { // the host has found another file, or will
+		if errors.Is(err, syscall.ETXTBSY) || errors.Is(err, errAbandoned) { // the host looks at the file again
 			level = hclog.Debug
 		}
 		s.log.Log(level, "cannot start plugin process", "error", err)
@@ -264,8 +264,8 @@ func (s *Supervisor) startAfter(life context.Context, wait time.Duration) (*proc
 	return p, nil
 }
 
-// refusedError is what a plugin answered in onStart: it works, but not with what it was given. That is no reason
-// to leave it alone.
+// refusedError is what a plugin answered in OnStart: the plugin works, but not with the given configuration. That is not
+// counted as a failure.
 type refusedError struct{ error }
 
 func (e *refusedError) Unwrap() error { return e.error }
@@ -282,15 +282,15 @@ func (s *Supervisor) watch(r *run) {
 	s.pool.End()
 }
 
-// lost counts the end of a process before the caller hears of it, so that its next call finds the failure counted.
+// lost counts the end of a process before the caller learns of it, so that its next call finds the failure counted.
 func (s *Supervisor) lost(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.noteEnd(r)
 }
 
-// noteEnd takes a process that has ended out of service. Its end is a failure unless we wanted it. The caller
-// holds mu.
+// noteEnd takes a process that has ended out of service. Its end is a failure unless the server stopped it. The caller holds
+// mu.
 func (s *Supervisor) noteEnd(r *run) {
 	if s.current == r {
 		s.current = nil
@@ -302,7 +302,7 @@ func (s *Supervisor) noteEnd(r *run) {
 		return
 	}
 	r.noted = true
-	<-r.child.done // its last words
+	<-r.child.done // its output is read
 	name, during := r.plugin, r.during
 	if r.users == 0 {
 		name, during = "", ""
@@ -319,8 +319,8 @@ func (s *Supervisor) fail(reason string, uptime time.Duration, err error) {
 	s.pool.config.Observer.Metrics.Failed(s.launch.Binary.Path, reason, s.breaker.open())
 }
 
-// overdue takes a process out of service that did not answer in time. Calls that others have in it may end, if it
-// lives at all; new ones get a new process.
+// overdue takes a process out of service that did not answer in time. Other calls that it serves may end, if it is alive;
+// new ones get a new process.
 func (s *Supervisor) overdue(r *run, err *calls.OverdueError) {
 	s.mu.Lock()
 	if s.current == r {
