@@ -11,8 +11,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// Ask makes a call for a facade. convert makes of the answer what the hub wants, or says how it breaks the contract, which
-// Ask answers as an ErrInvalidReply. A connection that wants to know that, for its books, calls Judge; another need not.
+// Ask makes a call for a facade. convert makes the result for the hub from the reply, or says how the reply breaks the
+// contract, which Ask returns as an ErrInvalidReply. A connection that records metrics calls Judge to learn whether the
+// reply was valid.
 func Ask[Q, A, R any](
 	ctx context.Context, p Plugin, call func(context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q, convert func(*A) (R, error),
 ) (R, error) {
@@ -28,7 +29,7 @@ func Ask[Q, A, R any](
 	return judge.result, nil
 }
 
-// Judge tells how reply, the answer to a call with these options, breaks the contract. The error is an ErrInvalidReply.
+// Judge returns an ErrInvalidReply if reply, the reply to a call with these options, breaks the contract.
 func Judge(reply any, opts []grpc.CallOption) error {
 	for _, option := range opts {
 		if judge, ok := option.(interface{ of(reply any) error }); ok {
@@ -38,7 +39,7 @@ func Judge(reply any, opts []grpc.CallOption) error {
 	return nil
 }
 
-// judge is the option of a call that takes convert along.
+// judge is the call option that carries convert.
 type judge[A, R any] struct {
 	grpc.EmptyCallOption
 	convert func(*A) (R, error)
@@ -58,14 +59,14 @@ func (j *judge[A, R]) of(reply any) (err error) {
 	return nil
 }
 
-// Selector converts what an action answered when asked what it applies to.
+// Selector converts the reply to the question what an action applies to.
 func Selector[A interface {
 	GetResourceSelector() *shared.ResourceSelector
 }](answer A) (framework.ResourceSelector, error) {
 	return reply.Selector(answer.GetResourceSelector())
 }
 
-// Progress converts what an action answered when asked after an operation.
+// Progress converts the reply to the question how far an operation is.
 func Progress[A interface {
 	GetProgress() *shared.OperationProgress
 }](answer A) (framework.OperationProgress, error) {

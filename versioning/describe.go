@@ -15,11 +15,11 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// Description is all that a plugin process says of itself.
+// Description is what a plugin process reports about itself.
 type Description struct {
-	// PluginVersion is the plugin's, in its author's own style; empty when it does not tell.
+	// PluginVersion is the plugin's, in its author's own style; empty when it is not reported.
 	PluginVersion string
-	// FrameworkVersion is that of the framework that the plugin is built on; empty when it does not tell.
+	// FrameworkVersion is that of the framework that the plugin is built on; empty when it is not reported.
 	FrameworkVersion string
 	// Informed tells that the process has PluginInfo. One that has not is built for stock Velero, or on no framework.
 	Informed bool
@@ -36,7 +36,7 @@ type Described struct {
 	AdapterOf string
 }
 
-// Listed are the implementations as lines of a list.
+// Listed returns the implementations as lines of a list.
 func (d Description) Listed() []Listed {
 	listed := make([]Listed, 0, len(d.Plugins))
 	for _, plugin := range d.Plugins {
@@ -79,7 +79,7 @@ func DescribeCalls() Calls {
 	}
 }
 
-// merge adds what PluginInfo tells to what the list does.
+// merge adds what PluginInfo reports to the list.
 func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 	for field, version := range map[string]string{
 		"plugin_version": info.GetPluginVersion(), "framework_version": info.GetFrameworkVersion(),
@@ -117,7 +117,7 @@ func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 	return nil
 }
 
-// validatePlugin checks what PluginInfo tells of one implementation, and makes it a line of a list.
+// validatePlugin checks what PluginInfo reports about one implementation, and returns it as a line of a list.
 func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 	kind, version := plugin.GetKind(), int(plugin.GetVersion())
 	if kind == "" {

@@ -42,26 +42,26 @@ type Error struct {
 	causes  []error
 }
 
-// Frame is a place in a plugin's source.
+// Frame is a position in a plugin's source.
 type Frame struct {
 	File     string
 	Line     int32
 	Function string
 }
 
-// Error is "Kind(plugin): what happened".
+// Error returns "Kind(plugin): what happened".
 func (e *Error) Error() string { return fmt.Sprintf("%s(%s): %s", e.Kind, e.Plugin, e.message) }
 
-// Unwrap gives the causes to errors.Is and errors.As.
+// Unwrap returns the causes.
 func (e *Error) Unwrap() []error { return e.causes }
 
-// File is the file of the innermost frame, empty when it is not known.
+// File returns the file of the innermost frame, empty when it is not known.
 func (e *Error) File() string { return e.innermost().File }
 
-// Line is the line of the innermost frame, 0 when it is not known.
+// Line returns the line of the innermost frame, 0 when it is not known.
 func (e *Error) Line() int32 { return e.innermost().Line }
 
-// Function is the function of the innermost frame, empty when it is not known.
+// Function returns the function of the innermost frame, empty when it is not known.
 func (e *Error) Function() string { return e.innermost().Function }
 
 func (e *Error) innermost() Frame {
@@ -71,19 +71,19 @@ func (e *Error) innermost() Frame {
 	return e.Frames[0]
 }
 
-// Plugin is the part that every facade has: which plugin it speaks for. It is embedded in them.
+// Plugin is the part that every facade embeds: the plugin that it speaks for.
 type Plugin struct {
 	kind string
 	name string
 }
 
-// NewPlugin names a plugin by its kind, whatever the version, and its name.
+// NewPlugin returns the plugin with a kind, whatever the version, and a name.
 func NewPlugin(kind, name string) Plugin { return Plugin{kind: kind, name: name} }
 
-// Name is the plugin's name.
+// Name returns the plugin's name.
 func (p Plugin) Name() string { return p.name }
 
-// Wrap makes the *Error of what a call returned. nil stays nil, and an error of this plugin as it is.
+// Wrap returns the *Error for the error of a call. nil stays nil, and an error of this plugin stays as it is.
 func (p Plugin) Wrap(err error) error {
 	if err == nil {
 		return nil
@@ -117,7 +117,7 @@ func (p Plugin) Wrap(err error) error {
 	return wrapped
 }
 
-// Reject makes the *Error of a reply that broke the contract, as reason says.
+// Reject returns the *Error for a reply that broke the contract, as reason says.
 func (p Plugin) Reject(reason error) error {
 	return p.Wrap(fmt.Errorf("%w: %w", ErrInvalidReply, reason))
 }

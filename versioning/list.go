@@ -16,8 +16,8 @@ type Listed struct {
 	Name string
 }
 
-// List asks the process that conn reaches what it serves, in its own order. Kinds may be unknown here, and names
-// are as the plugin wrote them: neither is checked.
+// List asks the process that conn reaches what it serves, in its own order. It checks neither kinds, which may be unknown,
+// nor names.
 func List(ctx context.Context, conn grpc.ClientConnInterface) ([]Listed, error) {
 	answer, err := pluginlisterv1.NewPluginListerClient(conn).ListPlugins(ctx, &shared.Empty{})
 	if err != nil {

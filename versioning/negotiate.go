@@ -9,19 +9,18 @@ import (
 	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
-// Outcome is what negotiation has made of one line of a list.
+// Outcome is what negotiation decided about one line of a list.
 type Outcome struct {
 	// Version is the version of the kind that the line offers; zero when it is not known here.
 	Version WireKind
-	// Used tells that the name is used at this version.
+	// Used is set if the name is used at this version.
 	Used bool
-	// Choice says why it is used or not, in words for people.
+	// Choice says why it is used or not, for people.
 	Choice string
 }
 
-// Negotiate picks, for each name of each kind, the newest version that both sides know: listed is what plugins
-// offer, known what the server does. A name is used once, and of two equal lines the first. There is an outcome for each
-// line.
+// Negotiate picks, for each name of each kind, the newest version that both sides know: listed is what plugins offer, known
+// what the server does. A name is used once, and of two equal lines the first. There is an outcome for each line.
 func Negotiate(known []WireKind, listed []Listed) []Outcome {
 	outcomes := make([]Outcome, len(listed))
 	newest := map[Listed]int{} // by name and kind whatever the version: the line that is used
@@ -55,7 +54,7 @@ func Negotiate(known []WireKind, listed []Listed) []Outcome {
 	return outcomes
 }
 
-// unknown says what the server knows instead of wire.
+// unknown returns what the server knows instead of wire.
 func unknown(known []WireKind, wire string) string {
 	kind, number := hostapi.SplitWireKind(wire)
 	var numbers []int
@@ -75,7 +74,7 @@ func unknown(known []WireKind, wire string) string {
 	return fmt.Sprintf("this server knows %s of %s, %s %d", versions(numbers), kind, not, number)
 }
 
-// versions is "version 1", "versions 1 and 2" or "versions 1, 2 and 3".
+// versions returns "version 1", "versions 1 and 2" or "versions 1, 2 and 3".
 func versions(numbers []int) string {
 	words := make([]string, 0, len(numbers))
 	for _, number := range numbers {

@@ -479,7 +479,7 @@ func testSwapUnnoticed(t *testing.T) {
 
 func testSwapBesideOneThatHangs(t *testing.T) {
 	t.Parallel()
-	h := newTestHost(t, pluginDir(t), func(c *Config) { c.Deadlines.Start = time.Hour })
+	h := newTestHost(t, pluginDir(t), func(c *Config) { c.Deadlines.Start, c.patience = time.Hour, 200*time.Millisecond })
 	hangs := filepath.Join(h.dir, "a")
 	writeExecutable(t, hangs+".tmp", "#!/bin/sh\necho hanging $$ >> $CLEAT_TEST_JOURNAL\nsleep 3600\n")
 	require.NoError(t, os.Rename(hangs+".tmp", hangs))

@@ -73,6 +73,7 @@ type Config struct {
 	// For tests; the zero values take what a server has.
 	isVolume    func(dir string) bool
 	stop, probe time.Duration // see process.PoolConfig
+	patience    time.Duration // see defaultPatience
 }
 
 func (c Config) withDefaults() Config {
@@ -136,7 +137,8 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	}
 	h.scanner = scanner{
 		directory: directory, pool: h.pool, history: h.history, log: cfg.Log, args: cfg.Args, known: cfg.Kinds, query: table.Deadlines().Query,
-		slots: make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)), turn: make(chan struct{}, 1),
+		patience: cmp.Or(cfg.patience, defaultPatience),
+		slots:    make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)), turn: make(chan struct{}, 1),
 	}
 	if err := observer.Metrics.Register(h.pool, newInventory(h.Entries)); err != nil {
 		return nil, err

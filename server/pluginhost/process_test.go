@@ -233,8 +233,8 @@ func TestStreamsAreBoundedByTheTimeThePluginKeepsUsWaiting(t *testing.T) {
 	err = store.PutObject(impatient, "b", "hang", strings.NewReader(strings.Repeat("c", 1<<20)))
 	require.ErrorAs(t, err, new(*calls.OverdueError))
 
-	slow := &slowReader{t: t, pauses: 1, pause: 11 * time.Second}
-	require.NoError(t, store.PutObject(calls.WithDeadline(t.Context(), 10*time.Second), "b", "k", slow), "the time that the host takes does not count")
+	slow := &slowReader{t: t, pauses: 1, pause: 5 * time.Second}
+	require.NoError(t, store.PutObject(calls.WithDeadline(t.Context(), 4*time.Second), "b", "k", slow), "the time that the host takes does not count")
 }
 
 // slowReader is a source that takes its time, longer than the plugin may.

@@ -20,9 +20,9 @@ const (
 	// minPause and maxPause bound the pause between two looks while a plugin is still asked, or its file still written.
 	minPause = 50 * time.Millisecond
 	maxPause = 2 * time.Second
-	// patience is how long one look waits for plugins to say what they offer. A slower one is taken into use by a later
+	// defaultPatience is how long one look waits for plugins to say what they offer. A slower one is taken into use by a later
 	// look, so that it does not hold up the others.
-	patience = 2 * time.Second
+	defaultPatience = 2 * time.Second
 )
 
 // scanner makes the next generation when the plugin directory has changed. Its fields below turn belong to the goroutine
@@ -35,6 +35,7 @@ type scanner struct {
 	args      []string              // of every plugin
 	known     []versioning.WireKind // versions of kinds that the server knows
 	query     time.Duration         // bounds the question whether the kinds of a plugin are served
+	patience  time.Duration         // see defaultPatience
 	slots     chan struct{}         // bounds how many plugins are asked at the same time
 	own       []*source             // of the server itself; they do not change
 
@@ -51,7 +52,7 @@ func (s *scanner) rescan(ctx context.Context) error {
 		return fmt.Errorf("look for plugins: %w", context.Cause(ctx))
 	}
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		unfinished, err := s.look(ctx, patience)
+		unfinished, err := s.look(ctx, s.patience)
 		if err != nil || !unfinished {
 			return err
 		}

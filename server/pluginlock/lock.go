@@ -24,12 +24,12 @@ const (
 	advice = `if that is what you want to run, write the lock again with "cleat plugin lock"`
 )
 
-// Lock is what a plugins.lock says. It may be read at the same time.
+// Lock is the content of a plugins.lock. It is safe for concurrent reading.
 type Lock struct {
 	Plugins []Plugin // sorted by Path, each once
 }
 
-// Sort puts the plugins of a lock that was put together in another order into theirs.
+// Sort sorts the plugins by path.
 func (l *Lock) Sort() {
 	slices.SortFunc(l.Plugins, func(a, b Plugin) int { return cmp.Compare(a.Path, b.Path) })
 }
@@ -51,14 +51,14 @@ type Provided struct {
 	Name    string `yaml:"name" json:"name"`       // "example.io/mover"
 }
 
-// String is "BackupItemActionV2 example.io/mover".
+// String returns "BackupItemActionV2 example.io/mover".
 func (p Provided) String() string { return hostapi.WireKind(p.Kind, p.Version) + " " + p.Name }
 
 func (p Provided) compare(q Provided) int {
 	return cmp.Or(cmp.Compare(p.Kind, q.Kind), cmp.Compare(p.Version, q.Version), cmp.Compare(p.Name, q.Name))
 }
 
-// Provides is what a process lists in the form of a lock: sorted, each once.
+// Provides returns what a process lists in the form of a lock: sorted, each once.
 func Provides(listed []versioning.Listed) []Provided {
 	provides := make([]Provided, 0, len(listed))
 	for _, line := range listed {
@@ -69,7 +69,7 @@ func Provides(listed []versioning.Listed) []Provided {
 	return slices.Compact(provides)
 }
 
-// Sum is the SHA-256 sum of what r has, as a lock writes it.
+// Sum returns the SHA-256 sum of what r holds, as a lock has it.
 func Sum(r io.Reader) (string, error) {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, r); err != nil {
@@ -78,7 +78,7 @@ func Sum(r io.Reader) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// SumFile is the sum of the file that path leads to now.
+// SumFile returns the sum of the file that path leads to now.
 func SumFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -88,7 +88,7 @@ func SumFile(path string) (string, error) {
 	return Sum(file)
 }
 
-// Plugin finds the binary with this path, relative to the plugin directory and with slashes.
+// Plugin returns the binary with this path, relative to the plugin directory and with slashes.
 func (l *Lock) Plugin(relative string) (Plugin, bool) {
 	at, found := slices.BinarySearchFunc(l.Plugins, relative, func(p Plugin, path string) int { return cmp.Compare(p.Path, path) })
 	if !found {
@@ -97,8 +97,8 @@ func (l *Lock) Plugin(relative string) (Plugin, bool) {
 	return l.Plugins[at], true
 }
 
-// Check tells why a binary must not run: the lock has no such path or another sum. nil means that it may. The error
-// is the reason to show, with what to do.
+// Check returns an error if a binary must not run, because the lock has no such path or another sum. The error says what to
+// do.
 func (l *Lock) Check(relative, sum string) error {
 	plugin, found := l.Plugin(relative)
 	switch {
@@ -110,8 +110,7 @@ func (l *Lock) Check(relative, sum string) error {
 	return nil
 }
 
-// CheckProvides tells how what a process lists differs from the lock. The error is the reason to show, with what to
-// do.
+// CheckProvides returns an error if what a process lists differs from the lock. The error says what to do.
 func (p Plugin) CheckProvides(listed []versioning.Listed) error {
 	if p.Provides == nil {
 		return nil
@@ -130,7 +129,7 @@ func (p Plugin) CheckProvides(listed []versioning.Listed) error {
 	return fmt.Errorf("%s; %s", strings.Join(differences, " and "), advice)
 }
 
-// Missing are the binaries of the lock that are not among those found.
+// Missing returns the binaries of the lock that are not among those found.
 func (l *Lock) Missing(found []string) []Plugin {
 	var missing []Plugin
 	for _, plugin := range l.Plugins {
@@ -141,10 +140,10 @@ func (l *Lock) Missing(found []string) []Plugin {
 	return missing
 }
 
-// MissingReason is what to show of a binary that is in the lock and not in the directory.
+// MissingReason is shown for a binary that is in the lock and not in the directory.
 const MissingReason = `it is in the lock, but there is no such file; put it there, or write the lock again with "cleat plugin lock"`
 
-// without is what of all is not in others.
+// without returns what of all is not in others.
 func without(all, others []Provided) []Provided {
 	return slices.DeleteFunc(slices.Clone(all), func(p Provided) bool { return slices.Contains(others, p) })
 }

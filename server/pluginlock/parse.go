@@ -34,7 +34,7 @@ func Read(path string) (*Lock, error) {
 	return ReadFrom(file, path)
 }
 
-// ReadFrom reads a lock to its end; errors call it name.
+// ReadFrom reads a lock to its end. Errors begin with name.
 func ReadFrom(r io.Reader, name string) (*Lock, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxSize+1))
 	if err != nil {
@@ -46,8 +46,8 @@ func ReadFrom(r io.Reader, name string) (*Lock, error) {
 	return Parse(name, data)
 }
 
-// Parse reads a lock. Errors begin with name and the line, and say what would be right there. What is there twice or
-// unknown is refused: a lock must not say less than its reader thinks.
+// Parse parses a lock. Errors begin with name and the line, and say what would be right there. Duplicate and unknown keys
+// are errors, because a lock must not say less than its author thinks.
 func Parse(name string, data []byte) (*Lock, error) {
 	root, err := document(data)
 	if err != nil {
@@ -61,7 +61,7 @@ func Parse(name string, data []byte) (*Lock, error) {
 	return lock, nil
 }
 
-// lineError is what is wrong in a line; its text goes on after the name of the file.
+// lineError returns an error in a line; its text follows the name of the file.
 func lineError(line int, format string, args ...any) error {
 	return fmt.Errorf("%d: %w", max(line, 1), fmt.Errorf(format, args...))
 }
@@ -69,7 +69,7 @@ func lineError(line int, format string, args ...any) error {
 // syntax is how the YAML library puts what it does not understand.
 var syntax = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)`)
 
-// document is the one document in data.
+// document returns the only document in data.
 func document(data []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var root, more yaml.Node
@@ -181,7 +181,7 @@ func parseProvided(node *yaml.Node) (Provided, error) {
 	return Provided{Kind: kind, Version: version, Name: name}, nil
 }
 
-// Validate tells what of p, which a process said, a lock cannot have.
+// Validate returns an error if a lock cannot contain p, which a process listed.
 func (p Provided) Validate() error {
 	if p.Kind == "" || !printable(p.Kind) || p.Name == "" || !printable(p.Name) {
 		return fmt.Errorf("it lists %q of the kind %q, and a lock wants both in printable characters", p.Name, p.Kind)
@@ -191,7 +191,7 @@ func (p Provided) Validate() error {
 
 func printable(text string) bool { return !strings.ContainsFunc(text, unicode.IsControl) }
 
-// fields are the values of a mapping that has all these keys and no others.
+// fields returns the values of a mapping that has all these keys and no others.
 func fields(node *yaml.Node, what string, keys ...string) (map[string]*yaml.Node, error) {
 	wanted := strings.Join(keys, ", ")
 	if node.Kind != yaml.MappingNode {
@@ -218,7 +218,7 @@ func fields(node *yaml.Node, what string, keys ...string) (map[string]*yaml.Node
 	return values, nil
 }
 
-// elements are those of a list.
+// elements returns the elements of a list.
 func elements(node *yaml.Node, what string) ([]*yaml.Node, error) {
 	if node.Kind != yaml.SequenceNode {
 		return nil, lineError(node.Line, "%s is no list; one without elements is []", what)

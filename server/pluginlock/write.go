@@ -16,7 +16,7 @@ const head = `# The plugin binaries that a server may run. "cleat plugin lock" w
 // mode is that of the file: its content is no secret, and others must not change it.
 const mode = 0o644
 
-// MarshalYAML keeps it in one line.
+// MarshalYAML writes p in one line.
 func (p Provided) MarshalYAML() (any, error) {
 	type plain Provided
 	var node yaml.Node
@@ -27,7 +27,7 @@ func (p Provided) MarshalYAML() (any, error) {
 	return &node, nil
 }
 
-// Marshal is the lock as a file, the same for the same lock whatever the order that it was put together in.
+// Marshal returns the lock as a file, which does not depend on the order of the plugins.
 func (l *Lock) Marshal() ([]byte, error) {
 	sorted := Lock{Plugins: make([]Plugin, 0, len(l.Plugins))}
 	for _, plugin := range l.Plugins {
@@ -48,7 +48,7 @@ func (l *Lock) Marshal() ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// Write writes the lock to path: a reader sees the file that was there or the new one whole, also after a crash.
+// Write writes the lock to path. A reader sees the file that was there or the whole new one, also after a crash.
 func (l *Lock) Write(path string) error {
 	data, err := l.Marshal()
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *Lock) Write(path string) error {
 	return nil
 }
 
-// replace puts a file with data in the place of path.
+// replace replaces the file at path by one with data.
 func replace(path string, data []byte) (err error) {
 	temporary, err := os.CreateTemp(filepath.Dir(path), "."+FileName+"-*")
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// Admission says which queued backups may start. It is safe for concurrent use, but decisions about one queue are to be
+// Admission decides which queued backups may start. It is safe for concurrent use, but decisions about one queue must be
 // asked for and carried out one after the other.
 type Admission struct{ policy *policy }
 
-// Decide asks the policy in force about a snapshot, whose Config is filled in. The decision keeps all rules of
-// queueadmission.Policy, whoever made it. Where nothing is queued, nobody is asked.
+// Decide asks the policy in force about a snapshot, whose Config is filled in. The decision follows all rules of
+// queueadmission.Policy, whichever plugin made it. If nothing is queued, no plugin is asked.
 //
-// Otherwise the error is a *HeldError, whose text can be shown to whoever waits, or that of ctx when it has ended.
+// Otherwise the error is a *HeldError, whose text is meant for the users who wait, or that of ctx when it has ended.
 func (a *Admission) Decide(ctx context.Context, snapshot *queueadmission.Snapshot) (Outcome[*queueadmission.Decision], error) {
 	if len(snapshot.Queued) == 0 {
 		return Outcome[*queueadmission.Decision]{Decision: &queueadmission.Decision{}, By: a.policy.settings.Plugin}, nil
@@ -31,5 +31,5 @@ func (a *Admission) Decide(ctx context.Context, snapshot *queueadmission.Snapsho
 	})
 }
 
-// Status is how the policy does, see Report.
+// Status returns how the policy works.
 func (a *Admission) Status() serverreport.Policy { return a.policy.status() }

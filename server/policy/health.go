@@ -24,14 +24,14 @@ const (
 	ReasonFailed        = "Failed"            // it answered with an error
 )
 
-// ReasonOf is why a policy failed, by the error that Decide, or an Outcome, has of it; empty for none.
+// ReasonOf returns why a policy failed, by the error of Decide or of an Outcome; empty for nil.
 func ReasonOf(err error) string {
 	switch {
 	case err == nil:
 		return ""
 	case errors.As(err, new(*unavailableError)):
 		return ReasonUnavailable
-	case errors.As(err, new(*unfitError)):
+	case errors.As(err, new(*configError)):
 		return ReasonConfigRefused
 	case errors.As(err, new(*notKeptError)):
 		return ReasonNotKept
@@ -48,7 +48,7 @@ func ReasonOf(err error) string {
 	}
 }
 
-// health remembers how a policy does, and says so when that changes.
+// health remembers how a policy works, and logs it when that changes.
 type health struct {
 	log    hclog.Logger
 	counts *metrics
@@ -63,15 +63,14 @@ func newHealth(status serverreport.Policy, log hclog.Logger, counts *metrics, cl
 	return &health{log: log, counts: counts, clock: clock, status: status}
 }
 
-// now is the status.
 func (h *health) now() serverreport.Policy {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.status
 }
 
-// report notes how a call ended, and who decided then, and gives the status after it. It is logged when it is another
-// reason than before.
+// report notes how a call ended, and which plugin decided, and returns the status after it. A change of the reason is
+// logged.
 func (h *health) report(err error, decides string) serverreport.Policy {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -22,9 +22,9 @@ type Manifests struct{ writers []*policy }
 // different, but it is called for several writers at the same time. The rest is as with manifestwriter.Keep.
 type Keep func(writer, artifact string, content io.Reader) error
 
-// Begin has all writers describe one backup, which is JSON. It runs them in session, so that they log to the backup's
-// log and stay the same ones whatever happens to their files. A writer that fails is left out from then on; Finish
-// tells of it. Whoever has begun a manifest calls Finish or Abort. The end of ctx aborts it.
+// Begin has all writers describe one backup, which is JSON. It runs them in session, so that they log to the backup's log
+// and stay the same even if their files are replaced. A writer that fails is left out from then on; Finish reports it. The
+// caller must call Finish or Abort. The end of ctx aborts the manifest.
 func (m *Manifests) Begin(ctx context.Context, session *pluginhost.Session, backup []byte, keep Keep) *Manifest {
 	manifest := &Manifest{ctx: ctx, keep: keep, claimed: map[string]string{}}
 	for _, p := range m.writers {
@@ -35,7 +35,7 @@ func (m *Manifests) Begin(ctx context.Context, session *pluginhost.Session, back
 	return manifest
 }
 
-// Status is how each writer does.
+// Status returns how each writer works.
 func (m *Manifests) Status() []serverreport.Policy {
 	var all []serverreport.Policy
 	for _, p := range m.writers {
@@ -44,7 +44,7 @@ func (m *Manifests) Status() []serverreport.Policy {
 	return all
 }
 
-// Manifest is the description of one backup in the making. Its methods are not called concurrently.
+// Manifest is the description of one backup that is being written. Its methods are not called concurrently.
 type Manifest struct {
 	ctx     context.Context //nolint:containedctx // what Begin was called with ends it
 	keep    Keep
@@ -89,12 +89,12 @@ func (w *writing) keep(name string, content io.Reader) error {
 	return nil
 }
 
-// notKeptError is that an artifact could not be stored.
+// notKeptError says that an artifact could not be stored.
 type notKeptError struct{ error }
 
 func (e *notKeptError) Unwrap() error { return e.error }
 
-// claim gives the name of an artifact to the first writer that comes, and tells which one that was.
+// claim gives the name of an artifact to the first writer that claims it, and returns that writer.
 func (m *Manifest) claim(artifact, writer string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +105,7 @@ func (m *Manifest) claim(artifact, writer string) string {
 	return writer
 }
 
-// Add tells the writers of an item as it is written to the archive.
+// Add passes an item to the writers when it is written to the archive.
 func (m *Manifest) Add(item *manifestwriter.Item) {
 	for _, w := range m.writers {
 		if w.err != nil {
@@ -117,7 +117,7 @@ func (m *Manifest) Add(item *manifestwriter.Item) {
 	}
 }
 
-// Written is what became of the manifest of one backup.
+// Written is the result of the manifest of one backup.
 type Written struct {
 	// Artifacts are the files that belong to the backup: those of the writers that did well.
 	Artifacts []Artifact
@@ -133,7 +133,7 @@ type Artifact struct {
 	Name   string
 }
 
-// Finish says that there are no more items, waits for what the writers still write, and tells how they did.
+// Finish is called when there are no more items. It waits for what the writers still write, and returns the result.
 func (m *Manifest) Finish() Written {
 	var finished sync.WaitGroup
 	for _, w := range m.writers {
@@ -161,7 +161,7 @@ func (m *Manifest) Finish() Written {
 	return written
 }
 
-// Abort gives the manifest up, and waits until keep does not run any more. After Finish it does nothing.
+// Abort gives the manifest up, and waits until keep has returned. After Finish it does nothing.
 func (m *Manifest) Abort() {
 	for _, w := range m.writers {
 		if w.manifest != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// The built-in policies, which decide where the configuration names no others, and in the place of those that fail with
+// The built-in policies, which decide where the configuration names no others, and instead of those that fail with
 // failurePolicy UseBuiltIn.
 const (
 	BuiltInAdmission = namespaceoverlap.Name
@@ -29,7 +29,7 @@ const (
 	ManifestDeadline = 10 * time.Minute // without progress
 )
 
-// Deps are what the policies need. All but Metrics is required.
+// Deps is what the policies need. All but Metrics is required.
 type Deps struct {
 	Host    *pluginhost.Host
 	Log     hclog.Logger
@@ -37,15 +37,15 @@ type Deps struct {
 	Now     func() time.Time
 }
 
-// Policies are those that are in force.
+// Policies holds the policies in force.
 type Policies struct {
 	Admission *Admission
 	Soothing  *Soothing
 	Manifests *Manifests
 }
 
-// New puts the policies of a file in force. Whether their plugins are there is found out with each call; a server has
-// made sure before it starts, see config.File.Check.
+// New returns the policies of a file. Each call finds out whether their plugins exist; a server has made sure of that before
+// it starts, see config.File.Check.
 func New(file *config.File, deps Deps) (*Policies, error) {
 	counts, err := newMetrics(deps.Metrics)
 	if err != nil {
@@ -73,7 +73,7 @@ func New(file *config.File, deps Deps) (*Policies, error) {
 	return p, nil
 }
 
-// Status is how each policy does, for whoever shows it.
+// Status returns how each policy works.
 func (p *Policies) Status() []serverreport.Policy {
 	all := []serverreport.Policy{p.Admission.Status(), p.Soothing.Status()}
 	return append(all, p.Manifests.Status()...)

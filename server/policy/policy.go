@@ -21,22 +21,22 @@ import (
 type policy struct {
 	kind     string
 	settings config.Policy // all set
-	builtIn  string        // what may decide in its place
+	builtIn  string        // what may decide instead
 	host     *pluginhost.Host
 	log      hclog.Logger
 	health   *health
 
-	mu     sync.Mutex
-	schema []byte // that the config was last held against
-	unfit  error  // what came of it
+	mu      sync.Mutex
+	schema  []byte // that the config was last checked against
+	refused error  // the result of that check
 }
 
-// Outcome is a decision, and who made it.
+// Outcome is a decision, and which plugin made it.
 type Outcome[D any] struct {
 	Decision D
 	// By is the name of the plugin that decided.
 	By string
-	// Failure is why the built-in policy decided in the place of the configured one; nil when it did not.
+	// Failure is why the built-in policy decided instead of the configured one; nil when it did not.
 	Failure error
 }
 
@@ -48,7 +48,7 @@ var ErrHeld = errors.New("held")
 // RetryAfter is when to ask again after ErrHeld.
 const RetryAfter = 10 * time.Second
 
-// HeldError is ErrHeld with what to tell people.
+// HeldError is ErrHeld with an explanation for people.
 type HeldError struct {
 	Status serverreport.Policy
 	Cause  error
@@ -58,21 +58,21 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("held (failurePolicy: %s): %v", e.Status.FailurePolicy, e.Cause)
 }
 
-// Is tells that it is ErrHeld.
+// Is reports whether target is ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld } //nolint:errorlint // this is what errors.Is asks
 
-// Unwrap gives the failure.
+// Unwrap returns the failure.
 func (e *HeldError) Unwrap() error { return e.Cause }
 
-// question is what a policy is asked. H is the hub of its kind, D the decision.
+// question is a call of a policy. H is the hub of its kind, D the decision.
 type question[H, D any] struct {
 	call string // its name on the wire
 	kind versioning.Kind[H]
 	ask  func(ctx context.Context, plugin H, configured []byte) (D, error) // asks it, handing over its config
 }
 
-// decide has a policy decide. The error is a *HeldError, or that of ctx when the caller has given up, which says nothing
-// about the plugin.
+// decide asks a policy. The error is a *HeldError, or that of ctx when the caller has given up, which says nothing about the
+// plugin.
 func decide[H, D any](ctx context.Context, p *policy, q question[H, D]) (Outcome[D], error) {
 	call := func(name string, configured config.Object) (D, error) {
 		var none D
@@ -110,7 +110,7 @@ func decide[H, D any](ctx context.Context, p *policy, q question[H, D]) (Outcome
 	return Outcome[D]{}, &HeldError{Status: p.health.report(err, ""), Cause: cause}
 }
 
-// instead is the plugin that decides when the one that is configured fails; empty when none does.
+// instead returns the plugin that decides when the configured one fails; empty when none does.
 func (p *policy) instead() string {
 	if p.settings.FailurePolicy == config.UseBuiltIn && p.settings.Plugin != p.builtIn {
 		return p.builtIn
@@ -118,8 +118,8 @@ func (p *policy) instead() string {
 	return ""
 }
 
-// status is how the policy did when it was last asked. If it did well, it is looked for again: it may have gone while
-// nobody asked.
+// status returns how the policy worked when it was last asked. If it worked, its plugin is looked up again, because it may
+// have been removed since.
 func (p *policy) status() serverreport.Policy {
 	status := p.health.now()
 	if !status.Working() {
@@ -132,7 +132,8 @@ func (p *policy) status() serverreport.Policy {
 	return status
 }
 
-// find makes sure that a plugin is there and takes its config. lookup is that of the host or of a session.
+// find returns the entry of a plugin, and an error if it does not exist or does not take its config. lookup is that of the
+// host or of a session.
 func (p *policy) find(lookup func(kind, name string) (pluginhost.Entry, error), name string, configured config.Object) (pluginhost.Entry, error) {
 	entry, err := lookup(p.kind, name)
 	if err != nil {
@@ -144,7 +145,7 @@ func (p *policy) find(lookup func(kind, name string) (pluginhost.Entry, error), 
 	return entry, err
 }
 
-// takes tells whether the config fits a schema. As long as the schema stays the same, so does the answer.
+// takes returns an error if the config does not match the schema. The result for the last schema is kept.
 func (p *policy) takes(schema []byte, configured config.Object) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,21 +153,21 @@ func (p *policy) takes(schema []byte, configured config.Object) error {
 		return nil
 	}
 	if bytes.Equal(schema, p.schema) {
-		return p.unfit
+		return p.refused
 	}
-	p.schema, p.unfit = schema, nil
+	p.schema, p.refused = schema, nil
 	err := configured.Check(schema)
 	var broken *config.BrokenSchemaError
 	switch {
 	case errors.As(err, &broken):
 		p.log.Warn("the config of a policy is not checked", "reason", broken)
 	case err != nil:
-		p.unfit = &unfitError{versioning.NewPlugin(p.kind, p.settings.Plugin).Wrap(fmt.Errorf("it does not take its config: %w", err))}
+		p.refused = &configError{versioning.NewPlugin(p.kind, p.settings.Plugin).Wrap(fmt.Errorf("it does not take its config: %w", err))}
 	}
-	return p.unfit
+	return p.refused
 }
 
-// unavailableError is that a plugin is not there, or is left out.
+// unavailableError says that a plugin does not exist, or is left out.
 type unavailableError struct{ error }
 
 func (e *unavailableError) Unwrap() error { return e.error }
@@ -175,7 +176,7 @@ func unavailable(kind, name string, err error) error {
 	return &unavailableError{versioning.NewPlugin(kind, name).Wrap(err)}
 }
 
-// unfitError is that a plugin does not take its config any more.
-type unfitError struct{ error }
+// configError says that a plugin does not take its config any more.
+type configError struct{ error }
 
-func (e *unfitError) Unwrap() error { return e.error }
+func (e *configError) Unwrap() error { return e.error }

@@ -8,7 +8,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 )
 
-// Soothing says whether a load may begin to prepare. It is safe for concurrent use.
+// Soothing decides whether a load may begin to prepare. It is safe for concurrent use.
 type Soothing struct{ policy *policy }
 
 // Admit asks the policy in force about one load; Config of the request is filled in. The error is a *HeldError, whose
@@ -25,5 +25,5 @@ func (s *Soothing) Admit(ctx context.Context, request *loadsoothing.Request) (Ou
 	})
 }
 
-// Status is how the policy does.
+// Status returns how the policy works.
 func (s *Soothing) Status() serverreport.Policy { return s.policy.status() }

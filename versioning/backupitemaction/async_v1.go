@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewAsyncV1 is the action announced as name in the plugin that conn reaches, of the kind AsyncBackupItemAction at its
+// NewAsyncV1 returns the action announced as name in the plugin that conn reaches, of the kind AsyncBackupItemAction at its
 // version 1. To Execute it is to start it; where there was nothing to start, the result has no operation.
 func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 	return asyncV1{

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewV1 is the action listed as name in the plugin that conn reaches, at version 1 of the kind.
+// NewV1 returns the action listed as name in the plugin that conn reaches, at version 1 of the kind.
 func NewV1(conn grpc.ClientConnInterface, name string) Action {
 	return v1{
 		Plugin: versioning.NewPlugin("ItemBlockAction", name),

@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewV1 is the writer announced as name in the plugin that conn reaches, at version 1 of the kind.
+// NewV1 returns the writer announced as name in the plugin that conn reaches, at version 1 of the kind.
 func NewV1(conn grpc.ClientConnInterface, name string) Writer {
 	return v1{
 		Plugin: versioning.NewPlugin("ManifestWriter", name),

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// NewV1 is the store listed as name in the plugin that conn reaches, at version 1 of the kind.
+// NewV1 returns the store listed as name in the plugin that conn reaches, at version 1 of the kind.
 func NewV1(conn grpc.ClientConnInterface, name string) Store {
 	return v1{
 		Plugin: versioning.NewPlugin("ObjectStore", name),

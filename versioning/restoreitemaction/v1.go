@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewV1 is the action listed as name in the plugin that conn reaches, at version 1 of the kind: it starts no
+// NewV1 returns the action listed as name in the plugin that conn reaches, at version 1 of the kind: it starts no
 // operations and does not wait for additional items.
 func NewV1(conn grpc.ClientConnInterface, name string) Action {
 	return v1{

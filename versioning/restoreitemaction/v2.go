@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// NewV2 is the action listed as name in the plugin that conn reaches, at version 2 of the kind.
+// NewV2 returns the action listed as name in the plugin that conn reaches, at version 2 of the kind.
 func NewV2(conn grpc.ClientConnInterface, name string) Action {
 	return v2{
 		Plugin: versioning.NewPlugin("RestoreItemAction", name),

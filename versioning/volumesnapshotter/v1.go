@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// NewV1 is the snapshotter listed as name in the plugin that conn reaches, at version 1 of the kind.
+// NewV1 returns the snapshotter listed as name in the plugin that conn reaches, at version 1 of the kind.
 func NewV1(conn grpc.ClientConnInterface, name string) Snapshotter {
 	return v1{
 		Plugin: versioning.NewPlugin("VolumeSnapshotter", name),
