@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 
-	"github.com/cleat-dev/cleat/framework/codec"
+	"github.com/cleat-dev/cleat/framework/internal/codec"
 )
 
 // Serve serves regs to the host that started the process, and returns when the host ends it.

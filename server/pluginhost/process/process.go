@@ -23,7 +23,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"github.com/cleat-dev/cleat/framework/codec"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginhost/output"
@@ -95,7 +94,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 		SyncStderr:       written,
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(p.dial),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cfg.Limits.MessageSize), grpc.ForceCodecV2(codec.New())),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cfg.Limits.MessageSize), grpc.ForceCodecV2(hostapi.NewCodec())),
 			grpc.WithInitialWindowSize(window),
 			grpc.WithInitialConnWindowSize(window),
 			grpc.WithIdleTimeout(0), // a closed connection means that the process is gone
