@@ -29,7 +29,7 @@ func TestScheduleDoesNotPileUpBehindSlowQueue(t *testing.T) {
 			IncludedNamespaces: []string{s.shop}, StorageLocation: "default",
 		}},
 	}))
-	skips := regexp.MustCompile(`the backup that is due is skipped.* phase=Queued`)
+	skips := regexp.MustCompile(`skipped the backup that is due.* phase=Queued`)
 	s.eventually("three were skipped", func(context.Context) (bool, error) {
 		return len(skips.FindAllString(server.log.String(), -1)) >= 3, nil
 	})

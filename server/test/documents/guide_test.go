@@ -58,7 +58,7 @@ func TestEveryPackageForAuthorsHasAnExample(t *testing.T) {
 			return err
 		}
 		switch entry.Name() {
-		case "internal", "testdata", "api", "codec", "hostapi", "hostenv", "storetest": // not for authors, or only types and tests
+		case "internal", "testdata", "api", "hostapi", "hostenv", "storetest": // not for authors, or only types and tests
 			return filepath.SkipDir
 		}
 		if sources, err := filepath.Glob(filepath.Join(path, "doc.go")); err != nil || len(sources) == 0 {
