@@ -235,9 +235,9 @@ func (s *store) open(bucket string) (*blob.Bucket, error) {
 
 // failed returns an error that says what failed where, and what to check.
 func failed(action, bucket, key string, err error) error {
-	hint := ""
+	hint, missing := "", gcerrors.Code(err) == gcerrors.NotFound
 	switch {
-	case gcerrors.Code(err) == gcerrors.NotFound:
+	case missing:
 		hint = "; there is no such object"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
 		hint = "; the file system is full: free or add space, or use another location"
@@ -247,6 +247,9 @@ func failed(action, bucket, key string, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) { // without the wrapping of the Go CDK
 		err = path
+	}
+	if missing {
+		return framework.NotFound("%s %s in bucket %q: %w%s", action, key, bucket, err, hint)
 	}
 	return fmt.Errorf("%s %s in bucket %q: %w%s", action, key, bucket, err, hint)
 }

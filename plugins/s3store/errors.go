@@ -13,6 +13,8 @@ import (
 
 	"github.com/aws/smithy-go"
 	"gocloud.dev/gcerrors"
+
+	"github.com/cleat-dev/cleat/framework"
 )
 
 // failed says what was done where, what S3 said, and what to check.
@@ -26,10 +28,16 @@ func (s *store) failed(action, bucket, key string, err error) error {
 	if hint != "" {
 		hint = "; " + hint
 	}
+	if strings.HasSuffix(hint, noSuchObject) {
+		return framework.NotFound("%s %s in bucket %q at %s: %w%s", action, cmp.Or(key, "everything"), bucket, endpoint, err, hint)
+	}
 	return fmt.Errorf("%s %s in bucket %q at %s: %w%s", action, cmp.Or(key, "everything"), bucket, endpoint, err, hint)
 }
 
-// hint is what to check, "" when the error speaks for itself.
+// noSuchObject is the hint for an object that does not exist.
+const noSuchObject = "there is no such object"
+
+// hint returns what to check, "" when the error speaks for itself.
 func (s *store) hint(bucket, endpoint string, err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -37,7 +45,7 @@ func (s *store) hint(bucket, endpoint string, err error) string {
 		case "NoSuchBucket":
 			return fmt.Sprintf("the bucket does not exist: create %q, or correct spec.objectStorage.bucket", bucket)
 		case "NoSuchKey":
-			return "there is no such object"
+			return noSuchObject
 		case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccessDenied", "Forbidden",
 			"XAdminUserNotFound": // the last is versitygw's
 			return fmt.Sprintf("the credentials were refused: check the access key and secret key of profile %q in %s, and their rights on the bucket",
@@ -47,7 +55,7 @@ func (s *store) hint(bucket, endpoint string, err error) string {
 		}
 	}
 	if gcerrors.Code(err) == gcerrors.NotFound {
-		return "there is no such object"
+		return noSuchObject
 	}
 	return connectionHint(endpoint, s.credentialsSource(), err)
 }

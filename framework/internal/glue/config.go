@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -37,7 +38,11 @@ func NewConfigType[T any](defaults T, schema string) *ConfigType {
 	if c.encoded, c.err = json.Marshal(c.schema); c.err != nil {
 		return c
 	}
-	if c.resolved, c.err = c.schema.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true}); c.err != nil {
+	if c.resolved, c.err = c.schema.Resolve(&jsonschema.ResolveOptions{
+		ValidateDefaults: true,
+		// References to other documents are not followed; a host says that it cannot check them.
+		Loader: func(*url.URL) (*jsonschema.Schema, error) { return &jsonschema.Schema{}, nil },
+	}); c.err != nil {
 		c.err = fmt.Errorf("the schema of the config: %w", c.err)
 	}
 	return c
