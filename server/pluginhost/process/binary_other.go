@@ -7,6 +7,7 @@ import (
 	"os/exec"
 )
 
+// IdentityOf returns the identity of a file.
 func IdentityOf(info fs.FileInfo) Identity {
 	return Identity{size: info.Size(), Modified: info.ModTime().UnixNano()}
 }

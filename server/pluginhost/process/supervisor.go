@@ -375,6 +375,7 @@ func (s *Supervisor) Pin() {
 	s.pins++
 }
 
+// Unpin ends Pin.
 func (s *Supervisor) Unpin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
