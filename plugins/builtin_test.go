@@ -55,15 +55,16 @@ func TestVeleroIsShownItsOwnKindsOnly(t *testing.T) {
 
 	info, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(t.Context(), &plugininfov1.GetPluginInfoRequest{})
 	require.NoError(t, err)
-	policies := map[string][]string{} // by kind
+	configurable := map[string][]string{} // names by kind
 	for _, plugin := range info.GetPlugins() {
 		if len(plugin.GetConfigSchema()) > 0 {
-			policies[plugin.GetKind()] = append(policies[plugin.GetKind()], plugin.GetName())
+			configurable[plugin.GetKind()] = append(configurable[plugin.GetKind()], plugin.GetName())
 		}
 	}
 	require.Equal(t, map[string][]string{
 		"QueueAdmission": {"cleat.dev/fifo", "cleat.dev/item-overlap", "cleat.dev/namespace-overlap", "cleat.dev/priority"},
 		"LoadSoothing":   {"cleat.dev/limit"},
 		"ManifestWriter": {"cleat.dev/item-list"},
-	}, policies)
+		"ObjectStore":    {"cleat.dev/file", "cleat.dev/s3"},
+	}, configurable)
 }
