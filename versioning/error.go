@@ -22,11 +22,13 @@ var (
 	// contract of its kind.
 	ErrInvalidReply = errors.New("invalid reply")
 
-	// ErrNotFound, ErrUnavailable and ErrInvalid are found by errors.Is in the error of a call that a plugin ended with the
-	// error of that name of package framework, or with its gRPC status.
-	ErrNotFound    = framework.ErrNotFound
+	// ErrNotFound is in the error of a call that the plugin ended with framework.ErrNotFound or with that gRPC status.
+	ErrNotFound = framework.ErrNotFound
+	// ErrUnavailable is in the error of a call that the plugin ended with framework.ErrUnavailable or with that gRPC status.
 	ErrUnavailable = framework.ErrUnavailable
-	ErrInvalid     = framework.ErrInvalid
+	// ErrInvalid is in the error of a call that the plugin ended with framework.ErrInvalid or with the gRPC status
+	// InvalidArgument.
+	ErrInvalid = framework.ErrInvalid
 )
 
 // Error is a call to a plugin that failed. errors.Is finds context.Canceled and context.DeadlineExceeded in it

@@ -92,7 +92,6 @@ func TestAWriterThatFailsLeavesTheOthersAlone(t *testing.T) {
 		"dying":        {"plugin: example.io/policy, config: {do: die}", ReasonDied, "died during Write: exit status 3"},
 		"wrong":        {"plugin: example.io/policy, config: {do: answer wrong}", ReasonInvalidReply, "../count.txt"},
 		"failing":      {"plugin: example.io/policy, config: {do: fail}", ReasonFailed, "(example.io/policy): the calendar cannot be reached"},
-		"another's":    {"plugin: example.io/policy, config: {do: take}", ReasonInvalidReply, "the name is taken, cleat.dev/item-list writes a file items.jsonl too"},
 		"absent":       {"plugin: example.io/none", ReasonUnavailable, `unknown ManifestWriter "example.io/none"; known are: `},
 		"quarantined":  {"plugin: example.io/broken", ReasonUnavailable, "; quarantined: "},
 		"another kind": {"plugin: cleat.dev/fifo", ReasonUnavailable, `"cleat.dev/fifo" is no ManifestWriter`},
@@ -116,6 +115,32 @@ func TestAWriterThatFailsLeavesTheOthersAlone(t *testing.T) {
 			require.Len(t, s.log.with("policy fails"), 1)
 		})
 	}
+}
+
+func TestOnlyTheFirstWriterOfAnArtifactKeepsIt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "backups:\n  manifestWriters:\n  "+itemList+"  - {plugin: example.io/policy, config: {do: take}}\n")
+	var kept shelf
+	written := s.describe(t, kept.keep)
+	require.Len(t, written.Artifacts, 1)
+	require.Equal(t, "items.jsonl", written.Artifacts[0].Name)
+	first, second := 0, 1 // both finish at once, so either can be the first
+	if written.Artifacts[0].Writer == "example.io/policy" {
+		first, second = 1, 0
+	}
+	status := s.Manifests.Status()
+	require.Equal(t, written.Artifacts[0].Writer, status[first].Plugin)
+	require.True(t, status[first].Working())
+	require.Equal(t, ReasonInvalidReply, status[second].Reason)
+	require.Equal(t, map[Artifact]string{
+		written.Artifacts[0]: map[string]string{"cleat.dev/item-list": items, "example.io/policy": "2 items of nightly"}[status[first].Plugin],
+	}, kept.kept)
+	require.Empty(t, written.Errors)
+	require.Len(t, written.Warnings, 1)
+	require.ErrorContains(t, written.Warnings[0], "ManifestWriter("+status[second].Plugin+")")
+	require.ErrorContains(t, written.Warnings[0], "the name is taken, "+status[first].Plugin+" writes a file items.jsonl too")
+	require.Equal(t, 1.0, s.count(t, "cleat_policy_failures_total", "ManifestWriter", status[second].Plugin, ReasonInvalidReply))
+	require.Len(t, s.log.with("policy fails"), 1)
 }
 
 func TestAFailureIsAnErrorOfTheBackupWhereTheFileSaysSo(t *testing.T) {

@@ -205,7 +205,7 @@ type rawMover struct {
 }
 
 func (m rawMover) ExecuteRaw(_ context.Context, input *biav2.ExecuteRawInput) (*biav2.ExecuteRawOutput, error) {
-	return m.executeRaw(string(item), string(backup))
+	return m.executeRaw(string(input.Item), string(input.Backup))
 }
 
 func TestV2ActionMayTakeItsItemsRaw(t *testing.T) {
@@ -226,14 +226,16 @@ func TestV2ActionMayTakeItsItemsRaw(t *testing.T) {
 		"an error":     {nil, errors.New("no such volume"), nil},
 		"another item": {&biav2.ExecuteRawOutput{UpdatedItem: []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}`)}, nil, nil},
 	} {
+		var gotItem, gotBackup string
 		action := backupitemaction.NewV2(plugintest.Serve(t, biav2.Register(name, func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
-			return rawMover{executeRaw: func(gotItem, gotBackup string) (*biav2.ExecuteRawOutput, error) {
-				require.Equal(t, item, gotItem, "to the byte")
-				require.Equal(t, `{"metadata":{"name":"b"}}`, gotBackup)
+			return rawMover{executeRaw: func(item, backup string) (*biav2.ExecuteRawOutput, error) {
+				gotItem, gotBackup = item, backup
 				return test.output, test.err
 			}}, nil
 		})), name)
 		got, err := action.Execute(t.Context(), []byte(item), []byte(`{"metadata":{"name":"b"}}`))
+		require.Equal(t, item, gotItem, "to the byte")
+		require.Equal(t, `{"metadata":{"name":"b"}}`, gotBackup)
 		if test.want == nil {
 			require.Error(t, err, about)
 			continue

@@ -72,6 +72,14 @@ func author(t *testing.T, written san) volumesnapshotter.Snapshotter {
 	}, framework.WithConfig(map[string]string{}))), name)
 }
 
+// initialized returns the hub over san after its Init.
+func initialized(t *testing.T) volumesnapshotter.Snapshotter {
+	t.Helper()
+	snapshotter := author(t, san{config: make(chan map[string]string, 1)})
+	require.NoError(t, snapshotter.Init(t.Context(), nil))
+	return snapshotter
+}
+
 // raw is a plugin that answers what no framework would.
 type raw struct {
 	volumesnapshotterv1.UnimplementedVolumeSnapshotterServer
@@ -132,7 +140,7 @@ func TestEveryCallReachesTheSnapshotter(t *testing.T) {
 
 func TestAVolumeOfAnotherStorageSystemHasNoID(t *testing.T) {
 	t.Parallel()
-	volumeID, err := author(t, san{}).GetVolumeID(t.Context(), []byte(`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`))
+	volumeID, err := initialized(t).GetVolumeID(t.Context(), []byte(`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`))
 	require.NoError(t, err)
 	require.Empty(t, volumeID)
 }
@@ -140,16 +148,16 @@ func TestAVolumeOfAnotherStorageSystemHasNoID(t *testing.T) {
 func TestAVolumeThatIsNotChangedComesBackAsItWas(t *testing.T) {
 	t.Parallel()
 	odd := " " + volume + " "
-	changed, err := author(t, san{}).SetVolumeID(t.Context(), []byte(odd), "")
+	changed, err := initialized(t).SetVolumeID(t.Context(), []byte(odd), "")
 	require.NoError(t, err)
 	require.Equal(t, odd, string(changed))
 }
 
 func TestWhatTheFrameworkCannotDecodeIsAnErrorThatNamesTheField(t *testing.T) {
 	t.Parallel()
-	_, err := author(t, san{}).GetVolumeID(t.Context(), []byte("garbage"))
+	_, err := initialized(t).GetVolumeID(t.Context(), []byte("garbage"))
 	require.ErrorContains(t, err, "VolumeSnapshotter(example.io/san): decode persistentVolume of the request: ")
-	_, err = author(t, san{}).SetVolumeID(t.Context(), nil, "vol-2")
+	_, err = initialized(t).SetVolumeID(t.Context(), nil, "vol-2")
 	require.ErrorContains(t, err, "decode persistentVolume of the request: ")
 }
 
