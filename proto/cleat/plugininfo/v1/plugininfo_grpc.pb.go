@@ -8,7 +8,6 @@ package plugininfov1
 
 import (
 	context "context"
-
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
@@ -29,7 +28,7 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PluginInfoService says of a plugin what PluginLister has no field for, and takes its configuration. It is optional: a
+// PluginInfoService describes a plugin beyond PluginLister, and takes configurations. It is optional: a
 // plugin built for stock Velero does not have it, and is known by its list alone.
 type PluginInfoServiceClient interface {
 	// GetPluginInfo returns the same for the life of the process.
@@ -85,7 +84,7 @@ func (c *pluginInfoServiceClient) Configure(ctx context.Context, in *ConfigureRe
 // All implementations must embed UnimplementedPluginInfoServiceServer
 // for forward compatibility.
 //
-// PluginInfoService says of a plugin what PluginLister has no field for, and takes its configuration. It is optional: a
+// PluginInfoService describes a plugin beyond PluginLister, and takes configurations. It is optional: a
 // plugin built for stock Velero does not have it, and is known by its list alone.
 type PluginInfoServiceServer interface {
 	// GetPluginInfo returns the same for the life of the process.
