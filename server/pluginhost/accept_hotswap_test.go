@@ -111,7 +111,7 @@ func testSwapUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				first, err := h.operation(t.Context(), calls)
+				first, err := h.run(t.Context(), calls)
 				if err != nil {
 					ended <- err
 					return
@@ -177,7 +177,7 @@ func testSwapUnderLoad(t *testing.T) {
 }
 
 // operation makes some calls in one session and gives the version that answered all of them.
-func (h *testHost) operation(ctx context.Context, calls int) (int, error) {
+func (h *testHost) run(ctx context.Context, calls int) (int, error) {
 	session := h.Session(hclog.NewNullLogger())
 	defer session.Close()
 	first := 0
@@ -249,7 +249,7 @@ func testSwapInAnOperation(t *testing.T) {
 
 	require.NoError(t, os.Remove(path))
 	h.requireSeen(t, 0)
-	require.Contains(t, h.log.String(), "plugin is gone")
+	require.Contains(t, h.log.String(), "plugin was removed")
 	_, err = h.Find("BackupItemAction", "example.io/behave")
 	require.EqualError(t, err, `unknown BackupItemAction "example.io/behave"; no plugin of the kind BackupItemAction was found`)
 	seen, err = versionOf(t.Context(), actionNamed(t, late, "example.io/behave"))
@@ -446,7 +446,7 @@ func testSwapOneAfterTheOther(t *testing.T) {
 	require.Empty(t, quarantined())
 	require.Regexp(t, regexp.QuoteMeta("[INFO]  plugin found: cmd="+filepath.Join(dir, "b", "behave"))+
 		" kind=BackupItemAction plugin=example.io/behave (pluginVersion=.* )?version=1 used=true", h.log.String()) // built out of a repository it has one
-	require.Contains(t, h.log.String(), "[INFO]  plugin is gone: cmd="+filepath.Join(dir, "a", "behave")+" kind=BackupItemAction plugin=example.io/behave")
+	require.Contains(t, h.log.String(), "[INFO]  plugin was removed: cmd="+filepath.Join(dir, "a", "behave")+" kind=BackupItemAction plugin=example.io/behave")
 
 	writeExecutable(t, filepath.Join(dir, "b", "new.tmp"), "#!/bin/sh\nexit 4\n")
 	require.NoError(t, os.Rename(filepath.Join(dir, "b", "new.tmp"), filepath.Join(dir, "b", "behave")))
@@ -503,7 +503,7 @@ func testSwapBesideOneThatHangs(t *testing.T) {
 	require.NotContains(t, h.log.String(), "[ERROR]")
 }
 
-func TestAClosedHostLooksNoMore(t *testing.T) {
+func TestClosedHostDoesNotScan(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t), nil)
 	h.Close()

@@ -15,13 +15,13 @@ import (
 // inServer is shown instead of the path of a binary.
 const inServer = "built-in"
 
-// bounded sets the deadlines of calls on a connection that has no supervisor, and has them observed.
+// bounded is a connection without a supervisor. It sets the deadlines of calls and observes them.
 type bounded struct {
 	inner    grpc.ClientConnInterface
 	plugin   string
 	table    *calls.Table
 	observer calls.Observer
-	known    *calls.Answers // what holds for as long as the server runs
+	known    *calls.Answers // replies that do not change while the server runs
 }
 
 // builtInSet holds the plugins that are part of the server.
@@ -60,7 +60,7 @@ func (b *bounded) invoke(ctx context.Context, call calls.Call, method string, ar
 	ctx, seen := b.observer.Begin(ctx, b.plugin, inServer, call)
 	ctx, cancel := calls.WithLimit(ctx, b.plugin, inServer, call)
 	defer cancel()
-	return seen.Answered(word(ctx, call, b.inner.Invoke(ctx, method, args, reply, opts...)), reply, opts)
+	return seen.Answered(callerError(ctx, call, b.inner.Invoke(ctx, method, args, reply, opts...)), reply, opts)
 }
 
 // NewStream implements grpc.ClientConnInterface.
@@ -71,15 +71,15 @@ func (b *bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method s
 		Idle:    call.Idle,
 		Overdue: &calls.OverdueError{Plugin: b.plugin, Command: inServer, During: call.Name, Limit: call.Idle},
 		Finish: func(ctx context.Context, err error) error {
-			err = word(ctx, call, err)
+			err = callerError(ctx, call, err)
 			seen.End(err)
 			return err
 		},
 	})
 }
 
-// word returns the error for the caller: that of ctx if it has ended.
-func word(ctx context.Context, call calls.Call, err error) error {
+// callerError returns the error for the caller: the cause of ctx if that has ended.
+func callerError(ctx context.Context, call calls.Call, err error) error {
 	if err == nil {
 		return nil
 	}

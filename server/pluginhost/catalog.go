@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// catalog lists what sources offer, in the order in which it runs. It does not change.
+// catalog lists the plugins that the sources offer, in the order in which they run. It does not change.
 type catalog struct {
 	known []versioning.WireKind
 	rows  []row
@@ -23,12 +23,12 @@ type row struct {
 	Entry
 	kind   string // whatever the version
 	late   bool   // the kind runs after all others
-	adapts bool   // another implementation of the same name is used instead
+	adapts bool   // an implementation of another kind with the same name is used instead
 	source *source
 }
 
-// newCatalog lists what the sources, which have been asked, offer. If two offer the same name of the same kind at the same
-// version, the first one is used.
+// newCatalog lists what the sources offer. All of them have been asked. If two offer the same name of the same kind at the
+// same version, the first one is used.
 func newCatalog(known []versioning.WireKind, o order, sources []*source) *catalog {
 	c := &catalog{known: known}
 	taken := map[versioning.Listed]string{}
@@ -105,19 +105,19 @@ func (c *catalog) knows(kind string) bool {
 	return slices.ContainsFunc(c.known, func(v versioning.WireKind) bool { return v.Kind == kind })
 }
 
-// negotiate decides which rows are used. It gives each row's place in the order of registration: that of a name is
-// where the name came up first, whatever the version.
+// negotiate decides which rows are used. It returns each row's position in the order of registration. All versions of a name
+// have the position at which the name was first listed.
 func (c *catalog) negotiate() []int {
 	var listed []versioning.Listed
 	var at []int
 	positions := make([]int, len(c.rows))
 	first := map[versioning.Listed]int{}
-	left := map[versioning.Listed][]string{} // what is not used because something is wrong with it
+	quarantined := map[versioning.Listed][]string{} // quarantined kinds of each name
 	for i, r := range c.rows {
 		positions[i] = i
 		name := versioning.Listed{Kind: r.kind, Name: r.Name}
 		if r.Quarantined != "" {
-			left[name] = append(left[name], r.Kind)
+			quarantined[name] = append(quarantined[name], r.Kind)
 			continue
 		}
 		if r.Name == "" || r.adapts {
@@ -140,7 +140,7 @@ func (c *catalog) negotiate() []int {
 		if outcome.Version.Deprecated != "" {
 			notes = append(notes, outcome.Version.Deprecated)
 		}
-		for _, wire := range left[versioning.Listed{Kind: r.kind, Name: r.Name}] {
+		for _, wire := range quarantined[versioning.Listed{Kind: r.kind, Name: r.Name}] {
 			if wire != r.Kind {
 				notes = append(notes, wire+" of the same name is quarantined")
 			}
@@ -150,7 +150,8 @@ func (c *catalog) negotiate() []int {
 	return positions
 }
 
-// compare orders two rows: late kinds last and by name, otherwise as configured, then as registered.
+// compare orders two rows: by the configured order, then by name for late kinds and by registration for others. Late kinds
+// come last.
 func (c *catalog) compare(o order, positions []int, a, b int) int {
 	x, y := c.rows[a], c.rows[b]
 	switch {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestWhatAPluginForksAwayDiesWithIt(t *testing.T) {
+func TestDetachedChildrenOfPluginDieWithIt(t *testing.T) {
 	t.Parallel()
 	ends := map[string]func(t *testing.T, h *testHost, pid int){
 		"it dies":       func(t *testing.T, _ *testHost, pid int) { require.NoError(t, syscall.Kill(pid, syscall.SIGKILL)) },
@@ -56,7 +56,7 @@ func TestWhatAPluginForksAwayDiesWithIt(t *testing.T) {
 	}
 }
 
-func TestWhatThePluginSeesOfTheServersEnvironment(t *testing.T) {
+func TestPluginEnvironment(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", nil)
@@ -72,8 +72,8 @@ func TestWhatThePluginSeesOfTheServersEnvironment(t *testing.T) {
 	}
 }
 
-// TestAServerThatIsTheFirstProcessBuriesOrphans has the kernel treat the test as the first process of a container.
-func TestAServerThatIsTheFirstProcessBuriesOrphans(t *testing.T) {
+// TestServerReapsOrphansAsFirstProcess has the kernel treat the test as the first process of a container.
+func TestServerReapsOrphansAsFirstProcess(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
@@ -89,7 +89,7 @@ func TestAServerThatIsTheFirstProcessBuriesOrphans(t *testing.T) {
 	}, longEnough, aMoment, "not even a zombie is left")
 }
 
-func TestPluginsDieWithAServerThatIsKilled(t *testing.T) {
+func TestPluginsDieWhenServerIsKilled(t *testing.T) {
 	t.Parallel()
 	server := exec.Command(os.Args[0])
 	sockets, err := os.MkdirTemp(testBinaries, "") // nobody cleans up after it

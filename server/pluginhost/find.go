@@ -8,8 +8,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Find returns the entry at which a name of a kind, whatever the version, is used. The error says why there is none: the
-// name is not known, or of another kind, or left out with a reason.
+// Find returns the used entry of a kind with the given name, at any version. The error says why there is none: the name is
+// unknown, belongs to another kind, or is left out for a reason.
 func (h *Host) Find(kind, name string) (Entry, error) {
 	r, err := h.catalog().find(kind, kind, name)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Session) Find(kind, name string) (Entry, error) {
 	return r.Entry, err
 }
 
-// find returns the row at which a name of a kind is used. Errors call the kind what.
+// find returns the used row of a kind with the given name. Errors call the kind what.
 func (c *catalog) find(kind, what, name string) (row, error) {
 	name = canonical(name)
 	var known, others, wrong []string

@@ -60,7 +60,7 @@ func TestPoliciesAreFoundByName(t *testing.T) {
 	require.EqualError(t, err, `unknown LoadSoothing "velero.io/limit"; known are: cleat.dev/limit`)
 }
 
-func TestFindSaysWhatIsInTheWay(t *testing.T) {
+func TestFindExplainsFailure(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave", "exits", "lists-nonsense"), nil)
 	announced{lists: []string{riaV2 + "=example.io/new", biaV3 + "=example.io/new"}}.write(t, h.dir+"/new", "")
@@ -90,7 +90,7 @@ func TestFindSaysWhatIsInTheWay(t *testing.T) {
 	}
 }
 
-func TestActionsRunInTheConfiguredOrder(t *testing.T) {
+func TestActionsRunInConfiguredOrder(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t)
 	announced{lists: []string{bia + "=example.io/a", bia + "=example.io/b", biaV2 + "=example.io/a", ria + "=example.io/b"}, informs: []string{abia + "=example.io/n"}}.write(t, dir+"/1", "")
@@ -111,14 +111,14 @@ func TestActionsRunInTheConfiguredOrder(t *testing.T) {
 			session := h.Session(hclog.NewNullLogger())
 			defer session.Close()
 			require.Equal(t, test.want, strings.Join(names(All(session, kinds.BackupItemActions()...)), " "))
-			require.Equal(t, strings.Contains(test.order, "nobody"), strings.Contains(h.log.String(), `[WARN]  the order of plugins names some that are not there: names=["example.io/nobody"]`), h.log.String())
+			require.Equal(t, strings.Contains(test.order, "nobody"), strings.Contains(h.log.String(), `[WARN]  the order of plugins names some that were not found: names=["example.io/nobody"]`), h.log.String())
 		})
 	}
 	_, err := New(t.Context(), Config{Log: hclog.NewNullLogger(), Order: []string{"aws", "*", "velero.io/aws"}})
 	require.EqualError(t, err, `order of plugins: "velero.io/aws" comes twice`)
 }
 
-func TestAFileThatIsTakenAwayWhileItIsLookedAtIsNoBrokenPlugin(t *testing.T) {
+func TestFileRemovedDuringScanIsNotQuarantined(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, "", nil)
 	gone := directory.File{Path: filepath.Join(t.TempDir(), "gone")}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatWasFoundIsWhatRuns(t *testing.T) {
+func TestOpenedFileRunsAfterReplacement(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(t *testing.T, path string){
 		"another file takes its path": func(t *testing.T, path string) {
@@ -44,7 +44,7 @@ func TestWhatWasFoundIsWhatRuns(t *testing.T) {
 	}
 }
 
-func TestAProcessHasTheNameOfItsFileAndNoDescriptorOfAnother(t *testing.T) {
+func TestProcessHasNameOfItsFileAndNoForeignDescriptors(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "a/behave", "b/behave", "c/behave")
 	require.NoError(t, os.Remove(filepath.Join(dir, "b/behave")))

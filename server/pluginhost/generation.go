@@ -79,7 +79,7 @@ func (h *history) publish(sources []*source) {
 	h.changed()
 }
 
-// logChanges logs the rows that are new or different since last, and those that last had and are not there any more.
+// logChanges logs the rows that are new or different since last, and those that were removed.
 func (c *catalog) logChanges(log hclog.Logger, last *catalog) {
 	type state struct {
 		source                                *source
@@ -99,7 +99,7 @@ func (c *catalog) logChanges(log hclog.Logger, last *catalog) {
 	}
 	for _, r := range last.rows {
 		if !now[key{r.Command, r.Kind, r.Name}] && !r.source.missing {
-			log.Info("plugin is gone", "cmd", r.Command, "kind", r.Kind, "plugin", r.Name)
+			log.Info("plugin was removed", "cmd", r.Command, "kind", r.Kind, "plugin", r.Name)
 		}
 	}
 }

@@ -52,25 +52,25 @@ type Config struct {
 	Deadlines   calls.Deadlines
 	Restart     process.Restart
 	Limits      process.Limits
-	// Lock is what may run of Dir, built-ins aside; nil is what nobody but the owner can change.
+	// Lock lists the binaries of Dir that may run. Without a lock, those may run that only their owner can change.
 	Lock *pluginlock.Lock
-	// LockPath is the file that Lock was read from, or nil's, where one may come to be. When it changes the host takes what it
-	// says for its lock; see lockfile.go. Empty: Lock stays as it is.
+	// LockPath is the file that Lock was read from, or from which a lock is to be read once it exists. The host reads it
+	// again when it changes; see directory/lockfile.go. Empty: Lock stays as it is.
 	LockPath string
 	// IdleAfter is the time without use after which a process is stopped; the next call starts it again.
 	// Zero is 5 minutes, negative never.
 	IdleAfter time.Duration
-	// Metrics gets the metrics of calls and processes, their names begin with "cleat_plugin_"; nil: none.
+	// Metrics registers the metrics of calls and processes, whose names begin with "cleat_plugin_"; nil means none.
 	Metrics prometheus.Registerer
-	// Tracer gets a span for every call; nil: none.
+	// Tracer records a span for every call; nil means none.
 	Tracer trace.TracerProvider
-	// Changed is called each time that plugins were added, replaced or removed, when who asks for one gets the new one. It
-	// must not block. May be nil.
+	// Changed is called each time after plugins were added, replaced or removed; callers find the new ones by then. It must
+	// not block. May be nil.
 	Changed func()
 	// Clock is for back-off and idle time; nil is the real one.
 	Clock clock.WithDelayedExecution
 
-	// For tests; the zero values take what a server has.
+	// For tests; the zero values are those of a server.
 	isVolume    func(dir string) bool
 	stop, probe time.Duration // see process.PoolConfig
 	patience    time.Duration // see defaultPatience
@@ -107,9 +107,9 @@ type Host struct {
 	stores    stores
 }
 
-// New finds the plugins in cfg.Dir, starts each binary once and asks what it offers. A binary that cannot be used
-// is quarantined: Entries has the reason, the others work. An error means that the configuration or the built-ins are wrong
-// in themselves, or that ctx has ended.
+// New finds the plugins in cfg.Dir, starts each binary once and asks what it offers. A binary that cannot be used is
+// quarantined: Entries reports the reason, and the others work. An error means that the configuration or the built-ins are
+// invalid, or that ctx has ended.
 func New(ctx context.Context, cfg Config) (*Host, error) {
 	cfg = cfg.withDefaults()
 	directory, err := directory.Open(directory.Config{Path: cfg.Dir, Lock: cfg.Lock, LockPath: cfg.LockPath, IsVolume: cfg.isVolume, Log: cfg.Log})
@@ -148,7 +148,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		return nil, err
 	}
 	if absent := order.absent(h.catalog()); len(absent) > 0 {
-		h.log.Warn("the order of plugins names some that are not there", "names", absent)
+		h.log.Warn("the order of plugins names some that were not found", "names", absent)
 	}
 	if cfg.Dir != "" && h.pool.Begin() {
 		go func() {
@@ -159,7 +159,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// begin makes the first generation, for which everything found has been asked, except for files that are still written.
+// begin makes the first generation. It waits until all binaries found have been asked, except those that are still written.
 func (h *Host) begin(ctx context.Context, cfg Config) error {
 	if len(cfg.BuiltIns) > 0 {
 		services, err := h.builtIns.instantiate(h.log)
@@ -188,11 +188,11 @@ func (h *Host) begin(ctx context.Context, cfg Config) error {
 // operating system reports a change; Rescan is for callers that do not want to wait for that.
 func (h *Host) Rescan(ctx context.Context) error { return h.scanner.rescan(ctx) }
 
-// Lock returns the lock in force: Config.Lock, or what its file said later. nil means that there is none.
+// Lock returns the lock in force, nil if there is none: Config.Lock, or the last valid content of its file.
 func (h *Host) Lock() *pluginlock.Lock { return h.directory.Lock() }
 
-// Sum returns the SHA-256 sum of the plugin binary at command, an Entry's: of the file that was opened when it was found and
-// that runs, whatever is at the path now. It reads the whole file.
+// Sum returns the SHA-256 sum of the plugin binary whose Entry has the given command. It reads the file that was opened when
+// the plugin was found and that runs, which may differ from the file at that path now.
 func (h *Host) Sum(command string) (string, error) {
 	for _, r := range h.catalog().rows {
 		if b := r.source.binary; r.Command == command && b != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-func TestABadPluginIsQuarantinedAndTheOthersServe(t *testing.T) {
+func TestBadPluginIsQuarantinedWhileOthersServe(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		want string // the reason; a prefix when it ends in "..."
@@ -70,7 +70,7 @@ func TestABadPluginIsQuarantinedAndTheOthersServe(t *testing.T) {
 	}
 }
 
-func TestEntriesShowWhatABinaryOffersAndWhatIsNotUsed(t *testing.T) {
+func TestEntriesShowUsedAndUnusedPlugins(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "lists-nonsense", "lists-nothing")
 	h := newTestHost(t, dir, nil)
@@ -113,7 +113,7 @@ func TestEntriesShowWhatABinaryOffersAndWhatIsNotUsed(t *testing.T) {
 	require.Empty(t, All(session, kinds.RestoreItemActions()...))
 }
 
-func TestOfTwoBinariesWithOneNameTheFirstIsUsed(t *testing.T) {
+func TestFirstOfTwoBinariesWithSameNameIsUsed(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "a/behave", "b/behave"), nil)
 	used, lost := 0, 0
@@ -133,7 +133,7 @@ func TestOfTwoBinariesWithOneNameTheFirstIsUsed(t *testing.T) {
 	require.Equal(t, used, lost)
 }
 
-func TestPluginsGetTheServersArguments(t *testing.T) {
+func TestPluginsGetServerArguments(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
 		c.Args = []string{"--log-level=debug", "--features=EnableCSI"}
@@ -174,7 +174,7 @@ func names(actions []backupitemaction.Action) []string {
 	return all
 }
 
-func TestActionsRunBuiltInsFirstThenBinariesInOrder(t *testing.T) {
+func TestBuiltInsRunBeforeBinaries(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "a/lists-nonsense", "b/behave"), func(c *Config) {
 		c.BuiltIns = builtIns("cleat.dev/second", "cleat.dev/first", "example.io/behave")
@@ -194,7 +194,7 @@ func TestActionsRunBuiltInsFirstThenBinariesInOrder(t *testing.T) {
 	require.EqualError(t, err, "BackupItemAction(cleat.dev/first): plugin panicked: handler boom")
 }
 
-func TestIsolatedBuiltInsRunInAProcessOfTheServersBinary(t *testing.T) {
+func TestIsolatedBuiltInsRunInOwnProcess(t *testing.T) {
 	t.Parallel()
 	self, err := buildMisbehave()
 	require.NoError(t, err)
@@ -207,7 +207,7 @@ func TestIsolatedBuiltInsRunInAProcessOfTheServersBinary(t *testing.T) {
 	require.NotEqual(t, os.Getpid(), processOf(t, h.behave(t)))
 }
 
-func TestWrongBuiltInsAreAnErrorOfNew(t *testing.T) {
+func TestNewFailsForInvalidBuiltIns(t *testing.T) {
 	t.Parallel()
 	_, err := New(t.Context(), Config{Log: hclog.NewNullLogger(), BuiltIns: []framework.Registration{
 		osv1.Register("noslash", func(context.Context, *framework.Setup) (osv1.ObjectStore, error) { return nil, nil }),

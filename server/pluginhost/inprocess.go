@@ -14,8 +14,8 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
-// inProcess is both ends of a connection without a wire: services are registered on it as on a gRPC server, and it is called
-// as a gRPC client. A caller sees what it would see over the wire: messages are copies, errors are statuses, a panic is the
+// inProcess holds both ends of a connection without a wire: services are registered on it as on a gRPC server, and it is
+// called as a gRPC client. A call behaves as it would over the wire: messages are copies, errors are statuses, a panic is the
 // status Aborted, and a caller whose context ends does not wait.
 //
 // Register everything before the first call; calls are safe for concurrent use.
@@ -43,7 +43,7 @@ func (p *inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method
 	return p.Channel.NewStream(ctx, desc, method, opts...)
 }
 
-// serveUnary makes a reply and an error what they would be after the wire: no message is an empty one.
+// serveUnary gives a reply and an error the form that they would have after the wire: a nil message becomes an empty one.
 func serveUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 	defer recoverTo(&err)
 	reply, err = handler(ctx, request)
@@ -53,7 +53,7 @@ func serveUnary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handl
 	return reply, asStatus(err)
 }
 
-// serveStream makes the errors of a stream what they would be after the wire.
+// serveStream gives the errors of a stream the form that they would have after the wire.
 func serveStream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer recoverTo(&err)
 	s := &serverStream{ServerStream: stream, hold: !info.IsServerStream}
@@ -90,14 +90,14 @@ func (s *serverStream) SendMsg(message any) error {
 // RecvMsg implements grpc.ServerStream.
 func (s *serverStream) RecvMsg(message any) error { return asStatus(s.ServerStream.RecvMsg(message)) }
 
-// recoverTo makes a panic of the deferring function the status that it returns.
+// recoverTo turns a panic of the deferring function into the status that the function returns.
 func recoverTo(err *error) {
 	if value := recover(); value != nil {
 		*err = status.Errorf(codes.Aborted, "plugin panicked: %v", value)
 	}
 }
 
-// asStatus gives err the form in which it would arrive over the wire.
+// asStatus returns err in the form in which it would arrive over the wire.
 func asStatus(err error) error {
 	if _, ok := status.FromError(err); ok || errors.Is(err, io.EOF) {
 		return err

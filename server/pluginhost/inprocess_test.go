@@ -129,7 +129,7 @@ func overBoth(t *testing.T, test func(t *testing.T, client objectstorev1.ObjectS
 	})
 }
 
-func TestUnaryCallsAreAsOverAWire(t *testing.T) {
+func TestInProcessUnaryCallsMatchWire(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, client objectstorev1.ObjectStoreClient, store *wireStore) {
 		list := func(prefix string) (*objectstorev1.ListObjectsResponse, error) {
@@ -164,7 +164,7 @@ func TestUnaryCallsAreAsOverAWire(t *testing.T) {
 	})
 }
 
-func TestCancelledCallsAreAsOverAWire(t *testing.T) {
+func TestInProcessCancellationMatchesWire(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, client objectstorev1.ObjectStoreClient, store *wireStore) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -180,7 +180,7 @@ func TestCancelledCallsAreAsOverAWire(t *testing.T) {
 	})
 }
 
-func TestDownloadsAreAsOverAWire(t *testing.T) {
+func TestInProcessDownloadsMatchWire(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, client objectstorev1.ObjectStoreClient, store *wireStore) {
 		read := func(key string) (int, error) {
@@ -215,7 +215,7 @@ func TestDownloadsAreAsOverAWire(t *testing.T) {
 	})
 }
 
-func TestUploadsAreAsOverAWire(t *testing.T) {
+func TestInProcessUploadsMatchWire(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, client objectstorev1.ObjectStoreClient, store *wireStore) {
 		stream, err := client.PutObject(t.Context())
@@ -269,7 +269,7 @@ func (s *badStore) GetObject(*objectstorev1.GetObjectRequest, grpc.ServerStreami
 	panic("boom in a stream")
 }
 
-func TestBuiltInsHaveDeadlinesAndPanicsAreErrors(t *testing.T) {
+func TestBuiltInsHaveDeadlinesAndRecoverPanics(t *testing.T) {
 	t.Parallel()
 	services, bad := newInProcess(), &badStore{blocked: make(chan struct{})}
 	t.Cleanup(func() { close(bad.blocked) })

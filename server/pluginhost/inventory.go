@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// inventory is the metric that lists the plugins and what negotiation decided about them: one series for each entry.
+// inventory is the metric that lists the plugins and the result of their negotiation, with one series for each entry.
 type inventory struct {
 	entries func() []Entry
 	row     *prometheus.Desc

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMetricsTellOfEveryEntryWhatWasPicked(t *testing.T) {
+func TestInventoryMetricHasStateOfEveryEntry(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t, "exits")
 	announced{lists: []string{bia, biaV2, biaV3, "bad", "bad"}, informs: []string{bia}, framework: "v9.0.0"}.write(t, dir+"/a", "")

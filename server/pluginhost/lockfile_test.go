@@ -215,7 +215,7 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 			require.NoError(t, h.Rescan(t.Context()))
 			require.Equal(t, "plugin /plugins/added is not started: it is not in the lock; "+rewrite, h.reasons())
 			require.Contains(t, h.log.String(), "[INFO]  the lock is again what is in force")
-			require.NotContains(t, h.log.String(), "plugin is gone", "it never was a plugin")
+			require.NotContains(t, h.log.String(), "plugin was removed", "it never was a plugin")
 		})
 	}
 }

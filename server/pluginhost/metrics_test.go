@@ -46,7 +46,7 @@ func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	return values
 }
 
-func TestEveryCallIsMeasuredWithItsOutcome(t *testing.T) {
+func TestCallMetricsHaveOutcomes(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
@@ -112,7 +112,7 @@ func TestEveryCallIsMeasuredWithItsOutcome(t *testing.T) {
 	}
 }
 
-func TestProcessesAreCountedWithTheirMemory(t *testing.T) {
+func TestProcessMetricsHaveCountAndMemory(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) { c.Metrics = registry })
@@ -144,7 +144,7 @@ func TestProcessesAreCountedWithTheirMemory(t *testing.T) {
 	require.Empty(t, gathered(t, registry), "another host may register its own")
 }
 
-func TestBuiltInsInProcessAreMeasuredToo(t *testing.T) {
+func TestBuiltInCallsHaveMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	host, err := New(t.Context(), Config{Log: hclog.NewNullLogger(), BuiltIns: builtIns("example.io/behave"), Metrics: registry})

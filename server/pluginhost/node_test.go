@@ -74,7 +74,7 @@ const (
 	tomorrow = `{"metadata":{"namespace":"velero","name":"nightly","uid":"u-2"}}`
 )
 
-func TestAPluginInJavaScriptIsFoundLikeAnyOther(t *testing.T) {
+func TestNodePluginIsFound(t *testing.T) {
 	t.Parallel()
 	h := nodeHost(t, "CLEAT_COPY_DIR="+t.TempDir())
 	command := filepath.Join(h.dir, "node-plugin")
@@ -95,7 +95,7 @@ func TestAPluginInJavaScriptIsFoundLikeAnyOther(t *testing.T) {
 	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"configmaps", "secrets"}, LabelSelector: "example.cleat.dev/copy=true"}, selector)
 }
 
-func TestAPluginInJavaScriptCopiesAndChecks(t *testing.T) {
+func TestNodePluginCopiesAndChecks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	h := nodeHost(t, "CLEAT_COPY_DIR="+dir)
@@ -161,7 +161,7 @@ func TestAPluginInJavaScriptCopiesAndChecks(t *testing.T) {
 	require.EqualError(t, err, "RestoreItemAction(example.cleat.dev/check): settings is not what was copied as "+started.OperationID)
 }
 
-func TestAPluginInJavaScriptGoesOnAfterItWasKilled(t *testing.T) {
+func TestNodePluginContinuesAfterKill(t *testing.T) {
 	t.Parallel()
 	h := nodeHost(t, "CLEAT_COPY_DIR="+t.TempDir(), "CLEAT_COPY_BYTES_PER_SECOND=20") // one byte at a time
 	copies, _, _ := h.nodeActions(t)
@@ -197,7 +197,7 @@ func TestAPluginInJavaScriptGoesOnAfterItWasKilled(t *testing.T) {
 	require.Equal(t, progress.NTotal, progress.NCompleted)
 }
 
-func TestAPluginInJavaScriptSaysWhatIsWrong(t *testing.T) {
+func TestNodePluginReturnsErrors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	h := nodeHost(t, "CLEAT_COPY_DIR="+dir)

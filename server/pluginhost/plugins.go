@@ -8,7 +8,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Plugins is a view of the plugins that are in use: a Host has those of now, a Session those that there were when it began.
+// Plugins is a view of the plugins in use. A Host shows the current ones, a Session those that existed when it began.
 type Plugins interface {
 	catalog() *catalog
 	// conn returns the connection to one plugin of a source.
@@ -16,8 +16,8 @@ type Plugins interface {
 }
 
 // All returns the plugins of kinds that have the same hub, each name once and at the newest version that both sides know. They
-// come in the order in which they run: as Config.Order says, and otherwise built-ins first, then binaries in the order of the
-// directory, in each as it lists them. Those of late kinds come after all others, in the order of their names.
+// are in the order in which they run: that of Config.Order; otherwise built-ins first, then binaries in the order of the
+// directory, each in the order in which it lists its plugins. Plugins of late kinds follow all others, sorted by name.
 func All[H any](in Plugins, kinds ...versioning.Kind[H]) []H {
 	var all []H
 	for _, r := range in.catalog().rows {
@@ -30,8 +30,8 @@ func All[H any](in Plugins, kinds ...versioning.Kind[H]) []H {
 	return all
 }
 
-// Named returns the plugin of a kind that has a name. Of a Host it is the plugin as it is now: after its file was replaced, the
-// next caller gets the new one, so ask again for each decision. The error is that of Host.Find.
+// Named returns the plugin of a kind with the given name. A Host returns the current one: after its file was replaced, the next
+// call returns the new plugin, so call Named again for each decision. The error is that of Host.Find.
 func Named[H any](in Plugins, kind versioning.Kind[H], name string) (H, error) {
 	chosen, err := choose(in, kind, kind.Name, name)
 	if err != nil {
@@ -41,7 +41,7 @@ func Named[H any](in Plugins, kind versioning.Kind[H], name string) (H, error) {
 	return chosen.version.Bind(in.conn(chosen.source, chosen.name), chosen.name), nil
 }
 
-// choice is the version of a kind at which a name is used.
+// choice represents the version of a kind at which a name is used.
 type choice[H any] struct {
 	name    string
 	version versioning.Version[H]

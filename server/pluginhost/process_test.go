@@ -29,7 +29,7 @@ func TestOneProcessServesAllSessions(t *testing.T) {
 	require.Equal(t, 1, h.journalCount("start"), "started once: for the list and for the calls")
 }
 
-func TestAppliesToIsAskedOncePerProcessStart(t *testing.T) {
+func TestAppliesToIsCalledOncePerProcess(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	action := h.behave(t)
@@ -60,7 +60,7 @@ func TestAppliesToIsAskedOncePerProcessStart(t *testing.T) {
 	require.Equal(t, 2, h.journalCount("AppliesTo"), "another process may answer something else")
 }
 
-func TestIdempotentCallsAreRepeatedOnceWhenThePluginDies(t *testing.T) {
+func TestRepeatableCallsAreRepeatedOnceWhenPluginDies(t *testing.T) {
 	t.Parallel()
 	marker := t.TempDir() + "/die"
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
@@ -91,7 +91,7 @@ func TestIdempotentCallsAreRepeatedOnceWhenThePluginDies(t *testing.T) {
 	require.ErrorAs(t, store.DeleteObject(t.Context(), "b", "exit"), new(*calls.DiedError))
 }
 
-func TestWhatThePluginAnswersIsLeftAsItIs(t *testing.T) {
+func TestErrorsOfPluginAreReturnedUnchanged(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave", "garbage"), nil)
 	action := h.behave(t)
@@ -132,7 +132,7 @@ func TestMessagesOfMoreThan4MiBPassBothWays(t *testing.T) {
 	require.JSONEq(t, item, string(result.Item))
 }
 
-func TestCancellationReachesThePlugin(t *testing.T) {
+func TestCancellationReachesPlugin(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	action := h.behave(t)
@@ -152,7 +152,7 @@ func TestCancellationReachesThePlugin(t *testing.T) {
 	require.Equal(t, pid, processOf(t, action))
 }
 
-func TestAPluginThatHangsIsReplaced(t *testing.T) {
+func TestHungPluginIsReplaced(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"hang", "freeze"} {
 		t.Run(what, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestAPluginThatHangsIsReplaced(t *testing.T) {
 	}
 }
 
-func TestAKindsDeadlineTakesThePlaceOfTheClasses(t *testing.T) {
+func TestDeadlineOfKindReplacesDeadlineOfClass(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
 		c.stop = 100 * time.Millisecond
@@ -187,7 +187,7 @@ func TestAKindsDeadlineTakesThePlaceOfTheClasses(t *testing.T) {
 	require.ErrorContains(t, err, "did not answer PutObject within 2s", "between the messages of a stream")
 }
 
-func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
+func TestHungCallDoesNotEndOtherCalls(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
 		c.probe = longEnough
@@ -210,7 +210,7 @@ func TestACallThatHangsDoesNotTakeTheCallsOfOthersWithIt(t *testing.T) {
 	requireGone(t, pid)
 }
 
-func TestStreamsAreBoundedByTheTimeThePluginKeepsUsWaiting(t *testing.T) {
+func TestStreamLimitCountsOnlyTimeOfPlugin(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
 		c.stop = 100 * time.Millisecond
@@ -256,7 +256,7 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return copy(p, "content"), nil
 }
 
-func TestWhatAPluginForksDiesWithIt(t *testing.T) {
+func TestChildrenOfPluginDieWithIt(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	action := h.behave(t)
@@ -300,7 +300,7 @@ func TestCloseLeavesNoProcess(t *testing.T) {
 	require.ErrorContains(t, err, "the plugin host is closed")
 }
 
-func TestAnIdleProcessIsStoppedAndStartedAgain(t *testing.T) {
+func TestIdleProcessIsStoppedAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) { c.Clock, c.IdleAfter = clock, time.Minute })
@@ -318,7 +318,7 @@ func TestAnIdleProcessIsStoppedAndStartedAgain(t *testing.T) {
 	require.NotContains(t, h.log.String(), "died", "that is no failure")
 }
 
-func TestAProcessRestoresOneItemAtATime(t *testing.T) {
+func TestProcessRestoresOneItemAtATime(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	restore := []byte(`{"apiVersion":"velero.io/v1","kind":"Restore","metadata":{"name":"r","namespace":"velero"}}`)
@@ -340,7 +340,7 @@ func TestAProcessRestoresOneItemAtATime(t *testing.T) {
 	calls.Wait()
 }
 
-func TestPluginLinesGoToTheLogsOfTheSessionsThatUseIt(t *testing.T) {
+func TestPluginLinesGoToLogsOfItsSessions(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	var mine, idle lines
@@ -368,7 +368,7 @@ func TestPluginLinesGoToTheLogsOfTheSessionsThatUseIt(t *testing.T) {
 	require.Equal(t, before, mine.String(), "nothing after Close")
 }
 
-func TestNoOutputBlocksAPlugin(t *testing.T) {
+func TestOutputNeverBlocksPlugin(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"flood", "long line", "print"} {
 		t.Run(what, func(t *testing.T) {

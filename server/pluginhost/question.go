@@ -11,10 +11,10 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// question is a source that is asked what it offers.
+// question represents a source that is being asked what it offers.
 type question struct {
 	from     *source
-	answered chan struct{} // closed when from has its answer, which nobody reads before
+	answered chan struct{} // closed when the reply is in from; from must not be read before
 	cancel   context.CancelFunc
 }
 
@@ -43,7 +43,7 @@ func (s *scanner) ask(from *source) *question {
 	return q
 }
 
-// describe has a source say what it offers, and finds out which of its kinds it does not serve.
+// describe asks a source what it offers, and finds out which of these kinds it does not serve.
 func (s *scanner) describe(ctx context.Context, from *source) error {
 	if from.supervisor != nil {
 		if err := from.supervisor.Ready(ctx, ""); err != nil {
@@ -87,7 +87,7 @@ func (s *scanner) unserved(ctx context.Context, from *source) []string {
 	return absent
 }
 
-// abandon gives up a question whose answer is not needed any more.
+// abandon cancels a question whose reply is not needed any more.
 func (q *question) abandon() {
 	q.cancel()
 	if q.from.supervisor != nil {
@@ -104,7 +104,7 @@ func (q *question) isAnswered() bool {
 	}
 }
 
-// await waits until the questions are answered or patience, unless it is 0, is over. The error is that of ctx.
+// await waits until all questions are answered or patience has passed; 0 means no limit. The error is that of ctx.
 func await(ctx context.Context, questions iter.Seq[*question], patience time.Duration) error {
 	var over <-chan time.Time
 	if patience > 0 {

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// minPause and maxPause bound the pause between two looks while a plugin is still asked, or its file still written.
+	// minPause and maxPause bound the pause between two scans while a plugin has not replied, or its file is still written.
 	minPause = 50 * time.Millisecond
 	maxPause = 2 * time.Second
-	// defaultPatience is how long one look waits for plugins to say what they offer. A slower one is taken into use by a later
-	// look, so that it does not hold up the others.
+	// defaultPatience is how long one scan waits for plugins to list what they offer. A slower plugin is taken into use by a
+	// later scan, so that it does not delay the others.
 	defaultPatience = 2 * time.Second
 )
 
@@ -32,18 +32,18 @@ type scanner struct {
 	pool      *process.Pool
 	history   *history
 	log       hclog.Logger
-	args      []string              // of every plugin
+	args      []string              // passed to every plugin
 	known     []versioning.WireKind // versions of kinds that the server knows
-	query     time.Duration         // bounds the question whether the kinds of a plugin are served
+	query     time.Duration         // deadline for finding out which kinds a plugin serves
 	patience  time.Duration         // see defaultPatience
-	slots     chan struct{}         // bounds how many plugins are asked at the same time
-	own       []*source             // of the server itself; they do not change
+	slots     chan struct{}         // bounds how many plugins are asked concurrently
+	own       []*source             // built-ins; they do not change
 
 	turn      chan struct{}
 	questions map[string]*question // about files that are not in the current generation yet, by path
 }
 
-// rescan looks at the directory until everything in it is in use, as long as ctx allows.
+// rescan scans the directory until every plugin in it is in use or quarantined, or ctx ends.
 func (s *scanner) rescan(ctx context.Context) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -64,7 +64,7 @@ func (s *scanner) rescan(ctx context.Context) error {
 	}
 }
 
-// rescanOrLog is rescan for the watch over the directory.
+// rescanOrLog is rescan for the watch of the directory.
 func (s *scanner) rescanOrLog() {
 	life := s.pool.Life()
 	if err := s.rescan(life); err != nil && life.Err() == nil {
@@ -72,8 +72,8 @@ func (s *scanner) rescanOrLog() {
 	}
 }
 
-// look takes one look and asks new plugins what they offer. It waits for their answers for as long as patience, or, when
-// that is 0, for all of them. It reports whether another look is needed. The caller holds turn.
+// look scans the directory once and asks new plugins what they offer. It waits for their replies up to patience, or for all
+// of them if patience is 0. It reports whether another scan is needed. The caller holds turn.
 func (s *scanner) look(ctx context.Context, patience time.Duration) (unfinished bool, err error) {
 	seen, err := s.directory.Look()
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *scanner) look(ctx context.Context, patience time.Duration) (unfinished 
 	if err := await(ctx, maps.Values(s.questions), patience); err != nil {
 		return false, err
 	}
-	if s.pool.Life().Err() != nil { // nothing could answer
+	if s.pool.Life().Err() != nil { // no plugin could reply
 		return false, process.ErrClosed
 	}
 	next := slices.Clone(s.own)
@@ -112,8 +112,8 @@ func (s *scanner) look(ctx context.Context, patience time.Duration) (unfinished 
 	return unfinished, nil
 }
 
-// sourcesOf returns the sources of the files seen, in their order: the last one where the file is the same, and a new one
-// that is asked from now on where it is not. It reports whether a file changed since it was seen.
+// sourcesOf returns the sources of the files seen, in their order. A file that is the same keeps its last source; any other
+// file gets a new one, which is asked what it offers. sourcesOf reports whether a file changed since it was seen.
 func (s *scanner) sourcesOf(seen directory.Seen, last map[string]*source) (all []*source, changed bool) {
 	questions := s.questions
 	s.questions = map[string]*question{}
@@ -145,7 +145,7 @@ func (s *scanner) sourcesOf(seen directory.Seen, last map[string]*source) (all [
 	return all, changed
 }
 
-// open returns the source of the file that path leads to now. trust is nil for the server's own binary.
+// open returns the source of the file at path. trust is nil for the server's own binary.
 func (s *scanner) open(path string, args []string, trust *directory.Trust) *source {
 	from := &source{command: path, builtIn: trust == nil, trust: trust, judged: trust}
 	binary, err := process.OpenBinary(path)
@@ -163,8 +163,8 @@ func (s *scanner) open(path string, args []string, trust *directory.Trust) *sour
 	return from
 }
 
-// ready reports whether a source has said what it offers. One whose file is still being written is forgotten, so that the
-// next look opens it again.
+// ready reports whether a source has listed what it offers. If its file is still being written, ready drops the question, so
+// that the next scan opens the file again.
 func (s *scanner) ready(from *source) bool {
 	q := s.questions[from.command]
 	if q == nil || q.from != from {
@@ -181,7 +181,7 @@ func (s *scanner) ready(from *source) bool {
 	return true
 }
 
-// missing returns the source that shows a problem; the current one if there is one.
+// missing returns the source that shows a problem. It reuses the current source for the same problem.
 func missing(problem directory.Problem, current []*source) *source {
 	at := slices.IndexFunc(current, func(s *source) bool {
 		return s.missing && s.command == problem.Path && s.err.Error() == problem.Reason

@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 )
 
-// Session is the view that one run has of the plugins: those that there were when it began, even if their files are replaced
-// during it. The processes are shared with other sessions. A session decides which log their lines go to, and remembers the
+// Session is the view that one run has of the plugins. It shows those that existed when the run began, even if their files are
+// replaced later. The processes are shared with other sessions. A session decides which log their lines go to, and remembers the
 // replies to AppliesTo.
 type Session struct {
 	host    *Host
@@ -34,7 +34,7 @@ type Session struct {
 }
 
 // Session begins the view of a run that logs to log. From a plugin's first call on until Close, the lines of
-// its process go there instead of to the host's log, which is expected to get what log gets. Plugins that are built on the
+// its process go to log instead of the host's log; log is expected to pass them on to the host's log. Plugins that are built on the
 // framework mark the lines of a call with the run that made it; such a line goes to the log of that session only. All other
 // lines go to the logs of all sessions that use the process at the time.
 func (h *Host) Session(log hclog.Logger) *Session {
@@ -45,7 +45,7 @@ func (h *Host) Session(log hclog.Logger) *Session {
 }
 
 // Trace begins the span of the run that the session is for, e.g. "Backup" and "velero/nightly". It lasts until Close. Calls
-// that are made with the context it returns are parts of it and say so. Without a tracer the context is ctx.
+// that are made with the returned context are children of that span and name the run. Without a tracer the context is ctx.
 func (s *Session) Trace(ctx context.Context, kind, name string) context.Context {
 	if s.host.observer.Tracer == nil {
 		return ctx

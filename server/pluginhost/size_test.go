@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestMessagesThatAreTooLargeSayWhoseLimitItIs(t *testing.T) {
+func TestErrorOfTooLargeMessageNamesLimit(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave", "garbage"), func(c *Config) { c.Limits.MessageSize = 1 << 20 })
 	action := h.behave(t)

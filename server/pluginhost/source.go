@@ -11,18 +11,18 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// source is where plugins come from: one content of a binary or, without a supervisor, the server itself. Once it has been
-// asked what it offers, it does not change, except for judged and identity, which belong to the scanner.
+// source represents the origin of plugins: one content of a binary or, without a supervisor, the server itself. It does not
+// change after it was asked what it offers, except for judged and identity, which belong to the scanner.
 type source struct {
 	command    string
 	builtIn    bool
 	launch     *process.Launch
 	binary     *process.Binary  // nil where it could not be opened, and for built-ins in process
-	trust      *directory.Trust // under which it may run, for as long as it does; nil for built-ins
-	judged     *directory.Trust // under which it was last found to be what it is
+	trust      *directory.Trust // checked before each start; nil for built-ins
+	judged     *directory.Trust // with which it was last accepted or refused
 	identity   process.Identity
 	supervisor *process.Supervisor      // of the process that all sessions share; nil for built-ins in process
-	process    grpc.ClientConnInterface // of which it is asked what it offers; nil when it cannot be asked
+	process    grpc.ClientConnInterface // used to ask what it offers; nil when it cannot be asked
 
 	offer    versioning.Description
 	unserved []string // kinds as on the wire that it names but does not serve
@@ -32,8 +32,8 @@ type source struct {
 	holders int // generations in use that have it; guarded by the history
 }
 
-// still reports whether a file that was found holds what the source was made from. Another file with the same content is
-// the same: a mount that was renewed, or an image that was copied again, is no reason to start plugins again.
+// still reports whether a file has the content that the source was made from. Another file with the same content counts as
+// the same: a renewed mount or an image that was copied again does not start plugins again.
 func (s *source) still(file directory.File) bool {
 	if s.identity.SameContent(file.Identity) {
 		return true
@@ -61,8 +61,8 @@ func (s *source) still(file directory.File) bool {
 	return true
 }
 
-// reconsider reports whether a source has to be asked again: who can change it, or what the lock says of it, is not what it
-// was when it was accepted or refused.
+// reconsider reports whether a source has to be asked again, because trust would now accept a binary that was refused, or
+// refuse one that was accepted, or refuse it for another reason.
 func (s *source) reconsider(trust *directory.Trust) bool {
 	var refused *process.DistrustError
 	wasRefused := errors.As(s.err, &refused)

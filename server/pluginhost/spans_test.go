@@ -48,7 +48,7 @@ func parentOf(span trace.SpanContext) string {
 	return "00-" + span.TraceID().String() + "-" + span.SpanID().String() + "-01"
 }
 
-func TestEveryCallIsASpanThatThePluginCanContinue(t *testing.T) {
+func TestCallsHaveSpansThatPluginsCanContinue(t *testing.T) {
 	t.Parallel()
 	provider, spans := recorder(t)
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) { c.Tracer = provider })
@@ -109,7 +109,7 @@ func TestEveryCallIsASpanThatThePluginCanContinue(t *testing.T) {
 	require.Empty(t, called(spans, "PluginLister"), "that is no plugin's call")
 }
 
-func TestStreamsAndInitAreSpans(t *testing.T) {
+func TestStreamsAndInitHaveSpans(t *testing.T) {
 	t.Parallel()
 	provider, spans := recorder(t)
 	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) { c.Tracer = provider })
@@ -140,7 +140,7 @@ func (a traced) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.
 	return biav1.NewExecuteOutput(input.Item), nil
 }
 
-func TestBuiltInsInProcessGetTheTraceAsWell(t *testing.T) {
+func TestBuiltInsReceiveTraceContext(t *testing.T) {
 	t.Parallel()
 	for name, tracing := range map[string]bool{"on": true, "off": false} {
 		t.Run(name, func(t *testing.T) {

@@ -21,17 +21,17 @@ type location struct {
 
 	provider   string
 	config     map[string]string
-	source     *source             // of the plugin that the store is of
+	source     *source             // of the plugin that provides the store
 	store      objectstore.Store   // nil until it was opened
 	supervisor *process.Supervisor // nil for a built-in in process
 }
 
-// ObjectStore is the store of a backup storage location, initialised with config: bucket, prefix and what the
-// provider wants beside them. location is any key that is the same for the same location. While provider and
-// config stay the same, so does the store. When they change, or the plugin's file, there is a new process; the old store stays usable
-// for those who have it, and its process ends when they no longer use it.
+// ObjectStore returns the store of a backup storage location, initialised with config: bucket, prefix and the keys of the
+// provider. location is any key that is unique to the location. The store stays the same while provider, config and the
+// plugin's file stay the same. Otherwise a new process is started; callers can go on using the old store, and its process ends
+// when they no longer do.
 //
-// The error of an unknown provider lists the known ones; that of Init is the plugin's own.
+// The error for an unknown provider lists the known ones. If Init fails, the error is that of the plugin.
 func (h *Host) ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error) {
 	provider = canonical(provider)
 	l := h.stores.location(location)
@@ -61,7 +61,7 @@ func (h *Host) ObjectStore(ctx context.Context, location, provider string, confi
 	return l.store, nil
 }
 
-// ReleaseObjectStore forgets a location, e.g. when it was deleted. Its process ends when nothing uses it any more.
+// ReleaseObjectStore drops a location, e.g. after it was deleted. Its process ends when nothing uses it any more.
 func (h *Host) ReleaseObjectStore(location string) {
 	l := h.stores.remove(location)
 	if l == nil {
@@ -78,7 +78,7 @@ type stores struct {
 	locations map[string]*location
 }
 
-// location returns that of a key; a new one if there is none.
+// location returns the location of a key, and adds it if there is none.
 func (s *stores) location(key string) *location {
 	s.mu.Lock()
 	defer s.mu.Unlock()

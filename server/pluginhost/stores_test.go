@@ -46,7 +46,7 @@ func TestObjectStoreIsOneProcessPerLocation(t *testing.T) {
 	require.ErrorContains(t, first.Init(t.Context(), nil), "initialised already")
 }
 
-func TestObjectStoreSaysWhatIsWrong(t *testing.T) {
+func TestObjectStoreReturnsErrors(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave", "exits"), nil)
 	_, err := h.ObjectStore(t.Context(), "default", "aws", nil)
@@ -61,7 +61,7 @@ func TestObjectStoreSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestObjectStoreGivesUpWithItsCaller(t *testing.T) {
+func TestObjectStoreStopsWhenCallerCancels(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-func TestThePluginsThatCanSpeakToNobodyButTheHost(t *testing.T) {
+func TestTLSPluginsAcceptOnlyTheHost(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ encrypted bool }{
 		"behave":        {true},  // framework

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPluginsThatOthersCanChangeAreRefusedUntilThatIsMended(t *testing.T) {
+func TestPluginsWritableByOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	const reason = `plugin %s is not started: others than its owner can change the %s %s, its mode is %s; run "chmod go-w %s", ` +
 		`or pin what may run with "cleat plugin lock"`
@@ -51,7 +51,7 @@ func TestPluginsThatOthersCanChangeAreRefusedUntilThatIsMended(t *testing.T) {
 	}
 }
 
-func TestTheFolderThatALinkLeadsToIsLookedAtToo(t *testing.T) {
+func TestFolderOfLinkTargetIsChecked(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := scriptDir(t), t.TempDir()
 	path, real := filepath.Join(dir, "vendor/script"), filepath.Join(elsewhere, "script")
@@ -62,7 +62,7 @@ func TestTheFolderThatALinkLeadsToIsLookedAtToo(t *testing.T) {
 	require.Contains(t, h.refused(), "others than its owner can change the folder "+elsewhere)
 }
 
-func TestAVolumeOfThePodMayBeWritable(t *testing.T) {
+func TestPodVolumeMayBeWritable(t *testing.T) {
 	t.Parallel()
 	dir := scriptDir(t)
 	require.NoError(t, os.Chmod(dir, 0o777)) // as an emptyDir

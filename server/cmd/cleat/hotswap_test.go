@@ -58,7 +58,7 @@ func TestAcceptKinds_HotSwap(t *testing.T) {
 	server.awaitLog(`pluginVersion=3 version=2 used=true`)
 	begin("3", "c1")
 	p.remove()
-	server.awaitLog(`plugin is gone`)
+	server.awaitLog(`plugin was removed`)
 	beginOne("without")
 	s.awaitBackup("without", velerov1.BackupPhaseCompleted)
 	p.put(4)

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Answers keeps replies that do not change, so that they are asked for once: those of a process for as long as it runs,
-// those of a session until it ends. The zero value is ready to use, also concurrently.
+// Answers keeps replies that do not change, so that each call is made once: for the lifetime of a process or of a session.
+// The zero value is ready to use. It is safe for concurrent use.
 type Answers struct {
 	mu   sync.Mutex
 	kept map[string]*answer // by method and plugin
@@ -17,18 +17,18 @@ type Answers struct {
 
 type answer struct {
 	asking  chan struct{} // holds a token while a caller asks
-	message proto.Message // nil until it is known
+	message proto.Message // nil until there is a reply
 }
 
-// Get fills reply with the kept reply, or has ask fill it and keeps that. Concurrent callers with the same key wait for the
-// first one, as long as their ctx allows; when ask fails, the next one asks.
+// Get fills reply with the kept reply. If there is none, Get calls ask, which fills reply, and keeps that. Concurrent callers
+// with the same key wait for the first one until their ctx ends; if ask fails, the next one calls its own.
 func (a *Answers) Get(ctx context.Context, method, plugin string, reply any, ask func() error) error {
 	known := a.answer(method + " " + plugin)
 	select {
 	case known.asking <- struct{}{}:
 		defer func() { <-known.asking }()
 	case <-ctx.Done():
-		return fmt.Errorf("wait for an answer that %s was asked for: %w", plugin, context.Cause(ctx))
+		return fmt.Errorf("wait for the reply of plugin %s to another caller: %w", plugin, context.Cause(ctx))
 	}
 	if known.message != nil {
 		return CopyMessage(reply, known.message)

@@ -16,7 +16,7 @@ type Call struct {
 	Idle  time.Duration // between two messages of a stream; negative means no limit
 }
 
-// Table holds what the versions of kinds declare about their methods.
+// Table holds the declarations of the versions of kinds about their methods.
 type Table struct {
 	deadlines Deadlines
 	declared  map[string]declaration // by full method
@@ -66,8 +66,8 @@ func (t *Table) Call(method string) Call {
 	return c
 }
 
-// kindOf returns the kind that a method's service is named after: that of "/generated.BackupItemAction/Execute" is
-// BackupItemAction, and that of "/cleat.queueadmission.v1.QueueAdmissionService/Decide" QueueAdmission.
+// kindOf returns the kind in the name of a method's service: BackupItemAction for "/generated.BackupItemAction/Execute", and
+// QueueAdmission for "/cleat.queueadmission.v1.QueueAdmissionService/Decide".
 func kindOf(method string) string {
 	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	return strings.TrimSuffix(service[strings.LastIndexByte(service, '.')+1:], "Service")

@@ -21,7 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-func TestOnlyDocumentedCallsAreRepeated(t *testing.T) {
+func TestTableHoldsDeclarationsOfAllCalls(t *testing.T) {
 	t.Parallel()
 	table := NewTable(Deadlines{}, kinds.All())
 	const query, store, execute, idle = time.Minute, 10 * time.Minute, 4 * time.Hour, 10 * time.Minute
@@ -51,7 +51,7 @@ func TestOnlyDocumentedCallsAreRepeated(t *testing.T) {
 	}
 }
 
-func TestAKindsDeadlineBoundsItsWorkAndNothingElse(t *testing.T) {
+func TestDeadlineOfKindBoundsOnlyItsWork(t *testing.T) {
 	t.Parallel()
 	table := NewTable(Deadlines{Query: time.Second, Kinds: map[string]time.Duration{
 		"BackupItemAction": 2 * time.Second, "QueueAdmission": 3 * time.Second, "ManifestWriter": 4 * time.Second, "ObjectStore": -1, "LoadSoothing": 0,
@@ -73,7 +73,7 @@ func TestAKindsDeadlineBoundsItsWorkAndNothingElse(t *testing.T) {
 	require.Equal(t, 10*time.Minute, table.Call("/from.the.Future/Stream").Idle)
 }
 
-func TestACallerCanHaveADeadlineOfItsOwn(t *testing.T) {
+func TestWithDeadlineOverridesTable(t *testing.T) {
 	t.Parallel()
 	const method = "/cleat.queueadmission.v1.QueueAdmissionService/Decide"
 	table := NewTable(Deadlines{Kinds: map[string]time.Duration{"QueueAdmission": time.Hour}}, kinds.All())

@@ -28,8 +28,8 @@ type Deadlines struct {
 	Kinds map[string]time.Duration
 }
 
-// transfer bounds the unary calls of stores and snapshotters, and the time for which a plugin neither takes nor sends the next
-// message of a stream. The time that the host takes does not count, and a stream as a whole has no limit.
+// transfer is the limit for unary calls of stores and snapshotters, and for the time in which a plugin neither receives nor
+// sends the next message of a stream. Time that the host takes does not count, and a stream as a whole has no limit.
 const transfer = 10 * time.Minute
 
 func (d Deadlines) withDefaults() Deadlines {
@@ -47,7 +47,7 @@ func WithDeadline(ctx context.Context, limit time.Duration) context.Context {
 	return context.WithValue(ctx, deadlineKey{}, limit)
 }
 
-// Within returns the call with the limit that ctx sets for it, if it does.
+// Within returns the call with the limit that WithDeadline has set in ctx, if any.
 func (c Call) Within(ctx context.Context) Call {
 	if limit, ok := ctx.Value(deadlineKey{}).(time.Duration); ok {
 		c.Limit, c.Idle = limit, limit
@@ -55,8 +55,8 @@ func (c Call) Within(ctx context.Context) Call {
 	return c
 }
 
-// WithLimit bounds a call by its limit; cancel must be called when the call has ended. The context gets no deadline, because
-// gRPC would send it along: the end of the context reaches the plugin in any case.
+// WithLimit bounds a call by its limit; cancel must be called when the call has ended. The context has no deadline of
+// its own, because gRPC would send that to the plugin, which learns of the cancellation anyway.
 func WithLimit(ctx context.Context, plugin, command string, call Call) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if call.Limit < 0 {
@@ -80,7 +80,8 @@ func Interrupted(call Call, cause error) error {
 	return fmt.Errorf("%s: %w", call.Name, cause)
 }
 
-// EndOf returns why ctx has ended, nil if it has not. The other side may notice a deadline shortly before this one does.
+// EndOf returns the cause of the end of ctx, nil if it has not ended. The plugin may notice a deadline shortly before the server
+// does.
 func EndOf(ctx context.Context, err error) error {
 	if status.Code(err) == codes.DeadlineExceeded {
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < time.Second {

@@ -1,6 +1,5 @@
-// Package calls holds what is the same for every call to a plugin, whether it goes to another process or stays in the
-// server's own: its properties and deadlines, the errors by which it ends, the answers that are kept, the watch over a
-// stream, and the metrics and spans that it is measured by.
+// Package calls holds what all calls to plugins have in common, whether they go to another process or stay in the server:
+// their properties and deadlines, their errors, the replies that are kept, the watch of a stream, and their metrics and spans.
 //
 // It may import versioning, output, gRPC, Prometheus and OpenTelemetry. Start reading at calls.go.
 package calls

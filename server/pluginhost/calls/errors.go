@@ -11,8 +11,8 @@ import (
 // shownStderr is how many stderr lines an error message quotes; DiedError.Stderr has more.
 const shownStderr = 5
 
-// DiedError says that a plugin's process ended during a call, or before it could answer one. It is not
-// returned when the caller cancelled.
+// DiedError is returned when the process of a plugin ended during a call, or before it could reply to one. It is not returned
+// when the caller cancelled.
 type DiedError struct {
 	// Plugin is the name of the plugin that was called, "domain/name"; empty while its file is being listed.
 	Plugin string
@@ -60,8 +60,8 @@ func (e *DiedError) quoted() []string {
 	}
 }
 
-// OverdueError says that a plugin did not answer within the deadline of the call's class. The call was
-// cancelled, and its process takes no further calls.
+// OverdueError is returned when a plugin did not reply within the deadline of the call's class. The call was cancelled, and its
+// process gets no further calls.
 type OverdueError struct {
 	Plugin  string
 	Command string
@@ -73,7 +73,7 @@ func (e *OverdueError) Error() string {
 	return fmt.Sprintf("plugin %s (%s) did not answer %s within %s", e.Plugin, e.Command, e.During, e.Limit)
 }
 
-// OutOfServiceError says that a binary failed so often in a row that it is not started for a while. It wraps the last
+// OutOfServiceError is returned when a binary failed so often in a row that it is not started for a while. It wraps the last
 // failure.
 type OutOfServiceError struct {
 	Command  string

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDiedErrorQuotesTheLastLinesOrTheBeginningOfACrash(t *testing.T) {
+func TestDiedErrorQuotesLastLinesOrStartOfCrash(t *testing.T) {
 	t.Parallel()
 	died := &DiedError{Command: "/plugins/p", During: "Execute", ExitStatus: "exit status 2", Stderr: []string{"panic: boom"}}
 	for range 19 {

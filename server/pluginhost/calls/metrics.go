@@ -20,7 +20,7 @@ type metrics struct {
 
 // Reasons of failures, as a metric labels them.
 const (
-	FailureStart = "start" // it could not be started, or its Init failed badly
+	FailureStart = "start" // it could not be started, or it died or hung in Init
 	FailureDied  = "died"  // it ended when it should not have
 	FailureHung  = "hung"  // it did not answer in time
 )

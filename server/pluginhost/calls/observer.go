@@ -51,7 +51,7 @@ func (o Observer) Begin(ctx context.Context, plugin, command string, c Call) (co
 	return ctx, seen
 }
 
-// Answered ends the observation of a unary call that returned err, or a reply that has yet to be judged. It returns the
+// Answered ends the observation of a unary call that returned err, or a reply that has yet to be validated. It returns the
 // error for the caller.
 func (o observation) Answered(err error, reply any, opts []grpc.CallOption) error {
 	took := time.Since(o.began)

@@ -25,7 +25,7 @@ func NewTracer(provider trace.TracerProvider) trace.Tracer {
 type runKey struct{}
 
 // StartRun begins the span of the run named by kind and name, e.g. "Backup" and "velero/nightly". Calls that are made with
-// the context it returns are parts of it and say so.
+// the context it returns are children of that span and name the run.
 func StartRun(ctx context.Context, tracer trace.Tracer, kind, name string) (context.Context, trace.Span) {
 	what := attribute.String("cleat."+strings.ToLower(kind), name)
 	ctx, span := tracer.Start(ctx, kind, trace.WithAttributes(what))

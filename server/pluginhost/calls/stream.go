@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// StreamWatch says how a stream is bounded and what happens at its end.
+// StreamWatch holds the limit of a stream and the function to call at its end.
 type StreamWatch struct {
 	Idle    time.Duration // the longest time that the plugin may take between two messages; negative means no limit
 	Overdue error         // the cause of the end when the plugin took longer
@@ -44,7 +44,7 @@ type watchedStream struct {
 	serverStreams bool
 
 	mu        sync.Mutex
-	sendsOnly bool   // the host has not closed its side, so the plugin may rightly wait
+	sendsOnly bool   // the host has not closed its side, so the plugin may wait for messages
 	receiving bool   // RecvMsg is waiting
 	disarm    func() // stops the idle timer of RecvMsg; nil when it does not run
 	ended     bool
@@ -60,7 +60,7 @@ func (s *watchedStream) arm() func() {
 	return func() { timer.Stop() }
 }
 
-// end calls Finish once and remembers what the stream ended with.
+// end calls Finish once and keeps the error with which the stream ended.
 func (s *watchedStream) end(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *watchedStream) end(err error) error {
 			s.err = err
 			var early error
 			if s.sendsOnly {
-				early = fmt.Errorf("%w: the plugin ended the stream before it had all of it", versioning.ErrInvalidReply)
+				early = fmt.Errorf("%w: the plugin ended the stream before it had received all of it", versioning.ErrInvalidReply)
 			}
 			_ = s.watch.Finish(s.ctx, early)
 		} else {
@@ -92,7 +92,7 @@ func (s *watchedStream) SendMsg(m any) error {
 	return err
 }
 
-// CloseSend implements grpc.ClientStream. From now on, only the plugin can be the reason that RecvMsg is waiting.
+// CloseSend implements grpc.ClientStream. From now on, RecvMsg waits for the plugin alone, so the idle timer runs.
 func (s *watchedStream) CloseSend() error {
 	s.mu.Lock()
 	s.sendsOnly = false
@@ -103,7 +103,7 @@ func (s *watchedStream) CloseSend() error {
 	return s.ClientStream.CloseSend()
 }
 
-// receive is called when RecvMsg begins to wait; the function that it returns, when it has received.
+// receive is called when RecvMsg begins to wait. The returned function is called when RecvMsg has received.
 func (s *watchedStream) receive() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

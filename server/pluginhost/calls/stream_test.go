@@ -37,9 +37,9 @@ func (s silentStream) RecvMsg(any) error {
 	return s.ctx.Err()
 }
 
-// TestAPluginIsWaitedForOnlyOnceItHasAll: whoever receives while messages are still sent waits as long as it takes; from
+// TestIdleTimerStartsAfterCloseSend: whoever receives while messages are still sent waits as long as it takes; from
 // the last one on, also who waits already, for the idle time only.
-func TestAPluginIsWaitedForOnlyOnceItHasAll(t *testing.T) {
+func TestIdleTimerStartsAfterCloseSend(t *testing.T) {
 	t.Parallel()
 	overdue := &OverdueError{Plugin: "example.io/silent", During: "Write"}
 	conn := silent{receiving: make(chan struct{}, 1)}
@@ -69,7 +69,7 @@ func (eagerStream) SendMsg(any) error { return io.EOF }
 func (eagerStream) RecvMsg(any) error { return nil }
 func (eagerStream) CloseSend() error  { return nil }
 
-func TestAStreamThatThePluginEndsBeforeItHasAllCountsAsInvalid(t *testing.T) {
+func TestStreamEndedEarlyByPluginIsInvalid(t *testing.T) {
 	t.Parallel()
 	for name, whole := range map[string]bool{"before": false, "after": true} {
 		t.Run(name, func(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
-// Config says where plugins are and what may run of them.
+// Config holds the path of the plugin directory and the lock for it.
 type Config struct {
 	// Path is the plugin directory. It may be missing; empty means that there is none.
 	Path string
-	// Lock says what may run; nil allows what nobody but the owner can change.
+	// Lock lists the binaries that may run. nil allows those that only their owner can change.
 	Lock *pluginlock.Lock
 	// LockPath is the file that Lock was read from, or from which one is to be read once it exists. Empty: Lock stays as it is.
 	LockPath string
@@ -54,7 +54,7 @@ func Open(cfg Config) (*Directory, error) {
 	return d, nil
 }
 
-// Seen is what a look at the directory has found.
+// Seen is the result of a look at the directory.
 type Seen struct {
 	Files []File
 	// Problems are paths that are no plugin files but have to be shown: a plugin of the lock that is missing, or the lock.
@@ -98,14 +98,14 @@ func (d *Directory) Look() (Seen, error) {
 // maxReads bounds how often one look starts again because the lock changes meanwhile.
 const maxReads = 10
 
-// Trust returns what decides which files may run, as of the last look.
+// Trust returns the rules for which files may run, as of the last look.
 func (d *Directory) Trust() *Trust {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.trust
 }
 
-// Lock returns the lock in force: the configured one, or what its file said later. nil means that there is none.
+// Lock returns the lock in force, nil if there is none: the configured one, or the last valid content of its file.
 func (d *Directory) Lock() *pluginlock.Lock { return d.Trust().lock }
 
 // relock puts a lock in force for what is started from now on. Runs that have begun keep the lock that they began with, as

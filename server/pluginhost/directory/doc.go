@@ -4,6 +4,6 @@
 //	Trust      trust.go, mount_linux.go          which binaries may run: those of the lock, or those that only their owner can change
 //	lockFile   lockfile.go                       the file that the lock comes from, and how it changes
 //
-// It starts nothing and knows nothing of kinds. It may import process, for the identity of a file, and pluginlock. Start
+// It starts no processes and knows nothing of kinds. It may import process, for the identity of a file, and pluginlock. Start
 // reading at directory.go.
 package directory

@@ -20,7 +20,7 @@ type File struct {
 	Identity process.Identity
 }
 
-// found is what one look at the plugin directory has found.
+// found is the result of one walk of the plugin directory.
 type found struct {
 	files   []File
 	omitted map[string]string // why a path is no plugin

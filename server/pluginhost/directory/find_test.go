@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFindWalksInOrderAndExplainsWhatItOmits(t *testing.T) {
+func TestFindWalksInOrderAndExplainsOmissions(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
 	write := func(path string, mode os.FileMode) {

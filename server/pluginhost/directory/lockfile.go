@@ -14,8 +14,8 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginlock"
 )
 
-// lockFile is the file that the lock comes from. A running server adopts what the owner writes there. If anything else
-// happens to the file, the lock in force stays in force; in particular, removing the file unlocks nothing.
+// lockFile is the file that the lock comes from. A running server adopts a lock that the owner writes there. If anything
+// else happens to the file, the lock in force stays in force; in particular, removing the file unlocks nothing.
 type lockFile struct {
 	path    string           // empty if there is none to read
 	read    process.Identity // of the content that is in force
@@ -49,7 +49,8 @@ func (l *lockFile) identity() process.Identity {
 	return process.IdentityOf(info)
 }
 
-// readLock puts in force what the lock's file says now. problem says why it cannot; it is empty when nothing is wrong.
+// readLock puts the current content of the lock file in force. problem says why that is impossible; empty means that nothing is
+// wrong.
 func (d *Directory) readLock() (problem string) {
 	l := &d.lock
 	if l.path == "" {
@@ -79,7 +80,7 @@ func (d *Directory) readLock() (problem string) {
 	return problem
 }
 
-// readAgain returns what the file says and what identifies it, or current if it says the same.
+// readAgain returns the lock in the file and the identity of the file. It returns current if that is equal.
 func (l *lockFile) readAgain(current *pluginlock.Lock) (*pluginlock.Lock, process.Identity, error) {
 	switch there, err := os.Stat(l.path); {
 	case err != nil:
@@ -119,8 +120,8 @@ func (l *lockFile) writers(file *os.File) error {
 	return otherWriters(file, l.path, []string{folder})
 }
 
-// checkFirst returns an error if others than its owner can change the lock with which the host starts: who can change it
-// decides what runs. On a volume of the pod that was decided with the pod.
+// checkFirst returns an error if others than its owner can change the lock with which the host starts, because whoever can
+// change it decides what runs. On a volume of the pod, which its spec lets others write to, it only logs a warning.
 func (l *lockFile) checkFirst(volume bool, log hclog.Logger) error {
 	file, err := os.Open(l.path)
 	if err != nil {

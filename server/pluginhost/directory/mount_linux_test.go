@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMountPointsAreTold(t *testing.T) {
+func TestIsMountPoint(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link")
@@ -21,7 +21,7 @@ func TestMountPointsAreTold(t *testing.T) {
 	require.False(t, isMountPoint(filepath.Join(dir, "missing")))
 }
 
-func TestReadOnlyMountsAreTold(t *testing.T) {
+func TestIsReadOnly(t *testing.T) {
 	t.Parallel()
 	require.False(t, isReadOnly(t.TempDir()))
 	require.False(t, isReadOnly(filepath.Join(t.TempDir(), "missing")))

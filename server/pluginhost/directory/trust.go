@@ -24,7 +24,7 @@ type Trust struct {
 	volume bool // dir is a volume of the pod, so that the pod decides who can write to it
 }
 
-// newTrust looks at who can write to the plugin directory.
+// newTrust finds out who can write to the plugin directory.
 func newTrust(dir string, lock *pluginlock.Lock, isVolume func(dir string) bool, log hclog.Logger) *Trust {
 	t := &Trust{dir: absolute(dir), lock: lock}
 	info, err := os.Stat(t.dir)
@@ -71,7 +71,7 @@ func (t *Trust) Check(b *process.Binary) (verify func() error, err error) {
 	}, nil
 }
 
-// checkSum returns an error if the content of the file is not that of the lock.
+// checkSum returns an error if the content of the file differs from the lock.
 func (t *Trust) checkSum(b *process.Binary) error {
 	sum, err := b.Sum()
 	if err != nil {
@@ -95,7 +95,7 @@ func (t *Trust) CheckProvides(path string, listed []versioning.Listed) error {
 	return nil
 }
 
-// missing returns the plugins of the lock that are not among the files found.
+// missing returns a problem for each plugin of the lock that is not among the files found.
 func (t *Trust) missing(files found) []Problem {
 	if t.lock == nil {
 		return nil
@@ -116,10 +116,10 @@ func (t *Trust) missing(files found) []Problem {
 	return problems
 }
 
-// Locked reports whether a lock says what may run.
+// Locked reports whether a lock is in force.
 func (t *Trust) Locked() bool { return t.lock != nil }
 
-// relative returns the path as a lock has it.
+// relative returns the path in the form that locks use.
 func (t *Trust) relative(path string) string {
 	relative, err := filepath.Rel(t.dir, path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLogLinesAreUnderstood(t *testing.T) {
+func TestParseLogLine(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		line  string
@@ -63,7 +63,7 @@ func FuzzParseLogLine(f *testing.F) {
 	})
 }
 
-func TestEachLineCutsLongLinesAndCountsWhatItHandled(t *testing.T) {
+func TestEachLineTruncatesLongLinesAndCountsBytes(t *testing.T) {
 	t.Parallel()
 	input := "first\r\n\n" + strings.Repeat("x", 3*maxLine) + "\n" + strings.Repeat("y", maxLine) + "\nlast"
 	var got []string
@@ -73,7 +73,7 @@ func TestEachLineCutsLongLinesAndCountsWhatItHandled(t *testing.T) {
 	require.EqualValues(t, len(input), handled.Load())
 }
 
-func TestLineWriterCutsWritesIntoLines(t *testing.T) {
+func TestLineWriterSplitsWritesIntoLines(t *testing.T) {
 	t.Parallel()
 	var got []string
 	w := &LineWriter{Handle: func(line []byte) { got = append(got, string(line)) }}
@@ -85,7 +85,7 @@ func TestLineWriterCutsWritesIntoLines(t *testing.T) {
 	require.Equal(t, []string{"ab", "c", "d" + strings.Repeat("x", maxLine), "e"}, got)
 }
 
-func TestTailKeepsTheLastLinesOrTheBeginningOfACrash(t *testing.T) {
+func TestTailKeepsLastLinesOrStartOfCrash(t *testing.T) {
 	t.Parallel()
 	var calm tail
 	for i := range 2 * tailLines {

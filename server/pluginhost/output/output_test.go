@@ -9,7 +9,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestLinesOverTheLimitAreLeftOutAndCounted(t *testing.T) {
+func TestLinesOverLimitAreLeftOutAndCounted(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
 	var passed []string

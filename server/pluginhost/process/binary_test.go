@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestIdentityChangesWithTheFile(t *testing.T) {
+func TestIdentityChangesWithFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "plugin")
 	open := func() *Binary {

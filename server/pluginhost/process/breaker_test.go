@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 )
 
-func TestBackOffDoublesAndTheCircuitOpens(t *testing.T) {
+func TestBackOffDoublesUntilCircuitOpens(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	b := breaker{policy: Restart{Backoff: time.Second, Threshold: 10, CoolDown: time.Minute}.withDefaults()}
@@ -40,7 +40,7 @@ func TestBackOffDoublesAndTheCircuitOpens(t *testing.T) {
 	require.Zero(t, wait, "what worked starts from the beginning")
 }
 
-func TestALongLifeWipesOutEarlierFailures(t *testing.T) {
+func TestLongUptimeResetsFailures(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
 	b := breaker{policy: Restart{}.withDefaults()}
@@ -52,7 +52,7 @@ func TestALongLifeWipesOutEarlierFailures(t *testing.T) {
 	require.Zero(t, wait)
 }
 
-func TestJitterShortensAWaitByUpToHalf(t *testing.T) {
+func TestJitterShortensWaitByUpToHalf(t *testing.T) {
 	t.Parallel()
 	for jitter, want := range map[float64]time.Duration{0: 8 * time.Second, 0.5: 6 * time.Second, 0.999: 4004 * time.Millisecond} {
 		b := breaker{policy: Restart{Backoff: 8 * time.Second, Jitter: func() float64 { return jitter }}.withDefaults()}

@@ -35,7 +35,7 @@ type child struct {
 	binary  *Binary
 	cmd     *exec.Cmd      // set by prepare
 	verify  func() error   // called as soon as it runs; an error kills it
-	memory  int            // that it may have, in bytes; 0 or less is no limit
+	memory  int            // limit in bytes; 0 or less means none
 	output  *output.Output // of stderr, and of stdout after the handshake
 	exited  chan struct{}  // closed when it has ended
 	done    chan struct{}  // closed when its output is read as well
@@ -151,8 +151,7 @@ func (c *child) begin() error {
 	return nil
 }
 
-// kill kills the process and its group, or prevents its start. first, which may be nil, is called before if the process
-// runs.
+// kill kills the process and its group, or prevents its start. If the process runs, first is called before; it may be nil.
 func (c *child) kill(first func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +173,7 @@ func (c *child) disown() {
 	c.leader = nil
 }
 
-// abandon closes what others wait for.
+// abandon closes the channels on which others wait.
 func (c *child) abandon() {
 	_, _ = c.toStdout.Close(), c.toStderr.Close()
 	close(c.done)
@@ -248,8 +247,8 @@ func (c *child) started() bool {
 	return c.pid != 0
 }
 
-// ID returns the process id. It is 0 for a process that could not be started, because go-plugin cleans up only after what
-// has an id.
+// ID returns the process id. It is 0 for a process that could not be started, because go-plugin cleans up only after
+// processes that have an id.
 func (c *child) ID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// limitMemory bounds what a process may have mapped to write, privately: its heap and its stacks, and not what it has
-// reserved, which is plenty in Go.
+// limitMemory limits the private writable mappings of a process: its heap and its stacks. Address space that is only reserved,
+// of which Go programs have much, does not count.
 func limitMemory(pid, bytes int) error {
 	return unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}, nil)
 }
@@ -35,8 +35,8 @@ func wait(cmd *exec.Cmd, disown func()) error {
 	return err
 }
 
-// reap waits for those of a killed group that have become children of the server: as the first process of its container it
-// inherits orphans.
+// reap waits for the processes of a killed group that have become children of the server, which inherits orphans if it is the
+// first process of its container.
 func reap(group int) {
 	for {
 		if _, err := unix.Wait4(-group, nil, 0, nil); err != nil && !errors.Is(err, unix.EINTR) {

@@ -12,8 +12,8 @@ import (
 )
 
 // conn is the connection that facades call: one plugin name at a supervised process. For every call it gets a
-// process, sets the deadline, and finds out whose fault an error is. Calls that are documented as idempotent
-// are repeated once when the process dies under them.
+// process, sets the deadline, and finds out the cause of an error. Calls that are declared as repeatable are made a second time
+// if the process dies during the first.
 type conn struct {
 	supervisor *Supervisor
 	plugin     string
@@ -61,7 +61,7 @@ func (c *conn) once(ctx context.Context, call calls.Call, method string, args, r
 	return err
 }
 
-// invoke makes one call to a process and finds out what its error means.
+// invoke makes one call to a process and finds out the cause of its error.
 func (c *conn) invoke(ctx context.Context, r *run, call calls.Call, method string, args, reply any, opts []grpc.CallOption) error {
 	ctx, seen := c.supervisor.pool.config.Observer.Begin(ctx, c.plugin, r.path, call)
 	ctx, cancel := calls.WithLimit(ctx, c.plugin, r.path, call)
@@ -127,8 +127,9 @@ func (c *conn) release(ctx context.Context, r *run, call calls.Call, err error) 
 	}
 }
 
-// judge finds out what the error of a call means: the plugin's own answer is left as it is; the end of ctx is told as
-// such, an OverdueError included; and if the process is gone or its connection broken, that is a DiedError.
+// judge returns the error for the caller of a call that ended with err. An error of the plugin itself is returned unchanged. If
+// ctx has ended, the error has its cause, which may be an OverdueError. If the process has ended or its connection is broken,
+// the error is a DiedError.
 func (p *process) judge(ctx context.Context, plugin string, call calls.Call, err error) error {
 	if err == nil {
 		return nil
@@ -141,7 +142,7 @@ func (p *process) judge(ctx context.Context, plugin string, call calls.Call, err
 		return p.settings.Limits.sizeError(err)
 	case codes.Unavailable:
 		if !p.hasExited() && !p.stopped.Load() && p.answers(ctx) {
-			return err // the plugin says so itself
+			return err // the plugin itself returned it
 		}
 		if cause := context.Cause(ctx); cause != nil {
 			return calls.Interrupted(call, cause)
@@ -160,7 +161,7 @@ func (p *process) judge(ctx context.Context, plugin string, call calls.Call, err
 	return p.died(plugin, call.Name)
 }
 
-// startConn is the connection for what belongs to a start, on a process that nobody else has yet.
+// startConn is the connection for the calls of a start, to a process that gets no other calls yet.
 type startConn struct {
 	process  *process
 	plugin   string

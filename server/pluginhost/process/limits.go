@@ -18,8 +18,8 @@ type Limits struct {
 	// one line says how many. Default 1000.
 	LinesPerSecond int
 	// Memory is how much memory a process may have mapped for itself alone, in bytes; for a Go program that is up to
-	// 64 MiB more than it uses. It dies of more, and the server, which shares the memory of the pod with its plugins, does
-	// not. Default no limit. Linux only.
+	// 64 MiB more than it uses. A process that needs more dies, instead of the server, which shares the memory of the
+	// pod with its plugins. Default no limit. Linux only.
 	Memory int
 }
 

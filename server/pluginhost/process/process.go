@@ -40,7 +40,7 @@ const (
 	drainPause = time.Millisecond
 )
 
-// Launch says what to run.
+// Launch describes a binary to run.
 type Launch struct {
 	Binary *Binary
 	Args   []string
@@ -97,7 +97,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cfg.Limits.MessageSize), grpc.ForceCodecV2(hostapi.NewCodec())),
 			grpc.WithInitialWindowSize(window),
 			grpc.WithInitialConnWindowSize(window),
-			grpc.WithIdleTimeout(0), // a closed connection means that the process is gone
+			grpc.WithIdleTimeout(0), // a closed connection means that the process has ended
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
@@ -162,8 +162,8 @@ func (p *process) connect() error {
 }
 
 // encrypted reports whether host and plugin have checked certificates of each other, so that nobody else can take part.
-// Every plugin is offered that. One that accepts, as go-plugin does since 2019, has its certificate in the handshake line;
-// with others the connection is plain.
+// The server offers that to every plugin. One that accepts, as go-plugin does since 2019, sends its certificate in the
+// handshake line; connections to others are plain.
 func (p *process) encrypted() bool {
 	return p.config.TLSConfig != nil && p.config.TLSConfig.RootCAs != nil
 }
@@ -178,7 +178,7 @@ func (p *process) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return wire, nil
 }
 
-// DistrustError says why a binary must not run.
+// DistrustError is returned for a binary that must not run.
 type DistrustError struct{ Reason error }
 
 func (e *DistrustError) Error() string { return e.Reason.Error() }
@@ -250,7 +250,7 @@ func (p *process) isGone(ctx context.Context) bool {
 	return true
 }
 
-// answers reports whether the process is alive. Any reply will do, also that it does not know the question.
+// answers reports whether the process is alive. Any reply counts, also the error that the method is unknown.
 func (p *process) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, p.settings.Probe)
 	defer cancel()

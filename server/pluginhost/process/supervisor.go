@@ -18,7 +18,7 @@ import (
 var (
 	// ErrClosed is returned for calls after the pool was closed.
 	ErrClosed    = errors.New("the plugin host is closed")
-	errAbandoned = errors.New("its file was replaced before it had said what it offers")
+	errAbandoned = errors.New("its file was replaced before it had listed what it offers")
 )
 
 // Supervisor keeps one process of a binary available: it starts the process when it is needed, again when it has died, and
@@ -42,10 +42,10 @@ type Supervisor struct {
 	failed   bool   // the last process, or the last try to start one
 }
 
-// run is a process with what the supervisor knows of it.
+// run is a process with the state that the supervisor keeps of it.
 type run struct {
 	*process
-	known     calls.Answers // what holds for as long as it runs
+	known     calls.Answers // replies that do not change while it runs
 	since     time.Time
 	users     int // calls that hold it
 	plugin    string
@@ -93,7 +93,7 @@ func (s *Supervisor) currentOrStart() (*run, *start, error) {
 	r := s.current
 	s.mu.Unlock()
 	if r != nil {
-		if !r.isGone(s.pool.life) { // which may take its time
+		if !r.isGone(s.pool.life) { // this call may block
 			return r, nil, nil
 		}
 		s.lost(r)
@@ -134,7 +134,7 @@ func (s *Supervisor) hold(r *run, plugin string, c calls.Call) bool {
 	return true
 }
 
-// release ends what acquire began. worked is set if the plugin has shown that it does its job.
+// release ends the use of a process. worked is set if the plugin has completed a call that does the work of its kind.
 func (s *Supervisor) release(r *run, worked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *Supervisor) rest(r *run) {
 	if r == nil || s.current != r || r.users > 0 || s.pins > 0 || s.idle < 0 || r.idleTimer != nil {
 		return
 	}
-	// In a goroutine of its own also where the clock has none for it, because mu is held while it is asked.
+	// Some clocks call the function in this goroutine, which holds mu, so stopIdle needs a goroutine of its own.
 	r.idleTimer = s.pool.config.Clock.AfterFunc(s.idle, func() { go s.stopIdle(r) })
 }
 
@@ -264,8 +264,8 @@ func (s *Supervisor) startAfter(life context.Context, wait time.Duration) (*proc
 	return p, nil
 }
 
-// refusedError is what a plugin answered in OnStart: the plugin works, but not with the given configuration. That is not
-// counted as a failure.
+// refusedError is an error that a plugin returned in OnStart: the plugin works, but not with the given configuration. It does
+// not count as a failure.
 type refusedError struct{ error }
 
 func (e *refusedError) Unwrap() error { return e.error }
@@ -289,7 +289,7 @@ func (s *Supervisor) lost(r *run) {
 	s.noteEnd(r)
 }
 
-// noteEnd takes a process that has ended out of service. Its end is a failure unless the server stopped it. The caller holds
+// noteEnd removes a process that has ended from service. Its end is a failure unless the server stopped it. The caller holds
 // mu.
 func (s *Supervisor) noteEnd(r *run) {
 	if s.current == r {
@@ -319,8 +319,8 @@ func (s *Supervisor) fail(reason string, uptime time.Duration, err error) {
 	s.pool.config.Observer.Metrics.Failed(s.launch.Binary.Path, reason, s.breaker.open())
 }
 
-// overdue takes a process out of service that did not answer in time. Other calls that it serves may end, if it is alive;
-// new ones get a new process.
+// overdue removes a process that did not reply in time from service. If it is alive, its other calls may go on; new calls get
+// a new process.
 func (s *Supervisor) overdue(r *run, err *calls.OverdueError) {
 	s.mu.Lock()
 	if s.current == r {

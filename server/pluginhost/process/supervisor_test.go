@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/output"
 )
 
-func TestPluginLinesWithoutASessionGoToTheServersLog(t *testing.T) {
+func TestLinesWithoutSessionGoToServerLog(t *testing.T) {
 	t.Parallel()
 	var server, own bytes.Buffer
 	s := &Supervisor{log: logTo(&server)}
@@ -24,7 +24,7 @@ func TestPluginLinesWithoutASessionGoToTheServersLog(t *testing.T) {
 	require.NotContains(t, own.String(), "starting")
 }
 
-func TestLineOfCallGoesToItsRunOnly(t *testing.T) {
+func TestLineOfCallGoesOnlyToItsRun(t *testing.T) {
 	t.Parallel()
 	var server, first, second bytes.Buffer
 	s := &Supervisor{log: logTo(&server)}
