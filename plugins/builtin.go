@@ -1,5 +1,5 @@
-// Package plugins lists the plugins that are part of the server. Each lives in a folder of its own
-// and is written against framework, like anyone's.
+// Package plugins lists the plugins that are part of the server. Each has a folder of its own and is built on
+// framework, like any other plugin.
 package plugins
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/plugins/s3store"
 )
 
-// All are the built-in plugins, in the order in which the server uses them. The options say which cluster
-// the item actions ask.
+// All returns the built-in plugins in the order in which the server uses them. The options choose the cluster that the
+// item actions query.
 func All(actions ...itemactions.Option) []framework.Registration {
 	return slices.Concat(
 		itemactions.Register(actions...),
@@ -27,8 +27,8 @@ func All(actions ...itemactions.Option) []framework.Registration {
 	)
 }
 
-// Policies are the built-in plugins that decide and describe: those that the server uses where its configuration
-// names no others.
+// Policies returns the built-in plugins that decide and describe. The server uses them where its configuration names no
+// others.
 func Policies() []framework.Registration {
 	return []framework.Registration{
 		fifo.Register(), namespaceoverlap.Register(), priority.Register(), itemoverlap.Register(),

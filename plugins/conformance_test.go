@@ -14,8 +14,8 @@ import (
 	"github.com/cleat-dev/cleat/plugins/filestore"
 )
 
-// The built-in plugins keep the rules that hold for anyone's, in the server's process and in one of their own. The store on
-// S3 is tested with a real one in its own package.
+// The built-in plugins keep the same rules as any other plugin, in the server's process and in a process of their own.
+// The S3 store is tested against a real server in its own package.
 func TestAcceptKinds_ConformanceOfBuiltIns(t *testing.T) {
 	t.Parallel()
 	cleat := programs.Build(t, "server/cmd/cleat")

@@ -10,11 +10,11 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// Config is what users write into the config of a location.
+// Config is the configuration of a location.
 type Config struct {
 	// Path is the directory that holds the buckets.
 	Path string `json:"path" jsonschema:"The absolute path of the directory that holds the bucket."`
-	// CredentialsFile is set by the host when the location has credentials, which a file store does not take.
+	// CredentialsFile is set by the host when the location has credentials, which a file store does not accept.
 	CredentialsFile string `json:"credentialsFile,omitempty"`
 }
 

@@ -1,13 +1,12 @@
 // Package filestore is the object store cleat.dev/file: buckets are directories on a file system that
 // the server mounts, e.g. a volume on NFS.
 //
-// A BackupStorageLocation names the directory that holds the buckets in config.path; the bucket is a
-// directory in it, which must exist, so that a volume that was not mounted is found out. An object is a
-// file at its key's path. It is written to a temporary file beside it, ending in ".tmp", that is renamed
-// when it is whole and on disk; a process that is killed in between leaves that file behind, and it goes
-// with the other files of the backup when this is deleted.
+// A BackupStorageLocation names the directory that holds the buckets in config.path. A bucket is a directory in it,
+// which must exist, so that a missing mount is detected. An object is a file at the path of its key. It is written to a
+// temporary file beside it, whose name ends in ".tmp", and renamed when it is complete and on disk. A process that is
+// killed in between leaves the temporary file behind; deleting the backup removes it with the backup's other files.
 //
-// Signed URLs are file:// URLs. They do not expire and only help who has the same file system mounted.
+// Signed URLs are file:// URLs. They do not expire and work only where the same file system is mounted.
 //
 // The package may import framework and the Go CDK. Start with store.go.
 package filestore

@@ -20,10 +20,10 @@ import (
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 )
 
-// Name is the provider of a BackupStorageLocation that is kept on a file system.
+// Name is the provider of a BackupStorageLocation on a file system.
 const Name = "cleat.dev/file"
 
-// Backups hold Secrets, so their files are not for everybody.
+// Backups contain Secrets, so only the owner may read the files.
 const (
 	fileMode = 0o640
 	dirMode  = 0o750
@@ -34,12 +34,12 @@ func Register() framework.Registration {
 	return objectstorev1.Register(Name, Construct, framework.WithConfig(Config{}))
 }
 
-// Construct makes the store of a location, for Register functions.
+// Construct returns the store of a location. It is the constructor for Register functions.
 func Construct(_ context.Context, setup *framework.Setup) (objectstorev1.ObjectStore, error) {
 	return New(framework.Config[Config](setup)), nil
 }
 
-// New returns a file store. Its directory is not looked for before it is used.
+// New returns a file store. It does not access the directory.
 func New(config Config) objectstorev1.ObjectStore { return &store{root: filepath.Clean(config.Path)} }
 
 // store implements the author interface ObjectStore.
@@ -49,7 +49,7 @@ type store struct {
 
 var _ objectstorev1.ObjectStore = (*store)(nil)
 
-// PutObject writes a file, on disk when it returns.
+// PutObject writes a file, which is on disk when PutObject returns.
 func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInput) error {
 	bucket, key, body := input.Bucket, input.Key, input.Body
 	dir, err := s.open(bucket)
@@ -87,7 +87,7 @@ func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInp
 	return nil
 }
 
-// ObjectExists reports whether there is a file.
+// ObjectExists reports whether the file exists.
 func (s *store) ObjectExists(ctx context.Context, input *objectstorev1.ObjectExistsInput) (*objectstorev1.ObjectExistsOutput, error) {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(bucket)
@@ -117,7 +117,7 @@ func (s *store) GetObject(ctx context.Context, input *objectstorev1.GetObjectInp
 	return &objectstorev1.GetObjectOutput{Body: r}, nil
 }
 
-// ListCommonPrefixes lists directories that have a file in them, or deeper.
+// ListCommonPrefixes lists the directories that contain files at any depth.
 func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.ListCommonPrefixesInput) (*objectstorev1.ListCommonPrefixesOutput, error) {
 	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, func(o *blob.ListObject) bool { return o.IsDir })
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.Lis
 	return &objectstorev1.ListCommonPrefixesOutput{Prefixes: prefixes}, nil
 }
 
-// ListObjects lists files, the temporary ones of uploads too.
+// ListObjects lists files, including the temporary files of uploads.
 func (s *store) ListObjects(ctx context.Context, input *objectstorev1.ListObjectsInput) (*objectstorev1.ListObjectsOutput, error) {
 	keys, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix}, func(o *blob.ListObject) bool { return !o.IsDir })
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *store) ListObjects(ctx context.Context, input *objectstorev1.ListObject
 	return &objectstorev1.ListObjectsOutput{Keys: keys}, nil
 }
 
-// listTries is how often a list is begun again because a file went away meanwhile.
+// listTries is how often a list is attempted when files disappear while it is read.
 const listTries = 20
 
 func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptions, wanted func(*blob.ListObject) bool) ([]string, error) {
@@ -149,7 +149,7 @@ func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptio
 		if err == nil {
 			return keys, nil
 		}
-		// The Go CDK fails when a file goes away between its directory and its attributes: an upload that ends.
+		// The Go CDK fails when a file disappears before its attributes are read, for example when an upload ends.
 		if gcerrors.Code(err) != gcerrors.NotFound || try == listTries {
 			return nil, failed("list", bucket, options.Prefix, err)
 		}
@@ -173,7 +173,7 @@ func listed(ctx context.Context, dir *blob.Bucket, options *blob.ListOptions, wa
 	}
 }
 
-// DeleteObject removes a file. A missing one is deleted already.
+// DeleteObject removes a file. Removing a missing file is no error.
 func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObjectInput) error {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(bucket)
@@ -187,7 +187,7 @@ func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObj
 	return nil
 }
 
-// CreateSignedURL is the file:// URL of a file. It does not expire.
+// CreateSignedURL returns the file:// URL of a file. It does not expire.
 func (s *store) CreateSignedURL(ctx context.Context, input *objectstorev1.CreateSignedURLInput) (*objectstorev1.CreateSignedURLOutput, error) {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(bucket)
@@ -195,7 +195,7 @@ func (s *store) CreateSignedURL(ctx context.Context, input *objectstorev1.Create
 		return nil, err
 	}
 	defer func() { _ = dir.Close() }()
-	r, err := dir.NewReader(ctx, key, nil) // knows under which path the key is
+	r, err := dir.NewReader(ctx, key, nil) // provides the path of the key
 	if err != nil {
 		return nil, failed("make a URL of", bucket, key, err)
 	}
@@ -212,7 +212,7 @@ func (s *store) CreateSignedURL(ctx context.Context, input *objectstorev1.Create
 	return &objectstorev1.CreateSignedURLOutput{URL: signed.String()}, nil
 }
 
-// open opens a bucket, anew for each call: the directory may have been mounted or lost in between.
+// open opens a bucket. Each call opens it again, because the directory may have been mounted or unmounted in between.
 func (s *store) open(bucket string) (*blob.Bucket, error) {
 	if err := checkBucket(bucket); err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (s *store) open(bucket string) (*blob.Bucket, error) {
 	return dir, nil
 }
 
-// failed returns an error that says what failed where, and what to check.
+// failed returns an error that says which operation failed, where, and what to check.
 func failed(action, bucket, key string, err error) error {
 	hint, missing := "", gcerrors.Code(err) == gcerrors.NotFound
 	switch {
@@ -245,7 +245,7 @@ func failed(action, bucket, key string, err error) error {
 		hint = "; the server must be allowed to read and write there"
 	}
 	var path *fs.PathError
-	if errors.As(err, &path) { // without the wrapping of the Go CDK
+	if errors.As(err, &path) { // removes the wrapping of the Go CDK
 		err = path
 	}
 	if missing {

@@ -37,7 +37,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// newBucket makes an empty bucket.
+// newBucket creates an empty bucket.
 func newBucket(t *testing.T, root string) string {
 	t.Helper()
 	bucket, err := os.MkdirTemp(root, "bucket")
@@ -57,7 +57,7 @@ func files(t *testing.T, dir, suffix string) []string {
 	return found
 }
 
-func TestConfigIsChecked(t *testing.T) {
+func TestConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		config map[string]string
@@ -83,7 +83,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-func TestBucketsAndKeysStayInTheirDirectory(t *testing.T) {
+func TestBucketsAndKeysCannotLeaveRootDirectory(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "stores", "bucket"), 0o755))
@@ -112,7 +112,7 @@ func TestBucketsAndKeysStayInTheirDirectory(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-func TestFilesAreNotForEverybody(t *testing.T) {
+func TestFilesAreReadableByOwnerOnly(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "bucket"), 0o755))

@@ -24,7 +24,7 @@ var plane controlplane.Shared
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
-// world is a namespace in a real cluster, and the actions connected to that cluster.
+// world is a namespace in a real cluster and the actions, which are connected to that cluster.
 type world struct {
 	*testing.T
 	objects dynamic.Interface
@@ -68,7 +68,7 @@ func encode(t *testing.T, item *unstructured.Unstructured) []byte {
 	return text
 }
 
-// of is where objects of a resource, "jobs.v1.batch" or "pods", are in the world's namespace or in none.
+// of returns the client for a resource, "jobs.v1.batch" or "pods", in the world's namespace or cluster-wide.
 func (w *world) of(resource, namespace string) dynamic.ResourceInterface {
 	gvr, _ := schema.ParseResourceArg(resource)
 	if gvr == nil {
@@ -89,7 +89,8 @@ func (w *world) create(resource, namespace, text string) *unstructured.Unstructu
 	return created
 }
 
-// again deletes an object and creates what an action made of it. What every restore takes off is taken off first.
+// again deletes an object and creates it as an action returned it, after removing the fields that every restore
+// removes.
 func (w *world) again(resource, action string, item *unstructured.Unstructured) *unstructured.Unstructured {
 	w.Helper()
 	for _, name := range []string{"uid", "resourceVersion", "creationTimestamp", "generation"} {
@@ -107,7 +108,7 @@ func (w *world) again(resource, action string, item *unstructured.Unstructured) 
 	return created
 }
 
-func TestARealServiceAccountBringsItsClusterRoles(t *testing.T) {
+func TestServiceAccountOfRealClusterAddsItsClusterRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "actions-account")
 	account := w.create("serviceaccounts", w.ns, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web"}}`)
@@ -120,7 +121,7 @@ func TestARealServiceAccountBringsItsClusterRoles(t *testing.T) {
 	}, w.backup("velero.io/service-account", account).AdditionalItems)
 }
 
-func TestATokenIsSkippedWhereItsAccountIs(t *testing.T) {
+func TestTokenIsSkippedWhereItsAccountExists(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "actions-token")
 	token := func(name string) *unstructured.Unstructured {
@@ -134,7 +135,7 @@ func TestATokenIsSkippedWhereItsAccountIs(t *testing.T) {
 	require.False(t, w.restore("velero.io/secret", token("ada-token-x7k2p")).SkipRestore)
 }
 
-func TestTheAPIServerTakesARestoredJob(t *testing.T) {
+func TestAPIServerAcceptsRestoredJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "actions-job")
 	const jobs = "jobs.v1.batch"
@@ -148,8 +149,8 @@ func TestTheAPIServerTakesARestoredJob(t *testing.T) {
 	require.NotEqual(t, string(before), uid)
 }
 
-// The rules about node ports rest on what the API server says who owns them.
-func TestAChosenNodePortComesBackAndAnAssignedOneDoesNot(t *testing.T) {
+// The rules about node ports depend on the field ownership that the API server records.
+func TestChosenNodePortIsRestoredAndAssignedOneIsNot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "actions-service")
 	service := w.create("services", w.ns, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web"},"spec":{
@@ -181,7 +182,7 @@ func TestAChosenNodePortComesBackAndAnAssignedOneDoesNot(t *testing.T) {
 	require.EqualValues(t, 31234, ports[0].(map[string]any)["nodePort"])
 }
 
-func TestTheAPIServerTakesARestoredPod(t *testing.T) {
+func TestAPIServerAcceptsRestoredPod(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "actions-pod")
 	w.create("serviceaccounts", w.ns, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"web"}}`)

@@ -28,14 +28,14 @@ type options struct {
 	config func() (*rest.Config, error)
 }
 
-// WithConfig names the cluster that the actions ask (about ClusterRoleBindings and ServiceAccounts). config is
-// called when one of them first asks, and again until it succeeds. Without it the cluster is found as any
-// program finds it: KUBECONFIG, the user's own file, or the service account of the pod.
+// WithConfig sets the cluster that the actions query for ClusterRoleBindings and ServiceAccounts. config is called at
+// the first query, and again until it succeeds. The default is the cluster of KUBECONFIG, of the user's own file, or of
+// the pod's service account.
 func WithConfig(config func() (*rest.Config, error)) Option {
 	return func(o *options) { o.config = config }
 }
 
-// Register returns all built-in actions in the order in which they run: Velero's, which is by name.
+// Register returns all built-in actions in the order in which they run, which is by name, as in Velero.
 func Register(opts ...Option) []framework.Registration {
 	o := options{config: cluster.FromEnvironment}
 	for _, opt := range opts {

@@ -21,7 +21,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// serve puts all actions on a gRPC connection, as a host has them.
+// serve serves all actions on a gRPC connection, as for a host.
 func serve(t *testing.T, opts ...itemactions.Option) *grpc.ClientConn {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
@@ -36,7 +36,7 @@ func serve(t *testing.T, opts ...itemactions.Option) *grpc.ClientConn {
 	return conn
 }
 
-func TestAllActionsHaveVelerosNamesAndOrder(t *testing.T) {
+func TestActionsHaveVelerosNamesAndOrder(t *testing.T) {
 	t.Parallel()
 	names := map[string][]string{}
 	for _, registration := range itemactions.Register() {
@@ -55,8 +55,8 @@ func TestAllActionsHaveVelerosNamesAndOrder(t *testing.T) {
 	}
 }
 
-// No action may want everything: each item that an action sees has to be decoded.
-func TestEachActionNamesItsResourcesAndNoneNeedsTheClusterForThat(t *testing.T) {
+// No action may apply to all resources: each item that an action receives has to be decoded.
+func TestActionsNameTheirResourcesWithoutCluster(t *testing.T) {
 	t.Parallel()
 	conn := serve(t, itemactions.WithConfig(func() (*rest.Config, error) { return nil, errors.New("there is no cluster") }))
 	for _, registration := range itemactions.Register() {
@@ -72,7 +72,7 @@ func TestEachActionNamesItsResourcesAndNoneNeedsTheClusterForThat(t *testing.T) 
 	}
 }
 
-func TestWithoutAClusterTheErrorSaysSo(t *testing.T) {
+func TestErrorSaysThatThereIsNoCluster(t *testing.T) {
 	t.Parallel()
 	conn := serve(t, itemactions.WithConfig(func() (*rest.Config, error) { return nil, errors.New("no kubeconfig here") }))
 	_, err := backupitemaction.NewV1(conn, "velero.io/service-account").Execute(t.Context(),
@@ -87,8 +87,8 @@ func TestWithoutAClusterTheErrorSaysSo(t *testing.T) {
 		"how to reach the cluster: no kubeconfig here")
 }
 
-// What an action does not change is the same bytes afterwards, whatever is in it.
-func TestAnUntouchedItemKeepsItsBytes(t *testing.T) {
+// An item that an action does not change keeps its bytes, whatever they are.
+func TestUnchangedItemKeepsItsBytes(t *testing.T) {
 	t.Parallel()
 	conn := serve(t)
 	item := []byte(`{"kind":"Secret","type":"Opaque" , "apiVersion":"v1","metadata":{"name":"web","namespace":"shop"},"data":{"a":"PD4m"},"x":1.50}`)

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// clients makes the client for all calls and the one that signs URLs. It does not need the network.
+// clients returns the client for all calls and the client that signs URLs. It does not use the network.
 func clients(ctx context.Context, s settings) (calls, signs *s3.Client, err error) {
 	cfg, err := awsConfig(ctx, s)
 	if err != nil {
@@ -26,7 +26,7 @@ func clients(ctx context.Context, s settings) (calls, signs *s3.Client, err erro
 func client(cfg aws.Config, s settings, endpoint string) *s3.Client {
 	return s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = s.pathStyle
-		o.DisableLogOutputChecksumValidationSkipped = true // of objects in parts, which have none as a whole
+		o.DisableLogOutputChecksumValidationSkipped = true // multipart objects have no checksum of the whole
 		if endpoint != "" {
 			o.BaseEndpoint = aws.String(endpoint)
 		}
@@ -39,7 +39,7 @@ func awsConfig(ctx context.Context, s settings) (aws.Config, error) {
 			t.TLSClientConfig = &tls.Config{
 				MinVersion:         tls.VersionTLS12,
 				RootCAs:            s.roots,
-				InsecureSkipVerify: s.insecure, // the user asks for it with insecureSkipTLSVerify
+				InsecureSkipVerify: s.insecure, // the user requests it with insecureSkipTLSVerify
 			}
 		})),
 		config.WithRequestChecksumCalculation(s.checksumCalculation()),
@@ -58,7 +58,7 @@ func awsConfig(ctx context.Context, s settings) (aws.Config, error) {
 		options = append(options,
 			config.WithSharedCredentialsFiles([]string{s.credentialsFile}),
 			config.WithSharedConfigFiles([]string{s.credentialsFile}),
-			config.WithSharedConfigProfile(profile)) // named, so that it wins over the environment
+			config.WithSharedConfigProfile(profile)) // named, so that it takes precedence over the environment
 	case s.profile != "":
 		options = append(options, config.WithSharedConfigProfile(s.profile))
 	}
@@ -70,12 +70,12 @@ func awsConfig(ctx context.Context, s settings) (aws.Config, error) {
 		if s.endpoint == "" {
 			return aws.Config{}, fmt.Errorf("config.region is missing: want the region of the bucket, like eu-central-1")
 		}
-		cfg.Region = "us-east-1" // what servers other than Amazon's expect
+		cfg.Region = "us-east-1" // the region that servers other than Amazon's expect
 	}
 	return cfg, nil
 }
 
-// checkProfile finds a file that is missing, or that is no ini file with keys in it, before S3 does.
+// checkProfile detects a missing file, or one without keys, before the first request to S3.
 func checkProfile(ctx context.Context, file, profile string) error {
 	const want = "want an AWS ini file with [%s], aws_access_key_id and aws_secret_access_key in the Secret of spec.credential"
 	shared, err := config.LoadSharedConfigProfile(ctx, profile, func(o *config.LoadSharedConfigOptions) {

@@ -13,22 +13,22 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// settings are the checked configuration of a location.
+// settings is the validated configuration of a location.
 type settings struct {
 	region          string
-	endpoint        string // s3Url; "" is Amazon's
-	publicEndpoint  string // publicUrl, for signed URLs; "" is endpoint
+	endpoint        string // s3Url; "" means Amazon's
+	publicEndpoint  string // publicUrl, for signed URLs; "" means endpoint
 	pathStyle       bool
 	insecure        bool
-	roots           *x509.CertPool // nil is the system's
-	credentialsFile string         // "" is the environment
+	roots           *x509.CertPool // nil means the system's
+	credentialsFile string         // "" means the environment
 	profile         string
 	encryption      types.ServerSideEncryption
 	kmsKey          string
-	checksum        tmtypes.ChecksumAlgorithm // "" is none
+	checksum        tmtypes.ChecksumAlgorithm // "" means none
 }
 
-// allowedKeys are the keys that a user may write in config.
+// allowedKeys returns the keys that a user may set in config.
 func allowedKeys() []string {
 	return []string{
 		"checksumAlgorithm", "credentialsFile", "insecureSkipTLSVerify", "kmsKeyId", "profile", "publicUrl", "region",
@@ -36,7 +36,7 @@ func allowedKeys() []string {
 	}
 }
 
-// addedKeys are the keys that the host adds.
+// addedKeys returns the keys that the host adds.
 func addedKeys() []string { return []string{"bucket", "prefix", "caCert"} }
 
 func checkConfig(config map[string]string) (settings, error) {
@@ -96,7 +96,7 @@ func checkBool(config map[string]string, key string) (bool, error) {
 	return value, nil
 }
 
-// checkCA is the system's certificates and those in pem, nil when pem is empty.
+// checkCA returns the system's certificates and those in pem, or nil if pem is empty.
 func checkCA(pem string) (*x509.CertPool, error) {
 	if pem == "" {
 		return nil, nil
@@ -122,7 +122,7 @@ func checkEncryption(algorithm, kmsKey string) (types.ServerSideEncryption, erro
 	return types.ServerSideEncryption(algorithm), nil
 }
 
-// checkChecksum defaults to CRC32; an empty value is for servers that know no checksums.
+// checkChecksum returns the checksum algorithm, CRC32 by default. An empty value is for servers without checksums.
 func checkChecksum(config map[string]string) (tmtypes.ChecksumAlgorithm, error) {
 	text, set := config["checksumAlgorithm"]
 	if !set {

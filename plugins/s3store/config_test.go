@@ -17,7 +17,7 @@ func credentials(t *testing.T, text string) string {
 	return path
 }
 
-func TestConfigIsChecked(t *testing.T) {
+func TestConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	good := credentials(t, "[default]\naws_access_key_id=a\naws_secret_access_key=b\n[other]\nregion=x\n")
 	for name, test := range map[string]struct {
@@ -57,7 +57,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-func TestRegionIsNeededForAmazon(t *testing.T) {
+func TestAmazonRequiresRegion(t *testing.T) {
 	t.Setenv("AWS_REGION", "")
 	t.Setenv("AWS_DEFAULT_REGION", "")
 	t.Setenv("AWS_CONFIG_FILE", "/nowhere")

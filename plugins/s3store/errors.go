@@ -17,12 +17,12 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// failed says what was done where, what S3 said, and what to check.
+// failed returns an error that says which operation failed, where, what S3 answered, and what to check.
 func (s *store) failed(action, bucket, key string, err error) error {
 	endpoint := cmp.Or(s.endpoint, "Amazon S3 in region "+s.region)
 	hint := s.hint(bucket, endpoint, err)
 	var operation *smithy.OperationError
-	if errors.As(err, &operation) { // without the wrapping of the Go CDK
+	if errors.As(err, &operation) { // removes the wrapping of the Go CDK
 		err = operation
 	}
 	if hint != "" {
@@ -37,7 +37,7 @@ func (s *store) failed(action, bucket, key string, err error) error {
 // noSuchObject is the hint for an object that does not exist.
 const noSuchObject = "there is no such object"
 
-// hint returns what to check, "" when the error speaks for itself.
+// hint returns what to check, or "" if the error is clear enough.
 func (s *store) hint(bucket, endpoint string, err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -47,7 +47,7 @@ func (s *store) hint(bucket, endpoint string, err error) string {
 		case "NoSuchKey":
 			return noSuchObject
 		case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccessDenied", "Forbidden",
-			"XAdminUserNotFound": // the last is versitygw's
+			"XAdminUserNotFound": // the last is of versitygw
 			return fmt.Sprintf("the credentials were refused: check the access key and secret key of profile %q in %s, and their rights on the bucket",
 				cmp.Or(s.profile, "default"), s.credentialsSource())
 		case "PermanentRedirect", "MovedPermanently", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":

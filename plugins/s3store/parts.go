@@ -15,22 +15,21 @@ import (
 )
 
 const (
-	// partSize is the least that S3 allows, which keeps memory low; S3 takes 10,000 parts, so an object can
-	// have 52 GB.
+	// partSize is the minimum of S3, which keeps memory low. S3 allows 10,000 parts, so an object can have 52 GB.
 	partSize = 5 << 20
 	maxParts = 10_000
-	// abortGrace is the time that a failed upload gets to take back what it has sent.
+	// abortGrace is how long the abort of a failed upload may take.
 	abortGrace = 15 * time.Second
 )
 
-// inParts says whether the key reaches S3 as it is. The Go CDK escapes a few characters; objects with such keys
-// are left to it.
+// inParts reports whether the key reaches S3 unchanged. The Go CDK escapes a few characters and uploads objects with
+// such keys itself.
 func inParts(key string) bool {
 	return !strings.Contains(key, "../") && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' })
 }
 
-// readHead reads the first part of body, or all of it when it is smaller. Most objects are far smaller, so the
-// buffer grows.
+// readHead reads the first part of body, or all of it if it is smaller. The buffer grows, because most objects are far
+// smaller.
 func readHead(body io.Reader) ([]byte, error) {
 	head := make([]byte, 0, 64<<10)
 	for {
@@ -48,8 +47,8 @@ func readHead(body io.Reader) ([]byte, error) {
 	}
 }
 
-// putParts uploads a large object in parts, of which head is the first. The Go CDK could do that, but its buffers are five times as large.
-// The object appears when all of it is there; a failure or the end of ctx takes the parts back.
+// putParts uploads a large object, of which head is the first part. The Go CDK would use buffers of five times the
+// size. The object appears when it is complete; a failure or the end of ctx aborts the upload.
 func (s *store) putParts(ctx context.Context, bucket, key string, head []byte, body io.Reader) error {
 	algorithm := types.ChecksumAlgorithm(s.checksum)
 	create := &s3.CreateMultipartUploadInput{
@@ -77,7 +76,7 @@ func (s *store) putParts(ctx context.Context, bucket, key string, head []byte, b
 	return nil
 }
 
-// upload is one upload in parts.
+// upload is one multipart upload.
 type upload struct {
 	calls     *s3.Client
 	bucket    *string
@@ -87,8 +86,8 @@ type upload struct {
 	parts     []types.CompletedPart // by number, from 1
 }
 
-// send uploads head and then body, one part after the other from one buffer. That is faster than an API server
-// lists what is in the archive, and takes the least memory that S3 allows.
+// send uploads head and then body, one part after the other through one buffer. That is faster than an API server lists
+// the content of a backup, and uses the least memory that S3 allows.
 func (u *upload) send(ctx context.Context, head []byte, body io.Reader) error {
 	buffer, n := head, len(head)
 	for number := int32(1); n > 0; number++ {
@@ -122,7 +121,7 @@ func (u *upload) part(ctx context.Context, number int32, content []byte) (types.
 	}, nil
 }
 
-// takeBack removes the parts that were sent, even when ctx has ended.
+// takeBack aborts the upload, even if ctx has ended.
 func (u *upload) takeBack(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortGrace)
 	defer cancel()

@@ -20,10 +20,10 @@ import (
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 )
 
-// Name is the provider of a BackupStorageLocation that is kept in S3.
+// Name is the provider of a BackupStorageLocation in S3.
 const Name = "cleat.dev/s3"
 
-// contentType of all objects; what they hold is nobody's business here.
+// contentType is the same for all objects.
 const contentType = "application/octet-stream"
 
 // Register returns the plugin's registration.
@@ -33,7 +33,7 @@ func Register() framework.Registration {
 	}, framework.WithConfig(map[string]string{}))
 }
 
-// New returns the S3 store of a location with that configuration. It does not need the network.
+// New returns the S3 store of a location. It does not use the network.
 func New(ctx context.Context, config map[string]string) (objectstorev1.ObjectStore, error) {
 	settings, err := checkConfig(config)
 	if err != nil {
@@ -50,12 +50,12 @@ func New(ctx context.Context, config map[string]string) (objectstorev1.ObjectSto
 type store struct {
 	settings
 	calls *s3.Client
-	signs *s3.Client // knows the public endpoint
+	signs *s3.Client // uses the public endpoint
 }
 
 var _ objectstorev1.ObjectStore = (*store)(nil)
 
-// PutObject uploads an object, in parts when it is large. A failure or the end of ctx takes the parts back.
+// PutObject uploads an object, in parts if it is large. A failure or the end of ctx aborts the upload.
 func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInput) error {
 	bucket, key, body := input.Bucket, input.Key, input.Body
 	dir, err := s.open(ctx, bucket)
@@ -84,8 +84,8 @@ func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInp
 
 // put uploads an object through the Go CDK.
 func put(ctx context.Context, dir *blob.Bucket, key string, body io.Reader, checksum tmtypes.ChecksumAlgorithm) error {
-	// The SDK cannot take back what it has sent on a context that has ended. So the end of ctx ends the body, which
-	// the SDK takes for a failure, and the upload's own context ends some time later.
+	// The SDK cannot abort the upload with a context that has ended. So the end of ctx ends the body, which the SDK
+	// treats as a failure, and the upload's own context ends some time later.
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
@@ -106,8 +106,7 @@ func put(ctx context.Context, dir *blob.Bucket, key string, body io.Reader, chec
 	})
 }
 
-// ObjectExists reports whether there is such an object. S3 does not tell a missing bucket from a missing
-// object here.
+// ObjectExists reports whether an object exists. S3 does not distinguish a missing bucket from a missing object here.
 func (s *store) ObjectExists(ctx context.Context, input *objectstorev1.ObjectExistsInput) (*objectstorev1.ObjectExistsOutput, error) {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(ctx, bucket)
@@ -136,7 +135,7 @@ func (s *store) GetObject(ctx context.Context, input *objectstorev1.GetObjectInp
 	return &objectstorev1.GetObjectOutput{Body: r}, nil
 }
 
-// ListCommonPrefixes lists what lies directly below prefix and is deeper.
+// ListCommonPrefixes lists the common prefixes directly below prefix.
 func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.ListCommonPrefixesInput) (*objectstorev1.ListCommonPrefixesOutput, error) {
 	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, func(o *blob.ListObject) bool { return o.IsDir })
 	if err != nil {
@@ -176,7 +175,7 @@ func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptio
 	}
 }
 
-// DeleteObject removes an object. A missing one is deleted already.
+// DeleteObject removes an object. Removing a missing object is no error.
 func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObjectInput) error {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(ctx, bucket)
@@ -190,8 +189,8 @@ func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObj
 	return nil
 }
 
-// CreateSignedURL signs a GET at the public endpoint. It needs no network, so it does not find out whether
-// the object is there.
+// CreateSignedURL signs a GET at the public endpoint. It does not use the network, so it does not check whether the
+// object exists.
 func (s *store) CreateSignedURL(ctx context.Context, input *objectstorev1.CreateSignedURLInput) (*objectstorev1.CreateSignedURLOutput, error) {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s3blob.OpenBucket(ctx, s.signs, bucket, nil)
@@ -206,7 +205,7 @@ func (s *store) CreateSignedURL(ctx context.Context, input *objectstorev1.Create
 	return &objectstorev1.CreateSignedURLOutput{URL: url}, nil
 }
 
-// open returns the bucket of the Go CDK. It makes no call.
+// open returns the bucket of the Go CDK. It sends no request.
 func (s *store) open(ctx context.Context, bucket string) (*blob.Bucket, error) {
 	dir, err := s3blob.OpenBucket(ctx, s.calls, bucket, &s3blob.Options{
 		EncryptionType:             s.encryption,

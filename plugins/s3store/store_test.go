@@ -25,7 +25,7 @@ var plane controlplane.Shared
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
-// config is that of a location on the real S3 server.
+// config returns the configuration of a location on the real S3 server.
 func config(t *testing.T, c *controlplane.Cluster) map[string]string {
 	t.Helper()
 	return map[string]string{
@@ -105,7 +105,7 @@ func TestSignedURLsAreAtThePublicURL(t *testing.T) {
 	require.Contains(t, signed.URL, "X-Amz-Expires=600")
 }
 
-// What the user gets wrong in a location, and what the error tells to correct.
+// Each case is a mistake in a location; the error says what to correct.
 func TestErrorsSayWhatToCheck(t *testing.T) {
 	t.Parallel()
 	c := plane.Get(t)
@@ -136,7 +136,7 @@ func TestErrorsSayWhatToCheck(t *testing.T) {
 			_, listErr := s.ListCommonPrefixes(t.Context(), &objectstorev1.ListCommonPrefixesInput{Bucket: bucket, Delimiter: "/"})
 			_, existsErr := s.ObjectExists(t.Context(), &objectstorev1.ObjectExistsInput{Bucket: bucket, Key: "key"})
 			if name == "wrong access key" {
-				existsErr = listErr // versitygw answers a HEAD with 404, which is that of a missing object
+				existsErr = listErr // versitygw answers HEAD with 404, like for a missing object
 			}
 			putErr := s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: "key", Body: strings.NewReader("x")})
 			for _, err := range []error{listErr, existsErr, putErr} {
@@ -151,7 +151,7 @@ func TestErrorsSayWhatToCheck(t *testing.T) {
 	}
 }
 
-func TestTLSNeedsTheCA(t *testing.T) {
+func TestTLSRequiresCA(t *testing.T) {
 	t.Parallel()
 	c, err := controlplane.Start(t.Context(), controlplane.Options{S3TLS: true, Log: t.Output()})
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
-// Package storetest tests what the server relies on in the built-in object stores beyond the contract of the kind: errors
-// that say what is missing and what to do, and that an upload that broke leaves nothing. Run checks the contract itself as
-// well, with framework/conformance.
+// Package storetest tests what the server requires of the built-in object stores beyond the contract of the kind:
+// errors say what is missing and what to do, and a failed upload leaves nothing behind. Run also checks the contract
+// itself, with framework/conformance.
 //
 // It may import framework and testify. Start with Run.
 package storetest
@@ -29,11 +29,11 @@ import (
 type Fixture struct {
 	// Register is the store's registration.
 	Register func() framework.Registration
-	// Config returns what the store's Init gets for a new and empty bucket, with the key "bucket".
+	// Config returns the argument of the store's Init for a new and empty bucket, with the key "bucket".
 	Config func(t *testing.T) map[string]string
-	// New returns a store and an empty bucket in it. It is called for each test.
+	// New returns a store and an empty bucket in it. It is called once per test.
 	New func(t *testing.T) (store objectstorev1.ObjectStore, bucket string)
-	// Unfinished lists what uploads that did not end well have left behind.
+	// Unfinished lists what failed uploads have left behind.
 	Unfinished func(t *testing.T, bucket string) []string
 }
 
@@ -60,7 +60,7 @@ func Run(t *testing.T, fixture Fixture) {
 
 func put(t *testing.T, s objectstorev1.ObjectStore, bucket, key, content string) {
 	t.Helper()
-	// A body that is nothing but a reader, as it comes from the wire.
+	// A body that implements only io.Reader, like one that comes from the wire.
 	require.NoError(t, s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: key, Body: io.MultiReader(strings.NewReader(content))}))
 }
 
@@ -101,7 +101,7 @@ func missing(t *testing.T, f Fixture) {
 	require.ErrorContains(t, err, "no such object")
 }
 
-// noise is n bytes that do not compress, the same each time.
+// noise returns n bytes that do not compress. They are always the same.
 func noise(n int64) io.Reader { return io.LimitReader(&noiseReader{}, n) }
 
 type noiseReader struct {
@@ -123,7 +123,8 @@ const largeSize = 20<<20 + 12345
 
 var errBody = errors.New("the body broke")
 
-// sizes of what arrives before an upload breaks: nothing, less than a part of a multipart upload, several parts.
+// sizes are the numbers of bytes that arrive before an upload fails: none, less than a part of a multipart upload,
+// several parts.
 func sizes() []int64 { return []int64{0, 1000, largeSize} }
 
 type failing struct{ err error }
@@ -147,7 +148,7 @@ func requireNothing(t *testing.T, f Fixture, s objectstorev1.ObjectStore, bucket
 	require.Empty(t, f.Unfinished(t, bucket))
 }
 
-// waiting ends its reads when ctx ends, as an upload from the wire does, and says when it is reached.
+// waiting is a reader that calls reached and blocks until ctx ends, like an upload from the wire.
 type waiting struct {
 	ctx     context.Context
 	reached func()

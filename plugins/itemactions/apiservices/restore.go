@@ -8,8 +8,8 @@ import (
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
-// NewRestore makes velero.io/apiservice: an APIService that the API server made itself, for one of its own groups
-// or for a CustomResourceDefinition, is not restored. The API server makes it again.
+// NewRestore returns velero.io/apiservice. It skips APIServices that the API server created itself, for one of its own
+// groups or for a CustomResourceDefinition: the API server creates them again.
 func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &restore{}, nil
 }

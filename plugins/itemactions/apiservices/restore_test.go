@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/actiontest"
 )
 
-func TestWhatTheAPIServerMadeIsNotRestored(t *testing.T) {
+func TestAPIServicesOfTheAPIServerAreNotRestored(t *testing.T) {
 	t.Parallel()
 	action, err := apiservices.NewRestore(t.Context(), nil)
 	require.NoError(t, err)

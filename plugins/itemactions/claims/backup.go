@@ -10,9 +10,9 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// NewBackup makes velero.io/pv: with a claim that is bound, its PersistentVolume is backed up, and what an
-// earlier restore, or the way the claim got its volume, left in the claim is not stored. A claim that is not
-// bound is stored as it is.
+// NewBackup returns velero.io/pv. It adds the PersistentVolume of a bound claim to the backup and removes from the
+// claim what an earlier restore or the provisioning of the volume left in it. A claim that is not bound is stored
+// unchanged.
 func NewBackup(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 	return &backup{}, nil
 }
@@ -29,7 +29,7 @@ func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1
 	if err != nil || volume == "" {
 		return nil, err
 	}
-	// The volume is there; where its first content came from may be gone when it is restored.
+	// The volume exists, but the source of its first content may not exist any more when it is restored.
 	for _, source := range []string{"dataSource", "dataSourceRef"} {
 		if _, err := field.Remove(claim, "spec", source); err != nil {
 			return nil, err
@@ -48,7 +48,7 @@ func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1
 		WithItems(framework.ResourceIdentifier{Resource: "persistentvolumes", Name: volume}), nil
 }
 
-// boundVolume is the name of the PersistentVolume that claim is bound to; "" when it is not.
+// boundVolume returns the name of the PersistentVolume to which the claim is bound, or "".
 func boundVolume(claim map[string]any) (string, error) {
 	phase, err := field.Text(claim, "status", "phase")
 	if err != nil || phase != "Bound" {
@@ -57,9 +57,9 @@ func boundVolume(claim map[string]any) (string, error) {
 	return field.Text(claim, "spec", "volumeName")
 }
 
-// dropSelector takes the selector away, because with one no volume can be provisioned for the claim when it is
-// restored. Where the empty storage class says that none is ever provisioned the selector stays, without the
-// labels that a restore had put into it.
+// dropSelector removes the selector, because no volume can be provisioned for a restored claim that has one. With the
+// empty storage class, which disables provisioning, it removes only the labels that a restore has added to the
+// selector.
 func dropSelector(claim map[string]any) error {
 	spec, err := field.Object(claim, "spec")
 	if err != nil {
@@ -78,7 +78,7 @@ func dropSelector(claim map[string]any) error {
 	return err
 }
 
-// leftOver finds the labels that earlier backups and restores put on a claim.
+// leftOver returns a function that reports whether earlier backups or restores added a label to a claim.
 func leftOver(backupName string) func(key, value string) bool {
 	return func(key, value string) bool {
 		switch key {

@@ -21,7 +21,7 @@ const full = `{"apiVersion":"v1","kind":"PersistentVolumeClaim",
 
 var volume = []framework.ResourceIdentifier{{Resource: "persistentvolumes", Name: "pv-1"}}
 
-// bound is a claim with a volume. Labels and spec are what stands inside the braces.
+// bound returns a claim with a volume. labels and spec are JSON members without braces.
 func bound(labels, spec string) string {
 	metadata := `{"namespace":"shop","name":"data"`
 	if labels != "" {
@@ -34,7 +34,7 @@ func bound(labels, spec string) string {
 		`},"spec":{"volumeName":"pv-1"` + spec + `},"status":{"phase":"Bound","capacity":{"storage":"1Gi"}}}`
 }
 
-func TestABoundClaimIsBackedUpWithItsVolumeAndWithoutLeftOvers(t *testing.T) {
+func TestBoundClaimIsBackedUpWithItsVolumeAndWithoutLeftovers(t *testing.T) {
 	t.Parallel()
 	action, err := claims.NewBackup(t.Context(), nil)
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestABoundClaimIsBackedUpWithItsVolumeAndWithoutLeftOvers(t *testing.T) {
 	actiontest.BackupShapes(t, action, full)
 }
 
-func TestARestoredClaimIsBoundAnewAndItsVolumeComesFirst(t *testing.T) {
+func TestRestoredClaimIsUnboundAndFollowsItsVolume(t *testing.T) {
 	t.Parallel()
 	action, err := claims.NewRestore(t.Context(), nil)
 	require.NoError(t, err)

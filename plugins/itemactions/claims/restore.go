@@ -9,10 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// NewRestore makes velero.io/pvc: a claim comes without the annotations by which controllers of the other
-// cluster noted that, by whom and on which node it was bound, so that it is bound anew. The PersistentVolume
-// that it was bound to is restored before it; whether that makes sense for the volume is decided where
-// volumes are restored.
+// NewRestore returns velero.io/pvc. It removes the annotations in which controllers of the other cluster recorded how
+// the claim was bound and to which node, so that the claim is bound again. The PersistentVolume to which it was bound
+// is restored first. Whether the volume itself is restored is decided elsewhere.
 func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &restore{}, nil
 }
@@ -30,14 +29,14 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 		"volume.kubernetes.io/storage-provisioner",
 		"volume.beta.kubernetes.io/storage-provisioner",
 		"volume.kubernetes.io/selected-node",
-		velerov1.VolumeSnapshotLabel, // as an annotation, of an earlier restore
+		velerov1.VolumeSnapshotLabel, // an annotation of an earlier restore
 		velerov1.DataUploadNameAnnotation,
 	)
 	dropped, err := field.Drop(input.Item.Object, bindings, "metadata", "annotations")
 	if err != nil {
 		return nil, err
 	}
-	// The status is in the backup only, it is not restored.
+	// The status exists only in the backup; it is not restored.
 	volume, err := boundVolume(input.ItemFromBackup.Object)
 	if err != nil {
 		return nil, err

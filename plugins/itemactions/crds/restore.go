@@ -9,11 +9,11 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// preserve lets a schema keep the fields that it does not list.
+// preserve makes a schema keep the fields that it does not list.
 const preserve = "x-kubernetes-preserve-unknown-fields"
 
-// NewRestore makes velero.io/crd-preserve-fields: a definition that was made as v1beta1 is served as v1 with
-// preserveUnknownFields true, which no API server takes in a v1 definition that is created. The same is said in
+// NewRestore returns velero.io/crd-preserve-fields. A definition that was created as v1beta1 can be served as v1 with
+// preserveUnknownFields set, which API servers reject in a v1 definition at creation. The action moves the setting to
 // the schema of each version.
 func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &restore{}, nil

@@ -16,7 +16,7 @@ func crd(spec string) string {
 	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a.example.org"},"spec":` + spec + `}`
 }
 
-func TestUnknownFieldsAreKeptByTheSchemasInstead(t *testing.T) {
+func TestPreserveUnknownFieldsMovesToSchemas(t *testing.T) {
 	t.Parallel()
 	action, err := crds.NewRestore(t.Context(), nil)
 	require.NoError(t, err)

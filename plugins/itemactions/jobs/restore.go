@@ -9,9 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// NewRestore makes velero.io/job: the API server refuses a Job whose labels name the uid of another one, so the
-// label that says to which Job a pod belongs is taken from selector and template. It is set again when the Job
-// is created.
+// NewRestore returns velero.io/job. It removes the label that ties a pod to its Job from the selector and the template,
+// because the API server rejects a Job whose labels contain the uid of another one. The API server sets the label again
+// when the Job is created.
 func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &restore{}, nil
 }

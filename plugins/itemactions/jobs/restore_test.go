@@ -15,7 +15,7 @@ func job(spec string) string {
 	return `{"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"shop","name":"once"},"spec":` + spec + `}`
 }
 
-func TestARestoredJobDoesNotNameTheUidOfAnother(t *testing.T) {
+func TestRestoredJobDoesNotNameUIDOfAnotherJob(t *testing.T) {
 	t.Parallel()
 	action, err := jobs.NewRestore(t.Context(), nil)
 	require.NoError(t, err)

@@ -7,8 +7,8 @@ import (
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
-// NewAddClaims makes velero.io/add-pvc-from-pod: the PersistentVolumeClaims of a pod are restored before it,
-// though the restore may have left them out otherwise.
+// NewAddClaims returns velero.io/add-pvc-from-pod. It restores the PersistentVolumeClaims of a pod before the pod, even
+// if the restore's filters exclude them.
 func NewAddClaims(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &addClaims{}, nil
 }
@@ -20,8 +20,8 @@ func (*addClaims) AppliesTo(context.Context) (framework.ResourceSelector, error)
 }
 
 func (a *addClaims) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
-	// Additional items are looked up in the backup, so it is the namespace there that counts, wherever the
-	// pod goes.
+	// Additional items are looked up in the backup, so the namespace in the backup counts, whatever the target
+	// namespace is.
 	namespace := input.ItemFromBackup.GetNamespace()
 	claims, err := claimsOf(input.Item.Object, namespace)
 	if err != nil || len(claims) == 0 {

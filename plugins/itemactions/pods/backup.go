@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// NewBackup makes velero.io/pod: with a pod, its PersistentVolumeClaims and its PriorityClass are backed up, so
+// NewBackup returns velero.io/pod. It adds the PersistentVolumeClaims and the PriorityClass of a pod to the backup, so
 // that a backup of selected pods can be restored on its own.
 func NewBackup(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 	return &backup{}, nil
@@ -39,7 +39,7 @@ func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1
 	return biav1.NewExecuteOutput(nil).WithItems(items...), nil
 }
 
-// priorityClass is the PriorityClass that pod names, if it does.
+// priorityClass returns the PriorityClass of the pod, if it names one.
 func priorityClass(pod map[string]any) ([]framework.ResourceIdentifier, error) {
 	name, err := field.Text(pod, "spec", "priorityClassName")
 	if err != nil || name == "" {
@@ -48,7 +48,7 @@ func priorityClass(pod map[string]any) ([]framework.ResourceIdentifier, error) {
 	return []framework.ResourceIdentifier{{Group: "scheduling.k8s.io", Resource: "priorityclasses", Name: name}}, nil
 }
 
-// claimsOf is the PersistentVolumeClaims that the volumes of pod name, said to be in namespace.
+// claimsOf returns the PersistentVolumeClaims that the volumes of the pod name, in the given namespace.
 func claimsOf(pod map[string]any, namespace string) ([]framework.ResourceIdentifier, error) {
 	volumes, err := field.Objects(pod, "spec", "volumes")
 	if err != nil {

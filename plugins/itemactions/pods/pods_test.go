@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/pods"
 )
 
-// full has everything that an action on pods looks at.
+// full has every field that an action on pods reads.
 const full = `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"},"spec":{
 	"serviceAccountName":"web","nodeName":"node-1","priority":1000,"priorityClassName":"high",
 	"volumes":[
@@ -34,7 +34,7 @@ func pod(spec string) string {
 	return `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"web"},"spec":` + spec + `}`
 }
 
-func TestAPodBringsItsClaimsAndItsPriorityClassIntoTheBackup(t *testing.T) {
+func TestBackupOfPodAddsClaimsAndPriorityClass(t *testing.T) {
 	t.Parallel()
 	action, err := pods.NewBackup(t.Context(), nil)
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestAPodBringsItsClaimsAndItsPriorityClassIntoTheBackup(t *testing.T) {
 	actiontest.BackupShapes(t, action, full)
 }
 
-func TestAPodBringsItsClaimsIntoTheRestore(t *testing.T) {
+func TestRestoreOfPodAddsClaims(t *testing.T) {
 	t.Parallel()
 	action, err := pods.NewAddClaims(t.Context(), nil)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestAPodBringsItsClaimsIntoTheRestore(t *testing.T) {
 	actiontest.RestoreShapes(t, action, full, velerov1.RestoreSpec{})
 }
 
-func TestARestoredPodIsFreeOfTheClusterItWasIn(t *testing.T) {
+func TestRestoredPodIsFreeOfItsPreviousCluster(t *testing.T) {
 	t.Parallel()
 	action, err := pods.NewRestore(t.Context(), nil)
 	require.NoError(t, err)

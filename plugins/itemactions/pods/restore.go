@@ -9,9 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// NewRestore makes velero.io/pod: a pod is scheduled anew, gets the priority that its class has in this
-// cluster, and loses the token volume that a cluster before Kubernetes 1.21 had put into it, as the Secret of
-// that volume is not restored. Its PriorityClass is restored before it.
+// NewRestore returns velero.io/pod. It removes the node, the priority (its class in this cluster sets it again) and the
+// token volume that a cluster before Kubernetes 1.21 added to the pod, because the Secret of that volume is not
+// restored. The PriorityClass is restored before the pod.
 func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &restore{}, nil
 }
@@ -39,7 +39,7 @@ func (a *restore) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.
 	return riav1.NewExecuteOutput(input.Item).WithItems(class...), nil
 }
 
-// removeTokenVolume takes away the volumes named "<service account>-token-...", and their mounts.
+// removeTokenVolume removes the volumes named "<service account>-token-..." and their mounts.
 func removeTokenVolume(pod map[string]any) error {
 	account, err := field.Text(pod, "spec", "serviceAccountName")
 	if err != nil {
@@ -67,8 +67,8 @@ func removeTokenVolume(pod map[string]any) error {
 	return nil
 }
 
-// removeNamed takes the elements whose name has prefix out of a list of object, and the list too when that
-// left it empty.
+// removeNamed removes the elements whose name has the prefix from a list of objects, and the list itself if that leaves
+// it empty.
 func removeNamed(object map[string]any, list, prefix string) error {
 	elements, err := field.Objects(object, list)
 	if err != nil {

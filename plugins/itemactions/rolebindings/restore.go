@@ -1,5 +1,4 @@
-// Package rolebindings holds the built-in actions on RoleBindings and ClusterRoleBindings. It imports framework
-// only.
+// Package rolebindings holds the built-in actions on RoleBindings and ClusterRoleBindings. It imports framework only.
 package rolebindings
 
 import (
@@ -10,13 +9,13 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// NewNamespaced makes velero.io/role-bindings: when namespaces are restored under other names, the service
-// accounts that a RoleBinding names are meant there too.
+// NewNamespaced returns velero.io/role-bindings. When a restore maps namespaces, it maps the namespaces of the service
+// accounts in a RoleBinding too.
 func NewNamespaced(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &restore{resource: "rolebindings.rbac.authorization.k8s.io"}, nil
 }
 
-// NewCluster makes velero.io/cluster-role-bindings, which is NewNamespaced for ClusterRoleBindings.
+// NewCluster returns velero.io/cluster-role-bindings, which does the same for ClusterRoleBindings.
 func NewCluster(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &restore{resource: "clusterrolebindings.rbac.authorization.k8s.io"}, nil
 }

@@ -1,5 +1,5 @@
-// Package secrets holds the built-in action on Secrets, which is about the tokens of ServiceAccounts. It imports
-// framework only; what it has to know of the cluster it is told by a function.
+// Package secrets holds the built-in action on Secrets, which handles the tokens of ServiceAccounts. It imports
+// framework only; a function gives it access to the cluster.
 package secrets
 
 import (
@@ -12,13 +12,13 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// AccountExists says whether the cluster has a ServiceAccount.
+// AccountExists reports whether the cluster has a ServiceAccount.
 type AccountExists func(ctx context.Context, namespace, name string) (bool, error)
 
-// NewRestore makes velero.io/secret. A token that a cluster made for a ServiceAccount on its own, which is named
-// "<account>-token-...", is not restored when that account exists where it would go: a cluster of that kind
-// makes a new one and removes this. A token Secret that a user made is restored without the token, which no
-// other cluster accepts; the cluster fills it in.
+// NewRestore returns velero.io/secret. It skips a token that a cluster created for a ServiceAccount on its own, named
+// "<account>-token-...", if that account exists in the target namespace: such a cluster creates a new token and removes
+// this one. A token Secret that a user created is restored without the token, which no other cluster accepts; the
+// cluster adds a new one.
 func NewRestore(exists AccountExists) (riav1.RestoreItemAction, error) {
 	return &restore{exists: exists}, nil
 }
@@ -62,7 +62,7 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 	return riav1.NewExecuteOutput(secret), nil
 }
 
-// target is the namespace that the item is restored to.
+// target returns the namespace into which the item is restored.
 func target(input *riav1.ExecuteInput) string {
 	from := input.ItemFromBackup.GetNamespace()
 	if to, mapped := input.Restore.Spec.NamespaceMapping[from]; mapped {
@@ -71,9 +71,9 @@ func target(input *riav1.ExecuteInput) string {
 	return from
 }
 
-// accountsByName is the names of the ServiceAccounts that a token Secret called name may have been made for; mostly
-// one. They are asked for by name, so that no list of accounts is needed. When the Secret says whose token it
-// holds, no other account counts.
+// accountsByName returns the names of the ServiceAccounts for which a token Secret called name may have been created;
+// usually there is one. Each is looked up by name, so that accounts need not be listed. If the Secret names its
+// account, only that account counts.
 func accountsByName(secret map[string]any, name string) ([]string, error) {
 	const infix = "-token-"
 	annotations, err := field.Object(secret, "metadata", "annotations")

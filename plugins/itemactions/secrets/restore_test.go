@@ -13,13 +13,13 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/secrets"
 )
 
-// token is a token Secret of the namespace "shop". The rest is what follows its metadata's first fields.
+// token returns a token Secret in the namespace "shop". rest follows the first fields of its metadata.
 func token(name, metadata, rest string) string {
 	return `{"apiVersion":"v1","kind":"Secret","type":"kubernetes.io/service-account-token","metadata":{"namespace":"shop","name":"` +
 		name + `"` + metadata + `}` + rest + `}`
 }
 
-func TestTokensOfServiceAccounts(t *testing.T) {
+func TestServiceAccountTokensAreSkippedOrEmptied(t *testing.T) {
 	t.Parallel()
 	existing := map[string]bool{"shop/web": true, "shop/web-token": true, "copy/other": true}
 	action, err := secrets.NewRestore(func(_ context.Context, namespace, name string) (bool, error) {

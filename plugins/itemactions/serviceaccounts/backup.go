@@ -8,9 +8,9 @@ import (
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 )
 
-// NewBackup makes velero.io/service-account: with a ServiceAccount, the ClusterRoleBindings that name it and
-// their ClusterRoles are backed up, so that a backup of a namespace holds the rights of what runs there. list
-// is asked once per backup, with the first ServiceAccount.
+// NewBackup returns velero.io/service-account. It adds the ClusterRoleBindings that name a ServiceAccount, and their
+// ClusterRoles, to the backup, so that a backup of a namespace has the permissions of its workloads. list is called
+// once per backup, with the first ServiceAccount.
 func NewBackup(list ListBindings) (biav1.BackupItemAction, error) {
 	return &backup{bindings: bindings{list: list}}, nil
 }

@@ -47,7 +47,7 @@ func granted(resource, name string) framework.ResourceIdentifier {
 	return framework.ResourceIdentifier{Group: "rbac.authorization.k8s.io", Resource: resource, Name: name}
 }
 
-func TestAServiceAccountBringsItsClusterRoles(t *testing.T) {
+func TestServiceAccountAddsItsClusterRoles(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		bindings []*rbacv1.ClusterRoleBinding
@@ -88,7 +88,7 @@ func execute(ctx context.Context, t *testing.T, action biav1.BackupItemAction, b
 	return action.Execute(ctx, &biav1.ExecuteInput{Item: item, Backup: &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Name: backup}}})
 }
 
-func TestTheBindingsAreListedOncePerBackup(t *testing.T) {
+func TestBindingsAreListedOncePerBackup(t *testing.T) {
 	t.Parallel()
 	var lists atomic.Int64
 	action, err := serviceaccounts.NewBackup(func(_ context.Context, visit func(*rbacv1.ClusterRoleBinding)) error {
@@ -112,7 +112,7 @@ func TestTheBindingsAreListedOncePerBackup(t *testing.T) {
 	require.EqualValues(t, 20, lists.Load())
 }
 
-func TestAFailedListIsTriedAgainByTheNextItem(t *testing.T) {
+func TestFailedListIsRetriedByNextItem(t *testing.T) {
 	t.Parallel()
 	down := true
 	action, err := serviceaccounts.NewBackup(func(context.Context, func(*rbacv1.ClusterRoleBinding)) error {
@@ -129,7 +129,7 @@ func TestAFailedListIsTriedAgainByTheNextItem(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWaitingForTheListEndsWithTheCall(t *testing.T) {
+func TestWaitForListEndsWithCall(t *testing.T) {
 	t.Parallel()
 	listing, release := make(chan struct{}), make(chan struct{})
 	action, err := serviceaccounts.NewBackup(func(context.Context, func(*rbacv1.ClusterRoleBinding)) error {

@@ -13,20 +13,19 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// ListBindings hands each ClusterRoleBinding of the cluster to visit.
+// ListBindings calls visit for each ClusterRoleBinding of the cluster.
 type ListBindings func(ctx context.Context, visit func(*rbacv1.ClusterRoleBinding)) error
 
 // account is a ServiceAccount.
 type account struct{ namespace, name string }
 
-// grants is what to back up with each ServiceAccount that has cluster roles: bindings, then roles, each sorted.
+// grants maps each ServiceAccount with cluster roles to what is backed up with it: bindings, then roles, each sorted.
 type grants map[account][]framework.ResourceIdentifier
 
-// keptGrants is how many backups' grants are kept: as many as are likely to run at once.
+// keptGrants is the number of backups whose grants are kept: as many as are likely to run at once.
 const keptGrants = 8
 
-// bindings reads the ClusterRoleBindings once per backup, however many ServiceAccounts there are and however
-// concurrently they come.
+// bindings reads the ClusterRoleBindings once per backup. It is safe for concurrent use.
 type bindings struct {
 	list ListBindings
 
@@ -34,7 +33,7 @@ type bindings struct {
 	kept []*reading // oldest first
 }
 
-// reading is the bindings as one backup sees them.
+// reading is one read of the bindings, for one backup.
 type reading struct {
 	backup string
 	done   chan struct{} // closed when the other fields are set
@@ -42,12 +41,12 @@ type reading struct {
 	err    error
 }
 
-// of is the grants for backup. When reading them failed the next call tries again.
+// of returns the grants for backup. If reading them fails, the next call tries again.
 func (b *bindings) of(ctx context.Context, backup *velerov1.Backup) (grants, error) {
 	key := backup.Namespace + "/" + backup.Name + "/" + string(backup.UID)
 	for {
-		r, mine := b.join(key)
-		if mine {
+		r, owns := b.join(key)
+		if owns {
 			b.fill(ctx, r)
 			return r.grants, r.err
 		}
@@ -62,8 +61,8 @@ func (b *bindings) of(ctx context.Context, backup *velerov1.Backup) (grants, err
 	}
 }
 
-// join finds the reading of a backup, or starts one that is the caller's to finish.
-func (b *bindings) join(backup string) (r *reading, mine bool) {
+// join returns the reading of a backup. If there is none, it adds one that the caller must fill.
+func (b *bindings) join(backup string) (r *reading, owns bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i := slices.IndexFunc(b.kept, func(r *reading) bool { return r.backup == backup }); i >= 0 {
@@ -77,7 +76,7 @@ func (b *bindings) join(backup string) (r *reading, mine bool) {
 	return r, true
 }
 
-// fill sets what r waits for, whatever happens while it reads.
+// fill sets the result of r, even if reading panics.
 func (b *bindings) fill(ctx context.Context, r *reading) {
 	r.err = errors.New("reading the cluster role bindings was broken off")
 	defer b.finish(r)

@@ -9,9 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// NewRestore makes velero.io/service-account: a ServiceAccount loses its reference to the token Secret that a
-// cluster before Kubernetes 1.24 made for it, which is named "<account>-token-...". That Secret is not restored
-// either (see package secrets). Such a cluster made one, so of several it is the last that goes.
+// NewRestore returns velero.io/service-account. It removes from a ServiceAccount the reference to the token Secret that
+// a cluster before Kubernetes 1.24 created for it, named "<account>-token-...". That Secret is not restored either (see
+// package secrets). Such a cluster created one token, so only the last of several matching references is removed.
 func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &restore{}, nil
 }

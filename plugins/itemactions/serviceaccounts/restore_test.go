@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/serviceaccounts"
 )
 
-func TestTheReferenceToTheOldClustersTokenGoes(t *testing.T) {
+func TestReferenceToTokenOfOldClusterIsRemoved(t *testing.T) {
 	t.Parallel()
 	action, err := serviceaccounts.NewRestore(t.Context(), nil)
 	require.NoError(t, err)

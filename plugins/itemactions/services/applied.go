@@ -7,17 +7,17 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// lastAppliedAnnotation is where kubectl apply keeps what the user had written, as JSON.
+// lastAppliedAnnotation holds the object as the user wrote it, as JSON; kubectl apply sets it.
 const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
-// applied is what the user wrote about node ports.
+// applied is the part of the user's object that concerns node ports.
 type applied struct {
 	names               map[string]bool // of ports with a node port
 	unnamed             map[int64]bool  // node ports of ports without a name
 	healthCheckNodePort int64           // 0 when none was written
 }
 
-// chose says whether the user wrote a node port for p. A port without a name is known by its node port.
+// chose reports whether the user set a node port for p. A port without a name is identified by its node port.
 func (a applied) chose(p port) bool {
 	if p.name == "" {
 		return a.unnamed[p.nodePort]
@@ -25,7 +25,7 @@ func (a applied) chose(p port) bool {
 	return a.names[p.name]
 }
 
-// lastApplied reads the annotation of service; false when there is none.
+// lastApplied reads the annotation of service. It returns false if there is none.
 func lastApplied(service map[string]any) (applied, bool, error) {
 	annotations, err := field.Object(service, "metadata", "annotations")
 	if err != nil {
@@ -42,7 +42,7 @@ func lastApplied(service map[string]any) (applied, bool, error) {
 		Spec struct {
 			Ports []struct {
 				Name     string      `json:"name"`
-				NodePort json.Number `json:"nodePort"` // users may have put it into quotes
+				NodePort json.Number `json:"nodePort"` // users may quote it
 			} `json:"ports"`
 			HealthCheckNodePort json.Number `json:"healthCheckNodePort"`
 		} `json:"spec"`
@@ -68,7 +68,7 @@ func lastApplied(service map[string]any) (applied, bool, error) {
 	return found, true, err
 }
 
-// number is 0 for what was absent or null.
+// number returns the value of n, or 0 if it is absent or null.
 func number(n json.Number) (int64, error) {
 	if n == "" {
 		return 0, nil

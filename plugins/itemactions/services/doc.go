@@ -1,6 +1,5 @@
-// Package services holds the built-in action on Services: what a cluster assigned is assigned anew, what a user
-// asked for is asked for again.
+// Package services holds the built-in action on Services: fields that the cluster assigned are assigned again, fields
+// that a user chose are kept.
 //
-// It imports framework only. restore.go decides what goes, applied.go and owned.go find out what the user had
-// asked for.
+// It imports framework only. restore.go decides what is removed; applied.go and owned.go find out what the user chose.
 package services

@@ -2,8 +2,8 @@ package services
 
 import "github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 
-// owned is the spec part of field ownership, one element per manager. The API server owns nothing, so a field
-// that is in there was written by somebody.
+// owned is the part of field ownership that concerns the spec, one element per manager. The API server itself owns no
+// fields, so every field in it was set by a client.
 type owned []map[string]any
 
 // ownedFields reads the managed fields of service.
@@ -28,7 +28,7 @@ func ownedFields(service map[string]any) (owned, error) {
 	return fields, nil
 }
 
-// ownNodePort says whether some manager owns the node port of p.
+// ownNodePort reports whether a manager owns the node port of p.
 func (o owned) ownNodePort(p port) bool {
 	for _, spec := range o {
 		ports, _ := spec["f:ports"].(map[string]any)
@@ -40,7 +40,7 @@ func (o owned) ownNodePort(p port) bool {
 	return false
 }
 
-// ownHealthCheckNodePort says whether some manager owns the health check node port.
+// ownHealthCheckNodePort reports whether a manager owns the health check node port.
 func (o owned) ownHealthCheckNodePort() bool {
 	for _, spec := range o {
 		if _, there := spec["f:healthCheckNodePort"]; there {

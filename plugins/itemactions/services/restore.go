@@ -9,12 +9,12 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// NewRestore makes velero.io/service. A Service loses its cluster addresses, unless it is headless, and the node
-// ports that were assigned to it: in the cluster it goes to they may belong to others. Node ports that the
-// user chose stay, and all of them stay with the restore's preserveNodePorts.
+// NewRestore returns velero.io/service. It removes the cluster addresses of a Service, unless it is headless, and the
+// assigned node ports, because they may be in use in the target cluster. Node ports that the user chose are kept; with
+// the restore's preserveNodePorts all are.
 //
-// A node port counts as chosen when kubectl's last applied configuration has it; without that annotation,
-// when some field manager owns it. A health check node port counts as chosen when either says so.
+// A node port counts as chosen if kubectl's last applied configuration contains it or, without that annotation, if a
+// field manager owns it. A health check node port counts as chosen in either case.
 func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &restore{}, nil
 }
@@ -58,7 +58,7 @@ func dropAddresses(service map[string]any) error {
 	return nil
 }
 
-// dropNodePorts takes the node ports away that were not chosen, and returns them.
+// dropNodePorts removes the node ports that were not chosen and returns them.
 func dropNodePorts(service map[string]any) ([]int64, error) {
 	kind, err := field.Text(service, "spec", "type")
 	if err != nil || kind == "ExternalName" {
@@ -82,7 +82,7 @@ func dropNodePorts(service map[string]any) ([]int64, error) {
 	return dropped, nil
 }
 
-// chosenPorts is the rule by which the user chose node ports of service.
+// chosenPorts returns the rule that decides whether the user chose a node port of service.
 func chosenPorts(service map[string]any) (func(port) bool, error) {
 	applied, there, err := lastApplied(service)
 	if err != nil {
@@ -98,8 +98,8 @@ func chosenPorts(service map[string]any) (func(port) bool, error) {
 	return fields.ownNodePort, nil
 }
 
-// dropHealthCheckNodePort takes the port away on which a load balancer asks a node whether it has endpoints of
-// service, and returns it. Services of other kinds have none.
+// dropHealthCheckNodePort removes the port on which a load balancer checks whether a node has endpoints of service, and
+// returns it. Only some Services have one.
 func dropHealthCheckNodePort(service map[string]any) (int64, error) {
 	policy, err := field.Text(service, "spec", "externalTrafficPolicy")
 	if err != nil || policy != "Local" {
@@ -125,7 +125,7 @@ func dropHealthCheckNodePort(service map[string]any) (int64, error) {
 	return port, err
 }
 
-// port is one of a Service's ports, as far as node ports go.
+// port holds the fields of a Service's port that concern node ports.
 type port struct {
 	object   map[string]any
 	name     string
@@ -167,7 +167,7 @@ func readPort(object map[string]any) (port, error) {
 	return p, err
 }
 
-// key is how field ownership names the port.
+// key returns the key of the port in field ownership.
 func (p port) key() string {
 	return fmt.Sprintf(`k:{"port":%d,"protocol":%q}`, p.number, p.protocol)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/services"
 )
 
-// service has the given spec, and metadata behind its name, each what stands inside the braces.
+// service returns a Service. metadata, which follows the name, and spec are JSON members without braces.
 func service(metadata, spec string) string {
 	if metadata != "" {
 		metadata = "," + metadata
@@ -23,13 +23,13 @@ func service(metadata, spec string) string {
 	return `{"apiVersion":"v1","kind":"Service","metadata":{"namespace":"shop","name":"web"` + metadata + `},"spec":{` + spec + `}}`
 }
 
-// applied is the annotation of kubectl apply for a spec.
+// applied returns the annotation of kubectl apply for a spec.
 func applied(spec string) string {
 	text, _ := json.Marshal(`{"apiVersion":"v1","kind":"Service","spec":{` + spec + `}}`)
 	return fmt.Sprintf(`"annotations":{"kubectl.kubernetes.io/last-applied-configuration":%s}`, text)
 }
 
-// owned is the ownership of the given fields of a spec.
+// owned returns the managed fields that own the given fields of a spec.
 func owned(fields string) string {
 	return `"managedFields":[{"manager":"ctl","operation":"Update","subresource":"status"},
 		{"manager":"kubectl","operation":"Apply","fieldsV1":{"f:metadata":{},"f:spec":{` + fields + `}}}]`
@@ -42,14 +42,14 @@ func newAction(t *testing.T) riav1.RestoreItemAction {
 	return action
 }
 
-func TestItWantsServices(t *testing.T) {
+func TestActionAppliesToServices(t *testing.T) {
 	t.Parallel()
 	selector, err := newAction(t).AppliesTo(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"services"}}, selector)
 }
 
-func TestAddressesAreAssignedAnewUnlessHeadless(t *testing.T) {
+func TestAddressesAreRemovedUnlessHeadless(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]actiontest.Restore{
 		"assigned": {
@@ -73,7 +73,7 @@ func keepPorts(keep bool) velerov1.RestoreSpec {
 	return velerov1.RestoreSpec{PreserveNodePorts: &keep}
 }
 
-func TestNodePortsStayOnlyWhereTheUserChoseThem(t *testing.T) {
+func TestOnlyChosenNodePortsAreKept(t *testing.T) {
 	t.Parallel()
 	const (
 		named        = `"type":"NodePort","ports":[{"name":"http","port":80,"protocol":"TCP","nodePort":30080},{"name":"admin","port":81,"protocol":"TCP","nodePort":30081}]`
@@ -121,7 +121,7 @@ func TestNodePortsStayOnlyWhereTheUserChoseThem(t *testing.T) {
 	}
 }
 
-func TestAHealthCheckNodePortStaysOnlyWhenTheUserChoseIt(t *testing.T) {
+func TestOnlyChosenHealthCheckNodePortIsKept(t *testing.T) {
 	t.Parallel()
 	const (
 		local = `"type":"LoadBalancer","externalTrafficPolicy":"Local"`
@@ -148,7 +148,7 @@ func TestAHealthCheckNodePortStaysOnlyWhenTheUserChoseIt(t *testing.T) {
 	}
 }
 
-func TestForeignShapesAreErrors(t *testing.T) {
+func TestUnexpectedTypesAreErrors(t *testing.T) {
 	t.Parallel()
 	const ports = `"ports":[{"port":80,"nodePort":30080}]`
 	for name, row := range map[string]struct{ metadata, spec, err string }{

@@ -1,5 +1,4 @@
-// Package webhooks holds the built-in action on the configurations of admission webhooks. It imports framework
-// only.
+// Package webhooks holds the built-in action on the configurations of admission webhooks. It imports framework only.
 package webhooks
 
 import (
@@ -10,9 +9,9 @@ import (
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
 )
 
-// NewRestore makes velero.io/admission-webhook-configuration: a configuration that was made as v1beta1 may say
-// of its side effects what v1 does not allow (Unknown, Some, nothing). It would not be created, so None is
-// said there. Other versions of the API are left alone.
+// NewRestore returns velero.io/admission-webhook-configuration. A configuration that was created as v1beta1 can have a
+// value of sideEffects that v1 does not allow (Unknown, Some, none at all). The action sets None, so that the
+// configuration can be created. Other API versions are not changed.
 func NewRestore(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 	return &restore{}, nil
 }

@@ -16,7 +16,7 @@ func configuration(hooks string) string {
 	return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingWebhookConfiguration","metadata":{"name":"c"},"webhooks":` + hooks + `}`
 }
 
-func TestSideEffectsThatV1DoesNotAllowBecomeNone(t *testing.T) {
+func TestSideEffectsNotAllowedInV1BecomeNone(t *testing.T) {
 	t.Parallel()
 	action, err := webhooks.NewRestore(t.Context(), nil)
 	require.NoError(t, err)

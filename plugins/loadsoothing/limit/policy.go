@@ -9,7 +9,7 @@ import (
 	loadsoothing "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
 )
 
-// Name is the policy's.
+// Name is the registered name of the policy.
 const Name = "cleat.dev/limit"
 
 const schema = `{
@@ -29,7 +29,7 @@ type config struct {
 	Loads int `json:"loads"`
 }
 
-// Register registers the policy.
+// Register returns the policy's registration.
 func Register() framework.Registration {
 	return loadsoothing.Register(Name, func(_ context.Context, setup *framework.Setup) (loadsoothing.LoadSoothing, error) {
 		return policy{framework.Config[config](setup)}, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/loadsoothing/limit"
 )
 
-func TestNoMoreThanTheLimitIsInPreparation(t *testing.T) {
+func TestLoadsInPreparationDoNotExceedLimit(t *testing.T) {
 	t.Parallel()
 	plugin := plugintest.Run(t, limit.Register())
 	five := []loadsoothing.Count{{Kind: "DataUpload", Node: "n1", Accepted: 1, Prepared: 2}, {Kind: "PodVolumeBackup", Accepted: 2}}

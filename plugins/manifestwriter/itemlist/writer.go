@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// Name is the writer's.
+	// Name is the registered name of the writer.
 	Name = "cleat.dev/item-list"
 	// Artifact is the name of the file that it writes.
 	Artifact = "items.jsonl"
@@ -19,7 +19,7 @@ type config struct {
 	Labels bool `json:"labels,omitempty" jsonschema:"Whether a line has the labels of the item."`
 }
 
-// line is an item in the file.
+// line is the entry of one item in the file.
 type line struct {
 	Group     string            `json:"group,omitempty"` // of the API; left out for core
 	Version   string            `json:"version"`
@@ -31,7 +31,7 @@ type line struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 }
 
-// Register registers the writer.
+// Register returns the writer's registration.
 func Register() framework.Registration {
 	return manifestwriter.Register(Name, func(_ context.Context, setup *framework.Setup) (manifestwriter.ManifestWriter, error) {
 		return writer{framework.Config[config](setup)}, nil

@@ -48,13 +48,13 @@ func TestEveryItemIsALine(t *testing.T) {
 	}
 }
 
-func TestABackupThatWasGivenUpIsAnError(t *testing.T) {
+func TestAbandonedBackupIsAnError(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the backup was given up")
 	require.ErrorIs(t, writer{}.Write(t.Context(), &manifestwriter.WriteInput{Items: items([]manifestwriter.Item{web}, gone), Artifacts: plugintest.Artifacts{}}), gone)
 }
 
-func TestABackupWithoutItemsHasAnEmptyFile(t *testing.T) {
+func TestBackupWithoutItemsHasEmptyFile(t *testing.T) {
 	t.Parallel()
 	written := plugintest.Artifacts{}
 	require.NoError(t, writer{}.Write(t.Context(), &manifestwriter.WriteInput{Items: items(nil, nil), Artifacts: written}))

@@ -8,7 +8,7 @@ import (
 	queueadmission "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
-// Name is the policy's.
+// Name is the registered name of the policy.
 const Name = "cleat.dev/fifo"
 
 const schema = `{
@@ -18,7 +18,7 @@ const schema = `{
 	"additionalProperties": false
 }`
 
-// Register registers the policy.
+// Register returns the policy's registration.
 func Register() framework.Registration {
 	return queueadmission.Register(Name, func(context.Context, *framework.Setup) (queueadmission.QueueAdmission, error) {
 		return policy{}, nil
@@ -53,7 +53,7 @@ func (policy) Decide(_ context.Context, snapshot *queueadmission.DecideInput) (*
 	return decision, nil
 }
 
-// message says why a backup waits that has so many others before it in the queue.
+// message returns why a backup waits that has the given number of others ahead of it in the queue.
 func message(started, limit, ahead int) string {
 	text := fmt.Sprintf("%s been started, and no more than %d may be at once; ", count(started, "backup has", "backups have"), limit)
 	if ahead == 0 {

@@ -16,7 +16,7 @@ func backups(names ...string) []queueadmission.Backup {
 	return all
 }
 
-func TestFirstComeFirstServed(t *testing.T) {
+func TestBackupsAreAdmittedFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		snapshot queueadmission.DecideInput

@@ -9,22 +9,22 @@ import (
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
-// filter is what a backup lets through, but for its namespaces.
+// filter is what a backup includes, except for its namespaces.
 type filter struct {
-	// key is the same for filters that let the same through.
+	// key is equal for filters that include the same objects.
 	key string
-	// unknown is set when the spec cannot be read: it may let everything through.
+	// unknown is set if the spec cannot be decoded: the backup may include everything.
 	unknown    bool
 	namespaced resources
 	cluster    resources
-	wide       bool                   // it takes what belongs to no namespace for itself, and not only along with others
-	selectors  []metav1.LabelSelector // one of them has to match; none means that all labels do
+	wide       bool                   // it includes cluster-scoped resources themselves, not only along with other objects
+	selectors  []metav1.LabelSelector // at least one must match; none matches all labels
 
-	volumes    bool // it may take volumes of its namespaces, by way of pods or claims
-	allVolumes bool // it may take volumes whose claims are in other namespaces
+	volumes    bool // it may include volumes of its namespaces, through pods or claims
+	allVolumes bool // it may include volumes whose claims are in other namespaces
 }
 
-// filters are those of the backups of one decision, each read once.
+// filters caches the filters of the backups of one decision.
 type filters struct {
 	known         map[*qav1.Backup]*filter
 	sharedVolumes bool
@@ -41,13 +41,13 @@ func (f *filters) of(backup *qav1.Backup) *filter {
 
 func (f *filters) key(backup *qav1.Backup) string { return f.of(backup).key }
 
-// share says whether two backups of one namespace may take the same object, or data of the same volume.
+// share reports whether two backups of one namespace may take the same object, or data of the same volume.
 func (f *filters) share(a, b *qav1.Backup) bool {
 	one, other := f.of(a), f.of(b)
 	switch {
 	case one.unknown || other.unknown || oneTakesAllVolumes(one, other):
 		return true
-	case one.volumes && other.volumes: // a pod and a claim may be of one volume
+	case one.volumes && other.volumes: // a pod and a claim may use the same volume
 	case one.namespaced.apart(other.namespaced) && clusterApart(one, other):
 		return false
 	}
@@ -59,7 +59,8 @@ func (f *filters) share(a, b *qav1.Backup) bool {
 
 func (f *filters) wide(backup *qav1.Backup) bool { return f.of(backup).wide }
 
-// shareWide says whether two backups without a common namespace may take the same object, or data of the same volume.
+// shareWide reports whether two backups without a common namespace may take the same object, or data of the same
+// volume.
 func (f *filters) shareWide(a, b *qav1.Backup) bool {
 	one, other := f.of(a), f.of(b)
 	switch {
@@ -70,25 +71,26 @@ func (f *filters) shareWide(a, b *qav1.Backup) bool {
 	}
 }
 
-// oneTakesAllVolumes says that all volumes are in one of them, and some in the other. Labels tell nothing then: a volume
-// has some of its own.
+// oneTakesAllVolumes reports whether one of them includes all volumes and the other any. Labels do not matter, because
+// volumes have labels of their own.
 func oneTakesAllVolumes(one, other *filter) bool {
 	return one.allVolumes && (other.volumes || other.allVolumes) || other.allVolumes && one.volumes
 }
 
-// clusterApart says that surely nothing which belongs to no namespace is in both for itself.
+// clusterApart reports whether the two certainly include no common cluster-scoped resource.
 func clusterApart(one, other *filter) bool {
 	return !one.wide || !other.wide || one.cluster.apart(other.cluster)
 }
 
 func newFilter(backup *qav1.Backup) *filter {
-	// A backup of all namespaces but some takes what belongs to none when those are left out of all backups: in doubt it does.
+	// With excluded namespaces, a backup of all namespaces may or may not include cluster-scoped resources; in doubt it
+	// does.
 	wide := backup.ClusterScope == qav1.ClusterScopeAll || backup.AllNamespaces && backup.ClusterScope != qav1.ClusterScopeNone
 	spec, err := backup.DecodeSpec()
 	if err != nil {
 		return &filter{key: "unknown", unknown: true, wide: wide}
 	}
-	// In these lists, servers do not let "*" exclude anything.
+	// Servers do not treat "*" as an exclusion in these lists.
 	exclude := slices.DeleteFunc(spec.ExcludedResources, func(name string) bool { return name == "*" })
 	read := &filter{
 		namespaced: resources{include: spec.IncludedResources, exclude: exclude},

@@ -8,17 +8,17 @@ import (
 	"github.com/cleat-dev/cleat/plugins/queueadmission/internal/walk"
 )
 
-// Name is what the policy is registered as.
+// Name is the registered name of the policy.
 const Name = "cleat.dev/item-overlap"
 
-// Register registers the policy.
+// Register returns the policy's registration.
 func Register() framework.Registration {
 	return qav1.Register(Name, func(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, error) {
 		return policy{framework.Config[config](setup)}, nil
 	}, framework.WithConfig(config{SharedVolumes: true}))
 }
 
-// config is what users write.
+// config is the configuration that users write.
 type config struct {
 	SharedVolumes bool `json:"sharedVolumes" jsonschema:"Whether pods and claims with different labels may be of the same volume."`
 }

@@ -27,7 +27,7 @@ func label(key string, operator metav1.LabelSelectorOperator, values ...string) 
 	return metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: values}
 }
 
-// maps is a backup of config maps that a selector lets through, which bring nothing else along.
+// maps returns a backup of the config maps that a selector matches. They add no other objects.
 func maps(selectors ...*metav1.LabelSelector) spec {
 	return spec{IncludedResources: []string{"configmaps"}, OrLabelSelectors: selectors}
 }
@@ -36,7 +36,7 @@ func app(name string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
 }
 
-func TestBackupsOfOneNamespaceRunTogetherWhenTheySurelyShareNothing(t *testing.T) {
+func TestBackupsOfOneNamespaceRunTogetherIfTheyShareNothing(t *testing.T) {
 	t.Parallel()
 	const in, notIn, exists, absent = metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist
 	for name, test := range map[string]struct {
@@ -119,8 +119,8 @@ func backup(t *testing.T, name string, s spec, namespaces ...string) qav1.Backup
 	return qav1.Backup{Name: name, Namespaces: namespaces, Spec: encoded, ClusterScope: scope}
 }
 
-// TestWhenInDoubtItWaits is each doubt that there is about whether two backups share something.
-func TestWhenInDoubtItWaits(t *testing.T) {
+// TestBackupWaitsInDoubt has a case for each doubt whether two backups share something.
+func TestBackupWaitsInDoubt(t *testing.T) {
 	t.Parallel()
 	yes, no := true, false
 	withCluster := func(names ...string) spec { return spec{IncludedResources: names, IncludeClusterResources: &yes} }
@@ -130,9 +130,9 @@ func TestWhenInDoubtItWaits(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		a, b     spec
-		apart    bool   // in namespaces of their own
-		together bool   // the doubt is none
-		message  string // why b waits
+		apart    bool   // in different namespaces
+		together bool   // there is no doubt
+		message  string // the reason for which b waits
 	}{
 		"a pattern may be any resource":                  {a: included("*.apps"), b: included("deployments")},
 		"also one of a letter":                           {a: included("secret?"), b: included("secrets")},
@@ -192,7 +192,7 @@ func withLabel(s spec, name string) spec {
 	return s
 }
 
-func TestASpecThatCannotBeReadSharesEverything(t *testing.T) {
+func TestUnreadableSpecSharesEverything(t *testing.T) {
 	t.Parallel()
 	policy := plugintest.Run(t, itemoverlap.Register()).QueueAdmissionV1(itemoverlap.Name)
 	decision, err := policy.Decide(t.Context(), &qav1.DecideInput{Limit: 5, Queued: []qav1.Backup{
@@ -202,7 +202,7 @@ func TestASpecThatCannotBeReadSharesEverything(t *testing.T) {
 	require.Equal(t, []string{"a", "c"}, decision.Admit)
 }
 
-func TestOthersOfTheNamespaceDoNotCount(t *testing.T) {
+func TestOtherBackupsOfNamespaceDoNotCount(t *testing.T) {
 	t.Parallel()
 	policy := plugintest.Run(t, itemoverlap.Register()).QueueAdmissionV1(itemoverlap.Name)
 	snapshot := &qav1.DecideInput{Limit: 5, Running: []qav1.Backup{backup(t, "r", included("pods"), "shop")}, Queued: []qav1.Backup{

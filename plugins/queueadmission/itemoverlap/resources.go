@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// resources are the lists of resources of one scope.
+// resources holds the resource lists of one scope.
 type resources struct {
 	include []string // empty means all
 	exclude []string
@@ -14,15 +14,15 @@ type resources struct {
 	all                bool
 }
 
-// resource is a resource as far as it is known by its name.
+// resource is a resource as identified by its name.
 type resource struct {
-	name  string // "deployments.apps", "pods", "*"; empty when it is not known
+	name  string // "deployments.apps", "pods", "*"; empty if unknown
 	group string
 	known bool
 	doubt bool // it may be any resource
 }
 
-// resolve reads the lists.
+// resolve returns the resources that the lists name.
 func (r *resources) resolve() {
 	r.all = len(r.include) == 0 || slices.Contains(r.include, "*")
 	for _, text := range r.include {
@@ -33,7 +33,7 @@ func (r *resources) resolve() {
 	}
 }
 
-// apart says that surely no resource is in both.
+// apart reports whether the lists certainly have no resource in common.
 func (r resources) apart(other resources) bool {
 	if r.all && other.all {
 		return slices.Contains(r.exclude, "*") || slices.Contains(other.exclude, "*")
@@ -54,23 +54,23 @@ func (r resources) apart(other resources) bool {
 	return true
 }
 
-// excludes says that the lists surely exclude a resource.
+// excludes reports whether the lists certainly exclude a resource.
 func (r resources) excludes(what resource) bool {
 	return slices.ContainsFunc(r.excluded, func(e resource) bool {
 		return e.name == "*" || what.known && e.known && e.name == what.name
 	})
 }
 
-// may says that there may be items of a built-in resource, which is given by its plural.
+// may reports whether the lists may include a built-in resource, given by its plural.
 func (r resources) may(plural string) bool {
 	what := resourceNamed(plural)
 	included := r.all || slices.ContainsFunc(r.included, func(i resource) bool { return !i.differs(what) })
 	return included && !r.excludes(what)
 }
 
-// differs says that the two are surely not the same resource. All spellings of a known one are known, so it is none of
-// the others; two that are not known may be two names of one, unless their groups tell them apart. A group may be cut
-// short at the end.
+// differs reports whether two resources are certainly different. All spellings of a known resource are known, so an
+// unknown one is different from it. Two unknown names may mean one resource unless their groups differ. The end of a
+// group may be cut off.
 func (r resource) differs(other resource) bool {
 	switch {
 	case r.doubt || other.doubt:
@@ -84,8 +84,8 @@ func (r resource) differs(other resource) bool {
 	}
 }
 
-// resourceNamed understands what users write as a server does: plural, singular or short, in any case, alone or with a
-// group, which may be cut short at the end. Patterns may be anything, as may words that other resources have too.
+// resourceNamed interprets a name as a server does: plural, singular or short, in any case, alone or with a group whose
+// end may be cut off. A pattern may match any resource, and so may a name that other resources have too.
 func resourceNamed(text string) resource {
 	word, group, grouped := strings.Cut(text, ".")
 	word = strings.ToLower(word)
@@ -107,14 +107,14 @@ func resourceNamed(text string) resource {
 		case !grouped || group == known.group:
 			return resource{name: name, group: known.group, known: true}
 		case strings.HasPrefix(known.group, group), group == "extensions":
-			return resource{doubt: true} // the group is cut short, or the one which old servers have the same objects in
+			return resource{doubt: true} // the group is cut off, or an old group that serves the same objects
 		}
 	}
 	return resource{group: group}
 }
 
-// commonWords are short names of built-in resources that custom ones are likely to have for their kind: then the word
-// without a group means the custom resource.
+// commonWords are short names of built-in resources that are also likely kinds of custom resources; without a group
+// they mean the custom resource.
 func commonWords() []string { return []string{"quota", "limits"} }
 
 type builtIn struct {
@@ -122,8 +122,8 @@ type builtIn struct {
 	words []string // the plural first
 }
 
-// builtInResources are those of Kubernetes that backups are usually limited to. A word without a group means the one here
-// in every cluster: the API server prefers its own resources.
+// builtInResources are the resources of Kubernetes to which backups are usually limited. A name without a group means
+// the resource listed here in every cluster, because the API server prefers its own resources.
 func builtInResources() []builtIn {
 	return []builtIn{
 		{"", []string{"pods", "pod", "po"}},

@@ -6,7 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// selectorsApart says that surely no labels match one of a and one of b. None at all matches everything.
+// selectorsApart reports whether certainly no labels match a selector of a and a selector of b. An empty list matches
+// everything.
 func selectorsApart(a, b []metav1.LabelSelector) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
@@ -21,14 +22,14 @@ func selectorsApart(a, b []metav1.LabelSelector) bool {
 	return true
 }
 
-// requirement is what a selector says of one label: that it is one of in, or that it is none of out. absent says that
-// there may be no such label.
+// requirement is what a selector requires of one label: a value in the list in, no value in the list out, or with
+// absent that the label does not exist.
 type requirement struct {
 	key    string
-	in     []string // nil is any value
+	in     []string // nil allows any value
 	out    []string
-	absent bool // it must not be there
-	some   bool // it must be there
+	absent bool // the label must not exist
+	some   bool // the label must exist
 }
 
 func requirements(selector *metav1.LabelSelector) []requirement {
@@ -48,14 +49,14 @@ func requirements(selector *metav1.LabelSelector) []requirement {
 		case metav1.LabelSelectorOpDoesNotExist:
 			one.absent = true
 		default:
-			continue // it is not understood, so it tells nothing
+			continue // an unknown operator restricts nothing
 		}
 		all = append(all, one)
 	}
 	return all
 }
 
-// contradict says that no labels keep to both.
+// contradict reports whether no labels satisfy both.
 func contradict(a, b []requirement) bool {
 	for _, one := range a {
 		for _, other := range b {
@@ -74,7 +75,7 @@ func (r requirement) contradicts(other requirement) bool {
 	return none(r.in, other) || none(other.in, r)
 }
 
-// none says that a label which must have one of values keeps to no other requirement.
+// none reports whether none of values satisfies another requirement.
 func none(values []string, other requirement) bool {
 	if values == nil {
 		return false

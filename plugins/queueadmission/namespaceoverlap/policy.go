@@ -8,10 +8,10 @@ import (
 	"github.com/cleat-dev/cleat/plugins/queueadmission/internal/walk"
 )
 
-// Name is what the policy is registered as.
+// Name is the registered name of the policy.
 const Name = "cleat.dev/namespace-overlap"
 
-// Register registers the policy.
+// Register returns the policy's registration.
 func Register() framework.Registration {
 	return qav1.Register(Name, func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) { return policy{}, nil },
 		framework.WithConfig(struct{}{}))

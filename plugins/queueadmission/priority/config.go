@@ -9,7 +9,7 @@ import (
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
-// schema is what users may write.
+// schema describes the configuration.
 const schema = `{
   "type": "object",
   "additionalProperties": false,
@@ -39,24 +39,24 @@ const schema = `{
 
 const (
 	defaultAge = 15 * time.Minute
-	// limit bounds priorities to both sides, so that age always wins in the end.
+	// limit bounds priorities in both directions, so that age always prevails in the end.
 	limit = 1000
 )
 
-// config is what users write.
+// config is the configuration that users write.
 type config struct {
 	Rules []rule `json:"rules"`
 	Age   string `json:"age"`
 }
 
-// rule gives a priority to the backups that it fits.
+// rule gives a priority to the backups that it matches.
 type rule struct {
 	Schedule string            `json:"schedule"`
 	Labels   map[string]string `json:"labels"`
 	Priority int               `json:"priority"`
 }
 
-// fits reports whether the backup is of the rule's schedule and has its labels.
+// fits reports whether the backup belongs to the rule's schedule and has its labels.
 func (r rule) fits(backup *qav1.Backup) bool {
 	if r.Schedule != "" && backup.Labels[velerov1.ScheduleNameLabel] != velerov1.ValidLabelValue(r.Schedule) {
 		return false
@@ -75,7 +75,7 @@ func (c config) Validate() error {
 	return framework.InvalidKey("age", err)
 }
 
-// age returns the time by which a backup becomes more important.
+// age returns the interval after which the priority of a waiting backup increases.
 func (c config) age() (time.Duration, error) {
 	if c.Age == "" {
 		return defaultAge, nil

@@ -13,20 +13,20 @@ import (
 	"github.com/cleat-dev/cleat/plugins/queueadmission/internal/walk"
 )
 
-// Name is what the policy is registered as.
+// Name is the registered name of the policy.
 const Name = "cleat.dev/priority"
 
-// Annotation of a backup that says how important it is, a whole number from -1000 to 1000.
+// Annotation sets the priority of a backup, a whole number from -1000 to 1000.
 const Annotation = "cleat.dev/priority"
 
-// Register registers the policy.
+// Register returns the policy's registration.
 func Register() framework.Registration {
 	return qav1.Register(Name, newPolicy, framework.WithConfig(config{}, framework.ConfigSchema(schema)))
 }
 
 type policy struct {
 	config config
-	age    time.Duration // by which a backup becomes more important
+	age    time.Duration // the interval after which the priority increases
 }
 
 func newPolicy(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, error) {
@@ -59,16 +59,16 @@ func (p policy) Decide(_ context.Context, snapshot *qav1.DecideInput) (*qav1.Dec
 	return decision, nil
 }
 
-// importance is what a backup's place in the queue depends on.
+// importance is the priority of a backup and how it was computed.
 type importance struct {
 	base   int
-	aged   int    // what waiting has added
-	ignore string // why the annotation does not count; usually empty
+	aged   int    // the increase by waiting
+	ignore string // why the annotation is ignored; usually empty
 }
 
 func (i importance) now() int { return i.base + i.aged }
 
-// String is part of the reason for which a backup waits.
+// String returns a part of the message for a waiting backup.
 func (i importance) String() string {
 	text := fmt.Sprintf("its priority is %d", i.base)
 	if i.aged > 0 {
@@ -96,7 +96,7 @@ func (c config) importance(backup *qav1.Backup, now time.Time, age time.Duration
 	return i
 }
 
-// recheck is when the first of those that wait becomes more important; zero when that changes nothing.
+// recheck returns when the priority of a waiting backup next increases, or zero if that changes nothing.
 func recheck(waiting []string, backups map[string]*qav1.Backup, now time.Time, age time.Duration) time.Duration {
 	if len(waiting) < 2 {
 		return 0

@@ -15,7 +15,7 @@ import (
 
 var now = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-// queued is a backup of a namespace that has waited.
+// queued returns a backup of one namespace that has waited.
 func queued(name, namespace string, waited time.Duration, change ...func(*qav1.Backup)) qav1.Backup {
 	b := qav1.Backup{
 		Name: name, Namespaces: []string{namespace}, Created: now.Add(-waited), Spec: []byte("{}"),
@@ -27,7 +27,7 @@ func queued(name, namespace string, waited time.Duration, change ...func(*qav1.B
 	return b
 }
 
-// configured is a configuration; empty text is none.
+// configured sets a configuration; an empty text is no configuration.
 func configured(text string) plugintest.Option {
 	if text == "" {
 		return plugintest.WithConfig(nil)
@@ -43,14 +43,14 @@ func labelled(key, value string) func(*qav1.Backup) {
 	return func(b *qav1.Backup) { b.Labels[key] = value }
 }
 
-func TestTheMostImportantBackupGoesFirst(t *testing.T) {
+func TestBackupOfHighestPriorityStartsFirst(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		config  string
 		queued  []qav1.Backup
 		admit   string
 		order   []string
-		waits   map[string]string // some
+		waits   map[string]string // may be incomplete
 		recheck time.Duration
 	}{
 		"nothing is said of importance": {
@@ -118,7 +118,7 @@ func TestTheMostImportantBackupGoesFirst(t *testing.T) {
 	}
 }
 
-func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
+func TestInvalidConfigIsRefused(t *testing.T) {
 	t.Parallel()
 	plugin := plugintest.Run(t, priority.Register())
 	for config, want := range map[string]string{
@@ -133,9 +133,9 @@ func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 }
 
-// The least important backup starts in the end, though a most important one of its namespace comes whenever a place gets
-// free: once it has waited for as many intervals as their priorities are apart.
-func TestNobodyStarves(t *testing.T) {
+// The backup of the lowest priority starts in the end, even if a backup of the highest priority and the same namespace
+// arrives whenever a slot becomes free: as soon as it has waited for as many intervals as their priorities differ.
+func TestNoBackupStarves(t *testing.T) {
 	t.Parallel()
 	policy := plugintest.Run(t, priority.Register()).QueueAdmissionV1(priority.Name, configured(`{"age":"1m"}`))
 	const step, intervals = 10, 2000

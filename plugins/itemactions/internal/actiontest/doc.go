@@ -1,5 +1,5 @@
-// Package actiontest runs the tables of the built-in actions' tests. An item is written as JSON; fields that no
-// action knows are put into it and must come out again, and any field may have any type without a panic.
+// Package actiontest runs the table tests of the built-in actions. Items are written as JSON. The package adds unknown
+// fields, which must be preserved, and gives each field wrong types, which must not cause a panic.
 //
-// It imports framework only. Backup and Restore are one row of a table each, shapes.go is the wrong types.
+// It imports framework only. Backup and Restore are rows of tables; shapes.go has the wrong types.
 package actiontest

@@ -14,17 +14,17 @@ import (
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
-// Backup is an item to back up and what becomes of it.
+// Backup is an item to back up and the expected result.
 type Backup struct {
 	Item   string
-	Backup string // its name
+	Backup string // the name of the backup
 
-	Want       string // "" for the item as it came
+	Want       string // "" if the item must not change
 	Additional []framework.ResourceIdentifier
-	Err        string // the whole message; nothing else is wanted then
+	Err        string // the whole message; the other expectations are ignored
 }
 
-// Run lets the action work on the item.
+// Run executes the action on the item and checks the result.
 func (b Backup) Run(t *testing.T, action biav1.BackupItemAction) {
 	t.Helper()
 	item := withUnknown(t, b.Item)
@@ -43,19 +43,19 @@ func (b Backup) Run(t *testing.T, action biav1.BackupItemAction) {
 	requireItem(t, b.Item, b.Want, output.UpdatedItem)
 }
 
-// Restore is an item to restore and what becomes of it.
+// Restore is an item to restore and the expected result.
 type Restore struct {
 	Item       string
-	FromBackup string // "" for the same as Item
+	FromBackup string // "" if it equals Item
 	Spec       velerov1.RestoreSpec
 
-	Want       string // "" for the item as it came
-	Skip       bool   // nothing else is wanted then
+	Want       string // "" if the item must not change
+	Skip       bool   // the other expectations are ignored
 	Additional []framework.ResourceIdentifier
-	Err        string // the whole message; nothing else is wanted then
+	Err        string // the whole message; the other expectations are ignored
 }
 
-// Run lets the action work on the item.
+// Run executes the action on the item and checks the result.
 func (r Restore) Run(t *testing.T, action riav1.RestoreItemAction) {
 	t.Helper()
 	if r.FromBackup == "" {
@@ -81,7 +81,7 @@ func (r Restore) Run(t *testing.T, action riav1.RestoreItemAction) {
 	requireItem(t, r.Item, r.Want, output.UpdatedItem)
 }
 
-// Log is a logger that runs the lines of the actions and writes them nowhere.
+// Log returns a logger that formats the lines of the actions and discards them.
 func Log() hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: nowhere{}})
 }
@@ -102,7 +102,7 @@ func requireItem(t *testing.T, before, want string, updated *unstructured.Unstru
 	require.JSONEq(t, encode(t, withUnknown(t, want)), encode(t, updated))
 }
 
-// withUnknown decodes an item and puts fields into it that no API has.
+// withUnknown decodes an item and adds fields that no API has.
 func withUnknown(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	item := &unstructured.Unstructured{}

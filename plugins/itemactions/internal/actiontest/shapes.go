@@ -14,8 +14,7 @@ import (
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
-// BackupShapes gives each field of the item each type that it should not have. The action may answer an error,
-// it must not panic.
+// BackupShapes gives each field of the item each wrong type. The action may return an error but must not panic.
 func BackupShapes(t *testing.T, action biav1.BackupItemAction, item string) {
 	t.Helper()
 	shapes(t, item, func(changed *unstructured.Unstructured) error {
@@ -24,7 +23,7 @@ func BackupShapes(t *testing.T, action biav1.BackupItemAction, item string) {
 	})
 }
 
-// RestoreShapes is BackupShapes for a restore.
+// RestoreShapes is like BackupShapes, for a restore.
 func RestoreShapes(t *testing.T, action riav1.RestoreItemAction, item string, spec velerov1.RestoreSpec) {
 	t.Helper()
 	shapes(t, item, func(changed *unstructured.Unstructured) error {
@@ -35,8 +34,8 @@ func RestoreShapes(t *testing.T, action riav1.RestoreItemAction, item string, sp
 	})
 }
 
-// shapes calls execute for each change. At least one must be an error: a sample without a field that the action
-// looks at would prove nothing.
+// shapes calls execute for each change. At least one call must return an error: otherwise the sample has no field that
+// the action reads.
 func shapes(t *testing.T, text string, execute func(*unstructured.Unstructured) error) {
 	t.Helper()
 	sample := &unstructured.Unstructured{}
@@ -54,7 +53,7 @@ func shapes(t *testing.T, text string, execute func(*unstructured.Unstructured) 
 	require.Positive(t, failed, "no change of the sample was an error")
 }
 
-// setters is a function for each value inside of value that replaces it, always in the same order.
+// setters returns a function for each value inside value that replaces it. The order is always the same.
 func setters(value any) []func(any) {
 	var all []func(any)
 	switch value := value.(type) {

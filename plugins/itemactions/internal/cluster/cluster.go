@@ -1,5 +1,5 @@
-// Package cluster is what the built-in actions ask the cluster that the server works on. It imports client-go,
-// and connects when it is first asked.
+// Package cluster gives the built-in actions access to the cluster that the server works on. It imports client-go and
+// connects at the first query.
 package cluster
 
 import (
@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// Cluster is a connection to be made. It is safe for concurrent use.
+// Cluster is a lazily opened connection to a cluster. It is safe for concurrent use.
 type Cluster struct {
 	config func() (*rest.Config, error)
 
@@ -31,18 +31,18 @@ type clients struct {
 	rbac *rbacv1client.RbacV1Client
 }
 
-// New is the cluster that config describes. config is asked until it answers without an error.
+// New returns the cluster that config describes. config is called until it succeeds.
 func New(config func() (*rest.Config, error)) *Cluster {
 	return &Cluster{config: config}
 }
 
-// FromEnvironment is the configuration that a program finds by itself: the file that KUBECONFIG names, the
-// user's own, or else the service account of the pod that it runs in.
+// FromEnvironment returns the default configuration of a program: the file in KUBECONFIG, the user's own file, or the
+// service account of its pod.
 func FromEnvironment() (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 }
 
-// ClusterRoleBindings hands all of them to visit, from lists of some hundred each. A cluster without RBAC has none.
+// ClusterRoleBindings calls visit for each ClusterRoleBinding and lists them in pages. A cluster without RBAC has none.
 func (c *Cluster) ClusterRoleBindings(ctx context.Context, visit func(*rbacv1.ClusterRoleBinding)) error {
 	clients, err := c.connect()
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *Cluster) ClusterRoleBindings(ctx context.Context, visit func(*rbacv1.Cl
 	return nil
 }
 
-// ServiceAccountExists says whether there is a ServiceAccount; one that is being deleted counts.
+// ServiceAccountExists reports whether a ServiceAccount exists. One that is being deleted counts.
 func (c *Cluster) ServiceAccountExists(ctx context.Context, namespace, name string) (bool, error) {
 	clients, err := c.connect()
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Cluster) ServiceAccountExists(ctx context.Context, namespace, name stri
 	return true, nil
 }
 
-// connect makes the clients. That sends nothing; it fails when there is no configuration.
+// connect creates the clients. It sends no request; it fails when there is no configuration.
 func (c *Cluster) connect() (*clients, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *Cluster) connect() (*clients, error) {
 	}
 	if config.QPS == 0 {
 		config = rest.CopyConfig(config)
-		config.QPS, config.Burst = 100, 100 // the default of 5 a second is for a human's tool
+		config.QPS, config.Burst = 100, 100 // the default of 5 per second is meant for interactive tools
 	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Drop takes the keys for which drop says true out of the object at path, and takes the object itself away
-// when that left it empty, as an API server does not store empty maps. It returns the keys it took, sorted.
-// It is for maps of strings, labels, annotations or the data of a Secret: a value that is none is an error.
+// Drop removes the keys for which drop returns true from the object at path. It removes the object too if that leaves
+// it empty, because an API server does not store empty maps. It returns the removed keys, sorted. All values must be
+// strings, as in labels, annotations and the data of a Secret.
 func Drop(root map[string]any, drop func(key, value string) bool, path ...string) ([]string, error) {
 	object, err := Object(root, path...)
 	if err != nil || len(object) == 0 {
@@ -34,13 +34,12 @@ func Drop(root map[string]any, drop func(key, value string) bool, path ...string
 	return dropped, nil
 }
 
-// OneOf is for Drop: it takes the given keys.
+// OneOf returns a function for Drop that selects the given keys.
 func OneOf(keys ...string) func(key, value string) bool {
 	return func(key, _ string) bool { return slices.Contains(keys, key) }
 }
 
-// Remove takes the field at path away and says whether there was one. What leads there must be objects, or
-// nothing.
+// Remove removes the field at path and reports whether it existed. Its parents must be objects or absent.
 func Remove(root map[string]any, path ...string) (bool, error) {
 	last := len(path) - 1
 	object := root

@@ -13,7 +13,7 @@ import (
 
 type object = map[string]any
 
-// decode is text as an action gets it: whole numbers are int64, all others float64.
+// decode decodes text as for an action: whole numbers are int64, all others float64.
 func decode(t *testing.T, text string) object {
 	t.Helper()
 	decoded := &unstructured.Unstructured{}
@@ -29,7 +29,7 @@ func encode(t *testing.T, root object) string {
 	return string(text)
 }
 
-func TestReadingWhatIsThere(t *testing.T) {
+func TestReadReturnsExistingFields(t *testing.T) {
 	t.Parallel()
 	root := decode(t, `{"o":{"s":"x","n":3,"b":true,"l":[{"a":1}]}}`)
 	got, err := field.Object(root, "o")
@@ -49,7 +49,7 @@ func TestReadingWhatIsThere(t *testing.T) {
 	require.Equal(t, []object{{"a": int64(1)}}, objects)
 }
 
-func TestWhatIsAbsentOrNullReadsAsEmpty(t *testing.T) {
+func TestAbsentAndNullFieldsReadAsEmpty(t *testing.T) {
 	t.Parallel()
 	root := decode(t, `{"o":{"null":null}}`)
 	for _, path := range [][]string{{"no"}, {"no", "s"}, {"o", "no"}, {"o", "null"}, {"o", "null", "s"}} {
@@ -68,7 +68,7 @@ func TestWhatIsAbsentOrNullReadsAsEmpty(t *testing.T) {
 	}
 }
 
-func TestIntegerTakesWholeNumbersHoweverTheyAreWritten(t *testing.T) {
+func TestIntegerAcceptsAllFormsOfWholeNumbers(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int64{`30080`: 30080, `30080.0`: 30080, `-1`: -1} {
 		got, err := field.Integer(decode(t, `{"n":`+text+`}`), "n")
@@ -85,7 +85,7 @@ func TestIntegerTakesWholeNumbersHoweverTheyAreWritten(t *testing.T) {
 	}
 }
 
-func TestAWrongTypeIsAnErrorThatNamesTheField(t *testing.T) {
+func TestErrorOfWrongTypeNamesField(t *testing.T) {
 	t.Parallel()
 	root := decode(t, `{"o":{"s":"x","n":3,"l":[{},7]}}`)
 	last := func(_ any, err error) error { return err }
@@ -111,7 +111,7 @@ func TestAWrongTypeIsAnErrorThatNamesTheField(t *testing.T) {
 	require.NoError(t, field.In("o.l", 4, nil))
 }
 
-func TestDropTakesKeysAndWhatTheyLeaveEmpty(t *testing.T) {
+func TestDropRemovesKeysAndEmptiedObjects(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		before, after string
@@ -132,7 +132,7 @@ func TestDropTakesKeysAndWhatTheyLeaveEmpty(t *testing.T) {
 	}
 }
 
-func TestRemoveSaysWhetherThereWasAField(t *testing.T) {
+func TestRemoveReportsWhetherFieldExisted(t *testing.T) {
 	t.Parallel()
 	root := decode(t, `{"o":{"s":"x","null":null},"t":1}`)
 	for _, test := range []struct {

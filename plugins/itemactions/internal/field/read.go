@@ -8,17 +8,17 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 )
 
-// Object is the object at path; nil when there is none.
+// Object returns the object at path, or nil if there is none.
 func Object(root map[string]any, path ...string) (map[string]any, error) {
 	return read[map[string]any](root, path, "an object")
 }
 
-// List is the list at path; nil when there is none.
+// List returns the list at path, or nil if there is none.
 func List(root map[string]any, path ...string) ([]any, error) {
 	return read[[]any](root, path, "a list")
 }
 
-// Objects is the list of objects at path; nil when there is none. All elements must be objects.
+// Objects returns the list of objects at path, or nil if there is none. All elements must be objects.
 func Objects(root map[string]any, path ...string) ([]map[string]any, error) {
 	list, err := List(root, path...)
 	if err != nil || len(list) == 0 {
@@ -35,17 +35,17 @@ func Objects(root map[string]any, path ...string) ([]map[string]any, error) {
 	return objects, nil
 }
 
-// Text is the string at path; "" when there is none.
+// Text returns the string at path, or "" if there is none.
 func Text(root map[string]any, path ...string) (string, error) {
 	return read[string](root, path, "a string")
 }
 
-// True says whether the boolean at path is there and true.
+// True reports whether the boolean at path exists and is true.
 func True(root map[string]any, path ...string) (bool, error) {
 	return read[bool](root, path, "true or false")
 }
 
-// Integer is the whole number at path; 0 when there is none.
+// Integer returns the whole number at path, or 0 if there is none.
 func Integer(root map[string]any, path ...string) (int64, error) {
 	value, err := read[any](root, path, "a whole number")
 	if err != nil {
@@ -64,7 +64,7 @@ func Integer(root map[string]any, path ...string) (int64, error) {
 	return 0, framework.Errorf("%s is %s, want a whole number", strings.Join(path, "."), typeOf(value))
 }
 
-// In puts where an object stands in front of err, which a read of that object returned; nil stays nil.
+// In prefixes err, which reading an object returned, with the position of that object; nil stays nil.
 func In(list string, index int, err error) error {
 	if err == nil {
 		return nil
@@ -72,7 +72,7 @@ func In(list string, index int, err error) error {
 	return fmt.Errorf("%s[%d].%w", list, index, err)
 }
 
-// read walks to path and returns what stands there as a T, or T's zero value when there is nothing.
+// read returns the value at path as a T, or T's zero value if there is none.
 func read[T any](root map[string]any, path []string, want string) (T, error) {
 	var none T
 	object := root
@@ -98,7 +98,7 @@ func read[T any](root map[string]any, path []string, want string) (T, error) {
 	return typed, nil
 }
 
-// typeOf names the JSON type of value.
+// typeOf returns the name of the JSON type of value, with an article.
 func typeOf(value any) string {
 	switch value := value.(type) {
 	case nil:

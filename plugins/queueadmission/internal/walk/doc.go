@@ -1,5 +1,6 @@
-// Package walk is what the built-in admission policies share: a walk along the queue that admits whoever has room and
-// overlaps nobody ahead of it. A policy chooses the order of the walk and what counts as an overlap.
+// Package walk is shared by the built-in admission policies. It walks along the queue and admits each backup for which
+// there is a free slot and that overlaps none ahead of it. A policy chooses the order of the walk and what counts as an
+// overlap.
 //
-// It imports framework only. Start reading at walk.go; held.go is what the walk remembers of those ahead.
+// It imports framework only. Start reading at walk.go; held.go records what the backups ahead take.
 package walk

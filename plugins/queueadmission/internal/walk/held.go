@@ -8,15 +8,16 @@ import (
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
-// Rule says more about an overlap than that there is a namespace in common. The zero Rule says that this is enough.
+// Rule narrows what counts as an overlap of two backups with a common namespace. With the zero Rule every two overlap.
 type Rule struct {
-	// Key is the same for backups between which Shares does not tell a difference.
+	// Key returns the same value for backups that Shares does not distinguish.
 	Key func(*qav1.Backup) string
-	// Shares says whether two backups of one namespace may have an object in common. It is symmetric.
+	// Shares reports whether two backups of one namespace may have an object in common. It is symmetric.
 	Shares func(a, b *qav1.Backup) bool
 
-	// Wide says that a backup takes objects which belong to no namespace, SharesWide whether two backups without a common
-	// namespace, of which one is wide, may have such an object in common. It is symmetric. nil says that none are.
+	// Wide reports whether a backup takes cluster-scoped objects. SharesWide reports whether two backups without a
+	// common namespace, at least one of which is wide, may have such an object in common. It is symmetric. If Wide is
+	// nil, no backup is wide.
 	Wide       func(*qav1.Backup) bool
 	SharesWide func(a, b *qav1.Backup) bool
 }
@@ -32,18 +33,18 @@ func (r Rule) shares(a, b *qav1.Backup) bool { return r.Shares == nil || r.Share
 
 func (r Rule) wide(backup *qav1.Backup) bool { return r.Wide != nil && r.Wide(backup) }
 
-// holder is a backup that those after it must not overlap.
+// holder is a backup that later backups must not overlap.
 type holder struct {
 	backup   *qav1.Backup
-	place    int      // in the walk
-	state    string   // in words, after "which"
-	excluded []string // patterns; only of a backup of all namespaces
+	place    int      // its position in the walk
+	state    string   // a clause that follows "which"
+	excluded []string // patterns; set only for a backup of all namespaces
 }
 
 func newHolder(backup *qav1.Backup, place int, state string) *holder {
 	h := &holder{backup: backup, place: place, state: state}
 	if backup.AllNamespaces {
-		// A spec that cannot be read excludes nothing: the safe side.
+		// A spec that cannot be decoded excludes nothing, which is the safe choice.
 		if spec, err := backup.DecodeSpec(); err == nil {
 			h.excluded = spec.ExcludedNamespaces
 		}
@@ -51,7 +52,7 @@ func newHolder(backup *qav1.Backup, place int, state string) *holder {
 	return h
 }
 
-// excludes tells whether a backup of all namespaces leaves out this one.
+// excludes reports whether a backup of all namespaces excludes namespace.
 func (h *holder) excludes(namespace string) bool {
 	return slices.ContainsFunc(h.excluded, func(pattern string) bool {
 		matched, err := path.Match(pattern, namespace)
@@ -59,13 +60,13 @@ func (h *holder) excludes(namespace string) bool {
 	})
 }
 
-// group are holders with one key, the first few of them: they stand for all others.
+// group is the first few holders with one key; they stand for all of them.
 type group struct {
 	key     string
 	holders []*holder
 }
 
-// groups are in the order in which they came up.
+// groups lists groups in the order in which they were added.
 type groups struct {
 	list []*group
 	at   map[string]*group
@@ -86,22 +87,22 @@ func (g *groups) add(key string, added *holder) {
 	}
 }
 
-// held is all that the backups met so far take.
+// held is all that the backups visited so far take.
 type held struct {
 	rule  Rule
 	count int
 
-	namespaces []string           // that somebody takes by name, in the order in which they came up
-	by         map[string]*groups // of each of them
-	all        groups             // those that take all namespaces
-	bare       groups             // those that take no namespace, but what belongs to none
-	wide       groups             // those that take objects which belong to no namespace
+	namespaces []string           // those that a backup names, in the order of their addition
+	by         map[string]*groups // for each of them
+	all        groups             // backups of all namespaces
+	bare       groups             // backups of no namespace, which take only cluster-scoped objects
+	wide       groups             // backups that take cluster-scoped objects
 	everyone   groups
 }
 
 func newHeld(rule Rule) *held { return &held{rule: rule, by: map[string]*groups{}} }
 
-// add makes what a backup takes held.
+// add records what a backup takes.
 func (h *held) add(backup *qav1.Backup, state string) {
 	added, key := newHolder(backup, h.count, state), h.rule.key(backup)
 	h.count++
@@ -111,7 +112,7 @@ func (h *held) add(backup *qav1.Backup, state string) {
 	}
 	switch {
 	case backup.AllNamespaces:
-		// Each for itself, because each excludes what it wants; but there may be thousands of the same.
+		// They are separate because each excludes other namespaces. There may be thousands of equal ones.
 		h.all.add(key+"\x00"+string(joined(added.excluded)), added)
 		return
 	case len(backup.Namespaces) == 0:
@@ -137,7 +138,7 @@ func joined(patterns []string) []byte {
 	return all
 }
 
-// overlap is what backup has in common with those met so far; nil when that is nothing.
+// overlap returns what backup has in common with the backups visited so far, or nil.
 func (h *held) overlap(backup *qav1.Backup) *overlap {
 	found := &overlap{}
 	if backup.AllNamespaces {
@@ -158,7 +159,7 @@ func (h *held) overlap(backup *qav1.Backup) *overlap {
 	return found
 }
 
-// ofNamed is the overlap of a backup of certain namespaces, or of none.
+// ofNamed adds the overlap of a backup of certain namespaces, or of none.
 func (h *held) ofNamed(backup *qav1.Backup, found *overlap) {
 	for _, namespace := range backup.Namespaces {
 		if takers := h.by[namespace]; takers != nil {
@@ -182,7 +183,7 @@ func (h *held) ofNamed(backup *qav1.Backup, found *overlap) {
 	}
 }
 
-// ofAll is the overlap of a backup of all namespaces: everybody, but for those of which it excludes all that they take.
+// ofAll adds the overlap of a backup of all namespaces: all backups except those whose namespaces it excludes.
 func (h *held) ofAll(backup *qav1.Backup, found *overlap) {
 	self := newHolder(backup, 0, "")
 	if len(self.excluded) == 0 {
@@ -214,7 +215,7 @@ func (o *overlap) complete() bool {
 	return len(o.blockers) >= maxBlockers && len(o.namespaces) >= maxNamespaces
 }
 
-// add notes blockers, and a namespace that they have in common with the backup, as long as there are few.
+// add adds blockers, and a namespace that they have in common with the backup, up to the maximum numbers.
 func (o *overlap) add(blockers []*holder, namespace string) {
 	for _, blocker := range blockers {
 		if len(o.blockers) < maxBlockers && !slices.Contains(o.blockers, blocker) {

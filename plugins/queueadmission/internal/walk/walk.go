@@ -8,27 +8,27 @@ import (
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
-// Reasons that a backup waits for.
+// Reasons for which a backup waits.
 const (
-	ReasonLimit   = "Limit"            // as many run or are about to as may
-	ReasonOverlap = "NamespaceOverlap" // it has namespaces in common with one ahead of it
-	ReasonWide    = "ClusterOverlap"   // it has no namespace in common with one ahead of it, but what belongs to none
+	ReasonLimit   = "Limit"            // as many backups run or are ready as the limit allows
+	ReasonOverlap = "NamespaceOverlap" // it has a namespace in common with a backup ahead of it
+	ReasonWide    = "ClusterOverlap"   // it has no namespace but cluster-scoped objects in common with a backup ahead of it
 )
 
-// The states of those ahead, in words. Whether one that has its place has started already makes no difference to those
-// that wait, and should not change what is said of them.
+// The states of the backups ahead, as clauses of messages. They do not distinguish a backup that is ready from one that
+// runs: the difference does not matter to those that wait and should not change their messages.
 const (
 	runs  = "runs"
 	waits = "is ahead of it in the queue"
 )
 
-// Decide admits the backups of order, which are all those that are queued, one after the other: each that finds a free
-// place and does not overlap one that runs, is ready, or stands before it in order, whether that one waits or is
-// admitted now. So nobody is overtaken by what would then stand in its way, and a wide backup does not starve.
+// Decide visits all queued backups in the given order. It admits each for which there is a free slot and that overlaps
+// no backup that runs, is ready, or precedes it in order, whether that one waits or is admitted now. So no backup is
+// overtaken by one that would then block it, and a wide backup does not starve.
 //
-// Two backups overlap when they have a namespace in common, and rule agrees, or when rule says that they share what belongs
-// to none. The work is linear in the sum of all
-// namespaces of all backups, times the number of different keys that rule gives in one namespace.
+// Two backups overlap when they have a namespace in common and rule agrees, or when rule reports that they share
+// cluster-scoped objects. The time is linear in the number of namespaces of all backups, times the number of different
+// keys that rule returns in one namespace.
 func Decide(snapshot *qav1.DecideInput, order []*qav1.Backup, rule Rule) *qav1.DecideOutput {
 	ahead := newHeld(rule)
 	for i := range snapshot.Running {
@@ -56,7 +56,7 @@ func Decide(snapshot *qav1.DecideInput, order []*qav1.Backup, rule Rule) *qav1.D
 	return decision
 }
 
-// Queue is the queue of a snapshot in its own order.
+// Queue returns the queued backups of a snapshot in the order of the queue.
 func Queue(snapshot *qav1.DecideInput) []*qav1.Backup {
 	order := make([]*qav1.Backup, len(snapshot.Queued))
 	for i := range snapshot.Queued {
@@ -65,7 +65,7 @@ func Queue(snapshot *qav1.DecideInput) []*qav1.Backup {
 	return order
 }
 
-// full is why a backup waits that has only the limit in its way. It names nobody: any end of a backup will do.
+// full returns why a backup waits that only the limit blocks. It names no blockers: the end of any backup frees a slot.
 func full(backup *qav1.Backup, limit int) qav1.Wait {
 	message := fmt.Sprintf("all %d places are taken, and it starts when one gets free", limit)
 	if limit == 1 {
@@ -75,17 +75,17 @@ func full(backup *qav1.Backup, limit int) qav1.Wait {
 }
 
 const (
-	maxBlockers   = 8 // that are named; there may be thousands
+	maxBlockers   = 8 // the number that is named; there may be thousands
 	maxNamespaces = 8
 )
 
-// overlap is what a backup has in common with those ahead of it.
+// overlap is what a backup has in common with the backups ahead of it.
 type overlap struct {
 	blockers   []*holder // in the order of the walk
 	namespaces []string
 }
 
-// wait puts it into words: the first blocker is told of, the others are named.
+// wait returns the entry of the waiting backup. The message describes the first blocker; the others are only named.
 func (o *overlap) wait(backup *qav1.Backup) qav1.Wait {
 	first := o.blockers[0]
 	wait := qav1.Wait{Name: backup.Name, Reason: ReasonOverlap, Namespaces: o.namespaces}
@@ -115,7 +115,7 @@ func (o *overlap) wait(backup *qav1.Backup) qav1.Wait {
 	return wait
 }
 
-// common are the namespaces that both take by name, as many as are named.
+// common returns the first few namespaces that both backups name.
 func common(a, b *qav1.Backup) []string {
 	both := slices.DeleteFunc(slices.Clone(a.Namespaces), func(name string) bool {
 		_, takes := slices.BinarySearch(b.Namespaces, name)

@@ -18,7 +18,7 @@ func named(name string, namespaces ...string) qav1.Backup {
 	return qav1.Backup{Name: name, Namespaces: namespaces, Spec: []byte("{}")}
 }
 
-// all is a backup of all namespaces of a cluster that has a, b and c, but for the excluded ones.
+// all returns a backup of all namespaces of a cluster with the namespaces a, b and c, except the excluded ones.
 func all(t *testing.T, name string, excluded ...string) qav1.Backup {
 	t.Helper()
 	spec, err := json.Marshal(velerov1.BackupSpec{ExcludedNamespaces: excluded})
@@ -30,7 +30,7 @@ func decide(snapshot *qav1.DecideInput) *qav1.DecideOutput {
 	return walk.Decide(snapshot, walk.Queue(snapshot), walk.Rule{})
 }
 
-func TestABackupStartsUnlessItOverlapsOneAheadOfIt(t *testing.T) {
+func TestBackupStartsUnlessItOverlapsOneAhead(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		limit                  int
@@ -129,8 +129,8 @@ func TestABackupStartsUnlessItOverlapsOneAheadOfIt(t *testing.T) {
 	}
 }
 
-// TestTheWalkDecidesAsAComparisonOfEachWithEachWould holds the indexes against the definition.
-func TestTheWalkDecidesAsAComparisonOfEachWithEachWould(t *testing.T) {
+// TestIndexedWalkDecidesLikePairwiseComparison checks the indexes against the definition.
+func TestIndexedWalkDecidesLikePairwiseComparison(t *testing.T) {
 	t.Parallel()
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -200,7 +200,7 @@ func overlapByDefinition(t *testing.T, a, b *qav1.Backup) bool {
 	return slices.ContainsFunc(a.Namespaces, func(n string) bool { return slices.Contains(b.Namespaces, n) })
 }
 
-func TestThousandsOfBlockersAreNotAllNamed(t *testing.T) {
+func TestOnlyFirstBlockersAreNamed(t *testing.T) {
 	t.Parallel()
 	snapshot := &qav1.DecideInput{Limit: 1}
 	for i := range 3000 {
