@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// Ask makes a call for a facade. convert makes the result for the hub from the reply, or says how the reply breaks the
-// contract, which Ask returns as an ErrInvalidReply. A connection that records metrics calls Judge to learn whether the
+// Ask makes a call for a facade. convert returns the hub's result for the reply, or an error if the reply breaks the
+// contract; Ask wraps that error in ErrInvalidReply. A connection that records metrics calls Judge to learn whether the
 // reply was valid.
 func Ask[Q, A, R any](
 	ctx context.Context, p Plugin, call func(context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q, convert func(*A) (R, error),
@@ -59,14 +59,14 @@ func (j *judge[A, R]) of(reply any) (err error) {
 	return nil
 }
 
-// Selector converts the reply to the question what an action applies to.
+// Selector converts the reply to an AppliesTo call.
 func Selector[A interface {
 	GetResourceSelector() *shared.ResourceSelector
 }](answer A) (framework.ResourceSelector, error) {
 	return reply.Selector(answer.GetResourceSelector())
 }
 
-// Progress converts the reply to the question how far an operation is.
+// Progress converts the reply to a Progress call.
 func Progress[A interface {
 	GetProgress() *shared.OperationProgress
 }](answer A) (framework.OperationProgress, error) {

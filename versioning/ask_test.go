@@ -12,10 +12,10 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-func TestAnAnswerIsConvertedOnceWhoeverJudgesIt(t *testing.T) {
+func TestReplyIsConvertedOnce(t *testing.T) {
 	t.Parallel()
 	plugin := versioning.NewPlugin("ItemWeigher", "example.io/scales")
-	for name, judges := range map[string]bool{"the connection judges": true, "nobody but the facade judges": false} {
+	for name, judges := range map[string]bool{"the connection judges": true, "only the facade judges": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var judged error
@@ -51,7 +51,7 @@ func TestAnAnswerIsConvertedOnceWhoeverJudgesIt(t *testing.T) {
 			result, err = ask(6)
 			require.EqualError(t, err, "ItemWeigher(example.io/scales): invalid reply: it weighs too much")
 			require.ErrorIs(t, err, versioning.ErrInvalidReply)
-			require.Zero(t, result, "what is refused is not handed on")
+			require.Zero(t, result, "a rejected result is not returned")
 			require.Equal(t, 1, converted)
 			require.Equal(t, judges, judged != nil)
 
@@ -60,5 +60,5 @@ func TestAnAnswerIsConvertedOnceWhoeverJudgesIt(t *testing.T) {
 			require.Zero(t, converted)
 		})
 	}
-	require.NoError(t, versioning.Judge(wrapperspb.Int64(1), []grpc.CallOption{grpc.StaticMethod()}), "somebody else's call")
+	require.NoError(t, versioning.Judge(wrapperspb.Int64(1), []grpc.CallOption{grpc.StaticMethod()}), "a call without a judge")
 }

@@ -15,19 +15,19 @@ const (
 	Transfer
 )
 
-// Call declares what the server has to know about a method before it calls it. The zero value holds for a method that is not
+// Call declares what the server has to know about a method before calling it. The zero value holds for a method that is not
 // declared: it gets the longest deadline and is never repeated.
 type Call struct {
 	Class Class
 	// Repeatable calls may be made again when the process dies during them.
 	Repeatable bool
-	// Constant calls have the same answer for the life of the process, so they are made once.
+	// Constant calls have the same reply for the life of the process, so they are made once.
 	Constant bool
-	// Alone is set for a call that no process serves twice at the same time.
+	// Alone is set for a call that a process serves only once at a time.
 	Alone bool
 }
 
-// Works reports whether an answer to the call proves that the plugin does its job.
+// Works reports whether a reply to the call proves that the plugin works.
 func (c Call) Works() bool { return c.Class != Query }
 
 // Calls declares the methods of a service, by full name: "/generated.BackupItemAction/Execute".

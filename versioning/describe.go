@@ -17,22 +17,22 @@ import (
 
 // Description is what a plugin process reports about itself.
 type Description struct {
-	// PluginVersion is the plugin's, in its author's own style; empty when it is not reported.
+	// PluginVersion is the plugin's version, in its author's format; empty when it is not reported.
 	PluginVersion string
-	// FrameworkVersion is that of the framework that the plugin is built on; empty when it is not reported.
+	// FrameworkVersion is the version of the framework that the plugin is built on; empty when it is not reported.
 	FrameworkVersion string
-	// Informed tells that the process has PluginInfo. One that has not is built for stock Velero, or on no framework.
+	// Informed is set if the process serves PluginInfo. Plugins built for stock Velero, or without the framework, do not.
 	Informed bool
-	// Plugins are all implementations: those of its list, in its order, and then those that PluginInfo alone tells of.
+	// Plugins are all implementations: those of its list, in its order, and then those that only PluginInfo reports.
 	Plugins []Described
 }
 
 // Described is one implementation that the process serves.
 type Described struct {
 	Listed
-	// ConfigSchema is the JSON Schema of the config that it takes, a JSON object; nil when it tells of none.
+	// ConfigSchema is the JSON Schema of its config, a JSON object; nil when it announces none.
 	ConfigSchema []byte
-	// AdapterOf is the kind that it adapts for hosts that do not know that kind; empty for all others.
+	// AdapterOf is the kind that the implementation adapts for hosts that do not know that kind; empty for all others.
 	AdapterOf string
 }
 
@@ -45,9 +45,9 @@ func (d Description) Listed() []Listed {
 	return listed
 }
 
-// Describe asks the process that conn reaches what it serves, in Velero's way (PluginLister) and in ours (PluginInfo),
-// and puts both together. A process without PluginInfo is known by its list. Kinds and versions may be unknown here,
-// and names are as the plugin wrote them: neither is checked.
+// Describe asks the process behind conn what it serves, by Velero's PluginLister and by our PluginInfo,
+// and merges both. A process without PluginInfo is described by its list. Kinds and versions may be unknown to the server,
+// and names are as the plugin wrote them: none of them is checked.
 func Describe(ctx context.Context, conn grpc.ClientConnInterface) (Description, error) {
 	listed, err := List(ctx, conn)
 	if err != nil {
@@ -93,21 +93,21 @@ func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 	}
 	d.Informed, d.PluginVersion, d.FrameworkVersion = true, info.GetPluginVersion(), info.GetFrameworkVersion()
 
-	places := map[Listed]int{}
+	positions := map[Listed]int{}
 	for i, plugin := range d.Plugins {
-		places[plugin.Listed] = i
+		positions[plugin.Listed] = i
 	}
-	told := map[Listed]bool{}
+	reported := map[Listed]bool{}
 	for i, plugin := range info.GetPlugins() {
 		line, err := validatePlugin(plugin)
 		if err != nil {
 			return fmt.Errorf("plugins[%d]: %w", i, err)
 		}
-		if told[line] {
+		if reported[line] {
 			return fmt.Errorf("plugins[%d]: %s %s comes twice", i, line.Kind, line.Name)
 		}
-		told[line] = true
-		at, listed := places[line]
+		reported[line] = true
+		at, listed := positions[line]
 		if !listed {
 			at = len(d.Plugins)
 			d.Plugins = append(d.Plugins, Described{Listed: line})

@@ -17,8 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// teller is a plugin that tells of itself what a test wants.
-type teller struct {
+// describer is a plugin that describes itself as a test wants.
+type describer struct {
 	pluginlisterv1.UnimplementedPluginListerServer
 	plugininfov1.UnimplementedPluginInfoServiceServer
 	listed []*pluginlisterv1.PluginIdentifier
@@ -26,15 +26,15 @@ type teller struct {
 	err    error
 }
 
-func (p teller) ListPlugins(context.Context, *shared.Empty) (*pluginlisterv1.ListPluginsResponse, error) {
+func (p describer) ListPlugins(context.Context, *shared.Empty) (*pluginlisterv1.ListPluginsResponse, error) {
 	return &pluginlisterv1.ListPluginsResponse{Plugins: p.listed}, nil
 }
 
-func (p teller) GetPluginInfo(context.Context, *plugininfov1.GetPluginInfoRequest) (*plugininfov1.GetPluginInfoResponse, error) {
+func (p describer) GetPluginInfo(context.Context, *plugininfov1.GetPluginInfoRequest) (*plugininfov1.GetPluginInfoResponse, error) {
 	return p.info, p.err
 }
 
-func (p teller) describe(t *testing.T) (versioning.Description, error) {
+func (p describer) describe(t *testing.T) (versioning.Description, error) {
 	t.Helper()
 	return versioning.Describe(t.Context(), plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		pluginlisterv1.RegisterPluginListerServer(server, p)
@@ -44,28 +44,28 @@ func (p teller) describe(t *testing.T) (versioning.Description, error) {
 	}))
 }
 
-func TestAPluginIsKnownByItsListAndByPluginInfo(t *testing.T) {
+func TestDescribeMergesListAndPluginInfo(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		plugin teller
+		plugin describer
 		want   versioning.Description
 	}{
 		"stock Velero's": {
-			teller{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"}, {Kind: "FromTheFuture", Name: "a.b/c"}}},
+			describer{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"}, {Kind: "FromTheFuture", Name: "a.b/c"}}},
 			versioning.Description{Plugins: []versioning.Described{
 				{Listed: versioning.Listed{Kind: "ObjectStore", Name: "velero.io/aws"}}, {Listed: versioning.Listed{Kind: "FromTheFuture", Name: "a.b/c"}},
 			}},
 		},
 		"with a PluginInfo that is not served": {
-			teller{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"}}, err: status.Error(codes.Unimplemented, "not yet")},
+			describer{listed: []*pluginlisterv1.PluginIdentifier{{Kind: "ObjectStore", Name: "velero.io/aws"}}, err: status.Error(codes.Unimplemented, "not yet")},
 			versioning.Description{Plugins: []versioning.Described{{Listed: versioning.Listed{Kind: "ObjectStore", Name: "velero.io/aws"}}}},
 		},
 		"with an empty PluginInfo": {
-			teller{info: &plugininfov1.GetPluginInfoResponse{}},
+			describer{info: &plugininfov1.GetPluginInfoResponse{}},
 			versioning.Description{Informed: true},
 		},
 		"with both": {
-			teller{
+			describer{
 				listed: []*pluginlisterv1.PluginIdentifier{
 					{Kind: "BackupItemActionV2", Name: "a.b/z"}, {Kind: "BackupItemAction", Name: "a.b/z"}, {Kind: "ObjectStore", Name: "a.b/y"},
 				},
@@ -104,7 +104,7 @@ func TestAPluginIsKnownByItsListAndByPluginInfo(t *testing.T) {
 	}
 }
 
-func TestAPluginInfoThatBreaksTheContractIsRefused(t *testing.T) {
+func TestInvalidPluginInfoIsRejected(t *testing.T) {
 	t.Parallel()
 	plugins := func(plugins ...*plugininfov1.Plugin) *plugininfov1.GetPluginInfoResponse {
 		return &plugininfov1.GetPluginInfoResponse{Plugins: plugins}
@@ -121,23 +121,23 @@ func TestAPluginInfoThatBreaksTheContractIsRefused(t *testing.T) {
 		`plugin_version "1\n2" has control characters, want one line`:    {PluginVersion: "1\n2"},
 		"framework_version is empty":                                     {FrameworkVersion: " "},
 	} {
-		_, err := teller{info: info}.describe(t)
+		_, err := describer{info: info}.describe(t)
 		require.ErrorIs(t, err, versioning.ErrInvalidReply)
 		require.ErrorContains(t, err, "plugin info: invalid reply: ")
 		require.ErrorContains(t, err, want)
 	}
 }
 
-func TestAPluginInfoThatFailsIsNotTakenForNone(t *testing.T) {
+func TestFailingPluginInfoIsAnError(t *testing.T) {
 	t.Parallel()
-	_, err := teller{err: status.Error(codes.Unavailable, "the process is gone")}.describe(t)
+	_, err := describer{err: status.Error(codes.Unavailable, "the process has exited")}.describe(t)
 	require.ErrorContains(t, err, "ask for plugin info: ")
-	require.ErrorContains(t, err, "the process is gone")
+	require.ErrorContains(t, err, "the process has exited")
 	_, err = versioning.Describe(t.Context(), plugintest.ServeRaw(t, nil, func(*grpc.Server) {}))
 	require.ErrorContains(t, err, "list plugins: ")
 }
 
-func TestARealProcessTellsOfAllItsKinds(t *testing.T) {
+func TestDescribeReturnsAllKindsOfARealProcess(t *testing.T) {
 	t.Parallel()
 	_, conn := startPlugin(t, "kinds")
 	description, err := versioning.Describe(t.Context(), conn)

@@ -14,11 +14,11 @@ import (
 )
 
 var (
-	// ErrNoOperations is what a version without asynchronous operations answers when asked after one.
+	// ErrNoOperations is returned by versions without asynchronous operations when called about one.
 	ErrNoOperations = errors.New("this version of the plugin does not support asynchronous operations")
-	// ErrNotCancelled is what Cancel answers for an operation that the plugin cannot stop.
+	// ErrNotCancelled is returned by Cancel for an operation that the plugin cannot stop.
 	ErrNotCancelled = errors.New("the plugin cannot stop this operation")
-	// ErrInvalidReply is wrapped by the error of a call that a plugin answered in a way that breaks the
+	// ErrInvalidReply is wrapped by the error of a call whose reply breaks the
 	// contract of its kind.
 	ErrInvalidReply = errors.New("invalid reply")
 
@@ -31,13 +31,13 @@ var (
 	ErrInvalid = framework.ErrInvalid
 )
 
-// Error is a call to a plugin that failed. errors.Is finds context.Canceled and context.DeadlineExceeded in it
-// when the call ended by them, and errors.As whatever error the connection gave.
+// Error is the error of a call to a plugin. errors.Is finds context.Canceled and context.DeadlineExceeded in it
+// if they ended the call; errors.As finds the error that the connection returned.
 type Error struct {
 	Kind   string // "BackupItemAction", whatever the version
 	Plugin string // "example.io/stamp"
-	// Frames is where in the plugin's source the error was made, innermost first; empty when the plugin
-	// does not say.
+	// Frames are the positions in the plugin's source where the error was made, innermost first; empty when the plugin
+	// does not report them.
 	Frames []Frame
 
 	message string
@@ -51,19 +51,19 @@ type Frame struct {
 	Function string
 }
 
-// Error returns "Kind(plugin): what happened".
+// Error returns "Kind(plugin): message".
 func (e *Error) Error() string { return fmt.Sprintf("%s(%s): %s", e.Kind, e.Plugin, e.message) }
 
 // Unwrap returns the causes.
 func (e *Error) Unwrap() []error { return e.causes }
 
-// File returns the file of the innermost frame, empty when it is not known.
+// File returns the file of the innermost frame, or "" if it is not known.
 func (e *Error) File() string { return e.innermost().File }
 
-// Line returns the line of the innermost frame, 0 when it is not known.
+// Line returns the line of the innermost frame, or 0 if it is not known.
 func (e *Error) Line() int32 { return e.innermost().Line }
 
-// Function returns the function of the innermost frame, empty when it is not known.
+// Function returns the function of the innermost frame, or "" if it is not known.
 func (e *Error) Function() string { return e.innermost().Function }
 
 func (e *Error) innermost() Frame {
@@ -73,19 +73,19 @@ func (e *Error) innermost() Frame {
 	return e.Frames[0]
 }
 
-// Plugin is the part that every facade embeds: the plugin that it speaks for.
+// Plugin identifies a plugin. Every facade embeds it.
 type Plugin struct {
 	kind string
 	name string
 }
 
-// NewPlugin returns the plugin with a kind, whatever the version, and a name.
+// NewPlugin returns the Plugin with this kind, without its version, and name.
 func NewPlugin(kind, name string) Plugin { return Plugin{kind: kind, name: name} }
 
 // Name returns the plugin's name.
 func (p Plugin) Name() string { return p.name }
 
-// Wrap returns the *Error for the error of a call. nil stays nil, and an error of this plugin stays as it is.
+// Wrap returns the *Error for the error of a call. It returns nil for nil, and an error of this plugin unchanged.
 func (p Plugin) Wrap(err error) error {
 	if err == nil {
 		return nil
@@ -119,7 +119,7 @@ func (p Plugin) Wrap(err error) error {
 	return wrapped
 }
 
-// Reject returns the *Error for a reply that broke the contract, as reason says.
+// Reject returns the *Error for a reply that breaks the contract for the given reason.
 func (p Plugin) Reject(reason error) error {
 	return p.Wrap(fmt.Errorf("%w: %w", ErrInvalidReply, reason))
 }

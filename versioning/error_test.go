@@ -14,12 +14,12 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// diedError stands for what a connection says of a process that is gone.
+// diedError represents the error that a connection returns when the process has exited.
 type diedError struct{ exit int }
 
 func (e *diedError) Error() string { return fmt.Sprintf("the process ended with status %d", e.exit) }
 
-func TestWrapNamesThePluginOnceAndKeepsTheCause(t *testing.T) {
+func TestWrapNamesPluginOnceAndKeepsCause(t *testing.T) {
 	t.Parallel()
 	plugin := versioning.NewPlugin("BackupItemAction", "example.io/stamp")
 	for name, test := range map[string]struct {
@@ -27,15 +27,15 @@ func TestWrapNamesThePluginOnceAndKeepsTheCause(t *testing.T) {
 		want string
 		is   error
 	}{
-		"a plugin's error":     {status.Error(codes.Unknown, "disk full"), "disk full", nil},
-		"a panic":              {status.Error(codes.Aborted, "plugin panicked: x"), "plugin panicked: x", nil},
-		"no message":           {status.Error(codes.Internal, ""), "failed without a message, code Internal", nil},
-		"cancelled":            {status.Error(codes.Canceled, "context canceled"), "context canceled", context.Canceled},
-		"too late":             {status.Error(codes.DeadlineExceeded, "context deadline exceeded"), "context deadline exceeded", context.DeadlineExceeded},
-		"cancelled, no status": {context.Canceled, "context canceled", context.Canceled},
-		"the process is gone":  {&diedError{exit: 3}, "the process ended with status 3", nil},
-		"a status, explained":  {fmt.Errorf("restarted: %w", status.Error(codes.Unavailable, "eof")), "restarted: rpc error: code = Unavailable desc = eof", nil},
-		"wrapped already":      {plugin.Wrap(errors.New("disk full")), "disk full", nil},
+		"a plugin's error":       {status.Error(codes.Unknown, "disk full"), "disk full", nil},
+		"a panic":                {status.Error(codes.Aborted, "plugin panicked: x"), "plugin panicked: x", nil},
+		"no message":             {status.Error(codes.Internal, ""), "failed without a message, code Internal", nil},
+		"cancelled":              {status.Error(codes.Canceled, "context canceled"), "context canceled", context.Canceled},
+		"too late":               {status.Error(codes.DeadlineExceeded, "context deadline exceeded"), "context deadline exceeded", context.DeadlineExceeded},
+		"cancelled, no status":   {context.Canceled, "context canceled", context.Canceled},
+		"the process has exited": {&diedError{exit: 3}, "the process ended with status 3", nil},
+		"a status, explained":    {fmt.Errorf("restarted: %w", status.Error(codes.Unavailable, "eof")), "restarted: rpc error: code = Unavailable desc = eof", nil},
+		"wrapped already":        {plugin.Wrap(errors.New("disk full")), "disk full", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,14 +57,14 @@ func TestWrapNamesThePluginOnceAndKeepsTheCause(t *testing.T) {
 	require.Equal(t, 3, died.exit)
 }
 
-func TestAnotherPluginsErrorIsPrefixed(t *testing.T) {
+func TestErrorOfAnotherPluginIsPrefixed(t *testing.T) {
 	t.Parallel()
 	inner := versioning.NewPlugin("ObjectStore", "a.b/c").Wrap(errors.New("no bucket"))
 	require.EqualError(t, versioning.NewPlugin("ObjectStore", "a.b/d").Wrap(inner),
 		"ObjectStore(a.b/d): ObjectStore(a.b/c): no bucket")
 }
 
-func TestAnErrorTellsThePlaceThatThePluginGave(t *testing.T) {
+func TestErrorHasPositionFromPlugin(t *testing.T) {
 	t.Parallel()
 	located, err := status.New(codes.Unknown, "disk full").WithDetails(&shared.Stack{Frames: []*shared.StackFrame{
 		{File: "stamp.go", Line: 42, Function: "main.stamp"}, {File: "main.go", Line: 7, Function: "main.main"},
@@ -92,7 +92,7 @@ func TestRejectIsAnInvalidReply(t *testing.T) {
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 }
 
-func TestErrorOfFrameworkIsFoundByItsStatus(t *testing.T) {
+func TestFrameworkErrorIsFoundByStatus(t *testing.T) {
 	t.Parallel()
 	plugin := versioning.NewPlugin("BackupItemAction", "example.io/stamp")
 	all := []error{versioning.ErrNotFound, versioning.ErrUnavailable, versioning.ErrInvalid}

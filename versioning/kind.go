@@ -11,23 +11,23 @@ import (
 
 // Kind is one kind of plugin with all its versions on the wire. H is its hub.
 type Kind[H any] struct {
-	// Name is the kind whatever the version, "BackupItemAction".
+	// Name is the kind without its version, "BackupItemAction".
 	Name string
 	// Late kinds run after all others on the same item, in the order of their names.
 	Late bool
-	// Policy kinds decide something for the server. The configuration names the plugin, and its deadline with it.
+	// Policy kinds decide something for the server. The configuration names the plugin and its deadline.
 	Policy bool
-	// Versions are all that the server speaks, in any order.
+	// Versions are all versions that the server speaks, in any order.
 	Versions []Version[H]
 }
 
 // Version is one version of a kind on the wire.
 type Version[H any] struct {
-	// Wire is what a plugin calls it in its list, "BackupItemActionV2".
+	// Wire is the version's name in a plugin's list, "BackupItemActionV2".
 	Wire string
 	// Number orders the versions of a kind; the highest is the newest.
 	Number int
-	// Bind is the facade: the hub over the plugin that conn reaches and that is listed as name. It makes
+	// Bind returns the facade: the hub over the plugin listed as name in the process that conn reaches. It makes
 	// no call.
 	Bind func(conn grpc.ClientConnInterface, name string) H
 	// Probe is a unary or streaming method of the version, "/generated.BackupItemAction/AppliesTo", that may be called
@@ -36,11 +36,11 @@ type Version[H any] struct {
 	// Calls declares the methods of the version. A method that is not declared gets the longest deadline and is never
 	// repeated.
 	Calls Calls
-	// Deprecated says what to do instead when the version is going to be removed; empty when it is not.
+	// Deprecated says what to use instead if the version is going to be removed; empty otherwise.
 	Deprecated string
 }
 
-// Version returns the version with the name wire in a plugin's list, false when there is none.
+// Version returns the version with the name wire in a plugin's list, or false if there is none.
 func (k Kind[H]) Version(wire string) (Version[H], bool) {
 	for _, version := range k.Versions {
 		if version.Wire == wire {
@@ -74,7 +74,7 @@ func (k Kind[H]) WireKinds() []WireKind {
 	return wireKinds
 }
 
-// Lookup returns the version in known with the name wire in a plugin's list, false when there is none.
+// Lookup returns the version in known with the name wire in a plugin's list, or false if there is none.
 func Lookup(known []WireKind, wire string) (WireKind, bool) {
 	for _, version := range known {
 		if version.Wire == wire {
@@ -84,8 +84,8 @@ func Lookup(known []WireKind, wire string) (WireKind, bool) {
 	return WireKind{}, false
 }
 
-// Served reports whether the process that conn reaches serves the version, which its list does not prove. Any answer counts,
-// also an error, unless it says that the method is unknown.
+// Served reports whether the process that conn reaches serves the version, which its list does not prove. Any reply counts,
+// even an error, unless the error is that the method is unknown.
 func (w WireKind) Served(ctx context.Context, conn grpc.ClientConnInterface) bool {
 	if w.Probe == "" {
 		return true

@@ -20,7 +20,7 @@ type greeterV2 struct{ name string }
 
 func (g greeterV2) Greet() string { return "good morning " + g.name }
 
-// greeting is the whole of what a kind with two versions costs here: a line for each.
+// greeting shows what a kind with two versions costs here: one line for each.
 func greeting() versioning.Kind[greeter] {
 	return versioning.Kind[greeter]{Name: "Greeting", Versions: []versioning.Version[greeter]{
 		{Wire: "Greeting", Number: 1, Deprecated: "use v2", Bind: func(_ grpc.ClientConnInterface, name string) greeter { return greeterV1{name} }},
@@ -28,7 +28,7 @@ func greeting() versioning.Kind[greeter] {
 	}}
 }
 
-// bindUsed are the facades of the plugins of a kind that negotiation uses.
+// bindUsed returns the facades of the plugins of a kind that negotiation selects.
 func bindUsed[H any](conn grpc.ClientConnInterface, kind versioning.Kind[H], listed []versioning.Listed) []H {
 	var used []H
 	for i, outcome := range versioning.Negotiate(kind.WireKinds(), listed) {
@@ -39,7 +39,7 @@ func bindUsed[H any](conn grpc.ClientConnInterface, kind versioning.Kind[H], lis
 	return used
 }
 
-func TestWireKindsTellWithoutTheHub(t *testing.T) {
+func TestWireKindsDescribeVersionsWithoutHub(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []versioning.WireKind{
 		{Kind: "Greeting", Wire: "Greeting", Number: 1, Deprecated: "use v2"},

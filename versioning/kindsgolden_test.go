@@ -27,8 +27,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
-// TestAcceptKinds_WireGolden holds all kinds and versions of Velero's wire against descriptors written down by hand, the
-// way TestAcceptBackup_WireGolden holds its three kinds.
+// TestAcceptKinds_WireGolden compares all kinds and versions of Velero's wire with descriptors written by hand, the
+// way TestAcceptBackup_WireGolden compares its three kinds.
 func TestAcceptKinds_WireGolden(t *testing.T) {
 	t.Parallel()
 	v := newVelero(t, veleroMessages+veleroKindMessages, veleroMethods+veleroKindMethods)
@@ -44,7 +44,7 @@ func TestAcceptKinds_WireGolden(t *testing.T) {
 	t.Run("Velero's plugin under our host", func(t *testing.T) { t.Parallel(); requireHostSpeaksKinds(t, v) })
 }
 
-// veleroServices is what Velero calls the kinds in a plugin's list, and the gRPC service of each.
+// veleroServices maps the names of the kinds in a plugin's list, as Velero uses them, to their gRPC services.
 func veleroServices() map[string]string {
 	return map[string]string{
 		"ObjectStore": "generated.ObjectStore", "VolumeSnapshotter": "generated.VolumeSnapshotter",
@@ -63,7 +63,7 @@ func requireAllKinds(t *testing.T, v velero) {
 	}
 }
 
-// requireLiteralBytesOfKinds anchors the rest: these bytes were written with the protobuf encoding rules at hand.
+// requireLiteralBytesOfKinds anchors the other checks: these bytes were written by hand, by the rules of the protobuf encoding.
 func requireLiteralBytesOfKinds(t *testing.T) {
 	t.Helper()
 	node := []*shared.ResourceIdentifier{{Resource: "r", Name: "n"}}
@@ -103,7 +103,7 @@ const (
 	progress = `nCompleted:3 nTotal:7 operationUnits:"bytes" started:{seconds:1700000000 nanos:5} updated:{seconds:1700000001 nanos:5}`
 )
 
-// kindsConversation is what Velero's host says to the plugin below framework/testdata/kinds, and what it hears.
+// kindsConversation returns the calls of Velero's host to the plugin below framework/testdata/kinds, and the replies.
 func kindsConversation(command string) []exchange {
 	listed := ""
 	for _, line := range []string{ // the kinds in Velero's order
@@ -169,7 +169,7 @@ func requireHostSpeaksKinds(t *testing.T, v velero) {
 	result := []framework.ResourceIdentifier{{Resource: "configmaps", Namespace: "in-1", Name: "nightly"}}
 	key := []framework.ResourceIdentifier{{Resource: "secrets", Namespace: "old", Name: "key"}}
 
-	// The name that stands under two versions is used once, at the newer.
+	// A name listed under two versions is used once, at the newer.
 	backups := bindUsed(conn, kinds.BackupItemAction(), listed)
 	require.Len(t, backups, 1)
 	mover := backups[0]

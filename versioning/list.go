@@ -10,13 +10,13 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// Listed is one line of a plugin's list of what it serves.
+// Listed is one line of a plugin's list of implementations.
 type Listed struct {
 	Kind string // as on the wire, "BackupItemActionV2"
 	Name string
 }
 
-// List asks the process that conn reaches what it serves, in its own order. It checks neither kinds, which may be unknown,
+// List returns what the process that conn reaches serves, in its own order. It checks neither kinds, which may be unknown,
 // nor names.
 func List(ctx context.Context, conn grpc.ClientConnInterface) ([]Listed, error) {
 	answer, err := pluginlisterv1.NewPluginListerClient(conn).ListPlugins(ctx, &shared.Empty{})

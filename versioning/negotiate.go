@@ -13,17 +13,17 @@ import (
 type Outcome struct {
 	// Version is the version of the kind that the line offers; zero when it is not known here.
 	Version WireKind
-	// Used is set if the name is used at this version.
+	// Used reports whether the name is used at this version.
 	Used bool
 	// Choice says why it is used or not, for people.
 	Choice string
 }
 
-// Negotiate picks, for each name of each kind, the newest version that both sides know: listed is what plugins offer, known
-// what the server does. A name is used once, and of two equal lines the first. There is an outcome for each line.
+// Negotiate selects, for each name of each kind, the newest version that both sides know: listed is what plugins offer, known
+// what the server knows. A name is used once, and of two equal lines the first. There is an outcome for each line.
 func Negotiate(known []WireKind, listed []Listed) []Outcome {
 	outcomes := make([]Outcome, len(listed))
-	newest := map[Listed]int{} // by name and kind whatever the version: the line that is used
+	newest := map[Listed]int{} // by name and kind without version: the line that is used
 	for i, line := range listed {
 		version, ok := Lookup(known, line.Kind)
 		if !ok {
@@ -54,7 +54,7 @@ func Negotiate(known []WireKind, listed []Listed) []Outcome {
 	return outcomes
 }
 
-// unknown returns what the server knows instead of wire.
+// unknown returns a text that says what the server knows instead of wire.
 func unknown(known []WireKind, wire string) string {
 	kind, number := hostapi.SplitWireKind(wire)
 	var numbers []int

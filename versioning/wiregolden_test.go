@@ -38,9 +38,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// TestAcceptBackup_WireGolden holds both sides of our wire against Velero's, written down by hand in
-// velerowire_test.go: the descriptors, a plugin process as Velero's host talks to it, and our host as a plugin
-// of Velero's hears it. All messages of the peer are bytes; none of our generated code makes or reads them.
+// TestAcceptBackup_WireGolden compares both sides of our wire with Velero's, written by hand in
+// velerowire_test.go: the descriptors, a plugin process called as by Velero's host, and our host as a plugin
+// of Velero's sees it. All messages of the peer are bytes; none of our generated code makes or reads them.
 func TestAcceptBackup_WireGolden(t *testing.T) {
 	t.Parallel()
 	v := newVelero(t, veleroMessages, veleroMethods)
@@ -96,7 +96,7 @@ func requireSameDescriptors(t *testing.T, v velero) {
 	}
 }
 
-// requireLiteralBytes anchors the rest: these bytes were written with the protobuf encoding rules at hand.
+// requireLiteralBytes anchors the other checks: these bytes were written by hand, by the rules of the protobuf encoding.
 func requireLiteralBytes(t *testing.T) {
 	t.Helper()
 	for want, message := range map[string]proto.Message{
@@ -132,7 +132,7 @@ func requireUnknownFieldsSurvive(t *testing.T, v velero) {
 	}
 }
 
-// bytesCodec sends and receives messages as the bytes they are.
+// bytesCodec sends and receives messages as raw bytes.
 type bytesCodec struct{}
 
 func (bytesCodec) Name() string { return "proto" }
@@ -153,7 +153,7 @@ func (bytesCodec) Unmarshal(data []byte, message any) error {
 	return nil
 }
 
-// encode is the message that is written in protobuf's text format, as Velero's side would send it.
+// encode returns the encoding of a message given in protobuf's text format, as Velero's side would send it.
 func (v velero) encode(t *testing.T, name, text string) []byte {
 	t.Helper()
 	message := v.message(t, name)
@@ -163,7 +163,7 @@ func (v velero) encode(t *testing.T, name, text string) []byte {
 	return encoded
 }
 
-// requireBytes wants raw to be the message that is written in protobuf's text format, byte for byte.
+// requireBytes requires raw to be the encoding of a message given in protobuf's text format, byte for byte.
 func (v velero) requireBytes(t *testing.T, name, text string, raw []byte) {
 	t.Helper()
 	want := v.encode(t, name, text)
@@ -175,7 +175,7 @@ func (v velero) requireBytes(t *testing.T, name, text string, raw []byte) {
 	}
 }
 
-// types are those of a call, by its path.
+// types returns the message types of the call with this path.
 func (v velero) types(t *testing.T, path string) (sent, answered string) {
 	t.Helper()
 	for _, words := range rows(v.methods) {
@@ -187,7 +187,7 @@ func (v velero) types(t *testing.T, path string) (sent, answered string) {
 	return "", ""
 }
 
-// exchange is one call: what is sent and what is answered, in protobuf's text format.
+// exchange is one call: its requests and replies in protobuf's text format.
 type exchange struct {
 	path     string
 	sent     []string
@@ -202,7 +202,7 @@ const (
 	at      = `plugin:"example.io/memory" bucket:"bucket"`
 )
 
-// conversation is what Velero's host says to the plugin below framework/testdata/plugin, and what it hears. The
+// conversation returns the calls of Velero's host to the plugin below framework/testdata/plugin, and the replies. The
 // first four calls of an object's life build on each other, so the order counts.
 func conversation(command string) []exchange {
 	listed := ""
@@ -242,10 +242,10 @@ func conversation(command string) []exchange {
 	}
 }
 
-// converse says to the plugin that conn reaches what Velero's host says, and wants to hear what Velero's plugin answers.
+// converse calls the plugin that conn reaches as Velero's host does, and requires the replies of Velero's plugin.
 func converse(t *testing.T, v velero, conn *grpc.ClientConn, conversation []exchange) {
 	t.Helper()
-	// As every message of Velero's next version may have: a field that is not known yet.
+	// Messages of Velero's next version may have a field that is not known yet.
 	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
 	for _, said := range conversation {
 		sent, answered := v.types(t, said.path)
@@ -290,7 +290,7 @@ func requirePluginSpeaksVelero(t *testing.T, v velero) {
 	}
 }
 
-// hostSide is go-plugin's host side that gives the bare connection.
+// hostSide is go-plugin's host side; it dispenses the bare connection.
 type hostSide struct{ plugin.NetRPCUnsupportedPlugin }
 
 func (hostSide) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
@@ -325,7 +325,7 @@ func startPlugin(t *testing.T, program string) (command string, conn *grpc.Clien
 	return command, conn
 }
 
-// scripted is a plugin of Velero's that expects one conversation and speaks bytes.
+// scripted returns a connection to a Velero plugin that expects one conversation and exchanges raw bytes.
 func scripted(t *testing.T, v velero, script []exchange) grpc.ClientConnInterface {
 	t.Helper()
 	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
@@ -372,7 +372,7 @@ func scripted(t *testing.T, v velero, script []exchange) grpc.ClientConnInterfac
 	}, func(*grpc.Server) {})
 }
 
-// unquoted is JSON as it stands in protobuf's text format, without that format's quoting.
+// unquoted returns JSON from protobuf's text format, without that format's quoting.
 func unquoted(text string) []byte { return []byte(strings.ReplaceAll(text, `\"`, `"`)) }
 
 func requireHostSpeaksVelero(t *testing.T, v velero) {

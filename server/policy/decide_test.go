@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// queue is one place and three backups that wait for it.
+// queue returns a snapshot with one free slot and three backups that wait for it.
 func queue() *queueadmission.Snapshot {
 	return &queueadmission.Snapshot{Now: noon(), Limit: 1, Queued: []queueadmission.Backup{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
 }
@@ -24,7 +24,7 @@ func load() *loadsoothing.Request {
 	return &loadsoothing.Request{Now: noon(), Limit: 5, Load: loadsoothing.Load{Kind: "DataUpload", Name: "u", Created: noon()}}
 }
 
-func TestWithoutAFileTheBuiltInsDecide(t *testing.T) {
+func TestBuiltInsDecideWithoutConfig(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
 	decided, err := s.Admission.Decide(t.Context(), queue())
@@ -43,7 +43,7 @@ func TestWithoutAFileTheBuiltInsDecide(t *testing.T) {
 	}, s.Status())
 }
 
-func TestNobodyIsAskedAboutAnEmptyQueue(t *testing.T) {
+func TestNoPolicyIsCalledForEmptyQueue(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups: {admission: {plugin: example.io/policy, config: {do: die}}}\n")
 	decided, err := s.Admission.Decide(t.Context(), &queueadmission.Snapshot{Limit: 1})
@@ -51,7 +51,7 @@ func TestNobodyIsAskedAboutAnEmptyQueue(t *testing.T) {
 	require.Equal(t, &queueadmission.Decision{}, decided.Decision)
 }
 
-// failures are what may be wrong with a plugin that is asked for a decision: what the file says of it, and how it reads.
+// failures returns the ways in which a decision can fail: the settings in the file, and the expected reason and message.
 func failures() map[string]struct{ settings, reason, message string } {
 	return map[string]struct{ settings, reason, message string }{
 		"hanging":    {"plugin: example.io/policy, deadline: 1s, config: {do: hang}", ReasonOverdue, "within 1s"},
@@ -65,7 +65,7 @@ func failures() map[string]struct{ settings, reason, message string } {
 	}
 }
 
-func TestAFailureHoldsWhatWaitsOrHasTheBuiltInDecide(t *testing.T) {
+func TestFailureHoldsOrUsesBuiltIn(t *testing.T) {
 	t.Parallel()
 	for name, test := range failures() {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestTheOtherWayRound(t *testing.T) {
 	require.ErrorIs(t, err, ErrHeld)
 }
 
-func TestAPluginThatWorksDecides(t *testing.T) {
+func TestWorkingPluginDecides(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups: {admission: {plugin: example.io/policy}}\nnodeAgent: {soothing: {plugin: example.io/policy}}\n")
 	decided, err := s.Admission.Decide(t.Context(), queue())
@@ -127,7 +127,7 @@ func TestAPluginThatWorksDecides(t *testing.T) {
 	require.Equal(t, &loadsoothing.Decision{Reason: "never"}, admitted.Decision)
 }
 
-func TestAFailureIsLoggedOncePerChangeAndCountedEachTime(t *testing.T) {
+func TestFailureIsLoggedOncePerChangeAndCountedEachTime(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups: {admission: {plugin: example.io/policy}}\n")
 	ask := func() error {
@@ -154,7 +154,7 @@ func TestAFailureIsLoggedOncePerChangeAndCountedEachTime(t *testing.T) {
 	require.Zero(t, s.count(t, "cleat_policy_failing", "QueueAdmission", "example.io/policy"))
 }
 
-// install puts the plugin into the directory, as a file whose content is another one each time.
+// install writes the plugin into the directory, as a file with different content each time.
 func (s *site) install(t *testing.T) {
 	t.Helper()
 	binary, err := buildPolicy()
@@ -162,13 +162,13 @@ func (s *site) install(t *testing.T) {
 	content, err := os.ReadFile(binary)
 	require.NoError(t, err)
 	s.installed++
-	content = append(content, make([]byte, s.installed)...) // behind what the system reads of it
+	content = append(content, make([]byte, s.installed)...) // after the part that the system reads
 	writeProgram(t, s.binary()+".new", content)
 	require.NoError(t, os.Rename(s.binary()+".new", s.binary()))
 	require.NoError(t, s.host.Rescan(t.Context()))
 }
 
-func TestAPluginThatIsReplacedHasToTakeTheConfig(t *testing.T) {
+func TestReplacedPluginMustAcceptConfig(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups:\n  admission:\n    plugin: example.io/policy\n    config: {do: nothing}\n")
 	ask := func() error {
@@ -192,7 +192,7 @@ func TestAPluginThatIsReplacedHasToTakeTheConfig(t *testing.T) {
 	require.Len(t, s.log.with("the config of a policy is not checked"), 1)
 }
 
-func TestACallerThatGivesUpIsNoFailureOfThePlugin(t *testing.T) {
+func TestCancelledCallIsNoPluginFailure(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups: {admission: {plugin: example.io/policy, config: {do: hang}}}\n")
 	shutdown := errors.New("the server stops")
@@ -205,7 +205,7 @@ func TestACallerThatGivesUpIsNoFailureOfThePlugin(t *testing.T) {
 	require.Empty(t, s.log.with("policy fails"))
 }
 
-func TestWhenTheBuiltInFailsTooItHolds(t *testing.T) {
+func TestFailureHoldsWhenBuiltInFailsToo(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups: {admission: {plugin: example.io/none, failurePolicy: UseBuiltIn}}\n")
 	s.Admission.policy.builtIn = "example.io/nor-this"

@@ -13,8 +13,8 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 )
 
-// TestTheConfigsInTheDocumentsAreTaken by the policies that they name.
-func TestTheConfigsInTheDocumentsAreTaken(t *testing.T) {
+// TestPoliciesAcceptTheConfigsInTheDocuments checks each config against the policy that it names.
+func TestPoliciesAcceptTheConfigsInTheDocuments(t *testing.T) {
 	t.Parallel()
 	host, err := pluginhost.New(t.Context(), pluginhost.Config{BuiltIns: plugins.Policies(), Log: hclog.NewNullLogger()})
 	require.NoError(t, err)

@@ -18,9 +18,9 @@ import (
 	backupqueue "github.com/cleat-dev/cleat/server/queue"
 )
 
-// TestItemOverlapNeverAdmitsTwoThatShareAnObject has cleat.dev/item-overlap decide about random backups of a small cluster,
+// TestItemOverlapNeverAdmitsTwoBackupsThatShareAnObject has cleat.dev/item-overlap decide about random backups of a small cluster,
 // and asks the server's own filters which objects and volumes each would take.
-func TestItemOverlapNeverAdmitsTwoThatShareAnObject(t *testing.T) {
+func TestItemOverlapNeverAdmitsTwoBackupsThatShareAnObject(t *testing.T) {
 	t.Parallel()
 	const seed, rounds, limit = 11, 600, 4
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -68,7 +68,7 @@ func specOf(backups []*velerov1.Backup, name string) *velerov1.BackupSpec {
 	return &backups[at].Spec
 }
 
-// randomSpec is one with few filters, written in all ways in which users do.
+// randomSpec returns a spec with few filters, in all the forms that users write.
 func randomSpec(random *rand.Rand) velerov1.BackupSpec {
 	pick := func(from ...string) string { return from[random.IntN(len(from))] }
 	some := func(most int, from ...string) (names []string) {
@@ -145,7 +145,7 @@ func newModelCluster() *modelCluster {
 	}
 }
 
-// takes are the objects and the volumes that a backup takes, but for the namespaces. One that is not valid takes none.
+// takes returns the objects and volumes that a backup takes, without the namespaces. An invalid backup takes none.
 func (c *modelCluster) takes(t *testing.T, spec *velerov1.BackupSpec) map[string]bool {
 	t.Helper()
 	namespaces, err := filter.NewNamespaces(spec.IncludedNamespaces, spec.ExcludedNamespaces, c.namespaces)
@@ -177,7 +177,7 @@ func (c *modelCluster) takes(t *testing.T, spec *velerov1.BackupSpec) map[string
 			for _, namespace := range c.namespaces {
 				switch {
 				case !matchesOne(t, spec.OrLabelSelectors, set):
-				case gr == "persistentvolumes": // of the claim of another name, so that its labels are others
+				case gr == "persistentvolumes": // bound to a claim with another name, so that the labels differ
 					claim := map[string]string{"a": "b", "b": "bare", "bare": "a"}[name]
 					taken[fmt.Sprintf("%s /%s-%s", gr, namespace, claim)], taken["volume "+namespace+"/"+claim] = true, true
 				case !res.Namespaced:
@@ -186,7 +186,7 @@ func (c *modelCluster) takes(t *testing.T, spec *velerov1.BackupSpec) map[string
 					taken[fmt.Sprintf("%s %s/%s", gr, namespace, name)] = true
 					var claims []string
 					switch gr {
-					case "pods": // each uses a claim of its own, and one with all others
+					case "pods": // each uses a claim of its own and one that all share
 						claims = []string{name, "bare"}
 					case "persistentvolumeclaims":
 						claims = []string{name}

@@ -22,7 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 )
 
-// testBinaries is where the plugin is built, once for all tests.
+// testBinaries is the directory in which the plugin is built, once for all tests.
 var testBinaries string
 
 func TestMain(m *testing.M) {
@@ -56,7 +56,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.buf.Write(p)
 }
 
-// with are the lines that contain text.
+// with returns the lines that contain text.
 func (l *lines) with(text string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *lines) with(text string) []string {
 	return found
 }
 
-// site is a host over a plugin directory with the built-in policies, and those of a file in force.
+// site is a host over a plugin directory, with the built-in policies and the policies of a config file.
 type site struct {
 	*Policies
 	host    *pluginhost.Host
@@ -78,10 +78,10 @@ type site struct {
 	log     *lines
 	metrics *prometheus.Registry
 
-	installed int // how often the binary was put there again
+	installed int // how often the binary was replaced
 }
 
-// writeProgram writes a file that can be started at once: no process that is forked meanwhile keeps it open for writing.
+// writeProgram writes a file that can be started at once: no process that is forked meanwhile inherits it open for writing.
 func writeProgram(t *testing.T, path string, content []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -89,7 +89,7 @@ func writeProgram(t *testing.T, path string, content []byte) {
 	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // it is a program
 }
 
-// newSite has one binary, "policy", in its plugin directory, and one that does not start.
+// newSite returns a site whose plugin directory has the binary "policy" and a binary that does not start.
 func newSite(t *testing.T, file string) *site {
 	t.Helper()
 	binary, err := buildPolicy()
@@ -118,7 +118,7 @@ func (s *site) binary() string { return filepath.Join(s.dir, "policy") }
 
 func noon() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) }
 
-// count is the value of a metric with these labels.
+// count returns the value of the metric with these labels.
 func (s *site) count(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := s.metrics.Gather()

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
 )
 
-// shelf is where artifacts are kept.
+// shelf stores artifacts in memory.
 type shelf struct {
 	mu   sync.Mutex
 	kept map[Artifact]string
@@ -44,7 +44,7 @@ func (s *site) session(t *testing.T) *pluginhost.Session {
 
 var nightly = []byte(`{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"nightly","namespace":"velero"}}`)
 
-// describe has the writers describe a backup with two items.
+// describe lets the writers describe a backup with two items.
 func (s *site) describe(t *testing.T, keep Keep) Written {
 	t.Helper()
 	manifest := s.Manifests.Begin(t.Context(), s.session(t), nightly, keep)
@@ -78,14 +78,14 @@ func TestAllWritersDescribeABackup(t *testing.T) {
 	}
 }
 
-func TestWithoutWritersNothingIsWritten(t *testing.T) {
+func TestNothingIsWrittenWithoutWriters(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
 	require.Equal(t, Written{}, s.describe(t, nil))
 	require.Empty(t, s.Manifests.Status())
 }
 
-func TestAWriterThatFailsLeavesTheOthersAlone(t *testing.T) {
+func TestFailingWriterDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ settings, reason, message string }{
 		"hanging":      {"plugin: example.io/policy, deadline: 1s, config: {do: hang}", ReasonOverdue, "did not answer Write within 1s"},
@@ -117,14 +117,14 @@ func TestAWriterThatFailsLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
-func TestOnlyTheFirstWriterOfAnArtifactKeepsIt(t *testing.T) {
+func TestOnlyFirstWriterOfAnArtifactNameKeepsIt(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups:\n  manifestWriters:\n  "+itemList+"  - {plugin: example.io/policy, config: {do: take}}\n")
 	var kept shelf
 	written := s.describe(t, kept.keep)
 	require.Len(t, written.Artifacts, 1)
 	require.Equal(t, "items.jsonl", written.Artifacts[0].Name)
-	first, second := 0, 1 // both finish at once, so either can be the first
+	first, second := 0, 1 // they finish concurrently, so either can be the first
 	if written.Artifacts[0].Writer == "example.io/policy" {
 		first, second = 1, 0
 	}
@@ -143,7 +143,7 @@ func TestOnlyTheFirstWriterOfAnArtifactKeepsIt(t *testing.T) {
 	require.Len(t, s.log.with("policy fails"), 1)
 }
 
-func TestAFailureIsAnErrorOfTheBackupWhereTheFileSaysSo(t *testing.T) {
+func TestFailurePolicyFailMakesBackupError(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups: {manifestWriters: [{plugin: example.io/policy, failurePolicy: Fail, config: {do: fail}}]}\n")
 	written := s.describe(t, new(shelf).keep)
@@ -151,7 +151,7 @@ func TestAFailureIsAnErrorOfTheBackupWhereTheFileSaysSo(t *testing.T) {
 	require.Len(t, written.Errors, 1)
 }
 
-func TestWhatCannotBeKeptIsAFailure(t *testing.T) {
+func TestKeepErrorIsAFailure(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups:\n  manifestWriters:\n  "+itemList)
 	full := errors.New("no space left")
@@ -162,7 +162,7 @@ func TestWhatCannotBeKeptIsAFailure(t *testing.T) {
 	require.Equal(t, ReasonNotKept, s.Manifests.Status()[0].Reason)
 }
 
-func TestABackupThatIsGivenUpIsNoFailureOfAWriter(t *testing.T) {
+func TestCancelledBackupIsNoWriterFailure(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups:\n  manifestWriters:\n  "+itemList+"  - plugin: example.io/policy\n")
 	ctx, cancel := context.WithCancel(t.Context())

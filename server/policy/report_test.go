@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-func TestAReportTellsOfAPolicyThatIsGoneThoughNobodyWaits(t *testing.T) {
+func TestReportShowsMissingPolicyWithEmptyQueue(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "backups: {admission: {plugin: example.io/policy, failurePolicy: UseBuiltIn}}\nnodeAgent: {soothing: {plugin: example.io/policy}}\n")
 	require.Equal(t, &serverreport.PolicyReport{ConcurrentBackups: 3, Policies: []serverreport.Policy{

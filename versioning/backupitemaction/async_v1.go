@@ -12,7 +12,7 @@ import (
 )
 
 // NewAsyncV1 returns the action announced as name in the plugin that conn reaches, of the kind AsyncBackupItemAction at its
-// version 1. To Execute it is to start it; where there was nothing to start, the result has no operation.
+// version 1. Execute calls Start; the result has no operation if the plugin had nothing to start.
 func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 	return asyncV1{
 		Plugin: versioning.NewPlugin("AsyncBackupItemAction", name),
@@ -24,7 +24,7 @@ func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 func CallsAsyncV1() versioning.Calls {
 	return versioning.Calls{
 		asyncbackupitemactionv1.AsyncBackupItemActionService_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
-		// Its key makes a second Start the same as the first.
+		// Start is idempotent because of its key.
 		asyncbackupitemactionv1.AsyncBackupItemActionService_Start_FullMethodName:    {Class: versioning.Execute, Repeatable: true},
 		asyncbackupitemactionv1.AsyncBackupItemActionService_Progress_FullMethodName: {Class: versioning.Query, Repeatable: true},
 		asyncbackupitemactionv1.AsyncBackupItemActionService_Cancel_FullMethodName:   {Class: versioning.Query},

@@ -50,7 +50,7 @@ func (c copier) Cancel(_ context.Context, input *abiav1.CancelInput) error {
 	return err
 }
 
-// authorAsync is the hub over what an author wrote.
+// authorAsync returns the hub over an author's implementation.
 func authorAsync(t *testing.T, written copier) backupitemaction.Action {
 	t.Helper()
 	return backupitemaction.NewAsyncV1(plugintest.Serve(t, abiav1.Register(name, func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
@@ -58,7 +58,7 @@ func authorAsync(t *testing.T, written copier) backupitemaction.Action {
 	})), name)
 }
 
-// rawAsync is a plugin that answers what no framework would.
+// rawAsync is a plugin whose replies the framework would never send.
 type rawAsync struct {
 	asyncbackupitemactionv1.UnimplementedAsyncBackupItemActionServiceServer
 	appliesTo *asyncbackupitemactionv1.AppliesToResponse
@@ -85,7 +85,7 @@ func (r rawAsync) hub(t *testing.T) backupitemaction.Action {
 	}), name)
 }
 
-func TestAnAsynchronousActionIsExecutedByStartingIt(t *testing.T) {
+func TestExecuteStartsAsynchronousAction(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	action := authorAsync(t, copier{
@@ -126,7 +126,7 @@ func TestAnAsynchronousActionIsExecutedByStartingIt(t *testing.T) {
 	require.NoError(t, action.Cancel(t.Context(), "copy-1", []byte(backup)))
 }
 
-func TestAnAsynchronousActionMayHaveNothingToStart(t *testing.T) {
+func TestAsynchronousActionMayHaveNothingToStart(t *testing.T) {
 	t.Parallel()
 	for _, output := range []*abiav1.StartOutput{nil, {}, abiav1.NewStartOutput(nil).WithOperation("")} {
 		action := authorAsync(t, copier{start: func(*abiav1.StartInput) (*abiav1.StartOutput, error) { return output, nil }})
@@ -136,7 +136,7 @@ func TestAnAsynchronousActionMayHaveNothingToStart(t *testing.T) {
 	}
 }
 
-func TestAnOperationThatCannotBeStoppedIsToldApart(t *testing.T) {
+func TestOperationThatCannotBeStoppedIsDistinguished(t *testing.T) {
 	t.Parallel()
 	action := authorAsync(t, copier{cancel: func(string, string) (bool, error) { return false, nil }})
 	err := action.Cancel(t.Context(), "copy-1", []byte(backup))
@@ -149,7 +149,7 @@ func TestAnOperationThatCannotBeStoppedIsToldApart(t *testing.T) {
 	require.NotErrorIs(t, err, versioning.ErrNotCancelled)
 }
 
-func TestErrorsOfAsynchronousActionsArePrefixedOnceWithTheKind(t *testing.T) {
+func TestAsynchronousActionErrorsArePrefixedOnce(t *testing.T) {
 	t.Parallel()
 	action := authorAsync(t, copier{start: func(*abiav1.StartInput) (*abiav1.StartOutput, error) { return nil, errors.New("disk full") }})
 	_, err := action.Execute(t.Context(), []byte(item), []byte(backup))
@@ -162,7 +162,7 @@ func TestErrorsOfAsynchronousActionsArePrefixedOnceWithTheKind(t *testing.T) {
 	require.ErrorContains(t, err, "decode backup of the request: ")
 }
 
-func TestRepliesOfAsynchronousActionsThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidRepliesOfAsynchronousActionsAreRejected(t *testing.T) {
 	t.Parallel()
 	nameless := []*shared.ResourceIdentifier{{Resource: "pods"}}
 	for name, test := range map[string]struct {

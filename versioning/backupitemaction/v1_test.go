@@ -36,7 +36,7 @@ func (s stamp) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.E
 	return s.execute(ctx, input)
 }
 
-// author is the hub over what an author wrote.
+// author returns the hub over an author's implementation.
 func author(t *testing.T, written stamp) backupitemaction.Action {
 	t.Helper()
 	return backupitemaction.NewV1(plugintest.Serve(t, biav1.Register(name, func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
@@ -44,7 +44,7 @@ func author(t *testing.T, written stamp) backupitemaction.Action {
 	})), name)
 }
 
-// raw is a plugin that answers what no framework would.
+// raw is a plugin whose replies the framework would never send.
 type raw struct {
 	backupitemactionv1.UnimplementedBackupItemActionServer
 	appliesTo *backupitemactionv1.BackupItemActionAppliesToResponse
@@ -66,7 +66,7 @@ func (r raw) hub(t *testing.T) backupitemaction.Action {
 	}), name)
 }
 
-func TestAnActionSeesAndChangesTheItem(t *testing.T) {
+func TestActionSeesAndChangesItem(t *testing.T) {
 	t.Parallel()
 	action := author(t, stamp{
 		selector: framework.ResourceSelector{IncludedResources: []string{"pods"}, LabelSelector: "app=web"},
@@ -90,7 +90,7 @@ func TestAnActionSeesAndChangesTheItem(t *testing.T) {
 	require.Empty(t, result.PostOperationItems)
 }
 
-func TestAnActionThatChangesNothingAnswersTheSameBytes(t *testing.T) {
+func TestActionWithoutChangeReturnsSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, output := range []*biav1.ExecuteOutput{nil, {}} {
 		action := author(t, stamp{execute: func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) { return output, nil }})
@@ -101,7 +101,7 @@ func TestAnActionThatChangesNothingAnswersTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestAnActionsErrorIsPrefixedOnceAndLocated(t *testing.T) {
+func TestActionErrorIsPrefixedOnceAndHasPosition(t *testing.T) {
 	t.Parallel()
 	action := author(t, stamp{execute: func(context.Context, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
 		return nil, framework.Errorf("disk full")
@@ -112,7 +112,7 @@ func TestAnActionsErrorIsPrefixedOnceAndLocated(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 	require.Contains(t, failed.File(), "v1_test.go")
 	require.Positive(t, failed.Line())
-	require.Contains(t, failed.Function(), "TestAnActionsErrorIsPrefixedOnceAndLocated")
+	require.Contains(t, failed.Function(), "TestActionErrorIsPrefixedOnceAndHasPosition")
 }
 
 func TestCancellingReachesTheAction(t *testing.T) {
@@ -131,7 +131,7 @@ func TestCancellingReachesTheAction(t *testing.T) {
 	require.ErrorIs(t, <-left, context.Canceled)
 }
 
-func TestADeadlineIsToldApart(t *testing.T) {
+func TestDeadlineIsDistinguished(t *testing.T) {
 	t.Parallel()
 	action := author(t, stamp{execute: func(ctx context.Context, _ *biav1.ExecuteInput) (*biav1.ExecuteOutput, error) {
 		<-ctx.Done()
@@ -144,7 +144,7 @@ func TestADeadlineIsToldApart(t *testing.T) {
 	require.NotErrorIs(t, err, context.Canceled)
 }
 
-func TestRepliesThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidRepliesAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		answer *backupitemactionv1.ExecuteResponse
@@ -169,7 +169,7 @@ func TestRepliesThatBreakTheContractAreRefused(t *testing.T) {
 	}
 }
 
-func TestASelectorThatDoesNotParseIsRefusedAndNoneIsEverything(t *testing.T) {
+func TestSelectorMustParseAndNoneSelectsAll(t *testing.T) {
 	t.Parallel()
 	bad := raw{appliesTo: &backupitemactionv1.BackupItemActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}
 	_, err := bad.hub(t).AppliesTo(t.Context())
@@ -188,7 +188,7 @@ func TestVersion1HasNoOperations(t *testing.T) {
 	require.NoError(t, action.Cancel(t.Context(), "op", []byte(backup)))
 }
 
-func TestAPluginWithoutTheKindIsAnErrorThatSaysSo(t *testing.T) {
+func TestPluginWithoutTheKindIsAnError(t *testing.T) {
 	t.Parallel()
 	conn := plugintest.ServeRaw(t, nil, func(*grpc.Server) {})
 	_, err := backupitemaction.NewV1(conn, name).AppliesTo(t.Context())

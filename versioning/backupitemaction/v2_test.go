@@ -52,7 +52,7 @@ func (m mover) Cancel(_ context.Context, input *biav2.CancelInput) error {
 	return nil
 }
 
-// authorV2 is the hub over what an author wrote.
+// authorV2 returns the hub over an author's implementation.
 func authorV2(t *testing.T, written mover) backupitemaction.Action {
 	t.Helper()
 	return backupitemaction.NewV2(plugintest.Serve(t, biav2.Register(name, func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
@@ -60,7 +60,7 @@ func authorV2(t *testing.T, written mover) backupitemaction.Action {
 	})), name)
 }
 
-// rawV2 is a plugin that answers what no framework would.
+// rawV2 is a plugin whose replies the framework would never send.
 type rawV2 struct {
 	backupitemactionv2.UnimplementedBackupItemActionServer
 	appliesTo *backupitemactionv2.BackupItemActionAppliesToResponse
@@ -91,7 +91,7 @@ func (r rawV2) hub(t *testing.T) backupitemaction.Action {
 	}), name)
 }
 
-func TestAnActionStartsAnOperationThatIsFollowedAndCancelled(t *testing.T) {
+func TestActionStartsOperationWithProgressAndCancel(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	cancelled := make(chan string, 1)
@@ -131,7 +131,7 @@ func TestAnActionStartsAnOperationThatIsFollowedAndCancelled(t *testing.T) {
 	require.Equal(t, "copy-1 of nightly", <-cancelled)
 }
 
-func TestAnActionOfVersion2ThatDoesNothingAnswersTheSameBytes(t *testing.T) {
+func TestV2ActionWithoutChangeReturnsSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, output := range []*biav2.ExecuteOutput{nil, {}} {
 		action := authorV2(t, mover{execute: func(*biav2.ExecuteInput) (*biav2.ExecuteOutput, error) { return output, nil }})
@@ -141,14 +141,14 @@ func TestAnActionOfVersion2ThatDoesNothingAnswersTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestProgressThatIsNotKnownYetHasNoTimes(t *testing.T) {
+func TestUnknownProgressHasNoTimes(t *testing.T) {
 	t.Parallel()
 	progress, err := authorV2(t, mover{}).Progress(t.Context(), "copy-1", []byte(backup))
 	require.NoError(t, err)
 	require.Equal(t, framework.OperationProgress{Description: " copy-1 of nightly"}, progress)
 }
 
-func TestErrorsOfVersion2ArePrefixedOnceWithTheKind(t *testing.T) {
+func TestV2ErrorsArePrefixedOnce(t *testing.T) {
 	t.Parallel()
 	action := authorV2(t, mover{execute: func(*biav2.ExecuteInput) (*biav2.ExecuteOutput, error) { return nil, errors.New("disk full") }})
 	_, err := action.Execute(t.Context(), []byte(item), []byte(backup))
@@ -160,7 +160,7 @@ func TestErrorsOfVersion2ArePrefixedOnceWithTheKind(t *testing.T) {
 	require.ErrorContains(t, err, "decode backup of the request: ")
 }
 
-func TestRepliesOfVersion2ThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidRepliesOfV2AreRejected(t *testing.T) {
 	t.Parallel()
 	nameless := []*shared.ResourceIdentifier{{Resource: "pods"}}
 	for name, test := range map[string]struct {

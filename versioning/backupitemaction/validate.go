@@ -8,7 +8,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// checkResult checks what an action answered when it was asked about sent, in every version that can start
+// checkResult checks an action's reply to the item sent, in all versions that can start
 // operations.
 func checkResult(sent, item []byte, additional []*shared.ResourceIdentifier, operationID string, after []*shared.ResourceIdentifier) (*Result, error) {
 	if err := validateItem(sent, item); err != nil {
@@ -28,9 +28,9 @@ func checkResult(sent, item []byte, additional []*shared.ResourceIdentifier, ope
 	return result, nil
 }
 
-// validateItem checks the item that an action answered when it was asked about sent. The same bytes are
-// right without a look. Otherwise it must still be the object asked about; only the version of its API may
-// be another, as when a CustomResourceDefinition is stored in the version it was written in.
+// validateItem checks the item in an action's reply to the item sent. The same bytes are
+// valid without a closer look. Otherwise it must still be the same object; only its API version may
+// differ, as when a CustomResourceDefinition is stored in the version in which it was written.
 func validateItem(sent, answered []byte) error {
 	if bytes.Equal(sent, answered) || reply.SameObject(sent, answered) {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestValidateItemWantsTheObjectAskedAbout(t *testing.T) {
+func TestValidateItemRequiresTheSameObject(t *testing.T) {
 	t.Parallel()
 	const sent = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"web"}}`
 	for name, test := range map[string]struct{ sent, answered, want string }{
@@ -42,7 +42,7 @@ func TestValidateItemWantsTheObjectAskedAbout(t *testing.T) {
 	}
 }
 
-// FuzzValidateItem proves that no bytes get through that the archive could not hold as that object.
+// FuzzValidateItem proves that the archive can hold all accepted bytes as that object.
 func FuzzValidateItem(f *testing.F) {
 	sent := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"n","name":"a"}}`)
 	for _, seed := range []string{"", "null", `{}`, string(sent), string(sent) + " ", `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"n","name":"b"}}`} {
@@ -56,7 +56,7 @@ func FuzzValidateItem(f *testing.F) {
 	})
 }
 
-// requireSameObject wants Pod n/a of core.
+// requireSameObject requires the Pod n/a of the core group.
 func requireSameObject(t *testing.T, raw []byte) {
 	t.Helper()
 	item := decode(t, raw)
@@ -66,7 +66,7 @@ func requireSameObject(t *testing.T, raw []byte) {
 	require.Equal(t, "a", item.GetName())
 }
 
-// decode decodes raw as everyone after the facade does, but for numbers out of range.
+// decode decodes raw as all code after the facade does, except for numbers out of range.
 func decode(t *testing.T, raw []byte) (item unstructured.Unstructured) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(raw))

@@ -12,7 +12,7 @@ import (
 type Action interface {
 	Name() string
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
-	// Execute tells the action of one item, as it stands in the archive of backup, which is being deleted. A
-	// deletion that failed may be done again from the start.
+	// Execute passes one item to the action, as it is in the archive of backup, which is being deleted. A
+	// failed deletion may be repeated from the start.
 	Execute(ctx context.Context, item, backup []byte) error
 }

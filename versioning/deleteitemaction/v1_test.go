@@ -23,7 +23,7 @@ const (
 	backup = `{"metadata":{"name":"nightly"}}`
 )
 
-// forget is an author's action by its Execute.
+// forget is an author's action, a function for its Execute.
 type forget func(*diav1.ExecuteInput) error
 
 func (forget) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -32,7 +32,7 @@ func (forget) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 
 func (f forget) Execute(_ context.Context, input *diav1.ExecuteInput) error { return f(input) }
 
-// author is the hub over what an author wrote.
+// author returns the hub over an author's implementation.
 func author(t *testing.T, written forget) deleteitemaction.Action {
 	t.Helper()
 	return deleteitemaction.NewV1(plugintest.Serve(t, diav1.Register(name, func(context.Context, *framework.Setup) (diav1.DeleteItemAction, error) {
@@ -40,7 +40,7 @@ func author(t *testing.T, written forget) deleteitemaction.Action {
 	})), name)
 }
 
-// raw is a plugin that answers what no framework would.
+// raw is a plugin whose replies the framework would never send.
 type raw struct {
 	deleteitemactionv1.UnimplementedDeleteItemActionServer
 	appliesTo *deleteitemactionv1.DeleteItemActionAppliesToResponse
@@ -57,7 +57,7 @@ func (r raw) hub(t *testing.T) deleteitemaction.Action {
 	}), name)
 }
 
-func TestAnActionSeesTheItemAndTheBackup(t *testing.T) {
+func TestActionSeesItemAndBackup(t *testing.T) {
 	t.Parallel()
 	seen := make(chan string, 1)
 	action := author(t, func(input *diav1.ExecuteInput) error {
@@ -72,7 +72,7 @@ func TestAnActionSeesTheItemAndTheBackup(t *testing.T) {
 	require.Equal(t, "shop/web of nightly", <-seen)
 }
 
-func TestAnActionsErrorIsPrefixedOnceAndLocated(t *testing.T) {
+func TestActionErrorIsPrefixedOnceAndHasPosition(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(*diav1.ExecuteInput) error { return framework.Errorf("disk locked") })
 	err := action.Execute(t.Context(), []byte(item), []byte(backup))
@@ -82,14 +82,14 @@ func TestAnActionsErrorIsPrefixedOnceAndLocated(t *testing.T) {
 	require.Contains(t, failed.File(), "v1_test.go")
 }
 
-func TestWhatTheFrameworkCannotDecodeIsAnErrorThatNamesTheField(t *testing.T) {
+func TestUndecodableVolumeIsAnErrorThatNamesTheField(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(*diav1.ExecuteInput) error { return errors.New("never called") })
 	require.ErrorContains(t, action.Execute(t.Context(), []byte(`{"apiVersion":"v1"}`), []byte(backup)), "decode item of the request: ")
 	require.ErrorContains(t, action.Execute(t.Context(), []byte(item), []byte("garbage")), "decode backup of the request: ")
 }
 
-func TestASelectorThatDoesNotParseIsRefusedAndNoneIsEverything(t *testing.T) {
+func TestSelectorMustParseAndNoneSelectsAll(t *testing.T) {
 	t.Parallel()
 	bad := raw{appliesTo: &deleteitemactionv1.DeleteItemActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}
 	_, err := bad.hub(t).AppliesTo(t.Context())

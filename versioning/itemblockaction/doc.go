@@ -1,4 +1,4 @@
-// Package itemblockaction is the kind ItemBlockAction as the server sees it:
+// Package itemblockaction is the kind ItemBlockAction as the server uses it:
 //
 //   - hub.go: the hub, in the newest shape of the kind
 //   - v1.go: lifts version 1 of the wire to it

@@ -23,7 +23,7 @@ const (
 	backup = `{"metadata":{"name":"nightly"}}`
 )
 
-// shards is an author's action by its GetRelatedItems.
+// shards is an author's action, a function for its GetRelatedItems.
 type shards func(*ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error)
 
 func (shards) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -35,7 +35,7 @@ func (s shards) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsI
 	return &ibav1.GetRelatedItemsOutput{RelatedItems: related}, err
 }
 
-// author is the hub over what an author wrote.
+// author returns the hub over an author's implementation.
 func author(t *testing.T, written shards) itemblockaction.Action {
 	t.Helper()
 	return itemblockaction.NewV1(plugintest.Serve(t, ibav1.Register(name, func(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
@@ -43,7 +43,7 @@ func author(t *testing.T, written shards) itemblockaction.Action {
 	})), name)
 }
 
-// raw is a plugin that answers what no framework would.
+// raw is a plugin whose replies the framework would never send.
 type raw struct {
 	itemblockactionv1.UnimplementedItemBlockActionServer
 	appliesTo *itemblockactionv1.ItemBlockActionAppliesToResponse
@@ -65,7 +65,7 @@ func (r raw) hub(t *testing.T) itemblockaction.Action {
 	}), name)
 }
 
-func TestAnActionRelatesItems(t *testing.T) {
+func TestActionReturnsRelatedItems(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(input *ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {
 		return []framework.ResourceIdentifier{
@@ -84,7 +84,7 @@ func TestAnActionRelatesItems(t *testing.T) {
 	}, related)
 }
 
-func TestAnItemMayStandAlone(t *testing.T) {
+func TestItemMayHaveNoRelatedItems(t *testing.T) {
 	t.Parallel()
 	related, err := author(t, func(*ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) { return nil, nil }).
 		GetRelatedItems(t.Context(), []byte(item), []byte(backup))
@@ -92,7 +92,7 @@ func TestAnItemMayStandAlone(t *testing.T) {
 	require.Empty(t, related)
 }
 
-func TestAnActionsErrorIsPrefixedOnce(t *testing.T) {
+func TestActionErrorIsPrefixedOnce(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(*ibav1.GetRelatedItemsInput) ([]framework.ResourceIdentifier, error) {
 		return nil, errors.New("no such cluster")
@@ -105,7 +105,7 @@ func TestAnActionsErrorIsPrefixedOnce(t *testing.T) {
 	require.ErrorContains(t, err, "decode backup of the request: ")
 }
 
-func TestRepliesThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidRepliesAreRejected(t *testing.T) {
 	t.Parallel()
 	plugin := raw{
 		appliesTo: &itemblockactionv1.ItemBlockActionAppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}},

@@ -1,3 +1,3 @@
-// Package kinds is the one list of the kinds of plugins that the server knows, and of their versions on the
+// Package kinds lists the kinds of plugins that the server knows, and their versions on the
 // wire: kinds.go, where a version is one line. It imports the facades and is imported by the server.
 package kinds

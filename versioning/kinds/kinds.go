@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
-// BackupItemAction sees and changes items while they are backed up.
+// BackupItemAction returns the kind whose plugins see and change items while they are backed up.
 func BackupItemAction() versioning.Kind[backupitemaction.Action] {
 	return versioning.Kind[backupitemaction.Action]{
 		Name: "BackupItemAction",
@@ -29,7 +29,7 @@ func BackupItemAction() versioning.Kind[backupitemaction.Action] {
 	}
 }
 
-// AsyncBackupItemAction starts work on items that are backed up; its hub is that of BackupItemAction.
+// AsyncBackupItemAction returns the kind whose plugins start work on items that are backed up. It shares BackupItemAction's hub.
 func AsyncBackupItemAction() versioning.Kind[backupitemaction.Action] {
 	return versioning.Kind[backupitemaction.Action]{
 		Name: "AsyncBackupItemAction", Late: true,
@@ -42,12 +42,12 @@ func AsyncBackupItemAction() versioning.Kind[backupitemaction.Action] {
 	}
 }
 
-// BackupItemActions are the kinds whose plugins act on items that are backed up.
+// BackupItemActions returns the kinds whose plugins act on items that are backed up.
 func BackupItemActions() []versioning.Kind[backupitemaction.Action] {
 	return []versioning.Kind[backupitemaction.Action]{BackupItemAction(), AsyncBackupItemAction()}
 }
 
-// RestoreItemAction sees, changes and skips items before they are restored.
+// RestoreItemAction returns the kind whose plugins see, change and skip items before they are restored.
 func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	return versioning.Kind[restoreitemaction.Action]{
 		Name: "RestoreItemAction",
@@ -64,7 +64,7 @@ func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	}
 }
 
-// AsyncRestoreItemAction starts work on items that are restored; its hub is that of RestoreItemAction.
+// AsyncRestoreItemAction returns the kind whose plugins start work on items that are restored. It shares RestoreItemAction's hub.
 func AsyncRestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	return versioning.Kind[restoreitemaction.Action]{
 		Name: "AsyncRestoreItemAction", Late: true,
@@ -77,12 +77,12 @@ func AsyncRestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	}
 }
 
-// RestoreItemActions are the kinds whose plugins act on items that are restored.
+// RestoreItemActions returns the kinds whose plugins act on items that are restored.
 func RestoreItemActions() []versioning.Kind[restoreitemaction.Action] {
 	return []versioning.Kind[restoreitemaction.Action]{RestoreItemAction(), AsyncRestoreItemAction()}
 }
 
-// DeleteItemAction sees the items of backups that are deleted.
+// DeleteItemAction returns the kind whose plugins see the items of backups that are deleted.
 func DeleteItemAction() versioning.Kind[deleteitemaction.Action] {
 	return versioning.Kind[deleteitemaction.Action]{
 		Name: "DeleteItemAction",
@@ -95,7 +95,7 @@ func DeleteItemAction() versioning.Kind[deleteitemaction.Action] {
 	}
 }
 
-// ItemBlockAction names the items that are backed up together.
+// ItemBlockAction returns the kind whose plugins name the items that are backed up together.
 func ItemBlockAction() versioning.Kind[itemblockaction.Action] {
 	return versioning.Kind[itemblockaction.Action]{
 		Name: "ItemBlockAction",
@@ -105,7 +105,7 @@ func ItemBlockAction() versioning.Kind[itemblockaction.Action] {
 	}
 }
 
-// ObjectStore keeps the files of backups and restores.
+// ObjectStore returns the kind whose plugins store the files of backups and restores.
 func ObjectStore() versioning.Kind[objectstore.Store] {
 	return versioning.Kind[objectstore.Store]{
 		Name: "ObjectStore",
@@ -115,7 +115,7 @@ func ObjectStore() versioning.Kind[objectstore.Store] {
 	}
 }
 
-// VolumeSnapshotter takes snapshots of volumes.
+// VolumeSnapshotter returns the kind whose plugins take snapshots of volumes.
 func VolumeSnapshotter() versioning.Kind[volumesnapshotter.Snapshotter] {
 	return versioning.Kind[volumesnapshotter.Snapshotter]{
 		Name: "VolumeSnapshotter",
@@ -128,7 +128,7 @@ func VolumeSnapshotter() versioning.Kind[volumesnapshotter.Snapshotter] {
 	}
 }
 
-// QueueAdmission decides which queued backups may start.
+// QueueAdmission returns the kind whose plugins decide which queued backups may start.
 func QueueAdmission() versioning.Kind[queueadmission.Policy] {
 	return versioning.Kind[queueadmission.Policy]{
 		Name: "QueueAdmission", Policy: true,
@@ -141,7 +141,7 @@ func QueueAdmission() versioning.Kind[queueadmission.Policy] {
 	}
 }
 
-// LoadSoothing decides when a load may begin to prepare.
+// LoadSoothing returns the kind whose plugins decide when a load may begin to prepare.
 func LoadSoothing() versioning.Kind[loadsoothing.Policy] {
 	return versioning.Kind[loadsoothing.Policy]{
 		Name: "LoadSoothing", Policy: true,
@@ -154,7 +154,7 @@ func LoadSoothing() versioning.Kind[loadsoothing.Policy] {
 	}
 }
 
-// ManifestWriter describes backups in files that are kept beside them.
+// ManifestWriter returns the kind whose plugins describe backups in files that are stored beside them.
 func ManifestWriter() versioning.Kind[manifestwriter.Writer] {
 	return versioning.Kind[manifestwriter.Writer]{
 		Name: "ManifestWriter", Policy: true,
@@ -184,5 +184,5 @@ func All() []versioning.WireKind {
 	)
 }
 
-// Lookup returns the version with the name wire in a plugin's list, false when the server does not know it.
+// Lookup returns the version with the name wire in a plugin's list, or false if the server does not know it.
 func Lookup(wire string) (versioning.WireKind, bool) { return versioning.Lookup(All(), wire) }

@@ -30,7 +30,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-func TestEveryVersionHasOnePlace(t *testing.T) {
+func TestEveryVersionIsListedOnce(t *testing.T) {
 	t.Parallel()
 	type version struct {
 		kind   string
@@ -50,13 +50,13 @@ func TestEveryVersionHasOnePlace(t *testing.T) {
 	require.False(t, ok)
 }
 
-// none constructs nothing: no implementation is called here.
+// none returns no implementation: none is called here.
 func none[H any](context.Context, *framework.Setup) (H, error) {
 	var nothing H
 	return nothing, errors.New("nothing is constructed here")
 }
 
-// registrations returns one of each kind and version that authors can register, by its name on the wire.
+// registrations returns a registration of each kind and version that authors can register, by its name on the wire.
 func registrations() map[string]framework.Registration {
 	const name = "example.io/any"
 	byWire := map[string]framework.Registration{}
@@ -83,7 +83,7 @@ func TestServerKnowsEveryKindThatAuthorsCanRegister(t *testing.T) {
 	}
 }
 
-// services are the methods of gRPC services, by their full names.
+// services returns the methods of gRPC services, by their full names.
 type services map[string]bool
 
 func (s services) RegisterService(desc *grpc.ServiceDesc, _ any) {
@@ -95,7 +95,7 @@ func (s services) RegisterService(desc *grpc.ServiceDesc, _ any) {
 	}
 }
 
-// servedByVersion returns what a plugin serves at each version, by its name on the wire, besides what it says about itself.
+// servedByVersion returns the methods that a plugin serves at each version, by its name on the wire, without those that describe it.
 func servedByVersion(t *testing.T) map[string]services {
 	t.Helper()
 	served := map[string]services{}
@@ -108,7 +108,7 @@ func servedByVersion(t *testing.T) map[string]services {
 	return served
 }
 
-func TestVersionIsProbedByMethodOfItsOwn(t *testing.T) {
+func TestVersionIsProbedByItsOwnMethod(t *testing.T) {
 	t.Parallel()
 	for _, known := range kinds.All() {
 		for wire, methods := range servedByVersion(t) {
@@ -125,7 +125,7 @@ func TestEveryMethodIsDeclaredByItsVersion(t *testing.T) {
 	}
 }
 
-func TestAFacadeSpeaksForTheNameItIsBoundTo(t *testing.T) {
+func TestFacadeSendsTheNameItIsBoundTo(t *testing.T) {
 	t.Parallel()
 	for _, version := range kinds.BackupItemAction().Versions {
 		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())

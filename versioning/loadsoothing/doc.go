@@ -1,4 +1,4 @@
-// Package loadsoothing is the kind LoadSoothing as the server sees it:
+// Package loadsoothing is the kind LoadSoothing as the server uses it:
 //
 //   - hub.go: the hub, in the newest shape of the kind
 //   - v1.go: lifts version 1 of the wire to it

@@ -9,12 +9,12 @@ import (
 // once with "LoadSoothing(name): ".
 type Policy interface {
 	Name() string
-	// Admit says whether one New load may become Accepted. It is a pure function of the request, so the host may
+	// Admit decides whether one New load may become Accepted. It is a pure function of the request, so the host may
 	// retry it.
 	Admit(ctx context.Context, request *Request) (*Decision, error)
 }
 
-// Request is one load, and how many others are on their way.
+// Request is one load, and the counts of the other loads.
 type Request struct {
 	Config []byte // JSON of an object, as configured for the policy; nil when nothing is
 	Now    time.Time
@@ -32,7 +32,7 @@ type Load struct {
 	Ahead   int // New loads that are older
 }
 
-// Count is how many loads of one kind are on their way on one node.
+// Count is the number of loads of one kind that are under way on one node.
 type Count struct {
 	Kind     string
 	Node     string // empty for those whose node is not known yet
@@ -40,14 +40,14 @@ type Count struct {
 	Prepared int
 }
 
-// Decision is what a policy has decided about a load.
+// Decision is a policy's decision about a load.
 type Decision struct {
 	Admitted bool
-	// Reason is why it was not admitted, one line for people; empty when it was.
+	// Reason is why the load was not admitted, one line for people; empty when it was admitted.
 	Reason string
-	// RetryAfter is when to ask again when it was not admitted, at most MaxRetryAfter; zero leaves that to the host.
+	// RetryAfter is when to ask again if the load was not admitted, at most MaxRetryAfter; zero leaves that to the host.
 	RetryAfter time.Duration
 }
 
-// MaxRetryAfter is the longest that a load may be told to wait before it asks again.
+// MaxRetryAfter is the longest time after which a load must ask again.
 const MaxRetryAfter = time.Hour

@@ -28,7 +28,7 @@ func (p policy) Admit(_ context.Context, request *lsv1.AdmitInput) (*lsv1.AdmitO
 	return p(request)
 }
 
-// author is the hub over what an author wrote.
+// author returns the hub over an author's implementation.
 func author(t *testing.T, written policy) loadsoothing.Policy {
 	t.Helper()
 	return loadsoothing.NewV1(plugintest.Serve(t, lsv1.Register(name, func(context.Context, *framework.Setup) (lsv1.LoadSoothing, error) {
@@ -36,7 +36,7 @@ func author(t *testing.T, written policy) loadsoothing.Policy {
 	}, framework.WithConfig(map[string]any{}))), name)
 }
 
-// raw is a plugin that answers what no framework would.
+// raw is a plugin whose replies the framework would never send.
 type raw struct {
 	loadsoothingv1.UnimplementedLoadSoothingServiceServer
 	answer *loadsoothingv1.AdmitResponse
@@ -64,7 +64,7 @@ func request() *loadsoothing.Request {
 	}
 }
 
-func TestAPolicySeesTheLoadAndTheCounts(t *testing.T) {
+func TestPolicySeesLoadAndCounts(t *testing.T) {
 	t.Parallel()
 	seen := make(chan *lsv1.AdmitInput, 1)
 	_, err := author(t, func(request *lsv1.AdmitInput) (*lsv1.AdmitOutput, error) {
@@ -83,7 +83,7 @@ func TestAPolicySeesTheLoadAndTheCounts(t *testing.T) {
 	require.Equal(t, 4, got.Preparing())
 }
 
-func TestALoadIsAdmittedOrToldWhyNot(t *testing.T) {
+func TestLoadIsAdmittedOrGetsReason(t *testing.T) {
 	t.Parallel()
 	limit := author(t, func(request *lsv1.AdmitInput) (*lsv1.AdmitOutput, error) {
 		if request.Preparing() < request.Limit {
@@ -108,7 +108,7 @@ func TestNoDecisionIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "neither a decision nor an error")
 }
 
-func TestDecisionsThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidDecisionsAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, answer := range map[string]*loadsoothingv1.AdmitResponse{
 		"reason is empty":                          {},

@@ -7,7 +7,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// validateRefusal checks a decision that holds a load back: it says why, and does not forget the load.
+// validateRefusal checks a decision that does not admit a load: it has a reason and a bounded wait.
 func validateRefusal(reason string, retryAfter time.Duration) error {
 	if err := reply.Line("reason", reason); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestARefusalSaysWhyAndDoesNotForget(t *testing.T) {
+func TestRefusalMustHaveReasonAndBoundedWait(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		reason     string
@@ -33,7 +33,7 @@ func TestARefusalSaysWhyAndDoesNotForget(t *testing.T) {
 	}
 }
 
-// FuzzValidateRefusal proves that what gets through can be shown in one line and ends.
+// FuzzValidateRefusal proves that an accepted refusal can be shown in one line and has a bounded wait.
 func FuzzValidateRefusal(f *testing.F) {
 	f.Add("3 loads are preparing", int64(5))
 	f.Add("\x00", int64(math.MaxInt64))

@@ -8,20 +8,20 @@ import (
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 )
 
-// brokenRule is an answer that breaks the contract.
+// brokenRule is the error of a reply that breaks the contract.
 type brokenRule struct{ error }
 
 func (b *brokenRule) Unwrap() error { return b.error }
 
-// artifacts are those of one answer, which come in messages.
+// artifacts reads the artifacts of one reply, which arrive in messages.
 type artifacts struct {
 	receive func() (*manifestwriterv1.WriteResponse, error)
 	seen    names
-	next    *manifestwriterv1.Artifact // that has begun and is not kept yet
-	err     error                      // how the messages ended; io.EOF when well
+	next    *manifestwriterv1.Artifact // has begun and is not kept yet
+	err     error                      // how the messages ended; io.EOF on success
 }
 
-// each calls keep for each artifact. It returns nil when the answer has ended well.
+// each calls keep for each artifact. It returns nil if the reply ended without an error.
 func (a *artifacts) each(keep Keep) error {
 	if len(a.piece()) > 0 {
 		return &brokenRule{errors.New("there is content before the first artifact")}
@@ -34,11 +34,11 @@ func (a *artifacts) each(keep Keep) error {
 		}
 		if err := keep(name, &content{of: a}); err != nil {
 			if a.err != nil && a.err != io.EOF {
-				return a.err // which is why keep failed
+				return a.err // the cause of keep's error
 			}
 			return fmt.Errorf("keep artifact %s: %w", name, err)
 		}
-		for a.piece() != nil { // what keep has left
+		for a.piece() != nil { // what keep has not read
 		}
 	}
 	if a.err != io.EOF {
@@ -47,8 +47,8 @@ func (a *artifacts) each(keep Keep) error {
 	return nil
 }
 
-// piece is the next content of the artifact that began last; nil at its end, which is when the next one has begun or the
-// messages have ended. Messages that say nothing that is known here are passed over, and so is empty content.
+// piece returns the next content of the current artifact. It returns nil at its end: when the next one has begun or the
+// messages have ended. Messages of unknown types and empty content are skipped.
 func (a *artifacts) piece() []byte {
 	for a.next == nil && a.err == nil {
 		var message *manifestwriterv1.WriteResponse

@@ -11,25 +11,25 @@ import (
 // once with "ManifestWriter(name): ".
 type Writer interface {
 	Name() string
-	// Begin has the plugin describe one backup. keep gets each artifact, one after the other, while items are still
-	// added; it runs on a goroutine of the manifest. What keep has been given is worth something only once Finish
-	// has returned nil. Whoever has begun a manifest calls Finish or Abort. The end of ctx aborts it.
+	// Begin lets the plugin describe one backup. keep gets each artifact, one after the other, while items are still
+	// added; it runs on a goroutine of the manifest. The artifacts are valid only once Finish
+	// has returned nil. The caller must call Finish or Abort. The end of ctx aborts the manifest.
 	Begin(ctx context.Context, input Input, keep Keep) (Manifest, error)
 }
 
-// Keep stores an artifact. Its name is checked and comes once per manifest. io.EOF is the artifact's end, and nothing
-// but it: one that breaks off is another error, which is to be returned. What Keep does not read is passed over. An
+// Keep stores an artifact. Its name is valid and unique in the manifest. Only the end of the whole artifact is io.EOF:
+// if the artifact breaks off, Read returns another error, which Keep must return. Content that Keep does not read is skipped. An
 // error ends the manifest.
 type Keep func(name string, content io.Reader) error
 
-// Manifest is the description of one backup in the making. Its methods are not called concurrently.
+// Manifest is the description of one backup while it is written. Its methods must not be called concurrently.
 type Manifest interface {
-	// Add tells of an item as it is written to the archive. An error means that the manifest has failed; there is
-	// no use in adding more, and Finish says the same.
+	// Add adds an item when it is written to the archive. An error means that the manifest has failed; there is
+	// no use in adding more, and Finish returns the same error.
 	Add(item *Item) error
-	// Finish says that there are no more items, and waits until the last artifact is kept.
+	// Finish ends the items, and waits until the last artifact is kept.
 	Finish() error
-	// Abort gives the manifest up, and waits until keep does not run any more. After Finish it does nothing.
+	// Abort ends the manifest without a result, and waits until keep has returned. After Finish it does nothing.
 	Abort()
 }
 
@@ -39,7 +39,7 @@ type Input struct {
 	Backup []byte // the Backup, as JSON
 }
 
-// Item is what identifies and selects one object of a backup.
+// Item identifies one object of a backup, with what writers select by.
 type Item struct {
 	Group     string // API group, empty for core
 	Version   string

@@ -44,7 +44,7 @@ func (w v1) Begin(ctx context.Context, input Input, keep Keep) (Manifest, error)
 	go func() {
 		defer close(m.ended)
 		m.err = m.receive(keep)
-		cancel(m.err) // who keeps books on the stream finds there that the answer was refused
+		cancel(m.err) // a connection that records metrics learns here that the reply was invalid
 	}()
 	if err := m.send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{Begin: &manifestwriterv1.Begin{
 		Plugin: w.Name(), Config: reply.Config(input.Config), Backup: input.Backup,
@@ -60,14 +60,14 @@ type manifestV1 struct {
 	stream grpc.BidiStreamingClient[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]
 	cancel context.CancelCauseFunc
 
-	complete atomic.Bool   // the plugin has been told of all items
-	ended    chan struct{} // closed when the plugin's answer has ended, and keep has
-	err      error         // how; read after ended
+	complete atomic.Bool   // all items have been sent to the plugin
+	ended    chan struct{} // closed when the plugin's reply has ended and keep has returned
+	err      error         // how it ended; read after ended is closed
 }
 
 var errEarlyEnd = errors.New("the plugin said that it is done before it had all items")
 
-// receive keeps the artifacts until the answer ends.
+// receive keeps the artifacts until the reply ends.
 func (m *manifestV1) receive(keep Keep) error {
 	incoming := &artifacts{receive: m.stream.Recv}
 	if err := incoming.each(keep); err != nil {
@@ -83,7 +83,7 @@ func (m *manifestV1) receive(keep Keep) error {
 	return nil
 }
 
-// send sends a message. One that the plugin does not take any more has its reason in the end of the answer.
+// send sends a message. If the plugin no longer receives, the end of the reply has the reason.
 func (m *manifestV1) send(message *manifestwriterv1.WriteRequest) error {
 	err := m.stream.Send(message)
 	if err == io.EOF {

@@ -39,7 +39,7 @@ func (w configured) Write(ctx context.Context, input *mwv1.WriteInput) error {
 // configKey is the key of the configuration in the context of a call.
 type configKey struct{}
 
-// author is the hub over what an author wrote.
+// author returns the hub over an author's implementation.
 func author(t *testing.T, written writer) manifestwriter.Writer {
 	t.Helper()
 	return manifestwriter.NewV1(plugintest.Serve(t, mwv1.Register(name, func(_ context.Context, setup *framework.Setup) (mwv1.ManifestWriter, error) {
@@ -47,7 +47,7 @@ func author(t *testing.T, written writer) manifestwriter.Writer {
 	}, framework.WithConfig(map[string]any{}))), name)
 }
 
-// raw is a plugin that does what no framework would.
+// raw is a plugin that does what the framework would never do.
 type raw struct {
 	manifestwriterv1.UnimplementedManifestWriterServiceServer
 	write func(grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]) error
@@ -64,7 +64,7 @@ func (r raw) hub(t *testing.T) manifestwriter.Writer {
 	}), name)
 }
 
-// answer is a plugin that sends messages, and then waits for the end of the items.
+// answer is a plugin that sends messages and then waits for the end of the items.
 func answer(messages ...*manifestwriterv1.WriteResponse) raw {
 	return raw{write: func(stream grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]) error {
 		for _, message := range messages {
@@ -94,7 +94,7 @@ func input() manifestwriter.Input {
 	return manifestwriter.Input{Config: []byte(`{"deep":true}`), Backup: []byte(`{"metadata":{"name":"nightly"}}`)}
 }
 
-// kept are the artifacts that arrived whole.
+// kept holds the artifacts that arrived whole.
 type kept map[string]string
 
 func (k kept) keep(name string, content io.Reader) error {
@@ -106,7 +106,7 @@ func (k kept) keep(name string, content io.Reader) error {
 	return nil
 }
 
-func TestAWriterSeesEveryItemAndItsArtifactsAreKept(t *testing.T) {
+func TestWriterSeesEveryItemAndItsArtifactsAreKept(t *testing.T) {
 	t.Parallel()
 	item := &manifestwriter.Item{
 		Group: "apps", Version: "v1", Resource: "replicasets", Kind: "ReplicaSet", Namespace: "shop", Name: "web-1", UID: "u-1",
@@ -166,7 +166,7 @@ func TestAWriterSeesEveryItemAndItsArtifactsAreKept(t *testing.T) {
 	}, got)
 }
 
-func TestArtifactsOfAnySizeComeBackAsTheyWere(t *testing.T) {
+func TestArtifactsOfAnySizeArriveUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 1, 65535, 65536, 65537, 1 << 20} {
 		content := bytes.Repeat([]byte("0123456789abcdef!"), size/17+1)[:size]
@@ -227,7 +227,7 @@ func TestItemsAndArtifactsFlowAtTheSameTime(t *testing.T) {
 	require.Equal(t, items, strings.Count(artifacts["lines"], "\n"))
 }
 
-func TestAWritersErrorEndsTheManifest(t *testing.T) {
+func TestWriterErrorEndsManifest(t *testing.T) {
 	t.Parallel()
 	manifest, err := author(t, func(_ context.Context, input *mwv1.WriteInput, _ mwv1.Artifacts) error {
 		for item, err := range input.Items {
@@ -239,7 +239,7 @@ func TestAWritersErrorEndsTheManifest(t *testing.T) {
 		return errors.New("no items")
 	}).Begin(t.Context(), input(), kept{}.keep)
 	require.NoError(t, err)
-	for err == nil { // until the news of it has come back
+	for err == nil { // until the plugin's error has arrived
 		err = manifest.Add(&manifestwriter.Item{Name: "a"})
 	}
 	require.EqualError(t, err, "ManifestWriter(example.io/inventory): no place for a")
@@ -249,7 +249,7 @@ func TestAWritersErrorEndsTheManifest(t *testing.T) {
 	require.Contains(t, failed.File(), "v1_test.go")
 }
 
-func TestAnUnknownWriterFailsTheManifest(t *testing.T) {
+func TestUnknownWriterFailsManifest(t *testing.T) {
 	t.Parallel()
 	conn := plugintest.Serve(t, mwv1.Register("example.io/other", func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) { return nil, nil }))
 	manifest, err := manifestwriter.NewV1(conn, name).Begin(t.Context(), input(), kept{}.keep)
@@ -259,7 +259,7 @@ func TestAnUnknownWriterFailsTheManifest(t *testing.T) {
 	require.ErrorContains(t, err, `no ManifestWriter "example.io/inventory" here`)
 }
 
-func TestAWriterThatStopsBeforeTheLastItemIsRefused(t *testing.T) {
+func TestWriterMustNotStopBeforeLastItem(t *testing.T) {
 	t.Parallel()
 	for want, writer := range map[string]manifestwriter.Writer{
 		"Write returned without an error before it had seen all items": author(t, func(_ context.Context, input *mwv1.WriteInput, _ mwv1.Artifacts) error {
@@ -281,7 +281,7 @@ func TestAWriterThatStopsBeforeTheLastItemIsRefused(t *testing.T) {
 	}
 }
 
-func TestAWriterMayStopAfterTheLastItem(t *testing.T) {
+func TestWriterMayStopAfterLastItem(t *testing.T) {
 	t.Parallel()
 	manifest, err := author(t, func(_ context.Context, input *mwv1.WriteInput, _ mwv1.Artifacts) error {
 		for item, err := range input.Items {
@@ -297,7 +297,7 @@ func TestAWriterMayStopAfterTheLastItem(t *testing.T) {
 	require.NoError(t, manifest.Finish())
 }
 
-func TestAManifestThatIsGivenUpReachesTheWriter(t *testing.T) {
+func TestWriterSeesAbortedManifest(t *testing.T) {
 	t.Parallel()
 	began, left := make(chan struct{}), make(chan error, 1)
 	manifest, err := author(t, func(_ context.Context, input *mwv1.WriteInput, _ mwv1.Artifacts) error {
@@ -318,7 +318,7 @@ func TestAManifestThatIsGivenUpReachesTheWriter(t *testing.T) {
 	require.ErrorIs(t, manifest.Finish(), context.Canceled)
 }
 
-func TestTheEndOfTheCallersContextAbortsTheManifest(t *testing.T) {
+func TestEndOfContextAbortsManifest(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	broken := make(chan error, 1)
@@ -336,7 +336,7 @@ func TestTheEndOfTheCallersContextAbortsTheManifest(t *testing.T) {
 	require.ErrorIs(t, manifest.Finish(), context.Canceled)
 }
 
-func TestWhatCannotBeKeptEndsTheManifest(t *testing.T) {
+func TestKeepErrorEndsManifest(t *testing.T) {
 	t.Parallel()
 	full := errors.New("bucket is full")
 	manifest, err := answer(begins("a"), holds("x")).hub(t).Begin(t.Context(), input(), func(string, io.Reader) error { return full })
@@ -346,7 +346,7 @@ func TestWhatCannotBeKeptEndsTheManifest(t *testing.T) {
 	require.EqualError(t, err, "ManifestWriter(example.io/inventory): keep artifact a: bucket is full")
 }
 
-func TestWhatIsNotReadOfAnArtifactIsPassedOver(t *testing.T) {
+func TestUnreadArtifactContentIsSkipped(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	manifest, err := answer(begins("a"), holds("x"), holds("y"), begins("b"), holds("z")).hub(t).Begin(t.Context(), input(), func(name string, _ io.Reader) error {
@@ -358,7 +358,7 @@ func TestWhatIsNotReadOfAnArtifactIsPassedOver(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, seen)
 }
 
-func TestAnswersThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidRepliesAreRejected(t *testing.T) {
 	t.Parallel()
 	for want, messages := range map[string][]*manifestwriterv1.WriteResponse{
 		"there is content before the first artifact": {holds("x"), begins("a")},
@@ -374,7 +374,7 @@ func TestAnswersThatBreakTheContractAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnArtifactThatIsCompleteTakesNoMore(t *testing.T) {
+func TestCompleteArtifactAcceptsNoMoreContent(t *testing.T) {
 	t.Parallel()
 	manifest, err := author(t, func(_ context.Context, _ *mwv1.WriteInput, output mwv1.Artifacts) error {
 		first, err := output.Create("a")
@@ -391,7 +391,7 @@ func TestAnArtifactThatIsCompleteTakesNoMore(t *testing.T) {
 	require.EqualError(t, manifest.Finish(), "ManifestWriter(example.io/inventory): artifact a is complete and takes no more")
 }
 
-func TestACallThatDoesNotBeginIsRefusedByTheFramework(t *testing.T) {
+func TestFrameworkRejectsCallWithoutBegin(t *testing.T) {
 	t.Parallel()
 	client := manifestwriterv1.NewManifestWriterServiceClient(plugintest.Serve(t, mwv1.Register(name, func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) {
 		return nil, errors.New("never made")

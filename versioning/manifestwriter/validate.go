@@ -9,10 +9,10 @@ import (
 
 var artifactName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,127}$`)
 
-// names are those of the artifacts of one answer.
+// names are the names of the artifacts of one reply.
 type names map[string]bool
 
-// take checks the name of the next artifact: one that can be a file's in every storage, and no other's.
+// take checks the name of the next artifact: it must be a valid file name in every storage, and unique.
 func (n *names) take(name string) error {
 	if !artifactName.MatchString(name) {
 		return fmt.Errorf(`artifact name %q must be lower-case letters, digits, "-", "_" and ".", begin with a letter or digit, and have at most 128 bytes`, reply.Clip(name))

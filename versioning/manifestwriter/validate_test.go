@@ -12,7 +12,7 @@ import (
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 )
 
-func TestAnArtifactsNameMustBeThatOfAFile(t *testing.T) {
+func TestArtifactNameMustBeAFileName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"manifest.json":          "",
@@ -42,7 +42,7 @@ func TestAnArtifactsNameMustBeThatOfAFile(t *testing.T) {
 	}
 }
 
-// FuzzArtifacts proves that artifacts arrive whole, in order and apart, however they are cut: each byte of script is a
+// FuzzArtifacts proves that artifacts arrive whole, in order and separate, however they are cut: each byte of script is a
 // message.
 func FuzzArtifacts(f *testing.F) {
 	f.Add([]byte("AxyBz"), true)
@@ -52,10 +52,10 @@ func FuzzArtifacts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte, endsWell bool) {
 		end := io.EOF
 		if !endsWell {
-			end = errors.New("the process is gone")
+			end = errors.New("the process has exited")
 		}
 		want, last, rest := map[string]string{}, "", script
-		for _, c := range script { // what a reader of the contract would expect
+		for _, c := range script { // the expected artifacts by the contract
 			if c >= 'A' && c <= 'Z' {
 				last = fmt.Sprintf("a%d", c)
 			} else if c != ' ' && last != "" {

@@ -8,7 +8,7 @@ import (
 )
 
 // download reads an object that arrives in messages. Only the end of the stream is io.EOF, so an object cut
-// short by a plugin that dies is an error and never a shorter object.
+// short because the plugin died is an error and never a shorter object.
 type download struct {
 	receive func() (*objectstorev1.Bytes, error)
 	wrap    func(error) error
@@ -43,7 +43,7 @@ func (d *download) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close gives the object up; the plugin sees its call cancelled when it is still sending.
+// Close ends the download. The plugin's call is cancelled if it is still sending.
 func (d *download) Close() error {
 	d.cancel()
 	return nil

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Store is the hub of the kind ObjectStore: one bucket-like service, initialised once per process with
+// Store is the hub of the kind ObjectStore: one bucket-like service, initialized once per process with
 // the configuration of a backup storage location. Keys use "/" as separator. Safe for concurrent use
 // after Init. Errors are prefixed once with "ObjectStore(name): ".
 type Store interface {
 	Name() string
-	// Init hands over the location's configuration. It is called once per process, before anything else,
-	// and replayed by the host after a restart of the process.
+	// Init passes the location's configuration. It is called once per process, before any other method,
+	// and repeated by the host after a restart of the process.
 	Init(ctx context.Context, config map[string]string) error
-	// PutObject streams body to bucket/key; the object appears whole or not at all when the plugin can
+	// PutObject streams body to bucket/key; the object appears whole or not at all if the plugin can
 	// do that. An error from body, or a cancelled ctx, aborts the upload.
 	PutObject(ctx context.Context, bucket, key string, body io.Reader) error
 	ObjectExists(ctx context.Context, bucket, key string) (bool, error)
@@ -26,6 +26,6 @@ type Store interface {
 	// ListObjects lists all keys that start with prefix.
 	ListObjects(ctx context.Context, bucket, prefix string) ([]string, error)
 	DeleteObject(ctx context.Context, bucket, key string) error
-	// CreateSignedURL makes a URL that can be read by anyone for ttl.
+	// CreateSignedURL returns a URL that anyone can read for ttl.
 	CreateSignedURL(ctx context.Context, bucket, key string, ttl time.Duration) (string, error)
 }

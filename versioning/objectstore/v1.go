@@ -47,7 +47,7 @@ func (s v1) Init(ctx context.Context, config map[string]string) error {
 	return s.Wrap(err)
 }
 
-// PutObject ends the stream properly only once all of body is sent. In every other case the stream's context
+// PutObject closes the sending side only after all of body is sent. In every other case the stream's context
 // is cancelled: closing the sending side would look to the plugin like the end of the object.
 func (s v1) PutObject(ctx context.Context, bucket, key string, body io.Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -83,7 +83,7 @@ type upload = grpc.ClientStreamingClient[objectstorev1.PutObjectRequest, shared.
 
 func (s v1) send(stream upload, bucket, key string, piece []byte) error {
 	err := stream.Send(&objectstorev1.PutObjectRequest{Plugin: s.Name(), Bucket: bucket, Key: key, Body: piece})
-	if err == io.EOF { // the plugin has answered already; its side is read without closing ours
+	if err == io.EOF { // the plugin has replied already; its side is read without closing ours
 		if err = stream.RecvMsg(&shared.Empty{}); err == nil {
 			return s.Reject(errors.New("the plugin said that the object is stored before it had all of it"))
 		}

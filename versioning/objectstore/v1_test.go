@@ -25,7 +25,7 @@ import (
 
 const name = "example.io/tape"
 
-// tape is an author's store; a test sets what it uses.
+// tape is an author's store; a test sets the functions that it uses.
 type tape struct {
 	osv1.ObjectStore
 	init func(map[string]string) error
@@ -62,7 +62,7 @@ func (tape) CreateSignedURL(_ context.Context, input *osv1.CreateSignedURLInput)
 	return &osv1.CreateSignedURLOutput{URL: "https://" + input.Bucket + "/" + input.Key + "?ttl=" + input.TTL.String()}, nil
 }
 
-// author returns the hub over what an author wrote, with its configuration when the test does not set one itself.
+// author returns the hub over an author's store. It is configured unless the test sets a configuration itself.
 func author(t *testing.T, written tape) objectstore.Store {
 	t.Helper()
 	store := objectstore.NewV1(plugintest.Serve(t, osv1.Register(name, func(_ context.Context, setup *framework.Setup) (osv1.ObjectStore, error) {
@@ -77,7 +77,7 @@ func author(t *testing.T, written tape) objectstore.Store {
 	return store
 }
 
-// raw is a plugin that answers what no framework would.
+// raw is a plugin whose replies the framework would never send.
 type raw struct {
 	objectstorev1.UnimplementedObjectStoreServer
 	bodies   chan []byte // of PutObject, closed at its end
@@ -158,7 +158,7 @@ func TestEveryCallReachesTheStore(t *testing.T) {
 	require.Equal(t, "https://bucket/key?ttl=1m30s", signed)
 }
 
-func TestObjectsOfAnySizeComeBackAsTheyWere(t *testing.T) {
+func TestObjectsOfAnySizeArriveUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 1, 16383, 16384, 16385, 1 << 20} {
 		content := bytes.Repeat([]byte("0123456789abcdef!"), size/17+1)[:size]
@@ -184,7 +184,7 @@ func TestObjectsOfAnySizeComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestAnUploadTravelsIn16KiBPiecesThatRepeatWhereItGoes(t *testing.T) {
+func TestUploadIsSentIn16KiBPiecesThatRepeatBucketAndKey(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int][]int{0: {0}, 1: {1}, 16384: {16384}, 40000: {16384, 16384, 7232}} {
 		plugin := newRaw()
@@ -198,9 +198,9 @@ func TestAnUploadTravelsIn16KiBPiecesThatRepeatWhereItGoes(t *testing.T) {
 	}
 }
 
-func TestAnUploadThatBreaksOffNeverLooksWhole(t *testing.T) {
+func TestInterruptedUploadNeverLooksComplete(t *testing.T) {
 	t.Parallel()
-	lost := errors.New("disk gone")
+	lost := errors.New("disk removed")
 	for name, test := range map[string]struct {
 		body func(cancel func()) io.Reader
 		want error
@@ -232,12 +232,12 @@ func TestAnUploadThatBreaksOffNeverLooksWhole(t *testing.T) {
 	}
 }
 
-// readerFunc is a reader by its Read.
+// readerFunc is an io.Reader, a function for its Read.
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-func TestAStoreSeesAnUploadBreakOff(t *testing.T) {
+func TestStoreSeesInterruptedUpload(t *testing.T) {
 	t.Parallel()
 	seen := make(chan error, 1)
 	store := author(t, tape{put: func(_ context.Context, _, _ string, body io.Reader) error {
@@ -245,19 +245,19 @@ func TestAStoreSeesAnUploadBreakOff(t *testing.T) {
 		seen <- err
 		return err
 	}})
-	body := io.MultiReader(strings.NewReader(strings.Repeat("x", 100000)), iotest.ErrReader(errors.New("disk gone")))
-	require.ErrorContains(t, store.PutObject(t.Context(), "bucket", "key", body), "read what is to be stored as bucket/key: disk gone")
+	body := io.MultiReader(strings.NewReader(strings.Repeat("x", 100000)), iotest.ErrReader(errors.New("disk removed")))
+	require.ErrorContains(t, store.PutObject(t.Context(), "bucket", "key", body), "read what is to be stored as bucket/key: disk removed")
 	require.Error(t, <-seen)
 }
 
-func TestAStoreThatFailsEarlyEndsTheUploadWithItsError(t *testing.T) {
+func TestEarlyStoreErrorEndsUpload(t *testing.T) {
 	t.Parallel()
 	store := author(t, tape{put: func(context.Context, string, string, io.Reader) error { return errors.New("bucket is full") }})
 	endless := readerFunc(func(p []byte) (int, error) { return len(p), nil })
 	require.EqualError(t, store.PutObject(t.Context(), "bucket", "key", endless), "ObjectStore(example.io/tape): bucket is full")
 }
 
-func TestAStoreThatIsDoneTooEarlyHasNotStoredTheObject(t *testing.T) {
+func TestEarlyStoreReplyIsAnError(t *testing.T) {
 	t.Parallel()
 	content := strings.Repeat("x", 100000)
 	written := author(t, tape{put: func(_ context.Context, _, _ string, body io.Reader) error {
@@ -274,7 +274,7 @@ func TestAStoreThatIsDoneTooEarlyHasNotStoredTheObject(t *testing.T) {
 	require.ErrorContains(t, err, "before it had all of it")
 }
 
-func TestAStreamWithoutAMessageIsAnErrorOfTheUpload(t *testing.T) {
+func TestStreamWithoutMessageIsAnUploadError(t *testing.T) {
 	t.Parallel()
 	conn := plugintest.Serve(t, osv1.Register(name, func(context.Context, *framework.Setup) (osv1.ObjectStore, error) { return tape{}, nil }))
 	stream, err := objectstorev1.NewObjectStoreClient(conn).PutObject(t.Context())
@@ -291,7 +291,7 @@ func TestReadingAnObject(t *testing.T) {
 	require.NoError(t, reader.Close())
 }
 
-func TestAnObjectThatBreaksOffIsNoShorterObject(t *testing.T) {
+func TestInterruptedDownloadIsAnError(t *testing.T) {
 	t.Parallel()
 	closed := errors.New("checksum is wrong")
 	for name, test := range map[string]struct {
@@ -301,8 +301,8 @@ func TestAnObjectThatBreaksOffIsNoShorterObject(t *testing.T) {
 		"missing": {func(context.Context, string, string) (io.ReadCloser, error) { return nil, errors.New("no such key") }, "no such key"},
 		"neither": {func(context.Context, string, string) (io.ReadCloser, error) { return nil, nil }, "neither a reader nor an error"}, //nolint:nilnil // the mistake under test
 		"breaks off": {func(context.Context, string, string) (io.ReadCloser, error) {
-			return io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errors.New("disk gone")))), nil
-		}, "disk gone"},
+			return io.NopCloser(io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errors.New("disk removed")))), nil
+		}, "disk removed"},
 		"fails at Close": {func(context.Context, string, string) (io.ReadCloser, error) {
 			return closer{strings.NewReader("whole"), func() error { return closed }}, nil
 		}, "checksum is wrong"},
@@ -332,7 +332,7 @@ type closer struct {
 
 func (c closer) Close() error { return c.close() }
 
-func TestClosingAReaderEndsTheStoresCall(t *testing.T) {
+func TestClosingReaderEndsStoreCall(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
 	store := author(t, tape{get: func(ctx context.Context, _, _ string) (io.ReadCloser, error) {
@@ -347,7 +347,7 @@ func TestClosingAReaderEndsTheStoresCall(t *testing.T) {
 	<-ended
 }
 
-func TestListingsAndURLsThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidListingsAndURLsAreRejected(t *testing.T) {
 	t.Parallel()
 	store := newRaw().hub(t)
 	_, listed := store.ListObjects(t.Context(), "bucket", "backups/")

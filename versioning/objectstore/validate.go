@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// validatePrefixes checks the "folders" that a store found below prefix: each starts with it, goes on, and
+// validatePrefixes checks the "folders" that a store listed below prefix: each starts with it, is longer, and
 // ends in the delimiter.
 func validatePrefixes(prefix, delimiter string, found []string) error {
 	for _, folder := range found {
@@ -17,7 +17,7 @@ func validatePrefixes(prefix, delimiter string, found []string) error {
 	return nil
 }
 
-// validateKeys checks the keys that a store found: each is a key and starts with prefix.
+// validateKeys checks the keys that a store listed: each is a key and starts with prefix.
 func validateKeys(prefix string, found []string) error {
 	for _, key := range found {
 		if key == "" || !strings.HasPrefix(key, prefix) {
@@ -27,7 +27,7 @@ func validateKeys(prefix string, found []string) error {
 	return nil
 }
 
-// validateURL checks that a client can do something with a signed URL: it is absolute.
+// validateURL checks that a client can use a signed URL: it must be absolute.
 func validateURL(signed string) error {
 	parsed, err := url.Parse(signed)
 	if err != nil {
@@ -39,7 +39,7 @@ func validateURL(signed string) error {
 	return nil
 }
 
-// withoutURL takes the URL out of the error: it is a secret for as long as it is good.
+// withoutURL removes the URL from the error: it is a secret for as long as it is valid.
 func withoutURL(err error) error {
 	if parse, ok := err.(*url.Error); ok { //nolint:errorlint // url.Parse returns nothing else
 		return parse.Err

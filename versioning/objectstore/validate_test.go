@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestValidatePrefixesWantsFoldersBelowThePrefix(t *testing.T) {
+func TestValidatePrefixesRequiresFoldersBelowPrefix(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		prefix, folder string
@@ -28,7 +28,7 @@ func TestValidatePrefixesWantsFoldersBelowThePrefix(t *testing.T) {
 	require.NoError(t, validatePrefixes("x", "/", nil))
 }
 
-func TestValidateKeysWantsKeysBelowThePrefix(t *testing.T) {
+func TestValidateKeysRequiresKeysBelowPrefix(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		prefix, key string
@@ -42,7 +42,7 @@ func TestValidateKeysWantsKeysBelowThePrefix(t *testing.T) {
 	}
 }
 
-func TestValidateURLWantsOneThatIsAbsolute(t *testing.T) {
+func TestValidateURLRequiresAbsoluteURL(t *testing.T) {
 	t.Parallel()
 	for signed, fine := range map[string]bool{
 		"https://host/bucket/key?sig=x": true, "http://127.0.0.1:9000/x": true, "file:///tmp/x": true,

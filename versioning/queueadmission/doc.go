@@ -1,4 +1,4 @@
-// Package queueadmission is the kind QueueAdmission as the server sees it:
+// Package queueadmission is the kind QueueAdmission as the server uses it:
 //
 //   - hub.go: the hub, in the newest shape of the kind
 //   - v1.go: lifts version 1 of the wire to it

@@ -9,7 +9,7 @@ import (
 // once with "QueueAdmission(name): ".
 type Policy interface {
 	Name() string
-	// Decide says which queued backups may start now, and why each of the others waits. It is a pure function of
+	// Decide returns the queued backups that may start now, and why each of the others waits. It is a pure function of
 	// the snapshot, so the host may retry it. The decision keeps all rules: it admits queued backups only, each
 	// once and no more than the limit leaves free, and every other queued backup waits, each once.
 	Decide(ctx context.Context, snapshot *Snapshot) (*Decision, error)
@@ -25,15 +25,15 @@ type Snapshot struct {
 	Queued  []Backup // in the queue's order
 }
 
-// Free is how many backups may be admitted, 0 when there are too many already.
+// Free returns how many backups may be admitted, 0 when there are too many already.
 func (s *Snapshot) Free() int { return max(0, s.Limit-len(s.Running)-len(s.Ready)) }
 
 // Backup is one backup of a snapshot. Names are unique.
 type Backup struct {
 	Name string
-	// Namespaces are resolved and sorted; those that the backup names and that do not exist yet are among them.
+	// Namespaces are resolved and sorted. They include namespaces that the backup names and that do not exist yet.
 	Namespaces    []string
-	AllNamespaces bool // it takes whatever namespaces there are, also those to come
+	AllNamespaces bool // it takes all namespaces, including future ones
 	ClusterScope  ClusterScope
 	Labels        map[string]string
 	Annotations   map[string]string
@@ -42,7 +42,7 @@ type Backup struct {
 	Spec          []byte    // JSON, as the user wrote it
 }
 
-// ClusterScope is how much of what belongs to no namespace a backup takes.
+// ClusterScope says which cluster-scoped objects a backup takes.
 type ClusterScope int
 
 // The scopes, from the smallest.
@@ -52,13 +52,13 @@ const (
 	ClusterScopeAll                         // all that its filters let through
 )
 
-// Decision is what a policy has decided about every queued backup of a snapshot.
+// Decision is a policy's decision about every queued backup of a snapshot.
 type Decision struct {
 	// Admit are the backups that may start, in the order in which they are made ready.
 	Admit []string
-	// Waiting are all others, in the order that the queue is to have: the position of each is its index and 1.
+	// Waiting are all others, in the new order of the queue: the position of each is its index plus 1.
 	Waiting []Waiting
-	// RecheckAfter is when to ask again even if nothing changes; zero is never, otherwise at least a second.
+	// RecheckAfter is when to ask again even if nothing changes; zero is never, otherwise it is at least a second.
 	RecheckAfter time.Duration
 }
 

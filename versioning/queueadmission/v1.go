@@ -53,7 +53,7 @@ func (p v1) Decide(ctx context.Context, snapshot *Snapshot) (*Decision, error) {
 	})
 }
 
-// answered is the answer as it came, in the words of the hub.
+// answered returns the reply in the types of the hub, unchecked.
 func answered(answer *queueadmissionv1.DecideResponse) unchecked {
 	received := unchecked{admit: answer.GetAdmit(), order: answer.GetOrder()}
 	for _, wait := range answer.GetWaits() {

@@ -28,7 +28,7 @@ func (p policy) Decide(_ context.Context, snapshot *qav1.DecideInput) (*qav1.Dec
 	return p(snapshot)
 }
 
-// author is the hub over what an author wrote.
+// author returns the hub over an author's implementation.
 func author(t *testing.T, written policy) queueadmission.Policy {
 	t.Helper()
 	return queueadmission.NewV1(plugintest.Serve(t, qav1.Register(name, func(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
@@ -36,7 +36,7 @@ func author(t *testing.T, written policy) queueadmission.Policy {
 	}, framework.WithConfig(map[string]any{}))), name)
 }
 
-// raw is a plugin that answers what no framework would.
+// raw is a plugin whose replies the framework would never send.
 type raw struct {
 	queueadmissionv1.UnimplementedQueueAdmissionServiceServer
 	answer *queueadmissionv1.DecideResponse
@@ -71,7 +71,7 @@ func snapshot() *queueadmission.Snapshot {
 	}
 }
 
-func TestAPolicySeesTheWholeSnapshot(t *testing.T) {
+func TestPolicySeesWholeSnapshot(t *testing.T) {
 	t.Parallel()
 	seen := make(chan *qav1.DecideInput, 1)
 	_, err := author(t, func(snapshot *qav1.DecideInput) (*qav1.DecideOutput, error) {
@@ -101,7 +101,7 @@ func TestAPolicySeesTheWholeSnapshot(t *testing.T) {
 	require.ErrorContains(t, err, "decode the spec of backup d: ")
 }
 
-func TestPolicyIsMadeWithItsConfig(t *testing.T) {
+func TestPolicyIsConstructedWithItsConfig(t *testing.T) {
 	t.Parallel()
 	policy := queueadmission.NewV1(plugintest.Serve(t, qav1.Register(name, func(_ context.Context, setup *framework.Setup) (qav1.QueueAdmission, error) {
 		config := framework.Config[map[string]any](setup)
@@ -115,7 +115,7 @@ func TestPolicyIsMadeWithItsConfig(t *testing.T) {
 	require.EqualError(t, err, "QueueAdmission(example.io/first-come): config map[]")
 }
 
-func TestADecisionArrivesWholeAndInTheNewOrder(t *testing.T) {
+func TestDecisionArrivesCompleteAndInNewOrder(t *testing.T) {
 	t.Parallel()
 	decision, err := author(t, func(*qav1.DecideInput) (*qav1.DecideOutput, error) {
 		return &qav1.DecideOutput{
@@ -136,7 +136,7 @@ func TestNoDecisionIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "neither a decision nor an error")
 }
 
-func TestDecisionsThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidDecisionsAreRejected(t *testing.T) {
 	t.Parallel()
 	fine := []*queueadmissionv1.Wait{{Name: "c", Reason: "Limit", Message: "m"}, {Name: "d", Reason: "Limit", Message: "m"}}
 	for name, test := range map[string]struct {

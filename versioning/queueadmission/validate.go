@@ -9,16 +9,16 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// unchecked is a decision as it came.
+// unchecked is a decision before validation.
 type unchecked struct {
 	admit []string
 	order []string
 	waits []Waiting
 }
 
-// checkDecision checks what was decided about snapshot, and brings it into the order that the queue is to have.
+// checkDecision checks the decision about snapshot, and returns it in the new order of the queue.
 func checkDecision(snapshot *Snapshot, received unchecked) (*Decision, error) {
-	queued := map[string]*Backup{} // those that nothing was decided about yet
+	queued := map[string]*Backup{} // those without a decision yet
 	for i := range snapshot.Queued {
 		queued[snapshot.Queued[i].Name] = &snapshot.Queued[i]
 	}
@@ -42,7 +42,7 @@ func checkDecision(snapshot *Snapshot, received unchecked) (*Decision, error) {
 	return decision, nil
 }
 
-// inOrder puts the backups that wait into order, or leaves them in that of the queue when there is none.
+// inOrder sorts the waiting backups by order, or leaves them in the queue's order if it is empty.
 func inOrder(snapshot *Snapshot, order []string, wait map[string]*Backup) ([]Waiting, error) {
 	waiting := make([]Waiting, 0, len(wait))
 	if len(order) == 0 {
@@ -55,7 +55,7 @@ func inOrder(snapshot *Snapshot, order []string, wait map[string]*Backup) ([]Wai
 	}
 	for _, name := range order {
 		if _, ok := wait[name]; !ok {
-			return nil, fmt.Errorf("orders %q, which does not wait in the queue or has its place already", name)
+			return nil, fmt.Errorf("orders %q, which does not wait in the queue or has its position already", name)
 		}
 		delete(wait, name)
 		waiting = append(waiting, Waiting{Name: name})
@@ -66,11 +66,11 @@ func inOrder(snapshot *Snapshot, order []string, wait map[string]*Backup) ([]Wai
 	return waiting, nil
 }
 
-// giveReasons gives each backup that waits its reason.
+// giveReasons sets the reason of each waiting backup.
 func giveReasons(snapshot *Snapshot, waiting []Waiting, reasons []Waiting) error {
-	place := make(map[string]int, len(waiting))
+	position := make(map[string]int, len(waiting))
 	for i := range waiting {
-		place[waiting[i].Name] = i
+		position[waiting[i].Name] = i
 	}
 	known := map[string]*Backup{}
 	for _, backups := range [][]Backup{snapshot.Running, snapshot.Ready, snapshot.Queued} {
@@ -79,7 +79,7 @@ func giveReasons(snapshot *Snapshot, waiting []Waiting, reasons []Waiting) error
 		}
 	}
 	for _, reason := range reasons {
-		i, ok := place[reason.Name]
+		i, ok := position[reason.Name]
 		if !ok {
 			return fmt.Errorf("says why %q waits, which does not", reason.Name)
 		}
@@ -101,7 +101,7 @@ func giveReasons(snapshot *Snapshot, waiting []Waiting, reasons []Waiting) error
 
 var reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,63}$`)
 
-// validateReason checks why one backup waits; known are all backups of the snapshot.
+// validateReason checks the reason why one backup waits; known are all backups of the snapshot.
 func validateReason(wait Waiting, known map[string]*Backup) error {
 	if !reasonWord.MatchString(wait.Reason) {
 		return fmt.Errorf("reason %q must be one word in UpperCamelCase of at most 64 letters and digits", reply.Clip(wait.Reason))
@@ -124,7 +124,7 @@ func validateReason(wait Waiting, known map[string]*Backup) error {
 	return nil
 }
 
-// validateRecheck checks when to ask again: not so soon that asking is all that happens.
+// validateRecheck checks that the recheck is not too soon.
 func validateRecheck(after time.Duration) error {
 	if after != 0 && after < time.Second {
 		return fmt.Errorf("recheck_after is %s, want at least 1s, or none", after)

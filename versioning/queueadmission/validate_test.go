@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fourQueued has one place free: a runs, and b to e are queued.
+// fourQueued returns a snapshot with one free slot: a runs, and b to e are queued.
 func fourQueued() *Snapshot {
 	return &Snapshot{
 		Limit:   2,
@@ -21,20 +21,20 @@ func fourQueued() *Snapshot {
 	}
 }
 
-// waits are reasons that nothing is wrong with.
+// waits returns valid reasons for the named backups.
 func waits(names ...string) []Waiting {
 	var all []Waiting
 	for _, name := range names {
-		all = append(all, Waiting{Name: name, Reason: "Limit", Message: "no place is free"})
+		all = append(all, Waiting{Name: name, Reason: "Limit", Message: "no slot is free"})
 	}
 	return all
 }
 
-func TestADecisionMustBeAboutTheQueue(t *testing.T) {
+func TestDecisionMustMatchQueue(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		decided unchecked
-		want    []string // who waits, in order; nil when refused
+		want    []string // the waiting backups, in order; nil if the decision is rejected
 		refused string
 	}{
 		"admit one":                  {unchecked{admit: []string{"c"}, waits: waits("b", "d", "e")}, []string{"b", "d", "e"}, ""},
@@ -45,7 +45,7 @@ func TestADecisionMustBeAboutTheQueue(t *testing.T) {
 		"one that runs":              {unchecked{admit: []string{"a"}, waits: waits("b", "c", "d", "e")}, nil, `admits "a"`},
 		"no name":                    {unchecked{admit: []string{""}, waits: waits("b", "c", "d", "e")}, nil, `admits ""`},
 		"an order with a hole":       {unchecked{admit: []string{"b"}, order: []string{"c", "d"}, waits: waits("c", "d", "e")}, nil, `leaves 1 backups out of the order, "e" among them`},
-		"an order with one twice":    {unchecked{admit: []string{"b"}, order: []string{"c", "c", "d"}, waits: waits("c", "d", "e")}, nil, `orders "c", which does not wait in the queue or has its place already`},
+		"an order with one twice":    {unchecked{admit: []string{"b"}, order: []string{"c", "c", "d"}, waits: waits("c", "d", "e")}, nil, `orders "c", which does not wait in the queue or has its position already`},
 		"an order with the admitted": {unchecked{admit: []string{"b"}, order: []string{"b", "c", "d", "e"}, waits: waits("c", "d", "e")}, nil, `orders "b"`},
 		"an order with a stranger":   {unchecked{order: []string{"z", "b", "c", "d", "e"}, waits: waits("b", "c", "d", "e")}, nil, `orders "z"`},
 		"no reason":                  {unchecked{admit: []string{"b"}, waits: waits("c", "d")}, nil, `does not say why "e" waits`},
@@ -66,14 +66,14 @@ func TestADecisionMustBeAboutTheQueue(t *testing.T) {
 			var got []string
 			for _, wait := range decision.Waiting {
 				got = append(got, wait.Name)
-				require.Equal(t, "no place is free", wait.Message)
+				require.Equal(t, "no slot is free", wait.Message)
 			}
 			require.Equal(t, test.want, got)
 		})
 	}
 }
 
-func TestNobodyIsAdmittedWhereThereIsNoPlace(t *testing.T) {
+func TestNoBackupIsAdmittedWithoutFreeSlot(t *testing.T) {
 	t.Parallel()
 	full := fourQueued()
 	full.Ready = []Backup{{Name: "r1"}, {Name: "r2"}, {Name: "r3"}} // the limit was lowered
@@ -84,7 +84,7 @@ func TestNobodyIsAdmittedWhereThereIsNoPlace(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAReasonMustBeOneThatCanBeShown(t *testing.T) {
+func TestReasonMustBePrintable(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		wait Waiting
@@ -118,14 +118,14 @@ func TestAReasonMustBeOneThatCanBeShown(t *testing.T) {
 	}
 }
 
-func TestARecheckComesNotTooSoon(t *testing.T) {
+func TestRecheckMustNotBeTooSoon(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, validateRecheck(0))
 	require.NoError(t, validateRecheck(time.Second))
 	require.ErrorContains(t, validateRecheck(time.Millisecond), "recheck_after is 1ms, want at least 1s")
 }
 
-// FuzzCheckDecision proves that every decision that gets through says of every queued backup, once, whether it starts.
+// FuzzCheckDecision proves that an accepted decision lists every queued backup once, as admitted or as waiting.
 func FuzzCheckDecision(f *testing.F) {
 	f.Add("c", "b,d,e", "b,d,e")
 	f.Add("", "", "b,c,d,e")

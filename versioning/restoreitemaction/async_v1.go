@@ -12,7 +12,7 @@ import (
 )
 
 // NewAsyncV1 returns the action announced as name in the plugin that conn reaches, of the kind AsyncRestoreItemAction at its
-// version 1. To Execute it is to start it; where there was nothing to start, the result has no operation. It does
+// version 1. Execute calls Start; the result has no operation if the plugin had nothing to start. The action does
 // not wait for additional items.
 func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 	return asyncV1{
@@ -25,7 +25,7 @@ func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 func CallsAsyncV1() versioning.Calls {
 	return versioning.Calls{
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_AppliesTo_FullMethodName: {Class: versioning.Query, Repeatable: true, Constant: true},
-		// Its key makes a second Start the same as the first.
+		// Start is idempotent because of its key.
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Start_FullMethodName:    {Class: versioning.Execute, Repeatable: true},
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Progress_FullMethodName: {Class: versioning.Query, Repeatable: true},
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Cancel_FullMethodName:   {Class: versioning.Query},
@@ -42,7 +42,7 @@ func (a asyncV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, err
 }
 
 func (a asyncV1) Execute(ctx context.Context, input Input) (*Result, error) {
-	key, err := reply.StartKey(input.Restore, input.ItemFromBackup) // earlier actions may have renamed the other
+	key, err := reply.StartKey(input.Restore, input.ItemFromBackup) // earlier actions may have renamed input.Item
 	if err != nil {
 		return nil, a.Wrap(err)
 	}

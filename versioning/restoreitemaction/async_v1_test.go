@@ -50,7 +50,7 @@ func (c copier) Cancel(_ context.Context, input *ariav1.CancelInput) error {
 	return err
 }
 
-// authorAsync is the hub over what an author wrote.
+// authorAsync returns the hub over an author's implementation.
 func authorAsync(t *testing.T, written copier) restoreitemaction.Action {
 	t.Helper()
 	return restoreitemaction.NewAsyncV1(plugintest.Serve(t, ariav1.Register(name, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error) {
@@ -58,7 +58,7 @@ func authorAsync(t *testing.T, written copier) restoreitemaction.Action {
 	})), name)
 }
 
-// rawAsync is a plugin that answers what no framework would.
+// rawAsync is a plugin whose replies the framework would never send.
 type rawAsync struct {
 	asyncrestoreitemactionv1.UnimplementedAsyncRestoreItemActionServiceServer
 	appliesTo *asyncrestoreitemactionv1.AppliesToResponse
@@ -85,7 +85,7 @@ func (r rawAsync) hub(t *testing.T) restoreitemaction.Action {
 	}), name)
 }
 
-func TestAnAsynchronousActionIsExecutedByStartingIt(t *testing.T) {
+func TestExecuteStartsAsynchronousAction(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	action := authorAsync(t, copier{
@@ -129,7 +129,7 @@ func TestAnAsynchronousActionIsExecutedByStartingIt(t *testing.T) {
 	require.True(t, ready)
 }
 
-func TestAnAsynchronousActionMayHaveNothingToStart(t *testing.T) {
+func TestAsynchronousActionMayHaveNothingToStart(t *testing.T) {
 	t.Parallel()
 	for _, output := range []*ariav1.StartOutput{nil, {}, ariav1.NewStartOutput(nil).WithOperation("")} {
 		action := authorAsync(t, copier{start: func(*ariav1.StartInput) (*ariav1.StartOutput, error) { return output, nil }})
@@ -139,7 +139,7 @@ func TestAnAsynchronousActionMayHaveNothingToStart(t *testing.T) {
 	}
 }
 
-func TestAnAsynchronousActionMayCreateTheItemItself(t *testing.T) {
+func TestAsynchronousActionMayCreateItem(t *testing.T) {
 	t.Parallel()
 	result, err := authorAsync(t, copier{start: func(*ariav1.StartInput) (*ariav1.StartOutput, error) {
 		return ariav1.NewStartOutput(nil).WithOperation("copy-1").WithoutRestore(), nil
@@ -148,7 +148,7 @@ func TestAnAsynchronousActionMayCreateTheItemItself(t *testing.T) {
 	require.Equal(t, &restoreitemaction.Result{SkipRestore: true, OperationID: "copy-1"}, result)
 }
 
-func TestAnOperationThatCannotBeStoppedIsToldApart(t *testing.T) {
+func TestOperationThatCannotBeStoppedIsDistinguished(t *testing.T) {
 	t.Parallel()
 	action := authorAsync(t, copier{cancel: func(string, string) (bool, error) { return false, nil }})
 	err := action.Cancel(t.Context(), "copy-1", input().Restore)
@@ -156,7 +156,7 @@ func TestAnOperationThatCannotBeStoppedIsToldApart(t *testing.T) {
 	require.EqualError(t, err, "AsyncRestoreItemAction(example.io/unstamp): the plugin cannot stop this operation")
 }
 
-func TestErrorsOfAsynchronousActionsArePrefixedOnceWithTheKind(t *testing.T) {
+func TestAsynchronousActionErrorsArePrefixedOnce(t *testing.T) {
 	t.Parallel()
 	action := authorAsync(t, copier{start: func(*ariav1.StartInput) (*ariav1.StartOutput, error) { return nil, errors.New("disk full") }})
 	_, err := action.Execute(t.Context(), input())
@@ -173,7 +173,7 @@ func TestErrorsOfAsynchronousActionsArePrefixedOnceWithTheKind(t *testing.T) {
 	require.ErrorContains(t, err, "decode item of the request: ")
 }
 
-func TestRepliesOfAsynchronousActionsThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidRepliesOfAsynchronousActionsAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		answer *asyncrestoreitemactionv1.StartResponse

@@ -14,31 +14,31 @@ type Action interface {
 	Name() string
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
 	// Execute lets the action look at one item that is about to be restored and change it, skip it, or
-	// ask for others to be restored before it. Never retried.
+	// ask for others to be restored before it. It is never retried.
 	Execute(ctx context.Context, input Input) (*Result, error)
 	Progress(ctx context.Context, operationID string, restore []byte) (framework.OperationProgress, error)
 	Cancel(ctx context.Context, operationID string, restore []byte) error
-	// AreAdditionalItemsReady is asked until it says true, an error, or the wait times out. Idempotent.
-	// Versions that do not know it answer true.
+	// AreAdditionalItemsReady is called until it returns true or an error, or the wait times out. It is idempotent.
+	// Versions without it return true.
 	AreAdditionalItemsReady(ctx context.Context, items []framework.ResourceIdentifier, restore []byte) (bool, error)
 }
 
-// Input is what an action is asked about; all of it JSON.
+// Input is the input of an action; all of it is JSON.
 type Input struct {
 	Item           []byte // after the reset of its metadata and after earlier actions
-	ItemFromBackup []byte // as it stands in the archive
+	ItemFromBackup []byte // as it is in the archive
 	Restore        []byte // the Restore, marshalled once per phase change
 }
 
-// Result is what an action answers for one item.
+// Result is an action's reply for one item.
 type Result struct {
 	Item            []byte // valid JSON with apiVersion, kind and name; nil with SkipRestore only
 	AdditionalItems []framework.ResourceIdentifier
 	SkipRestore     bool // the item is not restored; Item and AdditionalItems are nil then
 	// OperationID is empty when no asynchronous operation was started. An action may start one for an item that
-	// it has skipped.
+	// it skips.
 	OperationID string
-	// WaitForAdditionalItems makes the host ask AreAdditionalItemsReady before it goes on.
+	// WaitForAdditionalItems makes the host call AreAdditionalItemsReady before it continues.
 	WaitForAdditionalItems bool
 	// AdditionalItemsReadyTimeout overrides the server's timeout when it is not zero.
 	AdditionalItemsReadyTimeout time.Duration

@@ -37,7 +37,7 @@ func (u unstamp) Execute(_ context.Context, input *riav1.ExecuteInput) (*riav1.E
 	return u(input)
 }
 
-// author is the hub over what an author wrote.
+// author returns the hub over an author's implementation.
 func author(t *testing.T, written unstamp) restoreitemaction.Action {
 	t.Helper()
 	return restoreitemaction.NewV1(plugintest.Serve(t, riav1.Register(name, func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
@@ -45,7 +45,7 @@ func author(t *testing.T, written unstamp) restoreitemaction.Action {
 	})), name)
 }
 
-// raw is a plugin that answers what no framework would.
+// raw is a plugin whose replies the framework would never send.
 type raw struct {
 	restoreitemactionv1.UnimplementedRestoreItemActionServer
 	answer *restoreitemactionv1.RestoreItemActionExecuteResponse
@@ -62,7 +62,7 @@ func (r raw) hub(t *testing.T) restoreitemaction.Action {
 	}), name)
 }
 
-func TestAnActionSeesBothItemsAndChangesOne(t *testing.T) {
+func TestActionSeesBothItemsAndChangesOne(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 		input.Item.SetLabels(map[string]string{
@@ -82,7 +82,7 @@ func TestAnActionSeesBothItemsAndChangesOne(t *testing.T) {
 	require.False(t, result.SkipRestore)
 }
 
-func TestAnActionThatChangesNothingAnswersTheSameBytes(t *testing.T) {
+func TestActionWithoutChangeReturnsSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, output := range []*riav1.ExecuteOutput{nil, {}} {
 		result, err := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) { return output, nil }).Execute(t.Context(), input())
@@ -91,7 +91,7 @@ func TestAnActionThatChangesNothingAnswersTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestASkippedItemIsNotLookedAt(t *testing.T) {
+func TestSkippedItemIsNotChecked(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 		return riav1.NewExecuteOutput(input.Item).WithItems(framework.ResourceIdentifier{Resource: "secrets", Name: "s"}).WithoutRestore(), nil
@@ -105,7 +105,7 @@ func TestASkippedItemIsNotLookedAt(t *testing.T) {
 	require.Equal(t, &restoreitemaction.Result{SkipRestore: true}, result)
 }
 
-func TestRepliesThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidRepliesAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		answer *restoreitemactionv1.RestoreItemActionExecuteResponse
@@ -128,14 +128,14 @@ func TestRepliesThatBreakTheContractAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnActionsErrorIsPrefixedOnce(t *testing.T) {
+func TestActionErrorIsPrefixedOnce(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) { return nil, framework.Errorf("disk full") })
 	_, err := action.Execute(t.Context(), input())
 	require.EqualError(t, err, "RestoreItemAction(example.io/unstamp): disk full")
 }
 
-func TestWhatTheFrameworkCannotDecodeIsAnErrorThatNamesTheField(t *testing.T) {
+func TestUndecodableVolumeIsAnErrorThatNamesTheField(t *testing.T) {
 	t.Parallel()
 	action := author(t, func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error) { return nil, framework.Errorf("never called") })
 	broken := input()

@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// mover is an author's action that starts operations and has the host wait.
+// mover is an author's action that starts operations and makes the host wait.
 type mover struct {
 	execute   func(*riav2.ExecuteInput) (*riav2.ExecuteOutput, error)
 	progress  framework.OperationProgress
@@ -58,7 +58,7 @@ func (m mover) AreAdditionalItemsReady(_ context.Context, input *riav2.AreAdditi
 	return &riav2.AreAdditionalItemsReadyOutput{Ready: ready}, err
 }
 
-// authorV2 is the hub over what an author wrote.
+// authorV2 returns the hub over an author's implementation.
 func authorV2(t *testing.T, written mover) restoreitemaction.Action {
 	t.Helper()
 	return restoreitemaction.NewV2(plugintest.Serve(t, riav2.Register(name, func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
@@ -66,7 +66,7 @@ func authorV2(t *testing.T, written mover) restoreitemaction.Action {
 	})), name)
 }
 
-// rawV2 is a plugin that answers what no framework would.
+// rawV2 is a plugin whose replies the framework would never send.
 type rawV2 struct {
 	restoreitemactionv2.UnimplementedRestoreItemActionServer
 	appliesTo *restoreitemactionv2.RestoreItemActionAppliesToResponse
@@ -93,7 +93,7 @@ func (r rawV2) hub(t *testing.T) restoreitemaction.Action {
 	}), name)
 }
 
-func TestAnActionStartsAnOperationThatIsFollowedAndCancelled(t *testing.T) {
+func TestActionStartsOperationWithProgressAndCancel(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	cancelled := make(chan string, 1)
@@ -126,7 +126,7 @@ func TestAnActionStartsAnOperationThatIsFollowedAndCancelled(t *testing.T) {
 	require.Equal(t, "copy-1 of monday", <-cancelled)
 }
 
-func TestAnActionHasTheHostWaitForItsAdditionalItems(t *testing.T) {
+func TestActionMakesHostWaitForAdditionalItems(t *testing.T) {
 	t.Parallel()
 	wanted := []framework.ResourceIdentifier{
 		{Resource: "secrets", Namespace: "old", Name: "a"},
@@ -169,7 +169,7 @@ func TestAnActionHasTheHostWaitForItsAdditionalItems(t *testing.T) {
 	}
 }
 
-func TestAnActionOfVersion2ThatDoesNothingAnswersTheSameBytes(t *testing.T) {
+func TestV2ActionWithoutChangeReturnsSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, output := range []*riav2.ExecuteOutput{nil, {}} {
 		action := authorV2(t, mover{execute: func(*riav2.ExecuteInput) (*riav2.ExecuteOutput, error) { return output, nil }})
@@ -179,7 +179,7 @@ func TestAnActionOfVersion2ThatDoesNothingAnswersTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestASkippedItemKeepsItsOperationAlone(t *testing.T) {
+func TestSkippedItemKeepsOnlyItsOperation(t *testing.T) {
 	t.Parallel()
 	result, err := authorV2(t, mover{execute: func(input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
 		return riav2.NewExecuteOutput(input.Item).WithItemsWait().WithOperation("copy-1").WithoutRestore(), nil
@@ -194,7 +194,7 @@ func TestASkippedItemKeepsItsOperationAlone(t *testing.T) {
 	require.Equal(t, &restoreitemaction.Result{SkipRestore: true}, result)
 }
 
-func TestErrorsOfVersion2ArePrefixedOnceWithTheKind(t *testing.T) {
+func TestV2ErrorsArePrefixedOnce(t *testing.T) {
 	t.Parallel()
 	action := authorV2(t, mover{execute: func(*riav2.ExecuteInput) (*riav2.ExecuteOutput, error) { return nil, errors.New("disk full") }})
 	_, err := action.Execute(t.Context(), input())
@@ -206,7 +206,7 @@ func TestErrorsOfVersion2ArePrefixedOnceWithTheKind(t *testing.T) {
 	require.ErrorContains(t, err, "decode restore of the request: ")
 }
 
-func TestRepliesOfVersion2ThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidRepliesOfV2AreRejected(t *testing.T) {
 	t.Parallel()
 	fine := input().Item
 	for name, test := range map[string]struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// checkResult checks what an action answered when it was asked about sent, in every version that can start
-// operations. Of an item that is skipped nothing else is looked at.
+// checkResult checks an action's reply to the item sent, in all versions that can start
+// operations. If the item is skipped, nothing else is checked.
 func checkResult(sent, item []byte, additional []*shared.ResourceIdentifier, skip bool, operationID string) (*Result, error) {
 	if err := reply.OperationID(operationID); err != nil {
 		return nil, err
@@ -28,8 +28,8 @@ func checkResult(sent, item []byte, additional []*shared.ResourceIdentifier, ski
 	return &Result{Item: item, AdditionalItems: before, OperationID: operationID}, nil
 }
 
-// validateItem checks the item that an action answered when it was asked about sent. The same bytes are
-// right without a look. Otherwise it must be some object: an action may turn an item into another kind, or
+// validateItem checks the item in an action's reply to the item sent. The same bytes are
+// valid without a closer look. Otherwise it must be some object: an action may turn an item into another kind, or
 // give it another name or namespace.
 func validateItem(sent, answered []byte) error {
 	if bytes.Equal(sent, answered) {

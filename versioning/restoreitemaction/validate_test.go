@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestValidateItemWantsAnObject(t *testing.T) {
+func TestValidateItemRequiresAnObject(t *testing.T) {
 	t.Parallel()
 	const sent = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"web"}}`
 	for name, test := range map[string]struct{ answered, want string }{
@@ -34,7 +34,7 @@ func TestValidateItemWantsAnObject(t *testing.T) {
 	}
 }
 
-// FuzzValidateItem proves that what gets through decodes to an object that can be created.
+// FuzzValidateItem proves that every accepted item decodes to an object that can be created.
 func FuzzValidateItem(f *testing.F) {
 	for _, seed := range []string{"", "null", `{}`, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"}}`} {
 		f.Add([]byte(seed))
@@ -50,7 +50,7 @@ func FuzzValidateItem(f *testing.F) {
 	})
 }
 
-// decode decodes raw as everyone after the facade does, but for numbers out of range.
+// decode decodes raw as all code after the facade does, except for numbers out of range.
 func decode(t *testing.T, raw []byte) (item unstructured.Unstructured) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(raw))

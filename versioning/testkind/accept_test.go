@@ -20,11 +20,11 @@ import (
 	"github.com/cleat-dev/cleat/versioning/testkind/versioning/itemweigher"
 )
 
-// pluginsBuiltBefore is where a test that runs on sources without version 1 finds plugins that still announce it.
+// pluginsBuiltBefore names the directory of plugins that announce version 1, for tests on sources without that version.
 const pluginsBuiltBefore = "CLEAT_TEST_PLUGINS_BUILT_BEFORE"
 
 // TestAcceptKinds_TestKind runs plugins that announce every mix of the three versions of a kind in the real host, which has
-// not one line about the kind. Then it deletes version 1 and runs the same plugins again.
+// no line about the kind. Then it deletes version 1 and runs the same plugins again.
 func TestAcceptKinds_TestKind(t *testing.T) {
 	t.Parallel()
 	dir := buildPlugins(t)
@@ -51,7 +51,7 @@ func TestAcceptKinds_TestKind(t *testing.T) {
 	})
 }
 
-// TestWithoutVersion1 is what TestAcceptKinds_TestKind runs once it has deleted version 1.
+// TestWithoutVersion1 is run by TestAcceptKinds_TestKind after it has deleted version 1.
 func TestWithoutVersion1(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(pluginsBuiltBefore)
@@ -60,7 +60,7 @@ func TestWithoutVersion1(t *testing.T) {
 	}
 	h := newHost(t, dir)
 	t.Cleanup(func() { // when all have been used
-		require.Zero(t, h.log.count("goes away", "use version 3"), "what is gone is not deprecated any more")
+		require.Zero(t, h.log.count("goes away", "use version 3"), "a removed version is not deprecated any more")
 	})
 	for _, test := range pluginsAndVersions() {
 		t.Run("announced "+test.announced, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestWithoutVersion1(t *testing.T) {
 	t.Run("rules", testRules(dir))
 }
 
-// pluginsAndVersions says, for plugins that announce some versions, which of them is used; 0 is none.
+// pluginsAndVersions returns plugins, each with the versions that it announces and the one that is used; 0 is none.
 func pluginsAndVersions() []pluginAndVersions {
 	return []pluginAndVersions{
 		{"v1", 1, 0},
@@ -89,7 +89,7 @@ type pluginAndVersions struct {
 	used, usedWithoutVersion1 int
 }
 
-// buildPlugins is a directory with a plugin for each line of pluginsAndVersions.
+// buildPlugins returns a directory with a plugin for each line of pluginsAndVersions.
 func buildPlugins(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -120,7 +120,7 @@ func newHost(t *testing.T, dir string) host {
 	return h
 }
 
-// weigher is the hub over a plugin, false when the host does not use it. Its lines go to the log.
+// weigher returns the hub over a plugin, or false if the host does not use it. Its lines go to the log.
 func (h host) weigher(t *testing.T, announced string) (itemweigher.Weigher, *log, bool) {
 	t.Helper()
 	session := &log{}
@@ -134,7 +134,7 @@ func (h host) weigher(t *testing.T, announced string) (itemweigher.Weigher, *log
 	return nil, session, false
 }
 
-// requireServes weighs two items with a plugin, and holds that it is asked once, at the version used.
+// requireServes weighs two items with a plugin, and requires that it is called once, at the version used.
 func (h host) requireServes(t *testing.T, announced string, used int) {
 	t.Helper()
 	weigher, log, ok := h.weigher(t, announced)
@@ -198,7 +198,7 @@ func item(name string, bytes int64) []byte {
 }
 
 // runWithoutVersion1 builds and runs the tests on sources without version 1: its folders, its file and its line in the
-// list are gone, and nothing else is changed.
+// list are removed, and nothing else is changed.
 func runWithoutVersion1(t *testing.T, plugins string) {
 	t.Helper()
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
@@ -268,13 +268,13 @@ func (l *log) String() string {
 	return l.buf.String()
 }
 
-// count tells how many lines have all the words.
-func (l *log) count(words ...string) int {
+// count returns how many lines contain all the texts.
+func (l *log) count(texts ...string) int {
 	n := 0
 lines:
 	for line := range strings.Lines(l.String()) {
-		for _, word := range words {
-			if !strings.Contains(line, word) {
+		for _, text := range texts {
+			if !strings.Contains(line, text) {
 				continue lines
 			}
 		}

@@ -15,11 +15,11 @@ const (
 	waitTime = time.Minute
 	pollTime = time.Millisecond
 
-	// listFile is where each version of the kind is one line.
+	// listFile is the file in which each version of the kind is one line.
 	listFile = "kinds/kinds.go"
 )
 
-// versionFiles are the patterns of the files that a version has for itself, its tests and generated code included.
+// versionFiles returns the patterns of the files of a version, including its tests and generated code.
 func versionFiles(version int) []string {
 	return []string{
 		fmt.Sprintf("proto/itemweigher/v%d/*", version),
@@ -28,7 +28,7 @@ func versionFiles(version int) []string {
 	}
 }
 
-// lineOfVersion is what stands in the list's line of a version, and in no other.
+// lineOfVersion returns the text that identifies a version's line in the list.
 func lineOfVersion(version int) string { return fmt.Sprintf("Number: %d,", version) }
 
 // TestWhatAKindAndAVersionCost counts the lines that somebody writes by hand, comments and empty lines included.
@@ -46,7 +46,7 @@ func TestWhatAKindAndAVersionCost(t *testing.T) {
 	require.LessOrEqual(t, len(files), 5)
 }
 
-// handWritten are the files of the patterns that are neither generated nor tests, and their lines.
+// handWritten returns the files of the patterns that are neither generated nor tests, and their number of lines.
 func handWritten(t *testing.T, patterns ...string) (files []string, lines int) {
 	t.Helper()
 	for _, pattern := range patterns {
@@ -64,7 +64,7 @@ func handWritten(t *testing.T, patterns ...string) (files []string, lines int) {
 	return files, lines
 }
 
-func TestTheServerKnowsNothingOfTheKind(t *testing.T) {
+func TestServerDoesNotMentionTheKind(t *testing.T) {
 	t.Parallel()
 	looked := 0
 	require.NoError(t, filepath.WalkDir("../../server", func(path string, _ fs.DirEntry, err error) error {

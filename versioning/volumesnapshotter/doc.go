@@ -1,4 +1,4 @@
-// Package volumesnapshotter is the kind VolumeSnapshotter as the server sees it:
+// Package volumesnapshotter is the kind VolumeSnapshotter as the server uses it:
 //
 //   - hub.go: the hub, in the newest shape of the kind
 //   - v1.go: lifts version 1 of the wire to it

@@ -7,7 +7,7 @@ import "context"
 // concurrent use after Init. Errors are prefixed once with "VolumeSnapshotter(name): ".
 type Snapshotter interface {
 	Name() string
-	// Init hands over the location's configuration. It is called once per process, before anything else, and
+	// Init passes the location's configuration. It is called once per process, before any other method, and
 	// replayed by the host after a restart of the process.
 	Init(ctx context.Context, config map[string]string) error
 	// CreateVolumeFromSnapshot makes a volume like the one that the snapshot was taken of. Never retried.

@@ -63,7 +63,7 @@ func (san) SetVolumeID(_ context.Context, input *vsv1.SetVolumeIDInput) (*vsv1.S
 		unstructured.SetNestedField(input.PersistentVolume.Object, input.VolumeID, "spec", "csi", "volumeHandle")
 }
 
-// author returns the hub over what an author wrote.
+// author returns the hub over an author's implementation.
 func author(t *testing.T, written san) volumesnapshotter.Snapshotter {
 	t.Helper()
 	return volumesnapshotter.NewV1(plugintest.Serve(t, vsv1.Register(name, func(_ context.Context, setup *framework.Setup) (vsv1.VolumeSnapshotter, error) {
@@ -80,7 +80,7 @@ func initialized(t *testing.T) volumesnapshotter.Snapshotter {
 	return snapshotter
 }
 
-// raw is a plugin that answers what no framework would.
+// raw is a plugin whose replies the framework would never send.
 type raw struct {
 	volumesnapshotterv1.UnimplementedVolumeSnapshotterServer
 }
@@ -138,14 +138,14 @@ func TestEveryCallReachesTheSnapshotter(t *testing.T) {
 	require.JSONEq(t, `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"},"spec":{"csi":{"volumeHandle":"vol-2"}}}`, string(changed))
 }
 
-func TestAVolumeOfAnotherStorageSystemHasNoID(t *testing.T) {
+func TestVolumeOfAnotherStorageSystemHasNoID(t *testing.T) {
 	t.Parallel()
 	volumeID, err := initialized(t).GetVolumeID(t.Context(), []byte(`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`))
 	require.NoError(t, err)
 	require.Empty(t, volumeID)
 }
 
-func TestAVolumeThatIsNotChangedComesBackAsItWas(t *testing.T) {
+func TestUnchangedVolumeIsReturnedByteForByte(t *testing.T) {
 	t.Parallel()
 	odd := " " + volume + " "
 	changed, err := initialized(t).SetVolumeID(t.Context(), []byte(odd), "")
@@ -153,7 +153,7 @@ func TestAVolumeThatIsNotChangedComesBackAsItWas(t *testing.T) {
 	require.Equal(t, odd, string(changed))
 }
 
-func TestWhatTheFrameworkCannotDecodeIsAnErrorThatNamesTheField(t *testing.T) {
+func TestUndecodableVolumeIsAnErrorThatNamesTheField(t *testing.T) {
 	t.Parallel()
 	_, err := initialized(t).GetVolumeID(t.Context(), []byte("garbage"))
 	require.ErrorContains(t, err, "VolumeSnapshotter(example.io/san): decode persistentVolume of the request: ")
@@ -161,7 +161,7 @@ func TestWhatTheFrameworkCannotDecodeIsAnErrorThatNamesTheField(t *testing.T) {
 	require.ErrorContains(t, err, "decode persistentVolume of the request: ")
 }
 
-func TestRepliesThatBreakTheContractAreRefused(t *testing.T) {
+func TestInvalidRepliesAreRejected(t *testing.T) {
 	t.Parallel()
 	snapshotter := volumesnapshotter.NewV1(plugintest.ServeRaw(t, nil, func(server *grpc.Server) {
 		volumesnapshotterv1.RegisterVolumeSnapshotterServer(server, raw{})

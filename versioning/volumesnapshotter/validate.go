@@ -7,7 +7,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-// validateID checks the id of something that a snapshotter says it has made: without one nobody finds it again.
+// validateID checks the id of a volume or snapshot that a snapshotter made: without an id it cannot be found again.
 func validateID(of, id string) error {
 	if id == "" {
 		return fmt.Errorf("the new %s has no id", of)
@@ -15,7 +15,7 @@ func validateID(of, id string) error {
 	return nil
 }
 
-// validateIOPS checks how many operations a volume is said to have.
+// validateIOPS checks the number of I/O operations per second that a volume is reported to have.
 func validateIOPS(iops int64) error {
 	if iops < 0 {
 		return fmt.Errorf("a volume cannot have %d operations a second; one without has 0", iops)
@@ -23,7 +23,7 @@ func validateIOPS(iops int64) error {
 	return nil
 }
 
-// validatePersistentVolume checks what was answered for the PersistentVolume sent: it must still be that one.
+// validatePersistentVolume checks the reply to the PersistentVolume sent: it must still be the same object.
 func validatePersistentVolume(sent, answered []byte) error {
 	if bytes.Equal(sent, answered) {
 		return nil

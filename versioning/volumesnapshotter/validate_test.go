@@ -8,20 +8,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestValidateIDWantsOne(t *testing.T) {
+func TestValidateIDRequiresID(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, validateID("snapshot", "snap-1"))
 	require.EqualError(t, validateID("snapshot", ""), "the new snapshot has no id")
 }
 
-func TestValidateIOPSWantsNoneOrSome(t *testing.T) {
+func TestValidateIOPSRejectsNegative(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, validateIOPS(0))
 	require.NoError(t, validateIOPS(math.MaxInt64))
 	require.ErrorContains(t, validateIOPS(-1), "cannot have -1 operations")
 }
 
-func TestValidatePersistentVolumeWantsTheOneAskedAbout(t *testing.T) {
+func TestValidatePersistentVolumeRequiresTheSameObject(t *testing.T) {
 	t.Parallel()
 	const sent = `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`
 	for name, test := range map[string]struct{ sent, answered, want string }{
@@ -44,7 +44,7 @@ func TestValidatePersistentVolumeWantsTheOneAskedAbout(t *testing.T) {
 	}
 }
 
-// FuzzValidatePersistentVolume proves that nothing gets through that is not that PersistentVolume.
+// FuzzValidatePersistentVolume proves that only the same PersistentVolume is accepted.
 func FuzzValidatePersistentVolume(f *testing.F) {
 	sent := []byte(`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`)
 	for _, seed := range []string{"", "null", string(sent), string(sent) + " ", `{"kind":"PersistentVolume"}`} {

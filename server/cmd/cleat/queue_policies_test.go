@@ -249,7 +249,7 @@ func failures() [][2]string {
 		{"admit too many", `invalid reply: admits 3 backups, and 2 of 3 places are free`},
 		{"admit a stranger", `invalid reply: admits "stranger", which is not queued or was admitted already`},
 		{"leave a hole", `invalid reply: leaves 1 backups out of the order, "a" among them`},
-		{"place twice", `invalid reply: orders "a", which does not wait in the queue or has its place already`},
+		{"place twice", `invalid reply: orders "a", which does not wait in the queue or has its position already`},
 		{"give no reason", `invalid reply: does not say why "a" waits`},
 		{"die", `plugin example.io/broken (DIR/admission) died during Decide: exit status 3; it wrote nothing to stderr`},
 		{"hang", `plugin example.io/broken (DIR/admission) did not answer Decide within 10s`},

@@ -1,4 +1,4 @@
-// Package plugintest serves plugins to the tests of the facades: a real gRPC server in the test's own process.
+// Package plugintest serves plugins to the tests of the facades, by a real gRPC server in the test's own process.
 package plugintest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
-// Serve serves what an author registers, until the test ends.
+// Serve serves the registrations of an author until the test ends.
 func Serve(t testing.TB, regs ...framework.Registration) grpc.ClientConnInterface {
 	t.Helper()
 	return ServeRaw(t, nil, func(server *grpc.Server) {
@@ -25,7 +25,7 @@ func Serve(t testing.TB, regs ...framework.Registration) grpc.ClientConnInterfac
 	})
 }
 
-// ServeRaw serves what register registers: a plugin that may break every rule.
+// ServeRaw serves the services that register registers: a plugin that may break every rule.
 func ServeRaw(t testing.TB, options []grpc.ServerOption, register func(*grpc.Server)) grpc.ClientConnInterface {
 	t.Helper()
 	server := grpc.NewServer(append(options, grpc.MaxRecvMsgSize(math.MaxInt32))...)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// StartKey names the start of an operation on item for owner, the Backup or Restore that runs: the same at every try,
-// and another for every other item and owner. Both are JSON of objects. A plugin is asked with it.
+// StartKey returns the key for the start of an operation on item for owner, the running Backup or Restore. It is the same
+// for every attempt and differs for every other item and owner. Both are objects as JSON. It is part of the Start request.
 func StartKey(owner, item []byte) (string, error) {
 	of, err := ScanObject(owner)
 	if err != nil {

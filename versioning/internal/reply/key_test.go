@@ -8,7 +8,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-func TestStartKeyIsThatOfOneItemInOneOperation(t *testing.T) {
+func TestStartKeyIdentifiesItemAndOwner(t *testing.T) {
 	t.Parallel()
 	const (
 		owner = `{"metadata":{"namespace":"velero","name":"nightly","uid":"u-1"}}`

@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/rawitem"
 )
 
-// Object is what makes a Kubernetes object that object.
+// Object is the identity of a Kubernetes object.
 type Object struct {
 	APIVersion string
 	Kind       string
@@ -20,7 +20,7 @@ type Object struct {
 	UID        string // of the cluster; often empty
 }
 
-// Group is the API group, empty for core.
+// Group returns the API group, empty for core.
 func (o Object) Group() string {
 	group, _, found := strings.Cut(o.APIVersion, "/")
 	if !found {
@@ -29,8 +29,8 @@ func (o Object) Group() string {
 	return group
 }
 
-// ScanObject finds the identity of the object whose JSON raw is. It fails when raw is no JSON object, or when
-// what it looks for is there but is no string. What is not there is left empty.
+// ScanObject returns the identity of the object in the JSON raw. It fails if raw is no JSON object, or if
+// a member that it needs is not a string. Missing members are left empty.
 func ScanObject(raw []byte) (Object, error) {
 	if len(raw) == 0 {
 		return Object{}, errors.New("is empty, want the JSON of an object")
@@ -52,9 +52,9 @@ func ScanObject(raw []byte) (Object, error) {
 	return where.object(raw)
 }
 
-// SameObject tells whether what a plugin answered is surely right JSON and surely the object that it was asked about, with
-// a look at nothing but the member in which they differ. What was sent is the server's own and right. When they
-// differ in more than one member, which is seldom, or in one that the identity is in, ScanObject has to tell.
+// SameObject reports whether a plugin's reply is certainly valid JSON and certainly the object that was sent. It reads
+// only the member in which they differ. The object sent is the server's own and valid. If they
+// differ in more than one member, which is rare, or in a member of the identity, ScanObject has to decide.
 func SameObject(sent, answered []byte) bool {
 	before := samePrefix(sent, answered)
 	behind := sameSuffix(sent[before:], answered[before:])
@@ -76,7 +76,7 @@ func SameObject(sent, answered []byte) bool {
 	}
 }
 
-// samePrefix is how many bytes a and b begin with that are the same.
+// samePrefix returns the length of the common prefix of a and b.
 func samePrefix(a, b []byte) int {
 	n, same := min(len(a), len(b)), 0
 	for same+step <= n && bytes.Equal(a[same:same+step], b[same:same+step]) {
@@ -88,7 +88,7 @@ func samePrefix(a, b []byte) int {
 	return same
 }
 
-// sameSuffix is how many bytes a and b end with that are the same.
+// sameSuffix returns the length of the common suffix of a and b.
 func sameSuffix(a, b []byte) int {
 	n, same := min(len(a), len(b)), 0
 	for same+step <= n && bytes.Equal(a[len(a)-same-step:len(a)-same], b[len(b)-same-step:len(b)-same]) {
@@ -100,22 +100,22 @@ func sameSuffix(a, b []byte) int {
 	return same
 }
 
-// step is how many bytes are compared at once.
+// step is the number of bytes compared at once.
 const step = 256
 
-// span is where a value stands; zero when it is not there.
+// span is the position of a value; zero if the value is missing.
 type span struct{ from, to int }
 
 func (s span) of(raw []byte) []byte { return raw[s.from:s.to] }
 
-// places is where the members of an object stand that its identity is in. Of members of the same name the last one
+// places holds the positions of the members that make an object's identity. Of members with the same name the last one
 // counts.
 type places struct{ apiVersion, kind, metadata span }
 
-// metadata is places in an object's metadata.
+// metadata holds the positions in an object's metadata.
 type metadata struct{ namespace, name, uid span }
 
-// scanMetadata finds them in the object at at, and answers the position behind it, or -1 when it is none.
+// scanMetadata finds the members in the object at at. It returns the position after the object, or -1 if there is none.
 func scanMetadata(raw []byte, at int) (metadata, int) {
 	var found metadata
 	end := rawitem.Members(raw, at, func(member []byte, from, to int) {
@@ -131,7 +131,7 @@ func scanMetadata(raw []byte, at int) (metadata, int) {
 	return found, end
 }
 
-// object reads the identity.
+// object returns the identity.
 func (p places) object(raw []byte) (Object, error) {
 	var in metadata
 	if at := p.metadata.from; at > 0 && string(p.metadata.of(raw)) != "null" {
@@ -155,7 +155,7 @@ func (p places) object(raw []byte) (Object, error) {
 	return object, nil
 }
 
-// text decodes the string that value is into decoded; a value that is null or not there is the empty one.
+// text decodes the string value into decoded; a null or missing value is the empty string.
 func text(field string, value []byte, decoded *string) error {
 	if len(value) == 0 || string(value) == "null" {
 		return nil
@@ -173,7 +173,7 @@ func text(field string, value []byte, decoded *string) error {
 	return nil
 }
 
-// clip is value, shortened for an error message.
+// clip returns value, shortened for an error message.
 func clip(value []byte) string {
 	const enough = 40
 	if len(value) > enough {

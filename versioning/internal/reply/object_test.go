@@ -35,7 +35,7 @@ func TestScanObjectFindsTheIdentity(t *testing.T) {
 	}
 }
 
-func TestScanObjectSaysWhatIsWrong(t *testing.T) {
+func TestScanObjectReportsInvalidInput(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
 		"":                                "is empty",
@@ -60,7 +60,7 @@ func TestScanObjectSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestSameObjectIsSureOfWhatScanObjectFinds(t *testing.T) {
+func TestSameObjectAgreesWithScanObject(t *testing.T) {
 	t.Parallel()
 	objects := []string{
 		`{"apiVersion":"v1","data":{"a":"\"}{\\","b":"é\n"},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"}}`,
@@ -90,7 +90,7 @@ func TestSameObjectIsSureOfWhatScanObjectFinds(t *testing.T) {
 	require.Positive(t, sure)
 }
 
-// requireSame holds an answer that is surely right against the scan that decodes.
+// requireSame compares SameObject's result with the scan that decodes.
 func requireSame(t *testing.T, sent, answered []byte) {
 	t.Helper()
 	want, err := reply.ScanObject(sent)
@@ -101,7 +101,7 @@ func requireSame(t *testing.T, sent, answered []byte) {
 	require.Equal(t, want, got, "%s %s", sent, answered)
 }
 
-func TestSameObjectIsSureOfWhatActionsChange(t *testing.T) {
+func TestSameObjectAcceptsCommonChanges(t *testing.T) {
 	t.Parallel()
 	const sent = ` {"apiVersion":"v1","data":{"a":"\"}{\\","b":[1,true,{"c":null}]},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"},"status":{ "a" : 1 } } `
 	for name, test := range map[string]struct {
@@ -139,7 +139,7 @@ func TestSameObjectIsSureOfWhatActionsChange(t *testing.T) {
 	}
 }
 
-// FuzzSameObject proves that no wrong JSON and no other object hides between a beginning and an end that are right.
+// FuzzSameObject proves that SameObject accepts no invalid JSON and no other object between a valid beginning and end.
 func FuzzSameObject(f *testing.F) {
 	const sent = `{"apiVersion":"v1","data":{"a":"\"}{\\","b":[1,true,{"c":null}]},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"},"status":{}}`
 	f.Add(20, "", 30)
@@ -156,14 +156,14 @@ func FuzzSameObject(f *testing.F) {
 	})
 }
 
-func TestGroupIsThatOfTheAPIVersion(t *testing.T) {
+func TestGroupIsTakenFromAPIVersion(t *testing.T) {
 	t.Parallel()
 	for apiVersion, want := range map[string]string{"": "", "v1": "", "apps/v1": "apps", "a.b/v1beta1": "a.b"} {
 		require.Equal(t, want, reply.Object{APIVersion: apiVersion}.Group())
 	}
 }
 
-// FuzzScanObject holds the scan against encoding/json into maps, whose member names are exact.
+// FuzzScanObject compares the scan with encoding/json into maps, whose member names are exact.
 func FuzzScanObject(f *testing.F) {
 	for _, seed := range []string{
 		`{"kind":5,"kind":"Pod","metadata":[],"metadata":{"name":5,"name":"a"}}`,
@@ -204,7 +204,7 @@ func decode(raw []byte) (object reply.Object, ok bool) {
 	return object, ok
 }
 
-// BenchmarkSameObject is the check of what most actions answer, beside the scan of what any may answer.
+// BenchmarkSameObject measures the check of the most common replies, and the scan that any reply may need.
 func BenchmarkSameObject(b *testing.B) {
 	for _, size := range []int{1 << 10, 500 << 10} {
 		sent := []byte(`{"apiVersion":"v1","data":{"a":"` + strings.Repeat(`a \"quoted\" word\n`, size/19) + `"},"kind":"ConfigMap","metadata":{"labels":{"x":"y"},"name":"a","namespace":"n"}}`)

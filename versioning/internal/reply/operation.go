@@ -14,10 +14,10 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// maxOperationID is how long the id of an operation may be, in bytes: it is kept in files and shown to people.
+// maxOperationID is the maximum length of an operation id in bytes: ids are stored in files and shown to people.
 const maxOperationID = 1024
 
-// OperationID checks what a plugin answered as the id of an operation that it started; empty is that it started
+// OperationID checks the id of an operation that a plugin started; it is empty if the plugin started
 // none.
 func OperationID(received string) error {
 	switch {
@@ -31,7 +31,7 @@ func OperationID(received string) error {
 	return nil
 }
 
-// Progress checks how far a plugin says that an operation is. More done than there is to do is let through: totals
+// Progress checks the progress that a plugin reports for an operation. It accepts more done than the total: totals
 // are estimates.
 func Progress(received *shared.OperationProgress) (framework.OperationProgress, error) {
 	if received == nil {
@@ -61,7 +61,7 @@ func Progress(received *shared.OperationProgress) (framework.OperationProgress, 
 	}, nil
 }
 
-// instant checks a time; one that is not there is the zero time, which is also what plugins of Velero's send for it.
+// instant checks a time. A missing time is the zero time, which is also what Velero's plugins send for it.
 func instant(field string, received *timestamppb.Timestamp) (time.Time, error) {
 	if received == nil {
 		return time.Time{}, nil
@@ -72,7 +72,7 @@ func instant(field string, received *timestamppb.Timestamp) (time.Time, error) {
 	return received.AsTime(), nil
 }
 
-// Timeout checks how long a plugin wants something to be waited for; none, or zero, leaves that to the host.
+// Timeout checks a timeout that a plugin requests; none, or zero, leaves the choice to the host.
 func Timeout(field string, received *durationpb.Duration) (time.Duration, error) {
 	if received == nil {
 		return 0, nil

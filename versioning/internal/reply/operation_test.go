@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-func TestOperationIDMustBeOneThatCanBeKeptAndShown(t *testing.T) {
+func TestOperationIDMustBeStorableAndPrintable(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{
 		"":                         "",
@@ -39,7 +39,7 @@ func TestOperationIDMustBeOneThatCanBeKeptAndShown(t *testing.T) {
 	}
 }
 
-func TestProgressMustMakeSense(t *testing.T) {
+func TestProgressMustBeConsistent(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 1, 12, 0, 0, 5, time.UTC)
 	for name, test := range map[string]struct {
@@ -79,7 +79,7 @@ func TestProgressMustMakeSense(t *testing.T) {
 	}
 }
 
-func TestTimeoutMustBeOneThatCanBeWaited(t *testing.T) {
+func TestTimeoutMustBeInRange(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		received *durationpb.Duration
@@ -106,7 +106,7 @@ func TestTimeoutMustBeOneThatCanBeWaited(t *testing.T) {
 	}
 }
 
-// FuzzProgress proves that what gets through can be counted and put on a calendar.
+// FuzzProgress proves that accepted progress has valid counts and times.
 func FuzzProgress(f *testing.F) {
 	f.Add(int64(1), int64(2), int64(1700000000), int32(5))
 	f.Add(int64(-1), int64(0), int64(math.MinInt64), int32(-1))

@@ -11,7 +11,7 @@ import (
 )
 
 // Identifiers checks the identifiers in field of a reply: each names a resource and an object, and none of
-// its parts could be taken for a path.
+// its parts can be mistaken for a path.
 func Identifiers(field string, received []*shared.ResourceIdentifier) ([]framework.ResourceIdentifier, error) {
 	var ids []framework.ResourceIdentifier
 	for i, id := range received {
@@ -31,7 +31,7 @@ func Identifiers(field string, received []*shared.ResourceIdentifier) ([]framewo
 	return ids, nil
 }
 
-// Sent is ids as a request holds them.
+// Sent returns ids in the form of a request.
 func Sent(ids []framework.ResourceIdentifier) []*shared.ResourceIdentifier {
 	sent := make([]*shared.ResourceIdentifier, 0, len(ids))
 	for _, id := range ids {
@@ -42,7 +42,7 @@ func Sent(ids []framework.ResourceIdentifier) []*shared.ResourceIdentifier {
 	return sent
 }
 
-// Selector checks a selector; none at all is the empty one.
+// Selector checks a selector; nil is the empty selector.
 func Selector(received *shared.ResourceSelector) (framework.ResourceSelector, error) {
 	if _, err := labels.Parse(received.GetSelector()); err != nil {
 		return framework.ResourceSelector{}, fmt.Errorf("label selector %q: %w", received.GetSelector(), err)

@@ -7,10 +7,10 @@ import (
 	"unicode"
 )
 
-// maxLine is how long a text for people may be, in bytes: it stands in a status, an event and a table.
+// maxLine is the maximum length of a text for people in bytes: it is shown in a status, an event and a table.
 const maxLine = 1024
 
-// Line checks a text for people in field of a reply: one line that says something.
+// Line checks a text for people in field of a reply: one line, not empty.
 func Line(field, received string) error {
 	switch {
 	case strings.TrimSpace(received) == "":
@@ -23,10 +23,10 @@ func Line(field, received string) error {
 	return nil
 }
 
-// Clip is received, shortened for an error message.
+// Clip returns received, shortened for an error message.
 func Clip(received string) string { return clip([]byte(received)) }
 
-// Config is the configuration of a policy as a request holds it: an empty object when there is none.
+// Config returns the configuration of a policy in the form of a request: an empty object when there is none.
 func Config(config []byte) []byte {
 	if len(config) == 0 {
 		return []byte("{}")
@@ -34,7 +34,7 @@ func Config(config []byte) []byte {
 	return config
 }
 
-// Int32 is a count as a request holds it. What does not fit is as much as fits.
+// Int32 returns a count in the form of a request. It is clamped to the range of int32.
 func Int32(count int) int32 {
 	return int32(max(math.MinInt32, min(count, math.MaxInt32)))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
 )
 
-func TestLineMustSaySomethingInOneLine(t *testing.T) {
+func TestLineMustBeOneNonEmptyLine(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"waits for nightly":              "",
@@ -30,7 +30,7 @@ func TestLineMustSaySomethingInOneLine(t *testing.T) {
 	}
 }
 
-func TestConfigIsAnObjectInAnyCase(t *testing.T) {
+func TestConfigIsAlwaysAnObject(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "{}", string(reply.Config(nil)))
 	require.Equal(t, `{"a":1}`, string(reply.Config([]byte(`{"a":1}`))))

@@ -35,8 +35,8 @@ func (w v3) Weigh(ctx context.Context, items [][]byte, backup []byte) ([]Weight,
 			return nil, fmt.Errorf("there are %d weights, want one for each of %d items", len(answer.GetWeights()), len(items))
 		}
 		weights := make([]Weight, 0, len(items))
-		for i, told := range answer.GetWeights() {
-			weight := Weight{Bytes: told.GetBytes(), Exact: told.GetExact()}
+		for i, sent := range answer.GetWeights() {
+			weight := Weight{Bytes: sent.GetBytes(), Exact: sent.GetExact()}
 			if err := weight.validate(i); err != nil {
 				return nil, err
 			}

@@ -1,5 +1,5 @@
 // Package v1 is the kind ItemWeigher in its version 1: one item at a time, in kibibytes. The author's interface
-// comes first; below it stands what puts it on the wire.
+// comes first, then its gRPC server.
 package v1
 
 import (
@@ -17,7 +17,7 @@ import (
 // ItemWeigher is the interface that an author implements. One value serves all calls of a process, concurrently. ctx
 // ends at the server's deadline for the call, or when the backup is cancelled.
 type ItemWeigher interface {
-	// Weigh tells how much room item takes in a backup, in kibibytes, rounded up; not negative. It changes nothing:
+	// Weigh returns how much space item takes in a backup, in kibibytes, rounded up; not negative. It changes nothing:
 	// the server may ask again.
 	Weigh(ctx context.Context, item *unstructured.Unstructured) (kibibytes int64, err error)
 }
@@ -37,7 +37,7 @@ func bind(registrar grpc.ServiceRegistrar, handlers *hostapi.Handlers[ItemWeighe
 	itemweigherv1.RegisterItemWeigherServiceServer(registrar, &server{handlers: handlers})
 }
 
-// server puts the weighers of a process on the wire.
+// server serves the weighers of a process by gRPC.
 type server struct {
 	itemweigherv1.UnimplementedItemWeigherServiceServer
 	handlers *hostapi.Handlers[ItemWeigher]

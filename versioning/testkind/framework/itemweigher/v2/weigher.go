@@ -46,7 +46,7 @@ func bind(registrar grpc.ServiceRegistrar, handlers *hostapi.Handlers[ItemWeighe
 	itemweigherv2.RegisterItemWeigherServiceServer(registrar, &server{handlers: handlers})
 }
 
-// server puts the weighers of a process on the wire.
+// server serves the weighers of a process by gRPC.
 type server struct {
 	itemweigherv2.UnimplementedItemWeigherServiceServer
 	handlers *hostapi.Handlers[ItemWeigher]

@@ -47,7 +47,7 @@ func bind(registrar grpc.ServiceRegistrar, handlers *hostapi.Handlers[ItemWeighe
 	itemweigherv3.RegisterItemWeigherServiceServer(registrar, &server{handlers: handlers})
 }
 
-// server puts the weighers of a process on the wire.
+// server serves the weighers of a process by gRPC.
 type server struct {
 	itemweigherv3.UnimplementedItemWeigherServiceServer
 	handlers *hostapi.Handlers[ItemWeigher]
