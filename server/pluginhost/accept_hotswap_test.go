@@ -25,28 +25,28 @@ import (
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
 
-// TestAcceptKinds_HotSwap changes the plugin directory of a host that is in use. The same with a whole server, backups and
-// restores is in server/cmd/cleat.
+// TestAcceptKinds_HotSwap changes the plugin directory of a host in use. A test in server/cmd/cleat does the same with a whole
+// server, backups and restores.
 func TestAcceptKinds_HotSwap(t *testing.T) {
 	t.Parallel()
 	t.Run("under load", testSwapUnderLoad)
-	t.Run("an operation keeps what it began with", testSwapInAnOperation)
-	t.Run("a location keeps its store until it asks again", testSwapOfAStore)
-	t.Run("who has a policy can ask it", testSwapOfAPolicy)
-	t.Run("half a file is never started", testSwapHalfAFile)
-	t.Run("a volume of Kubernetes", testSwapAVolume)
-	t.Run("one after the other", testSwapOneAfterTheOther)
-	t.Run("nobody tells", testSwapUnnoticed)
-	t.Run("a plugin that hangs holds up nobody", testSwapBesideOneThatHangs)
+	t.Run("a run keeps its plugins", testSwapInARun)
+	t.Run("a location keeps its store until it is opened again", testSwapOfAStore)
+	t.Run("a policy can be called after its file was replaced", testSwapOfAPolicy)
+	t.Run("an unfinished file is not started", testSwapHalfAFile)
+	t.Run("Kubernetes volume", testSwapAVolume)
+	t.Run("sequence of changes", testSwapOneAfterTheOther)
+	t.Run("change without an event", testSwapUnnoticed)
+	t.Run("a hung plugin does not delay others", testSwapBesideOneThatHangs)
 }
 
-// version makes path the plugin that answers a version.
+// version writes a plugin to path whose replies contain the version.
 func version(t *testing.T, path string, version int) {
 	t.Helper()
 	writeScript(t, path, "CLEAT_TEST_VERSION="+strconv.Itoa(version))
 }
 
-// versionOf asks an action for its version.
+// versionOf returns the version in the reply of an action.
 func versionOf(ctx context.Context, action backupitemaction.Action) (int, error) {
 	answer, err := execute(ctx, action, "version")
 	if err != nil {
@@ -55,7 +55,7 @@ func versionOf(ctx context.Context, action backupitemaction.Action) (int, error)
 	return strconv.Atoi(answer["version"])
 }
 
-// seen is the version that a new operation sees, 0 when it does not see the plugin.
+// seen returns the version that a new run sees, 0 if it does not see the plugin.
 func (h *testHost) seen(t *testing.T) int {
 	t.Helper()
 	session := h.Session(hclog.NewNullLogger())
@@ -70,13 +70,13 @@ func (h *testHost) seen(t *testing.T) int {
 	return 0
 }
 
-// requireSeen waits until new operations see a version; nobody tells the host to look.
+// requireSeen waits until new runs see a version. It does not call Rescan.
 func (h *testHost) requireSeen(t *testing.T, version int) {
 	t.Helper()
 	require.Eventually(t, func() bool { return h.seen(t) == version }, longEnough, aMoment, "version %d", version)
 }
 
-// requireProcesses waits until so many processes run.
+// requireProcesses waits until the given number of processes runs.
 func (h *testHost) requireProcesses(t *testing.T, want int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -84,13 +84,13 @@ func (h *testHost) requireProcesses(t *testing.T, want int) {
 	}, longEnough, aMoment, "%d processes", want)
 }
 
-// testSwapUnderLoad has many operations call while files are replaced, added and removed hundreds of times.
+// testSwapUnderLoad has several runs call plugins while files are replaced, added and removed hundreds of times.
 func testSwapUnderLoad(t *testing.T) {
 	t.Parallel()
 	const (
-		operations = 8
-		changes    = 200
-		calls      = 5
+		runs    = 8
+		changes = 200
+		calls   = 5
 	)
 	dir := pluginDir(t)
 	version(t, filepath.Join(dir, "behave"), 1)
@@ -100,9 +100,9 @@ func testSwapUnderLoad(t *testing.T) {
 	swapped.Store(1)
 	distinct := sync.Map{}
 	over := make(chan struct{})
-	ended := make(chan error, operations)
-	step := make(chan struct{}, 1) // an operation was whole
-	for range operations {
+	ended := make(chan error, runs)
+	step := make(chan struct{}, 1) // a run has completed
+	for range runs {
 		go func() {
 			for {
 				select {
@@ -144,7 +144,7 @@ func testSwapUnderLoad(t *testing.T) {
 		}
 		if i%8 == 1 {
 			newest := int(swapped.Load())
-			require.Eventually(t, func() bool { _, seen := distinct.Load(newest); return seen }, longEnough, aMoment, "an operation has version %d", newest)
+			require.Eventually(t, func() bool { _, seen := distinct.Load(newest); return seen }, longEnough, aMoment, "a run has version %d", newest)
 		}
 		select {
 		case <-step:
@@ -155,12 +155,12 @@ func testSwapUnderLoad(t *testing.T) {
 	last := int(swapped.Load())
 	h.requireSeen(t, last)
 	close(over)
-	for range operations {
+	for range runs {
 		require.NoError(t, <-ended)
 	}
 	seen := 0
 	distinct.Range(func(any, any) bool { seen++; return true })
-	require.Greater(t, seen, changes/10, "operations saw different versions")
+	require.Greater(t, seen, changes/10, "runs saw different versions")
 
 	files := 1
 	if extra {
@@ -169,21 +169,21 @@ func testSwapUnderLoad(t *testing.T) {
 	require.NoError(t, h.Rescan(t.Context()))
 	h.requireProcesses(t, files)
 	require.NotContains(t, h.log.String(), "[ERROR]")
-	require.Eventually(t, func() bool { // what was replaced is not held open
+	require.Eventually(t, func() bool { // replaced files are closed
 		runtime.GC()
 		return openFilesIn(t, dir) <= files
 	}, longEnough, aMoment)
-	t.Logf("%d changes, %d versions were seen by operations", changes, seen)
+	t.Logf("%d changes, %d versions were seen by runs", changes, seen)
 }
 
-// operation makes some calls in one session and gives the version that answered all of them.
+// run makes some calls in one session and returns the version in all replies.
 func (h *testHost) run(ctx context.Context, calls int) (int, error) {
 	session := h.Session(hclog.NewNullLogger())
 	defer session.Close()
 	first := 0
 	for range calls {
 		for _, action := range All(session, kinds.BackupItemActions()...) {
-			if action.Name() != "example.io/behave" { // it comes and goes, but not within an operation
+			if action.Name() != "example.io/behave" { // it is added and removed, but not within a run
 				if action.Name() == "example.io/x" {
 					if _, err := execute(ctx, action, "nothing"); err != nil {
 						return 0, err
@@ -199,14 +199,14 @@ func (h *testHost) run(ctx context.Context, calls int) (int, error) {
 				first = version
 			}
 			if version != first {
-				return 0, fmt.Errorf("an operation saw the versions %d and %d", first, version)
+				return 0, fmt.Errorf("a run saw the versions %d and %d", first, version)
 			}
 		}
 	}
 	return first, nil
 }
 
-// openFilesIn counts the files below dir that this process has open, replaced ones too.
+// openFilesIn counts the files below dir that this process has open, including replaced ones.
 func openFilesIn(t *testing.T, dir string) int {
 	t.Helper()
 	descriptors, err := os.ReadDir("/proc/self/fd")
@@ -220,7 +220,7 @@ func openFilesIn(t *testing.T, dir string) int {
 	return open
 }
 
-func testSwapInAnOperation(t *testing.T) {
+func testSwapInARun(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t)
 	path := filepath.Join(dir, "behave")
@@ -239,13 +239,13 @@ func testSwapInAnOperation(t *testing.T) {
 	seen, err := versionOf(t.Context(), action)
 	require.NoError(t, err)
 	require.Equal(t, 1, seen)
-	require.Equal(t, first, processOf(t, action), "the process that it began with")
+	require.Equal(t, first, processOf(t, action), "the process with which the run began")
 
 	_, err = execute(t.Context(), action, "exit")
 	require.ErrorAs(t, err, new(*calls.DiedError))
 	seen, err = versionOf(t.Context(), action)
 	require.NoError(t, err)
-	require.Equal(t, 1, seen, "the file that it began with, started again")
+	require.Equal(t, 1, seen, "the file with which the run began, started again")
 
 	require.NoError(t, os.Remove(path))
 	h.requireSeen(t, 0)
@@ -254,18 +254,18 @@ func testSwapInAnOperation(t *testing.T) {
 	require.EqualError(t, err, `unknown BackupItemAction "example.io/behave"; no plugin of the kind BackupItemAction was found`)
 	seen, err = versionOf(t.Context(), actionNamed(t, late, "example.io/behave"))
 	require.NoError(t, err)
-	require.Equal(t, 1, seen, "also for an operation that has not called before")
+	require.Equal(t, 1, seen, "also for a run that has made no call before")
 
 	second := processOf(t, action)
 	early.Close()
-	require.Equal(t, second, processOf(t, actionNamed(t, late, "example.io/behave")), "somebody else still uses it")
+	require.Equal(t, second, processOf(t, actionNamed(t, late, "example.io/behave")), "another run still uses it")
 	late.Close()
-	requireGone(t, second)
-	requireGone(t, child)
+	requireReaped(t, second)
+	requireReaped(t, child)
 	h.requireProcesses(t, 0)
 
 	seen, err = versionOf(t.Context(), action)
-	require.NoError(t, err, "even who goes on after the end is served")
+	require.NoError(t, err, "calls after the end of the session succeed")
 	require.Equal(t, 1, seen)
 	h.requireProcesses(t, 0)
 
@@ -285,7 +285,7 @@ func testSwapOfAStore(t *testing.T) {
 
 	version(t, filepath.Join(dir, "behave"), 2)
 	h.requireSeen(t, 2)
-	require.Equal(t, old, storeProcess(t, first), "who has the store goes on using it")
+	require.Equal(t, old, storeProcess(t, first), "callers keep the store that they have")
 	second, err := h.ObjectStore(t.Context(), "default", "example.io/store", config)
 	require.NoError(t, err)
 	require.NotEqual(t, old, storeProcess(t, second))
@@ -343,21 +343,21 @@ func testSwapHalfAFile(t *testing.T) {
 	require.NoError(t, err)
 	binary, err := buildMisbehave()
 	require.NoError(t, err)
-	// What is there first is a program, and not the one that is meant.
+	// The first content is a program, but not the final one.
 	_, err = fmt.Fprintf(file, "#!/bin/sh\necho half >> $CLEAT_TEST_JOURNAL\n")
 	require.NoError(t, err)
 
-	// Looks that find it unchanged, for as long as it takes to look often.
+	// Several scans find the file unchanged.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	require.ErrorIs(t, h.Rescan(ctx), context.DeadlineExceeded, "it is waited for")
+	require.ErrorIs(t, h.Rescan(ctx), context.DeadlineExceeded, "Rescan waits for the file")
 	require.Empty(t, h.Entries())
 
 	_, err = fmt.Fprintf(file, "CLEAT_TEST_VERSION=1 exec %s \"$@\"\n", binary)
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 	h.requireSeen(t, 1)
-	require.Equal(t, h.journalCount("start"), h.journalCount("half"), "whenever it was started it was whole")
+	require.Equal(t, h.journalCount("start"), h.journalCount("half"), "every start was of the complete file")
 	require.NotContains(t, h.log.String(), "[ERROR]")
 
 	for _, name := range []string{".behave", "behave.tmp", "behave.part", ".behave.swp", "behave~"} {
@@ -399,10 +399,10 @@ func testSwapAVolume(t *testing.T) {
 	require.ErrorAs(t, err, new(*calls.DiedError))
 	seen, err := versionOf(t.Context(), action)
 	require.NoError(t, err)
-	require.Equal(t, 1, seen, "also when the file is gone since")
+	require.Equal(t, 1, seen, "also after the file was removed")
 }
 
-// testSwapOneAfterTheOther holds what the operator reads when plugins come and go.
+// testSwapOneAfterTheOther checks the entries and log lines when plugins are added and removed.
 func testSwapOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	dir := pluginDir(t)
@@ -425,24 +425,24 @@ func testSwapOneAfterTheOther(t *testing.T) {
 
 	starts := h.journalCount("start")
 	require.NoError(t, h.Rescan(t.Context()))
-	require.Equal(t, starts, h.journalCount("start"), "a look alone starts nothing")
+	require.Equal(t, starts, h.journalCount("start"), "a scan without changes starts no process")
 
 	announced{lists: []string{bia}}.write(t, filepath.Join(dir, "c"), "")
 	require.NoError(t, h.Rescan(t.Context()))
-	require.ElementsMatch(t, names, quarantined(), "the changed file has its chance")
-	require.Equal(t, running, processOf(t, h.behave(t)), "what did not change goes on running")
+	require.ElementsMatch(t, names, quarantined(), "the changed file is tried")
+	require.Equal(t, running, processOf(t, h.behave(t)), "unchanged plugins keep running")
 
 	require.NoError(t, os.Chmod(filepath.Join(dir, "a", "behave"), 0o700))
 	require.NoError(t, h.Rescan(t.Context()))
-	require.Equal(t, running, processOf(t, h.behave(t)), "neither does another mode change it")
+	require.Equal(t, running, processOf(t, h.behave(t)), "a new mode does not restart it")
 
 	version(t, filepath.Join(dir, "a", "behave"), 1)
 	require.NoError(t, h.Rescan(t.Context()))
-	require.Equal(t, running, processOf(t, h.behave(t)), "nor does another file with the same content")
+	require.Equal(t, running, processOf(t, h.behave(t)), "another file with the same content does not restart it")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "a", "behave")))
 	require.NoError(t, h.Rescan(t.Context()))
-	require.Equal(t, 2, h.seen(t), "the second has the names now")
+	require.Equal(t, 2, h.seen(t), "the second binary provides the names now")
 	require.Empty(t, quarantined())
 	require.Regexp(t, regexp.QuoteMeta("[INFO]  plugin found: cmd="+filepath.Join(dir, "b", "behave"))+
 		" kind=BackupItemAction plugin=example.io/behave (pluginVersion=.* )?version=1 used=true", h.log.String()) // built out of a repository it has one
@@ -451,11 +451,11 @@ func testSwapOneAfterTheOther(t *testing.T) {
 	writeExecutable(t, filepath.Join(dir, "b", "new.tmp"), "#!/bin/sh\nexit 4\n")
 	require.NoError(t, os.Rename(filepath.Join(dir, "b", "new.tmp"), filepath.Join(dir, "b", "behave")))
 	require.NoError(t, h.Rescan(t.Context()))
-	require.Equal(t, []string{"/b/behave "}, quarantined(), "a replacement that is broken")
+	require.Equal(t, []string{"/b/behave "}, quarantined(), "the replacement is broken")
 	require.Zero(t, h.seen(t))
 }
 
-// testSwapUnnoticed replaces a file in a way of which the operating system does not tell.
+// testSwapUnnoticed replaces a file in a way that the operating system does not report.
 func testSwapUnnoticed(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Unix(1_700_000_000, 0))
@@ -493,12 +493,12 @@ func testSwapBesideOneThatHangs(t *testing.T) {
 		h.requireSeen(t, i)
 	}
 	for _, e := range h.Entries() {
-		require.NotEqual(t, hangs, e.Command, "nothing is known of it yet")
+		require.NotEqual(t, hangs, e.Command, "it has not listed its plugins yet")
 	}
 	announced{lists: []string{bia}}.write(t, hangs, "")
 	require.NoError(t, h.Rescan(t.Context()))
-	require.Equal(t, hangs, h.Entries()[0].Command, "it has been replaced, and has said what it offers")
-	requireGone(t, pid)
+	require.Equal(t, hangs, h.Entries()[0].Command, "it was replaced and has listed its plugins")
+	requireReaped(t, pid)
 	h.requireProcesses(t, 2)
 	require.NotContains(t, h.log.String(), "[ERROR]")
 }

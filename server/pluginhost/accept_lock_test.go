@@ -23,8 +23,8 @@ const (
 	rewrite   = `if that is what you want to run, write the lock again with "cleat plugin lock"`
 )
 
-// TestAcceptKinds_Lock holds that a locked host runs what the lock has and nothing else, and what the operator reads of
-// the rest. Every plugin process leaves a mark at its start, so what was refused is known not to have run.
+// TestAcceptKinds_Lock checks that a locked host runs only the binaries of the lock, and why the others are refused. Every
+// plugin process leaves a mark at its start, which shows that a refused binary did not run.
 func TestAcceptKinds_Lock(t *testing.T) {
 	t.Parallel()
 	t.Run("found at the start", testLockAtTheStart)
@@ -34,15 +34,15 @@ func TestAcceptKinds_Lock(t *testing.T) {
 	t.Run("a file is written to between check and start", testLockOfAnOverwrittenFile)
 	t.Run("a file is changed before a restart", testLockAtARestart)
 	t.Run("the server's own plugins need no lock", testLockOfBuiltIns)
-	t.Run("it is written again", testLockChanges)
-	t.Run("others can write it at the start", testLockThatDoesNotHold)
-	t.Run("it is not taken over", testLockThatIsNotTakenOver)
-	t.Run("it is mounted from a ConfigMap", testLockOfAVolume)
-	t.Run("it appears", testLockAppears)
-	t.Run("it is swapped together with its files", testLockWithItsFiles)
+	t.Run("the lock is written again", testLockChanges)
+	t.Run("others can write the lock at the start", testLockThatDoesNotHold)
+	t.Run("an invalid lock is not adopted", testLockThatIsNotTakenOver)
+	t.Run("the lock is mounted from a ConfigMap", testLockOfAVolume)
+	t.Run("the lock appears", testLockAppears)
+	t.Run("the lock is swapped together with its files", testLockWithItsFiles)
 }
 
-// testLockAtTheStart: the lock is written for a directory with two plugins, then one is changed, then the server starts.
+// testLockAtTheStart writes the lock for a directory with two plugins, changes one of them, and starts the server.
 func testLockAtTheStart(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -156,7 +156,7 @@ func testLockOfASwappedLink(t *testing.T) {
 		`the file has changed; `+rewrite, h.refused())
 
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
-	requireGone(t, first)
+	requireReaped(t, first)
 	require.NotEqual(t, first, processOf(t, action), "who has begun with the locked file goes on with it")
 	require.Zero(t, h.journalCount("mark"))
 }
@@ -176,7 +176,7 @@ func testLockOfAReplacedFile(t *testing.T) {
 	require.Zero(t, h.journalCount("mark"))
 }
 
-// testLockOfAReplacedScript: what the interpreter opens is its own affair.
+// testLockOfAReplacedScript covers scripts, because the interpreter opens the file again by its path.
 func testLockOfAReplacedScript(t *testing.T) {
 	t.Parallel()
 	dir, lock := lockedDir(t)
@@ -227,7 +227,7 @@ func testLockAtARestart(t *testing.T) {
 	action := h.behave(t)
 	first := processOf(t, action)
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
-	requireGone(t, first)
+	requireReaped(t, first)
 	changeByte(t, filepath.Join(dir, mover))
 	starts := h.journalCount("start")
 	_, err := execute(t.Context(), action, "nothing")
@@ -248,7 +248,7 @@ func testLockOfBuiltIns(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// lockedDir is a plugin directory with two plugins, and the lock for it.
+// lockedDir returns a plugin directory with two plugins, and the lock for it.
 func lockedDir(t *testing.T) (string, *pluginlock.Lock) {
 	t.Helper()
 	dir, lock := t.TempDir(), &pluginlock.Lock{}
@@ -300,8 +300,7 @@ func leavesMark(t *testing.T, path string) {
 	writeExecutable(t, path, "#!/bin/sh\necho mark >> \"$CLEAT_TEST_JOURNAL\"\n")
 }
 
-// afterNextCheck ends the misbehaving plugin's process, and does something when the binary of the next one was checked
-// and before it is started.
+// afterNextCheck ends the process of the misbehaving plugin, and calls do between the check and the start of the next one.
 func (h *testHost) afterNextCheck(t *testing.T, pid int, do func()) {
 	t.Helper()
 	launch := h.history.now().catalog.rows[0].source.launch
@@ -315,5 +314,5 @@ func (h *testHost) afterNextCheck(t *testing.T, pid int, do func()) {
 		return verify, err
 	}
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	requireGone(t, pid)
+	requireReaped(t, pid)
 }

@@ -27,7 +27,7 @@ const (
 	ria, riaV2, abia         = "RestoreItemAction", "RestoreItemActionV2", "AsyncBackupItemAction"
 )
 
-// announced is a plugin of a pair: words are kinds as on the wire, with "=name" behind it when that is not example.io/x.
+// announced describes the plugin of a pair. Kinds are those of the wire, followed by "=name" if the name is not example.io/x.
 type announced struct {
 	lists     []string
 	informs   []string // by PluginInfo; nil: it has none
@@ -35,7 +35,7 @@ type announced struct {
 	absent    []string // kinds that it names and does not serve
 }
 
-// negotiation is a pair of a host and a plugin, or several in files a, b, and so on.
+// negotiation describes a pair of a host and a plugin, or several plugins in the files a, b, and so on.
 type negotiation struct {
 	knows   []string // versions that the host knows; "!" behind it when it is deprecated
 	plugins []announced
@@ -99,7 +99,7 @@ func negotiations() map[string]negotiation {
 			[]string{bia, biaV2, ria, "ObjectStore"}, lists(biaV2, "ObjectStore"),
 			[]string{biaV2 + newest, "ObjectStore" + newest}, []string{v2}, 0,
 		},
-		"ours, which PluginInfo alone tells of": {
+		"ours, which only PluginInfo lists": {
 			[]string{bia, "QueueAdmission"},
 			[]announced{{lists: []string{bia}, informs: []string{bia, "QueueAdmission"}}},
 			[]string{bia + newest, "QueueAdmission" + newest}, []string{v1}, 0,
@@ -156,8 +156,8 @@ func negotiations() map[string]negotiation {
 	}
 }
 
-// TestAcceptKinds_Negotiation runs hosts that know some versions of kinds with plugins that announce some, each in real
-// processes, and holds what is picked, what the operator reads of it, and that each name is called once.
+// TestAcceptKinds_Negotiation runs hosts that know some versions of kinds with plugins that announce some, in real processes.
+// It checks which versions are picked, the entries and warnings, and that each name is called once.
 func TestAcceptKinds_Negotiation(t *testing.T) {
 	t.Parallel()
 	require.GreaterOrEqual(t, len(negotiations()), 25)
@@ -182,7 +182,7 @@ func TestAcceptKinds_Negotiation(t *testing.T) {
 	}
 }
 
-// requireNegotiated holds what the host makes of the plugins of a pair.
+// requireNegotiated checks the entries of a pair.
 func (h *testHost) requireNegotiated(t *testing.T, test negotiation) {
 	t.Helper()
 	var got []string
@@ -233,7 +233,7 @@ func outcomeOf(e Entry, dir string) string {
 	return strings.ReplaceAll(word, dir, "/plugins")
 }
 
-// known is the list of a host that knows some versions of all that there are, and of one from the future.
+// known returns the named versions of kinds, including version 3 of backupActionsWithV3. A name that ends in "!" is deprecated.
 func known(t *testing.T, words []string) []versioning.WireKind {
 	t.Helper()
 	all := append(kinds.All(), backupActionsWithV3().WireKinds()...)
@@ -250,7 +250,7 @@ func known(t *testing.T, words []string) []versioning.WireKind {
 	return list
 }
 
-// backupActionsWithV3 is the kind with a version 3, which differs from version 2 by its name.
+// backupActionsWithV3 returns the kind with a version 3, which differs from version 2 by its name.
 func backupActionsWithV3() versioning.Kind[backupitemaction.Action] {
 	kind := kinds.BackupItemAction()
 	kind.Versions = append(kind.Versions, versioning.Version[backupitemaction.Action]{
@@ -268,7 +268,7 @@ func (c v3Conn) Invoke(ctx context.Context, method string, args, reply any, opts
 	return c.ClientConnInterface.Invoke(ctx, strings.Replace(method, "/v2.", "/v3.", 1), args, reply, opts...)
 }
 
-// write makes the file of the plugin: the misbehaving one, told by a script what to announce.
+// write writes the file of the plugin: a script that runs the misbehaving plugin with the announcement in its environment.
 func (a announced) write(t *testing.T, path, comment string) {
 	t.Helper()
 	services := map[string]string{
@@ -313,7 +313,7 @@ func (a announced) write(t *testing.T, path, comment string) {
 	writeScript(t, path, fmt.Sprintf("%sCLEAT_TEST_ANNOUNCE='%s'", comment, encoded))
 }
 
-// writeScript makes path, in one step, the misbehaving plugin with an environment of its own.
+// writeScript atomically writes a script to path that runs the misbehaving plugin with an environment of its own.
 func writeScript(t *testing.T, path, environment string) {
 	t.Helper()
 	binary, err := buildMisbehave()

@@ -23,9 +23,9 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// TestAcceptKinds_Supervision has real plugin processes do what none should do, and holds what the operator reads. While
-// they do, somebody else uses another plugin without a break; afterwards both are there, in sessions from before
-// and new ones. TestAcceptBackup_PluginDies has the ways to die.
+// TestAcceptKinds_Supervision has real plugin processes misbehave and checks the errors and log lines. Meanwhile another caller
+// uses another plugin without interruption. Afterwards both plugins work, in sessions from before and in new ones.
+// TestAcceptBackup_PluginDies covers the ways to die.
 func TestAcceptKinds_Supervision(t *testing.T) {
 	t.Parallel()
 	tests := map[string]fault{
@@ -134,7 +134,7 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 				pid := processOf(t, s.action)
 				stopProcess(t, pid)
 				_, err := execute(calls.WithDeadline(t.Context(), 2*time.Second), s.action, "nothing")
-				requireGone(t, pid)
+				requireReaped(t, pid)
 				return s.golden(err)
 			},
 			want: "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) did not answer Execute within 2s",
@@ -144,14 +144,14 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 			happens: func(t *testing.T, s *scene) string {
 				pid := processOf(t, s.action)
 				stopProcess(t, pid)
-				answered := make(chan error)
+				replied := make(chan error)
 				go func() {
 					_, err := s.call(t, "pid")
-					answered <- err
+					replied <- err
 				}()
 				require.Eventually(t, func() bool { return s.supervisor().Calls() > 0 }, longEnough, aMoment, "the call is there")
 				require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
-				err := <-answered
+				err := <-replied
 				require.Equal(t, pid, processOf(t, s.action), "the same process")
 				return s.golden(err)
 			},
@@ -162,7 +162,7 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 			config:  func(c *Config) { c.Limits.Memory = 512 << 20 },
 			happens: func(t *testing.T, s *scene) string {
 				_, err := s.call(t, "eat memory")
-				require.ErrorContains(t, err, "out of memory") // Go has several words around it
+				require.ErrorContains(t, err, "out of memory") // Go reports this in several ways
 				return s.golden(err)
 			},
 			want: "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) died during Execute: exit status 2; " +
@@ -196,16 +196,16 @@ func TestAcceptKinds_Supervision(t *testing.T) {
 	t.Run("200 plugins are in one directory", testManyPlugins)
 }
 
-// fault is something that a plugin does.
+// fault describes one way in which a plugin misbehaves.
 type fault struct {
 	plugins []string                        // files in the plugin directory
-	prepare func(t *testing.T, dir string)  // puts more there; may be nil
+	prepare func(t *testing.T, dir string)  // adds files; may be nil
 	config  func(*Config)                   // may be nil
-	happens func(*testing.T, *scene) string // what the operator reads of it
+	happens func(*testing.T, *scene) string // returns what the operator reads
 	want    string                          // golden; a prefix when it ends in "..."
 }
 
-// scene is where a fault happens: a session that uses the plugin with the fault.
+// scene is the session in which a fault happens.
 type scene struct {
 	*testHost
 	action backupitemaction.Action // of the first plugin; nil when it cannot be used
@@ -263,12 +263,12 @@ func (f fault) run(t *testing.T) {
 	require.Equal(t, before, processOf(t, h.action(t, "example.io/named-bystander")), "the other plugin had no part in it")
 }
 
-// call asks the plugin to do something.
+// call makes one call with an instruction to the plugin.
 func (s *scene) call(t *testing.T, what string) (map[string]string, error) {
 	return execute(t.Context(), s.action, what)
 }
 
-// quarantined is what stands in the list of plugins beside those that are not used.
+// quarantined returns the reasons of the quarantined entries.
 func (s *scene) quarantined() string {
 	var reasons []string
 	for _, entry := range s.Entries() {
@@ -279,7 +279,7 @@ func (s *scene) quarantined() string {
 	return strings.Join(reasons, " | ")
 }
 
-// logged are the lines of the session's log that contain text.
+// logged returns the lines of the session's log that contain text.
 func (s *scene) logged(text string) []string {
 	var found []string
 	for line := range strings.Lines(s.log.String()) {
@@ -306,7 +306,7 @@ func stopProcess(t *testing.T, pid int) {
 	}, longEnough, aMoment)
 }
 
-// testManyPlugins starts 200 processes, and uses and stops them.
+// testManyPlugins starts, uses and stops 200 processes.
 func testManyPlugins(t *testing.T) {
 	t.Parallel()
 	var files []string

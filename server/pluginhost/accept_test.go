@@ -18,8 +18,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
-// TestAcceptBackup_PluginDies kills real plugin processes at every point of their life and holds what the caller reads,
-// and that the plugin is there again afterwards.
+// TestAcceptBackup_PluginDies kills real plugin processes at every point of their life. It checks the error for the caller, and
+// that the plugin works again afterwards.
 func TestAcceptBackup_PluginDies(t *testing.T) {
 	t.Parallel()
 	t.Run("in Execute", testDiesInExecute)
@@ -94,18 +94,18 @@ func testDiesBetweenCalls(t *testing.T) {
 	action := h.behave(t)
 	first := processOf(t, action)
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
-	requireGone(t, first)
+	requireReaped(t, first)
 	second := processOf(t, action)
 	require.NotEqual(t, first, second)
 	require.Eventually(t, func() bool {
 		return strings.Contains(h.log.String(), "died between calls: signal: killed")
-	}, longEnough, aMoment, "the server's log tells it")
+	}, longEnough, aMoment, "it is in the server's log")
 
 	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"bucket": "vault"})
 	require.NoError(t, err)
 	before := storeProcess(t, store)
 	require.NoError(t, syscall.Kill(before, syscall.SIGKILL))
-	requireGone(t, before)
+	requireReaped(t, before)
 	require.NotEqual(t, before, storeProcess(t, store))
 	require.Equal(t, 2, h.journalCount("Init bucket=vault"), "Init is repeated with the configuration of the location")
 }
@@ -194,7 +194,7 @@ func testDiesWhileOthersCall(t *testing.T) {
 	require.Equal(t, 2, h.journalCount("start"))
 }
 
-// requireGolden compares, up to "..." where want ends in that.
+// requireGolden compares two texts, up to "..." if want ends in that.
 func requireGolden(t *testing.T, want, got string) {
 	t.Helper()
 	if prefix, open := strings.CutSuffix(want, "..."); open {
@@ -204,7 +204,7 @@ func requireGolden(t *testing.T, want, got string) {
 	require.Equal(t, want, got)
 }
 
-// processOf asks the plugin for its process id.
+// processOf returns the process id of the plugin.
 func processOf(t *testing.T, action backupitemaction.Action) int {
 	t.Helper()
 	answer, err := execute(t.Context(), action, "pid")
@@ -214,8 +214,8 @@ func processOf(t *testing.T, action backupitemaction.Action) int {
 	return pid
 }
 
-// requireGone waits until a process is reaped.
-func requireGone(t *testing.T, pid int) {
+// requireReaped waits until a process is reaped.
+func requireReaped(t *testing.T, pid int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); os.IsNotExist(err) {

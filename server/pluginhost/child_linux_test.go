@@ -45,7 +45,7 @@ func TestDetachedChildrenOfPluginDieWithIt(t *testing.T) {
 
 			pid := processOf(t, action)
 			end(t, h, pid)
-			requireGone(t, pid)
+			requireReaped(t, pid)
 			for _, child := range children {
 				require.Eventually(t, func() bool { return dead(child) }, longEnough, aMoment)
 			}
@@ -72,7 +72,7 @@ func TestPluginEnvironment(t *testing.T) {
 	}
 }
 
-// TestServerReapsOrphansAsFirstProcess has the kernel treat the test as the first process of a container.
+// TestServerReapsOrphansAsFirstProcess makes the test process a subreaper, like the first process of a container.
 func TestServerReapsOrphansAsFirstProcess(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
@@ -82,7 +82,7 @@ func TestServerReapsOrphansAsFirstProcess(t *testing.T) {
 	require.NoError(t, err)
 	pid := processOf(t, action)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	requireGone(t, pid)
+	requireReaped(t, pid)
 	require.Eventually(t, func() bool {
 		_, err := os.Stat("/proc/" + annotations["child"])
 		return os.IsNotExist(err)
@@ -92,7 +92,7 @@ func TestServerReapsOrphansAsFirstProcess(t *testing.T) {
 func TestPluginsDieWhenServerIsKilled(t *testing.T) {
 	t.Parallel()
 	server := exec.Command(os.Args[0])
-	sockets, err := os.MkdirTemp(testBinaries, "") // nobody cleans up after it
+	sockets, err := os.MkdirTemp(testBinaries, "") // the killed server does not remove it
 	require.NoError(t, err)
 	server.Env = append(os.Environ(), "CLEAT_TEST_SERVE="+pluginDir(t, "behave"), "TMPDIR="+sockets)
 	output, err := server.StdoutPipe()

@@ -121,8 +121,8 @@ func TestActionsRunInConfiguredOrder(t *testing.T) {
 func TestFileRemovedDuringScanIsNotQuarantined(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, "", nil)
-	gone := directory.File{Path: filepath.Join(t.TempDir(), "gone")}
-	sources, unfinished := h.scanner.sourcesOf(directory.Seen{Files: []directory.File{gone}, Trust: h.directory.Trust()}, map[string]*source{})
+	removed := directory.File{Path: filepath.Join(t.TempDir(), "removed")}
+	sources, unfinished := h.scanner.sourcesOf(directory.Seen{Files: []directory.File{removed}, Trust: h.directory.Trust()}, map[string]*source{})
 	require.Empty(t, sources)
 	require.True(t, unfinished, "the next look knows")
 }

@@ -36,7 +36,7 @@ func TestOpenedFileRunsAfterReplacement(t *testing.T) {
 			first := processOf(t, action)
 			change(t, filepath.Join(h.dir, "vendor/behave"))
 			require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
-			requireGone(t, first)
+			requireReaped(t, first)
 			second := processOf(t, action)
 			require.NotEqual(t, first, second, "it was started again")
 			require.Equal(t, h.dir+"/vendor/behave", commandLine(t, second)[0])
@@ -61,7 +61,7 @@ func TestProcessHasNameOfItsFileAndNoForeignDescriptors(t *testing.T) {
 		require.NoError(t, err)
 		want := filepath.Base(from.command)
 		if want == "script" {
-			want = "misbehave" // what it has become
+			want = "misbehave" // the name after exec
 		}
 		require.Equal(t, want, strings.TrimSpace(string(comm)))
 
@@ -77,7 +77,7 @@ func TestProcessHasNameOfItsFileAndNoForeignDescriptors(t *testing.T) {
 	}
 }
 
-// commandLine is what a process was started with.
+// commandLine returns the arguments of a process.
 func commandLine(t *testing.T, pid int) []string {
 	t.Helper()
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

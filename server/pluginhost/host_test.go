@@ -41,7 +41,7 @@ func TestBadPluginIsQuarantinedWhileOthersServe(t *testing.T) {
 			t.Parallel()
 			dir := pluginDir(t, "zz/behave")
 			switch name {
-			case "hangs": // testSwapBesideOneThatHangs has another plugin beside it, which must not have to be so fast
+			case "hangs": // testSwapBesideOneThatHangs covers other plugins beside it, which need a longer deadline
 				dir = pluginDir(t, name)
 			case "text":
 				writeExecutable(t, filepath.Join(dir, name), "just text\n")
@@ -141,7 +141,7 @@ func TestPluginsGetServerArguments(t *testing.T) {
 	require.Equal(t, []string{"start", "args --log-level=debug --features=EnableCSI"}, h.journalLines())
 }
 
-// builtIn is an action that tells by whom it was called.
+// builtIn is an action that records by which name it was called.
 type builtIn struct{ log hclog.Logger }
 
 func (b builtIn) AppliesTo(context.Context) (framework.ResourceSelector, error) {

@@ -22,7 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// wireStore is a service whose behaviour shows the differences between a wire and none.
+// wireStore is a service whose behaviour would reveal differences between a wire and the in-process connection.
 type wireStore struct {
 	objectstorev1.UnimplementedObjectStoreServer
 	kept    *objectstorev1.ListObjectsResponse
@@ -100,7 +100,7 @@ func (s *wireStore) PutObject(stream grpc.ClientStreamingServer[objectstorev1.Pu
 	}
 }
 
-// overBoth runs a test on the connection without a wire and on a real one: what it holds is the same.
+// overBoth runs a test on the in-process connection and on a real one, with the same assertions.
 func overBoth(t *testing.T, test func(t *testing.T, client objectstorev1.ObjectStoreClient, store *wireStore)) {
 	t.Helper()
 	newStore := func() *wireStore {

@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// lockedHost is a running host that keeps to the lock in dir.
+// lockedHost returns a running host with the lock in dir.
 func lockedHost(t *testing.T, dir string, lock *pluginlock.Lock, change func(*Config)) *testHost {
 	t.Helper()
 	return newTestHost(t, dir, func(c *Config) {
@@ -29,7 +29,7 @@ func lockedHost(t *testing.T, dir string, lock *pluginlock.Lock, change func(*Co
 	})
 }
 
-// relocked puts another lock in the place of that in dir, as "cleat plugin lock" does.
+// relocked replaces the lock in dir, as "cleat plugin lock" does.
 func relocked(t *testing.T, dir string, lock *pluginlock.Lock, change func(*pluginlock.Lock)) {
 	t.Helper()
 	next := &pluginlock.Lock{Plugins: append([]pluginlock.Plugin(nil), lock.Plugins...)}
@@ -37,7 +37,7 @@ func relocked(t *testing.T, dir string, lock *pluginlock.Lock, change func(*plug
 	require.NoError(t, next.Write(filepath.Join(dir, pluginlock.FileName)))
 }
 
-// added puts a plugin into dir and gives what a lock says of it.
+// added puts a plugin into dir and returns its entry for a lock.
 func added(t *testing.T, dir string) pluginlock.Plugin {
 	t.Helper()
 	built, err := buildMisbehave()
@@ -51,7 +51,7 @@ func added(t *testing.T, dir string) pluginlock.Plugin {
 	}
 }
 
-// grown makes the file another one that does the same, and gives its sum.
+// grown replaces the file by one with other content and the same behaviour, and returns its sum.
 func grown(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -63,7 +63,7 @@ func grown(t *testing.T, path string) string {
 	return sum
 }
 
-// testLockChanges: the operator writes the lock again while the server runs, and no process is started that need not be.
+// testLockChanges writes the lock again while the server runs, and checks that unaffected plugins are not restarted.
 func testLockChanges(t *testing.T) {
 	t.Parallel()
 	dir, lock := lockedDir(t)
@@ -98,9 +98,9 @@ func testLockChanges(t *testing.T) {
 	require.NoError(t, h.Rescan(t.Context()))
 	require.Equal(t, "plugin /plugins/named-new is not started: it is not in the lock; "+rewrite, h.refused(), "one replaced, one taken out")
 	require.NotEqual(t, first, processOf(t, h.behave(t)))
-	require.Equal(t, first, processOf(t, old), "an operation goes on with the lock that it began with")
+	require.Equal(t, first, processOf(t, old), "a run keeps the lock with which it began")
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
-	requireGone(t, first)
+	requireReaped(t, first)
 	require.NotEqual(t, processOf(t, h.behave(t)), processOf(t, old), "also when its process has to be started again")
 
 	relocked(t, dir, lock, func(l *pluginlock.Lock) { l.Plugins = nil })
@@ -124,8 +124,8 @@ func testLockChanges(t *testing.T) {
 	require.NoError(t, err, "it is back")
 }
 
-// testLockThatIsNotTakenOver: what the host does not take over leaves the lock in force, and the operator reads why until
-// it is mended.
+// testLockThatIsNotTakenOver checks that an invalid lock leaves the last one in force, and that the reason is shown until it is
+// repaired.
 func testLockThatIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -139,7 +139,7 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 			want: "the lock is not used, the server keeps to what it said before: /plugins/plugins.lock:1: the lock has no apiVersion, " +
 				"want the keys apiVersion, plugins",
 		},
-		"it is gone": {
+		"it was removed": {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) { require.NoError(t, os.Remove(path)) },
 			want:  `the lock was removed; the server keeps to what it said, write it again with "cleat plugin lock"`,
 		},
@@ -177,7 +177,7 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 				relocked(t, filepath.Dir(path), lock, func(l *pluginlock.Lock) { l.Plugins = nil })
 			},
 			right: func(t *testing.T, path string, lock *pluginlock.Lock) {
-				require.NoError(t, lock.Write(path)) // before, or the other is taken over
+				require.NoError(t, lock.Write(path)) // first, because the other is adopted otherwise
 				require.NoError(t, os.Chmod(filepath.Dir(path), 0o755))
 			},
 			want: `the lock is not used, the server keeps to what it said before: others than its owner can change the folder /plugins, ` +
@@ -204,7 +204,7 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 			require.Equal(t, 1.0, gathered(t, registry)["info "+path+"     quarantined 0"])
 			require.Equal(t, running, processOf(t, h.behave(t)), "what has the lock works")
 			require.NoError(t, syscall.Kill(running, syscall.SIGKILL))
-			requireGone(t, running)
+			requireReaped(t, running)
 			require.NotEqual(t, running, processOf(t, h.behave(t)), "and is started again")
 
 			if test.right == nil {
@@ -220,8 +220,8 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 	}
 }
 
-// testLockThatDoesNotHold: whoever can change the lock decides what runs, so the host does not start with it; on a volume of
-// its pod it does, and says so.
+// testLockThatDoesNotHold checks that the host does not start with a lock that others can change, because they would decide what
+// runs. On a volume of its pod it starts with a warning.
 func testLockThatDoesNotHold(t *testing.T) {
 	t.Parallel()
 	dir, lock := lockedDir(t)
@@ -236,7 +236,7 @@ func testLockThatDoesNotHold(t *testing.T) {
 	require.Contains(t, h.log.String(), "[WARN]  everything that shares this volume of the pod can change the lock, and so what runs")
 }
 
-// testLockOfAVolume: the lock is mounted from a ConfigMap, and the kubelet swaps it. Nobody tells the host to look.
+// testLockOfAVolume mounts the lock from a ConfigMap and swaps it as the kubelet does, without a call of Rescan.
 func testLockOfAVolume(t *testing.T) {
 	t.Parallel()
 	dir, lock := lockedDir(t)
@@ -259,7 +259,7 @@ func testLockOfAVolume(t *testing.T) {
 	require.Eventually(t, func() bool { return h.refused() == "" }, longEnough, aMoment)
 }
 
-// testLockAppears: a server that began without a lock keeps to one from when it is there.
+// testLockAppears checks that a server that began without a lock adopts one that is written later.
 func testLockAppears(t *testing.T) {
 	t.Parallel()
 	dir, lock := lockedDir(t)
@@ -284,8 +284,8 @@ func testLockAppears(t *testing.T) {
 	require.Empty(t, h.refused())
 }
 
-// testLockWithItsFiles: the plugin directory is a link, and leads to another folder with other files and their lock. No
-// operation is without the plugin.
+// testLockWithItsFiles swaps a link to the plugin directory, so that the files and their lock change together. The plugin is
+// available to every run.
 func testLockWithItsFiles(t *testing.T) {
 	t.Parallel()
 	_, template := lockedDir(t)
@@ -322,7 +322,7 @@ func testLockWithItsFiles(t *testing.T) {
 	require.NotContains(t, h.log.String(), "[ERROR]")
 }
 
-// reasons are why anything is quarantined, a line each.
+// reasons returns the reasons of all quarantined entries, one per line.
 func (h *testHost) reasons() string {
 	var reasons []string
 	for _, entry := range h.Entries() {

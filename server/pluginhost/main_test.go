@@ -23,16 +23,16 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// How long tests wait for what has to come, and how long between two looks.
+// How long tests wait for a condition, and how often they check it.
 const (
 	longEnough = 5 * time.Minute
 	aMoment    = 5 * time.Millisecond
 )
 
-// secretVariable is in the environment of the server, and no plugin's business.
+// secretVariable is set in the environment of the server and must not reach plugins.
 const secretVariable = "CLOUD_TEST_PASSWORD"
 
-// testBinaries is where the misbehaving plugin is built, once for all tests.
+// testBinaries is the folder in which the misbehaving plugin is built, once for all tests.
 var testBinaries string
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// serveUntilKilled is a server with the plugins in dir. It prints the id of the first one's process.
+// serveUntilKilled runs a host with the plugins in dir. It prints the process id of the first one.
 func serveUntilKilled(dir string) {
 	host, err := New(context.Background(), Config{Dir: dir, Log: hclog.NewNullLogger()})
 	if err != nil {
@@ -72,7 +72,7 @@ var buildMisbehave = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// pluginDir is a plugin directory with the misbehaving plugin under each of the names.
+// pluginDir returns a plugin directory with the misbehaving plugin under each of the names.
 func pluginDir(t *testing.T, names ...string) string {
 	t.Helper()
 	binary, err := buildMisbehave()
@@ -86,8 +86,8 @@ func pluginDir(t *testing.T, names ...string) string {
 	return dir
 }
 
-// writeExecutable writes a file that can be started at once: no process that is forked meanwhile inherits the
-// descriptor through which it was written.
+// writeExecutable writes a file that can be started at once. It prevents that a process that is forked meanwhile inherits the
+// descriptor open for writing.
 func writeExecutable(t *testing.T, path, content string) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -95,7 +95,7 @@ func writeExecutable(t *testing.T, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o755))
 }
 
-// lines is a log that can be read while it is written.
+// lines is a log that can be read and written concurrently.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -117,7 +117,7 @@ func (l *lines) logger() hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{Output: l, Level: hclog.Trace, DisableTime: true})
 }
 
-// testHost is a host over a plugin directory, with everything that a test looks at.
+// testHost is a host with a plugin directory, its journal and its log.
 type testHost struct {
 	*Host
 	dir     string
@@ -144,12 +144,12 @@ func newTestHost(t *testing.T, dir string, change func(*Config)) *testHost {
 	return h
 }
 
-// supervisor is that of the first binary.
+// supervisor returns the supervisor of the first binary.
 func (h *testHost) supervisor() *process.Supervisor {
 	return h.history.now().catalog.rows[0].source.supervisor
 }
 
-// journalLines is what the plugin has written to its journal.
+// journalLines returns the lines that the plugin has written to its journal.
 func (h *testHost) journalLines() []string {
 	data, err := os.ReadFile(h.journal)
 	if err != nil {
@@ -164,7 +164,7 @@ func (h *testHost) requireInJournal(t *testing.T, line string) {
 		longEnough, aMoment, "%q in the journal", line)
 }
 
-// journalCount tells how often a line stands in the journal.
+// journalCount returns the number of equal lines in the journal.
 func (h *testHost) journalCount(line string) int {
 	count := 0
 	for _, l := range h.journalLines() {
@@ -175,7 +175,7 @@ func (h *testHost) journalCount(line string) int {
 	return count
 }
 
-// golden is an error as it reads, with the test's own paths taken out.
+// golden returns the text of an error without the paths of the test.
 func (h *testHost) golden(err error) string {
 	if err == nil {
 		return ""
@@ -183,7 +183,7 @@ func (h *testHost) golden(err error) string {
 	return strings.ReplaceAll(err.Error(), h.dir, "/plugins")
 }
 
-// refused is why something is quarantined, as it reads.
+// refused returns the reason for a quarantine without the paths of the test.
 func (h *testHost) refused() string {
 	for _, entry := range h.Entries() {
 		if entry.Quarantined != "" {
@@ -197,13 +197,13 @@ func withoutSums(text string) string {
 	return regexp.MustCompile(`[0-9a-f]{64}`).ReplaceAllString(text, "SUM")
 }
 
-// behave is the action of the misbehaving plugin, in a session that lasts for the test.
+// behave returns the action of the misbehaving plugin, in a session that lasts for the test.
 func (h *testHost) behave(t *testing.T) backupitemaction.Action {
 	t.Helper()
 	return h.action(t, "example.io/behave")
 }
 
-// action is the action with this name, in a session that lasts for the test.
+// action returns the action with this name, in a session that lasts for the test.
 func (h *testHost) action(t *testing.T, name string) backupitemaction.Action {
 	t.Helper()
 	session := h.Session(hclog.NewNullLogger())
@@ -228,7 +228,7 @@ func itemDoing(what string) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{"do":%q},"name":"settings","namespace":"shop"}}`, what)
 }
 
-// execute asks the action to do something and gives the annotations of the item it answers.
+// execute calls the action with an instruction and returns the annotations of the item in its reply.
 func execute(ctx context.Context, action backupitemaction.Action, what string) (map[string]string, error) {
 	result, err := action.Execute(ctx, itemDoing(what), backupJSON)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// gathered is what a scrape shows of the plugins: the value of each series, the count of each histogram.
+// gathered returns the metrics of plugins in a scrape: the value of each series, the count of each histogram.
 func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -133,7 +133,7 @@ func TestProcessMetricsHaveCountAndMemory(t *testing.T) {
 	}
 
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	requireGone(t, pid)
+	requireReaped(t, pid)
 	next := processOf(t, action)
 	state = h.supervisor().State()
 	require.Equal(t, next, state.PID)

@@ -43,7 +43,7 @@ var builtNodePlugin = sync.OnceValues(func() (string, error) {
 	return nodeplugin.Build(context.Background(), dir)
 })
 
-// nodeHost is a host with the plugin in JavaScript, which keeps its copies in a folder of the test.
+// nodeHost returns a host with the plugin in JavaScript, which keeps its copies in a folder of the test.
 func nodeHost(t *testing.T, environment ...string) *testHost {
 	t.Helper()
 	binary := buildNodePlugin(t)
@@ -177,7 +177,7 @@ func TestNodePluginContinuesAfterKill(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(filepath.Join(h.dir, "node-plugin")), "the host has the file open")
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
-	requireGone(t, first)
+	requireReaped(t, first)
 	progress, err := copies.Progress(t.Context(), cancelled.OperationID, []byte(tomorrow))
 	require.NoError(t, err)
 	require.False(t, progress.Completed)

@@ -166,7 +166,7 @@ func TestHungPluginIsReplaced(t *testing.T) {
 			require.Equal(t, "BackupItemAction(example.io/behave): plugin example.io/behave (/plugins/behave) did not answer Execute within 1s", h.golden(err))
 			require.ErrorAs(t, err, new(*calls.OverdueError))
 			require.NotEqual(t, pid, processOf(t, action), "the next call has another process")
-			requireGone(t, pid)
+			requireReaped(t, pid)
 		})
 	}
 }
@@ -207,7 +207,7 @@ func TestHungCallDoesNotEndOtherCalls(t *testing.T) {
 	require.NoError(t, syscall.Kill(pid, 0), "the old one lives for as long as somebody uses it")
 	end()
 	require.ErrorIs(t, <-ended, context.Canceled)
-	requireGone(t, pid)
+	requireReaped(t, pid)
 }
 
 func TestStreamLimitCountsOnlyTimeOfPlugin(t *testing.T) {
@@ -228,7 +228,7 @@ func TestStreamLimitCountsOnlyTimeOfPlugin(t *testing.T) {
 		return readAll(reader)
 	}()
 	require.Equal(t, "ObjectStore(example.io/store): plugin example.io/store (/plugins/behave) did not answer GetObject within 1s", h.golden(err))
-	requireGone(t, pid)
+	requireReaped(t, pid)
 
 	err = store.PutObject(impatient, "b", "hang", strings.NewReader(strings.Repeat("c", 1<<20)))
 	require.ErrorAs(t, err, new(*calls.OverdueError))
@@ -237,7 +237,7 @@ func TestStreamLimitCountsOnlyTimeOfPlugin(t *testing.T) {
 	require.NoError(t, store.PutObject(calls.WithDeadline(t.Context(), 4*time.Second), "b", "k", slow), "the time that the host takes does not count")
 }
 
-// slowReader is a source that takes its time, longer than the plugin may.
+// slowReader is a source that takes longer than the limit for the plugin.
 type slowReader struct {
 	t      *testing.T
 	pauses int
@@ -272,7 +272,7 @@ func TestChildrenOfPluginDieWithIt(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// dead tells whether a process is gone, or a zombie that its new parent has not looked at yet.
+// dead reports whether a process has ended; its new parent may not have reaped it yet.
 func dead(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err != nil || strings.Contains(string(stat), ") Z ")
@@ -313,7 +313,7 @@ func TestIdleProcessIsStoppedAndStartedAgain(t *testing.T) {
 	clock.Step(59 * time.Second)
 	require.False(t, dead(first))
 	clock.Step(2 * time.Second)
-	requireGone(t, first)
+	requireReaped(t, first)
 	require.NotEqual(t, first, processOf(t, h.behave(t)))
 	require.NotContains(t, h.log.String(), "died", "that is no failure")
 }
@@ -343,8 +343,8 @@ func TestProcessRestoresOneItemAtATime(t *testing.T) {
 func TestPluginLinesGoToLogsOfItsSessions(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "behave"), nil)
-	var mine, idle lines
-	session := h.Session(mine.logger())
+	var own, idle lines
+	session := h.Session(own.logger())
 	other := h.Session(idle.logger())
 	_, err := execute(t.Context(), actionNamed(t, session, "example.io/behave"), "log")
 	require.NoError(t, err)
@@ -356,16 +356,16 @@ func TestPluginLinesGoToLogsOfItsSessions(t *testing.T) {
 		"[DEBUG] a line that is no JSON",
 		`[DEBUG] {"@message": 7, "@level": ["odd"]}`,
 	} {
-		require.Contains(t, mine.String(), line)
+		require.Contains(t, own.String(), line)
 	}
 	require.NotContains(t, h.log.String(), "looking at item", "a session's log reaches the server's by itself")
-	require.NotContains(t, mine.String(), "not at this level")
+	require.NotContains(t, own.String(), "not at this level")
 	require.Empty(t, idle.String(), "a session that has not called gets nothing")
 
-	before := mine.String()
+	before := own.String()
 	_, err = execute(t.Context(), h.behave(t), "log")
 	require.NoError(t, err)
-	require.Equal(t, before, mine.String(), "nothing after Close")
+	require.Equal(t, before, own.String(), "nothing after Close")
 }
 
 func TestOutputNeverBlocksPlugin(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
-// recorder is a tracer that keeps all spans.
+// recorder returns a tracer that keeps all spans.
 func recorder(t *testing.T) (*sdktrace.TracerProvider, *tracetest.InMemoryExporter) {
 	t.Helper()
 	spans := tracetest.NewInMemoryExporter()
@@ -27,7 +27,7 @@ func recorder(t *testing.T) (*sdktrace.TracerProvider, *tracetest.InMemoryExport
 	return provider, spans
 }
 
-// called are the spans of the calls of a kind, in their order.
+// called returns the spans of the calls of a kind, in their order.
 func called(spans *tracetest.InMemoryExporter, kind string) []tracetest.SpanStub {
 	var found []tracetest.SpanStub
 	for _, span := range spans.GetSpans() {
@@ -72,9 +72,9 @@ func TestCallsHaveSpansThatPluginsCanContinue(t *testing.T) {
 	require.NoError(t, err)
 
 	all := called(spans, "BackupItemAction")
-	require.Len(t, all, 6, "AppliesTo was asked once")
-	operation := all[0].Parent.SpanID()
-	require.True(t, operation.IsValid())
+	require.Len(t, all, 6, "AppliesTo was called once")
+	run := all[0].Parent.SpanID()
+	require.True(t, run.IsValid())
 	for i, want := range []struct {
 		call, outcome string
 		status        codes.Code
@@ -91,7 +91,7 @@ func TestCallsHaveSpansThatPluginsCanContinue(t *testing.T) {
 		require.Equal(t, "example.io/behave", attributeOf(all[i], "cleat.plugin"))
 		require.Equal(t, h.dir+"/behave", attributeOf(all[i], "cleat.command"))
 		require.Equal(t, "velero/nightly", attributeOf(all[i], "cleat.backup"))
-		require.Equal(t, operation, all[i].Parent.SpanID(), "all are part of the operation")
+		require.Equal(t, run, all[i].Parent.SpanID(), "all are children of the run")
 	}
 	require.Equal(t, parentOf(all[1].SpanContext), annotations["traceparent"], "as the W3C writes it")
 	require.Contains(t, all[4].Status.Description, "died during Execute")
@@ -100,13 +100,13 @@ func TestCallsHaveSpansThatPluginsCanContinue(t *testing.T) {
 
 	var whole tracetest.SpanStub
 	for _, span := range spans.GetSpans() {
-		if span.SpanContext.SpanID() == operation {
+		if span.SpanContext.SpanID() == run {
 			whole = span
 		}
 	}
 	require.Equal(t, "Backup", whole.Name, "it has ended with the session")
 	require.Equal(t, "velero/nightly", attributeOf(whole, "cleat.backup"))
-	require.Empty(t, called(spans, "PluginLister"), "that is no plugin's call")
+	require.Empty(t, called(spans, "PluginLister"), "listing the plugins of a process is not observed")
 }
 
 func TestStreamsAndInitHaveSpans(t *testing.T) {

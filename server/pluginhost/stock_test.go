@@ -27,7 +27,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
-// builtStockPlugins is a directory with a plugin of each year, built once for all tests.
+// builtStockPlugins returns a directory with a plugin of each year, built once for all tests.
 var builtStockPlugins = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp(testBinaries, "stock")
 	if err != nil {
@@ -41,7 +41,7 @@ var builtStockPlugins = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// serverArguments are flags that a server of Velero has had, in all spellings, and some of ours that no old plugin can know.
+// serverArguments returns flags of Velero servers, in all spellings, and some of this server that no old plugin knows.
 func serverArguments() []string {
 	return []string{
 		"--features=EnableCSI,EnableAPIGroupVersions", "--log-level", "debug", "--log-format=json", "--uploader-type=kopia",
@@ -105,7 +105,7 @@ func TestAcceptKinds_StockPlugins(t *testing.T) {
 	})
 }
 
-// stockNamed is the plugin of a kind with a name, and the log of the session that calls it.
+// stockNamed returns the plugin of a kind with a name, and the log of the session that calls it.
 func stockNamed[H interface{ Name() string }](t *testing.T, h *testHost, kind versioning.Kind[H], name string) (H, *lines) {
 	t.Helper()
 	log := &lines{}
@@ -337,7 +337,7 @@ func stockDies(t *testing.T, dir string) {
 		sockets = append(sockets, p.Address.String())
 		require.NoError(t, syscall.Kill(p.PID, syscall.SIGKILL))
 	}
-	requireGone(t, first)
+	requireReaped(t, first)
 	h.requireProcesses(t, 0)
 	require.Len(t, sockets, 4, "one of each year, and that of the store")
 	for _, socket := range sockets {

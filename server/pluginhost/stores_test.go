@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
-// storeProcess asks a store for its process id, which it hides in its signed URLs.
+// storeProcess returns the process id of a store, which is in its signed URLs.
 func storeProcess(t *testing.T, store objectstore.Store) int {
 	t.Helper()
 	signed, err := store.CreateSignedURL(t.Context(), "b", "k", 1)
@@ -55,7 +55,7 @@ func TestObjectStoreReturnsErrors(t *testing.T) {
 
 	_, err = h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"do": "refuse"})
 	require.EqualError(t, err, `ObjectStore(example.io/store): key "regoin" is unknown, did you mean region`)
-	for range 10 { // a plugin that refuses works: the breaker stays out of it
+	for range 10 { // an error of Init does not count for the breaker
 		_, err = h.ObjectStore(t.Context(), "default", "example.io/store", map[string]string{"do": "refuse"})
 		require.EqualError(t, err, `ObjectStore(example.io/store): key "regoin" is unknown, did you mean region`)
 	}

@@ -50,7 +50,7 @@ func TestTLSPluginsAcceptOnlyTheHost(t *testing.T) {
 	}
 }
 
-// askHealth calls a plugin as somebody who has found its socket.
+// askHealth calls a plugin as another program that has found its socket.
 func askHealth(t *testing.T, address net.Addr, credentials credentials.TransportCredentials) error {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:stranger", grpc.WithTransportCredentials(credentials),

@@ -22,13 +22,13 @@ func TestPluginsWritableByOthersAreRefused(t *testing.T) {
 		mode os.FileMode
 		want string // empty when it runs
 	}{
-		"the directory, by its group":      {"", 0o775, refused("folder", "/plugins", "drwxrwxr-x")},
-		"the directory, by all":            {"", 0o757, refused("folder", "/plugins", "drwxr-xrwx")},
-		"the directory, as /tmp":           {"", 0o777 | os.ModeSticky, refused("folder", "/plugins", "dtrwxrwxrwx")},
-		"a folder in it":                   {"vendor", 0o775, refused("folder", "/plugins/vendor", "drwxrwxr-x")},
-		"the file":                         {"vendor/script", 0o775, refused("file", "/plugins/vendor/script", "-rwxrwxr-x")},
-		"another folder, which has no way": {"another", 0o777, ""},
-		"the folder above the directory":   {"..", 0o777, ""},
+		"the directory, by its group":             {"", 0o775, refused("folder", "/plugins", "drwxrwxr-x")},
+		"the directory, by all":                   {"", 0o757, refused("folder", "/plugins", "drwxr-xrwx")},
+		"the directory, as /tmp":                  {"", 0o777 | os.ModeSticky, refused("folder", "/plugins", "dtrwxrwxrwx")},
+		"a folder in it":                          {"vendor", 0o775, refused("folder", "/plugins/vendor", "drwxrwxr-x")},
+		"the file":                                {"vendor/script", 0o775, refused("file", "/plugins/vendor/script", "-rwxrwxr-x")},
+		"another folder, which is not on the way": {"another", 0o777, ""},
+		"the folder above the directory":          {"..", 0o777, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,19 +70,19 @@ func TestPodVolumeMayBeWritable(t *testing.T) {
 	const warning = "[WARN]  everything that shares this volume of the pod can change the plugins"
 	for _, volume := range []bool{true, false} {
 		h := newTestHost(t, dir, func(c *Config) {
-			c.isVolume = func(asked string) bool { return volume && asked == dir }
+			c.isVolume = func(path string) bool { return volume && path == dir }
 		})
 		require.Equal(t, volume, h.refused() == "")
 		require.Equal(t, volume, strings.Contains(h.log.String(), warning))
 	}
 
-	require.NoError(t, os.Chmod(dir, 0o755)) // what is in it does not matter either
+	require.NoError(t, os.Chmod(dir, 0o755)) // the mode of its content does not matter either
 	h := newTestHost(t, dir, func(c *Config) { c.isVolume = func(string) bool { return true } })
 	require.Empty(t, h.refused())
 	require.NotContains(t, h.log.String(), warning)
 }
 
-// scriptDir is a plugin directory with a plugin that is a file of its own.
+// scriptDir returns a plugin directory with a plugin that is a separate file.
 func scriptDir(t *testing.T) string {
 	t.Helper()
 	built, err := buildMisbehave()

@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// silent is a connection whose streams take all that is sent, and never answer.
+// silent is a connection whose streams accept all messages and never reply.
 type silent struct {
 	grpc.ClientConnInterface
 	receiving chan struct{} // gets a value when a stream begins to wait
@@ -37,8 +37,8 @@ func (s silentStream) RecvMsg(any) error {
 	return s.ctx.Err()
 }
 
-// TestIdleTimerStartsAfterCloseSend: whoever receives while messages are still sent waits as long as it takes; from
-// the last one on, also who waits already, for the idle time only.
+// TestIdleTimerStartsAfterCloseSend checks that RecvMsg waits without a limit while messages are still sent, and for the idle
+// time once CloseSend was called, even if RecvMsg was called before.
 func TestIdleTimerStartsAfterCloseSend(t *testing.T) {
 	t.Parallel()
 	overdue := &OverdueError{Plugin: "example.io/silent", During: "Write"}
@@ -56,7 +56,7 @@ func TestIdleTimerStartsAfterCloseSend(t *testing.T) {
 	require.ErrorIs(t, <-received, overdue)
 }
 
-// eager is a connection to a plugin that says that it is done as soon as it is asked.
+// eager is a connection to a plugin that ends a stream as soon as it begins.
 type eager struct{ grpc.ClientConnInterface }
 
 func (eager) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -74,17 +74,17 @@ func TestStreamEndedEarlyByPluginIsInvalid(t *testing.T) {
 	for name, whole := range map[string]bool{"before": false, "after": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var told error
+			var ended error
 			stream, err := OpenStream(t.Context(), eager{}, &grpc.StreamDesc{ClientStreams: true}, "/x/PutObject", nil, StreamWatch{
-				Idle: -1, Finish: func(_ context.Context, err error) error { told = err; return err },
+				Idle: -1, Finish: func(_ context.Context, err error) error { ended = err; return err },
 			})
 			require.NoError(t, err)
 			require.ErrorIs(t, stream.SendMsg(nil), io.EOF)
 			if whole {
 				require.NoError(t, stream.CloseSend())
 			}
-			require.NoError(t, stream.RecvMsg(nil), "the facade finds the words")
-			require.Equal(t, !whole, errors.Is(told, versioning.ErrInvalidReply))
+			require.NoError(t, stream.RecvMsg(nil), "the facade returns the error")
+			require.Equal(t, !whole, errors.Is(ended, versioning.ErrInvalidReply))
 		})
 	}
 }

@@ -27,7 +27,7 @@ func TestIsReadOnly(t *testing.T) {
 	require.False(t, isReadOnly(filepath.Join(t.TempDir(), "missing")))
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	require.NoError(t, err)
-	last := map[string]bool{} // what is mounted over another hides it
+	last := map[string]bool{} // a later mount hides an earlier one
 	for line := range strings.Lines(string(mounts)) {
 		fields := strings.Fields(line)
 		last[fields[1]] = slices.Contains(strings.Split(fields[3], ","), "ro")

@@ -16,28 +16,28 @@ func TestParseLogLine(t *testing.T) {
 	tests := map[string]struct {
 		line  string
 		level hclog.Level
-		want  string // message and what follows it
+		want  string // message and arguments
 	}{
-		"the library of Velero": {
+		"plugin library of Velero": {
 			`{"@level":"warn","@message":"no such volume","level":"warning","@logSourceSetBy":"plugin","logSource":"a/b.go:12","pv":"x"}`,
 			hclog.Warn, `no such volume[@logSourceSetBy plugin logSource a/b.go:12 pv x]`,
 		},
 		"hclog": {
 			`{"@level":"info","@message":"done","@timestamp":"2026-01-02T03:04:05.000000Z","n":3}`, hclog.Info, `done[n 3]`,
 		},
-		"logrus as it is":            {`{"level":"fatal","msg":"lost","time":"2026-01-02T03:04:05Z"}`, hclog.Error, `lost[]`},
-		"numbers stay what they are": {`{"@level":"info","@message":"m","n":12345678901234567890}`, hclog.Info, `m[n 12345678901234567890]`},
-		"a message that is no text":  {`{"@level":"info","@message":7}`, hclog.Debug, `{"@level":"info","@message":7}[]`},
-		"a level that is no text":    {`{"@level":[],"@message":"m"}`, hclog.Debug, `{"@level":[],"@message":"m"}[]`},
-		"an unknown level":           {`{"@level":"loud","@message":"m"}`, hclog.Debug, `{"@level":"loud","@message":"m"}[]`},
-		"more than an object":        {`{"@level":"info","@message":"m"} {}`, hclog.Debug, `{"@level":"info","@message":"m"} {}[]`},
-		"half an object":             {`{"@level":"info"`, hclog.Debug, `{"@level":"info"[]`},
-		"text":                       {`hello`, hclog.Debug, `hello[]`},
-		"text with a level":          {`[WARN] careful`, hclog.Warn, `[WARN] careful[]`},
-		"text in brackets":           {`[boot] careful`, hclog.Debug, `[boot] careful[]`},
-		"a crash":                    {`panic: boom`, hclog.Error, `panic: boom[]`},
-		"a signal":                   {`SIGSEGV: segmentation violation`, hclog.Error, `SIGSEGV: segmentation violation[]`},
-		"no text at all":             {"\xff\xfe", hclog.Debug, "\uFFFD[]"},
+		"plain logrus":                 {`{"level":"fatal","msg":"lost","time":"2026-01-02T03:04:05Z"}`, hclog.Error, `lost[]`},
+		"numbers are kept exactly":     {`{"@level":"info","@message":"m","n":12345678901234567890}`, hclog.Info, `m[n 12345678901234567890]`},
+		"message that is not a string": {`{"@level":"info","@message":7}`, hclog.Debug, `{"@level":"info","@message":7}[]`},
+		"level that is not a string":   {`{"@level":[],"@message":"m"}`, hclog.Debug, `{"@level":[],"@message":"m"}[]`},
+		"an unknown level":             {`{"@level":"loud","@message":"m"}`, hclog.Debug, `{"@level":"loud","@message":"m"}[]`},
+		"more than an object":          {`{"@level":"info","@message":"m"} {}`, hclog.Debug, `{"@level":"info","@message":"m"} {}[]`},
+		"half an object":               {`{"@level":"info"`, hclog.Debug, `{"@level":"info"[]`},
+		"text":                         {`hello`, hclog.Debug, `hello[]`},
+		"text with a level":            {`[WARN] careful`, hclog.Warn, `[WARN] careful[]`},
+		"text in brackets":             {`[boot] careful`, hclog.Debug, `[boot] careful[]`},
+		"crash":                        {`panic: boom`, hclog.Error, `panic: boom[]`},
+		"signal":                       {`SIGSEGV: segmentation violation`, hclog.Error, `SIGSEGV: segmentation violation[]`},
+		"invalid UTF-8":                {"\xff\xfe", hclog.Debug, "\uFFFD[]"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func TestLinesOverLimitAreLeftOutAndCounted(t *testing.T) {
 
 	write(1, 5)
 	require.Equal(t, []string{"line 1", "line 2"}, passed)
-	require.Equal(t, []string{"line 1", "line 2", "line 3", "line 4", "line 5"}, o.tail.last(), "its last words are kept all the same")
+	require.Equal(t, []string{"line 1", "line 2", "line 3", "line 4", "line 5"}, o.tail.last(), "the last lines are kept nevertheless")
 
 	passed = nil
 	clock.SetTime(clock.Now().Add(999 * time.Millisecond))
@@ -42,11 +42,11 @@ func TestLinesOverLimitAreLeftOutAndCounted(t *testing.T) {
 	write(9, 9)
 	o.Flush()
 	o.Flush()
-	require.Equal(t, []string{notice(1)}, passed, "each is told once")
+	require.Equal(t, []string{notice(1)}, passed, "each is reported once")
 
 	passed = nil
 	o.PerSecond = -1
 	write(1, 100)
 	require.Len(t, passed, 100)
-	require.Equal(t, map[string]int{"rate": 5, "length": 33}, dropped, "what is left out is not cut as well")
+	require.Equal(t, map[string]int{"rate": 5, "length": 33}, dropped, "a line that is left out does not count as truncated")
 }

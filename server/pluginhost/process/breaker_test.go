@@ -30,14 +30,14 @@ func TestBackOffDoublesUntilCircuitOpens(t *testing.T) {
 		require.Equal(t, coolDown*time.Minute, open.Retry)
 		now = now.Add(coolDown * time.Minute)
 		wait, err := b.next(now, "/plugins/p")
-		require.NoError(t, err, "after the cool-down there is a trial")
+		require.NoError(t, err, "one start is tried after the cool-down")
 		require.Zero(t, wait)
 	}
 	b.worked()
 	b.failed(now, 0, boom)
 	wait, err := b.next(now, "/plugins/p")
 	require.NoError(t, err)
-	require.Zero(t, wait, "what worked starts from the beginning")
+	require.Zero(t, wait, "a success resets the back-off")
 }
 
 func TestLongUptimeResetsFailures(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 
 type action struct{ log hclog.Logger }
 
-// AppliesTo dies as often as the journal's companion file says.
+// AppliesTo exits as often as the companion file of the journal says.
 func (a *action) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	journal("AppliesTo")
 	if marker := os.Getenv("CLEAT_TEST_DIE_ONCE"); marker != "" && os.Remove(marker) == nil {
@@ -32,7 +32,7 @@ func (a *action) AppliesTo(context.Context) (framework.ResourceSelector, error) 
 	return framework.ResourceSelector{IncludedResources: []string{"configmaps"}}, nil
 }
 
-// Execute does what the item's annotation "do" says.
+// Execute follows the instruction in the annotation "do" of the item.
 func (a *action) Execute(ctx context.Context, input *backupitemaction.ExecuteInput) (*backupitemaction.ExecuteOutput, error) {
 	item := input.Item
 	set := func(key, value string) {
@@ -115,7 +115,7 @@ func (a *action) Execute(ctx context.Context, input *backupitemaction.ExecuteInp
 // inheritedStderr is the pipe to the host. go-plugin replaces os.Stderr by one that goes through the connection.
 var inheritedStderr = os.Stderr
 
-// restoreAction counts on being asked about one item at a time, like actions made for Velero.
+// restoreAction expects one call at a time, like actions made for Velero.
 type restoreAction struct{ busy *atomic.Bool }
 
 func (restoreAction) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -127,6 +127,6 @@ func (a restoreAction) Execute(_ context.Context, input *restoreitemaction.Execu
 		return nil, errors.New("asked about two items at the same time")
 	}
 	defer a.busy.Store(false)
-	time.Sleep(time.Millisecond) // so that a second call would meet the first
+	time.Sleep(time.Millisecond) // so that a concurrent call would overlap
 	return restoreitemaction.NewExecuteOutput(input.Item), nil
 }

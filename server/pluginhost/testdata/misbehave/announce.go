@@ -22,15 +22,15 @@ import (
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 )
 
-// announcement is what a plugin says that it serves, and what it does.
+// announcement holds the kinds that a plugin lists and those that it serves.
 type announcement struct {
 	List   []*pluginlisterv1.PluginIdentifier
-	Info   *plugininfov1.GetPluginInfoResponse // nil: it does not know the question
+	Info   *plugininfov1.GetPluginInfoResponse // nil: PluginInfo is not served
 	Serves []string                            // gRPC services of actions, "v2.BackupItemAction"
 }
 
-// announce is a plugin that says of itself what CLEAT_TEST_ANNOUNCE wants; false when nothing is wanted. Its actions answer
-// the item that they get, everything else answers nothing.
+// announce serves the announcement in CLEAT_TEST_ANNOUNCE and returns false if there is none. Its actions return their item
+// unchanged; all other calls return an empty message.
 func announce() bool {
 	wanted := os.Getenv("CLEAT_TEST_ANNOUNCE")
 	if wanted == "" {
@@ -51,7 +51,7 @@ func announce() bool {
 	return true
 }
 
-// answer answers every call there is.
+// answer serves every method.
 func (a *announcement) answer(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	service := strings.TrimPrefix(path.Dir(method), "/")
@@ -79,7 +79,7 @@ func (a *announcement) answer(_ any, stream grpc.ServerStream) error {
 	return stream.SendMsg(reply)
 }
 
-// noPlugin serves nothing by itself.
+// noPlugin registers no services.
 type noPlugin struct{ plugin.NetRPCUnsupportedPlugin }
 
 func (noPlugin) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error { return nil }

@@ -15,7 +15,7 @@ func (asyncAction) AppliesTo(context.Context) (framework.ResourceSelector, error
 	return framework.ResourceSelector{}, nil
 }
 
-// Start dies as often as the journal's companion file says.
+// Start exits as often as the companion file of the journal says.
 func (asyncAction) Start(_ context.Context, input *asyncbackupitemaction.StartInput) (*asyncbackupitemaction.StartOutput, error) {
 	journal("Start " + input.Key)
 	if marker := os.Getenv("CLEAT_TEST_DIE_ONCE"); marker != "" && os.Remove(marker) == nil {

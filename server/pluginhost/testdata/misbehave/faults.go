@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// fault does more of what actions should not do; set puts an annotation on the item that is answered.
+// fault holds more ways to misbehave; set adds an annotation to the item in the reply.
 func fault(what string, set func(key, value string)) error {
 	switch what {
 	case "fork away":
-		// The shell ends, so that the parent of what it leaves is none of ours.
+		// The shell exits, so that its child becomes an orphan.
 		shell := exec.Command("sh", "-c", "sleep 3600 >/dev/null 2>&1 & echo $!")
 		pid, err := shell.Output()
 		if err != nil {
@@ -20,7 +20,7 @@ func fault(what string, set func(key, value string)) error {
 		}
 		set("child", strings.TrimSpace(string(pid)))
 	case "eat memory":
-		debug.SetGCPercent(-1) // Go collects garbage before, and dies in that in a way that is harder to read
+		debug.SetGCPercent(-1) // otherwise Go dies in the garbage collector, with a longer message
 		set("eaten", string(make([]byte, 1<<30)))
 	case "log 1000 lines", "log 3000 lines":
 		var n int

@@ -1,5 +1,5 @@
-// Command misbehave is a plugin that does what plugins should not do. What it does at its start is chosen by the
-// name of its file, what it does in a call by the item: see startup.go, action.go and store.go.
+// Command misbehave is a plugin that misbehaves in many ways. The name of its file selects what it does at its start, and the
+// item of a call what it does in the call: see startup.go, action.go and store.go.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	)
 }
 
-// journal appends a line to the file that the test has named, so that it can see what happened in which order.
+// journal appends a line to the file that the test has named, so that the test can check the order of events.
 func journal(line string) {
 	file, err := os.OpenFile(os.Getenv("CLEAT_TEST_JOURNAL"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// misbehaveAtStart does what the file's name says and tells whether that was all.
+// misbehaveAtStart does what the name of the file says and reports whether the program should exit.
 func misbehaveAtStart(name string) bool {
 	switch name {
 	case "exits":
@@ -63,7 +63,7 @@ func misbehaveAtStart(name string) bool {
 			{Kind: "BackupItemAction", Name: "example.io/garbage"},
 		}})
 	case "plain":
-		_ = os.Unsetenv("PLUGIN_CLIENT_CERT") // as if go-plugin were too old to know it
+		_ = os.Unsetenv("PLUGIN_CLIENT_CERT") // as an old go-plugin that ignores it
 		return false
 	default:
 		return false

@@ -13,7 +13,7 @@ import (
 	objectstore "github.com/cleat-dev/cleat/framework/objectstore/v1"
 )
 
-// store keeps objects in memory, so they are gone with the process.
+// store keeps objects in memory, so they are lost with the process.
 type store struct {
 	mu      sync.Mutex
 	config  map[string]string
@@ -36,7 +36,7 @@ func newStore(_ context.Context, setup *framework.Setup) (objectstore.ObjectStor
 	return &store{config: config, objects: map[string][]byte{}}, nil
 }
 
-// misbehave does what the key says.
+// misbehave follows the instruction in the key.
 func misbehave(ctx context.Context, key string) error {
 	switch key {
 	case "exit":
@@ -125,7 +125,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// grave ends the process when it is read, after what was sent before had time to leave.
+// grave is a reader that ends the process after earlier data had time to be sent.
 type grave struct{}
 
 func (grave) Read([]byte) (int, error) {

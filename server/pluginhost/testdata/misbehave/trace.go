@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// traceparent is the caller's span as the call's metadata names it.
+// traceparent returns the span of the caller in the metadata of the call.
 func traceparent(ctx context.Context) string {
 	return strings.Join(metadata.ValueFromIncomingContext(ctx, "traceparent"), " ")
 }
