@@ -76,6 +76,7 @@ func DescribeCalls() Calls {
 		pluginlisterv1.PluginLister_ListPlugins_FullMethodName:       {Class: Query, Repeatable: true},
 		plugininfov1.PluginInfoService_GetPluginInfo_FullMethodName:  {Class: Query, Repeatable: true},
 		plugininfov1.PluginInfoService_ValidateConfig_FullMethodName: {Class: Query, Repeatable: true},
+		plugininfov1.PluginInfoService_Configure_FullMethodName:      {Class: Query, Repeatable: true},
 	}
 }
 

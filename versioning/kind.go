@@ -17,6 +17,8 @@ type Kind[H any] struct {
 	Late bool
 	// Policy kinds decide something for the server. The configuration names the plugin and its deadline.
 	Policy bool
+	// Configured kinds get their configuration by PluginInfo's Configure, because their calls carry none.
+	Configured bool
 	// Versions are all versions that the server speaks, in any order.
 	Versions []Version[H]
 }
@@ -55,6 +57,7 @@ type WireKind struct {
 	Kind       string // whatever the version
 	Late       bool
 	Policy     bool
+	Configured bool
 	Wire       string // in a plugin's list
 	Number     int
 	Probe      string
@@ -67,7 +70,7 @@ func (k Kind[H]) WireKinds() []WireKind {
 	wireKinds := make([]WireKind, 0, len(k.Versions))
 	for _, v := range k.Versions {
 		wireKinds = append(wireKinds, WireKind{
-			Kind: k.Name, Late: k.Late, Policy: k.Policy,
+			Kind: k.Name, Late: k.Late, Policy: k.Policy, Configured: k.Configured,
 			Wire: v.Wire, Number: v.Number, Probe: v.Probe, Calls: v.Calls, Deprecated: v.Deprecated,
 		})
 	}

@@ -35,3 +35,12 @@ func ValidateConfig(ctx context.Context, conn grpc.ClientConnInterface, plugin L
 	}
 	return faults, nil
 }
+
+// Configure sets the configuration of an implementation of the process that conn reaches, JSON of an object, for the calls
+// that follow.
+func Configure(ctx context.Context, conn grpc.ClientConnInterface, plugin Listed, config []byte) error {
+	kind, version := hostapi.SplitWireKind(plugin.Kind)
+	_, err := plugininfov1.NewPluginInfoServiceClient(conn).Configure(ctx,
+		&plugininfov1.ConfigureRequest{Kind: kind, Version: int32(version), Name: plugin.Name, Config: config})
+	return NewPlugin(kind, plugin.Name).Wrap(err)
+}

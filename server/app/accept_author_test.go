@@ -21,6 +21,7 @@ func TestAcceptAuthor_Config(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	programs.Copy(t, "./examples/admission-policy", filepath.Join(dir, "admission-policy"))
+	programs.Copy(t, "./server/pluginhost/testdata/misbehave", filepath.Join(dir, "zoned"))
 	for name, test := range map[string]struct {
 		file string
 		want string
@@ -45,6 +46,31 @@ backups:
       age: 0.5s
 `,
 			want: `cleat.yaml:6: backups.admission.config.age: it is 500ms, want at least 1s`,
+		},
+		"an action": {
+			file: `apiVersion: cleat.dev/v1
+plugins:
+  config:
+    example.io/zoned:
+      zone: Mars/Base
+`,
+			want: `cleat.yaml:5: plugins.config.example.io/zoned.zone: "Mars/Base" is not on Earth`,
+		},
+		"an action with a wrong type": {
+			file: `apiVersion: cleat.dev/v1
+plugins:
+  config:
+    example.io/zoned:
+      zone: 5
+`,
+			want: `cleat.yaml:5: plugins.config.example.io/zoned.zone: is the number 5, want text; put it in quotes`,
+		},
+		"an action with a right config": {
+			file: `apiVersion: cleat.dev/v1
+plugins:
+  config:
+    example.io/zoned: {zone: Europe/Berlin}
+`,
 		},
 		"a binary with a right config": {
 			file: `apiVersion: cleat.dev/v1

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
@@ -51,6 +52,8 @@ func NewHost(
 		more, err = c.File.Validate(ctx, ValidateWith(host))
 		warnings = append(warnings, more...)
 	}
+	more, wrong := c.File.CheckActions(implementations(host))
+	warnings, err = append(warnings, more...), errors.Join(err, wrong)
 	for _, warning := range warnings {
 		c.Log.Warn(warning)
 	}
@@ -73,6 +76,37 @@ func ValidateWith(host *pluginhost.Host) func(ctx context.Context, kind, name st
 	}
 }
 
+// implementations returns a function that returns the implementations with a name, also those that refuse their
+// configuration.
+func implementations(host *pluginhost.Host) func(name string) ([]config.Implementation, error) {
+	return func(name string) ([]config.Implementation, error) {
+		var found []config.Implementation
+		var wrong []string
+		for _, entry := range host.Entries() {
+			kind, schema := entry.Kind, entry.ConfigSchema
+			var faults []config.Fault
+			switch refused := entry.Refused; {
+			case refused != nil && refused.Name == name:
+				kind, schema = refused.Kind, refused.Schema
+				for _, fault := range refused.Faults {
+					faults = append(faults, config.Fault(fault))
+				}
+			case entry.Quarantined != "" && (entry.Name == "" || entry.Name == name):
+				wrong = append(wrong, fmt.Sprintf("; quarantined: %s (%s)", entry.Command, entry.Quarantined))
+				continue
+			case entry.Name != name:
+				continue
+			}
+			kind, _ = hostapi.SplitWireKind(kind)
+			found = append(found, config.Implementation{Kind: kind, Schema: schema, Faults: faults})
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("no plugin of this name was found%s", strings.Join(wrong, ""))
+		}
+		return found, nil
+	}
+}
+
 // HostConfig returns the settings for finding and running plugins.
 func HostConfig(c Config) pluginhost.Config {
 	p := c.File.Plugins
@@ -80,6 +114,7 @@ func HostConfig(c Config) pluginhost.Config {
 		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns,
 		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"),
 		Order: p.Order, Rescan: p.Rescan.Std(), Environment: environment(p.Environment),
+		Configs: configs(p.Config),
 		Deadlines: calls.Deadlines{
 			Start: p.Deadlines.Start.Std(), Query: p.Deadlines.Query.Std(), Execute: p.Deadlines.Execute.Std(), Kinds: kindDeadlines(p.Deadlines.Kinds),
 		},
@@ -90,6 +125,14 @@ func HostConfig(c Config) pluginhost.Config {
 			Backoff: p.Restart.Backoff.Std(), Threshold: p.Restart.Threshold, CoolDown: p.Restart.CoolDown.Std(),
 		},
 	}
+}
+
+func configs(configured map[string]config.Object) map[string][]byte {
+	configs := map[string][]byte{}
+	for name, object := range configured {
+		configs[name] = object.Bytes()
+	}
+	return configs
 }
 
 func kindDeadlines(configured map[string]config.Duration) map[string]time.Duration {

@@ -30,7 +30,8 @@ func TestCheckAcceptsExampleConfig(t *testing.T) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "plugins.lock"), []byte("apiVersion: cleat.dev/v1\nplugins: []\n"), 0o600))
-	out, err := check(t, strings.Replace(string(example), "directory: /plugins", "directory: "+dir, 1))
+	text := strings.NewReplacer("directory: /plugins", "directory: "+dir, "    example.io/stamp:\n      zone: UTC\n", "").Replace(string(example))
+	out, err := check(t, text)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "backups.admission: cleat.dev/namespace-overlap\nbackups.manifestWriters[0]: cleat.dev/item-list\n"+
 		"nodeAgent.soothing: cleat.dev/limit\nThe settings are valid.\n")
@@ -69,6 +70,12 @@ func TestCheckRefusesWrongConfig(t *testing.T) {
 		"flag and value": {"plugins: {directory: /x}\n", []string{"--plugin-dir", "/y", "--log-format=xml"}, []string{"plugins.directory: is set by", `--log-format "xml"`}},
 		"an unknown plugin": {"backups: {admission: {plugin: a.io/none}}\n", nil, []string{
 			`cleat.yaml:2: backups.admission.plugin: unknown QueueAdmission "a.io/none"; known are: cleat.dev/`,
+		}},
+		"config of an unknown plugin": {"plugins: {config: {a.io/none: {}}}\n", nil, []string{
+			"cleat.yaml:2: plugins.config.a.io/none: no plugin of this name was found",
+		}},
+		"config of a policy": {"plugins: {config: {cleat.dev/fifo: {}}}\n", nil, []string{
+			"cleat.yaml:2: plugins.config.cleat.dev/fifo: is a plugin of the kind QueueAdmission, whose configuration belongs in backups.admission.config",
 		}},
 		"another kind": {"backups: {admission: {plugin: cleat.dev/limit}}\n", nil, []string{
 			`cleat.yaml:2: backups.admission.plugin: "cleat.dev/limit" is no QueueAdmission but a plugin of the kind LoadSoothing`,

@@ -81,6 +81,7 @@ type Plugins struct {
 	IsolateBuiltIns bool              `yaml:"isolateBuiltIns"`
 	Rescan          Duration          `yaml:"rescan"`
 	Environment     map[string]string `yaml:"environment"`
+	Config          map[string]Object `yaml:"-"` // of actions, by their names
 	Deadlines       Deadlines         `yaml:"deadlines"`
 	Limits          Limits            `yaml:"limits"`
 	Restart         Restart           `yaml:"restart"`

@@ -25,6 +25,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 	require.Equal(t, 10*time.Second, file.Backups.Admission.Deadline.Std())
 	require.Equal(t, UseBuiltIn, file.NodeAgent.Soothing.FailurePolicy)
 	require.JSONEq(t, `{"loads":10}`, string(file.NodeAgent.Soothing.Config.JSON))
+	require.JSONEq(t, `{"zone":"UTC"}`, string(file.Plugins.Config["example.io/stamp"].JSON))
 	require.Equal(t, Size(256<<20), file.Plugins.Limits.MessageSize)
 	require.Equal(t, time.Hour, file.Plugins.Deadlines.Kinds["BackupItemAction"].Std())
 }
@@ -35,9 +36,12 @@ func requireFilled(t *testing.T, path string, value reflect.Value) {
 	for i, key := range keys(value.Type()) {
 		at, field := path+"."+key, value.Field(i)
 		object, isObject := field.Interface().(Object)
+		objects, areObjects := field.Interface().(map[string]Object)
 		switch {
 		case isObject:
 			require.NotNil(t, object.JSON, at)
+		case areObjects:
+			require.NotEmpty(t, objects, at)
 		case field.Kind() == reflect.Struct:
 			requireFilled(t, at, field)
 		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
@@ -54,7 +58,7 @@ func keys(of reflect.Type) map[int]string {
 	found := map[int]string{}
 	for i := range of.NumField() {
 		switch field := of.Field(i); {
-		case field.Type == reflect.TypeFor[Object]() && field.IsExported():
+		case (field.Type == reflect.TypeFor[Object]() || field.Type == reflect.TypeFor[map[string]Object]()) && field.IsExported():
 			found[i] = strings.ToLower(field.Name)
 		case field.IsExported():
 			found[i] = field.Tag.Get("yaml")
@@ -130,6 +134,8 @@ func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 		"no variable":      {"plugins: {environment: {A-B: x}}\n", []string{"cleat.yaml:2: plugins.environment.A-B: is no name of an environment variable"}},
 		"a zero byte":      {"plugins: {environment: {A: \"\\0\"}}\n", []string{"cleat.yaml:2: plugins.environment.A: has a zero byte"}},
 		"a number for key": {"plugins: {environment: {1: x}}\n", []string{"cleat.yaml:2: plugins.environment: has a key that is the number 1, want text"}},
+		"no plugin name":   {"plugins:\n  config:\n    stamp: {}\n", []string{`cleat.yaml:4: plugins.config.stamp: plugin name "stamp" must be "domain/name"`}},
+		"no config":        {"plugins: {config: {a.io/b: }}\n", []string{"cleat.yaml:2: plugins.config.a.io/b: is empty, want keys and values"}},
 		"empty text":       {"plugins: {lock: \"\"}\n", []string{"cleat.yaml:2: plugins.lock: is empty; give it a value, or leave the key out"}},
 		"no value":         {"plugins:\n  lock:\n", []string{"cleat.yaml:3: plugins.lock: is empty, want text"}},
 		"no name":          {"plugins: {order: [pods]}\n", []string{`cleat.yaml:2: plugins.order[0]: plugin name "pods" must be "domain/name"`}},

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -41,6 +42,20 @@ func (o Object) object(path ...string) Object {
 	}
 	part, _ = newObject(part.position, node)
 	return part
+}
+
+// objects returns the objects in the mapping at a path by their keys; nil if there are none.
+func (o Object) objects(path ...string) map[string]Object {
+	mapping := o.find(path)
+	if mapping == nil || mapping.Kind != yaml.MappingNode || len(mapping.Content) == 0 {
+		return nil
+	}
+	objects := map[string]Object{}
+	for i := 0; i < len(mapping.Content); i += 2 {
+		key := mapping.Content[i].Value
+		objects[key] = o.object(append(slices.Clone(path), key)...)
+	}
+	return objects
 }
 
 // find returns the node at a path of keys and list indexes, or nil if it does not exist.

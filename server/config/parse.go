@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
 // fileSchema is the JSON Schema of the file, with formats from formats.go. An errorMessage in it is the text of the error
@@ -41,6 +43,7 @@ func Parse(name string, data []byte) (*File, error) {
 	for _, named := range file.Named() {
 		*named.config = root.object(append(named.path, "config")...)
 	}
+	file.Plugins.Config = root.objects("plugins", "config")
 	if err := file.validate().err(); err != nil {
 		return nil, err
 	}
@@ -53,6 +56,11 @@ func (f *File) validate() (found problems) {
 	for _, name := range slices.Sorted(maps.Keys(f.Plugins.Environment)) {
 		if !variable.MatchString(name) {
 			found.add(f.root.locate([]string{"plugins", "environment", name}), "is no name of an environment variable: want letters, digits and _, and no digit first")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Plugins.Config)) {
+		if err := hostapi.ValidateName(name); err != nil {
+			found.add(f.Plugins.Config[name].position, "%v", err)
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(f.Plugins.Deadlines.Kinds)) {

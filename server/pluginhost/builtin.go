@@ -30,13 +30,17 @@ type builtInSet struct {
 	table         *calls.Table
 	observer      calls.Observer
 	known         calls.Answers
-	services      *inProcess // logging to the server's log; nil when there are none
+	configure     func(conn grpc.ClientConnInterface) error // new instances; see configs
+	services      *inProcess                                // logging to the server's log; nil when there are none
 }
 
 // instantiate returns new instances of all built-ins, callable in process. They log to log.
 func (b *builtInSet) instantiate(log hclog.Logger) (*inProcess, error) {
 	services := newInProcess()
 	if err := hostapi.RegisterAll(services, hostapi.Environment{Log: log}, b.registrations...); err != nil {
+		return nil, err
+	}
+	if err := b.configure(services); err != nil {
 		return nil, err
 	}
 	return services, nil

@@ -2,6 +2,7 @@ package pluginhost
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,6 +67,7 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 	switch {
 	case from.err != nil:
 		common.Quarantined = from.err.Error()
+		errors.As(from.err, &common.Refused)
 		c.rows = append(c.rows, row{Entry: common, source: from})
 		return
 	case len(from.offer.Plugins) == 0:

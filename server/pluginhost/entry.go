@@ -22,6 +22,8 @@ type Entry struct {
 	Stock int
 	// Quarantined is the reason why the entry is not used; empty when nothing is wrong with it.
 	Quarantined string
+	// Refused is set if it is quarantined because an action of the file refuses its configuration.
+	Refused *ConfigError
 	// Note says what else is worth knowing, e.g. that the version is going to be removed; usually empty.
 	Note string
 	// PluginVersion and FrameworkVersion are what the process reports; empty when it does not.

@@ -3,6 +3,7 @@ package pluginhost
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
 	"k8s.io/utils/clock"
 
 	"github.com/cleat-dev/cleat/framework"
@@ -48,10 +50,13 @@ type Config struct {
 	// Environment is given to each plugin ("NAME=value"), beside what it gets of the server's own:
 	// see package hostenv.
 	Environment []string
-	Log         hclog.Logger
-	Deadlines   calls.Deadlines
-	Restart     process.Restart
-	Limits      process.Limits
+	// Configs are the configurations of actions, JSON of an object, by the names of their plugins. An action gets its own after
+	// each start of its process, before other calls. A process with an action that refuses it cannot be used.
+	Configs   map[string][]byte
+	Log       hclog.Logger
+	Deadlines calls.Deadlines
+	Restart   process.Restart
+	Limits    process.Limits
 	// Lock lists the binaries of Dir that may run. Without a lock, those may run that only their owner can change.
 	Lock *pluginlock.Lock
 	// LockPath is the file that Lock was read from, or from which a lock is to be read once it exists. The host reads it
@@ -122,6 +127,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	}
 	observer := calls.Observer{Metrics: calls.NewMetrics(cfg.Metrics), Tracer: calls.NewTracer(cfg.Tracer)}
 	table := calls.NewTable(cfg.Deadlines, cfg.Kinds)
+	configs := configs{known: cfg.Kinds, byName: cfg.Configs}
 	h := &Host{
 		log: cfg.Log, table: table, observer: observer, directory: directory,
 		pool: process.NewPool(ctx, process.PoolConfig{
@@ -137,9 +143,10 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	}
 	h.scanner = scanner{
 		directory: directory, pool: h.pool, history: h.history, log: cfg.Log, args: cfg.Args, known: cfg.Kinds, query: table.Deadlines().Query,
-		patience: cmp.Or(cfg.patience, defaultPatience),
-		slots:    make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)), turn: make(chan struct{}, 1),
+		configs: configs, patience: cmp.Or(cfg.patience, defaultPatience),
+		slots: make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)), turn: make(chan struct{}, 1),
 	}
+	h.builtIns.configure = func(conn grpc.ClientConnInterface) error { return configs.apply(h.pool.Life(), conn) }
 	if err := observer.Metrics.Register(h.pool, newInventory(h.Entries)); err != nil {
 		return nil, err
 	}
@@ -163,11 +170,13 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 func (h *Host) begin(ctx context.Context, cfg Config) error {
 	if len(cfg.BuiltIns) > 0 {
 		services, err := h.builtIns.instantiate(h.log)
-		if err != nil {
+		own := &source{command: cfg.Self, builtIn: true, process: services}
+		if errors.As(err, new(*ConfigError)) {
+			own.err = err
+		} else if err != nil {
 			return fmt.Errorf("built-in plugins: %w", err)
 		}
 		h.builtIns.services = services
-		own := &source{command: cfg.Self, builtIn: true, process: services}
 		if cfg.Isolate {
 			own = h.scanner.open(cfg.Self, append([]string{"run-plugins"}, cfg.Args...), nil)
 		}

@@ -36,6 +36,7 @@ type scanner struct {
 	known     []versioning.WireKind // versions of kinds that the server knows
 	query     time.Duration         // deadline for finding out which kinds a plugin serves
 	patience  time.Duration         // see defaultPatience
+	configs   configs               // applied to each new process
 	slots     chan struct{}         // bounds how many plugins are asked concurrently
 	own       []*source             // built-ins; they do not change
 
@@ -154,7 +155,7 @@ func (s *scanner) open(path string, args []string, trust *directory.Trust) *sour
 		return from
 	}
 	from.binary, from.identity = binary, binary.Identity()
-	from.launch = &process.Launch{Binary: binary, Args: args}
+	from.launch = &process.Launch{Binary: binary, Args: args, OnStart: s.configs.apply}
 	if trust != nil {
 		from.launch.Check = trust.Check
 	}

@@ -18,7 +18,7 @@ import (
 // BackupItemAction returns the kind whose plugins see and change items while they are backed up.
 func BackupItemAction() versioning.Kind[backupitemaction.Action] {
 	return versioning.Kind[backupitemaction.Action]{
-		Name: "BackupItemAction",
+		Name: "BackupItemAction", Configured: true,
 		Versions: []versioning.Version[backupitemaction.Action]{
 			{
 				Wire: "BackupItemAction", Number: 1, Probe: "/generated.BackupItemAction/AppliesTo",
@@ -32,7 +32,7 @@ func BackupItemAction() versioning.Kind[backupitemaction.Action] {
 // AsyncBackupItemAction returns the kind whose plugins start work on items that are backed up. It shares BackupItemAction's hub.
 func AsyncBackupItemAction() versioning.Kind[backupitemaction.Action] {
 	return versioning.Kind[backupitemaction.Action]{
-		Name: "AsyncBackupItemAction", Late: true,
+		Name: "AsyncBackupItemAction", Late: true, Configured: true,
 		Versions: []versioning.Version[backupitemaction.Action]{
 			{
 				Wire: "AsyncBackupItemAction", Number: 1, Probe: "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/AppliesTo",
@@ -50,7 +50,7 @@ func BackupItemActions() []versioning.Kind[backupitemaction.Action] {
 // RestoreItemAction returns the kind whose plugins see, change and skip items before they are restored.
 func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	return versioning.Kind[restoreitemaction.Action]{
-		Name: "RestoreItemAction",
+		Name: "RestoreItemAction", Configured: true,
 		Versions: []versioning.Version[restoreitemaction.Action]{
 			{
 				Wire: "RestoreItemAction", Number: 1, Probe: "/generated.RestoreItemAction/AppliesTo",
@@ -67,7 +67,7 @@ func RestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 // AsyncRestoreItemAction returns the kind whose plugins start work on items that are restored. It shares RestoreItemAction's hub.
 func AsyncRestoreItemAction() versioning.Kind[restoreitemaction.Action] {
 	return versioning.Kind[restoreitemaction.Action]{
-		Name: "AsyncRestoreItemAction", Late: true,
+		Name: "AsyncRestoreItemAction", Late: true, Configured: true,
 		Versions: []versioning.Version[restoreitemaction.Action]{
 			{
 				Wire: "AsyncRestoreItemAction", Number: 1, Probe: "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/AppliesTo",
@@ -85,7 +85,7 @@ func RestoreItemActions() []versioning.Kind[restoreitemaction.Action] {
 // DeleteItemAction returns the kind whose plugins see the items of backups that are deleted.
 func DeleteItemAction() versioning.Kind[deleteitemaction.Action] {
 	return versioning.Kind[deleteitemaction.Action]{
-		Name: "DeleteItemAction",
+		Name: "DeleteItemAction", Configured: true,
 		Versions: []versioning.Version[deleteitemaction.Action]{
 			{
 				Wire: "DeleteItemAction", Number: 1, Probe: "/generated.DeleteItemAction/AppliesTo",
@@ -98,7 +98,7 @@ func DeleteItemAction() versioning.Kind[deleteitemaction.Action] {
 // ItemBlockAction returns the kind whose plugins name the items that are backed up together.
 func ItemBlockAction() versioning.Kind[itemblockaction.Action] {
 	return versioning.Kind[itemblockaction.Action]{
-		Name: "ItemBlockAction",
+		Name: "ItemBlockAction", Configured: true,
 		Versions: []versioning.Version[itemblockaction.Action]{
 			{Wire: "ItemBlockAction", Number: 1, Probe: "/v1.ItemBlockAction/AppliesTo", Bind: itemblockaction.NewV1, Calls: itemblockaction.CallsV1()},
 		},

@@ -21,7 +21,10 @@ import (
 	restoreitemaction "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
-type action struct{ log hclog.Logger }
+type action struct {
+	log  hclog.Logger
+	zone string // of its configuration
+}
 
 // AppliesTo exits as often as the companion file of the journal says.
 func (a *action) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -77,6 +80,8 @@ func (a *action) Execute(ctx context.Context, input *backupitemaction.ExecuteInp
 		item.SetName("another")
 	case "pid":
 		set("pid", strconv.Itoa(os.Getpid()))
+	case "zone":
+		set("zone", a.zone)
 	case "version":
 		set("version", os.Getenv("CLEAT_TEST_VERSION"))
 	case "fork":

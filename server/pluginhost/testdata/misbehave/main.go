@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,12 @@ func main() {
 		}))
 		return
 	}
+	if name == "zoned" {
+		framework.Serve(backupitemaction.Register("example.io/zoned", func(_ context.Context, setup *framework.Setup) (backupitemaction.BackupItemAction, error) {
+			return &action{log: setup.Logger(), zone: framework.Config[zoneConfig](setup).Zone}, nil
+		}, framework.WithConfig(zoneConfig{Zone: "none"})))
+		return
+	}
 	framework.Serve(
 		backupitemaction.Register("example.io/behave", func(_ context.Context, setup *framework.Setup) (backupitemaction.BackupItemAction, error) {
 			return &action{log: setup.Logger()}, nil
@@ -41,6 +48,19 @@ func main() {
 		}),
 		objectstore.Register("example.io/store", newStore, framework.WithConfig(map[string]string{})),
 	)
+}
+
+// zoneConfig is the configuration of the action in "zoned".
+type zoneConfig struct {
+	Zone string `json:"zone"`
+}
+
+// Validate refuses zones of other planets.
+func (c zoneConfig) Validate() error {
+	if strings.HasPrefix(c.Zone, "Mars/") {
+		return framework.InvalidKey("zone", fmt.Errorf("%q is not on Earth", c.Zone))
+	}
+	return nil
 }
 
 // journal appends a line to the file that the test has named, so that the test can check the order of events.
