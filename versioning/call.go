@@ -9,7 +9,7 @@ const (
 	Execute Class = iota
 	// Query calls need no work: they ask what the plugin applies to, or how far an operation is, or set something up.
 	Query
-	// Decision calls ask a policy, which answers as fast as to a Query.
+	// Decision calls ask a policy. They are as fast as Query calls.
 	Decision
 	// Transfer calls are the unary calls of stores and snapshotters; listing a large bucket takes minutes.
 	Transfer

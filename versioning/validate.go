@@ -13,7 +13,7 @@ import (
 
 // ConfigFault is one mistake in the configuration of a plugin.
 type ConfigFault struct {
-	Key     string // with dots and indexes: "rules[2].age"; empty for the whole
+	Key     string // with dots and indexes: "rules[2].age"; empty for the whole configuration
 	Message string
 }
 

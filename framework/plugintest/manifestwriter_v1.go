@@ -72,7 +72,7 @@ func (w manifestWriterV1) Write(ctx context.Context, input *mwv1.WriteInput) err
 		return w.wrap(answer.err)
 	}
 	if sendErr == io.EOF {
-		return w.wrap(fmt.Errorf("the plugin said that it is done before it had all items"))
+		return w.wrap(fmt.Errorf("the plugin ended the manifest before it received all items"))
 	}
 	for _, artifact := range answer.artifacts {
 		writer, err := input.Artifacts.Create(artifact.name)

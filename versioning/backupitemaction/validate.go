@@ -41,7 +41,7 @@ func validateItem(sent, answered []byte) error {
 	}
 	want, err := reply.ScanObject(sent)
 	if err != nil {
-		return fmt.Errorf("the item that the action was asked about %w", err)
+		return fmt.Errorf("the item sent to the action %w", err)
 	}
 	switch {
 	case got.APIVersion == "":

@@ -31,7 +31,7 @@ func TestValidateItemRequiresTheSameObject(t *testing.T) {
 		"no namespace":                  {sent, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"}}`, `item has namespace "", want "shop"`},
 		"another name":                  {sent, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"db"}}`, `item has name "db", want "web"`},
 		"no metadata":                   {sent, `{"apiVersion":"apps/v1","kind":"Deployment"}`, `item has namespace "", want "shop"`},
-		"asked about what is no object": {"garbage", sent, "the item that the action was asked about is no JSON"},
+		"asked about what is no object": {"garbage", sent, "the item sent to the action is no JSON"},
 	} {
 		err := validateItem([]byte(test.sent), []byte(test.answered))
 		if test.want == "" {

@@ -65,7 +65,7 @@ type manifestV1 struct {
 	err      error         // how it ended; read after ended is closed
 }
 
-var errEarlyEnd = errors.New("the plugin said that it is done before it had all items")
+var errEarlyEnd = errors.New("the plugin ended the manifest before it received all items")
 
 // receive keeps the artifacts until the reply ends.
 func (m *manifestV1) receive(keep Keep) error {

@@ -268,7 +268,7 @@ func TestWriterMustNotStopBeforeLastItem(t *testing.T) {
 			}
 			return nil
 		}),
-		"invalid reply: the plugin said that it is done before it had all items": raw{write: func(stream grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]) error {
+		"invalid reply: the plugin ended the manifest before it received all items": raw{write: func(stream grpc.BidiStreamingServer[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]) error {
 			_, err := stream.Recv()
 			return err
 		}}.hub(t),

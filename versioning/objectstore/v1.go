@@ -59,7 +59,7 @@ func (s v1) PutObject(ctx context.Context, bucket, key string, body io.Reader) e
 	sent := false
 	for piece, err := range hostapi.Pieces(body) {
 		if err != nil {
-			return s.Wrap(fmt.Errorf("read what is to be stored as %s/%s: %w", bucket, key, err))
+			return s.Wrap(fmt.Errorf("read the content of %s/%s: %w", bucket, key, err))
 		}
 		if err := s.send(stream, bucket, key, piece); err != nil {
 			return err
@@ -85,7 +85,7 @@ func (s v1) send(stream upload, bucket, key string, piece []byte) error {
 	err := stream.Send(&objectstorev1.PutObjectRequest{Plugin: s.Name(), Bucket: bucket, Key: key, Body: piece})
 	if err == io.EOF { // the plugin has replied already; its side is read without closing ours
 		if err = stream.RecvMsg(&shared.Empty{}); err == nil {
-			return s.Reject(errors.New("the plugin said that the object is stored before it had all of it"))
+			return s.Reject(errors.New("the plugin reported the object as stored before it received all of it"))
 		}
 	}
 	return s.Wrap(err)

@@ -246,7 +246,7 @@ func TestStoreSeesInterruptedUpload(t *testing.T) {
 		return err
 	}})
 	body := io.MultiReader(strings.NewReader(strings.Repeat("x", 100000)), iotest.ErrReader(errors.New("disk removed")))
-	require.ErrorContains(t, store.PutObject(t.Context(), "bucket", "key", body), "read what is to be stored as bucket/key: disk removed")
+	require.ErrorContains(t, store.PutObject(t.Context(), "bucket", "key", body), "read the content of bucket/key: disk removed")
 	require.Error(t, <-seen)
 }
 
@@ -271,7 +271,7 @@ func TestEarlyStoreReplyIsAnError(t *testing.T) {
 	endless := readerFunc(func(p []byte) (int, error) { return len(p), nil })
 	err := plugin.hub(t).PutObject(t.Context(), "bucket", "key", endless)
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
-	require.ErrorContains(t, err, "before it had all of it")
+	require.ErrorContains(t, err, "before it received all of it")
 }
 
 func TestStreamWithoutMessageIsAnUploadError(t *testing.T) {

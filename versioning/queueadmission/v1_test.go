@@ -144,7 +144,7 @@ func TestInvalidDecisionsAreRejected(t *testing.T) {
 		want   string
 	}{
 		"nothing":           {&queueadmissionv1.DecideResponse{}, `does not say why "c" waits`},
-		"too many":          {&queueadmissionv1.DecideResponse{Admit: []string{"c", "d"}}, "admits 2 backups, and 1 of 3 places are free"},
+		"too many":          {&queueadmissionv1.DecideResponse{Admit: []string{"c", "d"}}, "admits 2 backups, and 1 of 3 slots are free"},
 		"a recheck at once": {&queueadmissionv1.DecideResponse{Waits: fine, RecheckAfter: durationpb.New(1)}, "recheck_after is 1ns"},
 		"a recheck before":  {&queueadmissionv1.DecideResponse{Waits: fine, RecheckAfter: durationpb.New(-time.Hour)}, "recheck_after is -1h0m0s"},
 	} {

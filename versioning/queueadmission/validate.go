@@ -23,7 +23,7 @@ func checkDecision(snapshot *Snapshot, received unchecked) (*Decision, error) {
 		queued[snapshot.Queued[i].Name] = &snapshot.Queued[i]
 	}
 	if free := snapshot.Free(); len(received.admit) > free {
-		return nil, fmt.Errorf("admits %d backups, and %d of %d places are free", len(received.admit), free, snapshot.Limit)
+		return nil, fmt.Errorf("admits %d backups, and %d of %d slots are free", len(received.admit), free, snapshot.Limit)
 	}
 	for _, name := range received.admit {
 		if _, ok := queued[name]; !ok {

@@ -40,7 +40,7 @@ func TestDecisionMustMatchQueue(t *testing.T) {
 		"admit one":                  {unchecked{admit: []string{"c"}, waits: waits("b", "d", "e")}, []string{"b", "d", "e"}, ""},
 		"admit none":                 {unchecked{waits: waits("e", "d", "c", "b")}, []string{"b", "c", "d", "e"}, ""},
 		"a new order":                {unchecked{admit: []string{"e"}, order: []string{"d", "b", "c"}, waits: waits("b", "c", "d")}, []string{"d", "b", "c"}, ""},
-		"more than are free":         {unchecked{admit: []string{"b", "c"}, waits: waits("d", "e")}, nil, "admits 2 backups, and 1 of 2 places are free"},
+		"more than are free":         {unchecked{admit: []string{"b", "c"}, waits: waits("d", "e")}, nil, "admits 2 backups, and 1 of 2 slots are free"},
 		"a stranger":                 {unchecked{admit: []string{"z"}, waits: waits("b", "c", "d", "e")}, nil, `admits "z", which is not queued or was admitted already`},
 		"one that runs":              {unchecked{admit: []string{"a"}, waits: waits("b", "c", "d", "e")}, nil, `admits "a"`},
 		"no name":                    {unchecked{admit: []string{""}, waits: waits("b", "c", "d", "e")}, nil, `admits ""`},
@@ -79,7 +79,7 @@ func TestNoBackupIsAdmittedWithoutFreeSlot(t *testing.T) {
 	full.Ready = []Backup{{Name: "r1"}, {Name: "r2"}, {Name: "r3"}} // the limit was lowered
 	require.Zero(t, full.Free())
 	_, err := checkDecision(full, unchecked{admit: []string{"b"}, waits: waits("c", "d", "e")})
-	require.ErrorContains(t, err, "admits 1 backups, and 0 of 2 places are free")
+	require.ErrorContains(t, err, "admits 1 backups, and 0 of 2 slots are free")
 	_, err = checkDecision(full, unchecked{waits: waits("b", "c", "d", "e")})
 	require.NoError(t, err)
 }

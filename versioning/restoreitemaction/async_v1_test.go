@@ -166,7 +166,7 @@ func TestAsynchronousActionErrorsArePrefixedOnce(t *testing.T) {
 	broken := input()
 	broken.ItemFromBackup = nil
 	_, err = action.Execute(t.Context(), broken)
-	require.ErrorContains(t, err, "AsyncRestoreItemAction(example.io/unstamp): the item that the action is asked about is empty")
+	require.ErrorContains(t, err, "AsyncRestoreItemAction(example.io/unstamp): the item sent to the action is empty")
 	broken = input()
 	broken.Item = []byte("garbage")
 	_, err = action.Execute(t.Context(), broken)

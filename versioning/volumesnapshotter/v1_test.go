@@ -171,7 +171,7 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 			_, err := snapshotter.CreateVolumeFromSnapshot(t.Context(), "snap-1", volumesnapshotter.Volume{})
 			return err
 		},
-		"a volume cannot have -1 operations a second": func() error {
+		"a volume cannot have -1 operations per second": func() error {
 			_, err := snapshotter.GetVolumeInfo(t.Context(), "vol-1", "")
 			return err
 		},

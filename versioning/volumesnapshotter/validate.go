@@ -18,7 +18,7 @@ func validateID(of, id string) error {
 // validateIOPS checks the number of I/O operations per second that a volume is reported to have.
 func validateIOPS(iops int64) error {
 	if iops < 0 {
-		return fmt.Errorf("a volume cannot have %d operations a second; one without has 0", iops)
+		return fmt.Errorf("a volume cannot have %d operations per second; one without has 0", iops)
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ func validatePersistentVolume(sent, answered []byte) error {
 	}
 	want, err := reply.ScanObject(sent)
 	if err != nil {
-		return fmt.Errorf("the persistentVolume that the snapshotter was asked about %w", err)
+		return fmt.Errorf("the persistentVolume sent to the snapshotter %w", err)
 	}
 	got.UID, want.UID = "", ""
 	if got != want {

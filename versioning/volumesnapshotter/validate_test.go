@@ -33,7 +33,7 @@ func TestValidatePersistentVolumeRequiresTheSameObject(t *testing.T) {
 		"another name":        {sent, `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"pv-2"}}`, `is v1 PersistentVolume "pv-2", want v1 PersistentVolume "pv-1"`},
 		"another kind":        {sent, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"pv-1"}}`, "is v1 PersistentVolumeClaim"},
 		"another API version": {sent, `{"apiVersion":"v2","kind":"PersistentVolume","metadata":{"name":"pv-1"}}`, "is v2 PersistentVolume"},
-		"not asked about one": {"garbage", sent, "the persistentVolume that the snapshotter was asked about is no JSON"},
+		"not asked about one": {"garbage", sent, "the persistentVolume sent to the snapshotter is no JSON"},
 	} {
 		err := validatePersistentVolume([]byte(test.sent), []byte(test.answered))
 		if test.want == "" {

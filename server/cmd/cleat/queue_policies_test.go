@@ -246,7 +246,7 @@ func policiesAreSwappedInMidQueue(t *testing.T) {
 func failures() [][2]string {
 	return [][2]string{
 		{"admit twice", `invalid reply: admits "a", which is not queued or was admitted already`},
-		{"admit too many", `invalid reply: admits 3 backups, and 2 of 3 places are free`},
+		{"admit too many", `invalid reply: admits 3 backups, and 2 of 3 slots are free`},
 		{"admit a stranger", `invalid reply: admits "stranger", which is not queued or was admitted already`},
 		{"leave a hole", `invalid reply: leaves 1 backups out of the order, "a" among them`},
 		{"place twice", `invalid reply: orders "a", which does not wait in the queue or has its position already`},

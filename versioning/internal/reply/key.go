@@ -14,7 +14,7 @@ func StartKey(owner, item []byte) (string, error) {
 	}
 	on, err := ScanObject(item)
 	if err != nil {
-		return "", fmt.Errorf("the item that the action is asked about %w", err)
+		return "", fmt.Errorf("the item sent to the action %w", err)
 	}
 	which := of.UID
 	if which == "" {

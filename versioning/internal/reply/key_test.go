@@ -35,5 +35,5 @@ func TestStartKeyIdentifiesItemAndOwner(t *testing.T) {
 	_, err = reply.StartKey([]byte("garbage"), []byte(item))
 	require.ErrorContains(t, err, "the operation that runs is no JSON")
 	_, err = reply.StartKey([]byte(owner), nil)
-	require.ErrorContains(t, err, "the item that the action is asked about is empty")
+	require.ErrorContains(t, err, "the item sent to the action is empty")
 }
