@@ -64,7 +64,7 @@ func annotate(item *unstructured.Unstructured, key, value string) {
 	item.SetAnnotations(annotations)
 }
 
-// The main function of a plugin names what it offers.
+// The main function of a plugin lists its registrations.
 func ExampleServe() {
 	framework.Serve(
 		biav2.Register("example.io/stamp", newStamp, framework.WithConfig(settings{Zone: "UTC", Prefix: "example.io/"})),

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// programs is a folder with the plugins below testdata, built when the first test asks for one.
+// programs is a directory with the plugins of testdata, which the first test builds.
 var programs struct {
 	once sync.Once
 	dir  string
@@ -29,7 +29,7 @@ func buildPrograms() {
 	}
 }
 
-// program is the path of a plugin below testdata.
+// program returns the path of a plugin of testdata.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	programs.once.Do(buildPrograms)

@@ -21,7 +21,7 @@ import (
 	backupitemactionv1 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v1"
 )
 
-// connection is go-plugin's host side that gives the bare connection.
+// connection gives access to go-plugin's gRPC connection on the host's side.
 type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
 func (connection) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
@@ -32,7 +32,7 @@ func (connection) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc
 	return conn, nil
 }
 
-// lines passes on each line that a logger writes.
+// lines forwards each line that a logger writes.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {
@@ -40,7 +40,7 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start starts a plugin as a host does, with what the host configures otherwise in configure.
+// start starts a plugin as a host does; configure adjusts what hosts configure differently.
 func start(t *testing.T, binary string, args []string, configure func(*plugin.ClientConfig)) (*grpc.ClientConn, error) {
 	t.Helper()
 	config := &plugin.ClientConfig{
@@ -50,7 +50,7 @@ func start(t *testing.T, binary string, args []string, configure func(*plugin.Cl
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Logger:           hclog.NewNullLogger(),
 	}
-	config.Cmd.Env = []string{"TMPDIR=" + t.TempDir()} // a plugin that is killed leaves its socket there
+	config.Cmd.Env = []string{"TMPDIR=" + t.TempDir()} // a killed plugin leaves its socket there
 	configure(config)
 	client := plugin.NewClient(config)
 	t.Cleanup(client.Kill)
@@ -65,10 +65,10 @@ func start(t *testing.T, binary string, args []string, configure func(*plugin.Cl
 	return conn, nil
 }
 
-func TestTheHandshakeLineIsVeleros(t *testing.T) {
+func TestHandshakeLineMatchesVeleros(t *testing.T) {
 	t.Parallel()
 	process := exec.CommandContext(t.Context(), program(t, "plugin"), "--log-level=error")
-	// Killed, it leaves its socket behind; so that goes into the test's folder.
+	// The killed plugin leaves its socket behind, so the socket is in the test's directory.
 	process.Env = append(os.Environ(), "VELERO_PLUGIN=hello", "PLUGIN_PROTOCOL_VERSIONS=2", "TMPDIR="+t.TempDir())
 	stdout, err := process.StdoutPipe()
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestTheHandshakeLineIsVeleros(t *testing.T) {
 	require.Error(t, process.Wait())
 }
 
-func TestAPluginStartsUnderEveryHost(t *testing.T) {
+func TestPluginStartsUnderEveryHost(t *testing.T) {
 	t.Parallel()
 	binary := program(t, "plugin")
 	for name, test := range map[string]struct {
@@ -119,7 +119,7 @@ func TestAPluginStartsUnderEveryHost(t *testing.T) {
 	}
 }
 
-func TestARequestMayBeLargerThanGRPCsLimit(t *testing.T) {
+func TestRequestMayExceedDefaultLimitOfGRPC(t *testing.T) {
 	t.Parallel()
 	conn, err := start(t, program(t, "plugin"), nil, func(*plugin.ClientConfig) {})
 	require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestARequestMayBeLargerThanGRPCsLimit(t *testing.T) {
 	require.Equal(t, item, string(answer.GetItem()), "an item that is not changed comes back byte for byte")
 }
 
-func TestErrorsAndPanicsLeaveTheProcessAlive(t *testing.T) {
+func TestProcessSurvivesErrorsAndPanics(t *testing.T) {
 	t.Parallel()
 	conn, err := start(t, program(t, "plugin"), nil, func(*plugin.ClientConfig) {})
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func TestErrorsAndPanicsLeaveTheProcessAlive(t *testing.T) {
 	require.NoError(t, execute(t, conn, "example.io/keep"))
 }
 
-func TestLogLinesArriveWithLevelFieldsAndSource(t *testing.T) {
+func TestLogLinesHaveLevelFieldsAndSource(t *testing.T) {
 	t.Parallel()
 	written := make(lines, 1000)
 	host := hclog.New(&hclog.LoggerOptions{Output: written, JSONFormat: true, Level: hclog.Trace})
@@ -191,7 +191,7 @@ func TestLogLinesArriveWithLevelFieldsAndSource(t *testing.T) {
 	require.Regexp(t, `^plugin/actions\.go:\d+$`, got["gives up"]["error.file"])
 }
 
-func TestAMistakeOfTheAuthorEndsTheProcessWithItsReason(t *testing.T) {
+func TestInvalidRegistrationEndsProcessWithReason(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"mistaken": `register BackupItemAction "stamp": plugin name "stamp" must be "domain/name"`,

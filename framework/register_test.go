@@ -32,7 +32,7 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// action is a BackupItemAction by its Execute.
+// action is a BackupItemAction that consists of its Execute.
 type action func(ctx context.Context) error
 
 func (action) AppliesTo(context.Context) (framework.ResourceSelector, error) {
@@ -51,7 +51,7 @@ func newAction(context.Context, *framework.Setup) (biav1.BackupItemAction, error
 	return action(func(context.Context) error { return nil }), nil
 }
 
-// serve runs regs on a gRPC server without any interceptor of its own.
+// serve serves regs on a gRPC server without interceptors.
 func serve(t *testing.T, regs ...framework.Registration) *grpc.ClientConn {
 	t.Helper()
 	server := grpc.NewServer()
@@ -80,7 +80,7 @@ func execute(t *testing.T, conn grpc.ClientConnInterface, name string) error {
 	return err
 }
 
-// failing serves an action whose Execute returns err and returns what arrives.
+// failing serves an action whose Execute returns err, and returns the error that the caller receives.
 func failing(t *testing.T, err error) *status.Status {
 	t.Helper()
 	conn := serve(t, biav1.Register("example.io/a", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
@@ -89,7 +89,7 @@ func failing(t *testing.T, err error) *status.Status {
 	return status.Convert(execute(t, conn, "example.io/a"))
 }
 
-// stackOf is the stack in a status's details, empty when it has none.
+// stackOf returns the stack in the details of a status; empty if it has none.
 func stackOf(s *status.Status) []*shared.StackFrame {
 	for _, detail := range s.Details() {
 		if stack, ok := detail.(*shared.Stack); ok {
@@ -302,7 +302,7 @@ func (e legacyError) StackTrace() legacyTrace {
 	return trace
 }
 
-// brokenError panics when it is asked for its text.
+// brokenError panics when its text is requested.
 type brokenError struct{}
 
 func (*brokenError) Error() string { panic("no text") }

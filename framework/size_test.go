@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPluginIsLittleMoreThanGoPlugin(t *testing.T) {
+func TestPluginIsLittleLargerThanGoPlugin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	output, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir,
@@ -26,7 +26,7 @@ func TestAPluginIsLittleMoreThanGoPlugin(t *testing.T) {
 	require.LessOrEqual(t, hello/bare, 1.4)
 }
 
-func TestAPluginHoldsFewModules(t *testing.T) {
+func TestPluginLinksFewModules(t *testing.T) {
 	t.Parallel()
 	output, err := exec.CommandContext(t.Context(), "go", "version", "-m", program(t, "hello")).Output()
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func TestAPluginHoldsFewModules(t *testing.T) {
 	require.Less(t, modules, 45)
 }
 
-func TestFrameworkKeepsOutWhatPluginsDoNotNeed(t *testing.T) {
+func TestFrameworkDoesNotLinkUnneededPackages(t *testing.T) {
 	t.Parallel()
 	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./...").Output()
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestFrameworkKeepsOutWhatPluginsDoNotNeed(t *testing.T) {
 	}
 }
 
-func TestAPluginHoldsNothingThatItDoesNotUse(t *testing.T) {
+func TestPluginLinksOnlyWhatItUses(t *testing.T) {
 	t.Parallel()
 	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./testdata/hello").Output()
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package plugintest runs a plugin for the tests of its author: behind the real wire, and called through the very
-// interface that the author implements.
+// Package plugintest runs a plugin in the tests of its author: over the real protocol, and called through the interface
+// that the author implements.
 //
 //	func TestStampWritesTheBackupsName(t *testing.T) {
 //		plugin := plugintest.Run(t, biav2.Register("example.io/stamp", newStamp))
@@ -11,12 +11,12 @@
 //		require.Equal(t, "nightly", output.UpdatedItem.GetAnnotations()["example.io/stamp"])
 //	}
 //
-// Run serves registrations in the test's own process, where a debugger finds them; Start starts a binary as a host
-// does. What is called is the same: items become JSON and requests of the kind's gRPC service, and panics and errors come
-// back as a host gets them, an *Error with the place in the plugin's source. The lines that the plugin logs are kept, and
-// printed when the test fails.
+// Run serves registrations in the test's own process, where a debugger can be used; Start starts a binary as a host
+// does. Calls are the same in both: items are sent as JSON in requests of the kind's gRPC service, and panics and
+// errors are returned as a host receives them, as an *Error with the position in the plugin's source. The lines that
+// the plugin logs are kept, and printed if the test fails.
 //
-// What a host refuses of an answer (another object than the one asked about, say) passes here; `cleat plugin test` is
-// for that. The package is for tests only and imports all kinds. Start reading at plugin.go; each kind and version has
-// a file of its own.
+// The package accepts answers that a host would reject (an object other than the requested one, for example); `cleat
+// plugin test` checks these. The package is for tests only and imports all kinds. Start reading at plugin.go; each kind
+// and version has a file of its own.
 package plugintest

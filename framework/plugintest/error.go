@@ -12,18 +12,18 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// Error is a call that ended with an error, as a host has it. errors.Is finds framework.ErrNotFound,
-// framework.ErrUnavailable and framework.ErrInvalid in it by their statuses, and context.Canceled and
-// context.DeadlineExceeded when the call ended by them. Written with %+v it has the frames too.
+// Error is the error of a call, as a host receives it. According to its status, errors.Is matches it with
+// framework.ErrNotFound, framework.ErrUnavailable, framework.ErrInvalid, context.Canceled or context.DeadlineExceeded.
+// The verb %+v prints the frames too.
 type Error struct {
 	Kind    string // whatever the version: "BackupItemAction"
 	Plugin  string // "example.io/stamp"
-	Message string // what the plugin said
+	Message string // the plugin's message
 	// Code is codes.Unknown for an error of no known kind, codes.Aborted for a panic, and codes.Unavailable for a plugin
 	// that has ended.
 	Code codes.Code
-	// Frames is where the error was made, innermost first; empty unless framework.Errorf or framework.WithStack made
-	// it, or a panic.
+	// Frames is the stack of the error's creation, innermost first. It is empty unless the error was created by
+	// framework.Errorf, framework.WithStack or a panic.
 	Frames []Frame
 }
 
@@ -58,12 +58,12 @@ func (e *Error) Is(target error) bool {
 		target == context.DeadlineExceeded && e.Code == codes.DeadlineExceeded //nolint:errorlint // as above
 }
 
-// invalid returns the *Error of a configuration that is refused.
+// invalid returns the *Error for a rejected configuration.
 func (t target) invalid(message string) error {
 	return &Error{Kind: t.kind, Plugin: t.name, Message: message, Code: codes.InvalidArgument}
 }
 
-// wrap returns the *Error of what a call returned; nil stays nil.
+// wrap returns the *Error for the error of a call; nil stays nil.
 func (t target) wrap(err error) error {
 	if err == nil {
 		return nil

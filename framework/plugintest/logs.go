@@ -11,31 +11,31 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// patience is how long AwaitLog waits for a line.
+// patience is the time that AwaitLog waits for a line.
 const patience = 30 * time.Second
 
-// LogLine is one line that the plugin has logged, or printed.
+// LogLine is one line that the plugin has logged or printed.
 type LogLine struct {
 	// Level is hclog.NoLevel for a line that was printed, not logged.
 	Level hclog.Level
-	// Message is the line's text, without what else it says.
+	// Message is the message of the line, without its fields.
 	Message string
-	// Fields are what else it says, as in JSON: "plugin" is the name of the implementation, "logSource" file and line
-	// in its source, and the others are the author's own.
+	// Fields are the line's other values, as in JSON: "plugin" is the name of the implementation, "logSource" the file
+	// and line in its source; the author defines the others.
 	Fields map[string]any
 	// Text is the line as it was written.
 	Text string
 }
 
-// Logs are the lines that have arrived so far, in order. Those of a plugin in the test's own process are there when the call
-// that wrote them has returned; those of a process come on their own time, see AwaitLog.
+// Logs returns the lines that have arrived so far, in order. The lines of a plugin in the test's own process have
+// arrived when the call that wrote them returns; the lines of another process arrive later, see AwaitLog.
 func (p *Plugin) Logs() []LogLine {
 	p.logs.mu.Lock()
 	defer p.logs.mu.Unlock()
 	return slices.Clone(p.logs.lines)
 }
 
-// AwaitLog is the first line that says message; it waits for it. That it does not come ends the test.
+// AwaitLog waits for the first line with that message and returns it. If it does not arrive, AwaitLog ends the test.
 func (p *Plugin) AwaitLog(message string) LogLine {
 	p.t.Helper()
 	deadline := time.NewTimer(patience)
@@ -55,11 +55,11 @@ func (p *Plugin) AwaitLog(message string) LogLine {
 	}
 }
 
-// logs are the lines that a plugin has written.
+// logs holds the lines that a plugin has written.
 type logs struct {
 	mu    sync.Mutex
 	lines []LogLine
-	more  chan struct{} // closed, and replaced, when there are more lines
+	more  chan struct{} // closed and replaced when lines arrive
 }
 
 func newLogs() *logs { return &logs{more: make(chan struct{})} }
@@ -72,10 +72,10 @@ func (l *logs) add(text string) {
 	l.more = make(chan struct{})
 }
 
-// stream is one of the ways on which lines come. It is an io.Writer, for one caller at a time.
+// stream is one of the streams on which lines arrive. It is an io.Writer for one caller at a time.
 type stream struct {
 	to   *logs
-	rest []byte // of a line that has not ended
+	rest []byte // the beginning of an incomplete line
 }
 
 // Write implements io.Writer.
@@ -102,7 +102,7 @@ func (l *logs) find(message string) (line LogLine, found bool, more <-chan struc
 	return LogLine{}, false, l.more
 }
 
-// String is all lines, as they were written.
+// String returns all lines as they were written.
 func (l *logs) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,7 @@ func (p *Plugin) ManifestWriterV1(name string, options ...Option) mwv1.ManifestW
 	return manifestWriterV1{p.target("ManifestWriter", 1, name), p.json(chosen(options).config), manifestwriterv1.NewManifestWriterServiceClient(p.conn)}
 }
 
-// Items returns items for a ManifestWriter.
+// Items returns items as the input of a ManifestWriter.
 func Items(items ...*mwv1.Item) iter.Seq2[*mwv1.Item, error] {
 	return func(yield func(*mwv1.Item, error) bool) {
 		for _, item := range items {
@@ -32,7 +32,7 @@ func Items(items ...*mwv1.Item) iter.Seq2[*mwv1.Item, error] {
 	}
 }
 
-// Artifacts are what a ManifestWriter has written, by name. They implement mwv1.Artifacts; make them with Artifacts{}.
+// Artifacts collects what a ManifestWriter writes, by name. It implements mwv1.Artifacts; create it with Artifacts{}.
 type Artifacts map[string]*bytes.Buffer
 
 // Create implements mwv1.Artifacts.
@@ -50,8 +50,8 @@ type manifestWriterV1 struct {
 	client manifestwriterv1.ManifestWriterServiceClient
 }
 
-// Write sends the items and then writes the artifacts that came. An error of the items cancels the call, as a host does
-// that gives a backup up.
+// Write sends the items and then writes the received artifacts. An error of the items cancels the call, as when a host
+// abandons a backup.
 func (w manifestWriterV1) Write(ctx context.Context, input *mwv1.WriteInput) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -88,7 +88,8 @@ func (w manifestWriterV1) Write(ctx context.Context, input *mwv1.WriteInput) err
 
 type manifestStream = grpc.BidiStreamingClient[manifestwriterv1.WriteRequest, manifestwriterv1.WriteResponse]
 
-// send sends the backup and its items. The error is io.EOF when the plugin has ended the call, whose error says why.
+// send sends the backup and its items. The error is io.EOF if the plugin has ended the call, whose error gives the
+// reason.
 func (w manifestWriterV1) send(stream manifestStream, input *mwv1.WriteInput) error {
 	if err := stream.Send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{Begin: &manifestwriterv1.Begin{
 		Plugin: w.name, Config: w.config, Backup: encode(input.Backup),
@@ -129,7 +130,7 @@ func sentItem(item *mwv1.Item) *manifestwriterv1.Item {
 	return sent
 }
 
-// answered is all that a writer has sent, and how the call ended.
+// answered is all that a writer has sent, and the error of the call.
 type answered struct {
 	artifacts []artifact
 	err       error

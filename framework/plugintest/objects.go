@@ -12,7 +12,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Object is the object that text describes, in YAML or JSON. It needs apiVersion, kind and a name.
+// Object returns the object that text describes, in YAML or JSON. It must have an apiVersion, a kind and a name.
 func Object(t testing.TB, text string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := yaml.YAMLToJSONStrict([]byte(text))
@@ -29,7 +29,7 @@ func Object(t testing.TB, text string) *unstructured.Unstructured {
 	return object
 }
 
-// Backup is a backup that runs, as a host hands it over.
+// Backup returns a running backup, as a host passes it.
 func Backup(name string) *velerov1.Backup {
 	return &velerov1.Backup{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "velero.io/v1", Kind: "Backup"},
@@ -39,7 +39,7 @@ func Backup(name string) *velerov1.Backup {
 	}
 }
 
-// Restore is a restore of a backup that runs, as a host hands it over.
+// Restore returns a running restore of a backup, as a host passes it.
 func Restore(name, backup string) *velerov1.Restore {
 	return &velerov1.Restore{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "velero.io/v1", Kind: "Restore"},
@@ -49,19 +49,19 @@ func Restore(name, backup string) *velerov1.Restore {
 	}
 }
 
-// encode is object as it is sent; nil is an empty object.
+// encode returns the JSON of object; nil becomes an empty object.
 func encode[T any](object *T) []byte {
 	if object == nil {
 		return []byte("{}")
 	}
 	raw, err := json.Marshal(object)
-	if err != nil { // the types have nothing that JSON has not
+	if err != nil { // the types contain only what JSON can represent
 		panic(err)
 	}
 	return raw
 }
 
-// encodeItem is item as it is sent. A nil item is sent as nothing, for the plugin to refuse.
+// encodeItem returns the JSON of item. A nil item becomes nil, which the plugin must reject.
 func encodeItem(item *unstructured.Unstructured) []byte {
 	if item == nil {
 		return nil
@@ -69,7 +69,7 @@ func encodeItem(item *unstructured.Unstructured) []byte {
 	return encode(&item.Object)
 }
 
-// decodeItem is an item as it was answered; nil when there is none.
+// decodeItem returns the item in an answer, or nil if there is none.
 func decodeItem(raw []byte) (*unstructured.Unstructured, error) {
 	if len(raw) == 0 {
 		return nil, nil //nolint:nilnil // as the interfaces of the kinds have it

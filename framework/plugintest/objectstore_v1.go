@@ -28,7 +28,7 @@ type objectStoreV1 struct {
 	client objectstorev1.ObjectStoreClient
 }
 
-// PutObject sends the body. An error of the body cancels the call, as a host does that gives an upload up.
+// PutObject sends the body. An error of the body cancels the call, as when a host abandons an upload.
 func (s objectStoreV1) PutObject(ctx context.Context, input *osv1.PutObjectInput) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,7 +57,7 @@ func (s objectStoreV1) PutObject(ctx context.Context, input *osv1.PutObjectInput
 	return s.ended(stream)
 }
 
-// ended returns how an upload ended.
+// ended returns the result of an upload.
 func (s objectStoreV1) ended(stream grpc.ClientStreamingClient[objectstorev1.PutObjectRequest, shared.Empty]) error {
 	_, err := stream.CloseAndRecv()
 	return s.wrap(err)
@@ -71,7 +71,7 @@ func (s objectStoreV1) ObjectExists(ctx context.Context, input *osv1.ObjectExist
 	return &osv1.ObjectExistsOutput{Exists: answer.GetExists()}, nil
 }
 
-// GetObject opens an object. That there is none is an error of the first Read.
+// GetObject opens an object. If it does not exist, the first Read returns the error.
 func (s objectStoreV1) GetObject(ctx context.Context, input *osv1.GetObjectInput) (*osv1.GetObjectOutput, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := s.client.GetObject(ctx, &objectstorev1.GetObjectRequest{Plugin: s.name, Bucket: input.Bucket, Key: input.Key})
@@ -82,7 +82,7 @@ func (s objectStoreV1) GetObject(ctx context.Context, input *osv1.GetObjectInput
 	return &osv1.GetObjectOutput{Body: &download{target: s.target, stream: stream, cancel: cancel}}, nil
 }
 
-// download reads an object that arrives in messages.
+// download reads an object whose pieces arrive in messages.
 type download struct {
 	target
 	stream grpc.ServerStreamingClient[objectstorev1.Bytes]

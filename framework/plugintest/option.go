@@ -10,17 +10,18 @@ import (
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 )
 
-// Option changes how an implementation is called.
+// Option modifies how an implementation is called.
 type Option func(*options)
 
 type options struct{ config any }
 
-// WithConfig sets the configuration of the implementation, as a host does. It is a value whose JSON users would write; for
-// an ObjectStore or a VolumeSnapshotter it is a map[string]string. What is wrong with it is the error of the first call.
+// WithConfig sets the configuration of the implementation, as a host does. config is a value whose JSON is what users
+// would write; for an ObjectStore or a VolumeSnapshotter it is a map[string]string. If it is invalid, the first call
+// returns the error.
 func WithConfig(config any) Option { return func(o *options) { o.config = config } }
 
-// ValidateConfig checks a configuration of an implementation as a host does when it starts, and returns what is wrong
-// with it as an *Error. kind is "QueueAdmission" for instance, whatever the version; the newest one is asked.
+// ValidateConfig validates a configuration of an implementation, as a host does when it starts, and returns problems as
+// an *Error. kind is the name without a version, "QueueAdmission"; the newest version is asked.
 func (p *Plugin) ValidateConfig(kind, name string, config any) error {
 	p.t.Helper()
 	newest := 0
@@ -39,7 +40,7 @@ func (p *Plugin) ValidateConfig(kind, name string, config any) error {
 	return asked.problems(answer.GetProblems())
 }
 
-// json returns a configuration as it is sent; nil stays nothing.
+// json returns the JSON of a configuration; nil stays nil.
 func (p *Plugin) json(config any) []byte {
 	p.t.Helper()
 	if config == nil {
@@ -62,7 +63,7 @@ func (p *Plugin) location(config any) map[string]string {
 	return values
 }
 
-// chosen applies options.
+// chosen returns the combined options.
 func chosen(all []Option) options {
 	var o options
 	for _, option := range all {
@@ -71,8 +72,8 @@ func chosen(all []Option) options {
 	return o
 }
 
-// configured returns a connection on which the implementation is configured before its first call. Without a
-// configuration it is that of the plugin.
+// configured returns a connection that configures the implementation before its first call. Without a configuration it
+// returns the plugin's connection.
 func (p *Plugin) configured(to target, all []Option) grpc.ClientConnInterface {
 	p.t.Helper()
 	config := chosen(all).config
@@ -88,7 +89,7 @@ func (p *Plugin) configured(to target, all []Option) grpc.ClientConnInterface {
 	}}
 }
 
-// preparedConn calls prepare once, with success, before anything else.
+// preparedConn calls prepare before other calls, until it has succeeded once.
 type preparedConn struct {
 	grpc.ClientConnInterface
 	prepare func(ctx context.Context) error
@@ -124,7 +125,7 @@ func (c *preparedConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, met
 	return c.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 }
 
-// problems returns what a plugin said about a configuration as an error; nil when it said nothing.
+// problems returns an error with what a plugin reported about a configuration, or nil.
 func (t target) problems(all []*plugininfov1.ConfigProblem) error {
 	if len(all) == 0 {
 		return nil

@@ -25,8 +25,8 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// Plugin is a plugin that runs until its test ends. Its methods named after a kind and a version give an
-// implementation of that kind, as the author's own interface; they end the test when the plugin has none of that name.
+// Plugin is a plugin that runs until its test ends. Each method named after a kind and a version returns an
+// implementation of that kind, as the author's interface; it ends the test if the plugin has none of that name.
 type Plugin struct {
 	t          testing.TB
 	conn       grpc.ClientConnInterface
@@ -35,7 +35,7 @@ type Plugin struct {
 	kill       func()
 }
 
-// Registered is one implementation that the plugin has.
+// Registered describes one implementation of the plugin.
 type Registered struct {
 	Kind         string // whatever the version: "BackupItemAction"
 	Version      int
@@ -43,7 +43,7 @@ type Registered struct {
 	ConfigSchema string // JSON Schema; empty when it has none
 }
 
-// Run serves regs in the test's own process, over a connection in memory. Mistakes in regs end the test.
+// Run serves regs in the test's own process, over a connection in memory. Invalid registrations end the test.
 func Run(t testing.TB, regs ...framework.Registration) *Plugin {
 	t.Helper()
 	p := &Plugin{t: t, logs: newLogs()}
@@ -72,7 +72,7 @@ func Run(t testing.TB, regs ...framework.Registration) *Plugin {
 	return p
 }
 
-// begin does what Run and Start have in common once the plugin can be reached by conn.
+// begin does what Run and Start share once the plugin can be reached through conn.
 func (p *Plugin) begin(conn grpc.ClientConnInterface) {
 	p.t.Helper()
 	p.conn = conn
@@ -90,7 +90,7 @@ func (p *Plugin) begin(conn grpc.ClientConnInterface) {
 	}
 }
 
-// registered asks a plugin what it has, by PluginLister when it is not built on this framework.
+// registered asks a plugin for its implementations, through PluginLister if it is not built on this framework.
 func registered(ctx context.Context, conn grpc.ClientConnInterface) ([]Registered, error) {
 	info, err := plugininfov1.NewPluginInfoServiceClient(conn).GetPluginInfo(ctx, &plugininfov1.GetPluginInfoRequest{})
 	if err == nil {
@@ -115,24 +115,24 @@ func registered(ctx context.Context, conn grpc.ClientConnInterface) ([]Registere
 	return all, nil
 }
 
-// Registered returns all that the plugin has, as it says itself.
+// Registered returns the implementations that the plugin reports.
 func (p *Plugin) Registered() []Registered { return slices.Clone(p.registered) }
 
-// Kill ends the plugin at once, a process as by kill -9. Calls fail from then on. It may be called twice; the end of the
-// test does it too.
+// Kill ends the plugin at once; a process is killed as by kill -9. Later calls fail. Kill may be called more than once,
+// and is called at the end of the test.
 func (p *Plugin) Kill() { p.kill() }
 
-// Conn returns the connection to the plugin, for calls that no interface has.
+// Conn returns the connection to the plugin, for calls without an interface.
 func (p *Plugin) Conn() grpc.ClientConnInterface { return p.conn }
 
-// target is one implementation of a plugin. Every client of a kind has it.
+// target is one implementation of a plugin. Every client of a kind has one.
 type target struct {
 	kind    string // whatever the version
 	version int
 	name    string
 }
 
-// target finds an implementation.
+// target returns the implementation with that kind, version and name, or ends the test.
 func (p *Plugin) target(kind string, version int, name string) target {
 	p.t.Helper()
 	var known []string

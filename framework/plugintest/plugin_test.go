@@ -19,7 +19,7 @@ import (
 
 const secret = `{apiVersion: v1, kind: Secret, metadata: {namespace: shop, name: tls}}`
 
-// action is a BackupItemAction by its Execute.
+// action is a BackupItemAction that consists of its Execute.
 type action struct {
 	biav2.ExecuteOnly
 	log     hclog.Logger
@@ -104,7 +104,7 @@ func TestActionThatOnlyExecutesNeedsTwoMethods(t *testing.T) {
 	require.NoError(t, keep.Cancel(t.Context(), &riav2.CancelInput{OperationID: "x", Restore: restore}))
 }
 
-func TestErrorIsThatOfHost(t *testing.T) {
+func TestErrorMatchesHosts(t *testing.T) {
 	t.Parallel()
 	plugin := plugintest.Run(t,
 		register("example.io/fail", fail),
@@ -177,7 +177,7 @@ func TestRegisteredReturnsAllImplementations(t *testing.T) {
 	}, plugin.Registered())
 }
 
-// mistake is a test that ends by Fatal, as it says.
+// mistake is a test that records the message of Fatal and ends.
 type mistake struct {
 	testing.TB
 	said string

@@ -16,8 +16,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/hostapi"
 )
 
-// Build builds the Go package at path, "." for the test's own, and returns the binary, which is there until the
-// test ends.
+// Build builds the Go package at path, "." for the test's own, and returns the path of the binary, which is removed at
+// the end of the test.
 func Build(t testing.TB, path string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "plugin")
@@ -33,7 +33,7 @@ func Start(t testing.TB, binary string, args ...string) *Plugin {
 	if len(args) == 0 {
 		args = []string{"--log-level=trace"}
 	}
-	sockets, err := os.MkdirTemp("", "plugin-") // t.TempDir is too long for a socket's path
+	sockets, err := os.MkdirTemp("", "plugin-") // t.TempDir is too long for the path of a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,12 +55,12 @@ func Start(t testing.TB, binary string, args ...string) *Plugin {
 	t.Cleanup(client.Kill)
 	protocol, err := client.Client()
 	if err != nil {
-		client.Kill() // which waits for the rest of its output
+		client.Kill() // waits for the rest of its output
 		t.Fatalf("start the plugin %s: %v\nits output:\n%s", binary, err, p.logs)
 	}
 	p.kill = func() {
 		_ = cmd.Process.Kill()
-		for !client.Exited() { // go-plugin waits for the process, and tells nobody
+		for !client.Exited() { // go-plugin waits for the process but has no channel for its end
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -76,7 +76,7 @@ func Start(t testing.TB, binary string, args ...string) *Plugin {
 	return p
 }
 
-// connection is go-plugin's way to hand out the gRPC connection itself.
+// connection gives access to go-plugin's gRPC connection.
 type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
 // GRPCServer implements plugin.GRPCPlugin.

@@ -34,7 +34,7 @@ import (
 	vsv1 "github.com/cleat-dev/cleat/framework/volumesnapshotter/v1"
 )
 
-// programs is a folder with the framework's plugins for tests, built when the first test asks for one.
+// programs is a directory with the framework's test plugins, which the first test builds.
 var programs struct {
 	once sync.Once
 	dir  string
@@ -64,7 +64,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestAProcessLogsPrintsAndDies(t *testing.T) {
+func TestProcessLogsPrintsAndDies(t *testing.T) {
 	t.Parallel()
 	plugin := plugintest.Start(t, program(t, "plugin"), "--log-level=debug")
 	pod := &biav1.ExecuteInput{Item: plugintest.Object(t, secret), Backup: plugintest.Backup("nightly")}
@@ -93,13 +93,13 @@ func TestAProcessLogsPrintsAndDies(t *testing.T) {
 	require.Equal(t, codes.Unavailable, failed.Code)
 }
 
-func TestBuildBuildsThePackageOfTheTest(t *testing.T) {
+func TestBuildBuildsPackageOfTest(t *testing.T) {
 	t.Parallel()
 	plugin := plugintest.Start(t, plugintest.Build(t, "../testdata/hello"))
 	require.NotEmpty(t, plugin.Registered())
 }
 
-func TestEveryKindIsReachedOverTheWire(t *testing.T) {
+func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	plugin, kinds := plugintest.Start(t, program(t, "plugin")), plugintest.Start(t, program(t, "kinds"))

@@ -8,9 +8,10 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// What several kinds and versions answer alike. Each takes what a call returned, its error too.
+// These functions convert answers that several kinds and versions share. Each takes what a call returned, including its
+// error.
 
-// selector is the answer of AppliesTo.
+// selector returns the answer of AppliesTo.
 func (t target) selector(answer interface {
 	GetResourceSelector() *shared.ResourceSelector
 }, err error,
@@ -25,7 +26,7 @@ func (t target) selector(answer interface {
 	}, t.wrap(err)
 }
 
-// item is the object in the answer of Execute or Start; nil when there is none.
+// item returns the object in the answer of Execute or Start, or nil if there is none.
 func (t target) item(answer interface{ GetItem() []byte }, err error) (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, t.wrap(err)
@@ -34,7 +35,7 @@ func (t target) item(answer interface{ GetItem() []byte }, err error) (*unstruct
 	return item, t.wrap(err)
 }
 
-// progress is the answer of Progress.
+// progress returns the answer of Progress.
 func (t target) progress(answer interface {
 	GetProgress() *shared.OperationProgress
 }, err error,
@@ -52,7 +53,7 @@ func (t target) progress(answer interface {
 	}, t.wrap(err)
 }
 
-// receivedItems are identifiers as they were sent; none are nil, as an author writes it.
+// receivedItems returns the identifiers in a message, or nil for none.
 func receivedItems(sent []*shared.ResourceIdentifier) []framework.ResourceIdentifier {
 	if len(sent) == 0 {
 		return nil

@@ -35,7 +35,7 @@ func TestSetLabelAddsOrReplacesOneLabel(t *testing.T) {
 	require.Equal(t, `{"metadata":{"annotations":{"k":"<\"v\">\n"},"labels":{"k":"l"}}}`, string(got))
 }
 
-func TestSetLabelRejectsWhatIsNoItem(t *testing.T) {
+func TestSetLabelRejectsInvalidItems(t *testing.T) {
 	t.Parallel()
 	for item, want := range map[string]string{
 		"":                           "item is no JSON: unexpected end of JSON input",

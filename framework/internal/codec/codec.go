@@ -12,12 +12,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// large is how long, in bytes, a message or a field has to be that it is worth a look.
+// large is the minimum size, in bytes, of messages and fields that are handled here.
 const large = 16 << 10
 
-// New is gRPC's own codec for protobuf, but for messages that are large. Those are encoded into memory that has been used
-// before as it is, where gRPC clears a MiB first, and when one is received, its large fields of bytes stay where they
-// are, so that who keeps such a field keeps the message. It is safe for concurrent use.
+// New returns a codec that handles small messages like gRPC's own for protobuf. It encodes large messages into reused
+// memory without clearing it, where gRPC clears a MiB first. When it decodes a large message it does not copy the large
+// fields of bytes, so a reference to such a field keeps the whole message in memory. It is safe for concurrent use.
 func New() encoding.CodecV2 {
 	return &codec{small: encoding.GetCodecV2(protocodec.Name), large: large}
 }
@@ -28,7 +28,7 @@ type codec struct {
 	buffers pool
 }
 
-// Name is empty, as in calls that name no codec.
+// Name returns the empty name, as in calls that name no codec.
 func (*codec) Name() string { return "" }
 
 // Marshal implements encoding.CodecV2.
@@ -63,7 +63,7 @@ func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.unmarshal(bytes.Join(pieces, nil), message)
 }
 
-// unmarshal decodes what stands between the large fields piece by piece, in order, as protobuf lets one do.
+// unmarshal decodes the parts between the large fields, in order; protobuf allows a message to be merged from parts.
 func (c *codec) unmarshal(raw []byte, message proto.Message) error {
 	proto.Reset(message)
 	reflected := message.ProtoReflect()
@@ -73,7 +73,7 @@ func (c *codec) unmarshal(raw []byte, message proto.Message) error {
 	for at := 0; at < len(raw); {
 		number, kind, tag := protowire.ConsumeTag(raw[at:])
 		if tag < 0 {
-			break // the error is told below
+			break // the final Unmarshal returns the error
 		}
 		size := protowire.ConsumeFieldValue(number, kind, raw[at+tag:])
 		if size < 0 {
@@ -92,12 +92,12 @@ func (c *codec) unmarshal(raw []byte, message proto.Message) error {
 	return merge.Unmarshal(raw[decoded:], message)
 }
 
-// holdsBytes tells whether the field, which may be nil, is bytes, once.
+// holdsBytes reports whether field, which may be nil, is a single field of bytes.
 func holdsBytes(field protoreflect.FieldDescriptor) bool {
 	return field != nil && field.Kind() == protoreflect.BytesKind && field.Cardinality() != protoreflect.Repeated
 }
 
-// pool keeps buffers until the next collection of garbage, with what was in them.
+// pool keeps buffers, with their content, until the next garbage collection.
 type pool struct{ kept sync.Pool }
 
 // Get implements mem.BufferPool.

@@ -25,7 +25,7 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// text is so many bytes that do not repeat soon.
+// text returns that many bytes, which do not repeat soon.
 func text(size int) []byte {
 	filled := make([]byte, size)
 	for i := range filled {
@@ -34,7 +34,7 @@ func text(size int) []byte {
 	return filled
 }
 
-// inPieces is raw as it comes from a transport.
+// inPieces returns raw in pieces, as a transport delivers it.
 func inPieces(raw []byte, size int) (data mem.BufferSlice) {
 	for len(raw) > size {
 		data, raw = append(data, mem.SliceBuffer(raw[:size])), raw[size:]
@@ -42,7 +42,7 @@ func inPieces(raw []byte, size int) (data mem.BufferSlice) {
 	return append(data, mem.SliceBuffer(raw))
 }
 
-func TestMessagesOfAllSizesAreThoseOfProtobuf(t *testing.T) {
+func TestCodecMatchesProtobufForAllSizes(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 1, large - 100, large, large + 1, 20 * large} {
 		unknown := protowire.AppendBytes(protowire.AppendTag(nil, 99, protowire.BytesType), text(size))
@@ -74,7 +74,7 @@ func TestMessagesOfAllSizesAreThoseOfProtobuf(t *testing.T) {
 	}
 }
 
-func TestABufferThatIsUsedAgainHoldsTheNewMessageAlone(t *testing.T) {
+func TestReusedBufferHoldsOnlyNewMessage(t *testing.T) {
 	t.Parallel()
 	codec := New()
 	for _, size := range []int{4 * large, large, 2 * large, 5 * large} {
@@ -88,7 +88,7 @@ func TestABufferThatIsUsedAgainHoldsTheNewMessageAlone(t *testing.T) {
 	}
 }
 
-func TestALargeFieldIsNeitherCopiedNorOpenAtItsEnd(t *testing.T) {
+func TestLargeFieldIsNotCopiedAndHasNoSpareCapacity(t *testing.T) {
 	t.Parallel()
 	raw, err := proto.Marshal(&backupitemactionv2.ExecuteRequest{Item: text(large), Backup: []byte("{}")})
 	require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestALargeFieldIsNeitherCopiedNorOpenAtItsEnd(t *testing.T) {
 	require.Equal(t, "{}", string(raw[len(raw)-2:]), "what is appended to the field does not run into the next")
 }
 
-func TestWhatIsNoMessageIsRefused(t *testing.T) {
+func TestInvalidMessageIsRefused(t *testing.T) {
 	t.Parallel()
 	codec := New()
 	_, err := codec.Marshal("text")
@@ -116,7 +116,7 @@ func TestWhatIsNoMessageIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzUnmarshal holds what is received against protobuf's own, with fields that count as large when they have 4 bytes.
+// FuzzUnmarshal compares the codec with protobuf's own. Fields count as large from 4 bytes on.
 func FuzzUnmarshal(f *testing.F) {
 	for _, seed := range []proto.Message{
 		&backupitemactionv2.ExecuteRequest{Plugin: "example.io/a", Item: []byte("an item"), Backup: []byte("{}")},
@@ -141,7 +141,7 @@ func FuzzUnmarshal(f *testing.F) {
 	})
 }
 
-// echo answers items, and tells the content type that it was called with.
+// echo returns items, and the content type with which it was called.
 type echo struct {
 	backupitemactionv2.UnimplementedBackupItemActionServer
 }
@@ -151,7 +151,7 @@ func (echo) Execute(ctx context.Context, req *backupitemactionv2.ExecuteRequest)
 	return &backupitemactionv2.ExecuteResponse{Item: req.GetItem(), OperationID: fmt.Sprint(incoming["content-type"])}, nil
 }
 
-func TestEitherSideMayHaveGRPCsOwn(t *testing.T) {
+func TestCodecInteroperatesWithGRPCsOwn(t *testing.T) {
 	t.Parallel()
 	for _, ours := range []struct{ server, client bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
 		t.Run(fmt.Sprintf("%+v", ours), func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestEitherSideMayHaveGRPCsOwn(t *testing.T) {
 	}
 }
 
-// BenchmarkItem is a request with an item through one codec and back, ours and gRPC's.
+// BenchmarkItem encodes and decodes a request with an item, with this codec and gRPC's.
 func BenchmarkItem(b *testing.B) {
 	for name, codec := range map[string]encoding.CodecV2{"ours": New(), "gRPC": encoding.GetCodecV2(protocodec.Name)} {
 		for _, size := range []int{1 << 10, 500 << 10} {

@@ -1,4 +1,4 @@
-// Package codec puts messages on the wire as gRPC does, without the copies that it makes of what is large in them. Host and
-// plugin use it each for itself: the bytes are those of protobuf, and the other side sees no difference. Start reading at
+// Package codec encodes and decodes gRPC messages without the copies that gRPC makes of large parts. Host and plugin
+// use it independently: the bytes are those of protobuf, and the other side notices no difference. Start reading at
 // codec.go.
 package codec

@@ -16,22 +16,22 @@ const (
 	RunKey = "@cleat-run"
 )
 
-// call is one call that the process serves.
+// call is one call that the process handles.
 type call struct {
-	run string       // as the host names it; empty when it does not
-	log hclog.Logger // of the process until the implementation is found, of the implementation then
+	run string       // as the host names it; empty if the host does not
+	log hclog.Logger // the process's at first, the implementation's once that is found
 }
 
 // callKey is the key of a *call in contexts.
 type callKey struct{}
 
-// callOf returns the call of ctx; nil when ctx is that of no call.
+// callOf returns the call to which ctx belongs, or nil.
 func callOf(ctx context.Context) *call {
 	found, _ := ctx.Value(callKey{}).(*call)
 	return found
 }
 
-// withCall returns the context of a call that has begun.
+// withCall returns the context of a new call.
 func withCall(ctx context.Context, log hclog.Logger) context.Context {
 	begun := &call{log: log}
 	if sent := metadata.ValueFromIncomingContext(ctx, RunMetadata); len(sent) > 0 {

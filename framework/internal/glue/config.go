@@ -56,7 +56,7 @@ func (c *ConfigType) Schema() []byte {
 	return c.encoded
 }
 
-// configError is a configuration that cannot be used.
+// configError is an invalid configuration.
 type configError struct{ problems []configProblem }
 
 // configProblem is one fault of a configuration.
@@ -78,10 +78,10 @@ func (e *configError) Error() string {
 	return "config: " + strings.Join(texts, "; ")
 }
 
-// Is implements errors.Is: a configuration that cannot be used is invalid.
+// Is implements errors.Is: an invalid configuration matches ErrInvalid.
 func (e *configError) Is(target error) bool { return target == ErrInvalid } //nolint:errorlint // this is what errors.Is calls
 
-// Unwrap gives the problems to errors.Is and errors.As.
+// Unwrap returns the problems for errors.Is and errors.As.
 func (e *configError) Unwrap() []error {
 	causes := make([]error, 0, len(e.problems))
 	for _, problem := range e.problems {
@@ -104,7 +104,7 @@ func (e *keyError) Error() string { return e.key + ": " + e.err.Error() }
 // Unwrap implements errors.Unwrap.
 func (e *keyError) Unwrap() error { return e.err }
 
-// InvalidKey makes err an error about one key of a configuration.
+// InvalidKey returns err as an error about one key of a configuration; nil stays nil.
 func InvalidKey(key string, err error) error {
 	if err == nil {
 		return nil
@@ -112,8 +112,8 @@ func InvalidKey(key string, err error) error {
 	return &keyError{key: key, err: err}
 }
 
-// decode decodes the JSON of an object strictly, with the defaults, and validates what it says. Nothing at all and null
-// are an empty object. Its errors are *configError.
+// decode strictly decodes a JSON object, applies the defaults and validates the result. Empty JSON and null count as an
+// empty object. Its errors are of type *configError.
 func (c *ConfigType) decode(raw []byte) (any, error) {
 	given, err := decodeStrict[map[string]any](raw)
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *ConfigType) decode(raw []byte) (any, error) {
 	if err := c.unknownKey(given); err != nil {
 		return nil, badConfig(err)
 	}
-	if len(raw) > 0 { // before the defaults, for errors about what was written
+	if len(raw) > 0 { // before the defaults are applied, so that errors concern what was written
 		if _, err := c.into(raw); err != nil {
 			return nil, badConfig(err)
 		}
@@ -158,7 +158,7 @@ func (c *ConfigType) open() bool {
 	return c != nil && (c.schema.AdditionalProperties == nil || c.schema.AdditionalProperties.Not == nil)
 }
 
-// unknownKey returns an error that names the first key that the schema does not know, and those that it knows.
+// unknownKey returns an error that names the first unknown key and the known ones.
 func (c *ConfigType) unknownKey(given map[string]any) error {
 	if c.open() {
 		return nil
@@ -204,8 +204,9 @@ func validate(decoded any) error {
 	return &configError{problems: problems}
 }
 
-// fromStrings makes JSON of a configuration whose values are strings, as that of locations is: "true" and "5" become
-// what the schema wants, and lists and objects are JSON. hostKeys are left out where the type has no field for them.
+// fromStrings returns the JSON of a configuration whose values are strings, as for locations. It converts "true" and
+// "5" to the types in the schema; lists and objects are written as JSON. It omits hostKeys for which the type has no
+// field.
 func (c *ConfigType) fromStrings(config map[string]string, hostKeys []string) ([]byte, error) {
 	values := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(config)) {
@@ -227,7 +228,7 @@ func (c *ConfigType) fromStrings(config map[string]string, hostKeys []string) ([
 	return json.Marshal(values)
 }
 
-// fromString returns the value that text stands for. An empty text is no value where no string is wanted.
+// fromString converts text to a value of the given type. An empty text is no value unless a string is expected.
 func fromString(text string, property *jsonschema.Schema) (value any, given bool, err error) {
 	wanted := typeOf(property)
 	if wanted != "string" && text == "" {
@@ -273,8 +274,8 @@ func typeOf(property *jsonschema.Schema) string {
 	return "string"
 }
 
-// decodeStrict decodes the JSON of one object into a T and refuses keys that T has no field for. No JSON at all is the
-// zero T.
+// decodeStrict decodes one JSON object into a T and rejects keys without a field in T. Empty JSON decodes to the zero
+// T.
 func decodeStrict[T any](raw []byte) (T, error) {
 	var config, none T
 	if len(raw) == 0 {
@@ -294,7 +295,7 @@ func decodeStrict[T any](raw []byte) (T, error) {
 	return config, nil
 }
 
-// readable rewords an error of encoding/json for somebody who has written a configuration and knows nothing of Go.
+// readable rewords an error of encoding/json for users, who need not know Go.
 func readable(err error) error {
 	var mistyped *json.UnmarshalTypeError
 	if errors.As(err, &mistyped) {
@@ -313,7 +314,7 @@ func readable(err error) error {
 	return err
 }
 
-// jsonWord returns what a user writes for a value of the type.
+// jsonWord returns the JSON name of a Go type.
 func jsonWord(wanted reflect.Type) string {
 	switch wanted.Kind() {
 	case reflect.Bool:

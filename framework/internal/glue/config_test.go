@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestDecodeStrictRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestDecodeStrictRefusesUnknownKeys(t *testing.T) {
 	t.Parallel()
 	type config struct {
 		Freeze string `json:"freeze"`
@@ -54,7 +54,7 @@ func FuzzDecodeStrictReturnsAllOrNothing(f *testing.F) {
 	})
 }
 
-// opening is a configuration with all that WithConfig supports.
+// opening is a configuration that uses all features of WithConfig.
 type opening struct {
 	Zone  string            `json:"zone,omitempty" jsonschema:"In which the hours are."`
 	Every metav1.Duration   `json:"every"`
@@ -113,7 +113,7 @@ func TestConfigIsDecodedWithDefaults(t *testing.T) {
 	}
 }
 
-func TestConfigThatIsWrongIsRefusedWithItsKey(t *testing.T) {
+func TestErrorOfInvalidConfigNamesKey(t *testing.T) {
 	t.Parallel()
 	config := newOpening()
 	for raw, want := range map[string]string{
@@ -139,7 +139,7 @@ func TestConfigThatIsWrongIsRefusedWithItsKey(t *testing.T) {
 	}
 }
 
-func TestConfigOfLocationHasStrings(t *testing.T) {
+func TestLocationConfigIsConvertedFromStrings(t *testing.T) {
 	t.Parallel()
 	config := newOpening()
 	raw, err := config.fromStrings(map[string]string{

@@ -1,5 +1,5 @@
 // Package glue connects the Go implementations of a plugin with gRPC. Package framework and the packages of the kinds
-// show to authors what authors need of it; package hostapi shows to hosts what hosts need.
+// export what authors need of it; package hostapi exports what hosts need.
 //
 //   - registration.go: Registration, what a process serves; register.go binds it to gRPC
 //   - kind.go: Kind and Handlers, with which the service of a kind finds implementations

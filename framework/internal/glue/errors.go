@@ -8,17 +8,17 @@ import (
 )
 
 var (
-	// ErrNotFound is wrapped by errors that NotFound makes.
+	// ErrNotFound is wrapped by the errors of NotFound.
 	ErrNotFound = errors.New("not found")
-	// ErrUnavailable is wrapped by errors that Unavailable makes.
+	// ErrUnavailable is wrapped by the errors of Unavailable.
 	ErrUnavailable = errors.New("unavailable")
-	// ErrInvalid is wrapped by errors that Invalid makes.
+	// ErrInvalid is wrapped by the errors of Invalid.
 	ErrInvalid = errors.New("invalid")
-	// ErrCannotCancel is what Cancel returns for an operation that cannot be stopped.
+	// ErrCannotCancel is returned by Cancel for an operation that cannot be stopped.
 	ErrCannotCancel = errors.New("the operation cannot be stopped")
 )
 
-// typedError is an error that errors.Is finds one of the sentinels in.
+// typedError is an error that matches one of the sentinels.
 type typedError struct {
 	error
 	is error
@@ -30,21 +30,21 @@ func (e *typedError) Unwrap() error { return e.error }
 // Is implements errors.Is for the sentinel.
 func (e *typedError) Is(target error) bool { return target == e.is } //nolint:errorlint // this is what errors.Is calls
 
-// typed makes an error for the caller of the exported function that calls it.
+// typed returns an error that records the caller of the exported function which calls typed.
 func typed(is error, format string, args []any, skip int) error {
 	return &locatedError{error: &typedError{error: fmt.Errorf(format, args...), is: is}, callers: callers(skip + 1)}
 }
 
-// Typed makes an error that wraps one of the sentinels and knows the caller of its caller.
+// Typed returns an error that wraps one of the sentinels and records the caller of its caller.
 func Typed(is error, format string, args ...any) error { return typed(is, format, args, 1) }
 
-// Invalid makes an error that wraps ErrInvalid.
+// Invalid returns an error that wraps ErrInvalid.
 func Invalid(format string, args ...any) error { return typed(ErrInvalid, format, args, 0) }
 
-// NotFound makes an error that wraps ErrNotFound.
+// NotFound returns an error that wraps ErrNotFound.
 func NotFound(format string, args ...any) error { return typed(ErrNotFound, format, args, 0) }
 
-// codeOf returns the status that an error of no status is sent with.
+// codeOf returns the code with which an error that is not a status is sent.
 func codeOf(err error) codes.Code {
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -58,7 +58,7 @@ func codeOf(err error) codes.Code {
 	}
 }
 
-// ErrorOf returns the sentinel that a status stands for; nil when it stands for none.
+// ErrorOf returns the sentinel for a status, or nil if there is none.
 func ErrorOf(code codes.Code) error {
 	switch code {
 	case codes.NotFound:

@@ -6,19 +6,20 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// Flags are what a plugin takes from its command line. A host starts plugins with its own flags, so most of them are not
-// meant for plugins, and differ between hosts and their versions.
+// Flags are the command line flags that a plugin understands. A host starts plugins with its own flags, so most of them
+// do not concern plugins and differ between hosts and their versions.
 type Flags struct {
-	// LogLevel is --log-level; hclog.Info when it is absent or not understood.
+	// LogLevel is --log-level; hclog.Info if it is absent or invalid.
 	LogLevel hclog.Level
-	// LogFormat is --log-format, how the host writes its own log. A plugin's lines are JSON in any case.
+	// LogFormat is --log-format, the format of the host's own log. A plugin's lines are JSON in any case.
 	LogFormat string
 	// Features is --features, split at commas: the feature flags of the host, e.g. "EnableCSI".
 	Features []string
 }
 
-// ParseFlags reads args, usually os.Args[1:]. It never fails and skips what it does not know. "--flag value" and
-// "--flag=value" are the same, as are one dash and two. The last one wins, except for --features, of which all count.
+// ParseFlags parses args, usually os.Args[1:]. It never fails and ignores unknown flags. "--flag value" and
+// "--flag=value" are equivalent, and so are one dash and two. The last value counts, except for --features, whose
+// values are all used.
 func ParseFlags(args []string) Flags {
 	flags := Flags{LogLevel: hclog.Info}
 	for i := 0; i < len(args); i++ {
@@ -28,7 +29,7 @@ func ParseFlags(args []string) Flags {
 		}
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(name, "-"), "=")
 		if !hasValue && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
-			value = args[i+1] // also looked at on its own next; it is no flag, so that does nothing
+			value = args[i+1] // also visited next, where it is ignored because it is no flag
 		}
 		switch name {
 		case "log-level":
@@ -46,7 +47,7 @@ func ParseFlags(args []string) Flags {
 	return flags
 }
 
-// parseLevel understands the levels of Velero's --log-level, which are logrus's, and hclog's.
+// parseLevel parses the levels of Velero's --log-level, which are those of logrus, and those of hclog.
 func parseLevel(text string) hclog.Level {
 	switch text = strings.ToLower(text); text {
 	case "panic", "fatal":

@@ -14,9 +14,8 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// guard registers services so that whatever a handler returns or panics with leaves the process as a gRPC
-// status of Velero's wire, and so that the contexts of calls know their call. It wraps the service descriptions, not the
-// server, so it holds on every transport.
+// guard registers services whose handlers return errors and panics as gRPC statuses of Velero's wire, and whose
+// contexts carry the call. It wraps the service descriptions, not the server, so that it applies to every transport.
 type guard struct {
 	next grpc.ServiceRegistrar
 	log  hclog.Logger
@@ -58,8 +57,8 @@ func (g guard) recoverTo(err *error, service, method string) {
 	*err = newStatus(codes.Aborted, fmt.Sprintf("plugin panicked: %v", value), panicFrames())
 }
 
-// toStatus returns err as it is sent: a status keeps its code and details, one of our typed errors has the code that
-// codeOf gives it, and all others are Unknown. The position in the source where err was made is a detail, if known.
+// toStatus returns the status that is sent for err. A status keeps its code and details, one of our typed errors gets
+// the code that codeOf returns, and all others are Unknown. The details include the source position of err, if known.
 func toStatus(err error) error {
 	if err == nil {
 		return nil
@@ -92,8 +91,8 @@ func withFrames(made *status.Status, frames []*shared.StackFrame) error {
 	return made.Err()
 }
 
-// maxErrorText is the longest error message, in bytes, that is sent. Statuses are sent in HTTP/2 headers; a longer one
-// than the other side allows ends the call without its reason.
+// maxErrorText is the maximum size, in bytes, of an error message that is sent. Statuses are sent in HTTP/2 headers; if
+// they exceed the limit of the other side, the call ends without the message.
 const maxErrorText = 32 << 10
 
 func wireText(message string) string {

@@ -2,8 +2,8 @@ package glue
 
 import "github.com/hashicorp/go-plugin"
 
-// Handshake is what host and plugin must agree on before they talk; its values are Velero's. It tells a
-// plugin that it was started by a host, it is not a means of security.
+// Handshake holds the values that host and plugin must share, which are Velero's. It lets a plugin detect that a host
+// started it; it is not a security feature.
 func Handshake() plugin.HandshakeConfig {
 	return plugin.HandshakeConfig{
 		ProtocolVersion:  2,

@@ -11,10 +11,10 @@ import (
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 )
 
-// modulePath is the module that this package is part of.
+// modulePath is the module to which this package belongs.
 const modulePath = "github.com/cleat-dev/cleat"
 
-// info serves PluginInfo.
+// info implements PluginInfo.
 type info struct {
 	plugininfov1.UnimplementedPluginInfoServiceServer
 	catalog *catalog
@@ -90,7 +90,7 @@ func (i *info) find(req interface {
 	return served{}, NotFound("no %s %q here", wire, req.GetName())
 }
 
-// pluginVersion returns the version of the main module of a binary; empty when it was built from no version.
+// pluginVersion returns the version of a binary's main module; empty if it was not built from a version.
 func pluginVersion(build *debug.BuildInfo) string {
 	if build == nil {
 		return ""
@@ -98,7 +98,7 @@ func pluginVersion(build *debug.BuildInfo) string {
 	return released(build.Main)
 }
 
-// frameworkVersion returns the version of this module in a binary; empty when it was built from no version.
+// frameworkVersion returns the version of this module in a binary; empty if it was not built from a version.
 func frameworkVersion(build *debug.BuildInfo) string {
 	if build == nil {
 		return ""

@@ -13,24 +13,24 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// kept is how many instances of an implementation stay when its calls carry configurations. More than one policy entry
-// may name the same plugin.
+// kept is the number of instances that an implementation keeps if its calls carry configurations. More than one entry
+// of a policy list may name the same plugin.
 const kept = 8
 
-// handler is one implementation: its constructor and the instances that it has made.
+// handler holds one implementation: its constructor and the instances that it has created.
 type handler[H any] struct {
 	kind      Kind[H]
 	construct Constructor[H]
-	config    *ConfigType // nil when it takes none
+	config    *ConfigType // nil if it takes none
 	setup     Setup       // without a configuration
 
 	mu          sync.Mutex
-	current     []byte // of Init or Configure
+	current     []byte // set by Init or Configure
 	initialised bool
-	instances   []*Use[H] // the last used one first
+	instances   []*Use[H] // most recently used first
 }
 
-// Use is an implementation in use by calls.
+// Use is an instance of an implementation while calls use it.
 type Use[H any] struct {
 	// Handler is the implementation.
 	Handler H
@@ -38,10 +38,10 @@ type Use[H any] struct {
 	owner   *handler[H]
 	config  []byte
 	calls   int
-	retired bool // not in owner.instances any more
+	retired bool // removed from owner.instances
 }
 
-// Release ends one use. The last release of an instance that has been replaced closes it.
+// Release ends one use. The last release of a retired instance closes it.
 func (u *Use[H]) Release() {
 	u.owner.mu.Lock()
 	u.calls--
@@ -88,7 +88,7 @@ func (h *handler[H]) useWith(ctx context.Context, config []byte) (*Use[H], error
 	return used, nil
 }
 
-// configure sets the configuration for the calls that come from now on.
+// configure sets the configuration for later calls.
 func (h *handler[H]) configure(config []byte) error {
 	if h.kind.HasInit {
 		return Invalid("%s %q is configured by Init", h.kind.Wire, h.setup.name)
@@ -102,7 +102,7 @@ func (h *handler[H]) configure(config []byte) error {
 	return nil
 }
 
-// init makes an instance with the configuration of a location and puts it in the place of the one before it.
+// init creates an instance with the configuration of a location, which replaces the previous one.
 func (h *handler[H]) init(ctx context.Context, location map[string]string) error {
 	config, err := h.config.fromStrings(location, h.kind.HostKeys)
 	if err != nil {
@@ -119,7 +119,8 @@ func (h *handler[H]) init(ctx context.Context, location map[string]string) error
 	return nil
 }
 
-// get returns the instance for config, made now when there is none, and keeps the most that are given. h.mu is held.
+// get returns the instance for config and creates it if needed. It keeps at most the given number of instances. h.mu
+// must be held.
 func (h *handler[H]) get(ctx context.Context, config []byte, most int) (*Use[H], error) {
 	for i, known := range h.instances {
 		if !bytes.Equal(known.config, config) {

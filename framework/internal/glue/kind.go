@@ -14,15 +14,15 @@ import (
 type Kind[H any] struct {
 	// Wire is the kind's name in the plugin's list, "BackupItemAction".
 	Wire string
-	// Bind registers the gRPC service of the kind, which finds its implementations in handlers.
+	// Bind registers the kind's gRPC service, which finds its implementations in handlers.
 	Bind func(registrar grpc.ServiceRegistrar, handlers *Handlers[H])
-	// HasInit is set for a kind whose configuration comes with a call Init, before all others.
+	// HasInit reports whether a call of Init sends the configuration before all other calls.
 	HasInit bool
 	// HostKeys are the keys that the host adds to the configuration in Init. A config type needs no fields for them.
 	HostKeys []string
 }
 
-// service is a Kind with its implementations, whatever their type.
+// service is a Kind with its implementations, independent of their type.
 type service interface {
 	names() []string
 	bind(registrar grpc.ServiceRegistrar)
@@ -45,7 +45,7 @@ func (s *kindService[H]) configure(ctx context.Context, name string, config []by
 	return handler.configure(config)
 }
 
-// Handlers finds the implementations that requests name.
+// Handlers holds the implementations of a kind by name.
 type Handlers[H any] struct {
 	kind   Kind[H]
 	byName map[string]*handler[H]
@@ -71,7 +71,7 @@ func (h *Handlers[H]) Names() []string {
 	return slices.Sorted(maps.Keys(h.byName))
 }
 
-// find returns the handler of an implementation and lets the call's logger carry its name.
+// find returns the handler of an implementation and adds the name to the call's logger.
 func (h *Handlers[H]) find(ctx context.Context, name string) (*handler[H], error) {
 	found, ok := h.byName[name]
 	if !ok {
@@ -83,7 +83,7 @@ func (h *Handlers[H]) find(ctx context.Context, name string) (*handler[H], error
 	return found, nil
 }
 
-// Use returns the implementation registered as name, made now when it is not there yet. Release ends its use.
+// Use returns an instance of the implementation name and creates it if needed. The caller must call Release.
 func (h *Handlers[H]) Use(ctx context.Context, name string) (*Use[H], error) {
 	found, err := h.find(ctx, name)
 	if err != nil {
@@ -92,7 +92,7 @@ func (h *Handlers[H]) Use(ctx context.Context, name string) (*Use[H], error) {
 	return found.use(ctx)
 }
 
-// UseWith is Use for a kind whose calls carry the configuration, JSON of an object or nothing.
+// UseWith is like Use for a kind whose calls carry the configuration: a JSON object or nothing.
 func (h *Handlers[H]) UseWith(ctx context.Context, name string, config []byte) (*Use[H], error) {
 	found, err := h.find(ctx, name)
 	if err != nil {
@@ -101,7 +101,7 @@ func (h *Handlers[H]) UseWith(ctx context.Context, name string, config []byte) (
 	return found.useWith(ctx, config)
 }
 
-// Init makes the implementation registered as name with the configuration of a location.
+// Init creates an instance of the implementation name with the configuration of a location.
 func (h *Handlers[H]) Init(ctx context.Context, name string, config map[string]string) error {
 	found, err := h.find(ctx, name)
 	if err != nil {

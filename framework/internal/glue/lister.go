@@ -8,8 +8,8 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// listedKinds are the kinds that a plugin's list may hold, in the list's order. Stock Velero does not start
-// when it meets another, so kinds that are not Velero's are served but not listed: PluginInfo tells of them.
+// listedKinds are the kinds that a plugin's list may contain, in the order of the list. Stock Velero does not start if
+// the list contains others, so the kinds of this project are served but not listed: PluginInfo reports them.
 func listedKinds() []string {
 	return []string{
 		"BackupItemAction", "BackupItemActionV2", "VolumeSnapshotter", "ObjectStore",
@@ -17,7 +17,7 @@ func listedKinds() []string {
 	}
 }
 
-// lister serves PluginLister.
+// lister implements PluginLister.
 type lister struct {
 	pluginlisterv1.UnimplementedPluginListerServer
 	plugins []*pluginlisterv1.PluginIdentifier

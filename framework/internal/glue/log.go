@@ -9,9 +9,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// NewLogger returns the logger of a plugin process. It writes lines of one JSON object each, with @message, @level,
-// logSource (file:line) and @logSourceSetBy, as go-plugin and Velero's host understand them. They have no time; the
-// host sets it.
+// NewLogger returns the logger of a plugin process. Each line is a JSON object with @message, @level, logSource
+// (file:line) and @logSourceSetBy, as go-plugin and Velero's host expect. Lines have no time; the host adds it.
 func NewLogger(output io.Writer, level hclog.Level) hclog.Logger {
 	return sourceLogger{hclog.New(&hclog.LoggerOptions{
 		Output:      output,
@@ -21,8 +20,7 @@ func NewLogger(output io.Writer, level hclog.Level) hclog.Logger {
 	})}
 }
 
-// sourceLogger adds to each line the position in the plugin's source that wrote it, and for an error among the values the
-// position that made the error.
+// sourceLogger adds the source position of the call to each line, and the source position of an error among the values.
 type sourceLogger struct {
 	hclog.Logger
 }
@@ -32,12 +30,12 @@ func (l sourceLogger) write(level hclog.Level, msg string, args []any) {
 	l.writeAt(level, msg, args, file, line)
 }
 
-// writeAt writes a line that file and line of the source have written; file is empty when that is not known.
+// writeAt writes a line with its source position; file is empty if that is unknown.
 func (l sourceLogger) writeAt(level hclog.Level, msg string, args []any, file string, line int) {
 	if level < l.GetLevel() {
 		return
 	}
-	if len(args)%2 == 1 { // as hclog has it: a value without a key
+	if len(args)%2 == 1 { // a value without a key, handled like in hclog
 		args = append(args[:len(args)-1:len(args)-1], hclog.MissingKey, args[len(args)-1])
 	}
 	extra := []any{"@logSourceSetBy", "plugin"}
@@ -59,8 +57,7 @@ func (l sourceLogger) writeAt(level hclog.Level, msg string, args []any, file st
 	l.Logger.Log(level, msg, append(extra, args...)...)
 }
 
-// location returns the last folder, the file and the line, without the rest of the path on the machine that built the
-// plugin.
+// location returns the last folder, the file and the line, without the rest of the path on the build machine.
 func location(file string, line int) string {
 	return fmt.Sprintf("%s:%d", path.Join(path.Base(path.Dir(file)), path.Base(file)), line)
 }

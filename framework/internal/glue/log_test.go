@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestALogLineIsOneJSONObjectAsGoPluginReadsIt(t *testing.T) {
+func TestLogLineIsJSONObjectForGoPlugin(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		write func(hclog.Logger)

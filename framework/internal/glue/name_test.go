@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 )
 
-func TestValidateNameWantsADomainAndAName(t *testing.T) {
+func TestValidateNameRequiresDomainAndName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"example.io/stamp":                  "",

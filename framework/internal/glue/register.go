@@ -10,8 +10,8 @@ import (
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 )
 
-// RegisterAll registers the services of all kinds in regs, PluginLister and PluginInfo on registrar. The error names all
-// registrations that are wrong; nothing is registered then.
+// RegisterAll registers the services of all kinds in regs, PluginLister and PluginInfo on registrar. If registrations
+// are invalid it registers nothing, and its error names all of them.
 func RegisterAll(registrar grpc.ServiceRegistrar, env Environment, regs ...Registration) error {
 	c, err := newCatalog(env, regs)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// A Registration is one thing that a process declares: an implementation under a name, or its own version.
+// A Registration declares one part of a plugin: an implementation under a name, or the plugin's version.
 type Registration struct {
-	kind  string // on the wire; empty when it is no implementation
+	kind  string // on the wire; empty for a version
 	name  string
 	addTo func(*catalog) error
 }
@@ -21,13 +21,13 @@ func (r Registration) Kind() string { return r.kind }
 // Name returns the implementation's name, "example.io/stamp"; empty for a registration that is no implementation.
 func (r Registration) Name() string { return r.name }
 
-// Constructor makes an implementation of a kind, whose Go interface is H.
+// Constructor creates an implementation of a kind, whose Go interface is H.
 type Constructor[H any] func(ctx context.Context, setup *Setup) (H, error)
 
-// Option changes how an implementation is registered.
+// Option modifies the registration of an implementation.
 type Option func(*details)
 
-// details are what options set.
+// details holds what options set.
 type details struct {
 	config    *ConfigType
 	adapterOf string
@@ -36,10 +36,11 @@ type details struct {
 // WithConfig declares the configuration of an implementation.
 func WithConfig(config *ConfigType) Option { return func(d *details) { d.config = config } }
 
-// AdapterOf declares that an implementation adapts the one of the same name of another kind.
+// AdapterOf declares that an implementation adapts the one of the same name and another kind.
 func AdapterOf(kind string) Option { return func(d *details) { d.adapterOf = kind } }
 
-// NewRegistration returns the Registration of an implementation of kind, which construct makes when a call needs it.
+// NewRegistration returns the Registration of an implementation of kind. construct is called when a call needs the
+// implementation.
 func NewRegistration[H any](kind Kind[H], name string, construct Constructor[H], options ...Option) Registration {
 	var d details
 	for _, option := range options {
@@ -83,17 +84,17 @@ func Version(version string) Registration {
 	}}
 }
 
-// Environment is what a process knows of its host.
+// Environment describes the host to a process.
 type Environment struct {
 	// Log is the process's logger.
 	Log hclog.Logger
 	// Features are the host's feature flags.
 	Features []string
-	// StateDir is the directory below which implementations keep their state; empty for StateDir's default.
+	// StateDir is the directory in which implementations keep their state; empty for the default.
 	StateDir string
 }
 
-// catalog is all that a process serves, by kind.
+// catalog holds everything that a process serves, by kind.
 type catalog struct {
 	env      Environment
 	version  string // as the author set it
@@ -101,14 +102,14 @@ type catalog struct {
 	served   []served
 }
 
-// served is one implementation of a catalog.
+// served is one implementation in a catalog.
 type served struct {
 	wire    string
 	name    string
 	details details
 }
 
-// newCatalog sorts regs by kind. The error names all registrations that are wrong.
+// newCatalog groups regs by kind. Its error names all invalid registrations.
 func newCatalog(env Environment, regs []Registration) (*catalog, error) {
 	c := &catalog{env: env, services: map[string]service{}}
 	var problems []error
@@ -139,7 +140,7 @@ func newCatalog(env Environment, regs []Registration) (*catalog, error) {
 	return c, nil
 }
 
-// serves reports whether the catalog has an implementation of the kind, at any version.
+// serves reports whether the catalog has an implementation of the kind in any version.
 func (c *catalog) serves(kind, name string) bool {
 	for _, s := range c.served {
 		if known, _ := SplitWireKind(s.wire); known == kind && s.name == name {

@@ -39,7 +39,7 @@ func schemaOf[T any](given string) (*jsonschema.Schema, error) {
 	return &schema, nil
 }
 
-// addDefaults writes the values of defaults that are not zero into the schema. What has a default is not required.
+// addDefaults adds the non-zero values of defaults to the schema. Keys with a default are not required.
 func addDefaults(schema *jsonschema.Schema, defaults any) error {
 	encoded, err := json.Marshal(defaults)
 	if err != nil {
@@ -74,7 +74,7 @@ func addDefaultsTo(schema *jsonschema.Schema, values map[string]any) error {
 	return nil
 }
 
-// isZero reports whether a JSON value is what an unset field is written as, at any depth.
+// isZero reports whether a JSON value is the encoding of an unset field, at any depth.
 func isZero(value any) bool {
 	switch value := value.(type) {
 	case nil:

@@ -15,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/codec"
 )
 
-// Serve serves regs to the host that started the process, and returns when the host ends it.
+// Serve serves regs to the host that started the process, and returns when the host stops it.
 func Serve(regs ...Registration) {
 	config, err := serveConfig(os.Args[1:], os.Stderr, regs)
 	if err != nil {
@@ -27,11 +27,11 @@ func Serve(regs ...Registration) {
 	runtime.KeepAlive(unused)
 }
 
-// spare is memory, in bytes, that is never touched, so that it takes up nothing; the collector counts it. Without it a
-// process whose own data are as small as those of most plugins would collect its garbage again with every large item.
+// spare is the size, in bytes, of memory that is allocated but never touched, so that it occupies no pages but counts
+// for the garbage collector. Without it the small heap of most plugins would be collected again with every large item.
 const spare = 8 << 20
 
-// serveConfig prepares all that can go wrong before the handshake.
+// serveConfig does everything before the handshake that can fail.
 func serveConfig(args []string, stderr io.Writer, regs []Registration) (*plugin.ServeConfig, error) {
 	flags := ParseFlags(args)
 	log := NewLogger(stderr, flags.LogLevel)
@@ -47,23 +47,23 @@ func serveConfig(args []string, stderr io.Writer, regs []Registration) (*plugin.
 	}, nil
 }
 
-// window is how many bytes the host may be ahead of what has been read, of one call and of all. Without it gRPC
-// finds a size out by asking the host with every call how fast it is.
+// window is the flow-control window, in bytes, of a call and of a connection. A fixed window switches off gRPC's
+// estimate, which pings the host with every call.
 const window = 4 << 20
 
-// workers is how many calls run on goroutines that are kept, whose stacks have grown to what handlers need. More calls
-// at once have goroutines of their own.
+// workers is the number of calls that run on reused goroutines, whose stacks have already grown to what handlers need.
+// Further concurrent calls get goroutines of their own.
 const workers = 16
 
-// newGRPCServer lifts gRPC's limit of 4 MiB on what is received: an item and a backup travel in one message,
-// and each alone may have up to 1.5 MiB in etcd, more once decoded from protobuf.
+// newGRPCServer returns a server without gRPC's limit of 4 MiB for received messages: an item and a backup travel in
+// one message, and each may have up to 1.5 MiB in etcd, and more once decoded from protobuf.
 func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32), grpc.ForceServerCodecV2(codec.New()),
 		grpc.NumStreamWorkers(workers), grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window))...)
 }
 
-// servedCatalog is go-plugin's view of a catalog. One of it serves all kinds: the names in go-plugin's set
-// never reach the wire, the gRPC services do.
+// servedCatalog makes a catalog a go-plugin plugin. A single one serves all kinds: the names in go-plugin's set never
+// reach the wire, only the gRPC services do.
 type servedCatalog struct {
 	plugin.NetRPCUnsupportedPlugin
 	catalog *catalog
@@ -77,7 +77,7 @@ func (s *servedCatalog) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) er
 	return nil
 }
 
-// GRPCClient implements plugin.GRPCPlugin, which asks for both sides; this one is the server's.
+// GRPCClient implements plugin.GRPCPlugin, which requires both sides; this is the server's.
 func (s *servedCatalog) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("the plugin's side of a connection has no client")
 }

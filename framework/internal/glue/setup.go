@@ -11,15 +11,15 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// StateDirEnv is the environment variable by which a host sets Environment.StateDir.
+// StateDirEnv is the environment variable with which a host sets Environment.StateDir.
 const StateDirEnv = "CLEAT_STATE_DIR"
 
-// Setup is what a constructor gets.
+// Setup is the argument of constructors.
 type Setup struct {
 	name   string
 	env    Environment
 	log    hclog.Logger
-	config any // of the type that WithConfig declares; nil without
+	config any // of the type that WithConfig declares; nil without it
 }
 
 // Name returns the name under which the implementation is registered.
@@ -28,19 +28,19 @@ func (s *Setup) Name() string { return s.name }
 // Logger returns the process's logger for this implementation.
 func (s *Setup) Logger() hclog.Logger { return s.log }
 
-// Slog returns Logger for users of log/slog.
+// Slog returns Logger as a log/slog logger.
 func (s *Setup) Slog() *slog.Logger { return NewSlog(s.log) }
 
 // Features returns the host's feature flags.
 func (s *Setup) Features() []string { return slices.Clone(s.env.Features) }
 
-// FeatureEnabled reports whether the host runs with a feature flag.
+// FeatureEnabled reports whether the host has enabled a feature flag.
 func (s *Setup) FeatureEnabled(name string) bool { return slices.Contains(s.env.Features, name) }
 
 // Config returns the decoded configuration; nil without WithConfig.
 func (s *Setup) Config() any { return s.config }
 
-// StateDir returns a directory of this implementation's own, made now when it is not there.
+// StateDir returns the implementation's own directory and creates it if needed.
 func (s *Setup) StateDir() (string, error) {
 	root := cmp.Or(s.env.StateDir, os.Getenv("VELERO_SCRATCH_DIR"), ownTempDir())
 	dir := filepath.Join(root, "plugin-state", filepath.FromSlash(s.name))
@@ -50,7 +50,7 @@ func (s *Setup) StateDir() (string, error) {
 	return dir, nil
 }
 
-// ownTempDir is one for each user, because the directory for temporary files is shared.
+// ownTempDir returns a directory for the current user, because the directory for temporary files is shared.
 func ownTempDir() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("cleat-%d", os.Getuid()))
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// NewSlog returns a logger that writes the lines of to.
+// NewSlog returns a log/slog logger that writes to an hclog.Logger.
 func NewSlog(to hclog.Logger) *slog.Logger { return slog.New(&slogHandler{to: to}) }
 
 // slogHandler writes records of log/slog as lines of an hclog.Logger. Groups become prefixes of keys.
 type slogHandler struct {
 	to     hclog.Logger
-	prefix string // of keys: the open groups, each with a dot
+	prefix string // the open groups, each followed by a dot
 	args   []any
 }
 

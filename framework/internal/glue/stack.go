@@ -10,15 +10,15 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// maxFrames is how many frames of a stack are recorded and sent.
+// maxFrames is the maximum number of stack frames that are recorded and sent.
 const maxFrames = 32
 
-// Errorf is fmt.Errorf that records the caller of its caller.
+// Errorf is like fmt.Errorf and records the caller of its caller.
 func Errorf(format string, args ...any) error {
 	return &locatedError{error: fmt.Errorf(format, args...), callers: callers(1)}
 }
 
-// WithStack makes err record the caller of its caller; nil stays nil.
+// WithStack returns err with the caller of its caller recorded; nil stays nil.
 func WithStack(err error) error {
 	if err == nil {
 		return nil
@@ -26,15 +26,15 @@ func WithStack(err error) error {
 	return &locatedError{error: err, callers: callers(1)}
 }
 
-// locatedError is an error and the stack on which it was made.
+// locatedError is an error with the stack of its creation.
 type locatedError struct {
 	error
-	callers []uintptr // as runtime.Callers gives them
+	callers []uintptr // of runtime.Callers
 }
 
 func (e *locatedError) Unwrap() error { return e.error }
 
-// callers returns the stack, without the function that calls it and skip functions above that.
+// callers returns the stack without its caller and skip functions above that.
 func callers(skip int) []uintptr {
 	pcs := make([]uintptr, maxFrames)
 	return pcs[:runtime.Callers(3+skip, pcs)]
@@ -51,9 +51,8 @@ func frames(err error) []*shared.StackFrame {
 	return resolve(innermost)
 }
 
-// callersOf returns the stack that err itself has. Besides our own errors it understands those of
-// github.com/pkg/errors, which plugins written for Velero use, without linking that module: their method
-// StackTrace returns a slice of program counters.
+// callersOf returns the stack of err itself. It supports our own errors and those of github.com/pkg/errors, which
+// plugins for Velero use. It does not link that module: their method StackTrace returns a slice of program counters.
 func callersOf(err error) []uintptr {
 	if located, ok := err.(*locatedError); ok { //nolint:errorlint // the chain is walked by the caller
 		return located.callers
@@ -73,7 +72,7 @@ func callersOf(err error) []uintptr {
 	return pcs[:min(len(pcs), maxFrames)]
 }
 
-// panicFrames returns the stack from the function that panicked. It is called while the panic is being recovered.
+// panicFrames returns the stack from the panicking function on. It must be called while the panic is recovered.
 func panicFrames() []*shared.StackFrame {
 	pcs := make([]uintptr, 2*maxFrames)
 	all := resolve(pcs[:runtime.Callers(1, pcs)])
@@ -85,7 +84,7 @@ func panicFrames() []*shared.StackFrame {
 		break
 	}
 	for len(all) > 0 && strings.HasPrefix(all[0].GetFunction(), "runtime.") {
-		all = all[1:] // a nil dereference and its like panic inside the runtime
+		all = all[1:] // nil dereferences and the like panic inside the runtime
 	}
 	return all[:min(len(all), maxFrames)]
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestVersionsAreThoseThatTheBinaryWasBuiltFrom(t *testing.T) {
+func TestVersionsComeFromBuildInfo(t *testing.T) {
 	t.Parallel()
 	const ours, theirs = "github.com/cleat-dev/cleat", "example.io/plugin"
 	for name, test := range map[string]struct {

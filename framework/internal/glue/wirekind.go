@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// WireKind is how a version of a kind is called where both are one word, as in a plugin's list: the kind alone for
-// version 1, and the kind, "V" and the number for the others, "BackupItemActionV2" (Velero's wire).
+// WireKind returns the name of a version of a kind as one word, as in a plugin's list: the kind alone for version 1,
+// and the kind, "V" and the number for others, "BackupItemActionV2" (Velero's wire).
 func WireKind(kind string, version int) string {
 	if version == 1 {
 		return kind
@@ -14,8 +14,8 @@ func WireKind(kind string, version int) string {
 	return kind + "V" + strconv.Itoa(version)
 }
 
-// SplitWireKind is the kind and the version that go by wire. It does not know which kinds there are: every word has a
-// kind and a version.
+// SplitWireKind returns the kind and version that a name on the wire stands for. It does not check that the kind
+// exists: every name has a kind and a version.
 func SplitWireKind(wire string) (kind string, version int) {
 	at := strings.LastIndexByte(wire, 'V')
 	if at <= 0 {

@@ -1,4 +1,4 @@
-// Package register is what the Register functions of all kinds have in common. It imports framework and
+// Package register holds what the Register functions of all kinds share. It imports framework and
 // framework/internal/glue.
 package register
 

@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 )
 
-// slowEncode is encoding/json without its escapes for HTML.
+// slowEncode encodes with encoding/json, without its escapes for HTML.
 func slowEncode(value any) ([]byte, error) {
 	var encoded bytes.Buffer
 	encoder := json.NewEncoder(&encoded)
@@ -22,7 +22,7 @@ func slowEncode(value any) ([]byte, error) {
 	return bytes.TrimSuffix(encoded.Bytes(), []byte("\n")), err
 }
 
-// requireSameAsApimachinery decodes raw both ways and encodes it both ways.
+// requireSameAsApimachinery decodes and encodes raw with both implementations and compares the results.
 func requireSameAsApimachinery(t *testing.T, raw []byte) {
 	t.Helper()
 	var want unstructured.Unstructured
@@ -61,7 +61,7 @@ func odd() []string {
 	return seeds
 }
 
-func TestItemsAreDecodedAndEncodedAsApimachineryDoes(t *testing.T) {
+func TestItemCodecMatchesApimachinery(t *testing.T) {
 	t.Parallel()
 	for _, raw := range odd() {
 		requireSameAsApimachinery(t, []byte(raw))
@@ -75,7 +75,7 @@ func FuzzItemsAreDecodedAndEncodedAsApimachineryDoes(f *testing.F) {
 	f.Fuzz(requireSameAsApimachinery)
 }
 
-func TestWhatAnAuthorPutsIntoAnItemIsEncodedAsEncodingJSONDoes(t *testing.T) {
+func TestAuthorsValuesAreEncodedLikeEncodingJSON(t *testing.T) {
 	t.Parallel()
 	type named string
 	object := map[string]any{

@@ -12,9 +12,9 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/rawjson"
 )
 
-// decodeObject decodes the JSON of an object as apimachinery does, in a fraction of the time. It answers false for what is
-// wrong or out of the ordinary (text that is no UTF-8, half a surrogate, deep nesting); apimachinery then knows what to
-// make of it, or which words to have for it.
+// decodeObject decodes the JSON of an object like apimachinery, in a fraction of the time. It returns false for invalid
+// or unusual input (invalid UTF-8, unpaired surrogates, deep nesting); apimachinery then decodes it or returns the
+// error.
 func decodeObject(raw []byte) (map[string]any, bool) {
 	d := decoder{raw: raw}
 	d.space()
@@ -26,10 +26,10 @@ func decodeObject(raw []byte) (map[string]any, bool) {
 	return object, ok && d.at == len(raw)
 }
 
-// maxDecodeDepth is the depth of nesting that is decoded here.
+// maxDecodeDepth is the maximum nesting that decodeObject accepts.
 const maxDecodeDepth = 200
 
-// decoder reads raw from at on.
+// decoder decodes raw from position at on.
 type decoder struct {
 	raw []byte
 	at  int
@@ -46,7 +46,7 @@ func (d *decoder) space() {
 	}
 }
 
-// peek is the next byte, 0 at the end.
+// peek returns the next byte, or 0 at the end.
 func (d *decoder) peek() byte {
 	if d.at < len(d.raw) {
 		return d.raw[d.at]
@@ -54,7 +54,7 @@ func (d *decoder) peek() byte {
 	return 0
 }
 
-// take goes past space and then past c, if it is there.
+// take skips spaces and then c, and reports whether c was there.
 func (d *decoder) take(c byte) bool {
 	d.space()
 	if d.peek() != c {
@@ -143,7 +143,7 @@ func (d *decoder) word(word string) bool {
 	return true
 }
 
-// number is an int64 when it is written as one and fits, otherwise a float64.
+// number decodes a number: an int64 if it is written as one and fits, otherwise a float64.
 func (d *decoder) number() (any, bool) {
 	from, whole := d.at, true
 	if d.peek() == '-' {
@@ -180,7 +180,7 @@ func (d *decoder) number() (any, bool) {
 	return f, err == nil
 }
 
-// digits goes past at least one.
+// digits skips digits and reports whether there was at least one.
 func (d *decoder) digits() bool {
 	from := d.at
 	for c := d.peek(); '0' <= c && c <= '9'; c = d.peek() {
@@ -189,7 +189,7 @@ func (d *decoder) digits() bool {
 	return d.at > from
 }
 
-// text is a string.
+// text decodes a string.
 func (d *decoder) text() (string, bool) {
 	if d.peek() != '"' {
 		return "", false
@@ -197,7 +197,7 @@ func (d *decoder) text() (string, bool) {
 	d.at++
 	from := d.at
 	d.plain()
-	if d.peek() == '"' { // there is nothing to unescape
+	if d.peek() == '"' { // there are no escapes
 		text := d.raw[from:d.at]
 		d.at++
 		return string(text), utf8.Valid(text)
@@ -223,7 +223,7 @@ func (d *decoder) text() (string, bool) {
 	}
 }
 
-// toQuote is how far it is from from to the end of the string.
+// toQuote returns the distance from from to the end of the string.
 func (d *decoder) toQuote(from int) int {
 	for at := from; ; at++ {
 		next := bytes.IndexByte(d.raw[at:], '"')
@@ -241,7 +241,7 @@ func (d *decoder) toQuote(from int) int {
 	}
 }
 
-// plain goes to the next quote, backslash or control character.
+// plain skips to the next quote, backslash or control character.
 func (d *decoder) plain() {
 	raw, at := d.raw, d.at
 	for at+8 <= len(raw) {
@@ -257,7 +257,7 @@ func (d *decoder) plain() {
 	d.at = at
 }
 
-// escape writes what stands behind a backslash.
+// escape decodes the part of an escape sequence after the backslash.
 func (d *decoder) escape(to *strings.Builder) bool {
 	c := d.peek()
 	d.at++
@@ -294,7 +294,7 @@ func (d *decoder) escape(to *strings.Builder) bool {
 	return true
 }
 
-// codeUnit reads four hexadecimal digits.
+// codeUnit decodes four hexadecimal digits.
 func (d *decoder) codeUnit() (rune, bool) {
 	if d.at+4 > len(d.raw) {
 		return 0, false

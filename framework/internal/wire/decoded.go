@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// keptDecoded is how many decoded objects a Decoded keeps: as many as operations are likely to run at once.
+// keptDecoded is the number of decoded objects that a Decoded keeps: as many as operations are likely to run at once.
 const keptDecoded = 8
 
-// Decoded decodes objects that come again and again with the same bytes, as the Backup does with every item
-// of a backup. The zero value is ready to use, concurrently.
+// Decoded decodes objects that arrive many times with the same bytes, like the Backup with every item of a backup. The
+// zero value is ready to use. It is safe for concurrent use.
 type Decoded[T any, P interface {
 	*T
 	DeepCopy() *T
@@ -24,7 +24,7 @@ type Decoded[T any, P interface {
 	}
 }
 
-// Get decodes raw. The caller owns what it gets. field is the request's field, for the error.
+// Get decodes raw. The caller owns the result. field is the name of the request's field, for errors.
 func (d *Decoded[T, P]) Get(field string, raw []byte) (P, error) {
 	if known := d.find(raw); known != nil {
 		return known.DeepCopy(), nil

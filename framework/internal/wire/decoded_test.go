@@ -11,7 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 )
 
-func TestDecodedGivesEachCallerAnObjectOfItsOwn(t *testing.T) {
+func TestDecodedReturnsSeparateObjects(t *testing.T) {
 	t.Parallel()
 	var backups wire.Decoded[velerov1.Backup, *velerov1.Backup]
 	raw := []byte(`{"metadata":{"name":"nightly","labels":{"a":"b"}}}`)
@@ -24,7 +24,7 @@ func TestDecodedGivesEachCallerAnObjectOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestDecodedNeverMixesUpObjects(t *testing.T) {
+func TestDecodedDoesNotConfuseObjects(t *testing.T) {
 	t.Parallel()
 	var backups wire.Decoded[velerov1.Backup, *velerov1.Backup]
 	var callers sync.WaitGroup
@@ -42,7 +42,7 @@ func TestDecodedNeverMixesUpObjects(t *testing.T) {
 	callers.Wait()
 }
 
-func TestDecodedNamesTheFieldThatDoesNotDecode(t *testing.T) {
+func TestDecodedErrorNamesField(t *testing.T) {
 	t.Parallel()
 	var backups wire.Decoded[velerov1.Backup, *velerov1.Backup]
 	for _, raw := range []string{"", "{", "[]", `{"metadata":5}`} {

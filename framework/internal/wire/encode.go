@@ -9,8 +9,8 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/rawjson"
 )
 
-// appendValue appends the JSON of value as encoding/json writes it, without its escapes for HTML: members sorted. It is
-// made for what items consist of; other types go through encoding/json, whose errors it answers.
+// appendValue appends the JSON of value as encoding/json does, without its escapes for HTML: members are sorted. It
+// handles the types of which items consist; it encodes others with encoding/json and returns the errors of that.
 func appendValue(to []byte, value any) ([]byte, error) {
 	switch value := value.(type) {
 	case map[string]any:

@@ -9,7 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 )
 
-func TestAnItemGoesThroughWithoutLoss(t *testing.T) {
+func TestItemIsPreservedOnTheWire(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{
 		`{"apiVersion":"v1","kind":"Pod"}`,
@@ -24,7 +24,7 @@ func TestAnItemGoesThroughWithoutLoss(t *testing.T) {
 	}
 }
 
-func TestAnItemThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidItemIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"", "null", "[]", `"x"`, "{", `{}`, `{"apiVersion":"v1"}`, `{"kind":5}`} {
 		_, err := wire.DecodeItem("itemFromBackup", []byte(raw))
@@ -32,14 +32,14 @@ func TestAnItemThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-func TestNoUpdatedItemIsTheRequestsOwn(t *testing.T) {
+func TestNilUpdatedItemReturnsRequestsItem(t *testing.T) {
 	t.Parallel()
 	encoded, err := wire.EncodeUpdated(nil, []byte(` {"kind" : "as it came"}`))
 	require.NoError(t, err)
 	require.Equal(t, ` {"kind" : "as it came"}`, string(encoded))
 }
 
-func TestAnUpdatedItemThatCannotBeJSONIsAnError(t *testing.T) {
+func TestErrorForUpdatedItemThatIsNotJSON(t *testing.T) {
 	t.Parallel()
 	_, err := wire.EncodeUpdated(&unstructured.Unstructured{Object: map[string]any{"a": func() {}}}, nil)
 	require.ErrorContains(t, err, "encode the updated item")

@@ -10,7 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// Progress is progress as it is sent.
+// Progress returns progress in its wire form.
 func Progress(progress framework.OperationProgress) *shared.OperationProgress {
 	return &shared.OperationProgress{
 		Completed:      progress.Completed,
@@ -24,7 +24,7 @@ func Progress(progress framework.OperationProgress) *shared.OperationProgress {
 	}
 }
 
-// sentInstant is at as it is sent; a time that is not known is left out.
+// sentInstant returns at in its wire form, nil for an unknown time.
 func sentInstant(at time.Time) *timestamppb.Timestamp {
 	if at.IsZero() {
 		return nil
@@ -32,7 +32,7 @@ func sentInstant(at time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(at)
 }
 
-// Timeout is timeout as it is sent; none is left out.
+// Timeout returns timeout in its wire form, nil for none.
 func Timeout(timeout time.Duration) *durationpb.Duration {
 	if timeout == 0 {
 		return nil
@@ -40,7 +40,7 @@ func Timeout(timeout time.Duration) *durationpb.Duration {
 	return durationpb.New(timeout)
 }
 
-// Instant is a time as it was sent; one that was left out is the zero time.
+// Instant returns a time of the wire; an absent one is the zero time.
 func Instant(received *timestamppb.Timestamp) time.Time {
 	if received == nil {
 		return time.Time{}

@@ -5,12 +5,12 @@ import (
 	"iter"
 )
 
-// pieceSize is how many bytes of an object go into one message (Velero's wire).
+// pieceSize is the size, in bytes, of an object's pieces, one per message (Velero's wire).
 const pieceSize = 16384
 
-// Pieces returns the pieces in which an object is sent, in either direction: all but the last are full. An empty object
-// has none. The reader's error ends the sequence, after the bytes that came before it. Each piece is a buffer of its own,
-// because a transport may keep it.
+// Pieces returns the pieces in which an object is sent, in either direction. All but the last have the full size; an
+// empty object has none. An error of the reader ends the sequence, after the bytes read before it. Each piece has a
+// buffer of its own, because a transport may keep it.
 func Pieces(object io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for {
@@ -29,8 +29,8 @@ func Pieces(object io.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// fill reads until piece is full or there is an error, and passes that on as it is. (io.ReadFull makes
-// io.ErrUnexpectedEOF of a short last piece, which then looks like a reader that was cut short.)
+// fill reads until piece is full or there is an error, and returns that error unchanged. (io.ReadFull returns
+// io.ErrUnexpectedEOF for a short last piece, which could not be distinguished from a truncated source.)
 func fill(object io.Reader, piece []byte) (filled int, err error) {
 	for filled < len(piece) && err == nil {
 		var n int

@@ -5,7 +5,7 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// Identifiers is ids as they are sent.
+// Identifiers returns ids in their wire form.
 func Identifiers(ids []framework.ResourceIdentifier) []*shared.ResourceIdentifier {
 	if len(ids) == 0 {
 		return nil
@@ -19,7 +19,7 @@ func Identifiers(ids []framework.ResourceIdentifier) []*shared.ResourceIdentifie
 	return sent
 }
 
-// Received is ids as they were sent.
+// Received returns the identifiers in a message.
 func Received(ids []*shared.ResourceIdentifier) []framework.ResourceIdentifier {
 	received := make([]framework.ResourceIdentifier, 0, len(ids))
 	for _, id := range ids {
@@ -30,7 +30,7 @@ func Received(ids []*shared.ResourceIdentifier) []framework.ResourceIdentifier {
 	return received
 }
 
-// Selector is selector as it is sent.
+// Selector returns selector in its wire form.
 func Selector(selector framework.ResourceSelector) *shared.ResourceSelector {
 	return &shared.ResourceSelector{
 		IncludedNamespaces: selector.IncludedNamespaces,

@@ -1,4 +1,4 @@
-// Command bare is go-plugin alone: a gRPC plugin without a service. Other plugins are measured against it.
+// Command bare is a go-plugin gRPC plugin without any service. Other plugins are measured against it.
 package main
 
 import (

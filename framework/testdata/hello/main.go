@@ -1,4 +1,4 @@
-// Command hello is the smallest plugin an author would write: one action that puts a label on what is backed up.
+// Command hello is the smallest useful plugin: one action that adds a label to items of a backup.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 )
 
-// began is when every operation here began.
+// began is the start time of every operation here.
 func began() time.Time { return time.Unix(1_700_000_000, 5).UTC() }
 
 // progress is how far operation is, for whom.
@@ -24,7 +24,7 @@ func progress(operation, whom string) framework.OperationProgress {
 	}
 }
 
-// oldMover is what mover is to a server that knows version 1 alone.
+// oldMover is the version of mover for servers that know only version 1.
 type oldMover struct{}
 
 func (oldMover) AppliesTo(context.Context) (framework.ResourceSelector, error) {

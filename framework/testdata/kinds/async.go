@@ -25,7 +25,7 @@ func (copier) Progress(_ context.Context, input *abiav1.ProgressInput) (framewor
 
 func (copier) Cancel(context.Context, *abiav1.CancelInput) error { return nil }
 
-// recopier is copier on the way back. It cannot be stopped.
+// recopier is copier for restores. It cannot be stopped.
 type recopier struct{}
 
 func (recopier) AppliesTo(context.Context) (framework.ResourceSelector, error) {

@@ -1,5 +1,5 @@
-// Command kinds serves one implementation of every kind and version that command plugin leaves out, of Velero's wire and
-// of ours. One name stands under two versions, as in a plugin that has to run in older servers too.
+// Command kinds serves one implementation of every kind and version that command plugin leaves out. One name is
+// registered for two versions, as in a plugin that must also run in older servers.
 package main
 
 import (

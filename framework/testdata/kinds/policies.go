@@ -10,7 +10,7 @@ import (
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 )
 
-// firstCome admits whoever is first, as long as there is room.
+// firstCome admits backups in the order of the queue, up to the limit.
 type firstCome struct{ config admission }
 
 // admission is the config of firstCome.

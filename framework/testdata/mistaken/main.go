@@ -1,4 +1,4 @@
-// Command mistaken registers a name that is none.
+// Command mistaken registers an invalid name.
 package main
 
 import (

@@ -26,7 +26,7 @@ func registrations() []framework.Registration {
 	}
 }
 
-// onBackup is a BackupItemAction by its Execute.
+// onBackup is a BackupItemAction that consists of its Execute.
 type onBackup struct {
 	log     hclog.Logger
 	execute func(hclog.Logger, *biav1.ExecuteInput) (*biav1.ExecuteOutput, error)
@@ -87,7 +87,7 @@ func printToStdout(_ hclog.Logger, input *biav1.ExecuteInput) (*biav1.ExecuteOut
 	return biav1.NewExecuteOutput(input.Item), nil
 }
 
-// onRestore is a RestoreItemAction by its Execute.
+// onRestore is a RestoreItemAction that consists of its Execute.
 type onRestore struct {
 	execute func(*riav1.ExecuteInput) (*riav1.ExecuteOutput, error)
 }

@@ -1,4 +1,4 @@
-// Command plugin serves implementations that behave in all the ways a test wants to see across a process border.
+// Command plugin serves implementations for tests across a process boundary.
 package main
 
 import "github.com/cleat-dev/cleat/framework"

@@ -14,12 +14,12 @@ import (
 	osv1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 )
 
-// memory is an ObjectStore whose objects end with its process.
+// memory is an ObjectStore that keeps objects in the memory of its process.
 type memory struct {
 	scheme string
 
 	mu      sync.Mutex
-	objects map[string][]byte // by bucket/key
+	objects map[string][]byte // the key is bucket/key
 }
 
 // memoryConfig is the config of memory.
