@@ -8,12 +8,14 @@ import "github.com/cleat-dev/cleat/framework/internal/glue"
 //	ErrNotFound     NOT_FOUND          what the call names does not exist
 //	ErrUnavailable  UNAVAILABLE        what the call needs does not answer now; later it may
 //	ErrInvalid      INVALID_ARGUMENT   what the call was given cannot be right, now or later
+//	ErrExists       ALREADY_EXISTS     what the call was to create exists
 //
 // An error that wraps a gRPC status keeps that status. All others are UNKNOWN, and a panic is ABORTED.
 var (
 	ErrNotFound    = glue.ErrNotFound
 	ErrUnavailable = glue.ErrUnavailable
 	ErrInvalid     = glue.ErrInvalid
+	ErrExists      = glue.ErrExists
 )
 
 // ErrCannotCancel is returned, plain or wrapped, by the method Cancel of an action for an operation that cannot be
@@ -30,6 +32,9 @@ func Unavailable(format string, args ...any) error {
 
 // Invalid is Errorf whose result is an ErrInvalid.
 func Invalid(format string, args ...any) error { return glue.Typed(ErrInvalid, format, args...) }
+
+// Exists is Errorf whose result is an ErrExists.
+func Exists(format string, args ...any) error { return glue.Typed(ErrExists, format, args...) }
 
 // Errorf is fmt.Errorf that also records where it was called. The host logs that position (error.file, error.function)
 // when a call fails with the error or with one that wraps it.

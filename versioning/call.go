@@ -25,6 +25,9 @@ type Call struct {
 	Constant bool
 	// Alone is set for a call that a process serves only once at a time.
 	Alone bool
+	// Init is set for a call that configures the process. The host makes it after each start, before other calls, and nobody
+	// else does.
+	Init bool
 }
 
 // Works reports whether a reply to the call proves that the plugin works.

@@ -105,7 +105,7 @@ func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 			return fmt.Errorf("plugins[%d]: %w", i, err)
 		}
 		if reported[line] {
-			return fmt.Errorf("plugins[%d]: %s %s comes twice", i, line.Kind, line.Name)
+			return fmt.Errorf("plugins[%d]: %s %s is there twice", i, line.Kind, line.Name)
 		}
 		reported[line] = true
 		at, listed := positions[line]

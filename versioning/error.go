@@ -29,6 +29,8 @@ var (
 	// ErrInvalid is in the error of a call that the plugin ended with framework.ErrInvalid or with the gRPC status
 	// InvalidArgument.
 	ErrInvalid = framework.ErrInvalid
+	// ErrExists is in the error of a call that the plugin ended with framework.ErrExists or with the gRPC status AlreadyExists.
+	ErrExists = framework.ErrExists
 )
 
 // Error is the error of a call to a plugin. errors.Is finds context.Canceled and context.DeadlineExceeded in it

@@ -19,6 +19,9 @@ type Kind[H any] struct {
 	Policy bool
 	// Configured kinds get their configuration by PluginInfo's Configure, because their calls carry none.
 	Configured bool
+	// Provider is set for kinds whose processes serve one location each, because their plugins are configured once per process.
+	// It says in errors what a location names: "object store provider". Processes of other kinds are shared by all callers.
+	Provider string
 	// Versions are all versions that the server speaks, in any order.
 	Versions []Version[H]
 }
@@ -58,6 +61,7 @@ type WireKind struct {
 	Late       bool
 	Policy     bool
 	Configured bool
+	Provider   string
 	Wire       string // in a plugin's list
 	Number     int
 	Probe      string
@@ -70,7 +74,7 @@ func (k Kind[H]) WireKinds() []WireKind {
 	wireKinds := make([]WireKind, 0, len(k.Versions))
 	for _, v := range k.Versions {
 		wireKinds = append(wireKinds, WireKind{
-			Kind: k.Name, Late: k.Late, Policy: k.Policy, Configured: k.Configured,
+			Kind: k.Name, Late: k.Late, Policy: k.Policy, Configured: k.Configured, Provider: k.Provider,
 			Wire: v.Wire, Number: v.Number, Probe: v.Probe, Calls: v.Calls, Deprecated: v.Deprecated,
 		})
 	}

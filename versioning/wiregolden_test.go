@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +30,7 @@ import (
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
 	restoreitemactionv1 "github.com/cleat-dev/cleat/proto/velero/restoreitemaction/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/server/test/programs"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/internal/plugintest"
@@ -305,9 +305,7 @@ func (hostSide) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.C
 // framework/testdata.
 func startPlugin(t *testing.T, program string) (command string, conn *grpc.ClientConn) {
 	t.Helper()
-	command = filepath.Join(t.TempDir(), program)
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", command, "../framework/testdata/"+program).CombinedOutput()
-	require.NoError(t, err, "%s", output)
+	command = programs.Build(t, "framework/testdata/"+program)
 	client := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  plugin.HandshakeConfig{ProtocolVersion: 2, MagicCookieKey: "VELERO_PLUGIN", MagicCookieValue: "hello"},
 		Plugins:          plugin.PluginSet{"any": hostSide{}},

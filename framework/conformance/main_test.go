@@ -37,11 +37,11 @@ func program(t *testing.T, name string) string {
 	return filepath.Join(programs.dir, name)
 }
 
-// secretVariable is a variable in the environment of the tests that no plugin gets.
-const secretVariable = "EXAMPLE_SECRET"
+// ownVariable is a variable in the environment of the tests that only its plugin knows. A server passes it on.
+const ownVariable = "EXAMPLE_SETTING"
 
 func TestMain(m *testing.M) {
-	_ = os.Setenv(secretVariable, "x")
+	_ = os.Setenv(ownVariable, "x")
 	code := m.Run()
 	if programs.dir != "" {
 		_ = os.RemoveAll(programs.dir)

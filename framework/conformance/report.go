@@ -3,7 +3,8 @@ package conformance
 import (
 	"fmt"
 	"slices"
-	"time"
+
+	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 )
 
 // Outcome is the outcome of checking one rule.
@@ -98,31 +99,20 @@ func (r *Report) add(kind, name string, result Result) {
 	r.Plugins[at].Results = append(r.Plugins[at].Results, result)
 }
 
-// result returns the result of a check that returned err. died is not empty if the process exited during the check.
-func (r Rule) result(err error, died string, took time.Duration) Result {
-	result := Result{Rule: r.ID, Severity: r.Severity, Text: r.Text, Outcome: Passed, Seconds: took.Seconds()}
-	var why *skipped
+// newResult returns the result of a check.
+func newResult(rule suite.Rule, checked suite.Result) Result {
+	result := Result{Rule: rule.ID, Severity: severity(rule), Text: rule.Text, Outcome: Passed, Seconds: checked.Took.Seconds()}
 	switch {
-	case died != "":
-		result.Outcome, result.Seen = Failed, died
-	case err == nil:
-	case asSkipped(err, &why):
-		result.Outcome, result.Seen = Skipped, why.reason
-	case r.Severity == Should:
-		result.Outcome, result.Seen = Warned, err.Error()
+	case checked.Died != "":
+		result.Outcome, result.Seen = Failed, checked.Died
+	case checked.Err == nil:
+	case suite.IsSkip(checked.Err):
+		result.Outcome, result.Seen = Skipped, checked.Err.Error()
+	case rule.Should:
+		result.Outcome, result.Seen = Warned, checked.Err.Error()
 	default:
-		result.Outcome, result.Seen = Failed, err.Error()
+		result.Outcome, result.Seen = Failed, checked.Err.Error()
 	}
-	result.Seen = clip(result.Seen)
+	result.Seen = suite.Clip(result.Seen)
 	return result
-}
-
-// maxSeen is the maximum length of Seen, in bytes.
-const maxSeen = 2000
-
-func clip(text string) string {
-	if cut := len(text) - maxSeen; cut > 0 {
-		return fmt.Sprintf("%s... (%d bytes more)", text[:maxSeen], cut)
-	}
-	return text
 }

@@ -1,10 +1,8 @@
 package conformance
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"slices"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/rules"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
 )
 
 // Severity is how much a rule matters.
@@ -18,10 +16,10 @@ const (
 )
 
 // Process stands in place of a kind for rules about the process as a whole.
-const Process = "Process"
+const Process = suite.Process
 
 // AnyKind stands for all kinds in rules about every plugin.
-const AnyKind = "any"
+const AnyKind = suite.AnyKind
 
 // Rule is one promise of a plugin that can be checked over its wire.
 type Rule struct {
@@ -33,44 +31,20 @@ type Rule struct {
 	Severity Severity `json:"severity"`
 	// Text states the rule.
 	Text string `json:"text"`
-
-	check func(context.Context, *subject) error
-	last  bool // checked after the rules of all plugins
 }
 
-// appliesTo reports whether the rule applies to a kind.
-func (r Rule) appliesTo(kind string) bool {
-	return slices.Contains(r.Kinds, kind) || kind != Process && slices.Contains(r.Kinds, AnyKind)
-}
-
-// Rules returns all rules, in the order in which they are checked.
+// Rules returns all rules, in the order in which they are reported.
 func Rules() []Rule {
-	return slices.Concat(
-		startRules(),
-		announceRules(),
-		actionRules(),
-		operationRules(),
-		storeRules(),
-		snapshotterRules(),
-		policyRules(),
-		queueRules(),
-		soothingRules(),
-		manifestRules(),
-		endRules(),
-	)
+	var all []Rule
+	for _, rule := range rules.All() {
+		all = append(all, Rule{ID: rule.ID, Kinds: rule.Kinds, Severity: severity(rule), Text: rule.Text})
+	}
+	return all
 }
 
-// skipped is an error that says why a rule could not be checked.
-type skipped struct{ reason string }
-
-func (s *skipped) Error() string { return s.reason }
-
-func skip(format string, args ...any) error { return &skipped{fmt.Sprintf(format, args...)} }
-
-// skipUnsupported returns err as a reason to skip a rule if this operating system does not support what the rule needs.
-func skipUnsupported(err error) error {
-	if errors.Is(err, errors.ErrUnsupported) {
-		return skip("this operating system does not support what the check needs")
+func severity(rule suite.Rule) Severity {
+	if rule.Should {
+		return Should
 	}
-	return err
+	return Must
 }

@@ -46,6 +46,12 @@ func ForRun(ctx context.Context, run string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, glue.RunMetadata, run)
 }
 
+// IfAbsent returns a context for a PutObject of an ObjectStore that must not replace an object. A store that supports
+// PutObjectInput.IfAbsent returns framework.ErrExists if there is one; others, such as those built for Velero, replace it.
+func IfAbsent(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, glue.IfAbsentMetadata, "true")
+}
+
 // Handshake returns what host and plugin must agree on; the values are Velero's. The handshake tells a plugin that a
 // host has started it. It is no means of security.
 func Handshake() plugin.HandshakeConfig { return glue.Handshake() }

@@ -1,18 +1,54 @@
 package hostenv
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// Environ returns the variables of environ ("NAME=value") that a plugin gets, followed by those of extra. A plugin needs
-// variables that locate its files, its proxy, its cluster and the credentials that an installation provides. Secrets of the
-// host that happen to be in environ are left out.
-func Environ(environ []string, extra ...string) []string {
-	var passed []string
+// Rule says which variables of a host's environment its plugins get.
+type Rule string
+
+const (
+	// Complete passes all variables but those of the handshake, as Velero does. Many plugins are configured by variables that
+	// nobody but their authors knows.
+	Complete Rule = "Complete"
+	// Strict passes variables that locate the plugin's files, its proxy, its cluster and the credentials that an installation
+	// provides. Secrets of the host that happen to be in its environment are withheld.
+	Strict Rule = "Strict"
+)
+
+// Environ returns the variables of environ ("NAME=value") that a plugin gets, followed by those of extra. It also returns the
+// names of those that are withheld, sorted.
+func (r Rule) Environ(environ []string, extra ...string) (passed, withheld []string) {
 	for _, variable := range environ {
-		if name, _, ok := strings.Cut(variable, "="); ok && (passedExactly(name) || passedByPrefix(name)) {
+		name, _, ok := strings.Cut(variable, "=")
+		switch {
+		case !ok || name == "": // Windows has such ones for its drives
+		case !Reserved(name) && (r != Strict || passedExactly(name) || passedByPrefix(name)):
 			passed = append(passed, variable)
+		default:
+			withheld = append(withheld, name)
 		}
 	}
-	return append(passed, extra...)
+	slices.Sort(withheld)
+	return append(passed, extra...), slices.Compact(withheld)
+}
+
+// Environ returns the variables that a plugin gets by the rule Complete, which is the default.
+func Environ(environ []string, extra ...string) []string {
+	passed, _ := Complete.Environ(environ, extra...)
+	return passed
+}
+
+// Reserved reports whether a variable belongs to the handshake between a host and one plugin process. The host sets it anew
+// for each process; one from elsewhere, for instance of a host that is itself a plugin, would confuse the plugin.
+func Reserved(name string) bool {
+	switch name {
+	case "VELERO_PLUGIN", "PLUGIN_PROTOCOL_VERSIONS", "PLUGIN_MIN_PORT", "PLUGIN_MAX_PORT", "PLUGIN_CLIENT_CERT",
+		"PLUGIN_UNIX_SOCKET_DIR", "PLUGIN_UNIX_SOCKET_GROUP", "PLUGIN_MULTIPLEX_GRPC":
+		return true
+	}
+	return false
 }
 
 func passedExactly(name string) bool {

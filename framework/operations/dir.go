@@ -1,7 +1,6 @@
 package operations
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,13 +11,6 @@ import (
 	"strconv"
 	"strings"
 )
-
-// DefaultDir returns a directory for the operations of the named plugin. It is below the directory that the environment
-// variable CLEAT_STATE_DIR names, else VELERO_SCRATCH_DIR, which servers set, else below the directory for temporary files.
-func DefaultDir(plugin string) string {
-	root := cmp.Or(os.Getenv("CLEAT_STATE_DIR"), os.Getenv("VELERO_SCRATCH_DIR"), os.TempDir())
-	return filepath.Join(root, "plugin-operations", filepath.Clean("/"+filepath.FromSlash(plugin)))
-}
 
 // Dir is a Store that keeps each operation in a file of a directory, for processes on one machine. A file is written and
 // synced under a temporary name and then renamed, so a crash or a full disk leaves either the old state or the new one.

@@ -152,12 +152,3 @@ func TestPartFileOfKilledProcessIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, entries)
 }
-
-func TestDefaultDirIsSeparatePerPlugin(t *testing.T) {
-	t.Setenv("CLEAT_STATE_DIR", "")
-	t.Setenv("VELERO_SCRATCH_DIR", "/scratch")
-	require.Equal(t, "/scratch/plugin-operations/example.io/mover", operations.DefaultDir("example.io/mover"))
-	require.Equal(t, "/scratch/plugin-operations/etc", operations.DefaultDir("../../etc"))
-	t.Setenv("CLEAT_STATE_DIR", "/state")
-	require.Equal(t, "/state/plugin-operations/a", operations.DefaultDir("a"))
-}

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 
 	"gocloud.dev/blob"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	"github.com/cleat-dev/cleat/plugins/internal/bucketlist"
 )
 
 // Name is the provider of a BackupStorageLocation on a file system.
@@ -62,6 +62,7 @@ func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInp
 	var file *os.File
 	w, err := dir.NewWriter(ctx, key, &blob.WriterOptions{
 		DisableContentTypeDetection: true,
+		IfNotExist:                  input.IfAbsent,
 		BeforeWrite: func(as func(any) bool) error {
 			if !as(&file) {
 				return errors.New("the Go CDK did not tell the temporary file")
@@ -82,6 +83,9 @@ func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInp
 		return failed("write", bucket, key, err)
 	}
 	if err := w.Close(); err != nil {
+		if input.IfAbsent && gcerrors.Code(err) == gcerrors.FailedPrecondition {
+			return framework.Exists("write %s in bucket %q: there is such a file", key, bucket)
+		}
 		return failed("write", bucket, key, err)
 	}
 	return nil
@@ -119,7 +123,7 @@ func (s *store) GetObject(ctx context.Context, input *objectstorev1.GetObjectInp
 
 // ListCommonPrefixes lists the directories that contain files at any depth.
 func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.ListCommonPrefixesInput) (*objectstorev1.ListCommonPrefixesOutput, error) {
-	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, func(o *blob.ListObject) bool { return o.IsDir })
+	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, true)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +132,7 @@ func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.Lis
 
 // ListObjects lists files, including the temporary files of uploads.
 func (s *store) ListObjects(ctx context.Context, input *objectstorev1.ListObjectsInput) (*objectstorev1.ListObjectsOutput, error) {
-	keys, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix}, func(o *blob.ListObject) bool { return !o.IsDir })
+	keys, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix}, false)
 	if err != nil {
 		return nil, err
 	}
@@ -138,37 +142,20 @@ func (s *store) ListObjects(ctx context.Context, input *objectstorev1.ListObject
 // listTries is how often a list is attempted when files disappear while it is read.
 const listTries = 20
 
-func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptions, wanted func(*blob.ListObject) bool) ([]string, error) {
+func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptions, folders bool) ([]string, error) {
 	dir, err := s.open(bucket)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = dir.Close() }()
 	for try := 1; ; try++ {
-		keys, err := listed(ctx, dir, options, wanted)
+		keys, err := bucketlist.Keys(ctx, dir, options, folders)
 		if err == nil {
 			return keys, nil
 		}
 		// The Go CDK fails when a file disappears before its attributes are read, for example when an upload ends.
 		if gcerrors.Code(err) != gcerrors.NotFound || try == listTries {
 			return nil, failed("list", bucket, options.Prefix, err)
-		}
-	}
-}
-
-func listed(ctx context.Context, dir *blob.Bucket, options *blob.ListOptions, wanted func(*blob.ListObject) bool) ([]string, error) {
-	var keys []string
-	for objects := dir.List(options); ; {
-		object, err := objects.Next(ctx)
-		if err == io.EOF {
-			slices.Sort(keys)
-			return slices.Compact(keys), nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if wanted(object) {
-			keys = append(keys, object.Key)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package itemactions_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"testing"
 
@@ -29,6 +31,7 @@ type world struct {
 	*testing.T
 	objects dynamic.Interface
 	ns      string
+	action  func(name string) restoreitemaction.Action
 	restore func(name string, item *unstructured.Unstructured) *restoreitemaction.Result
 	backup  func(name string, item *unstructured.Unstructured) *backupitemaction.Result
 }
@@ -41,9 +44,10 @@ func newWorld(t *testing.T, namespace string) *world {
 	require.NoError(t, err)
 	objects, err := dynamic.NewForConfig(config)
 	require.NoError(t, err)
-	conn := serve(t, itemactions.WithConfig(configure))
+	conn := serve(t, itemactions.WithConfig(configure), itemactions.WithNamespace(func() (string, error) { return namespace, nil }))
 	w := &world{
 		T: t, objects: objects, ns: namespace,
+		action: func(name string) restoreitemaction.Action { return restoreitemaction.NewV1(conn, name) },
 		restore: func(name string, item *unstructured.Unstructured) *restoreitemaction.Result {
 			result, err := restoreitemaction.NewV1(conn, name).Execute(t.Context(), restoreitemaction.Input{
 				Item: encode(t, item), ItemFromBackup: encode(t, item), Restore: []byte(`{}`),
@@ -194,4 +198,63 @@ func TestAPIServerAcceptsRestoredPod(t *testing.T) {
 	node, _, err := unstructured.NestedString(restored.Object, "spec", "nodeName")
 	require.NoError(t, err)
 	require.Empty(t, node)
+}
+
+// TestConfigMapsOfTheServersNamespaceReplaceNames uses ConfigMaps as users of Velero have them.
+func TestConfigMapsOfTheServersNamespaceReplaceNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "actions-settings")
+	settings := func(name, action, data string) {
+		w.create("configmaps", w.ns, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`","labels":{
+			"velero.io/plugin-config":"","`+action+`":"RestoreItemAction"}},"data":`+data+`}`)
+	}
+	settings("classes", "velero.io/change-storage-class", `{"gp2":"actions-settings-gp3","lost":"actions-settings-nowhere"}`)
+	settings("images", "velero.io/change-image-name", `{"rule":"docker.io,mirror.example.io"}`)
+	w.create("storageclasses.v1.storage.k8s.io", "", `{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","metadata":{"name":"actions-settings-gp3"},"provisioner":"example.io/none"}`)
+	object := func(text string) *unstructured.Unstructured {
+		item := &unstructured.Unstructured{}
+		require.NoError(t, item.UnmarshalJSON([]byte(text)))
+		return item
+	}
+	claim := object(`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"a"},"spec":{"storageClassName":"gp2"}}`)
+	require.Contains(t, string(w.restore("velero.io/change-storage-class", claim).Item), `"storageClassName":"actions-settings-gp3"`)
+	pod := object(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"a","image":"docker.io/web"}]}}`)
+	require.Contains(t, string(w.restore("velero.io/change-image-name", pod).Item), `"image":"mirror.example.io/web"`)
+	definition := object(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a"},"spec":{"preserveUnknownFields":true}}`)
+	require.JSONEq(t, string(encode(t, definition)), string(w.backup("velero.io/crd-remap-version", definition).Item), "this cluster does not serve v1beta1")
+}
+
+func TestTwoConfigMapsForOneActionAreAnError(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "actions-two-settings")
+	for _, name := range []string{"one", "two"} {
+		w.create("configmaps", w.ns, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`","labels":{
+			"velero.io/plugin-config":"","velero.io/change-image-name":"RestoreItemAction"}}}`)
+	}
+	item := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`)
+	_, err := w.action("velero.io/change-image-name").Execute(t.Context(), restoreitemaction.Input{Item: item, ItemFromBackup: item, Restore: []byte(`{}`)})
+	require.EqualError(t, err, "RestoreItemAction(velero.io/change-image-name): the ConfigMap that configures velero.io/change-image-name: "+
+		"config maps one, two of namespace actions-two-settings all have the labels velero.io/plugin-config,velero.io/change-image-name=RestoreItemAction, want one")
+}
+
+// No API server of today serves v1beta1, so a small one stands for those of before Kubernetes 1.22.
+func TestDefinitionIsReadAsV1beta1WhereItIsServed(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/apis/apiextensions.k8s.io":
+			_, _ = w.Write([]byte(`{"kind":"APIGroup","apiVersion":"v1","name":"apiextensions.k8s.io","versions":[{"version":"v1"},{"version":"v1beta1"}]}`))
+		case "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions/a.example.org":
+			_, _ = w.Write([]byte(`{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"a.example.org"},"spec":{"version":"v1"}}`))
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	conn := serve(t, itemactions.WithConfig(func() (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil }))
+	result, err := backupitemaction.NewV1(conn, "velero.io/crd-remap-version").Execute(t.Context(),
+		[]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a.example.org"},"spec":{"preserveUnknownFields":true}}`), []byte(`{}`))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1beta1","metadata":{"name":"a.example.org"},"spec":{"version":"v1"}}`, string(result.Item))
 }

@@ -4,8 +4,6 @@
 // register.go lists all actions; each family of resources has a folder. An action that changes nothing returns a nil
 // item, so that the item is not encoded again. No action loses fields that it does not know.
 //
-// Velero has more actions, which belong to other capabilities: volumes (pod-volume-restore, csi-*, dataupload), hooks
-// (init-restore-hook) and configuration by ConfigMap (change-storage-class, change-image-name). crd-remap-version is
-// omitted for good: it fetches definitions as apiextensions.k8s.io/v1beta1, which no API server serves since Kubernetes
-// 1.22.
+// Velero has more actions, which belong to the data of volumes: pod-volume-restore, csi-*, dataupload. register_test.go
+// accounts for each.
 package itemactions

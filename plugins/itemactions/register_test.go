@@ -36,20 +36,54 @@ func serve(t *testing.T, opts ...itemactions.Option) *grpc.ClientConn {
 	return conn
 }
 
-func TestActionsHaveVelerosNamesAndOrder(t *testing.T) {
+// TestEveryActionOfVeleroIsRegisteredOrBelongsToVolumeData is the table of Velero's built-in item actions. Those that move
+// or snapshot the data of volumes are not registered: the server does neither yet, and says so per volume.
+func TestEveryActionOfVeleroIsRegisteredOrBelongsToVolumeData(t *testing.T) {
 	t.Parallel()
-	names := map[string][]string{}
+	const volumeData = "data of volumes"
+	table := []struct{ kind, name, missing string }{
+		{"BackupItemAction", "velero.io/crd-remap-version", ""},
+		{"BackupItemAction", "velero.io/pod", ""},
+		{"BackupItemAction", "velero.io/pv", ""},
+		{"BackupItemAction", "velero.io/service-account", ""},
+		{"BackupItemActionV2", "velero.io/csi-pvc-backupper", volumeData},
+		{"BackupItemActionV2", "velero.io/csi-volumesnapshot-backupper", volumeData},
+		{"BackupItemActionV2", "velero.io/csi-volumesnapshotclass-backupper", volumeData},
+		{"BackupItemActionV2", "velero.io/csi-volumesnapshotcontent-backupper", volumeData},
+		{"RestoreItemAction", "velero.io/add-pvc-from-pod", ""},
+		{"RestoreItemAction", "velero.io/admission-webhook-configuration", ""},
+		{"RestoreItemAction", "velero.io/apiservice", ""},
+		{"RestoreItemAction", "velero.io/change-image-name", ""},
+		{"RestoreItemAction", "velero.io/change-storage-class", ""},
+		{"RestoreItemAction", "velero.io/cluster-role-bindings", ""},
+		{"RestoreItemAction", "velero.io/crd-preserve-fields", ""},
+		{"RestoreItemAction", "velero.io/dataupload", volumeData},
+		{"RestoreItemAction", "velero.io/init-restore-hook", ""},
+		{"RestoreItemAction", "velero.io/job", ""},
+		{"RestoreItemAction", "velero.io/pod", ""},
+		{"RestoreItemAction", "velero.io/pod-volume-restore", volumeData},
+		{"RestoreItemAction", "velero.io/pvc", ""},
+		{"RestoreItemAction", "velero.io/role-bindings", ""},
+		{"RestoreItemAction", "velero.io/secret", ""},
+		{"RestoreItemAction", "velero.io/service", ""},
+		{"RestoreItemAction", "velero.io/service-account", ""},
+		{"RestoreItemActionV2", "velero.io/csi-pvc-restorer", volumeData},
+		{"RestoreItemActionV2", "velero.io/csi-volumesnapshot-restorer", volumeData},
+		{"RestoreItemActionV2", "velero.io/csi-volumesnapshotclass-restorer", volumeData},
+		{"RestoreItemActionV2", "velero.io/csi-volumesnapshotcontent-restorer", volumeData},
+		{"DeleteItemAction", "velero.io/csi-volumesnapshotcontent-delete", volumeData},
+		{"DeleteItemAction", "velero.io/dataupload-delete", volumeData},
+	}
+	want, names := map[string][]string{}, map[string][]string{}
+	for _, row := range table {
+		if row.missing == "" {
+			want[row.kind] = append(want[row.kind], row.name)
+		}
+	}
 	for _, registration := range itemactions.Register() {
 		names[registration.Kind()] = append(names[registration.Kind()], registration.Name())
 	}
-	require.Equal(t, map[string][]string{
-		"BackupItemAction": {"velero.io/pod", "velero.io/pv", "velero.io/service-account"},
-		"RestoreItemAction": {
-			"velero.io/add-pvc-from-pod", "velero.io/admission-webhook-configuration", "velero.io/apiservice",
-			"velero.io/cluster-role-bindings", "velero.io/crd-preserve-fields", "velero.io/job", "velero.io/pod",
-			"velero.io/pvc", "velero.io/role-bindings", "velero.io/secret", "velero.io/service", "velero.io/service-account",
-		},
-	}, names)
+	require.Equal(t, want, names)
 	for _, sorted := range names {
 		require.True(t, slices.IsSorted(sorted), "a plugin's list is sorted, so another order here would not be the real one")
 	}

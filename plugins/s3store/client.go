@@ -14,18 +14,17 @@ import (
 )
 
 // clients returns the client for all calls and the client that signs URLs. It does not use the network.
-func clients(ctx context.Context, s settings) (calls, signs *s3.Client, err error) {
-	cfg, err := awsConfig(ctx, s)
+func clients(ctx context.Context, c Config) (calls, signs *s3.Client, err error) {
+	cfg, err := awsConfig(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	calls = client(cfg, s, s.endpoint)
-	return calls, client(cfg, s, cmp.Or(s.publicEndpoint, s.endpoint)), nil
+	return client(cfg, c, c.S3URL), client(cfg, c, cmp.Or(c.PublicURL, c.S3URL)), nil
 }
 
-func client(cfg aws.Config, s settings, endpoint string) *s3.Client {
+func client(cfg aws.Config, c Config, endpoint string) *s3.Client {
 	return s3.NewFromConfig(cfg, func(o *s3.Options) {
-		o.UsePathStyle = s.pathStyle
+		o.UsePathStyle = c.S3ForcePathStyle
 		o.DisableLogOutputChecksumValidationSkipped = true // multipart objects have no checksum of the whole
 		if endpoint != "" {
 			o.BaseEndpoint = aws.String(endpoint)
@@ -33,41 +32,45 @@ func client(cfg aws.Config, s settings, endpoint string) *s3.Client {
 	})
 }
 
-func awsConfig(ctx context.Context, s settings) (aws.Config, error) {
+func awsConfig(ctx context.Context, c Config) (aws.Config, error) {
+	roots, err := c.roots()
+	if err != nil {
+		return aws.Config{}, err
+	}
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.TLSClientConfig = &tls.Config{
 				MinVersion:         tls.VersionTLS12,
-				RootCAs:            s.roots,
-				InsecureSkipVerify: s.insecure, // the user requests it with insecureSkipTLSVerify
+				RootCAs:            roots,
+				InsecureSkipVerify: c.InsecureSkipTLSVerify, // the user requests it with insecureSkipTLSVerify
 			}
 		})),
-		config.WithRequestChecksumCalculation(s.checksumCalculation()),
+		config.WithRequestChecksumCalculation(c.checksumCalculation()),
 	}
-	if s.checksum == "" {
+	if c.ChecksumAlgorithm == "" {
 		options = append(options, config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired))
 	}
-	if s.region != "" {
-		options = append(options, config.WithRegion(s.region))
+	if c.Region != "" {
+		options = append(options, config.WithRegion(c.Region))
 	}
-	switch profile := cmp.Or(s.profile, "default"); {
-	case s.credentialsFile != "":
-		if err := checkProfile(ctx, s.credentialsFile, profile); err != nil {
+	switch profile := cmp.Or(c.Profile, "default"); {
+	case c.CredentialsFile != "":
+		if err := checkProfile(ctx, c.CredentialsFile, profile); err != nil {
 			return aws.Config{}, err
 		}
 		options = append(options,
-			config.WithSharedCredentialsFiles([]string{s.credentialsFile}),
-			config.WithSharedConfigFiles([]string{s.credentialsFile}),
+			config.WithSharedCredentialsFiles([]string{c.CredentialsFile}),
+			config.WithSharedConfigFiles([]string{c.CredentialsFile}),
 			config.WithSharedConfigProfile(profile)) // named, so that it takes precedence over the environment
-	case s.profile != "":
-		options = append(options, config.WithSharedConfigProfile(s.profile))
+	case c.Profile != "":
+		options = append(options, config.WithSharedConfigProfile(c.Profile))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("load the AWS configuration: %w", err)
 	}
 	if cfg.Region == "" {
-		if s.endpoint == "" {
+		if c.S3URL == "" {
 			return aws.Config{}, fmt.Errorf("config.region is missing: want the region of the bucket, like eu-central-1")
 		}
 		cfg.Region = "us-east-1" // the region that servers other than Amazon's expect
@@ -92,8 +95,8 @@ func checkProfile(ctx context.Context, file, profile string) error {
 }
 
 // checksumCalculation applies to all requests that carry a body.
-func (s settings) checksumCalculation() aws.RequestChecksumCalculation {
-	if s.checksum == "" {
+func (c Config) checksumCalculation() aws.RequestChecksumCalculation {
+	if c.ChecksumAlgorithm == "" {
 		return aws.RequestChecksumCalculationWhenRequired
 	}
 	return aws.RequestChecksumCalculationWhenSupported

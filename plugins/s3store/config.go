@@ -1,136 +1,96 @@
 package s3store
 
 import (
-	"cmp"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 
 	tmtypes "github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/cleat-dev/cleat/framework"
 )
 
-// settings is the validated configuration of a location.
-type settings struct {
-	region          string
-	endpoint        string // s3Url; "" means Amazon's
-	publicEndpoint  string // publicUrl, for signed URLs; "" means endpoint
-	pathStyle       bool
-	insecure        bool
-	roots           *x509.CertPool // nil means the system's
-	credentialsFile string         // "" means the environment
-	profile         string
-	encryption      types.ServerSideEncryption
-	kmsKey          string
-	checksum        tmtypes.ChecksumAlgorithm // "" means none
+// Config is the configuration of a location.
+type Config struct {
+	Region                string `json:"region,omitempty" jsonschema:"The region of the bucket, like eu-central-1. Servers other than Amazon's rarely need it."`
+	S3URL                 string `json:"s3Url,omitempty" jsonschema:"The URL of an S3 server other than Amazon's, like https://s3.example.com:9000."`
+	PublicURL             string `json:"publicUrl,omitempty" jsonschema:"The URL of the S3 server for signed URLs, if users reach it at another one than s3Url."`
+	S3ForcePathStyle      bool   `json:"s3ForcePathStyle,omitempty" jsonschema:"Whether the bucket is part of the path of URLs instead of the host name."`
+	InsecureSkipTLSVerify bool   `json:"insecureSkipTLSVerify,omitempty" jsonschema:"Whether any certificate of the S3 server is accepted."`
+	Profile               string `json:"profile,omitempty" jsonschema:"The profile in the credentials file. The default is called default."`
+	ServerSideEncryption  string `json:"serverSideEncryption,omitempty" jsonschema:"How S3 encrypts objects: AES256 or aws:kms. With kmsKeyId the default is aws:kms."`
+	KMSKeyID              string `json:"kmsKeyId,omitempty" jsonschema:"The key with which S3 encrypts objects."`
+	ChecksumAlgorithm     string `json:"checksumAlgorithm" jsonschema:"The checksum that uploads carry, such as CRC32 or SHA256. Empty for S3 servers that know none."`
+	// CACert and CredentialsFile are set by the host.
+	CACert          string `json:"caCert,omitempty" jsonschema:"The certificates of the location's caCertRef or caCert, in PEM."`
+	CredentialsFile string `json:"credentialsFile,omitempty" jsonschema:"The path of an AWS credentials file. Without one, the server's environment has the credentials."`
 }
 
-// allowedKeys returns the keys that a user may set in config.
-func allowedKeys() []string {
-	return []string{
-		"checksumAlgorithm", "credentialsFile", "insecureSkipTLSVerify", "kmsKeyId", "profile", "publicUrl", "region",
-		"s3ForcePathStyle", "s3Url", "serverSideEncryption",
-	}
+// Defaults returns the values of keys that a location does not set.
+func Defaults() Config { return Config{ChecksumAlgorithm: string(types.ChecksumAlgorithmCrc32)} }
+
+// Validate checks what the schema cannot.
+func (c Config) Validate() error {
+	return errors.Join(
+		framework.InvalidKey("s3Url", checkURL(c.S3URL)),
+		framework.InvalidKey("publicUrl", checkURL(c.PublicURL)),
+		framework.InvalidKey("caCert", checkCA(c.CACert)),
+		framework.InvalidKey("serverSideEncryption", checkOneOf(c.ServerSideEncryption, types.ServerSideEncryption("").Values())),
+		framework.InvalidKey("checksumAlgorithm", checkOneOf(c.ChecksumAlgorithm, types.ChecksumAlgorithm("").Values())),
+	)
 }
 
-// addedKeys returns the keys that the host adds.
-func addedKeys() []string { return []string{"bucket", "prefix", "caCert"} }
-
-func checkConfig(config map[string]string) (settings, error) {
-	for key := range config {
-		if !slices.Contains(allowedKeys(), key) && !slices.Contains(addedKeys(), key) {
-			return settings{}, fmt.Errorf("config has the unknown key %q, want one of %s", key, strings.Join(allowedKeys(), ", "))
-		}
-	}
-	s := settings{
-		region:          config["region"],
-		credentialsFile: config["credentialsFile"],
-		profile:         config["profile"],
-		kmsKey:          config["kmsKeyId"],
-	}
-	var err error
-	if s.endpoint, err = checkURL(config, "s3Url"); err != nil {
-		return settings{}, err
-	}
-	if s.publicEndpoint, err = checkURL(config, "publicUrl"); err != nil {
-		return settings{}, err
-	}
-	if s.pathStyle, err = checkBool(config, "s3ForcePathStyle"); err != nil {
-		return settings{}, err
-	}
-	if s.insecure, err = checkBool(config, "insecureSkipTLSVerify"); err != nil {
-		return settings{}, err
-	}
-	if s.roots, err = checkCA(config["caCert"]); err != nil {
-		return settings{}, err
-	}
-	if s.encryption, err = checkEncryption(config["serverSideEncryption"], s.kmsKey); err != nil {
-		return settings{}, err
-	}
-	if s.checksum, err = checkChecksum(config); err != nil {
-		return settings{}, err
-	}
-	return s, nil
-}
-
-func checkURL(config map[string]string, key string) (string, error) {
-	text := config[key]
+func checkURL(text string) error {
 	if text == "" {
-		return "", nil
+		return nil
 	}
 	u, err := url.Parse(text)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("config.%s is %q, want a URL like https://s3.example.com:9000", key, text)
+		return fmt.Errorf("it is %q, want a URL like https://s3.example.com:9000", text)
 	}
-	return text, nil
+	return nil
 }
 
-func checkBool(config map[string]string, key string) (bool, error) {
-	value, err := strconv.ParseBool(cmp.Or(config[key], "false"))
-	if err != nil {
-		return false, fmt.Errorf("config.%s is %q, want \"true\" or \"false\"", key, config[key])
+func checkCA(pem string) error {
+	if pem != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(pem)) {
+		return errors.New("the location's CA certificate (caCert or caCertRef) has no certificate in it, want PEM")
 	}
-	return value, nil
+	return nil
 }
 
-// checkCA returns the system's certificates and those in pem, or nil if pem is empty.
-func checkCA(pem string) (*x509.CertPool, error) {
-	if pem == "" {
-		return nil, nil
+// checkOneOf returns an error unless value is empty or one of known.
+func checkOneOf[T ~string](value string, known []T) error {
+	if value != "" && !slices.Contains(known, T(value)) {
+		return fmt.Errorf("it is %q, want one of %v, or nothing", value, known)
+	}
+	return nil
+}
+
+// roots returns the system's certificates and those of CACert, or nil if there is no CACert.
+func (c Config) roots() (*x509.CertPool, error) {
+	if c.CACert == "" {
+		return nil, nil //nolint:nilnil // nil stands for the system's certificates
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, fmt.Errorf("load the system's certificates: %w", err)
 	}
-	if !roots.AppendCertsFromPEM([]byte(pem)) {
-		return nil, fmt.Errorf("the location's CA certificate (caCert or caCertRef) has no certificate in it, want PEM")
-	}
+	roots.AppendCertsFromPEM([]byte(c.CACert))
 	return roots, nil
 }
 
-func checkEncryption(algorithm, kmsKey string) (types.ServerSideEncryption, error) {
-	if algorithm == "" && kmsKey != "" {
-		return types.ServerSideEncryptionAwsKms, nil
+// encryption returns how S3 encrypts objects.
+func (c Config) encryption() types.ServerSideEncryption {
+	if c.ServerSideEncryption == "" && c.KMSKeyID != "" {
+		return types.ServerSideEncryptionAwsKms
 	}
-	known := types.ServerSideEncryption("").Values()
-	if algorithm != "" && !slices.Contains(known, types.ServerSideEncryption(algorithm)) {
-		return "", fmt.Errorf("config.serverSideEncryption is %q, want one of %v", algorithm, known)
-	}
-	return types.ServerSideEncryption(algorithm), nil
+	return types.ServerSideEncryption(c.ServerSideEncryption)
 }
 
-// checkChecksum returns the checksum algorithm, CRC32 by default. An empty value is for servers without checksums.
-func checkChecksum(config map[string]string) (tmtypes.ChecksumAlgorithm, error) {
-	text, set := config["checksumAlgorithm"]
-	if !set {
-		return tmtypes.ChecksumAlgorithmCrc32, nil
-	}
-	known := types.ChecksumAlgorithm("").Values()
-	if text != "" && !slices.Contains(known, types.ChecksumAlgorithm(text)) {
-		return "", fmt.Errorf("config.checksumAlgorithm is %q, want one of %v, or \"\" for none", text, known)
-	}
-	return tmtypes.ChecksumAlgorithm(text), nil
+// checksum returns the algorithm of checksums; "" means none.
+func (c Config) checksum() tmtypes.ChecksumAlgorithm {
+	return tmtypes.ChecksumAlgorithm(c.ChecksumAlgorithm)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -19,7 +20,7 @@ import (
 
 // failed returns an error that says which operation failed, where, what S3 answered, and what to check.
 func (s *store) failed(action, bucket, key string, err error) error {
-	endpoint := cmp.Or(s.endpoint, "Amazon S3 in region "+s.region)
+	endpoint := cmp.Or(s.config.S3URL, "Amazon S3 in region "+s.config.Region)
 	hint := s.hint(bucket, endpoint, err)
 	var operation *smithy.OperationError
 	if errors.As(err, &operation) { // removes the wrapping of the Go CDK
@@ -32,6 +33,19 @@ func (s *store) failed(action, bucket, key string, err error) error {
 		return framework.NotFound("%s %s in bucket %q at %s: %w%s", action, cmp.Or(key, "everything"), bucket, endpoint, err, hint)
 	}
 	return fmt.Errorf("%s %s in bucket %q at %s: %w%s", action, cmp.Or(key, "everything"), bucket, endpoint, err, hint)
+}
+
+// isConditionFailed reports whether S3 did not write an object because there is one, or because another is being written.
+func isConditionFailed(err error) bool {
+	return hasCode(err, "PreconditionFailed", "ConditionalRequestConflict")
+}
+
+// isUnsupported reports whether the server does not know the header of a condition.
+func isUnsupported(err error) bool { return hasCode(err, "NotImplemented") }
+
+func hasCode(err error, codes ...string) bool {
+	var api smithy.APIError
+	return errors.As(err, &api) && slices.Contains(codes, api.ErrorCode())
 }
 
 // noSuchObject is the hint for an object that does not exist.
@@ -49,9 +63,9 @@ func (s *store) hint(bucket, endpoint string, err error) string {
 		case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccessDenied", "Forbidden",
 			"XAdminUserNotFound": // the last is of versitygw
 			return fmt.Sprintf("the credentials were refused: check the access key and secret key of profile %q in %s, and their rights on the bucket",
-				cmp.Or(s.profile, "default"), s.credentialsSource())
+				cmp.Or(s.config.Profile, "default"), s.credentialsSource())
 		case "PermanentRedirect", "MovedPermanently", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException":
-			return fmt.Sprintf("the bucket may be in another region than %q: correct config.region", s.region)
+			return fmt.Sprintf("the bucket may be in another region than %q: correct config.region", s.config.Region)
 		}
 	}
 	if gcerrors.Code(err) == gcerrors.NotFound {
@@ -61,7 +75,7 @@ func (s *store) hint(bucket, endpoint string, err error) string {
 }
 
 func (s *store) credentialsSource() string {
-	if s.credentialsFile == "" {
+	if s.config.CredentialsFile == "" {
 		return "the server's environment (the location has no spec.credential)"
 	}
 	return "the Secret of spec.credential"

@@ -49,14 +49,14 @@ func readHead(body io.Reader) ([]byte, error) {
 
 // putParts uploads a large object, of which head is the first part. The Go CDK would use buffers of five times the
 // size. The object appears when it is complete; a failure or the end of ctx aborts the upload.
-func (s *store) putParts(ctx context.Context, bucket, key string, head []byte, body io.Reader) error {
-	algorithm := types.ChecksumAlgorithm(s.checksum)
+func (s *store) putParts(ctx context.Context, bucket, key string, head []byte, body io.Reader, ifAbsent bool) error {
+	algorithm := types.ChecksumAlgorithm(s.config.ChecksumAlgorithm)
 	create := &s3.CreateMultipartUploadInput{
 		Bucket: &bucket, Key: &key, ContentType: aws.String(contentType),
-		ChecksumAlgorithm: algorithm, ServerSideEncryption: s.encryption,
+		ChecksumAlgorithm: algorithm, ServerSideEncryption: s.config.encryption(),
 	}
-	if s.kmsKey != "" {
-		create.SSEKMSKeyId = &s.kmsKey
+	if s.config.KMSKeyID != "" {
+		create.SSEKMSKeyId = &s.config.KMSKeyID
 	}
 	created, err := s.calls.CreateMultipartUpload(ctx, create)
 	if err != nil {
@@ -66,10 +66,18 @@ func (s *store) putParts(ctx context.Context, bucket, key string, head []byte, b
 	if err := upload.send(ctx, head, body); err != nil {
 		return errors.Join(err, upload.takeBack(ctx))
 	}
-	_, err = s.calls.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{
+	complete := &s3.CompleteMultipartUploadInput{
 		Bucket: &bucket, Key: &key, UploadId: created.UploadId,
 		MultipartUpload: &types.CompletedMultipartUpload{Parts: upload.parts},
-	})
+	}
+	if ifAbsent {
+		complete.IfNoneMatch = aws.String("*")
+	}
+	_, err = s.calls.CompleteMultipartUpload(ctx, complete)
+	if ifAbsent && isUnsupported(err) {
+		complete.IfNoneMatch = nil
+		_, err = s.calls.CompleteMultipartUpload(ctx, complete)
+	}
 	if err != nil {
 		return errors.Join(err, upload.takeBack(ctx))
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
+	"github.com/cleat-dev/cleat/plugins/internal/bucketlist"
 )
 
 // Name is the provider of a BackupStorageLocation in S3.
@@ -29,33 +29,30 @@ const contentType = "application/octet-stream"
 // Register returns the plugin's registration.
 func Register() framework.Registration {
 	return objectstorev1.Register(Name, func(ctx context.Context, setup *framework.Setup) (objectstorev1.ObjectStore, error) {
-		return New(ctx, framework.Config[map[string]string](setup))
-	}, framework.WithConfig(map[string]string{}))
+		return New(ctx, framework.Config[Config](setup))
+	}, framework.WithConfig(Defaults()))
 }
 
-// New returns the S3 store of a location. It does not use the network.
-func New(ctx context.Context, config map[string]string) (objectstorev1.ObjectStore, error) {
-	settings, err := checkConfig(config)
+// New returns the S3 store of a location with a valid configuration. It does not use the network.
+func New(ctx context.Context, config Config) (objectstorev1.ObjectStore, error) {
+	calls, signs, err := clients(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	calls, signs, err := clients(ctx, settings)
-	if err != nil {
-		return nil, err
-	}
-	return &store{settings: settings, calls: calls, signs: signs}, nil
+	return &store{config: config, calls: calls, signs: signs}, nil
 }
 
 // store implements the author interface ObjectStore.
 type store struct {
-	settings
-	calls *s3.Client
-	signs *s3.Client // uses the public endpoint
+	config Config
+	calls  *s3.Client
+	signs  *s3.Client // uses the public endpoint
 }
 
 var _ objectstorev1.ObjectStore = (*store)(nil)
 
-// PutObject uploads an object, in parts if it is large. A failure or the end of ctx aborts the upload.
+// PutObject uploads an object, in parts if it is large. A failure or the end of ctx aborts the upload. The condition of IfAbsent
+// is dropped if the server does not support it.
 func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInput) error {
 	bucket, key, body := input.Bucket, input.Key, input.Body
 	dir, err := s.open(ctx, bucket)
@@ -70,20 +67,26 @@ func (s *store) PutObject(ctx context.Context, input *objectstorev1.PutObjectInp
 	}
 	switch {
 	case len(head) < partSize:
-		err = put(ctx, dir, key, bytes.NewReader(head), s.checksum)
+		err = put(ctx, dir, key, bytes.NewReader(head), s.config.checksum(), input.IfAbsent)
+		if input.IfAbsent && isUnsupported(err) {
+			err = put(ctx, dir, key, bytes.NewReader(head), s.config.checksum(), false)
+		}
 	case inParts(key):
-		err = s.putParts(ctx, bucket, key, head, body)
+		err = s.putParts(ctx, bucket, key, head, body, input.IfAbsent)
 	default:
-		err = put(ctx, dir, key, io.MultiReader(bytes.NewReader(head), body), s.checksum)
+		err = put(ctx, dir, key, io.MultiReader(bytes.NewReader(head), body), s.config.checksum(), input.IfAbsent)
 	}
-	if err != nil {
+	switch {
+	case input.IfAbsent && isConditionFailed(err):
+		return framework.Exists("upload %s in bucket %q: there is such an object", key, bucket)
+	case err != nil:
 		return s.failed("upload", bucket, key, err)
 	}
 	return nil
 }
 
 // put uploads an object through the Go CDK.
-func put(ctx context.Context, dir *blob.Bucket, key string, body io.Reader, checksum tmtypes.ChecksumAlgorithm) error {
+func put(ctx context.Context, dir *blob.Bucket, key string, body io.Reader, checksum tmtypes.ChecksumAlgorithm, ifAbsent bool) error {
 	// The SDK cannot abort the upload with a context that has ended. So the end of ctx ends the body, which the SDK
 	// treats as a failure, and the upload's own context ends some time later.
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -95,6 +98,7 @@ func put(ctx context.Context, dir *blob.Bucket, key string, body io.Reader, chec
 	defer stop()
 	return dir.Upload(live, key, body, &blob.WriterOptions{
 		ContentType: contentType,
+		IfNotExist:  ifAbsent,
 		BeforeWrite: func(as func(any) bool) error {
 			var input *transfermanager.UploadObjectInput
 			if !as(&input) {
@@ -137,7 +141,7 @@ func (s *store) GetObject(ctx context.Context, input *objectstorev1.GetObjectInp
 
 // ListCommonPrefixes lists the common prefixes directly below prefix.
 func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.ListCommonPrefixesInput) (*objectstorev1.ListCommonPrefixesOutput, error) {
-	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, func(o *blob.ListObject) bool { return o.IsDir })
+	prefixes, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix, Delimiter: input.Delimiter}, true)
 	if err != nil {
 		return nil, err
 	}
@@ -146,33 +150,24 @@ func (s *store) ListCommonPrefixes(ctx context.Context, input *objectstorev1.Lis
 
 // ListObjects lists the keys that start with prefix.
 func (s *store) ListObjects(ctx context.Context, input *objectstorev1.ListObjectsInput) (*objectstorev1.ListObjectsOutput, error) {
-	keys, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix}, func(o *blob.ListObject) bool { return !o.IsDir })
+	keys, err := s.list(ctx, input.Bucket, &blob.ListOptions{Prefix: input.Prefix}, false)
 	if err != nil {
 		return nil, err
 	}
 	return &objectstorev1.ListObjectsOutput{Keys: keys}, nil
 }
 
-func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptions, wanted func(*blob.ListObject) bool) ([]string, error) {
+func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptions, folders bool) ([]string, error) {
 	dir, err := s.open(ctx, bucket)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = dir.Close() }()
-	var keys []string
-	for objects := dir.List(options); ; {
-		object, err := objects.Next(ctx)
-		if err == io.EOF {
-			slices.Sort(keys)
-			return slices.Compact(keys), nil
-		}
-		if err != nil {
-			return nil, s.failed("list", bucket, options.Prefix, err)
-		}
-		if wanted(object) {
-			keys = append(keys, object.Key)
-		}
+	keys, err := bucketlist.Keys(ctx, dir, options, folders)
+	if err != nil {
+		return nil, s.failed("list", bucket, options.Prefix, err)
 	}
+	return keys, nil
 }
 
 // DeleteObject removes an object. Removing a missing object is no error.
@@ -208,9 +203,9 @@ func (s *store) CreateSignedURL(ctx context.Context, input *objectstorev1.Create
 // open returns the bucket of the Go CDK. It sends no request.
 func (s *store) open(ctx context.Context, bucket string) (*blob.Bucket, error) {
 	dir, err := s3blob.OpenBucket(ctx, s.calls, bucket, &s3blob.Options{
-		EncryptionType:             s.encryption,
-		KMSEncryptionID:            s.kmsKey,
-		RequestChecksumCalculation: s.checksumCalculation(),
+		EncryptionType:             s.config.encryption(),
+		KMSEncryptionID:            s.config.KMSKeyID,
+		RequestChecksumCalculation: s.config.checksumCalculation(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %q: %w", bucket, err)

@@ -3,7 +3,6 @@ package s3store_test
 import (
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,12 +25,12 @@ var plane controlplane.Shared
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
 // config returns the configuration of a location on the real S3 server.
-func config(t *testing.T, c *controlplane.Cluster) map[string]string {
+func config(t *testing.T, c *controlplane.Cluster) s3store.Config {
 	t.Helper()
-	return map[string]string{
-		"s3Url": c.S3.Endpoint, "region": c.S3.Region, "s3ForcePathStyle": "true",
-		"credentialsFile": credentials(t, fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", c.S3.AccessKey, c.S3.SecretKey)),
-	}
+	config := s3store.Defaults()
+	config.S3URL, config.Region, config.S3ForcePathStyle = c.S3.Endpoint, c.S3.Region, true
+	config.CredentialsFile = credentials(t, fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", c.S3.AccessKey, c.S3.SecretKey))
+	return config
 }
 
 func TestContract(t *testing.T) {
@@ -46,8 +45,10 @@ func TestContract(t *testing.T) {
 		Config: func(t *testing.T) map[string]string {
 			t.Helper()
 			config := config(t, c)
-			config["bucket"] = c.NewBucket(t, "contract")
-			return config
+			return map[string]string{
+				"s3Url": config.S3URL, "region": config.Region, "s3ForcePathStyle": "true", "credentialsFile": config.CredentialsFile,
+				"bucket": c.NewBucket(t, "contract"),
+			}
 		},
 		New: func(t *testing.T) (objectstorev1.ObjectStore, string) {
 			t.Helper()
@@ -75,7 +76,7 @@ func TestUploadsWorkWithEveryChecksum(t *testing.T) {
 		t.Run(algorithm, func(t *testing.T) {
 			t.Parallel()
 			config := config(t, c)
-			config["checksumAlgorithm"] = algorithm
+			config.ChecksumAlgorithm = algorithm
 			s, err := s3store.New(t.Context(), config)
 			require.NoError(t, err)
 			bucket := c.NewBucket(t, "checksum")
@@ -96,7 +97,7 @@ func TestSignedURLsAreAtThePublicURL(t *testing.T) {
 	t.Parallel()
 	c := plane.Get(t)
 	config := config(t, c)
-	config["publicUrl"] = "https://downloads.example.com"
+	config.PublicURL = "https://downloads.example.com"
 	s, err := s3store.New(t.Context(), config)
 	require.NoError(t, err)
 	signed, err := s.CreateSignedURL(t.Context(), &objectstorev1.CreateSignedURLInput{Bucket: "bucket", Key: "backups/b/b-logs.gz", TTL: 10 * time.Minute})
@@ -110,23 +111,25 @@ func TestErrorsSayWhatToCheck(t *testing.T) {
 	t.Parallel()
 	c := plane.Get(t)
 	good := config(t, c)
-	with := func(changes map[string]string) map[string]string {
-		changed := maps.Clone(good)
-		maps.Copy(changed, changes)
+	at := func(endpoint string) s3store.Config {
+		changed := good
+		changed.S3URL = endpoint
 		return changed
 	}
-	file := func(key, secret string) map[string]string {
-		return with(map[string]string{"credentialsFile": credentials(t, "[default]\naws_access_key_id="+key+"\naws_secret_access_key="+secret+"\n")})
+	file := func(key, secret string) s3store.Config {
+		changed := good
+		changed.CredentialsFile = credentials(t, "[default]\naws_access_key_id="+key+"\naws_secret_access_key="+secret+"\n")
+		return changed
 	}
 	for name, test := range map[string]struct {
-		config map[string]string
+		config s3store.Config
 		want   []string
 	}{
 		"wrong secret key": {file(c.S3.AccessKey, "wrong"), []string{c.S3.Endpoint, "credentials were refused", `profile "default" in the Secret of spec.credential`}},
 		"wrong access key": {file("wrong", c.S3.SecretKey), []string{c.S3.Endpoint, "credentials were refused"}},
-		"nothing there":    {with(map[string]string{"s3Url": "http://127.0.0.1:1"}), []string{"nothing answers at http://127.0.0.1:1", "config.s3Url"}},
-		"no such host":     {with(map[string]string{"s3Url": "http://s3.invalid"}), []string{"nothing answers at http://s3.invalid"}},
-		"TLS to plain":     {with(map[string]string{"s3Url": strings.Replace(c.S3.Endpoint, "http://", "https://", 1)}), []string{"does not speak TLS", "scheme of config.s3Url"}},
+		"nothing there":    {at("http://127.0.0.1:1"), []string{"nothing answers at http://127.0.0.1:1", "config.s3Url"}},
+		"no such host":     {at("http://s3.invalid"), []string{"nothing answers at http://s3.invalid"}},
+		"TLS to plain":     {at(strings.Replace(c.S3.Endpoint, "http://", "https://", 1)), []string{"does not speak TLS", "scheme of config.s3Url"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,15 +162,17 @@ func TestTLSRequiresCA(t *testing.T) {
 	pem, err := os.ReadFile(c.S3.CAFile)
 	require.NoError(t, err)
 	bucket := c.NewBucket(t, "tls")
-	for name, test := range map[string]struct{ key, value, want string }{
+	for name, test := range map[string]struct {
+		caCert   string
+		insecure bool
+		want     string
+	}{
 		"without":       {want: "put that CA into spec.objectStorage.caCertRef"},
-		"with CA":       {key: "caCert", value: string(pem)},
-		"not verifying": {key: "insecureSkipTLSVerify", value: "true"},
+		"with CA":       {caCert: string(pem)},
+		"not verifying": {insecure: true},
 	} {
 		config := config(t, c)
-		if test.key != "" {
-			config[test.key] = test.value
-		}
+		config.CACert, config.InsecureSkipTLSVerify = test.caCert, test.insecure
 		s, err := s3store.New(t.Context(), config)
 		require.NoError(t, err, name)
 		err = s.PutObject(t.Context(), &objectstorev1.PutObjectInput{Bucket: bucket, Key: filepath.Base(name), Body: strings.NewReader("x")})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
+	"os"
 	"slices"
 	"time"
 
@@ -31,6 +33,7 @@ import (
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/run"
@@ -42,7 +45,9 @@ const lightWorkers = 4
 
 // services are what the controllers share.
 type services struct {
-	lost           context.Context // ends when the lease is lost, see run.NewRuns
+	identity       string          // of this process
+	lost           context.Context // ends when the lease is lost
+	live           client.Reader   // reads from the API server, and waits for one that is away
 	host           *pluginhost.Host
 	pluginsChanged <-chan event.GenericEvent
 	policies       *policy.Policies
@@ -50,6 +55,7 @@ type services struct {
 	discoverer     *clientdiscovery.DiscoveryClient
 	scratch        string // directory of temporary files
 	registry       prometheus.Registerer
+	downloads      *url.URL // at which users reach the server's own downloads; nil if they cannot
 }
 
 // addControllers adds all controllers to mgr, which starts them.
@@ -77,20 +83,29 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		return fmt.Errorf("set up controller backup-storage-location: %w", err)
 	}
 
-	cluster := &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: c.Namespace}
-	backupRuns, restoreRuns := run.NewRuns(s.lost, o.ShutdownGracePeriod), run.NewRuns(s.lost, o.ShutdownGracePeriod)
+	cluster := &run.Cluster{Client: mgr.GetClient(), Live: s.live, Namespace: c.Namespace}
+	runs := func(kind string, attempts int) *run.Runs {
+		return run.NewRuns(run.RunsOptions{Kind: kind, Identity: s.identity, Attempts: attempts, Grace: o.ShutdownGracePeriod, Lost: s.lost})
+	}
+	backupRuns, restoreRuns := runs("backup", o.BackupAttempts), runs("restore", o.RestoreAttempts)
+	recorder := mgr.GetEventRecorder("cleat")
 	logs := run.LogOptions{Dir: s.scratch, JSON: o.LogFormat == "json"}
 	r := registrar{mgr: mgr, log: c.Log, disabled: o.Disabled()}
 	log := c.Log.Named
 
-	r.addQueue(&backupqueue.Controller{
+	admission := &backupqueue.Controller{
 		Cluster: cluster, Admission: s.policies.Admission, Limit: max(1, o.ConcurrentBackups), Sweep: o.QueueSweep,
-		Events: mgr.GetEventRecorder("cleat"), Metrics: queueMetrics, Log: log(run.BackupQueueController), Now: time.Now,
-	}, s.pluginsChanged)
+		Locations: &backupqueue.Locations{Default: o.DefaultBackupStorageLocation, Ask: func(name string) {
+			locations.Ask(client.ObjectKey{Namespace: c.Namespace, Name: name})
+		}},
+		Exact: queue.DefaultExact(), Pace: backupqueue.DefaultPace(),
+		Events: recorder, Metrics: queueMetrics, Log: log(run.BackupQueueController), Now: time.Now,
+	}
+	r.addQueue(admission, s.pluginsChanged)
 	r.add(run.BackupController, &velerov1.Backup{}, max(1, o.ConcurrentBackups), &backups.Controller{
 		Cluster: cluster, Runs: backupRuns, Stores: s.opener, Plugins: s.host, Engine: newBackupEngine(c, resources),
 		ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs,
-		Metrics: collected, Log: log(run.BackupController), Now: time.Now,
+		Events: recorder, Metrics: collected, Log: log(run.BackupController), Now: time.Now,
 	}, backupRuns.StopDeleted())
 	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, &backups.Finalizer{
 		Cluster: cluster, Stores: s.opener, Metrics: collected, Log: log(run.BackupFinalizerController), Now: time.Now,
@@ -100,25 +115,31 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	}, nil)
 	r.add(run.RestoreController, &velerov1.Restore{}, max(1, o.ConcurrentRestores), &restores.Controller{
 		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Plugins: s.host, Engine: restoreEngine,
-		ItemOperationTimeout: o.DefaultItemOperationTimeout, LogOptions: logs, SpoolDir: s.scratch,
-		Metrics: collected, Log: log(run.RestoreController), Now: time.Now,
+		ItemOperationTimeout: o.DefaultItemOperationTimeout, AllVersions: o.HasFeature(config.EnableAPIGroupVersions),
+		LogOptions: logs, SpoolDir: s.scratch,
+		Events: recorder, Metrics: collected, Log: log(run.RestoreController), Now: time.Now,
 	}, restoreRuns.StopDeleted())
 	r.add(run.RestoreFinalizerController, &velerov1.Restore{}, lightWorkers, &restores.Finalizer{
 		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Metrics: collected,
 		Log: log(run.RestoreFinalizerController), Now: time.Now,
 	}, nil)
 	r.add(run.ScheduleController, &velerov1.Schedule{}, lightWorkers, &schedules.Controller{
-		Cluster: cluster, SkipImmediately: o.ScheduleSkipImmediately, Events: mgr.GetEventRecorder("cleat"),
+		Cluster: cluster, SkipImmediately: o.ScheduleSkipImmediately, Events: recorder,
 		Metrics: collected, Log: log(run.ScheduleController), Now: time.Now,
 	}, nil)
 	r.add(run.DownloadRequestController, &velerov1.DownloadRequest{}, lightWorkers, &requests.Downloads{
-		Cluster: cluster, Stores: s.opener, Log: log(run.DownloadRequestController), Now: time.Now,
+		Cluster: cluster, Stores: s.opener, Base: s.downloads, Log: log(run.DownloadRequestController), Now: time.Now,
 	}, nil)
 	r.add(run.ServerStatusController, &velerov1.ServerStatusRequest{}, lightWorkers, &requests.Statuses{
 		Cluster: cluster, Version: c.Version,
-		Plugins:  func() []velerov1.PluginInfo { return listPlugins(s.host.Entries()) },
-		Report:   reportPlugins(c, s.host),
-		Policies: func() *serverreport.PolicyReport { return s.policies.Report(max(1, o.ConcurrentBackups)) },
+		Plugins: func() []velerov1.PluginInfo { return listPlugins(s.host.Entries()) },
+		Report:  reportPlugins(c, s.host),
+		Policies: func() *serverreport.PolicyReport {
+			report := s.policies.Report(max(1, o.ConcurrentBackups))
+			report.Unwritable = admission.Unwritable()
+			return report
+		},
+		Blockers: admission.Blockers,
 		Log:      log(run.ServerStatusController), Now: time.Now,
 	}, nil)
 	return r.err
@@ -127,7 +148,10 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 func newBackupEngine(c Config, resources *discovery.Helper) backups.Engine {
 	deps := backup.Deps{
 		Config: c.REST, Discovery: resources, PageSize: c.Options.ClientPageSize, Workers: c.Options.ItemBlockWorkerCount,
-		CSI: hasCSI(c.Options),
+		RetryFor: c.Options.APIOutageTimeout, CSI: c.Options.HasFeature(config.EnableCSI), AllVersions: c.Options.HasFeature(config.EnableAPIGroupVersions),
+	}
+	if deps.PageSize == 0 {
+		deps.PageSize = -1 // whole lists
 	}
 	return func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error) {
 		return backup.Run(ctx, deps, req, archive)
@@ -142,14 +166,22 @@ func newRestoreEngine(c Config, resources *discovery.Helper) (restores.Engine, e
 	}
 	deps := restore.Deps{Config: c.REST, Discovery: resources, Options: restore.Options{
 		Priorities: priorities, Workers: o.RestoreWorkers, ResourceTimeout: o.ResourceTimeout,
-		TerminatingTimeout: o.TerminatingResourceTimeout, EnableCSI: hasCSI(o),
+		TerminatingTimeout: o.TerminatingResourceTimeout, EnableCSI: o.HasFeature(config.EnableCSI), Pod: podName(),
+		OutageTimeout: o.APIOutageTimeout,
 	}}
 	return func(ctx context.Context, req restore.Request) (*restore.Result, error) {
 		return restore.Run(ctx, deps, req)
 	}, nil
 }
 
-func hasCSI(o config.Options) bool { return slices.Contains(o.Features, "EnableCSI") }
+// podName returns the name of the pod that this server runs in, "" if it runs in none. The hostname of a pod is its name.
+func podName() string {
+	if pod := os.Getenv("POD_NAME"); pod != "" || os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return pod
+	}
+	host, _ := os.Hostname()
+	return host
+}
 
 // csiSnapshotTimeout is the default of spec.csiSnapshotTimeout. Velero has no flag for it either.
 const csiSnapshotTimeout = 10 * time.Minute
@@ -160,7 +192,7 @@ func backupDefaults(o config.Options) backups.Defaults {
 		CSISnapshotTimeout: csiSnapshotTimeout, ResourceTimeout: o.ResourceTimeout,
 		VolumeGroupSnapshotLabel: o.VolumeGroupSnapshotLabelKey, VolumesToFsBackup: o.DefaultVolumesToFSBackup,
 		SnapshotMoveData: o.DefaultSnapshotMoveData, StorageLocation: o.DefaultBackupStorageLocation,
-		SnapshotLocations: o.DefaultVolumeSnapshotLocations,
+		SnapshotLocations: o.DefaultVolumeSnapshotLocations, GlobalVolumePolicies: o.GlobalVolumePoliciesConfigMap,
 	}
 }
 

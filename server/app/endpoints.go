@@ -18,10 +18,12 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 )
 
-// endpoints serves /metrics, /healthz and /readyz on one address and /debug/pprof on another. A server that waits for
+// endpoints serves /metrics, /healthz and /readyz on one address, /debug/pprof on another and downloads on a third. A server that waits for
 // the lease is ready; one that works is ready as soon as its cache is filled.
 type endpoints struct {
 	metrics, profiler string
+	downloadAddress   string
+	downloads         http.Handler // nil means none
 	gatherer          prometheus.Gatherer
 	cache             cache.Cache
 	working, filled   atomic.Bool
@@ -29,7 +31,7 @@ type endpoints struct {
 }
 
 func newEndpoints(o config.Options, gatherer prometheus.Gatherer, cache cache.Cache, log hclog.Logger) *endpoints {
-	return &endpoints{metrics: o.MetricsAddress, profiler: o.ProfilerAddress, gatherer: gatherer, cache: cache, log: log.Named("endpoints")}
+	return &endpoints{metrics: o.MetricsAddress, profiler: o.ProfilerAddress, downloadAddress: o.DownloadAddress, gatherer: gatherer, cache: cache, log: log.Named("endpoints")}
 }
 
 // setWorking notes that this server runs the controllers from now on.
@@ -68,15 +70,36 @@ func (e *endpoints) serve(ctx context.Context) error {
 		}
 	}
 	go func() { e.filled.Store(e.cache.WaitForCacheSync(ctx)) }()
-	if e.metrics == "" || e.metrics == "0" {
-		return nil
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 2)
+	serving := 0
+	for _, endpoint := range []struct {
+		what, flag, address string
+		handler             http.Handler
+	}{
+		{"metrics", "--metrics-address", e.metrics, e.handler()},
+		{"downloads", "--download-address", e.downloadAddress, e.downloads},
+	} {
+		if endpoint.handler == nil || endpoint.address == "" || endpoint.address == "0" {
+			continue
+		}
+		listener, err := listen(ctx, endpoint.address)
+		if err != nil {
+			return fmt.Errorf("serve %s, see %s: %w", endpoint.what, endpoint.flag, err)
+		}
+		e.log.Debug("serving "+endpoint.what, "address", listener.Addr().String())
+		serving++
+		go func() { served <- serveHTTP(ctx, listener, endpoint.handler) }()
 	}
-	listener, err := listen(ctx, e.metrics)
-	if err != nil {
-		return fmt.Errorf("serve metrics, see --metrics-address: %w", err)
+	var failed error
+	for range serving {
+		if err := <-served; err != nil {
+			failed = err
+			stop()
+		}
 	}
-	e.log.Debug("serving metrics", "address", listener.Addr().String())
-	return serveHTTP(ctx, listener, e.handler())
+	return failed
 }
 
 func (e *endpoints) handler() http.Handler {

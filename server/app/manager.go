@@ -72,9 +72,13 @@ func checkNamespace(ctx context.Context, reader client.Reader, namespace string)
 }
 
 // checkDefinitions returns an error if the API server does not serve the custom resources.
-func checkDefinitions(ctx context.Context, discoverer *clientdiscovery.DiscoveryClient) error {
+func checkDefinitions(ctx context.Context, discoverer *clientdiscovery.DiscoveryClient, patience run.Patience) (err error) {
 	const install = `install the custom resource definitions with "cleat install --crds-only"`
-	list, err := discoverer.ServerResourcesForGroupVersionWithContext(ctx, velerov1.SchemeGroupVersion.String())
+	var list *metav1.APIResourceList
+	err = patience.Read(ctx, func() (err error) {
+		list, err = discoverer.ServerResourcesForGroupVersionWithContext(ctx, velerov1.SchemeGroupVersion.String())
+		return err
+	})
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("the API server does not serve %s; %s", velerov1.SchemeGroupVersion, install)
 	}

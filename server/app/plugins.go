@@ -22,6 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 	"github.com/cleat-dev/cleat/server/tracing"
 )
@@ -111,9 +112,10 @@ func implementations(host *pluginhost.Host) func(name string) ([]config.Implemen
 func HostConfig(c Config) pluginhost.Config {
 	p := c.File.Plugins
 	return pluginhost.Config{
-		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns,
+		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns, Features: c.Options.Features,
 		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"),
-		Order: p.Order, Rescan: p.Rescan.Std(), Environment: environment(p.Environment),
+		Order: p.Order, Rescan: p.Rescan.Std(),
+		EnvironmentRule: p.Environment.Rule(), Environment: environment(p.Variables),
 		Configs: configs(p.Config),
 		Deadlines: calls.Deadlines{
 			Start: p.Deadlines.Start.Std(), Query: p.Deadlines.Query.Std(), Execute: p.Deadlines.Execute.Std(), Kinds: kindDeadlines(p.Deadlines.Kinds),
@@ -194,7 +196,7 @@ func tracer(ctx context.Context, c Config) (spans trace.TracerProvider, stop fun
 // lastSpans is how long the server waits, when it stops, for the remaining spans to be sent.
 const lastSpans = 2 * time.Second
 
-// environment returns variables in the form of os.Environ, "NAME=value", sorted.
+// environment returns the variables that the configuration sets for plugins in the form of os.Environ, "NAME=value", sorted.
 func environment(table map[string]string) []string {
 	var variables []string
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -222,7 +224,7 @@ func listPlugins(entries []pluginhost.Entry) []velerov1.PluginInfo {
 func reportPlugins(c Config, host *pluginhost.Host) func(ctx context.Context, details string) *serverreport.PluginReport {
 	source := pluginreport.Source{
 		Host: host, Directory: c.Options.PluginDir, LockPath: lockPath(c),
-		Order: c.File.Plugins.Order, Log: c.Log.Named("plugins"),
+		Order: c.File.Plugins.Order, Policies: policy.Plugins(c.File), Log: c.Log.Named("plugins"),
 	}
 	return func(ctx context.Context, details string) *serverreport.PluginReport {
 		source := source

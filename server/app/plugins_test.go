@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/framework/hostenv"
 	"github.com/cleat-dev/cleat/server/config"
 )
 
@@ -19,6 +20,7 @@ func TestHostConfigHasEverySetting(t *testing.T) {
 	require.Equal(t, file.Plugins.Order, host.Order)
 	require.Equal(t, file.Plugins.Rescan.Std(), host.Rescan)
 	require.Equal(t, []string{"EXAMPLE_ENDPOINT=https://storage.example.io"}, host.Environment)
+	require.Equal(t, hostenv.Complete, host.EnvironmentRule)
 	require.Equal(t, map[string][]byte{"example.io/stamp": []byte(`{"zone":"UTC"}`)}, host.Configs)
 	requireAlike(t, reflect.ValueOf(file.Plugins.Deadlines), reflect.ValueOf(host.Deadlines))
 	requireAlike(t, reflect.ValueOf(file.Plugins.Limits), reflect.ValueOf(host.Limits))

@@ -3,22 +3,26 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	clientdiscovery "k8s.io/client-go/discovery"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/controller/requests"
+	"github.com/cleat-dev/cleat/server/download"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
 // Config is the configuration of a server.
@@ -36,21 +40,30 @@ type Config struct {
 }
 
 // Serve runs the server until ctx ends; backups and restores at work then get their grace period. It checks the
-// namespace and the resource definitions, finds the plugins, waits until it leads, fails the backups and restores that a
-// former server left in progress, and starts the controllers.
+// namespace and the resource definitions, finds the plugins, waits until it leads, and starts the controllers, which take up
+// the backups and restores that a former server left in progress.
 func Serve(ctx context.Context, c Config) error {
+	identity := run.NewIdentity(host())
+	leader, err := newLeadership(c, identity)
+	if err != nil {
+		return err
+	}
+	fence := leader.fence
+	c.REST = fence.Config(c.REST) // for all but the lease
 	mgr, err := newManager(c)
 	if err != nil {
 		return err
 	}
+	patience := run.Patience{For: c.Options.APIOutageTimeout, Log: c.Log.Named("api-server")}
+	live := patience.Reader(mgr.GetAPIReader())
 	discoverer, err := clientdiscovery.NewDiscoveryClientForConfig(c.REST)
 	if err != nil {
 		return fmt.Errorf("make a discovery client: %w", err)
 	}
-	if err := checkNamespace(ctx, mgr.GetAPIReader(), c.Namespace); err != nil {
+	if err := checkNamespace(ctx, live, c.Namespace); err != nil {
 		return err
 	}
-	if err := checkDefinitions(ctx, discoverer); err != nil {
+	if err := checkDefinitions(ctx, discoverer, patience); err != nil {
 		return err
 	}
 	spans, stopSpans, err := tracer(ctx, c)
@@ -60,7 +73,7 @@ func Serve(ctx context.Context, c Config) error {
 	defer stopSpans()
 	registry := prometheus.NewRegistry()
 	pluginsChanged := make(chan event.GenericEvent, 1)
-	host, err := NewHost(ctx, c, registry, spans, func() {
+	plugins, err := NewHost(ctx, c, registry, spans, func() {
 		select {
 		case pluginsChanged <- event.GenericEvent{}:
 		default: // the queue has yet to handle the last one
@@ -69,37 +82,53 @@ func Serve(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	defer host.Close()
-	policies, err := policy.New(c.File, policy.Deps{Host: host, Log: c.Log.Named("policies"), Metrics: registry, Now: time.Now})
+	defer plugins.Close()
+	policies, err := policy.New(c.File, policy.Deps{Host: plugins, Log: c.Log.Named("policies"), Metrics: registry, Now: time.Now})
 	if err != nil {
 		return err
 	}
 
-	scratch, err := scratchDir(c.Options.ScratchDir)
+	scratch, err := newScratch(scratchBase(c.Options.ScratchDir), c.Log)
 	if err != nil {
 		return err
 	}
-	opener := location.NewOpener(mgr.GetAPIReader(), host, filepath.Join(scratch, "credentials"))
+	defer func() {
+		if err := scratch.remove(); err != nil {
+			c.Log.Warn("the directory of temporary files could not be removed", "error", err)
+		}
+	}()
+	opener := location.NewOpener(live, fencedHost{Host: location.PluginHost{Host: plugins}, fence: fence}, filepath.Join(scratch.dir, "credentials"), c.Log.Named("backup-storage-location"))
 	defer func() {
 		if err := opener.Close(); err != nil {
 			c.Log.Warn("credentials of backup storage locations could not be removed", "error", err)
 		}
 	}()
 
-	lost, lose := context.WithCancel(context.WithoutCancel(ctx))
-	defer lose()
+	downloads, err := c.Options.DownloadBase()
+	if err != nil {
+		return err
+	}
+
 	err = addControllers(mgr, c, services{
-		lost: lost, host: host, pluginsChanged: pluginsChanged, policies: policies, opener: opener,
-		discoverer: discoverer, scratch: scratch, registry: registry,
+		identity: identity, lost: fence.Lost(), live: live, host: plugins, pluginsChanged: pluginsChanged, policies: policies, opener: opener,
+		discoverer: discoverer, scratch: scratch.dir, registry: registry, downloads: downloads,
 	})
 	if err != nil {
 		return err
 	}
 	endpoints := newEndpoints(c.Options, prometheus.Gatherers{registry, ctrlmetrics.Registry}, mgr.GetCache(), c.Log)
+	if downloads != nil {
+		cluster := &run.Cluster{Live: live, Namespace: c.Namespace}
+		endpoints.downloads = &download.Server{
+			Client: cluster.Live, Namespace: c.Namespace, Open: requests.Open(cluster, opener), Log: c.Log.Named("downloads"), Now: time.Now,
+		}
+	}
 	work := func(ctx context.Context) error {
+		disabled := c.Options.Disabled()
 		recovery := run.Recovery{
-			Cluster: &run.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: c.Namespace},
-			Log:     c.Log.Named(run.RecoveryController), Now: time.Now,
+			Cluster: &run.Cluster{Client: mgr.GetClient(), Live: live, Namespace: c.Namespace},
+			Backups: slices.Contains(disabled, run.BackupController), Restores: slices.Contains(disabled, run.RestoreController),
+			Log: c.Log.Named(run.RecoveryController), Now: time.Now,
 		}
 		if err := recovery.Run(ctx); err != nil {
 			return fmt.Errorf("fail what a former server left in progress: %w", err)
@@ -112,7 +141,6 @@ func Serve(ctx context.Context, c Config) error {
 		return nil
 	}
 	if c.Options.LeaderElect {
-		leader := leadership{lose: lose, rest: c.REST, namespace: c.Namespace, lease: c.Options.LeaderElectLeaseDuration, log: c.Log.Named("leader-election")}
 		controllers := work
 		work = func(ctx context.Context) error { return leader.run(ctx, controllers) }
 	}
@@ -123,17 +151,33 @@ func Serve(ctx context.Context, c Config) error {
 	return nil
 }
 
-// scratchDir returns the directory of temporary files, which it creates if necessary.
-func scratchDir(configured string) (string, error) {
-	dir := configured
-	if dir == "" {
-		dir = os.Getenv("VELERO_SCRATCH_DIR")
+// newLeadership returns the election of the server, before c.REST is fenced. Without one, its fence is always open.
+func newLeadership(c Config, identity string) (*leadership, error) {
+	if !c.Options.LeaderElect {
+		return &leadership{fence: run.NewFence(0)}, nil
 	}
-	if dir == "" {
-		dir = os.TempDir()
+	client, err := coordinationv1.NewForConfig(c.REST)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for leases: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", fmt.Errorf("create the directory of temporary files, see --scratch-dir: %w", err)
+	lease := c.Options.LeaderElectLeaseDuration
+	return &leadership{
+		leases: client.Leases(c.Namespace), identity: identity, lease: lease, fence: run.NewFence(fenceOpen(lease)),
+		log: c.Log.Named("leader-election"),
+	}, nil
+}
+
+// fencedHost is a plugin host whose object stores wait for the fence.
+type fencedHost struct {
+	location.Host
+	fence *run.Fence
+}
+
+// ObjectStore implements location.Host.
+func (h fencedHost) ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error) {
+	objects, err := h.Host.ObjectStore(ctx, location, provider, config)
+	if err != nil {
+		return nil, err
 	}
-	return dir, nil
+	return h.fence.Store(objects), nil
 }

@@ -45,6 +45,13 @@ type Archive struct {
 	length        int
 	index         map[schema.GroupResource][]record
 	resources     []schema.GroupResource
+	versions      map[schema.GroupResource]*versions // nil unless they were asked for
+}
+
+// versions are the versions of the objects of one type.
+type versions struct {
+	preferred string              // whose objects are in the index
+	others    map[string][]record // by version
 }
 
 // record is an Entry in the index, which holds one for each object of the backup.
@@ -65,12 +72,21 @@ func compareRecords(a, b record) int {
 // half a restore. An error names the entry and its offset in the tar, and wraps one of the errors above. Open does not
 // validate the content of objects.
 func Open(ctx context.Context, r io.Reader, dir string, limits Limits) (*Archive, error) {
+	return openAs(ctx, r, dir, limits, nil)
+}
+
+// OpenVersions is like Open, and keeps the objects in other versions too; see Versions and Use.
+func OpenVersions(ctx context.Context, r io.Reader, dir string, limits Limits) (*Archive, error) {
+	return openAs(ctx, r, dir, limits, map[schema.GroupResource]*versions{})
+}
+
+func openAs(ctx context.Context, r io.Reader, dir string, limits Limits, all map[schema.GroupResource]*versions) (*Archive, error) {
 	spool, err := os.CreateTemp(dir, "cleat-archive-*")
 	if err != nil {
 		return nil, fmt.Errorf("make a spool file for the archive: %w", err)
 	}
 	_ = os.Remove(spool.Name()) // fails on systems that keep open files; Close removes it there
-	a := &Archive{spool: spool, index: map[schema.GroupResource][]record{}}
+	a := &Archive{spool: spool, index: map[schema.GroupResource][]record{}, versions: all}
 	if err := a.unpack(ctx, r, limits.orDefaults()); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -127,6 +143,33 @@ func (a *Archive) Find(gr schema.GroupResource, namespace, name string) (Entry, 
 		return Entry{}, false
 	}
 	return records[i].entry(gr), true
+}
+
+// Versions returns the version in which Items returns the objects of a type at first, which is the one that their API
+// server preferred, and the other versions that the archive has, sorted. It returns none unless OpenVersions opened the
+// archive.
+func (a *Archive) Versions(gr schema.GroupResource) (preferred string, others []string) {
+	v := a.versions[gr]
+	if v == nil {
+		return "", nil
+	}
+	return v.preferred, slices.Sorted(maps.Keys(v.others))
+}
+
+// Use makes Items, Find and Read return the objects of a type in another version. Objects that the archive does not have in
+// that version stay as they are. It must not be called concurrently with other methods.
+func (a *Archive) Use(gr schema.GroupResource, version string) {
+	v := a.versions[gr]
+	if v == nil {
+		return
+	}
+	records := slices.Clone(a.index[gr])
+	for _, other := range v.others[version] {
+		if i, found := slices.BinarySearchFunc(records, other, compareRecords); found {
+			records[i] = other
+		}
+	}
+	a.index[gr] = records
 }
 
 func (r record) entry(gr schema.GroupResource) Entry {

@@ -13,21 +13,20 @@ type Limits struct {
 	Items int
 	// PathBytes is the length of one entry's path.
 	PathBytes int
-	// Ratio is how many times larger than its compressed form the unpacked archive may be. It applies only
-	// beyond RatioFloor unpacked bytes, because small archives of repetitive objects compress very well.
-	Ratio      int64
-	RatioFloor int64
+	// FreeBytes stay free on the disk of the spool file. They, and not how well an archive compresses, tell a decompression
+	// bomb from a backup: objects that resemble each other compress to a thousandth.
+	FreeBytes int64
 }
 
-// DefaultLimits returns limits far above what a cluster can hold: an API server refuses objects above 3 MiB.
+// DefaultLimits returns limits far above what a cluster can hold, so that no archive of a Writer exceeds them: an API server
+// refuses objects above 3 MiB, and the names in a path have at most 253 bytes each.
 func DefaultLimits() Limits {
 	return Limits{
 		TotalBytes: 64 << 30,
 		ItemBytes:  32 << 20,
 		Items:      10_000_000,
 		PathBytes:  1024,
-		Ratio:      200,
-		RatioFloor: 256 << 20,
+		FreeBytes:  256 << 20,
 	}
 }
 
@@ -38,7 +37,6 @@ func (l Limits) orDefaults() Limits {
 		ItemBytes:  cmp.Or(l.ItemBytes, d.ItemBytes),
 		Items:      cmp.Or(l.Items, d.Items),
 		PathBytes:  cmp.Or(l.PathBytes, d.PathBytes),
-		Ratio:      cmp.Or(l.Ratio, d.Ratio),
-		RatioFloor: cmp.Or(l.RatioFloor, d.RatioFloor),
+		FreeBytes:  cmp.Or(l.FreeBytes, d.FreeBytes),
 	}
 }

@@ -90,6 +90,16 @@ func parsePath(p string) (gr schema.GroupResource, namespace, name string, ok bo
 	return schema.ParseGroupResource(parts[1]), namespace, name, true
 }
 
+// parseVersionedPath splits a path like those of parsePath that has the folder of a version: resources/<gr>/<version>/...
+func parseVersionedPath(p string) (gr schema.GroupResource, version, namespace, name string, ok bool) {
+	parts := strings.SplitN(p, "/", 4)
+	if len(parts) < 4 || parts[2] == "" {
+		return gr, "", "", "", false
+	}
+	gr, namespace, name, ok = parsePath(strings.Join([]string{parts[0], parts[1], parts[3]}, "/"))
+	return gr, parts[2], namespace, name, ok
+}
+
 // quotedPath returns a path for use in a message: quoted, and cut if it is long.
 func quotedPath(p string) string {
 	return strconv.Quote(shorten.Text(p, 200))

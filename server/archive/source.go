@@ -67,12 +67,8 @@ type meter struct {
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	m.read += int64(n)
-	switch {
-	case m.read > m.limits.TotalBytes:
+	if m.read > m.limits.TotalBytes {
 		return 0, fmt.Errorf("%w: more than %d bytes unpacked", ErrLimit, m.limits.TotalBytes)
-	case m.read > m.limits.RatioFloor && m.read/m.limits.Ratio > m.source.read:
-		return 0, fmt.Errorf("%w: %d bytes unpacked from %d, more than %d times as many: this looks like a decompression bomb",
-			ErrLimit, m.read, m.source.read, m.limits.Ratio)
 	}
 	return n, err
 }

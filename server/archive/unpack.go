@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -51,6 +52,7 @@ type unpacker struct {
 	limits  Limits
 	out     *bufio.Writer
 	written int64
+	checked int64             // bytes that may be written before the free space is looked at again
 	count   int               // entries seen
 	names   map[string]string // one copy of the name of each namespace
 	groups  map[string]schema.GroupResource
@@ -103,17 +105,59 @@ func (u *unpacker) entry(in *meter, header *tar.Header, body io.Reader) error {
 	}
 	u.archive.hasResources = u.archive.hasResources || strings.HasPrefix(path, resourcesDir+"/")
 	gr, namespace, name, ok := parsePath(path)
+	version := ""
+	if !ok && u.archive.versions != nil {
+		gr, version, namespace, name, ok = parseVersionedPath(path)
+	}
 	if !ok {
 		return nil
+	}
+	gr, namespace = u.intern(gr, namespace)
+	if preferred, is := strings.CutSuffix(version, preferredSuffix); is {
+		u.versionsOf(gr).preferred = preferred // the same object has a path without a version
+		return nil
+	}
+	if err := u.checkSpace(where); err != nil {
+		return err
 	}
 	n, err := io.Copy(u.out, body)
 	if err != nil {
 		return in.explain(err, "in "+where.String())
 	}
-	gr, namespace = u.intern(gr, namespace)
-	u.archive.index[gr] = append(u.archive.index[gr], record{namespace: namespace, name: name, offset: u.written, size: n})
+	found := record{namespace: namespace, name: name, offset: u.written, size: n}
 	u.written += n
+	if version == "" {
+		u.archive.index[gr] = append(u.archive.index[gr], found)
+		return nil
+	}
+	others := u.versionsOf(gr).others
+	others[version] = append(others[version], found)
 	return nil
+}
+
+// checkSpace returns an error if the disk of the spool file is nearly full. It asks the system now and then.
+func (u *unpacker) checkSpace(where location) error {
+	const every = 64 << 20
+	if u.written < u.checked {
+		return nil
+	}
+	u.checked = u.written + every
+	free, known := freeSpace(u.archive.spool)
+	if known && free < u.limits.FreeBytes+every {
+		return fmt.Errorf("%w: %s: %d bytes are free in %s after %d bytes were unpacked, and %d are to stay free; use a larger --scratch-dir",
+			ErrLimit, where, free, filepath.Dir(u.archive.spool.Name()), u.written, u.limits.FreeBytes)
+	}
+	return nil
+}
+
+// versionsOf returns the versions of the objects of a type.
+func (u *unpacker) versionsOf(gr schema.GroupResource) *versions {
+	v := u.archive.versions[gr]
+	if v == nil {
+		v = &versions{others: map[string][]record{}}
+		u.archive.versions[gr] = v
+	}
+	return v
 }
 
 // location identifies an entry in messages.
@@ -159,20 +203,35 @@ func (u *unpacker) intern(gr schema.GroupResource, namespace string) (schema.Gro
 	return gr, namespace
 }
 
-// finish sorts the index and returns an error if an object occurs twice.
+// finish sorts the index. It returns an error if an object occurs twice.
 func (u *unpacker) finish() error {
 	a := u.archive
-	for gr, records := range a.index {
-		slices.SortStableFunc(records, compareRecords)
-		for i := 1; i < len(records); i++ {
-			if compareRecords(records[i-1], records[i]) == 0 {
-				return fmt.Errorf("%w: %s is in the archive twice, want each object once",
-					ErrDuplicate, quotedPath(records[i].entry(gr).Path()))
+	for gr, v := range a.versions {
+		for version, records := range v.others {
+			if err := sortRecords(gr, version, records); err != nil {
+				return err
 			}
+		}
+	}
+	for gr, records := range a.index {
+		if err := sortRecords(gr, "", records); err != nil {
+			return err
 		}
 		a.length += len(records)
 		a.resources = append(a.resources, gr)
 	}
 	slices.SortFunc(a.resources, func(x, y schema.GroupResource) int { return strings.Compare(x.String(), y.String()) })
+	return nil
+}
+
+// sortRecords sorts the objects of a type in one version and returns an error if one occurs twice.
+func sortRecords(gr schema.GroupResource, version string, records []record) error {
+	slices.SortStableFunc(records, compareRecords)
+	for i := 1; i < len(records); i++ {
+		if compareRecords(records[i-1], records[i]) == 0 {
+			return fmt.Errorf("%w: %s is in the archive twice, want each object once",
+				ErrDuplicate, quotedPath(ItemPath(gr, version, records[i].namespace, records[i].name)))
+		}
+	}
 	return nil
 }

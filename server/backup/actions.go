@@ -79,7 +79,20 @@ func (e *engine) additional(ctx context.Context, id framework.ResourceIdentifier
 	case !resource.Namespaced:
 		id.Namespace = ""
 	}
-	if e.seen.has(e.seen.key(resource.GroupVersion.Group, resource.Name, id.Namespace, id.Name)) {
+	if err := e.addOne(ctx, resource, id, must); err != nil || !e.deps.AllVersions {
+		return err
+	}
+	for _, version := range resource.Others {
+		if err := e.addOne(ctx, resource.In(version), id, must); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addOne backs up an additional item in one version.
+func (e *engine) addOne(ctx context.Context, resource discovery.Resource, id framework.ResourceIdentifier, must bool) error {
+	if e.seen.has(e.seen.keyOf(resource, id.Namespace, id.Name)) {
 		return nil
 	}
 	o := object{resource: resource, must: must}
@@ -87,6 +100,7 @@ func (e *engine) additional(ctx context.Context, id framework.ResourceIdentifier
 		e.log.Debug("additional item is excluded", "item", id, "reason", reason)
 		return nil
 	}
+	var err error
 	o.raw, err = e.get(ctx, resource, id.Namespace, id.Name)
 	if apierrors.IsNotFound(err) {
 		e.record.warned(resource.GroupResource(), id.Namespace, id.Name, "additional item does not exist, it is left out", nil)

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cleat-dev/cleat/server/backup/pages"
+	"github.com/cleat-dev/cleat/server/gaps"
 	"github.com/cleat-dev/cleat/server/item"
 )
 
@@ -23,14 +24,29 @@ func (e *engine) close(ctx context.Context) error {
 	return nil
 }
 
-// warnOfVolumes warns that the data of volumes is not backed up, unless the spec does not request it.
+// warnOfVolumes warns that the data of volumes is not backed up, if there are volumes and the spec does not say that it is not
+// wanted. The warning names the fields of the spec that have no effect because of that.
 func (e *engine) warnOfVolumes() {
-	if wanted := e.req.Backup.Spec.SnapshotVolumes; wanted != nil {
-		return // preflight has warned, or none is requested
+	spec := &e.req.Backup.Spec
+	fields := gaps.Fields(gaps.BackupVolumes(), spec)
+	if e.req.Policy != nil && e.req.Policy.VolumePolicies > 0 {
+		fields = strings.TrimPrefix(fields+", the volumePolicies of the resource policy", ", ")
 	}
-	if n := e.record.count(volumesResource); n > 0 {
-		e.warn(fmt.Sprintf("the data of %d persistent volumes is not backed up: snapshots of volumes are not supported yet; set spec.snapshotVolumes to false to do without them", n))
+	claims, inPods := e.record.count(volumesResource), e.record.podVolumeCount()
+	unwanted := spec.SnapshotVolumes != nil && !*spec.SnapshotVolumes
+	if claims+inPods == 0 || unwanted && fields == "" {
+		return
 	}
+	text := fmt.Sprintf("the data of %d persistent volumes is not backed up", claims)
+	if inPods > 0 {
+		text = fmt.Sprintf("the data of %d persistent volumes and of %d volumes of pods is not backed up", claims, inPods)
+	}
+	text += ": snapshots, data movement and file system backups are not supported yet"
+	if fields != "" {
+		e.gap(text + "; so these have no effect: " + fields)
+		return
+	}
+	e.warn(text + "; set spec.snapshotVolumes to false to do without them")
 }
 
 // backUpNamespaces backs up the namespaces themselves. If the spec selects all namespaces and some labels,
@@ -47,12 +63,15 @@ func (e *engine) backUpNamespaces(ctx context.Context) error {
 			if !e.sel.namespaces.Match(meta.Name) {
 				return nil
 			}
+			if selected, decided := e.sel.rules.Select(namespacesResource, resource.Kind, "", meta.Name, meta.Labels); decided && !selected {
+				return nil
+			}
 			if e.sel.namespaces.Everything() && !e.sel.matches(meta.Labels) && !e.record.collectedFrom(meta.Name) {
 				return nil
 			}
 		}
 		e.record.expect(1)
-		_, end = e.object(ctx, object{resource: resource, raw: raw, listed: true})
+		_, end = e.object(ctx, object{resource: resource, raw: raw, listed: true, chosen: true})
 		return end
 	})
 	if err != nil && end == nil && ctx.Err() == nil {
@@ -88,7 +107,7 @@ func (e *engine) backUpDefinitions(ctx context.Context) error {
 			continue
 		}
 		e.record.expect(1)
-		if _, err := e.object(ctx, object{resource: definitions, raw: raw, listed: true}); err != nil {
+		if _, err := e.object(ctx, object{resource: definitions, raw: raw, listed: true, chosen: true}); err != nil {
 			return err
 		}
 	}

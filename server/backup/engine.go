@@ -28,7 +28,7 @@ type Deps struct {
 	Config *rest.Config
 	// Discovery knows the resources of the API server.
 	Discovery *discovery.Helper
-	// PageSize is the number of objects to request at once; 0 means 500.
+	// PageSize is the number of objects to request at once; 0 means 500, and a negative number whole lists.
 	PageSize int
 	// Workers is the number of blocks of objects that are backed up at the same time; 0 means 1.
 	Workers int
@@ -38,6 +38,8 @@ type Deps struct {
 	// CSI enables actions that need the feature EnableCSI. Without it, actions named "velero.io/csi-..."
 	// are not called.
 	CSI bool
+	// AllVersions (EnableAPIGroupVersions) backs up each object in all versions in which the API server serves it.
+	AllVersions bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -68,6 +70,8 @@ type Result struct {
 	Errors, Warnings int
 	// Operations are the asynchronous operations that actions started.
 	Operations []itemaction.Operation
+	// Gaps are those of the warnings that name fields of the spec without effect; see package gaps.
+	Gaps []string
 }
 
 // Run takes a backup and streams its archive to w. It returns an error for whatever makes the archive as a
@@ -158,7 +162,7 @@ func (e *engine) prepare(ctx context.Context) (err error) {
 
 // collect backs up the objects of all lists except the namespaces.
 func (e *engine) collect(ctx context.Context, cancel context.CancelCauseFunc) error {
-	lists := plan(e.sel)
+	lists := plan(e.sel, e.deps.AllVersions)
 	e.log.Info("collecting objects", "lists", len(lists))
 	reader := pages.NewReader(e.client, pageSize(e.deps), lists, e.record.expect)
 	workers := newWorkers(max(1, e.deps.Workers), func(b block) {

@@ -362,8 +362,28 @@ func TestUnsupportedRequestsOfTheSpecAreWarnings(t *testing.T) {
 		s.VolumeSnapshotLocations = []string{"x"}
 		s.OrderedResources = map[string]string{"unicorns": "a/b"}
 	})})
-	requireMessages(t, []string{"spec.hooks", "spec.snapshotVolumes", "spec.volumeSnapshotLocations", "spec.defaultVolumesToFsBackup",
-		"spec.snapshotMoveData", "spec.resourcePolicy: volumePolicies", "spec.orderedResources: unicorns"}, b.Results.Warnings.Velero, b.Warnings)
+	requireMessages(t, []string{"spec.hooks", "spec.orderedResources: unicorns"}, b.Results.Warnings.Velero, b.Warnings)
+	require.Len(t, b.Gaps, 1, "what concerns the data of volumes asks for nothing where there are none")
+}
+
+func TestFieldsAboutVolumesAreNamedIfThereAreVolumes(t *testing.T) {
+	t.Parallel()
+	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{Policy: &resourcepolicy.Policy{VolumePolicies: 1}, Backup: newBackup(func(s *spec) {
+		s.IncludedNamespaces, s.IncludedClusterScopedResources = []string{"empty"}, []string{"persistentvolumes"}
+		s.SnapshotVolumes, s.DefaultVolumesToFsBackup, s.SnapshotMoveData = yes(), yes(), yes()
+		s.UploaderConfig = &velerov1.UploaderConfigForBackup{}
+	})})
+	require.Len(t, b.Gaps, 1)
+	require.Contains(t, b.Gaps[0], "the data of 1 persistent volumes is not backed up")
+	require.Contains(t, b.Gaps[0], "so these have no effect: spec.snapshotVolumes, spec.snapshotMoveData, spec.defaultVolumesToFsBackup, the volumePolicies of the resource policy")
+	require.Len(t, b.Results.Warnings.Velero, 1)
+
+	quiet := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{Backup: newBackup(func(s *spec) {
+		s.IncludedNamespaces, s.IncludedClusterScopedResources = []string{"empty"}, []string{"persistentvolumes"}
+		s.UploaderConfig = &velerov1.UploaderConfigForBackup{}
+		s.VolumeSnapshotLocations = []string{"merely-exists"}
+	})})
+	require.Empty(t, quiet.Results.Warnings.Velero, "spec.snapshotVolumes is false")
 }
 
 func TestVolumesWithoutTheirDataAreAWarning(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/item"
+	"github.com/cleat-dev/cleat/server/runlog"
 )
 
 // excludeLabel with the value "true" excludes an object, or everything in a namespace, from every backup.
@@ -67,7 +68,7 @@ func (e *engine) object(ctx context.Context, o object) (bool, error) {
 // store calls the actions for an object and writes the object to the archive. It reports whether the object
 // is in the backup, now or from before.
 func (e *engine) store(ctx context.Context, o object, meta item.Meta) (bool, error) {
-	if o.listed {
+	if o.listed && !e.leftOutByRules(o, meta) {
 		e.record.collected(meta.Namespace)
 	}
 	if reason := e.exclusion(o, meta); reason != "" {
@@ -78,7 +79,7 @@ func (e *engine) store(ctx context.Context, o object, meta item.Meta) (bool, err
 			"namespace", meta.Namespace, "name", meta.Name, "reason", reason)
 		return false, nil
 	}
-	key := e.seen.key(o.resource.GroupResource().Group, o.resource.Name, meta.Namespace, meta.Name)
+	key := e.seen.keyOf(o.resource, meta.Namespace, meta.Name)
 	if !e.seen.add(key) {
 		if o.listed {
 			e.record.expect(-1)
@@ -98,6 +99,9 @@ func (e *engine) store(ctx context.Context, o object, meta item.Meta) (bool, err
 		raw = *buf
 	}
 	e.warnOfPod(o, meta)
+	if fs := e.req.Backup.Spec.DefaultVolumesToFsBackup; fs != nil && *fs && o.resource.GroupResource() == podsResource {
+		e.record.addPodVolumes(fileSystemVolumes(raw))
+	}
 	raw, keep, err := e.act(ctx, o, meta, raw)
 	if err != nil {
 		e.record.expect(-1)
@@ -108,13 +112,14 @@ func (e *engine) store(ctx context.Context, o object, meta item.Meta) (bool, err
 		e.record.expect(-1)
 		return false, nil
 	}
-	// Resources are always read in their preferred version.
-	err = e.archive.Item(o.resource.GroupResource(), o.resource.GroupVersion.Version, true, meta.Namespace, meta.Name, raw)
+	err = e.archive.Item(o.resource.GroupResource(), o.resource.GroupVersion.Version, !o.resource.NotPreferred, meta.Namespace, meta.Name, raw)
 	if err != nil {
 		return false, fatal{err}
 	}
-	e.record.stored(o.resource.GroupResource(), meta)
-	e.log.Trace("backed up", "resource", o.resource.GroupResource(), "namespace", meta.Namespace, "name", meta.Name)
+	done, total := e.record.stored(o.resource.GroupResource(), meta)
+	runlog.BackedUp(e.log, runlog.Item{
+		Resource: o.resource.GroupResource().String(), Namespace: meta.Namespace, Name: meta.Name, Done: done, Total: total,
+	})
 	return true, nil
 }
 
@@ -128,12 +133,27 @@ func (e *engine) exclusion(o object, meta item.Meta) string {
 			return "its namespace is not included"
 		case !o.listed && !e.sel.resources.Allows(o.resource):
 			return "its resource is not included"
+		case e.leftOutByRules(o, meta):
+			return "the resource policy does not include it"
 		}
 	}
 	if meta.Deleting() {
 		return "it is being deleted"
 	}
 	return ""
+}
+
+// leftOutByRules reports whether the rules of the resource policy exclude an object. If there are some, the API server has
+// not applied the selectors of the spec.
+func (e *engine) leftOutByRules(o object, meta item.Meta) bool {
+	switch {
+	case !e.sel.rules.Any():
+		return false
+	case o.listed:
+		return !o.chosen && !e.sel.selects(o.resource, meta)
+	default:
+		return !e.sel.rules.AllowsName(o.resource.GroupResource(), meta.Namespace, meta.Name)
+	}
 }
 
 // listFailed records that a list could not be read to its end.

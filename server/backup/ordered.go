@@ -39,7 +39,7 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, worke
 			e.record.warned(resource.GroupResource(), namespace, name, "spec.orderedResources: object cannot be read, it is not backed up in order", err)
 			continue
 		}
-		if meta, err := item.ParseMeta(raw); err != nil || !e.sel.matches(meta.Labels) {
+		if meta, err := item.ParseMeta(raw); err != nil || !e.sel.selects(resource, meta) {
 			continue
 		}
 		e.record.expect(1)

@@ -17,21 +17,35 @@ var (
 	crdsResource       = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 )
 
-// plan returns the lists of a backup in the order in which their objects are backed up. The namespaces
-// themselves are not among them: which of them belong to the backup may depend on the other objects.
-func plan(sel *selection) []pages.List {
+// plan returns the lists of a backup in the order in which their objects are backed up, each resource in its preferred
+// version or in all. The namespaces themselves are not among them: which of them belong to the backup may depend on the
+// other objects.
+func plan(sel *selection, allVersions bool) []pages.List {
 	var lists []pages.List
 	for _, res := range includedResources(sel) {
-		namespaces := []string{""}
-		if res.Namespaced && !listTogether(sel.namespaces) {
-			namespaces = sel.namespaces.List()
+		lists = append(lists, listsOf(sel, res)...)
+		if !allVersions {
+			continue
 		}
-		first := true
-		for _, namespace := range namespaces {
-			for _, selector := range sel.queries() {
-				lists = append(lists, pages.List{Resource: res, Namespace: namespace, Selector: selector, First: first})
-				first = false
-			}
+		for _, version := range res.Others {
+			lists = append(lists, listsOf(sel, res.In(version))...)
+		}
+	}
+	return lists
+}
+
+// listsOf returns the lists of one resource in one version.
+func listsOf(sel *selection, res discovery.Resource) []pages.List {
+	namespaces := []string{""}
+	if res.Namespaced && !listTogether(sel.namespaces) {
+		namespaces = sel.namespaces.List()
+	}
+	var lists []pages.List
+	first := !res.NotPreferred
+	for _, namespace := range namespaces {
+		for _, selector := range sel.queries() {
+			lists = append(lists, pages.List{Resource: res, Namespace: namespace, Selector: selector, First: first})
+			first = false
 		}
 	}
 	return lists

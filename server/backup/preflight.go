@@ -1,36 +1,31 @@
 package backup
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 
+	"github.com/cleat-dev/cleat/server/gaps"
 	"github.com/cleat-dev/cleat/server/item"
 )
 
 // preflight records what the spec requests and the server does not support.
 func (e *engine) preflight() {
 	spec := &e.req.Backup.Spec
-	isTrue := func(b *bool) bool { return b != nil && *b }
-	for _, request := range []struct {
-		made    bool
-		warning string
-	}{
-		{len(spec.Hooks.Resources) > 0, "spec.hooks: hooks are not supported yet, none is run"},
-		{isTrue(spec.SnapshotVolumes), "spec.snapshotVolumes: snapshots of volumes are not supported yet, none is taken"},
-		{len(spec.VolumeSnapshotLocations) > 0, "spec.volumeSnapshotLocations: snapshots of volumes are not supported yet, none is taken"},
-		{isTrue(spec.DefaultVolumesToFsBackup), "spec.defaultVolumesToFsBackup: file system backups of volumes are not supported yet, the data of volumes is not backed up"},
-		{isTrue(spec.SnapshotMoveData), "spec.snapshotMoveData: data movement is not supported yet, the data of volumes is not backed up"},
-		{e.req.Policy != nil && e.req.Policy.VolumePolicies > 0, "spec.resourcePolicy: volumePolicies are not supported yet, those of the policy have no effect"},
-	} {
-		if request.made {
-			e.warn(request.warning)
-		}
+	for _, warning := range gaps.Warnings(gaps.Backup(), spec) {
+		e.gap(warning)
 	}
 	for _, name := range slices.Sorted(maps.Keys(spec.OrderedResources)) {
 		if _, ok := e.sel.snapshot.Resolve(name); !ok {
 			e.warn("spec.orderedResources: " + name + " is not a resource of this cluster; write a plural name such as pods or deployments.apps")
 		}
 	}
+}
+
+// gap records a warning about something that the spec requests and the server does not support.
+func (e *engine) gap(warning string) {
+	e.record.gap(warning)
+	e.warn(warning)
 }
 
 // warnOfPod records what the annotations of a pod request and the server does not support.
@@ -50,4 +45,30 @@ func (e *engine) warnOfPod(o object, meta item.Meta) {
 			e.log.Warn(text, "namespace", meta.Namespace, "name", meta.Name)
 		}
 	}
+}
+
+// fileSystemVolumes returns the number of volumes of a pod that a file system backup takes and that have no claim, whose
+// persistent volume is counted.
+func fileSystemVolumes(pod []byte) int {
+	var decoded struct {
+		Spec struct {
+			Volumes []map[string]json.RawMessage `json:"volumes"`
+		} `json:"spec"`
+	}
+	if json.Unmarshal(pod, &decoded) != nil {
+		return 0
+	}
+	n := 0
+	for _, volume := range decoded.Spec.Volumes {
+		counts := true
+		for _, source := range []string{"hostPath", "secret", "configMap", "projected", "downwardAPI", "persistentVolumeClaim"} {
+			if volume[source] != nil {
+				counts = false
+			}
+		}
+		if counts {
+			n++
+		}
+	}
+	return n
 }

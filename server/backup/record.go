@@ -25,6 +25,8 @@ type record struct {
 	namespaces map[string]struct{}          // from which objects were collected
 	used       map[schema.GroupResource]int // how many objects of a resource are stored
 	operations []itemaction.Operation
+	gaps       []string
+	podVolumes int
 }
 
 func newRecord(progress func(done, total int)) *record {
@@ -66,8 +68,8 @@ func (r *record) collectedFrom(namespace string) bool {
 	return ok
 }
 
-// stored records an object that is in the archive.
-func (r *record) stored(gr schema.GroupResource, meta item.Meta) {
+// stored records an object that is in the archive. It returns the number of objects there and the number known so far.
+func (r *record) stored(gr schema.GroupResource, meta item.Meta) (done, total int) {
 	name := meta.Name
 	if meta.Namespace != "" {
 		name = meta.Namespace + "/" + meta.Name
@@ -77,9 +79,10 @@ func (r *record) stored(gr schema.GroupResource, meta item.Meta) {
 	r.used[gr]++
 	r.list[kind] = append(r.list[kind], name)
 	r.done++
-	done, total := r.done, max(r.done, r.total)
+	done, total = r.done, max(r.done, r.total)
 	r.mu.Unlock()
 	r.progress(done, total)
+	return done, total
 }
 
 // count returns the number of objects of a resource that are stored.
@@ -96,6 +99,26 @@ func (r *record) resources() []schema.GroupResource {
 	return slices.SortedFunc(maps.Keys(r.used), func(a, b schema.GroupResource) int {
 		return strings.Compare(a.String(), b.String())
 	})
+}
+
+// gap records a warning about something that the spec requests and the server does not support.
+func (r *record) gap(warning string) {
+	r.mu.Lock()
+	r.gaps = append(r.gaps, warning)
+	r.mu.Unlock()
+}
+
+// addPodVolumes counts volumes of pods whose data is requested from the file system.
+func (r *record) addPodVolumes(n int) {
+	r.mu.Lock()
+	r.podVolumes += n
+	r.mu.Unlock()
+}
+
+func (r *record) podVolumeCount() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.podVolumes
 }
 
 func (r *record) operation(op itemaction.Operation) {
@@ -122,7 +145,7 @@ func (r *record) result() *Result {
 	}
 	all := r.results.Results()
 	return &Result{
-		Items: r.done, ResourceList: r.list, Operations: r.operations,
+		Items: r.done, ResourceList: r.list, Operations: r.operations, Gaps: r.gaps,
 		Results: all, Errors: all.Errors.Count(), Warnings: all.Warnings.Count(),
 	}
 }

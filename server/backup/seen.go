@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/discovery"
 )
 
 // seen holds the objects that the backup has taken up, as hashes of 128 bits.
@@ -13,6 +14,15 @@ type seen struct {
 	seeds [2]maphash.Seed
 	mu    sync.Mutex
 	keys  map[[2]uint64]struct{}
+}
+
+// keyOf returns the key of an object of a resource. Its other versions have keys of their own.
+func (s *seen) keyOf(resource discovery.Resource, namespace, name string) (k [2]uint64) {
+	plural := resource.Name
+	if resource.NotPreferred {
+		plural += "/" + resource.GroupVersion.Version
+	}
+	return s.key(resource.GroupVersion.Group, plural, namespace, name)
 }
 
 func (s *seen) key(group, resource, namespace, name string) (k [2]uint64) {

@@ -33,6 +33,7 @@ type selection struct {
 	namespaces filter.Namespaces
 	resources  filter.Resources
 	selectors  []labels.Selector // an object must match one of them, if there are any
+	rules      filter.Rules      // of the resource policy; they replace the selectors where they decide
 }
 
 // newSelection resolves the filters of the spec and records names that do not exist.
@@ -62,6 +63,15 @@ func (e *engine) newSelection(ctx context.Context, snapshot *discovery.Snapshot)
 	}, sel.namespaces, snapshot)
 	if err != nil {
 		return nil, fmt.Errorf("resource filters of the spec: %w", err)
+	}
+	if policy := e.req.Policy; policy != nil {
+		var warnings []string
+		if sel.rules, warnings, err = filter.NewRules(policy.Rules, snapshot); err != nil {
+			return nil, fmt.Errorf("resource policy of the backup: %w", err)
+		}
+		for _, warning := range warnings {
+			e.warn("spec.resourcePolicy: " + warning)
+		}
 	}
 	for _, name := range unresolved {
 		e.warn(fmt.Sprintf("spec.%s is not a resource of this cluster that this filter can be used for; it matches nothing", name))
@@ -144,9 +154,10 @@ func selectors(one *metav1.LabelSelector, several []*metav1.LabelSelector) ([]la
 	return parsed, nil
 }
 
-// queries returns the selectors as they are sent to the API server, one for each list.
+// queries returns the selectors as they are sent to the API server, one for each list. Rules are applied to what the lists
+// hold.
 func (s *selection) queries() []string {
-	if len(s.selectors) == 0 {
+	if len(s.selectors) == 0 || s.rules.Any() {
 		return []string{""}
 	}
 	var queries []string
@@ -164,6 +175,15 @@ func (s *selection) matches(objectLabels map[string]string) bool {
 		}
 	}
 	return len(s.selectors) == 0
+}
+
+// selects reports whether a rule for an object selects it or, where there is no rule, a selector of the spec.
+func (s *selection) selects(res discovery.Resource, meta item.Meta) bool {
+	selected, decided := s.rules.Select(res.GroupResource(), res.Kind, meta.Namespace, meta.Name, meta.Labels)
+	if decided {
+		return selected
+	}
+	return s.matches(meta.Labels)
 }
 
 // warn records a warning about the backup as a whole.

@@ -12,6 +12,7 @@ type object struct {
 	resource discovery.Resource
 	raw      []byte // as in a list, where it may lack apiVersion and kind
 	listed   bool   // the filters selected it, rather than an action requested it
+	chosen   bool   // listed, and selected for another reason than its labels and name
 	must     bool   // an action insists on it: filters do not apply
 }
 

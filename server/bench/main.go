@@ -43,6 +43,7 @@ var benches = []bench{
 	{"plugin_rss_idle", "resident memory of an idle plugin in MB", pluginRSSIdle},
 	{"queue_over_work", "time of 20 backups of one second, four at a time / time of their work alone", queueOverWork},
 	{"queue_decide_growth", "time of a decision with 4,000 queued backups / with 1,000", queueDecideGrowth},
+	{"queue_writes_2k", "PATCHes of the queue for each admitted backup, with 2,000 queued", queueWrites2k},
 	{"queue_wake_over_bare", "time from the end of a backup to the next / time of a bare program that watches and writes", queueWakeOverBare},
 }
 
@@ -62,6 +63,7 @@ func limits() map[string]float64 {
 		"queue_over_work_invalid": 1.3,
 		"queue_decide_growth":     5,
 		"queue_wake_over_bare":    3,
+		"queue_writes_2k":         3,
 		"queue_calls_per_backup":  3,
 	}
 }

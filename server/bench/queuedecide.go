@@ -43,7 +43,7 @@ func queueDecideGrowth(ctx context.Context, _ string, report func(string, float6
 		if err != nil {
 			return 0, err
 		}
-		queue.NewPlan(line, decision, policy.Name(), began)
+		queue.NewPlan(line, decision, policy.Name(), queue.DefaultExact(), began)
 		return time.Since(began), nil
 	}
 	var few, many queue.Resolver

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -34,9 +36,21 @@ func newServerCommand(a *command.App) *cobra.Command {
 		},
 	}
 	s.options.AddFlags(cmd.Flags())
+	addVerbosity(cmd.Flags())
 	cmd.Flags().StringVar(&s.file, "config", "", "configuration file with policies and the settings of plugins; see examples/config/cleat.yaml")
 	cmd.Flags().BoolVar(&s.check, "check", false, "check the settings and the plugins that they name, without a cluster, and exit")
 	return cmd
+}
+
+// addVerbosity adds -v and --vmodule, with which manifests of Velero choose what the Kubernetes client logs. The lines go to
+// the server's log; package config has the other flags of klog.
+func addVerbosity(flags *pflag.FlagSet) {
+	klogs := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(klogs)
+	for _, name := range []string{"v", "vmodule"} {
+		flags.AddGoFlag(klogs.Lookup(name))
+		flags.Lookup(name).Hidden = true
+	}
 }
 
 // serverFlags are the flags of the server.
@@ -74,7 +88,7 @@ func runServer(a *command.App, cmd *cobra.Command, flags *serverFlags) error {
 	if err != nil {
 		return err
 	}
-	for _, warning := range config.Warnings(cmd.Flags()) {
+	for _, warning := range server.Options.Warnings(cmd.Flags()) {
 		server.Log.Warn(warning)
 	}
 	if server.REST, err = a.Cluster.RestConfig(); err != nil {

@@ -93,3 +93,18 @@ func TestCheckRefusesWrongConfig(t *testing.T) {
 		})
 	}
 }
+
+// TestKlogsFlagsDoNotStopTheStart: manifests of Velero may have them.
+func TestKlogsFlagsDoNotStopTheStart(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"-v", "4"}, {"-v=4"}, {"--v=4"}, {"--vmodule=reflector=4"}, {"--logtostderr"}, {"--logtostderr=true"}, {"--alsologtostderr"},
+		{"--stderrthreshold=2"}, {"--colorized"}, {"--colorized=false"}, {"--add_dir_header", "--log_dir", "/tmp"},
+	} {
+		out, err := check(t, "apiVersion: cleat.dev/v1\n", args...)
+		require.NoError(t, err, args)
+		require.Contains(t, out, "The settings are valid.", args)
+	}
+	_, err := check(t, "apiVersion: cleat.dev/v1\n", "-v", "loud")
+	require.ErrorContains(t, err, "loud")
+}

@@ -30,6 +30,7 @@ type File struct {
 // Backups is how backups are queued and described.
 type Backups struct {
 	Concurrent int    `yaml:"concurrent"`
+	Attempts   int    `yaml:"attempts"`
 	Admission  Policy `yaml:"admission"`
 	// ManifestWriters describe each backup, all of them.
 	ManifestWriters []ManifestWriter `yaml:"manifestWriters"`
@@ -38,6 +39,7 @@ type Backups struct {
 // Restores is how restores are run.
 type Restores struct {
 	Concurrent int `yaml:"concurrent"`
+	Attempts   int `yaml:"attempts"`
 }
 
 // NodeAgent is how loads on nodes are held back.
@@ -80,7 +82,8 @@ type Plugins struct {
 	Order           []string          `yaml:"order"`
 	IsolateBuiltIns bool              `yaml:"isolateBuiltIns"`
 	Rescan          Duration          `yaml:"rescan"`
-	Environment     map[string]string `yaml:"environment"`
+	Environment     Environment       `yaml:"environment"`
+	Variables       map[string]string `yaml:"variables"`
 	Config          map[string]Object `yaml:"-"` // of actions, by their names
 	Deadlines       Deadlines         `yaml:"deadlines"`
 	Limits          Limits            `yaml:"limits"`
@@ -146,9 +149,11 @@ func (f *File) Apply(flags *pflag.FlagSet) error {
 		value any
 	}{
 		{"concurrent-backups", []string{"backups", "concurrent"}, f.Backups.Concurrent},
+		{"backup-attempts", []string{"backups", "attempts"}, f.Backups.Attempts},
 		{"plugin-dir", []string{"plugins", "directory"}, f.Plugins.Directory},
 		{"isolate-built-ins", []string{"plugins", "isolateBuiltIns"}, f.Plugins.IsolateBuiltIns},
 		{"concurrent-restores", []string{"restores", "concurrent"}, f.Restores.Concurrent},
+		{"restore-attempts", []string{"restores", "attempts"}, f.Restores.Attempts},
 	} {
 		if f.root.find(s.path) == nil {
 			continue

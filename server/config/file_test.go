@@ -13,6 +13,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/framework/hostenv"
 )
 
 const example = "../../examples/config/cleat.yaml"
@@ -65,6 +67,27 @@ func keys(of reflect.Type) map[int]string {
 		}
 	}
 	return found
+}
+
+func TestEnvironmentOfPlugins(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct {
+		rule      hostenv.Rule
+		variables map[string]string
+	}{
+		"{}":                      {},
+		"{environment: }":         {},
+		"{environment: Complete}": {rule: hostenv.Complete},
+		"{environment: Strict}":   {rule: hostenv.Strict},
+		"{environment: Strict, variables: {A: b}}": {hostenv.Strict, map[string]string{"A": "b"}},
+		"{variables: {A: b}}":                      {variables: map[string]string{"A": "b"}},
+		"{environment: {A: b}}":                    {variables: map[string]string{"A": "b"}}, // as in earlier files
+	} {
+		file, err := Parse("cleat.yaml", []byte("apiVersion: cleat.dev/v1\nplugins: "+text+"\n"))
+		require.NoError(t, err, text)
+		require.Equal(t, want.rule, file.Plugins.Environment.Rule(), text)
+		require.Equal(t, want.variables, file.Plugins.Variables, text)
+	}
 }
 
 func TestSchemaAndFileHaveTheSameKeys(t *testing.T) {
@@ -131,6 +154,10 @@ func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 		}},
 		"no truth":         {"plugins: {isolateBuiltIns: yes}\n", []string{`cleat.yaml:2: plugins.isolateBuiltIns: is the text "yes", want true or false`}},
 		"no text":          {"plugins: {environment: {PORT: 8080}}\n", []string{"cleat.yaml:2: plugins.environment.PORT: is the number 8080, want text; put it in quotes"}},
+		"no rule":          {"plugins: {environment: strict}\n", []string{`cleat.yaml:2: plugins.environment: is the text "strict", want Complete or Strict`}},
+		"a list of rules":  {"plugins: {environment: [Strict]}\n", []string{"cleat.yaml:2: plugins.environment: is a list, want Complete or Strict"}},
+		"a reserved name":  {"plugins: {variables: {PLUGIN_CLIENT_CERT: x}}\n", []string{"cleat.yaml:2: plugins.variables.PLUGIN_CLIENT_CERT: is set by the server for each process of a plugin"}},
+		"variables twice":  {"plugins: {environment: {A: x}, variables: {B: y}}\n", []string{"cleat.yaml:2: plugins.environment: has variables, and so has plugins.variables"}},
 		"no variable":      {"plugins: {environment: {A-B: x}}\n", []string{"cleat.yaml:2: plugins.environment.A-B: is no name of an environment variable"}},
 		"a zero byte":      {"plugins: {environment: {A: \"\\0\"}}\n", []string{"cleat.yaml:2: plugins.environment.A: has a zero byte"}},
 		"a number for key": {"plugins: {environment: {1: x}}\n", []string{"cleat.yaml:2: plugins.environment: has a key that is the number 1, want text"}},

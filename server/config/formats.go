@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
+	"github.com/cleat-dev/cleat/framework/hostenv"
 	"github.com/cleat-dev/cleat/server/tracing"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -52,6 +53,12 @@ func formats() []*jsonschema.Format {
 			return hostapi.ValidateName(text)
 		},
 		"endpoint": tracing.CheckEndpoint,
+		"environment": func(text string) error {
+			if rule := hostenv.Rule(text); rule != hostenv.Complete && rule != hostenv.Strict {
+				return errors.New("is no rule about the environment")
+			}
+			return nil
+		},
 		"text": func(text string) error {
 			if strings.ContainsRune(text, 0) {
 				return errors.New("has a zero byte, which it cannot have")
@@ -118,6 +125,23 @@ func parseDuration(text string) (Duration, error) {
 		return 0, fmt.Errorf("%s is negative", text)
 	}
 	return Duration(d), nil
+}
+
+// Environment is which variables plugins get of the server's environment.
+type Environment struct {
+	rule      hostenv.Rule
+	variables map[string]string // of a file that has an object here: earlier files had Plugins.Variables at this place
+}
+
+// Rule returns the rule that the file names; empty for the default.
+func (e Environment) Rule() hostenv.Rule { return e.rule }
+
+// UnmarshalYAML implements yaml.Unmarshaler.
+func (e *Environment) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind == yaml.MappingNode {
+		return node.Decode(&e.variables)
+	}
+	return node.Decode(&e.rule)
 }
 
 // Size is a number of bytes, which the file may have with a unit: "256Mi".

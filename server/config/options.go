@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -19,11 +20,15 @@ type Options struct {
 	IsolateBuiltIns bool // run the built-in plugins as processes
 	MetricsAddress  string
 	ProfilerAddress string // empty means none
+	DownloadAddress string // where files are offered that an object store cannot sign URLs of
+	DownloadURL     string // at which users reach DownloadAddress; empty means that they cannot, and nothing is offered
 	ScratchDir      string // of temporary files; empty means $VELERO_SCRATCH_DIR, or else the system's
 
 	ClientQPS      float32
 	ClientBurst    int
 	ClientPageSize int // objects in one page of a list; 0 means all at once
+
+	APIOutageTimeout time.Duration // how long runs wait for an API server that does not respond
 
 	DisableControllers []string
 	RestoreOnly        bool
@@ -31,6 +36,8 @@ type Options struct {
 	QueueSweep           time.Duration // how often the queue is looked at without a reason; 0 is never
 	ConcurrentBackups    int
 	ConcurrentRestores   int
+	BackupAttempts       int // of a backup whose servers are killed or stopped
+	RestoreAttempts      int // of a restore, likewise
 	ItemBlockWorkerCount int
 	RestoreWorkers       int
 	ShutdownGracePeriod  time.Duration // for running operations
@@ -60,6 +67,7 @@ type Options struct {
 	ScheduleSkipImmediately        bool
 	BackupRepositoryConfigMap      string
 	RepoMaintenanceJobConfigMap    string
+	GlobalVolumePoliciesConfigMap  string
 	Features                       []string
 }
 
@@ -71,12 +79,16 @@ func Defaults() Options {
 		PluginDir:                    "/plugins",
 		MetricsAddress:               ":8085",
 		ProfilerAddress:              "localhost:6060",
+		DownloadAddress:              ":8086",
 		ClientQPS:                    100,
 		ClientBurst:                  100,
 		ClientPageSize:               500,
+		APIOutageTimeout:             5 * time.Minute,
 		ConcurrentBackups:            1,
 		QueueSweep:                   time.Minute,
 		ConcurrentRestores:           1,
+		BackupAttempts:               3,
+		RestoreAttempts:              3,
 		ItemBlockWorkerCount:         1,
 		RestoreWorkers:               8,
 		ShutdownGracePeriod:          20 * time.Second,
@@ -107,18 +119,23 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.IsolateBuiltIns, "isolate-built-ins", o.IsolateBuiltIns, "run the built-in plugins as processes of their own, as external ones are")
 	flags.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics, /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.ProfilerAddress, "profiler-address", o.ProfilerAddress, "address of /debug/pprof; empty for none")
+	flags.StringVar(&o.DownloadURL, "download-url", o.DownloadURL, "URL at which users reach --download-address, like https://velero.example.com: the server then offers files of backups itself where an object store cannot sign URLs; empty for not")
+	flags.StringVar(&o.DownloadAddress, "download-address", o.DownloadAddress, "address at which the server offers files of backups if there is a --download-url")
 	flags.StringVar(&o.ScratchDir, "scratch-dir", o.ScratchDir, "directory of temporary files; empty for $VELERO_SCRATCH_DIR, or else the system's")
 	flags.Float32Var(&o.ClientQPS, "client-qps", o.ClientQPS, "requests per second to the API server; negative for no limit")
 	flags.IntVar(&o.ClientBurst, "client-burst", o.ClientBurst, "requests to the API server above client-qps for a short time")
 	flags.IntVar(&o.ClientPageSize, "client-page-size", o.ClientPageSize, "objects in one page of a list; 0 for all at once")
+	flags.DurationVar(&o.APIOutageTimeout, "api-outage-timeout", o.APIOutageTimeout, "how long backups and restores in progress wait for an API server that does not respond, before they fail")
 	flags.StringSliceVar(&o.DisableControllers, "disable-controllers", o.DisableControllers, "controllers not to run")
 	flags.BoolVar(&o.RestoreOnly, "restore-only", o.RestoreOnly, "run in a mode where only restores are allowed; use --disable-controllers")
 	flags.IntVar(&o.ConcurrentBackups, "concurrent-backups", o.ConcurrentBackups, "backups that run at once; less than 1 means 1")
 	flags.IntVar(&o.ConcurrentRestores, "concurrent-restores", o.ConcurrentRestores, "restores that run at once, beside the backups; less than 1 means 1")
+	flags.IntVar(&o.BackupAttempts, "backup-attempts", o.BackupAttempts, "how often a backup is started in all if the server is killed or stopped while it is in progress; 1 marks it as Failed, as Velero does")
+	flags.IntVar(&o.RestoreAttempts, "restore-attempts", o.RestoreAttempts, "how often a restore is started in all if the server is killed or stopped while it is in progress; 1 marks it as Failed, as Velero does")
 	flags.DurationVar(&o.QueueSweep, "queue-sweep", o.QueueSweep, "how often to process the queue of backups without a trigger, as a safety net; 0 for never")
 	flags.IntVar(&o.ItemBlockWorkerCount, "item-block-worker-count", o.ItemBlockWorkerCount, "workers of one backup; less than 1 means 1")
 	flags.IntVar(&o.RestoreWorkers, "restore-workers", o.RestoreWorkers, "items of one priority that are restored at once; less than 1 means 1")
-	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod, "how long running backups and restores may go on once the server has to stop; then they are marked as Failed")
+	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod, "how long running backups and restores may go on once the server has to stop; then the next server takes them up, or they are marked as Failed if no attempt is left")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "work only while no other server of the namespace does; others stand by")
 	flags.DurationVar(&o.LeaderElectLeaseDuration, "leader-elect-lease-duration", o.LeaderElectLeaseDuration, "how long after its last renewal of the lease a leader is replaced by another server; whole seconds")
 	flags.StringVar(&o.DefaultBackupStorageLocation, "default-backup-storage-location", o.DefaultBackupStorageLocation, "backup storage location to use when none is marked as the default")
@@ -143,44 +160,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.ScheduleSkipImmediately, "schedule-skip-immediately", o.ScheduleSkipImmediately, "skip the first backup of a schedule that is due at once")
 	flags.StringVar(&o.BackupRepositoryConfigMap, "backup-repository-configmap", o.BackupRepositoryConfigMap, "ConfigMap of the backup repositories")
 	flags.StringVar(&o.RepoMaintenanceJobConfigMap, "repo-maintenance-job-configmap", o.RepoMaintenanceJobConfigMap, "ConfigMap of the jobs that maintain backup repositories")
+	flags.StringVar(&o.GlobalVolumePoliciesConfigMap, "global-backup-volume-policies-configmap", o.GlobalVolumePoliciesConfigMap, "ConfigMap with volume policies that apply to every backup, after its own")
 	flags.StringSliceVar(&o.Features, "features", o.Features, "features to switch on: EnableCSI, EnableAPIGroupVersions")
 
-	for name := range removed() {
-		flags.String(name, "", "has no effect any more")
-		if err := flags.MarkHidden(name); err != nil { // the flag was added in the line before
-			panic(err)
-		}
-	}
-	// Manifests have it without a value.
-	flags.Lookup("default-volumes-to-restic").NoOptDefVal = "true"
-}
-
-// removed returns the flags that old manifests may have but that have no effect, each with its replacement.
-func removed() map[string]string {
-	const job = "set it in the ConfigMap that --repo-maintenance-job-configmap names"
-	return map[string]string{
-		"keep-latest-maintenance-jobs":   job,
-		"maintenance-job-cpu-limit":      job,
-		"maintenance-job-cpu-request":    job,
-		"maintenance-job-mem-limit":      job,
-		"maintenance-job-mem-request":    job,
-		"restic-timeout":                 "use --fs-backup-timeout",
-		"default-volumes-to-restic":      "use --default-volumes-to-fs-backup",
-		"default-restic-prune-frequency": "use --default-repo-maintain-frequency",
-		"pod-volume-operation-timeout":   "use --fs-backup-timeout",
-	}
-}
-
-// Warnings returns a warning for each flag that was set but has no effect.
-func Warnings(flags *pflag.FlagSet) []string {
-	var warnings []string
-	for name, instead := range removed() {
-		if flags.Changed(name) {
-			warnings = append(warnings, fmt.Sprintf("flag --%s has no effect any more; %s", name, instead))
-		}
-	}
-	slices.Sort(warnings)
-	return warnings
+	addFlagsWithoutEffect(flags)
 }
 
 // Complete raises values to their minimum and validates all settings. Its error lists all mistakes.
@@ -202,10 +185,19 @@ func (o *Options) Complete() error {
 	for flag, d := range map[string]time.Duration{
 		"default-backup-ttl":             o.DefaultBackupTTL,
 		"default-item-operation-timeout": o.DefaultItemOperationTimeout,
+		"api-outage-timeout":             o.APIOutageTimeout,
 		"resource-timeout":               o.ResourceTimeout,
 	} {
 		if d <= 0 {
 			errs = append(errs, fmt.Errorf("--%s %s: want more than 0", flag, d))
+		}
+	}
+	if _, err := o.DownloadBase(); err != nil {
+		errs = append(errs, err)
+	}
+	for flag, n := range map[string]int{"backup-attempts": o.BackupAttempts, "restore-attempts": o.RestoreAttempts} {
+		if n < 1 {
+			errs = append(errs, fmt.Errorf("--%s %d: want 1 or more", flag, n))
 		}
 	}
 	if o.ClientPageSize < 0 {
@@ -222,6 +214,18 @@ func (o *Options) Complete() error {
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
+}
+
+// DownloadBase returns the URL of DownloadURL, or nil if it is empty.
+func (o *Options) DownloadBase() (*url.URL, error) {
+	if o.DownloadURL == "" {
+		return nil, nil //nolint:nilnil // there is none and that is right
+	}
+	base, err := url.Parse(o.DownloadURL)
+	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		return nil, fmt.Errorf("--download-url %q: want a URL like https://velero.example.com", o.DownloadURL)
+	}
+	return base, nil
 }
 
 // Disabled returns the controllers not to run.

@@ -36,7 +36,7 @@ func TestDefaultsAreThoseOfVelero(t *testing.T) {
 		"default-snapshot-move-data": "false", "uploader-type": "kopia", "max-concurrent-k8s-connections": "30",
 		"disable-informer-cache": "false", "schedule-skip-immediately": "false", "backup-repository-configmap": "",
 		"repo-maintenance-job-configmap": "", "item-block-worker-count": "1", "concurrent-backups": "1", "concurrent-restores": "1", "features": "[]",
-		"restore-resource-priorities": "",
+		"restore-resource-priorities": "", "global-backup-volume-policies-configmap": "",
 	} {
 		flag := flags.Lookup(name)
 		require.NotNil(t, flag, name)
@@ -59,11 +59,12 @@ func TestFlagsOfVelerosInstallerAreAccepted(t *testing.T) {
 	require.Contains(t, o.Disabled(), "backup-finalizer")
 	require.NotContains(t, o.Disabled(), "restore")
 	require.Equal(t, []string{
-		"flag --default-volumes-to-restic has no effect any more; use --default-volumes-to-fs-backup",
-		"flag --keep-latest-maintenance-jobs has no effect any more; set it in the ConfigMap that --repo-maintenance-job-configmap names",
-		"flag --maintenance-job-cpu-limit has no effect any more; set it in the ConfigMap that --repo-maintenance-job-configmap names",
-		"flag --restic-timeout has no effect any more; use --fs-backup-timeout",
-	}, config.Warnings(flags))
+		"flag --default-volume-snapshot-locations aws:one,gcp:two has no effect: the data of volumes is not backed up yet",
+		"flag --default-volumes-to-restic has no effect: use --default-volumes-to-fs-backup",
+		"flag --keep-latest-maintenance-jobs has no effect: set it in the ConfigMap that --repo-maintenance-job-configmap names",
+		"flag --maintenance-job-cpu-limit has no effect: set it in the ConfigMap that --repo-maintenance-job-configmap names",
+		"flag --restic-timeout has no effect: use --fs-backup-timeout",
+	}, o.Warnings(flags))
 }
 
 func TestUnknownFlagsAreErrors(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
+	"github.com/cleat-dev/cleat/framework/hostenv"
 )
 
 // fileSchema is the JSON Schema of the file, with formats from formats.go. An errorMessage in it is the text of the error
@@ -47,16 +48,19 @@ func Parse(name string, data []byte) (*File, error) {
 	if err := file.validate().err(); err != nil {
 		return nil, err
 	}
+	if file.Plugins.Variables == nil {
+		file.Plugins.Variables = file.Plugins.Environment.variables
+	}
 	return file, nil
 }
 
 // validate returns the mistakes that the schema of the file does not find: invalid names of keys, and plugins that are in a
 // list twice.
 func (f *File) validate() (found problems) {
-	for _, name := range slices.Sorted(maps.Keys(f.Plugins.Environment)) {
-		if !variable.MatchString(name) {
-			found.add(f.root.locate([]string{"plugins", "environment", name}), "is no name of an environment variable: want letters, digits and _, and no digit first")
-		}
+	f.checkVariables(&found, f.Plugins.Environment.variables, "environment")
+	f.checkVariables(&found, f.Plugins.Variables, "variables")
+	if len(f.Plugins.Environment.variables) > 0 && len(f.Plugins.Variables) > 0 {
+		found.add(f.root.locate([]string{"plugins", "environment"}), "has variables, and so has plugins.variables; move them there")
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Plugins.Config)) {
 		if err := hostapi.ValidateName(name); err != nil {
@@ -75,6 +79,19 @@ func (f *File) validate() (found problems) {
 	f.unique(&found, writers, "backups", "manifestWriters")
 	f.unique(&found, f.Plugins.Order, "plugins", "order")
 	return found
+}
+
+// checkVariables adds a problem for each variable below plugins.key that cannot be set for plugins.
+func (f *File) checkVariables(found *problems, variables map[string]string, key string) {
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		at := f.root.locate([]string{"plugins", key, name})
+		switch {
+		case !variable.MatchString(name):
+			found.add(at, "is no name of an environment variable: want letters, digits and _, and no digit first")
+		case hostenv.Reserved(name):
+			found.add(at, "is set by the server for each process of a plugin; remove it")
+		}
+	}
 }
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

@@ -66,6 +66,24 @@ func TestSnapshotHoldsResourcesInBackupOrder(t *testing.T) {
 	}, got)
 }
 
+func TestResourcesKnowTheirOtherVersions(t *testing.T) {
+	t.Parallel()
+	groups, lists := served()
+	for _, version := range []string{"v2beta1", "v3alpha1", "v10"} {
+		lists = append(lists, &metav1.APIResourceList{GroupVersion: "autoscaling/" + version, APIResources: lists[4].APIResources})
+	}
+	hpa, ok := NewSnapshot(groups, lists).ByGroupResource(schema.GroupResource{Group: "autoscaling", Resource: "horizontalpodautoscalers"})
+	require.True(t, ok)
+	require.Equal(t, "v2", hpa.GroupVersion.Version)
+	require.Equal(t, []string{"v10", "v1", "v2beta1", "v3alpha1"}, hpa.Others)
+	other := hpa.In("v1")
+	require.Equal(t, "autoscaling/v1, Resource=horizontalpodautoscalers", other.GroupVersionResource().String())
+	require.Equal(t, hpa.GroupResource(), other.GroupResource())
+	require.True(t, other.NotPreferred)
+	require.Empty(t, other.Others)
+	require.False(t, hpa.NotPreferred)
+}
+
 func TestResolveAcceptsPluralSingularAndShortNames(t *testing.T) {
 	t.Parallel()
 	s := NewSnapshot(served())

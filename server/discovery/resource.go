@@ -8,7 +8,7 @@ import (
 
 // Resource describes one type of object that the API server serves.
 type Resource struct {
-	// GroupVersion is the group and the version that the server prefers for this resource.
+	// GroupVersion is the group and the version that the server prefers for this resource; see NotPreferred.
 	GroupVersion schema.GroupVersion
 	// Name is the plural name, e.g. "pods".
 	Name string
@@ -22,6 +22,16 @@ type Resource struct {
 	Namespaced bool
 	// Verbs are the verbs that the server supports, e.g. "list".
 	Verbs []string
+	// Others are the other versions in which the server serves the objects, in the order of Kubernetes: v2, v1, v1beta1.
+	Others []string
+	// NotPreferred is true for a resource that In has returned.
+	NotPreferred bool
+}
+
+// In returns the resource in another version than the preferred one.
+func (r Resource) In(version string) Resource {
+	r.GroupVersion.Version, r.Others, r.NotPreferred = version, nil, true
+	return r
 }
 
 // GroupResource returns the group and the plural name.

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 )
 
 // Snapshot lists the resources that an API server served at one moment. It is immutable.
@@ -131,9 +132,15 @@ func preferred(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []Res
 				index[r.GroupResource()] = len(found)
 				found = append(found, r)
 			} else if gv.Version == preferredVersion[gv.Group] {
+				r.Others = slices.Concat(found[i].Others, []string{found[i].GroupVersion.Version})
 				found[i] = r
+			} else {
+				found[i].Others = append(found[i].Others, r.GroupVersion.Version)
 			}
 		}
+	}
+	for i := range found {
+		slices.SortFunc(found[i].Others, func(a, b string) int { return version.CompareKubeAwareVersionStrings(b, a) })
 	}
 	return found
 }

@@ -28,6 +28,8 @@ type Client struct {
 	log      hclog.Logger
 	retryFor time.Duration
 	health   health
+
+	dependencies dependencies
 }
 
 // New returns a client that repeats requests for up to retryFor while the API server is away or
@@ -52,8 +54,9 @@ func New(config *rest.Config, log hclog.Logger, retryFor time.Duration) (*Client
 }
 
 // Do sends a request and repeats it as the retry policy says. An error wraps a *apierrors.StatusError if
-// the API server replied with one, wraps ErrUnreachable if the API server does not reply, and is the
-// cause of ctx if ctx ended. Even then Reply.Uncertain is set, and Reply.Body holds the buffer.
+// the API server replied with one, is a *BrokenError if the request needs a part of the cluster that is
+// broken, wraps ErrUnreachable if the API server does not reply, and is the cause of ctx if ctx ended. Even
+// then Reply.Uncertain is set, and Reply.Body holds the buffer.
 func (c *Client) Do(ctx context.Context, r Request) (Reply, error) {
 	reply := Reply{Body: r.Buffer[:0]}
 	if _, err := r.build(c.rest); err != nil {

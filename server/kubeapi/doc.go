@@ -5,7 +5,8 @@
 // these bytes. Start with Client.Do in client.go. What a request consists of is in request.go. Which
 // failures are worth another attempt, and after which pause, is decided in retry.go and nowhere else:
 // code that uses a typed client takes Transient, Backoff and Pause from there. health.go keeps track of
-// whether the API server responds at all.
+// whether the API server responds at all, dependency.go of the webhooks and aggregated APIs that do not, and webhook.go
+// finds out which requests need a webhook.
 //
 // The package imports client-go and nothing of the server.
 package kubeapi

@@ -86,13 +86,18 @@ func pause(ctx context.Context, backoff *wait.Backoff, err error, limit time.Dur
 // attempt failed that may have taken effect.
 //
 // The time is up if the request has been repeated for retryFor, or if all requests have failed for that
-// long; then each further request gets one attempt, until one succeeds.
+// long; then each further request gets one attempt, until one succeeds. If a webhook or the server of an API group has
+// failed for so long, the requests that need it are refused; see dependency.go.
 func (c *Client) retry(ctx context.Context, r *Request, what string, attempt func(context.Context) error) (uncertain bool, err error) {
 	var began, unavailable time.Time // of the repetitions; of the last failure for lack of a server
 	backoff := Backoff()
 	for n := 1; ; n++ {
+		if err := c.dependencies.refuse(ctx, r, time.Now()); err != nil {
+			return uncertain, err
+		}
 		err := c.attempt(ctx, attempt)
 		if err == nil {
+			c.dependencies.worked(ctx, r)
 			return uncertain, nil
 		}
 		if ctx.Err() != nil {
@@ -103,7 +108,8 @@ func (c *Client) retry(ctx context.Context, r *Request, what string, attempt fun
 			unavailable = now
 		}
 		again, effective := worthwhile(r, err, n, now.Sub(unavailable) < startTime || c.health.starting(now))
-		if !again || effective && r.Once {
+		blamed := c.blame(r, err)
+		if !again && blamed == nil || effective && r.Once {
 			return uncertain, err
 		}
 		uncertain = uncertain || effective
@@ -114,6 +120,10 @@ func (c *Client) retry(ctx context.Context, r *Request, what string, attempt fun
 		switch {
 		case silent > c.retryFor:
 			return uncertain, fmt.Errorf("%w for %s: %w", ErrUnreachable, c.retryFor, err)
+		case blamed != nil:
+			if final := c.dependencies.failed(blamed, err, began, now); final != nil {
+				return uncertain, final
+			}
 		case max(failing, now.Sub(began)) > c.retryFor:
 			return uncertain, fmt.Errorf("gave up after %s of retries: %w", now.Sub(began).Round(time.Millisecond), err)
 		}

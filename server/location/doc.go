@@ -5,5 +5,5 @@
 // default.
 //
 // The package may import controller-runtime, server/store, the hub of object stores and framework/api. It accesses the plugin
-// host only through the interface Host. Start with opener.go.
+// host only through the interface Host, see host.go. Start with opener.go.
 package location

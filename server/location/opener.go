@@ -8,35 +8,27 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/store"
-	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
-
-// Host is the part of the plugin host that locations use.
-type Host interface {
-	// ObjectStore returns the store of a provider, initialised with config. It returns the same store when it is called
-	// with the same location, provider and config.
-	ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error)
-	// ReleaseObjectStore releases the stores of a location.
-	ReleaseObjectStore(location string)
-}
 
 // Opener opens locations. It is safe for concurrent use.
 type Opener struct {
 	client      client.Reader
 	host        Host
 	credentials credentials
+	warnings    warnings
 }
 
 // NewOpener returns an Opener that reads Secrets through reader and stores credentials as files below dir. Only the server
-// and its plugins should have access to dir.
-func NewOpener(reader client.Reader, host Host, dir string) *Opener {
-	return &Opener{client: reader, host: host, credentials: credentials{dir: dir}}
+// and its plugins should have access to dir. It logs what object stores do wrong without harm, once for each location.
+func NewOpener(reader client.Reader, host Host, dir string, log hclog.Logger) *Opener {
+	return &Opener{client: reader, host: host, credentials: credentials{dir: dir}, warnings: warnings{log: log}}
 }
 
 // Open opens a location according to its spec. The caller decides whether the location's status and access mode permit what it
@@ -53,13 +45,16 @@ func (o *Opener) Open(ctx context.Context, location *velerov1.BackupStorageLocat
 	if err != nil {
 		return nil, err
 	}
-	return store.New(objects, config["bucket"], config["prefix"]), nil
+	opened := store.New(objects, config["bucket"], config["prefix"])
+	opened.Warn = func(message string) { o.warnings.add(location, message) }
+	return opened, nil
 }
 
 // Release releases the resources of a location that was deleted. Its plugin process ends when it is idle, and its credentials
 // are removed.
 func (o *Opener) Release(namespace, name string) error {
 	o.host.ReleaseObjectStore(key(namespace, name))
+	o.warnings.forget(key(namespace, name))
 	return o.credentials.remove(namespace, name)
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -86,7 +87,7 @@ func TestInitGetsConfigAsInVelero(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			host := &recorder{}
-			opener := location.NewOpener(secrets{"ca": {"ca.crt": []byte("PEM of a Secret")}}, host, t.TempDir())
+			opener := location.NewOpener(secrets{"ca": {"ca.crt": []byte("PEM of a Secret")}}, host, t.TempDir(), hclog.NewNullLogger())
 			l := bsl(test.spec)
 			before := l.DeepCopy()
 			_, err := opener.Open(t.Context(), l)
@@ -123,7 +124,7 @@ func TestOpenRefusesWrongSpecs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			host := &recorder{}
-			_, err := location.NewOpener(have, host, t.TempDir()).Open(t.Context(), bsl(test.spec))
+			_, err := location.NewOpener(have, host, t.TempDir(), hclog.NewNullLogger()).Open(t.Context(), bsl(test.spec))
 			require.ErrorContains(t, err, test.want)
 			require.Empty(t, host.location, "no plugin may be started")
 		})
@@ -134,7 +135,7 @@ func TestCredentialsArePrivateFiles(t *testing.T) {
 	t.Parallel()
 	host, dir := &recorder{}, filepath.Join(t.TempDir(), "credentials")
 	have := secrets{"creds": {"cloud": []byte("first")}}
-	opener := location.NewOpener(have, host, dir)
+	opener := location.NewOpener(have, host, dir, hclog.NewNullLogger())
 	l := bsl(func(s *velerov1.BackupStorageLocationSpec) { s.Credential = selector("creds", "cloud") })
 	open := func() (string, os.FileInfo) {
 		_, err := opener.Open(t.Context(), l)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -37,6 +36,7 @@ import (
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 var plane controlplane.Shared
@@ -59,11 +59,14 @@ func TestMain(m *testing.M) {
 
 var buildPlugin = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(pluginFiles, "plugins")
-	out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "plugin"), "./testdata/plugin").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build the external plugin: %w: %s", err, out)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
 	}
-	return dir, nil
+	built, err := programs.Link("server/location/testdata/plugin")
+	if err != nil {
+		return "", fmt.Errorf("build the external plugin: %w", err)
+	}
+	return dir, programs.CopyFile(built, filepath.Join(dir, "plugin"))
 })
 
 // world has a namespace on a control plane, a plugin host and an opener.
@@ -101,7 +104,7 @@ func newWorld(t *testing.T, cluster *controlplane.Cluster, namespace string) *wo
 	})
 	require.NoError(t, err)
 	t.Cleanup(w.host.Close)
-	w.opener = location.NewOpener(w.client, w.host, filepath.Join(t.TempDir(), "credentials"))
+	w.opener = location.NewOpener(w.client, location.PluginHost{Host: w.host}, filepath.Join(t.TempDir(), "credentials"), hclog.NewNullLogger())
 	return w
 }
 

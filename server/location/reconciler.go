@@ -1,6 +1,7 @@
 package location
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -15,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
@@ -25,10 +28,14 @@ const (
 	validationTimeout = time.Minute
 	// workers is the number of locations that are validated concurrently. One that does not respond must not delay the others.
 	workers = 4
+	// maxAsks is the number of locations whose validation can be requested before the controller has started.
+	maxAsks = 64
+	// askPause is the default of Reconciler.AskPause.
+	askPause = 5 * time.Second
 )
 
 // Reconciler validates BackupStorageLocations and writes their status. It validates a location when this process sees it for
-// the first time, when its spec has changed, and at the location's frequency.
+// the first time, when its spec has changed, when Ask requests it, and at the location's frequency.
 type Reconciler struct {
 	Client client.Client
 	Opener *Opener
@@ -42,16 +49,44 @@ type Reconciler struct {
 	DefaultLocation string
 	// Observe is called with the result of each validation, for metrics. It may be nil.
 	Observe func(location string, available bool)
+	// AskPause is the least time between two validations that Ask requests; 0 for five seconds.
+	AskPause time.Duration
 
 	mu        sync.Mutex
 	validated map[types.NamespacedName]velerov1.BackupStorageLocationSpec // the specs that this process has validated
+	asked     map[types.NamespacedName]bool                               // a validation was requested
+	asks      chan event.TypedGenericEvent[*velerov1.BackupStorageLocation]
+}
+
+// Ask requests a validation before the next one is due, because something waits for the location or has failed to use it. It
+// does not wait, and may be called at any rate.
+func (r *Reconciler) Ask(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked == nil {
+		r.asked = map[types.NamespacedName]bool{}
+	}
+	if r.asked[name] || r.asks == nil {
+		return
+	}
+	r.asked[name] = true
+	location := &velerov1.BackupStorageLocation{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+	select {
+	case r.asks <- event.TypedGenericEvent[*velerov1.BackupStorageLocation]{Object: location}:
+	default: // it is asked for again
+		r.asked[name] = false
+	}
 }
 
 // SetupWithManager adds the controller to a manager.
 func (r *Reconciler) SetupWithManager(manager ctrl.Manager) error {
+	r.mu.Lock()
+	r.asks = make(chan event.TypedGenericEvent[*velerov1.BackupStorageLocation], maxAsks)
+	r.mu.Unlock()
 	return ctrl.NewControllerManagedBy(manager).
 		Named("backup-storage-location").
 		For(&velerov1.BackupStorageLocation{}, builder.WithPredicates(specChanged())).
+		WatchesRawSource(source.Channel(r.asks, &handler.TypedEnqueueRequestForObject[*velerov1.BackupStorageLocation]{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
@@ -106,8 +141,15 @@ func (r *Reconciler) frequency(location *velerov1.BackupStorageLocation) time.Du
 // due reports whether the location is to be validated now. If not, it returns the time until it is due; zero means never.
 func (r *Reconciler) due(location *velerov1.BackupStorageLocation, frequency time.Duration) (time.Duration, bool) {
 	last := location.Status.LastValidationTime
-	if last == nil || !r.knows(client.ObjectKeyFromObject(location), location.Spec) {
+	key := client.ObjectKeyFromObject(location)
+	if last == nil || !r.knows(key, location.Spec) {
 		return 0, true
+	}
+	if r.isAsked(key) {
+		pause := cmp.Or(r.AskPause, askPause)
+		if frequency == 0 || pause < frequency {
+			frequency = pause
+		}
 	}
 	if frequency == 0 {
 		return 0, false
@@ -172,10 +214,18 @@ func (r *Reconciler) remember(name types.NamespacedName, spec velerov1.BackupSto
 		r.validated = map[types.NamespacedName]velerov1.BackupStorageLocationSpec{}
 	}
 	r.validated[name] = spec
+	delete(r.asked, name)
+}
+
+func (r *Reconciler) isAsked(name types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked[name]
 }
 
 func (r *Reconciler) forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.validated, name)
+	delete(r.asked, name)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,6 +48,33 @@ func TestStatusFollowsBucket(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(bucket, "photos", "x"), nil, 0o600))
 	l = w.awaitLocation(t, "files", phase(unavailable))
 	require.Contains(t, l.Status.Message, "Backup store contains invalid top-level directories: [photos]")
+}
+
+// A location that something waits for is validated again before it is due, at a limited pace.
+func TestRequestedValidation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plane.Get(t), "requested-validation")
+	spec, bucket := files(t, filestore.Name, t.TempDir())
+	spec.ValidationFrequency = &metav1.Duration{} // no repeated validation
+	require.NoError(t, os.Rename(bucket, bucket+".away"))
+	w.location(t, "files", spec)
+	var validations atomic.Int32
+	var reconciler *location.Reconciler
+	w.run(t, func(r *location.Reconciler) {
+		reconciler = r
+		r.AskPause = time.Second
+		r.Observe = func(string, bool) { validations.Add(1) }
+	})
+	w.awaitLocation(t, "files", phase(unavailable))
+	began := time.Now()
+	require.NoError(t, os.Rename(bucket+".away", bucket))
+	require.Eventually(t, func() bool {
+		reconciler.Ask(client.ObjectKey{Namespace: w.namespace, Name: "files"})
+		l := new(velerov1.BackupStorageLocation)
+		require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "files"}, l))
+		return l.Status.Phase == available
+	}, waitFor, tick)
+	require.LessOrEqual(t, int(validations.Load()), 3+int(time.Since(began)/time.Second), "however often it is asked")
 }
 
 func TestChangedSpecIsValidatedImmediately(t *testing.T) {
@@ -94,7 +122,7 @@ func TestDeletedLocationIsReleased(t *testing.T) {
 	w := newWorld(t, plane.Get(t), "deleted-location")
 	spec := w.s3(t, w.cluster.NewBucket(t, "deleted"))
 	dir := filepath.Join(t.TempDir(), "credentials")
-	w.opener = location.NewOpener(w.client, w.host, dir)
+	w.opener = location.NewOpener(w.client, location.PluginHost{Host: w.host}, dir, hclog.NewNullLogger())
 	l := w.location(t, "s3", spec)
 	marker := w.location(t, "next", spec)
 	w.run(t, nil)

@@ -268,13 +268,16 @@ func (veleroSide) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc
 	return conn, nil
 }
 
-// startAsVelero starts a plugin as stock Velero does: with its handshake, without TLS, without calls of PluginInfo.
-func startAsVelero(t *testing.T, command string) *grpc.ClientConn {
+// startAsVelero starts a plugin as stock Velero does: with its handshake, without TLS, without calls of PluginInfo. It adds
+// environment to its own.
+func startAsVelero(t *testing.T, command string, environment ...string) *grpc.ClientConn {
 	t.Helper()
+	cmd := exec.Command(command, serverArguments()...)
+	cmd.Env = environment // the client adds that of this process
 	client := plugin.NewClient(&plugin.ClientConfig{
 		HandshakeConfig:  plugin.HandshakeConfig{ProtocolVersion: 2, MagicCookieKey: "VELERO_PLUGIN", MagicCookieValue: "hello"},
 		Plugins:          plugin.PluginSet{"any": veleroSide{}},
-		Cmd:              exec.Command(command, serverArguments()...),
+		Cmd:              cmd,
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Logger:           hclog.NewNullLogger(),
 	})

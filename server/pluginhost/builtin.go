@@ -27,9 +27,11 @@ type bounded struct {
 // builtInSet holds the plugins that are part of the server.
 type builtInSet struct {
 	registrations []framework.Registration
+	features      []string
 	table         *calls.Table
 	observer      calls.Observer
 	known         calls.Answers
+	offer         offer
 	configure     func(conn grpc.ClientConnInterface) error // new instances; see configs
 	services      *inProcess                                // logging to the server's log; nil when there are none
 }
@@ -37,7 +39,7 @@ type builtInSet struct {
 // instantiate returns new instances of all built-ins, callable in process. They log to log.
 func (b *builtInSet) instantiate(log hclog.Logger) (*inProcess, error) {
 	services := newInProcess()
-	if err := hostapi.RegisterAll(services, hostapi.Environment{Log: log}, b.registrations...); err != nil {
+	if err := hostapi.RegisterAll(services, hostapi.Environment{Log: log, Features: b.features}, b.registrations...); err != nil {
 		return nil, err
 	}
 	if err := b.configure(services); err != nil {

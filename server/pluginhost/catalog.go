@@ -169,15 +169,6 @@ func (c *catalog) compare(o order, positions []int, a, b int) int {
 	return cmp.Or(byOrder, cmp.Compare(positions[a], positions[b]))
 }
 
-func (c *catalog) entries() []Entry {
-	entries := make([]Entry, 0, len(c.rows))
-	for _, r := range c.rows {
-		r.Process = r.source.state()
-		entries = append(entries, r.Entry)
-	}
-	return entries
-}
-
 func (r row) logTo(log hclog.Logger) {
 	log = log.With("cmd", r.Command, "kind", r.Kind, "plugin", r.Name)
 	if r.PluginVersion != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/cleat-dev/cleat/framework/hostenv"
 )
 
 func TestDetachedChildrenOfPluginDieWithIt(t *testing.T) {
@@ -58,17 +61,30 @@ func TestDetachedChildrenOfPluginDieWithIt(t *testing.T) {
 
 func TestPluginEnvironment(t *testing.T) {
 	t.Parallel()
-	h := newTestHost(t, pluginDir(t, "behave"), nil)
-	store, err := h.ObjectStore(t.Context(), "default", "example.io/store", nil)
-	require.NoError(t, err)
-	require.NotEmpty(t, os.Getenv(secretVariable))
-	for _, pid := range []int{processOf(t, h.behave(t)), storeProcess(t, store)} {
-		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		require.NoError(t, err)
-		passed := strings.Split(string(environment), "\x00")
-		require.Contains(t, passed, "PATH="+os.Getenv("PATH"))
-		require.Contains(t, passed, "CLEAT_TEST_JOURNAL="+h.journal, "from the configuration")
-		require.NotContains(t, string(environment), secretVariable)
+	for _, rule := range []hostenv.Rule{"", hostenv.Complete, hostenv.Strict} {
+		t.Run(string(rule), func(t *testing.T) {
+			t.Parallel()
+			h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) { c.EnvironmentRule = rule })
+			store, err := h.ObjectStore(t.Context(), "default", "example.io/store", nil)
+			require.NoError(t, err)
+			strict := rule == hostenv.Strict
+			for _, pid := range []int{processOf(t, h.behave(t)), storeProcess(t, store)} {
+				environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+				require.NoError(t, err)
+				passed := strings.Split(string(environment), "\x00")
+				require.Contains(t, passed, "PATH="+os.Getenv("PATH"))
+				require.Contains(t, passed, "CLEAT_TEST_JOURNAL="+h.journal, "from the configuration")
+				require.Equal(t, !strict, slices.Contains(passed, secretVariable+"=hunter2"), passed)
+				require.NotContains(t, passed, foreignHandshake+"=false")
+				require.Contains(t, passed, "VELERO_PLUGIN=hello")
+			}
+			withheld := h.Environment().Withheld
+			require.Contains(t, withheld, foreignHandshake)
+			require.Equal(t, strict, slices.Contains(withheld, secretVariable))
+			require.Equal(t, 1, strings.Count(h.log.String(), "are withheld from plugins"), "named once")
+			require.Contains(t, h.log.String(), foreignHandshake)
+			require.NotContains(t, h.log.String(), "hunter2")
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package pluginhost
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -25,23 +26,45 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("%s %s refuses its configuration: %s", e.Kind, e.Name, first.Message)
 }
 
+// offer is what a binary offers. The first process that is asked answers for all others with the same content.
+type offer struct {
+	mu    sync.Mutex
+	known *versioning.Description
+}
+
+// get asks the process that conn reaches, unless one was asked before.
+func (o *offer) get(ctx context.Context, conn grpc.ClientConnInterface) (versioning.Description, error) {
+	o.mu.Lock()
+	known := o.known
+	o.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	description, err := versioning.Describe(ctx, conn)
+	if err == nil {
+		o.mu.Lock()
+		o.known = &description
+		o.mu.Unlock()
+	}
+	return description, err
+}
+
 // configs configures actions.
 type configs struct {
 	known  []versioning.WireKind
 	byName map[string][]byte // JSON of an object, by the name of the plugin
 }
 
-// apply configures the actions of the process that conn reaches, which has had no other calls. It asks the process what it
-// offers, because the host does not know that at the first start.
-func (c configs) apply(ctx context.Context, conn grpc.ClientConnInterface) error {
+// apply configures the actions of the process that conn reaches, which has had no other calls. offered is what it offers.
+func (c configs) apply(ctx context.Context, conn grpc.ClientConnInterface, offered *offer) error {
 	if len(c.byName) == 0 {
 		return nil
 	}
-	offer, err := versioning.Describe(ctx, conn)
+	description, err := offered.get(ctx, conn)
 	if err != nil {
 		return err
 	}
-	for _, plugin := range offer.Plugins {
+	for _, plugin := range description.Plugins {
 		config, set := c.byName[plugin.Name]
 		kind, known := versioning.Lookup(c.known, plugin.Kind)
 		if !set || !known || !kind.Configured || len(plugin.ConfigSchema) == 0 {

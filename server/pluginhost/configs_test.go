@@ -1,9 +1,12 @@
 package pluginhost
 
 import (
+	"context"
+	"path"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/versioning"
@@ -27,6 +30,28 @@ func TestActionIsConfiguredAfterEachStart(t *testing.T) {
 	_, err := execute(t.Context(), action, "killed")
 	require.ErrorAs(t, err, new(*calls.DiedError))
 	require.Equal(t, "UTC", zone())
+}
+
+// countingConn counts the calls of each method.
+type countingConn struct {
+	grpc.ClientConnInterface
+	calls map[string]int
+}
+
+func (c countingConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	c.calls[path.Base(method)]++
+	return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+}
+
+func TestBinaryIsAskedOnceWhatItOffers(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "zoned"), withConfig(`{"zone":"UTC"}`))
+	from := h.history.now().sources[0]
+	conn := countingConn{from.process, map[string]int{}}
+	for range 3 { // as after three starts of a process
+		require.NoError(t, from.launch.OnStart(t.Context(), conn))
+	}
+	require.Equal(t, map[string]int{"ValidateConfig": 3, "Configure": 3}, conn.calls, "the scanner has asked what it offers")
 }
 
 func TestBinaryWithARefusedConfigIsQuarantined(t *testing.T) {

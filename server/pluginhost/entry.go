@@ -14,7 +14,7 @@ type Entry struct {
 	Command string
 	// BuiltIn is set if the plugin is part of the server.
 	BuiltIn bool
-	// Used is set if the server calls the plugin at this version.
+	// Used is set if this is the version at which the server calls the plugin, if it has a reason to call it.
 	Used bool
 	// Choice says why the entry is used or not: "newest version that both know". Empty when it is quarantined.
 	Choice string
@@ -33,6 +33,14 @@ type Entry struct {
 	ConfigSchema []byte
 	// Process is the process that sessions share, as it is now.
 	Process process.Process
+	// Locations are those for which the plugin was opened, each with its process, sorted by name.
+	Locations []Location
+}
+
+// Location is a location that a plugin serves.
+type Location struct {
+	Name    string          // as passed to Open
+	Process process.Process // the zero value for a built-in in the server's process
 }
 
 // Usable reports whether the server could call the plugin at this version. It does so if the entry is Used.

@@ -15,8 +15,7 @@ func (h *Host) Find(kind, name string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	r.Process = r.source.state()
-	return r.Entry, nil
+	return h.entry(r), nil
 }
 
 // Find is Host.Find among the plugins of the session.

@@ -39,6 +39,8 @@ type Config struct {
 	Args []string
 	// BuiltIns are the plugins that are part of the server; they come first in every order.
 	BuiltIns []framework.Registration
+	// Features are the feature flags that the built-ins see; binaries read them from Args.
+	Features []string
 	// Order names plugins in the order in which they run, whatever their kinds. "*" stands for all names that are not in it;
 	// without it they come last. These run as they are found: built-ins, then binaries in the order of the directory.
 	Order []string
@@ -47,9 +49,10 @@ type Config struct {
 	// Isolate runs the built-ins in a process of their own: Self, "run-plugins", Args.
 	Isolate bool
 	Self    string // path of the server's binary
-	// Environment is given to each plugin ("NAME=value"), beside what it gets of the server's own:
-	// see package hostenv.
-	Environment []string
+	// EnvironmentRule says which variables of the server's environment plugins get; empty is hostenv.Complete. Environment is
+	// given to them as well ("NAME=value").
+	EnvironmentRule hostenv.Rule
+	Environment     []string
 	// Configs are the configurations of actions, JSON of an object, by the names of their plugins. An action gets its own after
 	// each start of its process, before other calls. A process with an action that refuses it cannot be used.
 	Configs   map[string][]byte
@@ -85,6 +88,7 @@ func (c Config) withDefaults() Config {
 	if c.Restart.Jitter == nil {
 		c.Restart.Jitter = rand.Float64
 	}
+	c.EnvironmentRule = cmp.Or(c.EnvironmentRule, hostenv.Complete)
 	c.Rescan = cmp.Or(c.Rescan, 30*time.Second)
 	c.IdleAfter = cmp.Or(c.IdleAfter, 5*time.Minute)
 	if c.Kinds == nil {
@@ -109,7 +113,15 @@ type Host struct {
 	directory *directory.Directory
 	history   *history
 	scanner   scanner
-	stores    stores
+	locations locations
+
+	environment Environment
+}
+
+// Environment says what plugins get of the server's environment.
+type Environment struct {
+	Rule     hostenv.Rule
+	Withheld []string // names of the variables that they do not get, sorted
 }
 
 // New finds the plugins in cfg.Dir, starts each binary once and asks what it offers. A binary that cannot be used is
@@ -127,26 +139,33 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	}
 	observer := calls.Observer{Metrics: calls.NewMetrics(cfg.Metrics), Tracer: calls.NewTracer(cfg.Tracer)}
 	table := calls.NewTable(cfg.Deadlines, cfg.Kinds)
+	variables, withheld := cfg.EnvironmentRule.Environ(os.Environ(), cfg.Environment...)
 	configs := configs{known: cfg.Kinds, byName: cfg.Configs}
 	h := &Host{
 		log: cfg.Log, table: table, observer: observer, directory: directory,
+		environment: Environment{Rule: cfg.EnvironmentRule, Withheld: withheld},
 		pool: process.NewPool(ctx, process.PoolConfig{
 			Log: cfg.Log, Clock: cfg.Clock, Calls: table, Restart: cfg.Restart, Limits: cfg.Limits,
-			IdleAfter: cfg.IdleAfter, Stop: cfg.stop, Probe: cfg.probe, Environment: hostenv.Environ(os.Environ(), cfg.Environment...), Observer: observer,
+			IdleAfter: cfg.IdleAfter, Stop: cfg.stop, Probe: cfg.probe, Environment: variables, Observer: observer,
 		}),
-		builtIns: builtInSet{registrations: cfg.BuiltIns, table: table, observer: observer},
+		builtIns: builtInSet{registrations: cfg.BuiltIns, features: cfg.Features, table: table, observer: observer},
 		history: &history{
 			log: cfg.Log, kinds: cfg.Kinds, order: order, changed: cfg.Changed,
 			warned: map[versioning.Listed]bool{}, current: &generation{users: 1, catalog: &catalog{}},
 		},
-		stores: stores{locations: map[string]*location{}},
+		locations: locations{byKey: map[locationKey]*location{}},
 	}
 	h.scanner = scanner{
 		directory: directory, pool: h.pool, history: h.history, log: cfg.Log, args: cfg.Args, known: cfg.Kinds, query: table.Deadlines().Query,
 		configs: configs, patience: cmp.Or(cfg.patience, defaultPatience),
 		slots: make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)), turn: make(chan struct{}, 1),
 	}
-	h.builtIns.configure = func(conn grpc.ClientConnInterface) error { return configs.apply(h.pool.Life(), conn) }
+	h.builtIns.configure = func(conn grpc.ClientConnInterface) error {
+		return configs.apply(h.pool.Life(), conn, &h.builtIns.offer)
+	}
+	if len(withheld) > 0 {
+		h.log.Info("variables of the server's environment are withheld from plugins", "plugins.environment", cfg.EnvironmentRule, "names", withheld)
+	}
 	if err := observer.Metrics.Register(h.pool, newInventory(h.Entries)); err != nil {
 		return nil, err
 	}
@@ -170,7 +189,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 func (h *Host) begin(ctx context.Context, cfg Config) error {
 	if len(cfg.BuiltIns) > 0 {
 		services, err := h.builtIns.instantiate(h.log)
-		own := &source{command: cfg.Self, builtIn: true, process: services}
+		own := &source{command: cfg.Self, builtIn: true, process: services, asked: &h.builtIns.offer}
 		if errors.As(err, new(*ConfigError)) {
 			own.err = err
 		} else if err != nil {
@@ -212,7 +231,26 @@ func (h *Host) Sum(command string) (string, error) {
 }
 
 // Entries returns all plugins found, in the order in which they run, and the files that cannot be used.
-func (h *Host) Entries() []Entry { return h.catalog().entries() }
+func (h *Host) Entries() []Entry {
+	rows := h.catalog().rows
+	entries := make([]Entry, 0, len(rows))
+	for _, r := range rows {
+		entries = append(entries, h.entry(r))
+	}
+	return entries
+}
+
+// entry returns the entry of a row with its processes as they are now.
+func (h *Host) entry(r row) Entry {
+	r.Process = r.source.state()
+	if r.Used {
+		r.Locations = h.locations.of(&r.Entry, r.kind)
+	}
+	return r.Entry
+}
+
+// Environment returns what plugins get of the server's environment.
+func (h *Host) Environment() Environment { return h.environment }
 
 // Close stops all processes and returns when they have ended. Calls in flight fail.
 func (h *Host) Close() {

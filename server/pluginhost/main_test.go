@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -19,8 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
+	"github.com/cleat-dev/cleat/server/test/programs"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/kinds"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
 // How long tests wait for a condition, and how often they check it.
@@ -29,8 +30,12 @@ const (
 	aMoment    = 5 * time.Millisecond
 )
 
-// secretVariable is set in the environment of the server and must not reach plugins.
-const secretVariable = "CLOUD_TEST_PASSWORD"
+const (
+	// secretVariable is set in the environment of the server. It reaches plugins unless the rule is Strict.
+	secretVariable = "CLOUD_TEST_PASSWORD"
+	// foreignHandshake is set as in a server that is itself a plugin. It must not reach plugins.
+	foreignHandshake = "PLUGIN_MULTIPLEX_GRPC"
+)
 
 // testBinaries is the folder in which the misbehaving plugin is built, once for all tests.
 var testBinaries string
@@ -45,6 +50,7 @@ func TestMain(m *testing.M) {
 	}
 	testBinaries = dir
 	_ = os.Setenv(secretVariable, "hunter2")
+	_ = os.Setenv(foreignHandshake, "false")
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
@@ -64,12 +70,14 @@ func serveUntilKilled(dir string) {
 	select {}
 }
 
+// buildMisbehave returns a copy of the misbehaving plugin that tests may link to.
 var buildMisbehave = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(testBinaries, "misbehave")
-	if out, err := exec.Command("go", "build", "-o", path, "./testdata/misbehave").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w: %s", err, out)
+	built, err := programs.Link("server/pluginhost/testdata/misbehave")
+	if err != nil {
+		return "", err
 	}
-	return path, nil
+	return path, programs.CopyFile(built, path)
 })
 
 // pluginDir returns a plugin directory with the misbehaving plugin under each of the names.
@@ -147,6 +155,11 @@ func newTestHost(t *testing.T, dir string, change func(*Config)) *testHost {
 // supervisor returns the supervisor of the first binary.
 func (h *testHost) supervisor() *process.Supervisor {
 	return h.history.now().catalog.rows[0].source.supervisor
+}
+
+// ObjectStore opens the object store of a location.
+func (h *testHost) ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error) {
+	return Open(ctx, h.Host, kinds.ObjectStore(), location, provider, config)
 }
 
 // journalLines returns the lines that the plugin has written to its journal.

@@ -19,6 +19,7 @@ import (
 
 	nodeplugin "github.com/cleat-dev/cleat/examples/node-plugin"
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/test/programs"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
@@ -36,11 +37,18 @@ func buildNodePlugin(t *testing.T) string {
 }
 
 var builtNodePlugin = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp(testBinaries, "node")
+	node, err := exec.Command("node", "--version").Output()
 	if err != nil {
 		return "", err
 	}
-	return nodeplugin.Build(context.Background(), dir)
+	built, err := programs.Cached("node-plugin", string(node), programs.NodePluginInputs(), func(dir string) (string, error) {
+		return nodeplugin.Build(context.Background(), dir)
+	})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(testBinaries, "node-plugin")
+	return path, programs.CopyFile(built, path)
 })
 
 // nodeHost returns a host with the plugin in JavaScript, which keeps its copies in a folder of the test.

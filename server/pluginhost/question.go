@@ -50,7 +50,7 @@ func (s *scanner) describe(ctx context.Context, from *source) error {
 			return err
 		}
 	}
-	offer, err := versioning.Describe(ctx, from.process)
+	offer, err := from.asked.get(ctx, from.process)
 	if err != nil {
 		return err
 	}

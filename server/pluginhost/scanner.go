@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/server/pluginhost/directory"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
@@ -155,7 +156,10 @@ func (s *scanner) open(path string, args []string, trust *directory.Trust) *sour
 		return from
 	}
 	from.binary, from.identity = binary, binary.Identity()
-	from.launch = &process.Launch{Binary: binary, Args: args, OnStart: s.configs.apply}
+	from.asked = &offer{}
+	from.launch = &process.Launch{Binary: binary, Args: args, OnStart: func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		return s.configs.apply(ctx, conn, from.asked)
+	}}
 	if trust != nil {
 		from.launch.Check = trust.Check
 	}

@@ -24,6 +24,7 @@ type source struct {
 	supervisor *process.Supervisor      // of the process that all sessions share; nil for built-ins in process
 	process    grpc.ClientConnInterface // used to ask what it offers; nil when it cannot be asked
 
+	asked    *offer // shared by the processes of the binary
 	offer    versioning.Description
 	unserved []string // kinds as on the wire that it names but does not serve
 	err      error    // why it offers nothing; set from the start when the binary cannot be run at all

@@ -2,7 +2,6 @@ package pluginhost
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,7 +33,7 @@ var builtStockPlugins = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	for _, year := range stockplugins.Years() {
-		if _, err := stockplugins.Build(context.Background(), year, dir); err != nil {
+		if _, err := stockplugins.Build(year, dir); err != nil {
 			return "", err
 		}
 	}

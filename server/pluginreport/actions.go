@@ -12,7 +12,8 @@ import (
 // ask asks an action which items it applies to.
 type ask func(ctx context.Context) (framework.ResourceSelector, error)
 
-// actions returns the functions that ask plugins which items they apply to, by their index. Only actions in use have one.
+// actions returns the functions that ask plugins which items they apply to, by their index. Actions have one that the server
+// calls or would call.
 func actions(session *pluginhost.Session, plugins []serverreport.Plugin) map[int]ask {
 	found := map[int]ask{}
 	stages := serverreport.Stages()
@@ -35,7 +36,7 @@ func match[A action](found map[int]ask, plugins []serverreport.Plugin, ofKinds [
 	taken := map[int]bool{}
 	for _, kind := range ofKinds {
 		for i, p := range plugins {
-			if p.Status != serverreport.InUse || p.Kind != kind {
+			if !p.Callable() || p.Kind != kind {
 				continue
 			}
 			for j, a := range actions {

@@ -27,6 +27,41 @@ func TestPluginsHaveStatusAndReason(t *testing.T) {
 				PluginVersion: "1", FrameworkVersion: "2", Process: &serverreport.Process{PID: 7, Restarts: 1, ResidentBytes: 9},
 			},
 		},
+		"a policy that decides": {
+			pluginhost.Entry{Name: "a.b/chosen", Kind: "QueueAdmission", Version: 1, Used: true, Choice: "newest"},
+			serverreport.Plugin{Name: "a.b/chosen", Kind: "QueueAdmission", Version: 1, Status: serverreport.InUse, Reason: "newest"},
+		},
+		"another policy": {
+			pluginhost.Entry{Name: "a.b/other", Kind: "QueueAdmission", Version: 1, Used: true, Choice: "newest"},
+			serverreport.Plugin{
+				Name: "a.b/other", Kind: "QueueAdmission", Version: 1, Status: serverreport.Available,
+				Reason: "the configuration names another QueueAdmission: a.b/chosen",
+			},
+		},
+		"a store of two locations": {
+			pluginhost.Entry{
+				Name: "a.b/c", Kind: "ObjectStore", Version: 1, Used: true, Choice: "newest", Process: process.Process{PID: 7},
+				Locations: []pluginhost.Location{{Name: "velero/a", Process: process.Process{PID: 8, Restarts: 2}}, {Name: "velero/b"}},
+			},
+			serverreport.Plugin{
+				Name: "a.b/c", Kind: "ObjectStore", Version: 1, Status: serverreport.InUse, Reason: "newest", Process: &serverreport.Process{PID: 7},
+				Locations: []serverreport.Location{{Name: "velero/a", Process: &serverreport.Process{PID: 8, Restarts: 2}}, {Name: "velero/b"}},
+			},
+		},
+		"a store of no location": {
+			pluginhost.Entry{Name: "a.b/c", Kind: "ObjectStore", Version: 1, Used: true, Choice: "newest"},
+			serverreport.Plugin{
+				Name: "a.b/c", Kind: "ObjectStore", Version: 1, Status: serverreport.Available,
+				Reason: "it is called for locations that name it as their provider, and none does",
+			},
+		},
+		"of a kind that nothing calls": {
+			pluginhost.Entry{Name: "a.b/c", Kind: "VolumeSnapshotter", Version: 1, Used: true, Choice: "newest"},
+			serverreport.Plugin{
+				Name: "a.b/c", Kind: "VolumeSnapshotter", Version: 1, Status: serverreport.Available,
+				Reason: "this server does not call plugins of the kind VolumeSnapshotter yet",
+			},
+		},
 		"of a version that the server does not know": {
 			pluginhost.Entry{Name: "a.b/c", Kind: "ObjectStoreV9", Choice: "this server knows version 1 of ObjectStore, not 9", BuiltIn: true},
 			serverreport.Plugin{
@@ -45,7 +80,8 @@ func TestPluginsHaveStatusAndReason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, []serverreport.Plugin{test.want}, pluginreport.Plugins([]pluginhost.Entry{test.entry}))
+			policies := map[string][]string{"QueueAdmission": {"a.b/chosen"}}
+			require.Equal(t, []serverreport.Plugin{test.want}, pluginreport.Plugins([]pluginhost.Entry{test.entry}, policies))
 		})
 	}
 }

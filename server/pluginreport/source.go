@@ -18,14 +18,15 @@ type Source struct {
 	Lock      *pluginlock.Lock // nil for none
 	LockPath  string           // of Lock
 	Order     []string
-	Log       hclog.Logger // for plugins that are asked for details
+	Policies  map[string][]string // the plugins that decide, by kind
+	Log       hclog.Logger        // for plugins that are asked for details
 }
 
 // Report returns the report of all plugins.
 func (s Source) Report() *serverreport.PluginReport { return s.report(s.Host.Entries()) }
 
 func (s Source) report(entries []pluginhost.Entry) *serverreport.PluginReport {
-	r := &serverreport.PluginReport{Directory: s.Directory, Order: s.Order, Plugins: Plugins(entries)}
+	r := &serverreport.PluginReport{Directory: s.Directory, Order: s.Order, Plugins: Plugins(entries, s.Policies)}
 	if absolute, err := filepath.Abs(s.Directory); err == nil && s.Directory != "" {
 		r.Directory = absolute
 	}
@@ -41,6 +42,8 @@ func (s Source) report(entries []pluginhost.Entry) *serverreport.PluginReport {
 func (s Source) Detailed(ctx context.Context, text string) *serverreport.PluginReport {
 	entries := s.Host.Entries()
 	r := s.report(entries)
+	environment := s.Host.Environment()
+	r.Environment, r.Withheld = string(environment.Rule), environment.Withheld
 	session := s.Host.Session(s.Log)
 	defer session.Close()
 	appliesTo := actions(session, r.Plugins)

@@ -82,7 +82,7 @@ func (h *health) report(err error, decides string) serverreport.Policy {
 	if err == nil {
 		h.status.Message, h.status.Failures = "", 0
 	} else {
-		h.status.Message = err.Error()
+		h.status.Message = calls.WithoutStderr(err)
 		h.status.Failures++
 		h.counts.failed(h.status)
 	}

@@ -2,9 +2,7 @@ package policy
 
 import (
 	"bytes"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,6 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // testBinaries is the directory in which the plugin is built, once for all tests.
@@ -38,10 +37,11 @@ func TestMain(m *testing.M) {
 
 var buildPolicy = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(testBinaries, "policy")
-	if out, err := exec.Command("go", "build", "-o", path, "./testdata/policy").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w: %s", err, out)
+	built, err := programs.Link("server/policy/testdata/policy")
+	if err != nil {
+		return "", err
 	}
-	return path, nil
+	return path, programs.CopyFile(built, path)
 })
 
 // lines is a log that can be read while it is written.

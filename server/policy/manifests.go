@@ -18,15 +18,15 @@ import (
 // Manifests has the configured writers describe backups. It is safe for concurrent use.
 type Manifests struct{ writers []*policy }
 
-// Keep stores what a writer wrote, where it stays only if Finish says so. The names of all writers of one backup are
-// different, but it is called for several writers at the same time. The rest is as with manifestwriter.Keep.
+// Keep stores what a writer wrote, where it stays only if Finish says so. It is called for several writers at the same time,
+// which may give their artifacts the same name: Finish names one of them at most. The rest is as with manifestwriter.Keep.
 type Keep func(writer, artifact string, content io.Reader) error
 
 // Begin has all writers describe one backup, which is JSON. It runs them in session, so that they log to the backup's log
 // and stay the same even if their files are replaced. A writer that fails is left out from then on; Finish reports it. The
 // caller must call Finish or Abort. The end of ctx aborts the manifest.
 func (m *Manifests) Begin(ctx context.Context, session *pluginhost.Session, backup []byte, keep Keep) *Manifest {
-	manifest := &Manifest{ctx: ctx, keep: keep, claimed: map[string]string{}}
+	manifest := &Manifest{ctx: ctx, keep: keep}
 	for _, p := range m.writers {
 		w := &writing{policy: p, of: manifest}
 		w.manifest, w.err = w.begin(session, backup)
@@ -48,10 +48,7 @@ func (m *Manifests) Status() []serverreport.Policy {
 type Manifest struct {
 	ctx     context.Context //nolint:containedctx // what Begin was called with ends it
 	keep    Keep
-	writers []*writing
-
-	mu      sync.Mutex
-	claimed map[string]string // writer by artifact
+	writers []*writing // in the order of the configuration
 }
 
 // writing is one writer's part.
@@ -76,12 +73,8 @@ func (w *writing) begin(session *pluginhost.Session, backup []byte) (manifestwri
 	return writer.Begin(ctx, manifestwriter.Input{Config: settings.Config.Bytes(), Backup: backup}, w.keep)
 }
 
-// keep stores an artifact, whose name no other writer may have.
 func (w *writing) keep(name string, content io.Reader) error {
 	writer := w.policy.settings.Plugin
-	if other := w.of.claim(name, writer); other != writer {
-		return fmt.Errorf("%w: the name is taken, %s writes a file %s too", versioning.ErrInvalidReply, other, name)
-	}
 	if err := w.of.keep(writer, name, content); err != nil {
 		return &notKeptError{err}
 	}
@@ -93,17 +86,6 @@ func (w *writing) keep(name string, content io.Reader) error {
 type notKeptError struct{ error }
 
 func (e *notKeptError) Unwrap() error { return e.error }
-
-// claim gives the name of an artifact to the first writer that claims it, and returns that writer.
-func (m *Manifest) claim(artifact, writer string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if first, taken := m.claimed[artifact]; taken {
-		return first
-	}
-	m.claimed[artifact] = writer
-	return writer
-}
 
 // Add passes an item to the writers when it is written to the archive.
 func (m *Manifest) Add(item *manifestwriter.Item) {
@@ -143,7 +125,11 @@ func (m *Manifest) Finish() Written {
 	}
 	finished.Wait()
 	var written Written
+	claimed := map[string]string{} // writer by artifact
 	for _, w := range m.writers {
+		if w.err == nil {
+			w.err = w.claim(claimed)
+		}
 		if w.err == nil {
 			written.Artifacts = append(written.Artifacts, w.artifacts...)
 		} else {
@@ -159,6 +145,22 @@ func (m *Manifest) Finish() Written {
 		}
 	}
 	return written
+}
+
+// claim gives the names of the artifacts to the writer. It returns an error if one belongs to a writer that the configuration
+// names earlier: which of two writers finishes first does not matter.
+func (w *writing) claim(claimed map[string]string) error {
+	plugin := versioning.NewPlugin(w.policy.kind, w.policy.settings.Plugin)
+	for _, artifact := range w.artifacts {
+		if other, taken := claimed[artifact.Name]; taken {
+			return plugin.Reject(fmt.Errorf("it writes a file %s, as %s does, which is before it in backups.manifestWriters; "+
+				"remove one of them", artifact.Name, other))
+		}
+	}
+	for _, artifact := range w.artifacts {
+		claimed[artifact.Name] = artifact.Writer
+	}
+	return nil
 }
 
 // Abort gives the manifest up, and waits until keep has returned. After Finish it does nothing.

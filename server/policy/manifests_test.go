@@ -117,30 +117,46 @@ func TestFailingWriterDoesNotAffectOthers(t *testing.T) {
 	}
 }
 
-func TestOnlyFirstWriterOfAnArtifactNameKeepsIt(t *testing.T) {
+func TestFirstWriterInConfigurationKeepsArtifactName(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "backups:\n  manifestWriters:\n  "+itemList+"  - {plugin: example.io/policy, config: {do: take}}\n")
-	var kept shelf
-	written := s.describe(t, kept.keep)
-	require.Len(t, written.Artifacts, 1)
-	require.Equal(t, "items.jsonl", written.Artifacts[0].Name)
-	first, second := 0, 1 // they finish concurrently, so either can be the first
-	if written.Artifacts[0].Writer == "example.io/policy" {
-		first, second = 1, 0
+	const other = "  - {plugin: example.io/policy, config: {do: take}}\n"
+	list, policy := Artifact{"cleat.dev/item-list", "items.jsonl"}, Artifact{"example.io/policy", "items.jsonl"}
+	for name, test := range map[string]struct {
+		config        string
+		first, second Artifact
+	}{
+		"the built-in one first": {"  " + itemList + other, list, policy},
+		"the built-in one last":  {other + "  " + itemList, policy, list},
+	} {
+		for _, slow := range []Artifact{test.first, test.second} { // whoever of them is stored last
+			t.Run(name+", slow "+slow.Writer, func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, "backups:\n  manifestWriters:\n"+test.config)
+				var kept shelf
+				fastKept := make(chan struct{})
+				written := s.describe(t, func(writer, artifact string, content io.Reader) error {
+					if writer == slow.Writer {
+						<-fastKept
+					} else {
+						defer close(fastKept)
+					}
+					return kept.keep(writer, artifact, content)
+				})
+				require.Equal(t, []Artifact{test.first}, written.Artifacts)
+				require.Equal(t, []Artifact{test.second}, written.Discarded)
+				require.Equal(t, map[Artifact]string{list: items, policy: "2 items of nightly"}, kept.kept)
+				status := s.Manifests.Status()
+				require.True(t, status[0].Working())
+				require.Equal(t, ReasonInvalidReply, status[1].Reason)
+				require.Empty(t, written.Errors)
+				require.Len(t, written.Warnings, 1)
+				require.EqualError(t, written.Warnings[0], "ManifestWriter("+test.second.Writer+"): invalid reply: it writes a file items.jsonl, as "+
+					test.first.Writer+" does, which is before it in backups.manifestWriters; remove one of them")
+				require.Equal(t, 1.0, s.count(t, "cleat_policy_failures_total", "ManifestWriter", test.second.Writer, ReasonInvalidReply))
+				require.Len(t, s.log.with("policy fails"), 1)
+			})
+		}
 	}
-	status := s.Manifests.Status()
-	require.Equal(t, written.Artifacts[0].Writer, status[first].Plugin)
-	require.True(t, status[first].Working())
-	require.Equal(t, ReasonInvalidReply, status[second].Reason)
-	require.Equal(t, map[Artifact]string{
-		written.Artifacts[0]: map[string]string{"cleat.dev/item-list": items, "example.io/policy": "2 items of nightly"}[status[first].Plugin],
-	}, kept.kept)
-	require.Empty(t, written.Errors)
-	require.Len(t, written.Warnings, 1)
-	require.ErrorContains(t, written.Warnings[0], "ManifestWriter("+status[second].Plugin+")")
-	require.ErrorContains(t, written.Warnings[0], "the name is taken, "+status[first].Plugin+" writes a file items.jsonl too")
-	require.Equal(t, 1.0, s.count(t, "cleat_policy_failures_total", "ManifestWriter", status[second].Plugin, ReasonInvalidReply))
-	require.Len(t, s.log.with("policy fails"), 1)
 }
 
 func TestFailurePolicyFailMakesBackupError(t *testing.T) {

@@ -44,6 +44,24 @@ type Policies struct {
 	Manifests *Manifests
 }
 
+// Plugins returns the names of the plugins that the policies of a file ask, by kind.
+func Plugins(file *config.File) map[string][]string {
+	plugins := map[string][]string{}
+	add := func(kind, builtIn string, settings config.Policy) {
+		name := cmp.Or(settings.Plugin, builtIn)
+		plugins[kind] = append(plugins[kind], name)
+		if settings.FailurePolicy == config.UseBuiltIn && name != builtIn {
+			plugins[kind] = append(plugins[kind], builtIn)
+		}
+	}
+	add(kinds.QueueAdmission().Name, BuiltInAdmission, file.Backups.Admission)
+	add(kinds.LoadSoothing().Name, BuiltInSoothing, file.NodeAgent.Soothing)
+	for _, writer := range file.Backups.ManifestWriters {
+		add(kinds.ManifestWriter().Name, "", config.Policy(writer))
+	}
+	return plugins
+}
+
 // New returns the policies of a file. Each call finds out whether their plugins exist; a server has made sure of that before
 // it starts, see config.File.Check.
 func New(file *config.File, deps Deps) (*Policies, error) {

@@ -14,6 +14,30 @@ type Line struct {
 	// Ready and Running hold the slots, the oldest first.
 	Ready   []*velerov1.Backup
 	Running []*velerov1.Backup
+	// Aside has the queued backups that cannot start whatever the policy decides, by name, with the reason. They keep their
+	// positions, and others may overtake them: the policy does not see them.
+	Aside map[string]Reason
+}
+
+// Reason is why a backup is set aside.
+type Reason struct {
+	Reason  string // for programs, UpperCamelCase
+	Message string // for people, one line
+}
+
+// Considered returns the line as the policy sees it.
+func (l Line) Considered() Line {
+	if len(l.Aside) == 0 {
+		return l
+	}
+	considered := l
+	considered.Queued = slices.DeleteFunc(slices.Clone(l.Queued), l.isAside)
+	return considered
+}
+
+func (l Line) isAside(b *velerov1.Backup) bool {
+	_, aside := l.Aside[b.Name]
+	return aside
 }
 
 // NewLine sorts backups into a line. It leaves out those that are being deleted, unless they run: they are never started.

@@ -17,7 +17,7 @@ import (
 type Plan struct {
 	// Admit are the backups that become ready, in this order.
 	Admit []*velerov1.Backup
-	// Place are the positions that differ from what the Backups say.
+	// Place are the positions and reasons that have to be written, from the front.
 	Place []Placement
 	// Reasons has the number of waiting backups for each reason.
 	Reasons map[string]int
@@ -32,52 +32,100 @@ type Placement struct {
 	Announce bool
 }
 
-// NewPlan returns the plan for a decision about line by the policy called by. The decision obeys the rules of the hub.
-func NewPlan(line Line, decision *queueadmission.Decision, by string, now time.Time) Plan {
+// Enters reports whether the backup enters the queue.
+func (p *Placement) Enters() bool { return p.Backup.Status.Phase != velerov1.BackupPhaseQueued }
+
+// ByServer stands for the policy in the QueueWait of backups that the server sets aside.
+const ByServer = "cleat.dev/server"
+
+// NewPlan returns the plan for a decision about line.Considered by the policy called by. The decision obeys the rules of the
+// hub. Positions are as exact as exact requires.
+func NewPlan(line Line, decision *queueadmission.Decision, by string, exact Exact, now time.Time) Plan {
 	byName := make(map[string]*velerov1.Backup, len(line.Queued))
 	for _, b := range line.Queued {
 		byName[b.Name] = b
 	}
 	plan := Plan{Reasons: map[string]int{}}
+	admitted := make(map[string]bool, len(decision.Admit))
 	for _, name := range decision.Admit {
 		plan.Admit = append(plan.Admit, byName[name])
+		admitted[name] = true
 	}
-	for i, waiting := range decision.Waiting {
-		plan.Reasons[waiting.Reason]++
-		if placement, changed := place(byName[waiting.Name], i+1, waiting, by, now); changed {
-			plan.Place = append(plan.Place, placement)
+	// The waiting backups take the places of those that the policy has seen, in its order.
+	all := make([]waiting, 0, len(line.Queued))
+	next := 0
+	for _, b := range line.Queued {
+		switch reason, aside := line.Aside[b.Name]; {
+		case aside:
+			all = append(all, reason.waiting(b))
+		case !admitted[b.Name]:
+			all = append(all, waiting{byName[decision.Waiting[next].Name], decision.Waiting[next], by})
+			next++
 		}
 	}
+	plan.place(all, exact, now)
 	return plan
 }
 
 // Hold returns the plan without a decision: all backups are queued in their current order, with the reason why there is no
 // decision.
-func Hold(line Line, reason, message string, now time.Time) Plan {
-	plan := Plan{Reasons: map[string]int{reason: len(line.Queued)}}
-	for i, b := range line.Queued {
-		if placement, changed := place(b, i+1, queueadmission.Waiting{Name: b.Name, Reason: reason, Message: message}, "", now); changed {
-			plan.Place = append(plan.Place, placement)
+func Hold(line Line, reason, message string, exact Exact, now time.Time) Plan {
+	plan := Plan{Reasons: map[string]int{}}
+	all := make([]waiting, 0, len(line.Queued))
+	for _, b := range line.Queued {
+		if own, aside := line.Aside[b.Name]; aside {
+			all = append(all, own.waiting(b))
+		} else {
+			all = append(all, waiting{b, queueadmission.Waiting{Name: b.Name, Reason: reason, Message: message}, ""})
 		}
 	}
+	plan.place(all, exact, now)
 	return plan
 }
 
-// place returns the placement of b, and whether b has to be written.
-func place(b *velerov1.Backup, position int, waiting queueadmission.Waiting, by string, now time.Time) (Placement, bool) {
-	p := Placement{Backup: b, Position: position, Wait: velerov1.QueueWait{
-		Reason: waiting.Reason, Message: waiting.Message,
-		Blockers: waiting.Blockers, Namespaces: waiting.Namespaces, Policy: by, Since: metav1.NewTime(now.UTC().Truncate(time.Second)),
+// waiting is a backup that waits, with the reason and the plugin that gives it.
+type waiting struct {
+	backup *velerov1.Backup
+	queueadmission.Waiting
+	by string
+}
+
+func (r Reason) waiting(b *velerov1.Backup) waiting {
+	return waiting{b, queueadmission.Waiting{Name: b.Name, Reason: r.Reason, Message: r.Message}, ByServer}
+}
+
+// place adds the placements of the waiting backups, in their order, that have to be written.
+func (p *Plan) place(all []waiting, exact Exact, now time.Time) {
+	positions := exact.positions(all)
+	front := exact.front(len(all))
+	for i := range all {
+		p.Reasons[all[i].Reason]++
+		if placement, changed := all[i].place(positions[i], i < front, now); changed {
+			p.Place = append(p.Place, placement)
+		}
+	}
+}
+
+// place returns the placement of a backup, and whether it has to be written. Behind the front, new words for the same reason with the
+// same blockers wait until there is more to write.
+func (w *waiting) place(position int, front bool, now time.Time) (Placement, bool) {
+	p := Placement{Backup: w.backup, Position: position, Wait: velerov1.QueueWait{
+		Reason: w.Reason, Message: w.Message,
+		Blockers: w.Blockers, Namespaces: w.Namespaces, Policy: w.by, Since: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}}
-	current, err := velerov1.QueueWaitOf(b)
+	current, err := velerov1.QueueWaitOf(w.backup)
 	same := err == nil && current != nil && current.Reason == p.Wait.Reason
 	if same {
 		p.Wait.Since = current.Since
 	}
-	p.Announce = err != nil || current == nil || current.Policy != by
-	changed := p.Announce || !same || b.Status.Phase != velerov1.BackupPhaseQueued || b.Status.QueuePosition != position ||
-		current.Message != p.Wait.Message || !slices.Equal(current.Blockers, p.Wait.Blockers) || !slices.Equal(current.Namespaces, p.Wait.Namespaces)
-	return p, changed
+	p.Announce = err != nil || current == nil || current.Policy != w.by
+	switch {
+	case p.Announce, !same, p.Enters(), w.backup.Status.QueuePosition != position,
+		!slices.Equal(current.Blockers, p.Wait.Blockers):
+		return p, true
+	default:
+		return p, front && (current.Message != p.Wait.Message || !slices.Equal(current.Namespaces, p.Wait.Namespaces))
+	}
 }
 
 // Apply writes the placement to the status and the annotations of b.

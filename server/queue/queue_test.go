@@ -109,12 +109,12 @@ func TestResolverNoticesChanges(t *testing.T) {
 func TestPlanContainsOnlyChanges(t *testing.T) {
 	t.Parallel()
 	waiting := func(name string) queueadmission.Waiting {
-		return queueadmission.Waiting{Name: name, Reason: "Limit", Message: "all places are taken"}
+		return queueadmission.Waiting{Name: name, Reason: "Limit", Message: "the limit is reached"}
 	}
 	a, b, c := backup("a", "Queued", 1, 3), backup("b", "Queued", 2, 2), backup("c", "New", 0, 1)
 	line := queue.NewLine([]*velerov1.Backup{a, b, c})
 	decision := &queueadmission.Decision{Admit: []string{"a"}, Waiting: []queueadmission.Waiting{waiting("b"), waiting("c")}}
-	plan := queue.NewPlan(line, decision, "example.io/policy", noon)
+	plan := queue.NewPlan(line, decision, "example.io/policy", queue.DefaultExact(), noon)
 	require.Equal(t, []string{"a"}, names(plan.Admit))
 	require.Len(t, plan.Place, 2)
 	for i, placement := range plan.Place {
@@ -128,18 +128,18 @@ func TestPlanContainsOnlyChanges(t *testing.T) {
 
 	line = queue.NewLine([]*velerov1.Backup{a, b, c})
 	again := &queueadmission.Decision{Waiting: decision.Waiting}
-	require.Empty(t, queue.NewPlan(line, again, "example.io/policy", noon.Add(time.Hour)).Place, "they say so already")
+	require.Empty(t, queue.NewPlan(line, again, "example.io/policy", queue.DefaultExact(), noon.Add(time.Hour)).Place, "they say so already")
 
-	again.Waiting[1].Message = "still all places are taken"
-	later := queue.NewPlan(line, again, "example.io/policy", noon.Add(time.Hour)).Place
+	again.Waiting[1].Message = "the limit is still reached"
+	later := queue.NewPlan(line, again, "example.io/policy", queue.DefaultExact(), noon.Add(time.Hour)).Place
 	require.Len(t, later, 1)
 	require.False(t, later[0].Announce, "a new message needs no event")
 	require.True(t, later[0].Wait.Since.Equal(new(metav1.NewTime(noon))), "it waits for the same reason since then")
 
 	c.Annotations[velerov1.QueueWaitAnnotation] = "{"
-	require.Len(t, queue.NewPlan(line, decision, "example.io/policy", noon).Place, 1, "what cannot be read is written anew")
+	require.Len(t, queue.NewPlan(line, decision, "example.io/policy", queue.DefaultExact(), noon).Place, 1, "what cannot be read is written anew")
 
-	held := queue.Hold(line, "PolicyFailed", "nothing is decided", noon)
+	held := queue.Hold(line, "PolicyFailed", "nothing is decided", queue.DefaultExact(), noon)
 	require.Empty(t, held.Admit)
 	require.Len(t, held.Place, 2)
 	require.Equal(t, "PolicyFailed", held.Place[0].Wait.Reason)

@@ -22,6 +22,7 @@ type Resolver struct {
 
 // resolved is the cached result for a spec.
 type resolved struct {
+	version    string // the resource version that was compared last
 	spec       velerov1.BackupSpec
 	encoded    []byte
 	namespaces []string
@@ -83,11 +84,12 @@ func (r *Resolver) resolve(b *velerov1.Backup) *resolved {
 		r.known = map[types.UID]*resolved{}
 	}
 	entry := r.known[b.UID]
-	if entry == nil || !equality.Semantic.DeepEqual(&entry.spec, &b.Spec) {
+	unchanged := entry != nil && b.ResourceVersion != "" && entry.version == b.ResourceVersion
+	if !unchanged && (entry == nil || !equality.Semantic.DeepEqual(&entry.spec, &b.Spec)) {
 		entry = newResolved(&b.Spec, r.namespaces)
 		r.known[b.UID] = entry
 	}
-	entry.used = true
+	entry.version, entry.used = b.ResourceVersion, true
 	return entry
 }
 

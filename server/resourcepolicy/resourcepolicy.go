@@ -1,5 +1,5 @@
-// Package resourcepolicy reads resource policies. A resource policy is a document in a ConfigMap that several backups can name
-// in spec.resourcePolicy. Start with Parse.
+// Package resourcepolicy reads resource policies. A resource policy is a document in a ConfigMap that several backups and
+// restores can name in spec.resourcePolicy. Start with Parse; rules.go reads the filters per namespace and kind.
 //
 // The format is Velero's: filters of resources, and rules that choose for each volume how its data is backed up. The filters
 // are applied. The rules are only validated, because data of volumes is not backed up yet.
@@ -25,6 +25,8 @@ type Policy struct {
 	// Resources are filters for resources that the spec of a backup neither includes nor excludes. It is nil if the policy has
 	// none.
 	Resources *filter.ScopedLists
+	// Rules are filters per namespace and kind.
+	Rules filter.RuleLists
 	// VolumePolicies is the number of rules for volumes.
 	VolumePolicies int
 }
@@ -35,9 +37,11 @@ const version = "v1"
 // These types describe the document, with Velero's names.
 type (
 	document struct {
-		Version              string         `json:"version"`
-		VolumePolicies       []volumePolicy `json:"volumePolicies"`
-		IncludeExcludePolicy *resourceLists `json:"includeExcludePolicy"`
+		Version                   string            `json:"version"`
+		VolumePolicies            []volumePolicy    `json:"volumePolicies"`
+		IncludeExcludePolicy      *resourceLists    `json:"includeExcludePolicy"`
+		ClusterScopedFilterPolicy *clusterFilters   `json:"clusterScopedFilterPolicy"`
+		NamespacedFilterPolicies  []namespaceFilter `json:"namespacedFilterPolicies"`
 	}
 	resourceLists struct {
 		IncludedClusterScopedResources   []string `json:"includedClusterScopedResources"`
@@ -50,13 +54,15 @@ type (
 		Action     volumeAction     `json:"action"`
 	}
 	volumeConditions struct {
-		Capacity     string            `json:"capacity"` // "minimum,maximum"; either may be empty
-		StorageClass []string          `json:"storageClass"`
-		NFS          *nfsVolume        `json:"nfs"`
-		CSI          *csiVolume        `json:"csi"`
-		VolumeTypes  []string          `json:"volumeTypes"`
-		PVCLabels    map[string]string `json:"pvcLabels"`
-		PVCPhase     []string          `json:"pvcPhase"`
+		Capacity       string            `json:"capacity"` // "minimum,maximum"; either may be empty
+		StorageClass   []string          `json:"storageClass"`
+		NFS            *nfsVolume        `json:"nfs"`
+		CSI            *csiVolume        `json:"csi"`
+		VolumeTypes    []string          `json:"volumeTypes"`
+		PVCLabels      map[string]string `json:"pvcLabels"`
+		PVCPhase       []string          `json:"pvcPhase"`
+		PVCVolumeMode  string            `json:"pvcVolumeMode"`
+		PVCAccessModes []string          `json:"pvcAccessModes"`
 	}
 	nfsVolume struct {
 		Server string `json:"server"`
@@ -81,6 +87,22 @@ func Parse(cm *corev1.ConfigMap) (*Policy, error) {
 	return policy, nil
 }
 
+// ParseForRestore reads the policy of a restore, which can only have filters per namespace and kind.
+func ParseForRestore(cm *corev1.ConfigMap) (*Policy, error) {
+	policy, err := parse(cm)
+	switch {
+	case err != nil:
+	case policy.VolumePolicies > 0:
+		err = errors.New("volumePolicies: they are for backups; remove them from the policy of a restore")
+	case policy.Resources != nil:
+		err = errors.New("includeExcludePolicy: it is for backups; use namespacedFilterPolicies and clusterScopedFilterPolicy, or the lists of the restore's spec")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("resource policy in config map %s/%s: %w", cm.Namespace, cm.Name, err)
+	}
+	return policy, nil
+}
+
 func parse(cm *corev1.ConfigMap) (*Policy, error) {
 	text, err := configmap.Document(cm)
 	if err != nil {
@@ -99,6 +121,9 @@ func parse(cm *corev1.ConfigMap) (*Policy, error) {
 		}
 	}
 	policy := &Policy{VolumePolicies: len(doc.VolumePolicies)}
+	if policy.Rules, err = doc.rules(); err != nil {
+		return nil, err
+	}
 	if lists := doc.IncludeExcludePolicy; lists != nil {
 		if err := lists.check(); err != nil {
 			return nil, fmt.Errorf("includeExcludePolicy.%w", err)

@@ -2,14 +2,17 @@ package restore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/server/restore/object"
+	"github.com/cleat-dev/cleat/server/restore/ready"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -43,8 +46,13 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 		if err != nil {
 			return false, true, r.fail(fmt.Errorf("error preparing %s: item returned by %s: %w", r.id, a.Name(), err))
 		}
+		why := requested
+		if changed.Annotations[velerov1.MustIncludeAdditionalItemsRestoreAnnotation] == "true" {
+			why = required
+		}
+		changed.RemoveAnnotations(velerov1.MustIncludeAdditionalItemsRestoreAnnotation)
 		r.obj = changed
-		if err := r.restoreAdditional(ctx, a, result); err != nil {
+		if err := r.restoreAdditional(ctx, a, result, why); err != nil {
 			return false, true, err
 		}
 	}
@@ -53,7 +61,7 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 
 // restoreAdditional restores the items that an action needs to exist before its item, and waits until the action
 // reports them ready. The item itself is restored whatever happens to them.
-func (r *itemRun) restoreAdditional(ctx context.Context, a restoreitemaction.Action, result *restoreitemaction.Result) error {
+func (r *itemRun) restoreAdditional(ctx context.Context, a restoreitemaction.Action, result *restoreitemaction.Result, why reason) error {
 	var existing []framework.ResourceIdentifier
 	for _, wanted := range result.AdditionalItems {
 		gr := schema.GroupResource{Group: wanted.Group, Resource: wanted.Resource}
@@ -62,7 +70,7 @@ func (r *itemRun) restoreAdditional(ctx context.Context, a restoreitemaction.Act
 			r.warnIn(wanted.Namespace, fmt.Errorf("additional item %s, which %s requested before %s, is not in the backup", wanted, a.Name(), r.id))
 			continue
 		}
-		exists, err := r.engine.restoreEntry(ctx, r.worker, entry, true)
+		exists, err := r.engine.restoreEntry(ctx, r.worker, entry, why)
 		if err != nil {
 			return err
 		}
@@ -76,33 +84,23 @@ func (r *itemRun) restoreAdditional(ctx context.Context, a restoreitemaction.Act
 	return r.waitForAdditional(ctx, a, existing, result.AdditionalItemsReadyTimeout)
 }
 
-// waitForAdditional polls the action until the additional items are ready. An error of the action is an error of the
-// item, a timeout is a warning.
-func (r *itemRun) waitForAdditional(ctx context.Context, a restoreitemaction.Action, items []framework.ResourceIdentifier, timeout time.Duration) error {
-	if timeout <= 0 {
-		timeout = r.engine.options.ResourceTimeout
+// waitForAdditional waits until the action reports the additional items as ready. That it reports an error, or that they
+// are not ready in time, is an error of the item, which is restored nevertheless.
+func (r *itemRun) waitForAdditional(ctx context.Context, a restoreitemaction.Action, items []framework.ResourceIdentifier, limit time.Duration) error {
+	if limit <= 0 {
+		limit = r.engine.options.ResourceTimeout
 	}
-	waiting, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	for {
-		ready, err := a.AreAdditionalItemsReady(waiting, items, r.engine.restoreJSON)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err == nil && ready:
-			return nil
-		case waiting.Err() == nil && err != nil:
-			return r.fail(fmt.Errorf("error checking whether the additional items of %s are ready: %w", r.id, err))
-		case waiting.Err() == nil:
-			r.log.Debug("additional items are not ready yet", "plugin", a.Name())
-			_ = sleep(waiting, r.engine.options.PollInterval)
-		}
-		if waiting.Err() != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			r.warn(fmt.Errorf("the additional items of %s, which %s waits for, were not ready after %s; it is restored nevertheless", r.id, a.Name(), timeout))
-			return nil
-		}
+	r.log.Debug("waits for its additional items", "plugin", a.Name(), "limit", limit)
+	err := r.engine.pool.park(func() error {
+		return r.engine.waiter.Wait(ctx, a.Name(), limit, func(ctx context.Context) (bool, error) {
+			return a.AreAdditionalItemsReady(ctx, items, r.engine.restoreJSON)
+		})
+	})
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return causeOf(ctx)
+	case errors.Is(err, ready.ErrTimeout):
+		return r.fail(fmt.Errorf("the additional items of %s, which %s waits for, were not ready after %s; it is restored nevertheless", r.id, a.Name(), limit))
 	}
+	return r.fail(fmt.Errorf("error checking whether the additional items of %s are ready: %w; it is restored nevertheless", r.id, err))
 }

@@ -1,13 +1,11 @@
 package restore
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -163,62 +161,6 @@ func TestItemsThatNeedEachOtherDoNotDeadlock(t *testing.T) {
 	result := c.mustRestore(pack(t, things...), newRestore("r", nil), action)
 	requireAllCreated(t, c, result, things)
 	require.Len(t, action.saw, n, "each item once")
-}
-
-func TestWaitForAdditionalItems(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	tests := []struct {
-		name    string
-		ready   func(calls int) (bool, error)
-		timeout time.Duration // of the plugin
-		server  time.Duration
-		calls   int // 0: more than once
-		errs    string
-		warns   string
-	}{
-		{name: "ready at once", ready: func(int) (bool, error) { return true, nil }, calls: 1},
-		{name: "ready later", ready: func(n int) (bool, error) { return n == 3, nil }, calls: 3},
-		{name: "error", ready: func(int) (bool, error) { return false, errors.New("not known") }, calls: 1, errs: "not known"},
-		{name: "never, the plugin's timeout", ready: func(int) (bool, error) { return false, nil }, timeout: 500 * time.Millisecond, warns: "not ready after 500ms"},
-		{name: "never, the server's timeout", ready: func(int) (bool, error) { return false, nil }, server: 600 * time.Millisecond, warns: "not ready after 600ms"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			ns := unique(t, "wait")
-			calls := 0
-			var items []framework.ResourceIdentifier
-			action := &fakeAction{name: "a/waits", applies: framework.ResourceSelector{IncludedResources: []string{"secrets"}}}
-			action.execute = func(in restoreitemaction.Input) (*restoreitemaction.Result, error) {
-				return &restoreitemaction.Result{
-					Item: in.Item, WaitForAdditionalItems: true, AdditionalItemsReadyTimeout: tt.timeout,
-					AdditionalItems: []framework.ResourceIdentifier{wants("configmaps", ns, "there"), wants("configmaps", ns, "missing"), wants("configmaps", ns, "bad")},
-				}, nil
-			}
-			action.ready = func(got []framework.ResourceIdentifier) (bool, error) {
-				calls++
-				items = got
-				return tt.ready(calls)
-			}
-			options := testOptions()
-			options.ResourceTimeout = cmp.Or(tt.server, options.ResourceTimeout)
-			bad := configMap(ns, "bad", nil)
-			bad.body = []byte(`{"apiVersion":"v1"}`)
-			result, err := c.restore(pack(t, namespaceThing(ns, nil), configMap(ns, "there", nil), bad, in("secrets", "v1", "Secret", ns, "s", nil)), newRestore("r", nil), options, action)
-			require.NoError(t, err)
-			require.Equal(t, []string{ns + "/s(created)"}, result.ResourceList["v1/Secret"], "the item is restored in any case")
-			require.Equal(t, []framework.ResourceIdentifier{wants("configmaps", ns, "there")}, items, "without the ones that failed")
-			if tt.calls > 0 {
-				require.Equal(t, tt.calls, calls)
-			} else {
-				require.Greater(t, calls, 1)
-			}
-			text := fmt.Sprintf("%+v", result.Results)
-			require.Contains(t, text, tt.errs)
-			require.Contains(t, text, tt.warns)
-		})
-	}
 }
 
 func TestActionWithoutAValidSelectorFailsTheRestore(t *testing.T) {

@@ -36,7 +36,7 @@ func (r *itemRun) waitForCRD(ctx context.Context, to target) error {
 			return r.fail(fmt.Errorf("%s is not ready after %s (%s), so its custom resources cannot be restored",
 				r.id, r.engine.options.ResourceTimeout, why))
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := r.engine.pause(ctx, pause); err != nil {
 			return err
 		}
 	}

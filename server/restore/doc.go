@@ -4,14 +4,18 @@
 // items of one resource by a pool of workers. The other files are in the order of the data:
 //
 //	plan/          which objects are restored, in which order, into which namespaces
-//	pool.go        the items of one resource, and the workers that restore them
+//	collect.go     the items of one resource
+//	pool.go        the workers that restore them, and how items that wait give up their place
 //	tracker.go     that each item is restored once, and the list of what was done
+//	server.go      what is left alone because the server that restores lives on it
 //	namespaces.go  that the namespace of an item exists
 //	item.go        the steps of one item
 //	object/        the item as JSON, and its field ownership
-//	volumes.go     persistent volumes, their claims, and what is not supported yet
+//	volumes.go     persistent volumes, their claims, and the data in the backup that cannot be restored yet
+//	volume/        what the files beside the archive say about the data of volumes
 //	actions.go     calling the plugins' restore item actions
 //	modify.go      applying the user's resource modifiers
+//	ready/         waiting for additional items
 //	write.go       creating the object and restoring its field ownership and status
 //	existing.go    objects that the cluster has already
 //	crds.go        waiting for custom resource definitions

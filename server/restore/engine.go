@@ -16,10 +16,14 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/filter"
+	"github.com/cleat-dev/cleat/server/gaps"
 	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/modifiers"
 	"github.com/cleat-dev/cleat/server/restore/plan"
+	"github.com/cleat-dev/cleat/server/restore/ready"
+	"github.com/cleat-dev/cleat/server/restore/volume"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
@@ -34,6 +38,14 @@ type Request struct {
 	Actions []restoreitemaction.Action
 	// Modifiers are the rules that spec.resourceModifier refers to; nil if it refers to none.
 	Modifiers *modifiers.Rules
+	// Rules are the filters of the policy that spec.resourcePolicy refers to.
+	Rules filter.RuleLists
+	// Versions are the versions that the user prefers, by resource, if the archive has several of each object.
+	Versions plan.VersionPriorities
+	// Volumes are those whose data is in the backup, beside the archive.
+	Volumes []*volume.Volume
+	// Resumed means that an attempt before this one was interrupted: objects that it has created are left as they are.
+	Resumed bool
 	// Log is the log of the restore.
 	Log hclog.Logger
 	// Progress, unless nil, is called with the number of finished items and the number known so far, after
@@ -52,6 +64,8 @@ type Result struct {
 	Items int
 	// Operations are the asynchronous operations that actions started, sorted.
 	Operations []itemaction.Operation
+	// Gaps are those of the warnings that name fields of the spec without effect; see package gaps.
+	Gaps []string
 }
 
 // engine is the state of one run.
@@ -63,13 +77,19 @@ type engine struct {
 	restoreJSON  []byte // for plugins
 	backupLabel  string
 	restoreLabel string
+	resumed      bool // see Request.Resumed
 	archive      *archive.Archive
 	selection    *plan.Selection
 	actions      *itemaction.Set[restoreitemaction.Action]
 	modifiers    *modifiers.Rules
+	versions     plan.VersionPriorities
+	volumes      volume.Index
 	snapshot     atomic.Pointer[discovery.Snapshot]
 	tracker      *tracker
+	pool         pool
+	waiter       *ready.Waiter
 	namespaces   namespaces
+	serverParts  map[serverPart]bool // see findServerParts
 	results      results.Collector
 	state        state
 }
@@ -80,15 +100,21 @@ type engine struct {
 //
 // To run the same restore again is harmless: existing unchanged objects are skipped.
 func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
+	options := deps.Options.withDefaults()
 	e := &engine{
-		options:      deps.Options.withDefaults(),
+		options:      options,
 		log:          req.Log,
 		restore:      req.Restore,
 		backupLabel:  velerov1.ValidLabelValue(req.Restore.Spec.BackupName),
 		restoreLabel: velerov1.ValidLabelValue(req.Restore.Name),
+		resumed:      req.Resumed,
 		archive:      req.Archive,
 		modifiers:    req.Modifiers,
+		versions:     req.Versions,
+		volumes:      volume.NewIndex(req.Volumes),
 		tracker:      newTracker(),
+		pool:         newPool(options.Workers),
+		waiter:       ready.NewWaiter(options.PollInterval),
 		state:        newState(req.Progress),
 	}
 	err := e.run(ctx, deps, req)
@@ -109,6 +135,9 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 	if err := e.listNamespaces(ctx); err != nil {
 		return err
 	}
+	if err := e.findServerParts(ctx); err != nil {
+		return err
+	}
 	if err := e.restoreCRDs(ctx, deps.Discovery); err != nil {
 		return err
 	}
@@ -125,21 +154,30 @@ func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error
 	if e.restoreJSON, err = json.Marshal(e.restore); err != nil {
 		return fmt.Errorf("encode the restore for plugins: %w", err)
 	}
-	for _, warning := range unsupported(&e.restore.Spec) {
-		e.log.Warn(warning)
-		e.results.RunWarning(warning)
+	e.warnOfGaps(gaps.Restore())
+	if len(req.Volumes) > 0 {
+		e.warnOfGaps(gaps.RestoreVolumes())
 	}
 	snapshot, err := e.discover(ctx, deps.Discovery.Snapshot)
 	if err != nil {
 		return err
 	}
-	if e.selection, err = plan.NewSelection(&e.restore.Spec, e.archive, snapshot); err != nil {
+	if e.selection, err = plan.NewSelection(e.restore, req.Rules, e.archive, snapshot); err != nil {
 		return err
 	}
 	if e.actions, err = itemaction.NewSet(ctx, req.Actions, e.options.EnableCSI, e.log); err != nil {
 		return err
 	}
 	return e.use(snapshot)
+}
+
+// warnOfGaps warns of what the spec requests and the server does not support.
+func (e *engine) warnOfGaps(list []gaps.Gap[velerov1.RestoreSpec]) {
+	for _, warning := range gaps.Warnings(list, &e.restore.Spec) {
+		e.log.Warn(warning)
+		e.results.RunWarning(warning)
+		e.state.gaps = append(e.state.gaps, warning) // before the first worker starts
+	}
 }
 
 // use resolves filters and actions against the resources of the cluster.
@@ -179,8 +217,30 @@ func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) erro
 	return e.use(snapshot)
 }
 
+// chooseVersions chooses the version of each resource of which the archive has several. Custom resource definitions are
+// restored in the one that their cluster preferred.
+func (e *engine) chooseVersions() {
+	for _, gr := range e.archive.Resources() {
+		source, others := e.archive.Versions(gr)
+		served, ok := e.snapshot.Load().ByGroupResource(gr)
+		if len(others) == 0 || !ok {
+			continue
+		}
+		version, why := plan.ChooseVersion(e.versions[gr.String()], source, others, served)
+		if version != source {
+			e.archive.Use(gr, version)
+		}
+		e.log.Info("chose the version to restore", "resource", gr.String(), "version", version, "reason", why)
+	}
+}
+
 // restoreOthers restores all other resources, one after the other.
 func (e *engine) restoreOthers(ctx context.Context) error {
+	for _, warning := range e.selection.Warnings() {
+		e.log.Warn(warning)
+		e.results.RunWarning("spec.resourcePolicy: " + warning)
+	}
+	e.chooseVersions()
 	ordered := e.options.Priorities.Order(e.archive.Resources(), e.snapshot.Load())
 	ordered = slices.DeleteFunc(ordered, func(gr schema.GroupResource) bool { return gr == crdsResource })
 	levels := make([][]archive.Entry, len(ordered))

@@ -3,15 +3,12 @@ package restore
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -21,31 +18,22 @@ import (
 )
 
 // handleExisting handles an object that exists in the cluster already. One that equals that of the backup is left
-// alone; service accounts are merged; others are left alone with a warning or patched, as existingResourcePolicy
-// says. missing means that the object does not exist after all.
-func (r *itemRun) handleExisting(ctx context.Context, to target, own object.Ownership) (missing bool, err error) {
-	reply, err := r.engine.api.Do(ctx, to.read(r.obj.Name, kubeapi.JSON))
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		if fatal(ctx, err) {
-			return false, err
-		}
-		r.warn(fmt.Errorf("%s exists in the cluster but cannot be read, so it was left as it is: %w", r.id, err))
-		return false, nil
-	}
+// alone; service accounts are merged; others are left alone with a warning or patched, as existingResourcePolicy says.
+func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own object.Ownership) error {
 	r.claim.exists = true
-	live, err := comparison(reply.Body)
+	live, err := comparison(raw)
 	if err != nil {
-		return false, r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
+		return r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
 	}
 	wanted, err := comparison(r.obj.Encode())
 	if err != nil {
-		return false, r.fail(fmt.Errorf("decode %s as it is in the backup: %w", r.id, err))
+		return r.fail(fmt.Errorf("decode %s as it is in the backup: %w", r.id, err))
 	}
 	update := r.engine.restore.Spec.ExistingResourcePolicy == velerov1.PolicyTypeUpdate
 	before := live.DeepCopy()
+	if !update && r.isFromFormerAttempt(before) {
+		return r.resume(ctx, to, raw, own)
+	}
 	copyLabels(live, wanted, velerov1.BackupNameLabel, velerov1.RestoreNameLabel)
 
 	switch {
@@ -56,6 +44,9 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, own object.Owne
 		r.log.Info("not restored: it is in the cluster as it is in the backup")
 	case to.gvr.GroupResource() == serviceAccountsResource:
 		r.mergeServiceAccount(ctx, to, before, live, wanted, own, update)
+	case update && r.engine.isNeededByServer(to, r.obj.Name):
+		r.log.Info("not updated: the server that restores needs it as it is")
+		r.engine.keepAsIs(to.gvr.GroupResource())
 	case update:
 		err := r.patch(ctx, to, before, wanted, own)
 		if err == nil {
@@ -68,7 +59,7 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, own object.Owne
 	default:
 		r.warn(fmt.Errorf("%s exists in the cluster and differs from the backup; it was left as it is, existingResourcePolicy update would patch it", r.id))
 	}
-	return false, causeOf(ctx)
+	return causeOf(ctx)
 }
 
 // comparison decodes an object without what is ignored when two are compared: the metadata of one instance, the
@@ -190,20 +181,4 @@ func unionOfMaps(first, second map[string]string) map[string]string {
 	}
 	maps.Copy(union, first)
 	return union
-}
-
-// isAllocated reports whether a service was refused because its port or address is allocated already. The server
-// checks that before it checks whether the service exists.
-func isAllocated(err error, kind string) bool {
-	var status apierrors.APIStatus
-	if kind != "Service" || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	causes := status.Status().Details.Causes
-	for _, cause := range causes {
-		if !strings.Contains(cause.Message, "provided port is already allocated") && !strings.Contains(cause.Message, "provided IP is already allocated") {
-			return false
-		}
-	}
-	return len(causes) > 0
 }

@@ -2,13 +2,10 @@ package restore
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
@@ -109,22 +106,6 @@ func TestServiceWhosePortIsTaken(t *testing.T) {
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "%+v", result.Results)
 	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "provided port is already allocated")
 	require.Zero(t, result.Results.Warnings.Count(), "%+v", result.Results.Warnings)
-}
-
-func TestAllocated(t *testing.T) {
-	t.Parallel()
-	status := func(messages ...string) error {
-		s := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 422, Details: &metav1.StatusDetails{}}}
-		for _, m := range messages {
-			s.ErrStatus.Details.Causes = append(s.ErrStatus.Details.Causes, metav1.StatusCause{Message: m})
-		}
-		return s
-	}
-	require.True(t, isAllocated(status("Invalid value: 1: provided port is already allocated"), "Service"))
-	require.False(t, isAllocated(status("Invalid value: 1: provided port is already allocated"), "ConfigMap"))
-	require.False(t, isAllocated(status("provided port is already allocated", "something else"), "Service"))
-	require.False(t, isAllocated(status(), "Service"))
-	require.False(t, isAllocated(errors.New("provided port is already allocated"), "Service"))
 }
 
 func TestComparisonIgnoresInstanceMetadata(t *testing.T) {

@@ -8,12 +8,14 @@ import (
 	"runtime/debug"
 
 	"github.com/hashicorp/go-hclog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/restore/object"
+	"github.com/cleat-dev/cleat/server/runlog"
 )
 
 // mirrorPodAnnotation marks the mirror that a kubelet creates of a static pod.
@@ -42,6 +44,9 @@ type itemRun struct {
 	raw       []byte // as in the archive
 	obj       *object.Object
 	claim     *claim
+	status    []byte // in the archive
+
+	volumeName string // of a claim
 
 	warned, failed bool
 }
@@ -93,22 +98,29 @@ func causeOf(ctx context.Context) error {
 	return nil
 }
 
+// reason is why an item is restored.
+type reason int
+
+const (
+	selectedByFilters reason = iota // when the items were collected
+	requested                       // by an action; the filters must allow the item
+	required                        // by an action that insists on the item, whatever the filters say
+)
+
 // restoreEntry restores one item and the additional items that it needs first, unless it has been restored. exists
-// means that the object is in the cluster. An error ends the whole restore; problems of the item are in the
-// results. additional means that an action requested the item: it must pass the filters, which were applied to
-// other items when they were collected.
-func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entry, additional bool) (exists bool, err error) {
+// means that the object is in the cluster. An error ends the whole restore; problems of the item are in the results.
+func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entry, why reason) (exists bool, err error) {
 	r := &itemRun{engine: e, worker: w, entry: entry, namespace: e.selection.Target(entry.Namespace)}
 	r.id = entry.GroupResource.String() + "/" + entry.Name
 	if r.namespace != "" {
 		r.id = entry.GroupResource.String() + "/" + r.namespace + "/" + entry.Name
 	}
 	r.log = e.log.With("resource", entry.GroupResource.String(), "namespace", r.namespace, "name", entry.Name)
-	if additional && !e.selection.Allows(entry) {
+	if why == requested && !e.selection.Allows(entry) || why == required && !e.selection.Restores(entry) {
 		r.log.Info("additional item is not restored: the filters of the restore exclude it")
 		return false, nil
 	}
-	if !additional {
+	if why == selectedByFilters {
 		defer e.progressed(0)
 	}
 	if entry.GroupResource == namespacesResource {
@@ -130,10 +142,17 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 			r.warn(fmt.Errorf("%s of namespace %s is not restored: namespaceMapping maps it to the same object as that of namespace %s",
 				r.id, entry.Namespace, claim.source))
 		}
-		return e.tracker.wait(ctx, w, claim)
+		if claim.isDone() {
+			return claim.exists, nil
+		}
+		err := e.pool.park(func() (err error) {
+			exists, err = e.tracker.wait(ctx, w, claim)
+			return err
+		})
+		return exists, err
 	}
 	r.claim = claim
-	if additional && !e.selection.Includes(entry, r.obj.Labels) {
+	if why != selectedByFilters && !e.selection.Includes(entry, r.obj.Kind, r.obj.Labels) {
 		defer e.progressed(1)
 	}
 	err = r.guard(func() error { return r.restore(ctx) })
@@ -147,6 +166,12 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 		}
 	}
 	e.tracker.finish(claim)
+	if claim.action == actionCreated || claim.action == actionUpdated {
+		done, total := e.counts()
+		runlog.Restored(e.log, runlog.Item{
+			Resource: entry.GroupResource.String(), Namespace: r.namespace, Name: entry.Name, Done: done + 1, Total: max(total, done+1),
+		})
+	}
 	return claim.exists, err
 }
 
@@ -209,6 +234,7 @@ func (r *itemRun) restore(ctx context.Context) error {
 		return err
 	}
 	status := r.obj.Top.Get("status")
+	r.status = status
 	r.obj.Reset()
 	skip, stop, err := r.runActions(ctx)
 	if err != nil || skip || stop {
@@ -217,8 +243,7 @@ func (r *itemRun) restore(ctx context.Context) error {
 	switch r.entry.GroupResource {
 	case dataUploadsResource:
 		// Restored unchanged, it would move data again. An action that handles it skips it.
-		r.warn(fmt.Errorf("the data of volumes is not restored yet: %s is left out", r.id))
-		return nil
+		return r.leaveOutUpload()
 	case claimsResource:
 		if err := r.prepareClaim(); err != nil {
 			return r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
@@ -283,26 +308,50 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, st
 		switch {
 		case err == nil:
 			r.claim.action, r.claim.exists, r.claim.name = actionCreated, true, made.Metadata.Name
-			r.log.Info("created")
+			r.log.Debug("created")
+			if err := r.reportLostData(); err != nil {
+				return err
+			}
 			return r.complete(ctx, to, made, own, status)
 		case fatal(ctx, err):
 			return err
-		case errors.Is(err, errExists), isAllocated(err, r.obj.Kind) && r.exists(ctx, to):
-			missing, err := r.handleExisting(ctx, to, own)
-			if !missing {
-				return err
-			}
-			if attempt == attempts {
-				return r.fail(fmt.Errorf("error restoring %s: the cluster reports that it exists, and then that it does not", r.id))
-			}
-			own.Apply = false // whose conflicts have more than one meaning
 		case kubeapi.PathNotFound(err):
 			return r.fail(fmt.Errorf("error restoring %s: the cluster does not serve %s in %s; install their definition or exclude them with excludedResources: %w",
 				r.id, to.gvr.Resource, to.gvr.GroupVersion(), err))
-		default:
-			return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 		}
+		live, readErr := r.read(ctx, to)
+		switch {
+		case readErr != nil && fatal(ctx, readErr):
+			return readErr
+		case live != nil:
+			return r.handleExisting(ctx, to, live, own)
+		case !errors.Is(err, errExists):
+			// Quotas, policies, webhooks and validation refuse objects that exist like those that do not.
+			return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
+		case readErr != nil:
+			r.claim.exists = true
+			r.warn(fmt.Errorf("%s exists in the cluster but cannot be read, so it was left as it is: %w", r.id, readErr))
+			return nil
+		case attempt == attempts:
+			return r.fail(fmt.Errorf("error restoring %s: the cluster reports that it exists, and then that it does not", r.id))
+		}
+		own.Apply = false // whose conflicts have more than one meaning
 	}
+}
+
+// read returns the object of that name in the cluster, nil if there is none.
+func (r *itemRun) read(ctx context.Context, to target) ([]byte, error) {
+	if r.obj.Name == "" {
+		return nil, nil
+	}
+	reply, err := r.engine.api.Do(ctx, to.read(r.obj.Name, kubeapi.JSON))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return reply.Body, nil
 }
 
 // create creates the object, and its namespace anew if that was deleted after the restore began.
@@ -336,10 +385,4 @@ func (r *itemRun) complete(ctx context.Context, to target, made written, own obj
 		return r.waitForCRD(ctx, to)
 	}
 	return nil
-}
-
-// exists reports whether the cluster has an object of that name.
-func (r *itemRun) exists(ctx context.Context, to target) bool {
-	_, err := r.engine.api.Do(ctx, to.read(r.obj.Name, kubeapi.Metadata))
-	return err == nil
 }

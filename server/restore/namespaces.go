@@ -80,9 +80,17 @@ func (e *engine) ensureNamespace(ctx context.Context, source, name string) (*nam
 	select {
 	case <-state.ready:
 		return state, state.err
-	case <-ctx.Done():
-		return state, context.Cause(ctx)
+	default:
 	}
+	err := e.pool.park(func() error {
+		select {
+		case <-state.ready:
+			return state.err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	return state, err
 }
 
 // forgetNamespace makes the next ensureNamespace check the namespace again, once per restore.
@@ -153,7 +161,7 @@ func (e *engine) createNamespace(ctx context.Context, source, name string) error
 			return fmt.Errorf("namespace %s is being deleted and still existed after %s; complete its deletion and restore again",
 				name, e.options.TerminatingTimeout)
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := e.pause(ctx, pause); err != nil {
 			return err
 		}
 	}

@@ -3,69 +3,74 @@ package restore
 import (
 	"context"
 	"sync"
-	"sync/atomic"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/server/archive"
-	"github.com/cleat-dev/cleat/server/item"
 )
 
-// collect returns the items of a resource that are restored.
-func (e *engine) collect(gr schema.GroupResource) ([]archive.Entry, error) {
-	if !e.selection.IncludesResource(gr) {
-		e.log.Debug("resource is excluded by the filters of the restore", "resource", gr.String())
-		return nil, nil
-	}
-	var entries []archive.Entry
-	for entry := range e.archive.Items(gr) {
-		if !e.selection.Selects(entry) {
-			continue
-		}
-		if e.selection.SelectsByLabels(gr) {
-			raw, err := e.archive.Read(entry)
-			if err != nil {
-				return nil, err
-			}
-			// An invalid item is kept, so that its restore reports the error.
-			if meta, err := item.ParseMeta(raw); err == nil && !e.selection.MatchesLabels(meta.Labels) {
-				continue
-			}
-		}
-		entries = append(entries, entry)
-	}
-	return entries, nil
+// maxParked is the number of items that may wait at the same time before no others are begun. It bounds the memory that
+// waiting items take.
+const maxParked = 512
+
+// pool limits the items that are restored at the same time. An item that has to wait for something other than a reply
+// of the API server parks: another one is restored in its place until it can continue.
+type pool struct {
+	begun  chan struct{} // an element for each item that is restored or parked
+	active chan struct{} // an element for each item that is restored
 }
 
-// worker is one goroutine of the pool. It restores additional items itself when they are needed, so that it may
-// hold several claims at the same time.
+func newPool(workers int) pool {
+	return pool{begun: make(chan struct{}, workers+maxParked), active: make(chan struct{}, workers)}
+}
+
+// begin returns true when an item may be begun, and false when ctx has ended.
+func (p pool) begin(ctx context.Context) bool {
+	select {
+	case p.begun <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	p.active <- struct{}{}
+	return true
+}
+
+// end is called when an item is done.
+func (p pool) end() {
+	<-p.active
+	<-p.begun
+}
+
+// park calls wait and lets another item take the caller's place meanwhile.
+func (p pool) park(wait func() error) error {
+	<-p.active
+	defer func() { p.active <- struct{}{} }()
+	return wait()
+}
+
+// worker restores one item, and before it the additional items that it needs, so that it may hold several claims at the
+// same time.
 type worker struct {
 	waitsFor *claim
 }
 
-// restoreAll restores items with a pool of workers and returns when all are done.
+// restoreAll restores the items of a resource and returns when all are done.
 func (e *engine) restoreAll(ctx context.Context, entries []archive.Entry) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var next atomic.Int64
 	var group sync.WaitGroup
-	for range min(e.options.Workers, len(entries)) {
+	for _, entry := range entries {
+		if ctx.Err() != nil || !e.pool.begin(ctx) {
+			break
+		}
 		group.Go(func() {
-			w := &worker{}
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(entries) {
-					return
-				}
-				if _, err := e.restoreEntry(ctx, w, entries[i], false); err != nil {
-					cancel(err)
-				}
+			defer e.pool.end()
+			if ctx.Err() != nil {
+				return
+			}
+			if _, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters); err != nil {
+				cancel(err)
 			}
 		})
 	}
 	group.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return causeOf(ctx)
 }

@@ -1,8 +1,10 @@
 package restore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,6 +22,9 @@ type state struct {
 	provisioned map[string]bool               // persistent volumes for whose claims new ones are provisioned
 	reported    map[string]bool               // what is in the results already
 	operations  []itemaction.Operation
+	gaps        []string
+	leftOut     map[schema.GroupResource]int // objects that were not restored for the sake of a server
+	keptAsIs    map[schema.GroupResource]int // existing objects that were not updated for the sake of the server
 }
 
 func newState(progress func(done, total int)) state {
@@ -29,6 +34,7 @@ func newState(progress func(done, total int)) state {
 	return state{
 		progress: progress, defined: map[schema.GroupResource]bool{},
 		provisioned: map[string]bool{}, reported: map[string]bool{},
+		leftOut: map[schema.GroupResource]int{}, keptAsIs: map[schema.GroupResource]int{},
 	}
 }
 
@@ -47,6 +53,13 @@ func (e *engine) progressed(unexpected int) {
 	e.state.done++
 	e.state.total += unexpected
 	e.state.progress(e.state.done, e.state.total)
+}
+
+// counts returns the number of finished items and the number known so far.
+func (e *engine) counts() (done, total int) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	return e.state.done, e.state.total
 }
 
 // namespaceFailed reports, once, a namespace that cannot be restored into.
@@ -98,13 +111,50 @@ func (e *engine) addOperation(op itemaction.Operation) {
 	e.state.operations = append(e.state.operations, op)
 }
 
+// leaveOut counts an object that is not restored for the sake of a server.
+func (e *engine) leaveOut(gr schema.GroupResource) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	e.state.leftOut[gr]++
+}
+
+// keepAsIs counts an existing object that is not updated for the sake of the server that restores.
+func (e *engine) keepAsIs(gr schema.GroupResource) {
+	e.state.mu.Lock()
+	defer e.state.mu.Unlock()
+	e.state.keptAsIs[gr]++
+}
+
+// warnOfServer warns, once for all objects, that some were left alone for the sake of a server.
+func (e *engine) warnOfServer() {
+	if what := countsOf(e.state.leftOut); what != "" {
+		e.results.RunWarning("not restored, because a server would act on them again or lives on them: " + what)
+	}
+	if what := countsOf(e.state.keptAsIs); what != "" {
+		e.results.RunWarning("not updated, because the server that restores needs them as they are in the cluster: " + what)
+	}
+}
+
+// countsOf returns the counts as in "2 downloadrequests.velero.io, 1 leases.coordination.k8s.io".
+func countsOf(counts map[schema.GroupResource]int) string {
+	var words []string
+	for gr, n := range counts {
+		words = append(words, fmt.Sprintf("%d %s", n, gr))
+	}
+	slices.SortFunc(words, func(a, b string) int {
+		return cmp.Compare(a[strings.IndexByte(a, ' '):], b[strings.IndexByte(b, ' '):])
+	})
+	return strings.Join(words, ", ")
+}
+
 func (e *engine) result() *Result {
+	e.warnOfServer()
 	list, n := e.tracker.resourceList()
 	found := e.results.Results()
 	sortMessages(&found.Errors)
 	sortMessages(&found.Warnings)
 	slices.SortFunc(e.state.operations, itemaction.Operation.Compare)
-	return &Result{ResourceList: list, Results: found, Items: n, Operations: e.state.operations}
+	return &Result{ResourceList: list, Results: found, Items: n, Operations: e.state.operations, Gaps: e.state.gaps}
 }
 
 // sortMessages makes the order of messages independent of the order in which workers finished.

@@ -37,6 +37,15 @@ type claim struct {
 	exists bool   // in the cluster, so that other items may rely on it
 }
 
+func (c *claim) isDone() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // tracker ensures that each item is restored once, however many others need it, and records what happened to it.
 type tracker struct {
 	mu     sync.Mutex

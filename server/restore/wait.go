@@ -8,14 +8,14 @@ import (
 // firstPause is the first pause between two reads of an object that is expected to change soon.
 const firstPause = 50 * time.Millisecond
 
-// sleep waits for d or the end of ctx, whose cause it returns.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
+// pause parks the item for d or until the end of ctx, whose cause it returns.
+func (e *engine) pause(ctx context.Context, d time.Duration) error {
+	return e.pool.park(func() error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(d):
+			return nil
+		}
+	})
 }

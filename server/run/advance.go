@@ -17,8 +17,9 @@ var (
 	// ErrNotFound is returned for an object that was deleted, or replaced by another of the same name.
 	ErrNotFound = errors.New("the object does not exist any more")
 
-	// ErrPhaseChanged is returned for an object whose phase was changed by another client.
-	ErrPhaseChanged = errors.New("another client has changed the phase")
+	// ErrPhaseChanged is returned for an object whose phase was changed by another client, or whose run was taken up by another
+	// process.
+	ErrPhaseChanged = errors.New("another client has changed the phase or taken up the run")
 )
 
 // machine is the state machine of a custom resource.
@@ -37,8 +38,9 @@ type resource[T any] interface {
 
 // AdvanceBackup moves a backup to the phase that change sets, by one conditional write, and updates b to the new state.
 //
-// If another client has changed the backup, but not its phase, change is applied to the newest state. Transient failures
-// are repeated until ctx ends. If the reply to a write was lost, the write is recognised by its content.
+// If another client has changed the backup, but neither its phase nor its claim, change is applied to the newest state.
+// Transient failures are repeated until ctx ends. If the reply to a write was lost, the write is recognised by its content, of
+// which the claim is a part: of two processes that start the same backup, only one succeeds.
 //
 // The error is that of change or of the API server, ErrNotFound or ErrPhaseChanged. Then b holds no usable state.
 func (c *Cluster) AdvanceBackup(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) error {
@@ -87,7 +89,7 @@ func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, chang
 }
 
 // patch writes the difference between before and wanted and returns the new state. It is not done if another client has
-// changed the object, but not its phase.
+// changed the object, but neither its phase nor its claim.
 func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted *T, m machine[T], backoff *wait.Backoff) (after *T, done bool, err error) {
 	difference := client.MergeFromWithOptions(P(before), client.MergeFromWithOptimisticLock{})
 	for {
@@ -115,13 +117,14 @@ func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted
 
 // compare decides what follows from the state that a write found instead of before.
 func compare[T any, P resource[T]](before, wanted, after *T, m machine[T]) (*T, bool, error) {
+	claim := ClaimOf(P(after))
 	switch {
 	case P(after).GetUID() != P(before).GetUID():
 		return nil, false, ErrNotFound
-	case m.phase(after) == m.phase(before):
-		return after, false, nil
-	case equality.Semantic.DeepEqual(m.state(after), m.state(wanted)):
+	case claim == ClaimOf(P(wanted)) && equality.Semantic.DeepEqual(m.state(after), m.state(wanted)):
 		return after, true, nil // it was written, but the reply was lost
+	case claim == ClaimOf(P(before)) && m.phase(after) == m.phase(before):
+		return after, false, nil
 	default:
 		return nil, false, ErrPhaseChanged
 	}

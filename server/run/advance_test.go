@@ -205,3 +205,52 @@ func TestTimestampHasWholeSeconds(t *testing.T) {
 	require.Zero(t, run.Timestamp(controllertest.Noon()).Nanosecond())
 	require.True(t, run.Timestamp(controllertest.Noon()).Equal(&metav1.Time{Time: controllertest.Noon().Truncate(1e9)}))
 }
+
+// claimed returns toInProgress with a claim.
+func claimed(by string, attempt int) func(*velerov1.Backup) error {
+	return func(b *velerov1.Backup) error {
+		run.Claim{By: by, Attempt: attempt}.Set(b)
+		return toInProgress(b)
+	}
+}
+
+func TestOnlyOneOfTwoStartsWithinASecondSucceeds(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart))
+	c.Add(t, b)
+	ours, theirs := b.DeepCopy(), b.DeepCopy()
+	require.NoError(t, c.AdvanceBackup(t.Context(), theirs, claimed("they", 1)))
+	require.ErrorIs(t, c.AdvanceBackup(t.Context(), ours, claimed("we", 1)), run.ErrPhaseChanged)
+	require.Equal(t, "they", run.ClaimOf(c.Backup(t, "b")).By)
+}
+
+func TestTakenUpRunIsNotWrittenByItsFormerProcess(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseReadyToStart))
+	c.Add(t, b)
+	require.NoError(t, c.AdvanceBackup(t.Context(), b, claimed("former", 1)))
+	former := b.DeepCopy()
+	require.NoError(t, c.AdvanceBackup(t.Context(), b, claimed("next", 2)))
+
+	err := c.AdvanceBackup(t.Context(), former, func(b *velerov1.Backup) error {
+		run.FailedBackup(errors.New("late"), controllertest.Noon())(b)
+		return nil
+	})
+	require.ErrorIs(t, err, run.ErrPhaseChanged)
+	require.Equal(t, velerov1.BackupPhaseInProgress, c.Backup(t, "b").Status.Phase)
+}
+
+func TestTakeUpIsCountedOnceIfTheReplyIsLost(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper {
+		return &faults{next: next, faults: []func(http.RoundTripper, *http.Request) (*http.Response, error){answerLost}}
+	})
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseInProgress))
+	c.Add(t, b)
+	require.NoError(t, c.AdvanceBackup(t.Context(), b, func(b *velerov1.Backup) error {
+		return claimed("we", run.ClaimOf(b).Attempt+1)(b)
+	}))
+	require.Equal(t, run.Claim{By: "we", Attempt: 2}, run.ClaimOf(c.Backup(t, "b")))
+}

@@ -40,7 +40,8 @@ func backupTransitions() []backupTransition {
 		{ready, inProgress, BackupController},
 		{ready, failed, BackupController},
 
-		// The run.
+		// The run. Another process that takes it up replaces the claim and keeps the phase.
+		{inProgress, inProgress, BackupController},
 		{inProgress, failed, BackupController},
 		{inProgress, failed, RecoveryController},
 		{inProgress, waiting, BackupController},

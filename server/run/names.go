@@ -13,5 +13,5 @@ const (
 	ScheduleController          = "schedule"
 	DownloadRequestController   = "download-request"
 	ServerStatusController      = "server-status-request"
-	RecoveryController          = "recovery" // at the start of the server; it cannot be disabled
+	RecoveryController          = "recovery" // at the start of a server without the controllers of backups or restores
 )

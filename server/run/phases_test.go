@@ -21,7 +21,10 @@ func TestEveryBackupPhaseIsReachedAndLeft(t *testing.T) {
 	t.Parallel()
 	in, out := map[velerov1.BackupPhase]int{}, map[velerov1.BackupPhase]int{}
 	for _, tr := range backupTransitions() {
-		require.NotEqual(t, tr.from, tr.to)
+		if tr.from == tr.to {
+			require.Equal(t, velerov1.BackupPhaseInProgress, tr.from, "only a run is taken up by another process")
+			continue
+		}
 		require.NotEmpty(t, tr.by)
 		require.Contains(t, allBackupPhases(), tr.from)
 		require.Contains(t, allBackupPhases(), tr.to)

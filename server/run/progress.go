@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -30,15 +31,16 @@ func (p *Progress[T]) Set(done, total int) {
 }
 
 // Follow writes the progress of a run to its custom resource until End is called. doneKey is the field of the number of
-// items that are done. Follow calls deleted if the object does not exist any more.
-func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, deleted func()) *Progress[T] {
+// items that are done. If the object does not exist any more, or another process has taken it up, Follow stops and calls end with
+// ErrDeleted or ErrTakenUp.
+func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, end func(cause error)) *Progress[T] {
 	p := &Progress[T]{quit: make(chan struct{}), ended: make(chan struct{}), newest: object.DeepCopy()}
 	obj := P(p.newest) // used by the goroutine only, until it has ended
 	go func() {
 		defer close(p.ended)
 		ticker := time.NewTicker(progressPeriod)
 		defer ticker.Stop()
-		var written [2]int64
+		var before [2]int64
 		for {
 			select {
 			case <-p.quit:
@@ -48,15 +50,15 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 			case <-ticker.C:
 			}
 			now := [2]int64{p.done.Load(), p.total.Load()}
-			if now == written {
+			if now == before {
 				continue
 			}
-			err := c.Patch(ctx, obj, progressPatch(obj.GetUID(), doneKey, now[0], now[1]))
+			err := writeProgress[T](ctx, c, obj, doneKey, now)
 			switch {
 			case err == nil:
-				written = now
-			case isDeleted(ctx, c, obj, err):
-				deleted()
+				before = now
+			case errors.Is(err, ErrDeleted), errors.Is(err, ErrTakenUp):
+				end(err)
 				return
 			case ctx.Err() == nil:
 				log.Debug("could not write the progress, will try again", "error", err)
@@ -66,20 +68,28 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 	return p
 }
 
-// isDeleted reports whether a write failed with err because obj was deleted, or replaced by another object of the same
-// name. In that case the API server rejects the uid in the write as a forbidden change.
-func isDeleted(ctx context.Context, c *Cluster, obj client.Object, err error) bool {
-	if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
-		other, ok := obj.DeepCopyObject().(client.Object)
-		if !ok {
-			return false
-		}
-		err = c.Live.Get(ctx, client.ObjectKeyFromObject(obj), other)
-		if err == nil {
-			return other.GetUID() != obj.GetUID()
-		}
+// writeProgress writes the progress and updates obj to the new state. If another client has changed the object, it updates obj
+// too, and the progress has to be written again. It returns ErrDeleted if the object does not exist any more and ErrTakenUp if
+// another process has taken it up.
+func writeProgress[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, doneKey string, progress [2]int64) error {
+	after := P(obj.DeepCopy())
+	err := c.Patch(ctx, after, progressPatch(obj, doneKey, progress[0], progress[1]))
+	var there error
+	// The API server rejects the uid of another object of that name as a forbidden change.
+	if apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
+		there = c.Live.Get(ctx, client.ObjectKeyFromObject(obj), after)
 	}
-	return apierrors.IsNotFound(err)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsNotFound(there), there == nil && after.GetUID() != obj.GetUID():
+		return ErrDeleted
+	case there != nil:
+		return there
+	case ClaimOf(after) != ClaimOf(obj):
+		return ErrTakenUp
+	case err == nil || apierrors.IsConflict(err):
+		*obj = *after
+	}
+	return err
 }
 
 // End stops the writes and returns the newest state, so that the next write is not in conflict with them.
@@ -89,10 +99,10 @@ func (p *Progress[T]) End() *T {
 	return p.newest
 }
 
-// progressPatch returns a merge patch of the progress that applies only to the object with the uid.
-func progressPatch(uid types.UID, doneKey string, done, total int64) client.Patch {
+// progressPatch returns a merge patch of the progress that applies only to this state of the object.
+func progressPatch(object client.Object, doneKey string, done, total int64) client.Patch {
 	data, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": uid},
+		"metadata": map[string]any{"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion()},
 		"status":   map[string]any{"progress": map[string]any{"totalItems": total, doneKey: done}},
 	})
 	if err != nil { // strings and numbers always encode

@@ -17,7 +17,7 @@ func TestProgressIsWritten(t *testing.T) {
 	c := controllertest.NewCluster(t, nil)
 	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseInProgress))
 	c.Add(t, b)
-	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func() { t.Error("the backup was not deleted") })
+	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func(cause error) { t.Error(cause) })
 	p.Set(3, 10)
 	var there velerov1.Backup
 	require.Eventually(t, func() bool {
@@ -41,10 +41,10 @@ func TestProgressReportsADeletedObject(t *testing.T) {
 			if replace {
 				c.Add(t, controllertest.NewBackup("b"))
 			}
-			deleted := make(chan struct{})
-			p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func() { close(deleted) })
+			deleted := make(chan error, 1)
+			p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func(cause error) { deleted <- cause })
 			p.Set(1, 2)
-			<-deleted
+			require.ErrorIs(t, <-deleted, run.ErrDeleted)
 			p.End()
 			var there velerov1.Backup
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(b), &there)
@@ -54,4 +54,38 @@ func TestProgressReportsADeletedObject(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestProgressEndsWhenTheRunIsTakenUp(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseInProgress))
+	run.Claim{By: "one", Attempt: 1}.Set(b)
+	c.Add(t, b)
+	takenUp := b.DeepCopy()
+	run.Claim{By: "two", Attempt: 2}.Set(takenUp)
+	require.NoError(t, c.Update(t.Context(), takenUp))
+
+	ended := make(chan error, 1)
+	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func(cause error) { ended <- cause })
+	p.Set(1, 2)
+	require.ErrorIs(t, <-ended, run.ErrTakenUp)
+	require.Equal(t, "one", run.ClaimOf(p.End()).By, "the state is not that of the other process")
+	require.Nil(t, c.Backup(t, "b").Status.Progress)
+}
+
+func TestProgressSurvivesEdits(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	b := controllertest.NewBackup("b", controllertest.InPhase(velerov1.BackupPhaseInProgress))
+	c.Add(t, b)
+	edited := b.DeepCopy()
+	edited.Labels = map[string]string{"edited": "yes"}
+	require.NoError(t, c.Update(t.Context(), edited))
+	p := run.Follow(t.Context(), c.Cluster, b, "itemsBackedUp", hclog.NewNullLogger(), func(cause error) { t.Error(cause) })
+	p.Set(1, 2)
+	require.Eventually(t, func() bool { return c.Backup(t, "b").Status.Progress != nil }, 30e9, 50e6)
+	newest := p.End()
+	require.Equal(t, "yes", newest.Labels["edited"])
+	require.Equal(t, c.Backup(t, "b").ResourceVersion, newest.ResourceVersion)
 }

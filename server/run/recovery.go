@@ -7,30 +7,34 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 )
 
-// Recovery fails the backups and restores that a former server left InProgress. It runs before the controllers start, so
-// nothing works on them. Objects in all other phases are continued by their controllers.
+// Recovery fails the backups and restores that a former server left InProgress, where the controller that would take them up is
+// disabled. It runs before the controllers start. Objects in all other phases are continued by their controllers.
 type Recovery struct {
 	*Cluster
-	Log hclog.Logger
-	Now func() time.Time
+	Backups, Restores bool // which of them
+	Log               hclog.Logger
+	Now               func() time.Time
 }
 
-// abandoned returns the reason for which Recovery fails an object, with Velero's text.
-func abandoned(kind string) error {
-	return fmt.Errorf(`found a %s with status "InProgress" during the server starting, mark it as "Failed"`, kind)
-}
-
-// Run marks all InProgress backups and restores as Failed. It repeats transient failures until ctx ends.
+// Run marks InProgress backups and restores as Failed. It repeats transient failures until ctx ends.
 func (r *Recovery) Run(ctx context.Context) error {
 	backups, restores := new(velerov1.BackupList), new(velerov1.RestoreList)
-	if err := errors.Join(r.list(ctx, backups), r.list(ctx, restores)); err != nil {
-		return err
+	if r.Backups {
+		if err := r.list(ctx, backups); err != nil {
+			return err
+		}
+	}
+	if r.Restores {
+		if err := r.list(ctx, restores); err != nil {
+			return err
+		}
 	}
 	for i := range backups.Items {
 		if err := r.backup(ctx, &backups.Items[i]); err != nil {
@@ -67,7 +71,7 @@ func (r *Recovery) backup(ctx context.Context, b *velerov1.Backup) error {
 	if b.Status.Phase != velerov1.BackupPhaseInProgress {
 		return nil
 	}
-	reason := abandoned("backup")
+	reason := interrupted("backup", 1)
 	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
 		FailedBackup(reason, r.Now())(b)
 		MarkPartialData(b)
@@ -80,7 +84,7 @@ func (r *Recovery) restore(ctx context.Context, restore *velerov1.Restore) error
 	if restore.Status.Phase != velerov1.RestorePhaseInProgress {
 		return nil
 	}
-	reason := abandoned("restore")
+	reason := interrupted("restore", 1)
 	err := r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
 		FailedRestore(reason, r.Now())(restore)
 		return nil
@@ -88,12 +92,16 @@ func (r *Recovery) restore(ctx context.Context, restore *velerov1.Restore) error
 	return r.settled("restore", client.ObjectKeyFromObject(restore).String(), reason, err)
 }
 
-// settled logs the end of one object. An object that was deleted or changed meanwhile is no error.
+// settled logs the end of one object. An object that was deleted or changed meanwhile is no error, nor is
+// one that cannot be written.
 func (r *Recovery) settled(kind, name string, reason, err error) error {
 	switch {
 	case err == nil:
 		r.Log.Warn(reason.Error(), kind, name)
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrPhaseChanged):
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		// An admission policy, a webhook or the validation refuses this object. That is no reason not to serve the others.
+		r.Log.Error("could not mark it as Failed; the next server tries again", kind, name, "error", err)
 	default:
 		return fmt.Errorf("mark %s %s as Failed: %w", kind, name, err)
 	}

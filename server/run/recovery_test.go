@@ -1,6 +1,9 @@
 package run_test
 
 import (
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
@@ -12,7 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-func TestRecoveryFailsWhatAFormerServerLeftInProgress(t *testing.T) {
+func TestRecoveryFailsWhatNoControllerTakesUp(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	phases := run.AllBackupPhases()
@@ -24,6 +27,9 @@ func TestRecoveryFailsWhatAFormerServerLeftInProgress(t *testing.T) {
 		&velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "waiting"}},
 	)
 	r := run.Recovery{Cluster: c.Cluster, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
+	require.NoError(t, r.Run(t.Context()))
+	require.Equal(t, velerov1.BackupPhaseInProgress, c.Backup(t, "b-e").Status.Phase, "its controller takes it up")
+	r.Backups, r.Restores = true, true
 	require.NoError(t, r.Run(t.Context()))
 
 	for i, phase := range phases {
@@ -45,3 +51,31 @@ func TestRecoveryFailsWhatAFormerServerLeftInProgress(t *testing.T) {
 	require.NoError(t, c.Get(t.Context(), c.Request("waiting").NamespacedName, &waiting))
 	require.Empty(t, waiting.Status.Phase)
 }
+
+// TestAcceptHardening_UnwritableAtStart has a backup that the API server refuses to write. The recovery goes on with the others.
+func TestAcceptHardening_UnwritableAtStart(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodPatch || !strings.HasSuffix(r.URL.Path, "/backups/bad") {
+				return next.RoundTrip(r)
+			}
+			body := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"not to be touched"}`
+			return &http.Response{
+				StatusCode: http.StatusUnprocessableEntity, Request: r, Body: io.NopCloser(strings.NewReader(body)),
+				Header: http.Header{"Content-Type": {"application/json"}},
+			}, nil
+		})
+	})
+	inProgress := controllertest.InPhase(velerov1.BackupPhaseInProgress)
+	c.Add(t, controllertest.NewBackup("bad", inProgress), controllertest.NewBackup("good", inProgress))
+	r := run.Recovery{Cluster: c.Cluster, Backups: true, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
+	require.NoError(t, r.Run(t.Context()))
+	require.Equal(t, velerov1.BackupPhaseInProgress, c.Backup(t, "bad").Status.Phase)
+	require.Equal(t, velerov1.BackupPhaseFailed, c.Backup(t, "good").Status.Phase)
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -33,6 +33,7 @@ func restoreTransitions() []restoreTransition {
 		{newPhase, invalid, RestoreController},
 		{newPhase, inProgress, RestoreController},
 
+		{inProgress, inProgress, RestoreController}, // taken up by another process
 		{inProgress, failed, RestoreController},
 		{inProgress, failed, RecoveryController},
 		{inProgress, waiting, RestoreController},

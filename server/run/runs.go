@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -23,26 +24,38 @@ var (
 	// ErrShutdown is the cause that ends a run when the server stops.
 	ErrShutdown = errors.New("the server was stopped while it was in progress")
 
-	// ErrLostLead is the cause that ends all runs at once when another server may have taken over.
-	ErrLostLead = errors.New("this server does not lead any more: its lease could not be renewed in time")
+	// ErrLostLead is the cause that ends all runs at once when another server has taken over.
+	ErrLostLead = errors.New("this server does not lead any more: its lease could not be renewed in time, and another server has it")
+
+	// ErrTakenUp is the cause that ends a run when another process has taken it up.
+	ErrTakenUp = errors.New("another server has taken up the run")
 )
 
 // FinalWrites is how long a run that was ended early may take to clean up and to write its phase.
 const FinalWrites = 20 * time.Second
 
+// RunsOptions are the settings of a set of runs.
+type RunsOptions struct {
+	Kind     string        // "backup" or "restore", for errors
+	Identity string        // of this process, from NewIdentity
+	Attempts int           // how often a run is started in all, if its servers die; at least 1
+	Grace    time.Duration // how long a run may go on after the server was asked to stop
+	// Lost ends when another server has taken over. All runs then end at once, without another write.
+	Lost context.Context
+}
+
 // Runs is the set of backups or restores at work in this process. It is safe for concurrent use.
 type Runs struct {
-	grace time.Duration
-	lost  context.Context
+	RunsOptions
 
 	mu      sync.Mutex
 	running map[types.UID]*Run
 }
 
-// NewRuns returns an empty set. A run goes on for up to grace after the server was asked to stop. When lost ends, all runs
-// end at once without another write, because another server has taken over.
-func NewRuns(lost context.Context, grace time.Duration) *Runs {
-	return &Runs{grace: grace, lost: lost, running: make(map[types.UID]*Run)}
+// NewRuns returns an empty set.
+func NewRuns(o RunsOptions) *Runs {
+	o.Attempts = max(1, o.Attempts)
+	return &Runs{RunsOptions: o, running: make(map[types.UID]*Run)}
 }
 
 // Run is a backup or restore at work.
@@ -56,6 +69,9 @@ type Run struct {
 	Cancel context.CancelCauseFunc
 	// End removes the run from its set.
 	End func()
+
+	runs  *Runs
+	claim string // of this process, for this run
 }
 
 // Begin adds a run for the custom resource with the uid. server is the context of the server, which must not end the run
@@ -64,15 +80,15 @@ func (r *Runs) Begin(server context.Context, uid types.UID) *Run {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(server))
 	final, cancelFinal := context.WithCancelCause(context.WithoutCancel(server))
 	ignoreServer := context.AfterFunc(server, func() {
-		t1 := time.AfterFunc(r.grace, func() { cancel(ErrShutdown) })
-		t2 := time.AfterFunc(r.grace+FinalWrites, func() { cancelFinal(ErrShutdown) })
+		t1 := time.AfterFunc(r.Grace, func() { cancel(ErrShutdown) })
+		t2 := time.AfterFunc(r.Grace+FinalWrites, func() { cancelFinal(ErrShutdown) })
 		context.AfterFunc(final, func() { t1.Stop(); t2.Stop() })
 	})
-	ignoreLost := context.AfterFunc(r.lost, func() {
+	ignoreLost := context.AfterFunc(r.Lost, func() {
 		cancel(ErrLostLead)
 		cancelFinal(ErrLostLead)
 	})
-	run := &Run{Ctx: ctx, Final: final, Cancel: cancel}
+	run := &Run{Ctx: ctx, Final: final, Cancel: cancel, runs: r, claim: newClaim(r.Identity)}
 	run.End = func() {
 		r.mu.Lock()
 		delete(r.running, uid)
@@ -126,6 +142,30 @@ func (r *Run) Reason(err error) error {
 		return context.Cause(r.Ctx)
 	}
 	return err
+}
+
+// Start returns the claim with which this run starts the first attempt of an object.
+func (r *Run) Start() Claim { return Claim{By: r.claim, Attempt: 1} }
+
+// TakeUp returns the claim with which this run takes up an object that another process has left in progress. If all attempts
+// were made, it returns an error, for which the object fails.
+func (r *Run) TakeUp(object client.Object) (Claim, error) {
+	made := ClaimOf(object).Attempt
+	if made >= r.runs.Attempts {
+		return Claim{}, interrupted(r.runs.Kind, made)
+	}
+	return Claim{By: r.claim, Attempt: made + 1}, nil
+}
+
+// IsLeft reports whether the run ended early so that another server takes it up: nothing more may be written about it. That
+// is so if another one has done so already, or if this server stops and the object may have another attempt.
+func (r *Run) IsLeft(object client.Object) bool {
+	switch cause := context.Cause(r.Ctx); {
+	case errors.Is(cause, ErrLostLead), errors.Is(cause, ErrTakenUp):
+		return true
+	default:
+		return errors.Is(cause, ErrShutdown) && ClaimOf(object).Attempt < r.runs.Attempts
+	}
 }
 
 // CatchPanics calls work and returns a panic in it as an error, so that the phase after a run is always written.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
 func TestRunGoesOnForTheGracePeriod(t *testing.T) {
@@ -16,7 +18,7 @@ func TestRunGoesOnForTheGracePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, stop := context.WithCancel(t.Context())
 		defer stop()
-		runs := NewRuns(t.Context(), time.Minute)
+		runs := NewRuns(RunsOptions{Lost: t.Context(), Grace: time.Minute})
 		run := runs.Begin(server, "uid")
 		defer run.End()
 		require.True(t, runs.IsRunning("uid"))
@@ -38,7 +40,7 @@ func TestRunGoesOnForTheGracePeriod(t *testing.T) {
 
 func TestStopEndsTheRunWithTheUID(t *testing.T) {
 	t.Parallel()
-	runs := NewRuns(t.Context(), time.Minute)
+	runs := NewRuns(RunsOptions{Lost: t.Context(), Grace: time.Minute})
 	one, other := runs.Begin(t.Context(), "one"), runs.Begin(t.Context(), "other")
 	defer other.End()
 	runs.Stop("one", ErrDeleted)
@@ -54,7 +56,7 @@ func TestStopEndsTheRunWithTheUID(t *testing.T) {
 
 func TestReasonIsTheErrorUnlessTheRunWasEnded(t *testing.T) {
 	t.Parallel()
-	runs := NewRuns(t.Context(), 0)
+	runs := NewRuns(RunsOptions{Lost: t.Context()})
 	run := runs.Begin(t.Context(), "uid")
 	defer run.End()
 	err := errors.New("disk full")
@@ -71,7 +73,7 @@ func TestCatchPanicsReturnsAnError(t *testing.T) {
 func TestLostLeadEndsRunsAtOnce(t *testing.T) {
 	t.Parallel()
 	lost, lose := context.WithCancel(t.Context())
-	runs := NewRuns(lost, time.Hour)
+	runs := NewRuns(RunsOptions{Lost: lost, Grace: time.Hour})
 	run := runs.Begin(t.Context(), "uid")
 	defer run.End()
 	require.NoError(t, run.Ctx.Err())
@@ -80,4 +82,61 @@ func TestLostLeadEndsRunsAtOnce(t *testing.T) {
 	<-run.Final.Done()
 	require.ErrorIs(t, context.Cause(run.Ctx), ErrLostLead)
 	require.ErrorIs(t, context.Cause(run.Final), ErrLostLead)
+}
+
+func TestRunIsTakenUpUntilItsAttemptsAreUsedUp(t *testing.T) {
+	t.Parallel()
+	runs := NewRuns(RunsOptions{Kind: "backup", Identity: "here", Lost: t.Context(), Attempts: 3})
+	b := &velerov1.Backup{}
+	seen := map[string]bool{}
+	for attempt := 1; attempt <= 3; attempt++ {
+		run := runs.Begin(t.Context(), "uid")
+		claim := run.Start()
+		if attempt > 1 {
+			var err error
+			claim, err = run.TakeUp(b)
+			require.NoError(t, err)
+		}
+		require.Equal(t, attempt, claim.Attempt)
+		require.False(t, seen[claim.By], "two attempts have the same claim")
+		seen[claim.By] = true
+		claim.Set(b)
+		require.Equal(t, claim, ClaimOf(b))
+		run.End()
+	}
+	_, err := runs.Begin(t.Context(), "uid").TakeUp(b)
+	require.EqualError(t, err, "gave up after 3 attempts: in each of them the server was stopped or killed, or lost its lease, while the backup was in progress")
+
+	// What another kind of server has begun counts as the first attempt.
+	once := NewRuns(RunsOptions{Kind: "restore", Lost: t.Context(), Attempts: 1})
+	_, err = once.Begin(t.Context(), "uid").TakeUp(&velerov1.Restore{})
+	require.EqualError(t, err, `found a restore with status "InProgress" during the server starting, mark it as "Failed"`)
+}
+
+func TestRunIsLeftToAnotherServer(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		cause   error
+		attempt int
+		want    bool
+	}{
+		"it goes on":                    {nil, 1, false},
+		"deleted":                       {ErrDeleted, 1, false},
+		"the server stops":              {ErrShutdown, 1, true},
+		"the server stops, last chance": {ErrShutdown, 2, false},
+		"the lease is lost":             {ErrLostLead, 2, true},
+		"taken up":                      {ErrTakenUp, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run := NewRuns(RunsOptions{Lost: t.Context(), Attempts: 2}).Begin(t.Context(), "uid")
+			defer run.End()
+			if tt.cause != nil {
+				run.Cancel(tt.cause)
+			}
+			b := &velerov1.Backup{}
+			Claim{By: "me", Attempt: tt.attempt}.Set(b)
+			require.Equal(t, tt.want, run.IsLeft(b))
+		})
+	}
 }

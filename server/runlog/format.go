@@ -121,14 +121,37 @@ func levelName(level hclog.Level) string {
 }
 
 // quote quotes a value if it contains other characters than those that logrus leaves unquoted.
-func quote(value string) string {
-	plain := func(r rune) bool {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._/@^+", r)
+func quote(value string) string { return string(appendQuoted(nil, value)) }
+
+// appendQuoted appends a value as quote returns it.
+func appendQuoted(to []byte, value string) []byte {
+	for i := range len(value) {
+		c := value[i]
+		plain := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._/@^+", c) >= 0
+		if !plain {
+			return strconv.AppendQuote(to, value)
+		}
 	}
-	if strings.ContainsFunc(value, func(r rune) bool { return !plain(r) }) {
-		return strconv.Quote(value)
+	return append(to, value...)
+}
+
+// ownFields returns fields as they are in a line after others.
+func ownFields(isJSON bool, fields map[string]string) []byte {
+	var own []byte
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if !isJSON {
+			own = append(append(append(own, ' '), key...), '=')
+			own = appendQuoted(own, fields[key])
+			continue
+		}
+		quoted, err := json.Marshal(fields[key])
+		if err != nil { // a string always encodes
+			continue
+		}
+		own = append(append(append(own, `,"`...), key...), `":`...)
+		own = append(own, quoted...)
 	}
-	return value
+	return own
 }
 
 // writer logs what is written to it.

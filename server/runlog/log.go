@@ -1,7 +1,6 @@
 package runlog
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/klauspost/compress/gzip"
 )
 
 // Options configure the log of a run.
@@ -32,11 +32,18 @@ type Log struct {
 	now    func() time.Time
 	fields []any
 
+	json bool
+	own  []byte // fields, as they are in each line
+
 	mu       sync.Mutex
 	file     *os.File
 	gz       *gzip.Writer
 	finished bool
 	err      error
+
+	line, message []byte // buffers for the lines of items
+	second        time.Time
+	stamp         []byte // second, formatted
 }
 
 // New starts a log. fields are key-value pairs, such as "backup" and "velero/nightly", that every line gets.
@@ -45,17 +52,15 @@ func New(opts Options, fields ...any) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the temporary file for the log: %w", err)
 	}
-	l := &Log{
-		tee:    opts.Tee,
-		format: formatText,
-		now:    opts.Now,
-		fields: fields,
-		file:   file,
-		gz:     gzip.NewWriter(file),
+	compressor, err := gzip.NewWriterLevel(file, gzip.BestSpeed)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("set up the compression of the log: %w", err), file.Close(), os.Remove(file.Name()))
 	}
+	l := &Log{tee: opts.Tee, format: formatText, now: opts.Now, fields: fields, json: opts.JSON, file: file, gz: compressor}
 	if opts.JSON {
 		l.format = formatJSON
 	}
+	l.own = ownFields(l.json, line{args: fields}.fields())
 	return l, nil
 }
 

@@ -65,6 +65,7 @@ func (doc *BackupDescription) printPhase(d *layout.Description) {
 	if doc.Starts != "" {
 		lines = append(lines, [2]string{"Starts", doc.Starts})
 	}
+	lines = append(lines, attempts(doc.Backup)...)
 	if status.FailureReason != "" {
 		lines = append(lines, [2]string{"Failure reason", status.FailureReason})
 	}

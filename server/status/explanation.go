@@ -13,6 +13,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // Explanation is the document of "queue explain".
@@ -25,6 +26,7 @@ type Explanation struct {
 	Ahead   int         `json:"ahead"`             // number of backups before it in the queue
 	Starts  string      `json:"starts,omitempty"`  // when it starts, in words
 	WaitFor []string    `json:"waitFor,omitempty"` // names of the backups that it waits for directly
+	More    bool        `json:"more,omitempty"`    // there may be more of them, further ahead
 	// Chain lists all backups that it waits for, directly or through others, down to those that run.
 	Chain []Link `json:"chain,omitempty"`
 }
@@ -68,6 +70,9 @@ func (e *Explanation) Print(w io.Writer, now time.Time) error {
 		if left := len(e.Chain) - maxLinks; left > 0 {
 			d.Line("... and %d more, see -o json", left)
 		}
+		if e.More {
+			d.Line("... and perhaps others further ahead")
+		}
 	})
 	return d.Err()
 }
@@ -94,17 +99,26 @@ func (l *Link) text(now time.Time) string {
 	return text
 }
 
-// Explain explains the position of b, which may have left the queue.
-func Explain(b *velerov1.Backup, line queue.Line, now time.Time) *Explanation {
+// Explain explains the position of b, which may have left the queue. all are its blockers as the server has computed them; nil
+// if only the nearest is known.
+func Explain(b *velerov1.Backup, line queue.Line, all *serverreport.Blockers, now time.Time) *Explanation {
 	e := &Explanation{APIVersion: APIVersion, Kind: "QueueExplanation", QueueItem: newQueueItem(b), Created: b.CreationTimestamp}
 	at := slices.IndexFunc(line.Queued, func(other *velerov1.Backup) bool { return other.Name == b.Name })
-	e.State = stateOf(b, len(line.Queued), now)
+	if at >= 0 && e.Position > 0 {
+		e.Position = at + 1 // that in the status is approximate far behind
+	}
+	e.State = stateOf(b, e.Position, len(line.Queued), now)
 	if b.Status.Phase != velerov1.BackupPhaseQueued || b.DeletionTimestamp != nil {
 		e.Position, e.Wait = 0, nil
 		return e
 	}
 	e.Ahead = max(0, at)
 	everybody := newChain(line)
+	if all != nil && all.Backup == b.Name && e.Wait != nil && len(e.Wait.Blockers) > 0 && len(all.Names) > 0 {
+		wait := *e.Wait
+		wait.Blockers, e.More = all.Names, all.More
+		e.Wait = &wait
+	}
 	e.WaitFor = everybody.waitFor(&e.QueueItem)
 	e.Starts = everybody.starts(&e.QueueItem, e.Ahead)
 	everybody.follow(e.Name, e.WaitFor, 1)
@@ -112,8 +126,8 @@ func Explain(b *velerov1.Backup, line queue.Line, now time.Time) *Explanation {
 	return e
 }
 
-// stateOf returns a sentence about the state of a backup. waiting is the number of backups in the queue.
-func stateOf(b *velerov1.Backup, waiting int, now time.Time) string {
+// stateOf returns a sentence about the state of a backup. position is that in the queue, of waiting backups.
+func stateOf(b *velerov1.Backup, position, waiting int, now time.Time) string {
 	phase := b.Status.Phase
 	switch {
 	case b.DeletionTimestamp != nil || phase == velerov1.BackupPhaseDeleting:
@@ -121,7 +135,7 @@ func stateOf(b *velerov1.Backup, waiting int, now time.Time) string {
 	case phase == "" || phase == velerov1.BackupPhaseNew:
 		return fmt.Sprintf("%s is new: no server has added it to its queue yet. Is a server running in namespace %s?", b.Name, b.Namespace)
 	case phase == velerov1.BackupPhaseQueued:
-		return fmt.Sprintf("%s is waiting at position %d of %d.", b.Name, b.Status.QueuePosition, waiting)
+		return fmt.Sprintf("%s is waiting at position %d of %d.", b.Name, position, waiting)
 	case phase == velerov1.BackupPhaseReadyToStart:
 		return b.Name + " is not waiting: it has a slot and is about to start."
 	case phase == velerov1.BackupPhaseInProgress:

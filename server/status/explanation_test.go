@@ -35,7 +35,7 @@ func TestExplain(t *testing.T) {
 			"second", "first", "third", "fourth", "held", "unreadable", "fresh", "ready", "runs", "finishing", "done", "invalid", "going",
 		} {
 			_, _ = io.WriteString(w, "$ cleat queue explain "+name+"\n")
-			if err := Explain(byName[name], line, statustest.Noon()).Print(w, statustest.Noon()); err != nil {
+			if err := Explain(byName[name], line, nil, statustest.Noon()).Print(w, statustest.Noon()); err != nil {
 				return err
 			}
 			_, _ = io.WriteString(w, "\n")
@@ -43,7 +43,7 @@ func TestExplain(t *testing.T) {
 		return nil
 	})
 	statustest.Golden(t, "queue_explain.json", func(w io.Writer) error {
-		return layout.PrintJSON(w, Explain(byName["second"], line, statustest.Noon()))
+		return layout.PrintJSON(w, Explain(byName["second"], line, nil, statustest.Noon()))
 	})
 }
 
@@ -58,7 +58,7 @@ func TestExplanationOfManyIsShort(t *testing.T) {
 		}))
 	}
 	var out bytes.Buffer
-	e := Explain(backups[1000], queue.NewLine(backups), statustest.Noon())
+	e := Explain(backups[1000], queue.NewLine(backups), nil, statustest.Noon())
 	require.NoError(t, e.Print(&out, statustest.Noon()))
 	require.Len(t, e.Chain, 1000)
 	require.Contains(t, out.String(), "  ... and 970 more, see -o json\n")

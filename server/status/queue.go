@@ -26,9 +26,11 @@ type Queue struct {
 
 // NewQueue returns the document about a queue in a namespace.
 func NewQueue(namespace string, line queue.Line, server QueueServer) Queue {
+	items := QueueItems(line)
+	server.Complete(items)
 	return Queue{
 		APIVersion: APIVersion, Kind: "Queue", Namespace: namespace,
-		Running: len(line.Running), Ready: len(line.Ready), Waiting: len(line.Queued), QueueServer: server, Items: QueueItems(line),
+		Running: len(line.Running), Ready: len(line.Ready), Waiting: len(line.Queued), QueueServer: server, Items: items,
 	}
 }
 
@@ -94,12 +96,17 @@ func newQueueItem(b *velerov1.Backup) QueueItem {
 	return item
 }
 
-// QueueItems returns the backups of a queue in the order of Queue.Items.
+// QueueItems returns the backups of a queue in the order of Queue.Items. The positions are counted: those in the status of
+// backups far behind are approximate.
 func QueueItems(line queue.Line) []QueueItem {
 	items := []QueueItem{}
 	for _, backups := range [][]*velerov1.Backup{line.Running, line.Ready, line.Queued} {
-		for _, b := range backups {
-			items = append(items, newQueueItem(b))
+		for i, b := range backups {
+			item := newQueueItem(b)
+			if b.Status.Phase == velerov1.BackupPhaseQueued {
+				item.Position = i + 1
+			}
+			items = append(items, item)
 		}
 	}
 	return items

@@ -6,6 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
@@ -16,8 +18,28 @@ type QueueServer struct {
 	Limit int `json:"limit,omitempty"`
 	// Policy is the status of the admission policy; nil if it is not known.
 	Policy *serverreport.Policy `json:"policy,omitempty"`
+	// Unwritable are queued backups that the API server refuses to write. Complete adds them to the items.
+	Unwritable []serverreport.Unwritable `json:"-"`
 	// Problem says why the server reports nothing.
 	Problem string `json:"serverProblem,omitempty"`
+}
+
+// Complete sets the reason of the items that the server passes over because it cannot write them, not even the reason.
+func (q *QueueServer) Complete(items []QueueItem) {
+	if len(q.Unwritable) == 0 {
+		return
+	}
+	reasons := make(map[string]*serverreport.Unwritable, len(q.Unwritable))
+	for i := range q.Unwritable {
+		reasons[q.Unwritable[i].Name] = &q.Unwritable[i]
+	}
+	for i := range items {
+		if reason := reasons[items[i].Name]; reason != nil && items[i].waits() {
+			items[i].Wait = &velerov1.QueueWait{
+				Reason: "Unwritable", Message: "passed over: " + reason.Message, Policy: queue.ByServer, Since: metav1.NewTime(reason.Since),
+			}
+		}
+	}
 }
 
 // Text returns the sentence about the slots in use and the policy.

@@ -44,6 +44,7 @@ func (doc *RestoreDescription) Print(w io.Writer) error {
 	printMetadata(d, &r.ObjectMeta)
 	d.Gap()
 	lines := [][2]string{{"Phase", PhaseOrNew(string(r.Status.Phase))}}
+	lines = append(lines, attempts(r)...)
 	if r.Status.FailureReason != "" {
 		lines = append(lines, [2]string{"Failure reason", r.Status.FailureReason})
 	}

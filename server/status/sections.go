@@ -1,12 +1,14 @@
 package status
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
@@ -15,6 +17,15 @@ import (
 func printMetadata(d *layout.Description, m *metav1.ObjectMeta) {
 	d.Pairs([2]string{"Name", m.Name}, [2]string{"Namespace", m.Namespace},
 		[2]string{"Labels", layout.KeyValues(m.Labels)}, [2]string{"Annotations", layout.KeyValues(m.Annotations)})
+}
+
+// attempts returns the line about a run that was started more than once, because a server was stopped or killed.
+func attempts(object metav1.Object) [][2]string {
+	attempt := velerov1.AttemptOf(object)
+	if attempt == 1 {
+		return nil
+	}
+	return [][2]string{{"Attempt", fmt.Sprintf("%d; the server was stopped or killed in the attempt before", attempt)}}
 }
 
 func printValidationErrors(d *layout.Description, errs []string) {

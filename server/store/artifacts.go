@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/hostapi"
+	"github.com/cleat-dev/cleat/versioning"
 )
 
 const (
@@ -40,8 +42,23 @@ func EncodeJSON[T any](value T) (io.Reader, error) {
 // DecodeJSON reads a JSON artifact of a backup or restore. It returns the zero value of T if the artifact does not exist,
 // because all of them are optional.
 func DecodeJSON[T any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (T, error) {
+	return decode[T](string(kind), name, func() (io.ReadCloser, error) { return s.Get(ctx, kind, name) })
+}
+
+// DecodePodVolumeBackups reads the list of PodVolumeBackups of a backup, which no DownloadRequest can ask for. It returns
+// the zero value of T if the list does not exist.
+func DecodePodVolumeBackups[T any](ctx context.Context, s *Store, name string) (T, error) {
+	return decode[T]("PodVolumeBackups", name, func() (io.ReadCloser, error) {
+		if err := checkName(name); err != nil {
+			return nil, err
+		}
+		return s.gunzip(ctx, s.layout.podVolumeBackups(name))
+	})
+}
+
+func decode[T any](kind, name string, open func() (io.ReadCloser, error)) (T, error) {
 	var value T
-	body, err := s.Get(ctx, kind, name)
+	body, err := open()
 	if errors.Is(err, ErrNotFound) {
 		return value, nil
 	}
@@ -72,6 +89,47 @@ func (s *Store) PutBackupMetadata(ctx context.Context, name string, metadata []b
 	return s.put(ctx, s.layout.metadata(name), bytes.NewReader(metadata))
 }
 
+// createBackupMetadata stores velero-backup.json if there is none. It replaces that of an earlier attempt of the same backup, and
+// returns ErrBackupExists for that of another one.
+func (s *Store) createBackupMetadata(ctx context.Context, name string, metadata []byte) error {
+	err := s.PutBackupMetadata(hostapi.IfAbsent(ctx), name, metadata)
+	if !errors.Is(err, versioning.ErrExists) {
+		return err
+	}
+	if !s.isSame(ctx, name, metadata) {
+		return s.existsError(name)
+	}
+	return s.PutBackupMetadata(ctx, name, metadata)
+}
+
+// mustHold returns an error unless velero-backup.json is what was stored. If an earlier attempt of the same backup has
+// overwritten it, mustHold stores it again.
+func (s *Store) mustHold(ctx context.Context, name string, metadata []byte) error {
+	const attempts = 3
+	for attempt := 1; ; attempt++ {
+		stored, err := s.BackupMetadata(ctx, name)
+		if err != nil || bytes.Equal(stored, metadata) {
+			return err
+		}
+		switch {
+		case !s.isSame(ctx, name, metadata):
+			return s.existsError(name)
+		case attempt == attempts:
+			return fmt.Errorf("store %s in bucket %q: another process writes it at the same time", s.layout.metadata(name), s.bucket)
+		}
+		if err := s.PutBackupMetadata(ctx, name, metadata); err != nil {
+			return err
+		}
+	}
+}
+
+// isSame reports whether the stored velero-backup.json certainly is that of the backup of metadata.
+func (s *Store) isSame(ctx context.Context, name string, metadata []byte) bool {
+	stored, err := s.BackupUID(ctx, name)
+	own, errOwn := uidOf(metadata)
+	return err == nil && errOwn == nil && own != "" && own == stored
+}
+
 // BackupMetadata reads velero-backup.json. It returns ErrNotFound if there is none.
 func (s *Store) BackupMetadata(ctx context.Context, name string) ([]byte, error) {
 	if err := checkName(name); err != nil {
@@ -97,15 +155,22 @@ func (s *Store) BackupUID(ctx context.Context, name string) (types.UID, error) {
 	if err != nil {
 		return "", err
 	}
+	uid, err := uidOf(metadata)
+	if err != nil {
+		return "", fmt.Errorf("decode %s in bucket %q, want the JSON of a Backup: %w", s.layout.metadata(name), s.bucket, err)
+	}
+	return uid, nil
+}
+
+// uidOf returns the metadata.uid of a Backup.
+func uidOf(metadata []byte) (types.UID, error) {
 	var backup struct {
 		Metadata struct {
 			UID types.UID `json:"uid"`
 		} `json:"metadata"`
 	}
-	if err := json.Unmarshal(metadata, &backup); err != nil {
-		return "", fmt.Errorf("decode %s in bucket %q, want the JSON of a Backup: %w", s.layout.metadata(name), s.bucket, err)
-	}
-	return backup.Metadata.UID, nil
+	err := json.Unmarshal(metadata, &backup)
+	return backup.Metadata.UID, err
 }
 
 // BackupContents streams the archive as it is stored, compressed. It returns ErrNotFound if there is none.
@@ -120,9 +185,17 @@ func (s *Store) Get(ctx context.Context, kind velerov1.DownloadTargetKind, name 
 	if err != nil {
 		return nil, err
 	}
+	if kind == velerov1.DownloadTargetKindBackupContents {
+		return s.open(ctx, key)
+	}
+	return s.gunzip(ctx, key)
+}
+
+// gunzip returns the uncompressed content of an object.
+func (s *Store) gunzip(ctx context.Context, key string) (io.ReadCloser, error) {
 	body, err := s.open(ctx, key)
-	if err != nil || kind == velerov1.DownloadTargetKindBackupContents {
-		return body, err
+	if err != nil {
+		return nil, err
 	}
 	plain, err := gzip.NewReader(body)
 	if err != nil {

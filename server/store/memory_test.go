@@ -11,6 +11,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/cleat-dev/cleat/framework"
 )
 
 // memory is an object store in memory. It keeps an object only when its body ended regularly, unless
@@ -47,6 +51,13 @@ func (m *memory) PutObject(ctx context.Context, bucket, key string, body io.Read
 	content, err := io.ReadAll(body)
 	if err == nil {
 		err = ctx.Err()
+	}
+	sent, _ := metadata.FromOutgoingContext(ctx)
+	m.mu.Lock()
+	_, exists := m.objects[bucket+"/"+key]
+	m.mu.Unlock()
+	if exists && len(sent.Get("cleat-if-absent")) > 0 {
+		return framework.Exists("%s exists", key)
 	}
 	if err == nil || m.keepBroken {
 		m.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,9 @@ const cleanupTimeout = 30 * time.Second
 // Store is one backup storage location: a bucket, or a prefix in one, in Velero's layout. It is safe for concurrent use,
 // but callers must not upload two backups of the same name at the same time.
 type Store struct {
+	// Warn, if set, is called with what the object store does wrong without harm. It gets the same message each time.
+	Warn func(message string)
+
 	objects objectstore.Store
 	bucket  string
 	layout  layout
@@ -80,7 +84,7 @@ func (s *Store) ListBackups(ctx context.Context) ([]string, error) {
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return checkName(name) != nil })
 	slices.Sort(names)
-	return names, nil
+	return slices.Compact(names), nil
 }
 
 // SignedURL returns a URL from which anyone can read the file that target names, for ttl. It does not check that the file
@@ -97,7 +101,26 @@ func (s *Store) SignedURL(ctx context.Context, target velerov1.DownloadTarget, t
 	return url, nil
 }
 
-// directories returns the names directly below dir. It returns an error if the object store lists anything else.
+// Exists reports whether the bucket has the file that target names.
+func (s *Store) Exists(ctx context.Context, target velerov1.DownloadTarget) (bool, error) {
+	key, err := s.layout.download(target.Kind, target.Name)
+	if err != nil {
+		return false, err
+	}
+	return s.exists(ctx, key)
+}
+
+// Download streams the file that target names as it is stored, compressed. It returns ErrNotFound if there is none.
+func (s *Store) Download(ctx context.Context, target velerov1.DownloadTarget) (io.ReadCloser, error) {
+	key, err := s.layout.download(target.Kind, target.Name)
+	if err != nil {
+		return nil, err
+	}
+	return s.open(ctx, key)
+}
+
+// directories returns the names directly below dir. As Velero does, it takes common prefixes with or without dir before the
+// name and a slash after it, and leaves dir itself out. It returns an error if the object store lists anything else.
 func (s *Store) directories(ctx context.Context, dir string) ([]string, error) {
 	prefixes, err := s.objects.ListCommonPrefixes(ctx, s.bucket, dir, "/")
 	if err != nil {
@@ -105,15 +128,26 @@ func (s *Store) directories(ctx context.Context, dir string) ([]string, error) {
 	}
 	names := make([]string, 0, len(prefixes))
 	for _, prefix := range prefixes {
-		name, below := strings.CutPrefix(prefix, dir)
-		name, closed := strings.CutSuffix(name, "/")
-		if !below || !closed || strings.Contains(name, "/") {
+		name := strings.TrimSuffix(strings.TrimPrefix(prefix, dir), "/")
+		if strings.Contains(name, "/") {
 			return nil, fmt.Errorf("list directories below %q in bucket %q: the object store answered %q, want %q",
 				dir, s.bucket, prefix, dir+"NAME/")
 		}
-		names = append(names, name)
+		if prefix != dir+name+"/" || name == "" {
+			s.warn("it lists the common prefixes below a directory without the directory or the slash at their end, " +
+				"or lists the directory itself; want DIRECTORY/NAME/")
+		}
+		if name != "" {
+			names = append(names, name)
+		}
 	}
 	return names, nil
+}
+
+func (s *Store) warn(message string) {
+	if s.Warn != nil {
+		s.Warn(message)
+	}
 }
 
 func (s *Store) exists(ctx context.Context, key string) (bool, error) {

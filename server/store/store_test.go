@@ -3,7 +3,9 @@ package store_test
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"io"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/store"
+	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
 func TestDownloadKeysAreThoseOfVelero(t *testing.T) {
@@ -135,6 +138,56 @@ func TestValidate(t *testing.T) {
 			require.True(t, strings.HasPrefix(err.Error(), test.want), err.Error())
 			require.ErrorContains(t, err, "allowed are backups, restores, restic, metadata, plugins, kopia")
 		})
+	}
+}
+
+// spelledLister lists common prefixes in a spelling of its own.
+type spelledLister struct {
+	objectstore.Store
+	spell func(dir, name string) string
+}
+
+func (s spelledLister) ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error) {
+	found, err := s.Store.ListCommonPrefixes(ctx, bucket, prefix, delimiter)
+	for i, one := range found {
+		found[i] = s.spell(prefix, strings.TrimSuffix(strings.TrimPrefix(one, prefix), delimiter))
+	}
+	return found, err
+}
+
+func TestDirectoriesAreTakenAsVeleroTakesThem(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		spell func(dir, name string) string
+		warns bool
+	}{
+		"whole":                          {func(dir, name string) string { return dir + name + "/" }, false},
+		"without the slash":              {func(dir, name string) string { return dir + name }, true},
+		"without the directory":          {func(_, name string) string { return name + "/" }, true},
+		"without both":                   {func(_, name string) string { return name }, true},
+		"the directory itself among all": {func(dir, name string) string { return strings.TrimSuffix(dir+name+"/", "itself/") }, true},
+	} {
+		for _, prefix := range []string{"", "p"} {
+			t.Run(name+", prefix "+prefix, func(t *testing.T) {
+				t.Parallel()
+				objects := newMemory()
+				s := store.New(spelledLister{objects, test.spell}, "bucket", prefix)
+				warned := map[string]bool{}
+				s.Warn = func(message string) { warned[message] = true }
+				for _, key := range []string{"backups/b1/x", "backups/b2/x", "backups/itself/x"} {
+					objects.set(path.Join(prefix, key), "x")
+				}
+				require.NoError(t, s.Validate(t.Context()))
+				names, err := s.ListBackups(t.Context())
+				require.NoError(t, err)
+				require.Subset(t, names, []string{"b1", "b2"})
+				require.NotContains(t, names, "")
+				require.Equal(t, test.warns, len(warned) == 1, "%v", warned)
+
+				objects.set(path.Join(prefix, "photos/x"), "x")
+				require.ErrorContains(t, s.Validate(t.Context()), "Backup store contains invalid top-level directories: [photos]")
+			})
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ type Artifacts struct {
 }
 
 // Upload is the upload of a backup. It streams the archive while the archive is written; the archive becomes visible only
-// after Commit has stored velero-backup.json. Commit or Abort ends the upload; a later Abort does nothing.
+// after Commit has stored velero-backup.json. Commit, Abort or Leave ends the upload; a later Abort or Leave does nothing.
 type Upload struct {
 	store  *Store
 	name   string
@@ -80,7 +80,9 @@ func (u *Upload) Contents() io.Writer { return u.body }
 // Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order. If storing
 // anything but the log fails, Commit removes everything that it stored except the log, even if ctx was cancelled; if the
 // removal fails as well, the error is also ErrNotCleaned. If another backup of that name has appeared in the meantime,
-// Commit changes nothing and returns ErrBackupExists.
+// Commit changes nothing and returns ErrBackupExists. It overwrites what an earlier attempt of the same backup, of a server that
+// was stopped and goes on, has stored in the meantime; velero-backup.json is created if absent where the object store can do that,
+// and read back.
 func (u *Upload) Commit(ctx context.Context, artifacts Artifacts) error {
 	if !u.end() {
 		return errEnded
@@ -90,11 +92,16 @@ func (u *Upload) Commit(ctx context.Context, artifacts Artifacts) error {
 		<-u.done
 		return withCleanup(u.err, u.removeArchive(ctx))
 	}
-	if err := u.store.mustNotExist(ctx, u.name); err != nil {
+	if err := u.store.mustNotExist(ctx, u.name); err != nil && !u.store.isSame(ctx, u.name, artifacts.Metadata) {
 		u.stop(err)
 		return withCleanup(err, u.removeArchive(ctx))
 	}
-	if err := u.commit(ctx, artifacts); err != nil {
+	err := u.commit(ctx, artifacts)
+	if errors.Is(err, ErrBackupExists) {
+		u.stop(err)
+		return err // the files are of the other one
+	}
+	if err != nil {
 		u.stop(err)
 		return withCleanup(err, u.removeAll(ctx))
 	}
@@ -108,7 +115,7 @@ func (u *Upload) commit(ctx context.Context, artifacts Artifacts) error {
 			artifacts.Warn(err)
 		}
 	}
-	if err := s.PutBackupMetadata(ctx, u.name, artifacts.Metadata); err != nil {
+	if err := s.createBackupMetadata(ctx, u.name, artifacts.Metadata); err != nil {
 		return err
 	}
 	u.body.finish()
@@ -128,7 +135,7 @@ func (u *Upload) commit(ctx context.Context, artifacts Artifacts) error {
 			return err
 		}
 	}
-	return nil
+	return s.mustHold(ctx, u.name, artifacts.Metadata)
 }
 
 type artifact struct {
@@ -172,6 +179,13 @@ func (u *Upload) Abort(ctx context.Context, log io.Reader, metadata []byte) erro
 	return errors.Join(logErr, u.store.PutBackupMetadata(ctx, u.name, metadata))
 }
 
+// Leave ends the upload and changes nothing in the bucket: the files of that name are of another upload.
+func (u *Upload) Leave() {
+	if u.end() {
+		u.stop(errAborted)
+	}
+}
+
 func (u *Upload) end() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -213,10 +227,14 @@ func (s *Store) mustNotExist(ctx context.Context, name string) error {
 	case err != nil:
 		return err
 	case exists:
-		return fmt.Errorf("%w: %s in bucket %q; choose another name, or delete that backup first",
-			ErrBackupExists, s.layout.metadata(name), s.bucket)
+		return s.existsError(name)
 	}
 	return nil
+}
+
+func (s *Store) existsError(name string) error {
+	return fmt.Errorf("%w: %s in bucket %q; choose another name, or delete that backup first",
+		ErrBackupExists, s.layout.metadata(name), s.bucket)
 }
 
 // put stores one whole object.

@@ -142,6 +142,62 @@ func TestFailureAtAnyCallLeavesAllOrNothing(t *testing.T) {
 	}
 }
 
+// TestCommitMeetsAnotherProcess lets another process write velero-backup.json at each moment of a commit.
+func TestCommitMeetsAnotherProcess(t *testing.T) {
+	t.Parallel()
+	const metadata = "backups/b1/velero-backup.json"
+	for moment, after := range map[string]string{
+		"before the upload": "", "before the commit": "exists " + metadata, "before the write": "after put backups/b1/b1-logs.gz",
+		"after the write": "after put " + metadata, "at the end": "after put backups/b1/b1-volumeinfo.json.gz",
+	} {
+		for who, other := range map[string]string{
+			"an earlier attempt": `{"metadata":{"uid":"u1","annotations":{"cleat.dev/attempt":"1"}}}`,
+			"another backup":     `{"metadata":{"uid":"u2"}}`,
+		} {
+			t.Run(who+" "+moment, func(t *testing.T) {
+				t.Parallel()
+				objects := newMemory()
+				upload := begin(t, objects)
+				_, err := io.WriteString(upload.Contents(), "archive")
+				require.NoError(t, err)
+				written := false
+				objects.fault = func(call string) error {
+					if call == after && !written {
+						written = true
+						objects.set(metadata, other)
+					}
+					return nil
+				}
+				if after == "" {
+					objects.set(metadata, other)
+				}
+				err = upload.Commit(t.Context(), artifacts())
+				if who == "another backup" {
+					require.ErrorIs(t, err, store.ErrBackupExists)
+					require.Equal(t, other, objects.content(metadata), "it is kept")
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, string(artifacts().Metadata), objects.content(metadata))
+			})
+		}
+	}
+}
+
+func TestLeftUploadChangesNothing(t *testing.T) {
+	t.Parallel()
+	objects := newMemory()
+	upload := begin(t, objects)
+	_, err := io.WriteString(upload.Contents(), "half of the arch")
+	require.NoError(t, err)
+	objects.set("backups/b1/b1.tar.gz", "of the next server")
+	upload.Leave()
+	require.Empty(t, objects.puts())
+	require.Equal(t, "of the next server", objects.content("backups/b1/b1.tar.gz"))
+	require.NoError(t, upload.Abort(t.Context(), strings.NewReader("log"), []byte("{}")), "it has ended")
+	require.Empty(t, objects.puts())
+}
+
 func TestCommitWarnsAboutAFailedLog(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()

@@ -108,7 +108,7 @@ func ItemBlockAction() versioning.Kind[itemblockaction.Action] {
 // ObjectStore returns the kind whose plugins store the files of backups and restores.
 func ObjectStore() versioning.Kind[objectstore.Store] {
 	return versioning.Kind[objectstore.Store]{
-		Name: "ObjectStore",
+		Name: "ObjectStore", Provider: "object store provider",
 		Versions: []versioning.Version[objectstore.Store]{
 			{Wire: "ObjectStore", Number: 1, Probe: "/generated.ObjectStore/ObjectExists", Bind: objectstore.NewV1, Calls: objectstore.CallsV1()},
 		},
@@ -118,7 +118,7 @@ func ObjectStore() versioning.Kind[objectstore.Store] {
 // VolumeSnapshotter returns the kind whose plugins take snapshots of volumes.
 func VolumeSnapshotter() versioning.Kind[volumesnapshotter.Snapshotter] {
 	return versioning.Kind[volumesnapshotter.Snapshotter]{
-		Name: "VolumeSnapshotter",
+		Name: "VolumeSnapshotter", Provider: "volume snapshotter provider",
 		Versions: []versioning.Version[volumesnapshotter.Snapshotter]{
 			{
 				Wire: "VolumeSnapshotter", Number: 1, Probe: "/generated.VolumeSnapshotter/GetVolumeInfo",

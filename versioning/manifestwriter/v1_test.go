@@ -364,7 +364,7 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 		"there is content before the first artifact": {holds("x"), begins("a")},
 		`artifact name "../a" must be`:               {begins("../a"), holds("x")},
 		`artifact name "" must be`:                   {begins("")},
-		`artifact "a" comes twice`:                   {begins("a"), begins("b"), begins("a")},
+		`artifact "a" is there twice`:                {begins("a"), begins("b"), begins("a")},
 	} {
 		manifest, err := answer(messages...).hub(t).Begin(t.Context(), input(), kept{}.keep)
 		require.NoError(t, err)

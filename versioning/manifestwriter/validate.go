@@ -18,7 +18,7 @@ func (n *names) take(name string) error {
 		return fmt.Errorf(`artifact name %q must be lower-case letters, digits, "-", "_" and ".", begin with a letter or digit, and have at most 128 bytes`, reply.Clip(name))
 	}
 	if (*n)[name] {
-		return fmt.Errorf("artifact %q comes twice", name)
+		return fmt.Errorf("artifact %q is there twice", name)
 	}
 	if *n == nil {
 		*n = names{}

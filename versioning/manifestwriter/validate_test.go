@@ -35,7 +35,7 @@ func TestArtifactNameMustBeAFileName(t *testing.T) {
 		err := seen.take(name)
 		if want == "" {
 			require.NoError(t, err, name)
-			require.ErrorContains(t, seen.take(name), "comes twice", name)
+			require.ErrorContains(t, seen.take(name), "is there twice", name)
 		} else {
 			require.ErrorContains(t, err, want, name)
 		}

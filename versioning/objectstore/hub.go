@@ -15,13 +15,15 @@ type Store interface {
 	// and repeated by the host after a restart of the process.
 	Init(ctx context.Context, config map[string]string) error
 	// PutObject streams body to bucket/key; the object appears whole or not at all if the plugin can
-	// do that. An error from body, or a cancelled ctx, aborts the upload.
+	// do that. An error from body, or a cancelled ctx, aborts the upload. With a ctx of hostapi.IfAbsent the error is a
+	// versioning.ErrExists if there is such an object, in stores that support that; others replace it.
 	PutObject(ctx context.Context, bucket, key string, body io.Reader) error
 	ObjectExists(ctx context.Context, bucket, key string) (bool, error)
 	// GetObject streams an object; the caller closes the reader. A missing object is an error, at the
 	// call or at the first Read.
 	GetObject(ctx context.Context, bucket, key string) (io.ReadCloser, error)
-	// ListCommonPrefixes lists the "directories" right below prefix, each whole and ending in delimiter.
+	// ListCommonPrefixes lists the "directories" right below prefix. Each should be whole and end in delimiter. Stores of
+	// Velero leave out prefix, the delimiter at the end, or both, because Velero cuts them off; callers do the same.
 	ListCommonPrefixes(ctx context.Context, bucket, prefix, delimiter string) ([]string, error)
 	// ListObjects lists all keys that start with prefix.
 	ListObjects(ctx context.Context, bucket, prefix string) ([]string, error)

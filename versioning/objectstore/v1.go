@@ -26,7 +26,7 @@ func NewV1(conn grpc.ClientConnInterface, name string) Store {
 // CallsV1 declares the methods of the version.
 func CallsV1() versioning.Calls {
 	return versioning.Calls{
-		objectstorev1.ObjectStore_Init_FullMethodName:               {Class: versioning.Query},
+		objectstorev1.ObjectStore_Init_FullMethodName:               {Class: versioning.Query, Init: true},
 		objectstorev1.ObjectStore_PutObject_FullMethodName:          {Class: versioning.Execute},
 		objectstorev1.ObjectStore_ObjectExists_FullMethodName:       {Class: versioning.Transfer, Repeatable: true},
 		objectstorev1.ObjectStore_GetObject_FullMethodName:          {Class: versioning.Execute},

@@ -117,7 +117,7 @@ func (r *raw) ListObjects(context.Context, *objectstorev1.ListObjectsRequest) (*
 }
 
 func (r *raw) ListCommonPrefixes(context.Context, *objectstorev1.ListCommonPrefixesRequest) (*objectstorev1.ListCommonPrefixesResponse, error) {
-	return &objectstorev1.ListCommonPrefixesResponse{Prefixes: []string{"backups/a"}}, nil
+	return &objectstorev1.ListCommonPrefixesResponse{Prefixes: []string{"backups/a/b"}}, nil
 }
 
 func (r *raw) CreateSignedURL(context.Context, *objectstorev1.CreateSignedURLRequest) (*objectstorev1.CreateSignedURLResponse, error) {

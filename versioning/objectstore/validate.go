@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// validatePrefixes checks the "folders" that a store listed below prefix: each starts with it, is longer, and
-// ends in the delimiter.
+// validatePrefixes checks the "folders" that a store listed below prefix: each is the name of one folder, with or without
+// prefix before it and the delimiter after it.
 func validatePrefixes(prefix, delimiter string, found []string) error {
 	for _, folder := range found {
-		if len(folder) <= len(prefix) || !strings.HasPrefix(folder, prefix) || !strings.HasSuffix(folder, delimiter) {
-			return fmt.Errorf("common prefix %q must start with %q, be longer, and end in %q", folder, prefix, delimiter)
+		name := strings.TrimSuffix(strings.TrimPrefix(folder, prefix), delimiter)
+		if folder == "" || delimiter != "" && strings.Contains(name, delimiter) {
+			return fmt.Errorf("common prefix %q must be %q, the name of a folder, and %q", folder, prefix, delimiter)
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestValidatePrefixesRequiresFoldersBelowPrefix(t *testing.T) {
+func TestValidatePrefixesRequiresNamesOfFolders(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		prefix, folder string
@@ -14,13 +14,15 @@ func TestValidatePrefixesRequiresFoldersBelowPrefix(t *testing.T) {
 	}{
 		{"", "backups/", true},
 		{"backups/", "backups/a/", true},
-		{"backups/", "backups/a/b/", true},
+		{"", "backups", true},
+		{"backups/", "backups/a", true},
+		{"backups/", "a/", true},
+		{"backups/", "a", true},
+		{"backups/", "backups/", true}, // names nothing; callers leave it out
 		{"", "", false},
-		{"", "backups", false},
-		{"backups/", "backups/", false},
-		{"backups/", "a/", false},
+		{"backups/", "backups/a/b/", false},
 		{"backups/", "restores/a/", false},
-		{"backups/", "backups/a", false},
+		{"backups/", "/", true},
 	} {
 		err := validatePrefixes(test.prefix, "/", []string{test.folder})
 		require.Equal(t, test.fine, err == nil, "%q below %q: %v", test.folder, test.prefix, err)

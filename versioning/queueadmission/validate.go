@@ -81,7 +81,7 @@ func giveReasons(snapshot *Snapshot, waiting []Waiting, reasons []Waiting) error
 	for _, reason := range reasons {
 		i, ok := position[reason.Name]
 		if !ok {
-			return fmt.Errorf("says why %q waits, which does not", reason.Name)
+			return fmt.Errorf("gives a reason for %q, which does not wait", reason.Name)
 		}
 		if waiting[i].Reason != "" {
 			return fmt.Errorf("says twice why %q waits", reason.Name)

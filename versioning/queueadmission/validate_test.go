@@ -49,7 +49,7 @@ func TestDecisionMustMatchQueue(t *testing.T) {
 		"an order with the admitted": {unchecked{admit: []string{"b"}, order: []string{"b", "c", "d", "e"}, waits: waits("c", "d", "e")}, nil, `orders "b"`},
 		"an order with a stranger":   {unchecked{order: []string{"z", "b", "c", "d", "e"}, waits: waits("b", "c", "d", "e")}, nil, `orders "z"`},
 		"no reason":                  {unchecked{admit: []string{"b"}, waits: waits("c", "d")}, nil, `does not say why "e" waits`},
-		"a reason for the admitted":  {unchecked{admit: []string{"b"}, waits: waits("b", "c", "d", "e")}, nil, `says why "b" waits, which does not`},
+		"a reason for the admitted":  {unchecked{admit: []string{"b"}, waits: waits("b", "c", "d", "e")}, nil, `gives a reason for "b", which does not wait`},
 		"two reasons":                {unchecked{admit: []string{"b"}, waits: waits("c", "c", "d", "e")}, nil, `says twice why "c" waits`},
 		"nothing":                    {unchecked{}, nil, `does not say why "b" waits`},
 	} {

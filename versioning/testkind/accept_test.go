@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/test/programs"
 	"github.com/cleat-dev/cleat/versioning/testkind/kinds"
 	"github.com/cleat-dev/cleat/versioning/testkind/versioning/itemweigher"
 )
@@ -94,8 +95,7 @@ func buildPlugins(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	binary := filepath.Join(dir, pluginsAndVersions()[0].announced)
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./testdata/plugin").CombinedOutput()
-	require.NoError(t, err, string(output))
+	programs.Copy(t, "versioning/testkind/testdata/plugin", binary)
 	for _, test := range pluginsAndVersions()[1:] {
 		require.NoError(t, os.Link(binary, filepath.Join(dir, test.announced)))
 	}

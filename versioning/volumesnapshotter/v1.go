@@ -20,7 +20,7 @@ func NewV1(conn grpc.ClientConnInterface, name string) Snapshotter {
 // CallsV1 declares the methods of the version.
 func CallsV1() versioning.Calls {
 	return versioning.Calls{
-		volumesnapshotterv1.VolumeSnapshotter_Init_FullMethodName:                     {Class: versioning.Query},
+		volumesnapshotterv1.VolumeSnapshotter_Init_FullMethodName:                     {Class: versioning.Query, Init: true},
 		volumesnapshotterv1.VolumeSnapshotter_CreateVolumeFromSnapshot_FullMethodName: {Class: versioning.Transfer},
 		volumesnapshotterv1.VolumeSnapshotter_GetVolumeInfo_FullMethodName:            {Class: versioning.Transfer, Repeatable: true},
 		volumesnapshotterv1.VolumeSnapshotter_CreateSnapshot_FullMethodName:           {Class: versioning.Transfer},

@@ -12,6 +12,8 @@ import (
 const (
 	// RunMetadata is the key of gRPC metadata in which a host sends the identity of the run that makes a call.
 	RunMetadata = "cleat-run"
+	// IfAbsentMetadata is the key of gRPC metadata by which a host asks a store not to replace an object.
+	IfAbsentMetadata = "cleat-if-absent"
 	// RunKey is the key by which a log line says for which run it is. Hosts remove it.
 	RunKey = "@cleat-run"
 )
@@ -51,6 +53,11 @@ func Log(ctx context.Context) hclog.Logger {
 	default:
 		return call.log.With(RunKey, call.run)
 	}
+}
+
+// IfAbsent reports whether the caller asks a store not to replace an object.
+func IfAbsent(ctx context.Context) bool {
+	return len(metadata.ValueFromIncomingContext(ctx, IfAbsentMetadata)) > 0
 }
 
 // callStream is a stream whose context is that of a call.

@@ -14,6 +14,8 @@ var (
 	ErrUnavailable = errors.New("unavailable")
 	// ErrInvalid is wrapped by the errors of Invalid.
 	ErrInvalid = errors.New("invalid")
+	// ErrExists is wrapped by the errors of Exists.
+	ErrExists = errors.New("exists")
 	// ErrCannotCancel is returned by Cancel for an operation that cannot be stopped.
 	ErrCannotCancel = errors.New("the operation cannot be stopped")
 )
@@ -53,6 +55,8 @@ func codeOf(err error) codes.Code {
 		return codes.Unavailable
 	case errors.Is(err, ErrInvalid):
 		return codes.InvalidArgument
+	case errors.Is(err, ErrExists):
+		return codes.AlreadyExists
 	default:
 		return codes.Unknown
 	}
@@ -67,6 +71,8 @@ func ErrorOf(code codes.Code) error {
 		return ErrUnavailable
 	case codes.InvalidArgument:
 		return ErrInvalid
+	case codes.AlreadyExists:
+		return ErrExists
 	default:
 		return nil
 	}

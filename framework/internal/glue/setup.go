@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -40,10 +41,15 @@ func (s *Setup) FeatureEnabled(name string) bool { return slices.Contains(s.env.
 // Config returns the decoded configuration; nil without WithConfig.
 func (s *Setup) Config() any { return s.config }
 
-// StateDir returns the implementation's own directory and creates it if needed.
+// StateDir returns the implementation's own directory and creates it if needed. The directory is two levels below
+// plugin-state, as the name has two parts.
 func (s *Setup) StateDir() (string, error) {
+	domain, own, _ := strings.Cut(s.name, "/")
+	if ValidateName(s.name) != nil || own == "." || own == ".." || strings.ContainsAny(own, "\\:\x00") {
+		return "", fmt.Errorf("the plugin name %q cannot be the name of a state directory: register it as domain/name, with a name that is no path", s.name)
+	}
 	root := cmp.Or(s.env.StateDir, os.Getenv("VELERO_SCRATCH_DIR"), ownTempDir())
-	dir := filepath.Join(root, "plugin-state", filepath.FromSlash(s.name))
+	dir := filepath.Join(root, "plugin-state", domain, own)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make the state directory (%s sets where it is): %w", StateDirEnv, err)
 	}

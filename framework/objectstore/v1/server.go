@@ -50,7 +50,8 @@ func (s *server) PutObject(stream grpc.ClientStreamingServer[objectstorev1.PutOb
 	}
 	defer store.Release()
 	body := &uploadReader{rest: first.GetBody(), receive: stream.Recv}
-	if err := store.Handler.PutObject(stream.Context(), &PutObjectInput{Bucket: first.GetBucket(), Key: first.GetKey(), Body: body}); err != nil {
+	input := &PutObjectInput{Bucket: first.GetBucket(), Key: first.GetKey(), Body: body, IfAbsent: glue.IfAbsent(stream.Context())}
+	if err := store.Handler.PutObject(stream.Context(), input); err != nil {
 		return err
 	}
 	if err := body.atEnd(); err != nil {

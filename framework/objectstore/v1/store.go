@@ -36,7 +36,8 @@ type ObjectStore interface {
 	// again from the start.
 	DeleteObject(ctx context.Context, input *DeleteObjectInput) error
 	// CreateSignedURL makes a URL from which anyone can read the object for a time. A store that cannot do that returns
-	// an error; logs and downloads do not work with it then, everything else does.
+	// an error that says why, not a framework.ErrUnavailable: users read it at once, unless this project's server offers
+	// the files itself. In stock Velero logs and downloads do not work with such a store, everything else does.
 	CreateSignedURL(ctx context.Context, input *CreateSignedURLInput) (*CreateSignedURLOutput, error)
 }
 
@@ -58,6 +59,10 @@ type PutObjectInput struct {
 	Bucket string
 	Key    string
 	Body   io.Reader
+	// IfAbsent asks not to replace an object: if there is one, nothing is written and the error is a framework.ErrExists. What
+	// decides is the moment at which the object would appear, so that only one of two concurrent calls succeeds. A store that
+	// cannot do that may ignore it; the host then looks at the object after the call. Stock Velero never sets it.
+	IfAbsent bool
 }
 
 // ObjectExistsInput names an object.

@@ -26,7 +26,8 @@ type Wait struct {
 	Reason string
 	// Message is the reason in words, one line, at most 1024 bytes.
 	Message string
-	// Blockers are the names of the backups in the input that it waits for.
+	// Blockers are the names of backups in the input that it waits for. Name the nearest only: each change of Reason or
+	// Blockers is a write to the Backup, and "cleat queue explain" finds the others by asking again without that one.
 	Blockers []string
 	// Namespaces are those that it has in common with the blockers.
 	Namespaces []string

@@ -42,7 +42,7 @@ type RestoreItemAction interface {
 	// AreAdditionalItemsReady reports whether all additional items are ready for the item that asked for them. It is
 	// called only after an Execute that returned WaitForAdditionalItems, once those items are restored, and then every
 	// second or so until it reports true or an error, or until the time for it is over: it looks, and does not wait. The
-	// item is restored in every case; an error makes the restore PartiallyFailed, the end of the time is a warning. An
+	// item is restored in every case; an error, like the end of the time, makes the restore PartiallyFailed. An
 	// action that never waits reports true.
 	AreAdditionalItemsReady(ctx context.Context, input *AreAdditionalItemsReadyInput) (*AreAdditionalItemsReadyOutput, error)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/framework/conformance"
+	"github.com/cleat-dev/cleat/framework/hostapi"
 	objectstorev1 "github.com/cleat-dev/cleat/framework/objectstore/v1"
 	"github.com/cleat-dev/cleat/framework/plugintest"
 	wirev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
@@ -49,6 +50,7 @@ func Run(t *testing.T, fixture Fixture) {
 		"a cancelled upload leaves nothing":              cancelled,
 		"a put that fails keeps the object of before":    brokenReplace,
 		"a missing bucket is an error that says so":      missingBucket,
+		"an object is created once":                      createOnce,
 		"a call before Init is an error and not a panic": beforeInit,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,6 +101,33 @@ func missing(t *testing.T, f Fixture) {
 	require.ErrorContains(t, err, "backups/none/none.tar.gz")
 	require.ErrorContains(t, err, bucket)
 	require.ErrorContains(t, err, "no such object")
+}
+
+// createOnce asks the plugin as the host does: not to replace an object.
+func createOnce(t *testing.T, f Fixture) {
+	plugin := plugintest.Run(t, f.Register())
+	client, name, config := wirev1.NewObjectStoreClient(plugin.Conn()), plugin.Registered()[0].Name, f.Config(t)
+	_, err := client.Init(t.Context(), &wirev1.ObjectStoreInitRequest{Plugin: name, Config: config})
+	require.NoError(t, err)
+	create := func(ctx context.Context, key string, content io.Reader) error {
+		stream, err := client.PutObject(ctx)
+		require.NoError(t, err)
+		for piece, err := range hostapi.Pieces(content) {
+			require.NoError(t, err)
+			if stream.Send(&wirev1.PutObjectRequest{Plugin: name, Bucket: config["bucket"], Key: key, Body: piece}) != nil {
+				break // the reply says why
+			}
+		}
+		_, err = stream.CloseAndRecv()
+		return err
+	}
+	for key, size := range map[string]int64{"backups/a/velero-backup.json": 1000, "backups/a/a.tar.gz": largeSize} {
+		require.NoError(t, create(hostapi.IfAbsent(t.Context()), key, noise(size)))
+		err := create(hostapi.IfAbsent(t.Context()), key, noise(size))
+		require.Equal(t, codes.AlreadyExists, status.Code(err), "%v", err)
+		require.ErrorContains(t, err, key)
+		require.NoError(t, create(t.Context(), key, noise(size)), "others replace it")
+	}
 }
 
 // noise returns n bytes that do not compress. They are always the same.

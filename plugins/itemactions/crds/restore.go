@@ -1,4 +1,5 @@
-// Package crds holds the built-in action on CustomResourceDefinitions. It imports framework only.
+// Package crds holds the built-in actions on CustomResourceDefinitions, which may be in a shape of before
+// apiextensions.k8s.io/v1. It imports framework only; a function gives it access to the cluster.
 package crds
 
 import (

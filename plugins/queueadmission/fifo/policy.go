@@ -33,21 +33,14 @@ var _ queueadmission.QueueAdmission = policy{}
 func (policy) Decide(_ context.Context, snapshot *queueadmission.DecideInput) (*queueadmission.DecideOutput, error) {
 	admitted := min(snapshot.Free(), len(snapshot.Queued))
 	decision := &queueadmission.DecideOutput{}
-	var inTheWay []string
-	for _, started := range [][]queueadmission.Backup{snapshot.Running, snapshot.Ready, snapshot.Queued[:admitted]} {
-		for i := range started {
-			inTheWay = append(inTheWay, started[i].Name)
-		}
-	}
+	started := len(snapshot.Running) + len(snapshot.Ready) + admitted
 	for i := range snapshot.Queued[:admitted] {
 		decision.Admit = append(decision.Admit, snapshot.Queued[i].Name)
 	}
 	for i := range snapshot.Queued[admitted:] {
 		decision.Waits = append(decision.Waits, queueadmission.Wait{
-			Name:     snapshot.Queued[admitted+i].Name,
-			Reason:   "Limit",
-			Message:  message(len(inTheWay), snapshot.Limit, i),
-			Blockers: inTheWay,
+			// It names no blockers: the end of any backup frees a slot.
+			Name: snapshot.Queued[admitted+i].Name, Reason: "Limit", Message: message(started, snapshot.Limit, i),
 		})
 	}
 	return decision, nil

@@ -55,7 +55,7 @@ func TestBackupOfHighestPriorityStartsFirst(t *testing.T) {
 	}{
 		"nothing is said of importance": {
 			queued: []qav1.Backup{queued("a", "n1", 0), queued("b", "n2", 0)}, admit: "a", order: []string{"b"},
-			waits: map[string]string{"b": "one backup runs at a time, and it starts when the place gets free; its priority is 0"},
+			waits: map[string]string{"b": "the limit of 1 running backup is reached; its priority is 0"},
 		},
 		"by annotation": {
 			queued: []qav1.Backup{queued("a", "n1", 0), queued("b", "n2", 0, annotated("-3")), queued("c", "n3", 0, annotated("7"))},
@@ -79,7 +79,7 @@ func TestBackupOfHighestPriorityStartsFirst(t *testing.T) {
 		"an annotation that is no number": {
 			queued: []qav1.Backup{queued("a", "n1", 0), queued("b", "n2", 0, annotated("high\n"))},
 			admit:  "a", order: []string{"b"},
-			waits: map[string]string{"b": "one backup runs at a time, and it starts when the place gets free; its priority is 0 " +
+			waits: map[string]string{"b": "the limit of 1 running backup is reached; its priority is 0 " +
 				`(annotation cleat.dev/priority is "high\n", want a whole number from -1000 to 1000)`},
 		},
 		"who waits long comes first in the end": {
@@ -89,8 +89,8 @@ func TestBackupOfHighestPriorityStartsFirst(t *testing.T) {
 			},
 			admit: "older", order: []string{"new", "old"}, recheck: 10 * time.Minute,
 			waits: map[string]string{
-				"old": "one backup runs at a time, and it starts when the place gets free; its priority is 0, and 5 for waiting",
-				"new": "one backup runs at a time, and it starts when the place gets free; its priority is 5",
+				"old": "the limit of 1 running backup is reached; its priority is 0, and 5 for waiting",
+				"new": "the limit of 1 running backup is reached; its priority is 5",
 			},
 		},
 		"an overlap in the new order": {

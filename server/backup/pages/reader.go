@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -18,6 +19,7 @@ const (
 	aheadLists    = 12       // lists that may be read before their turn
 	aheadBytes    = 6 << 20  // bytes of pages that may wait for their turn
 	maxPage       = 16 << 20 // bytes of a page; a larger one is requested again with fewer objects
+	maxUnpaged    = 2000     // objects to begin with where a whole list is larger than any reply may be
 	maxRestarts   = 5        // of one list whose pages have expired, without a page in between
 )
 
@@ -46,7 +48,8 @@ type progress struct {
 	err   error
 }
 
-// NewReader returns a reader of lists with pages of at most pageSize objects. expect is called with each
+// NewReader returns a reader of lists with pages of at most pageSize objects, or with one page per list if pageSize is
+// not positive: a server that cannot page is asked for everything, whatever memory that takes. expect is called with each
 // change of the number of objects to come, from several goroutines.
 func NewReader(client *kubeapi.Client, pageSize int, lists []List, expect func(delta int)) *Reader {
 	r := &Reader{client: client, pageSize: pageSize, lists: lists, expect: expect}
@@ -150,8 +153,8 @@ func (r *Reader) read(ctx context.Context, i int, p *progress) error {
 		}
 		r.finish(p, l, got.Items, buf, err)
 		switch {
-		case errors.Is(err, kubeapi.ErrTooLarge) && limit > 1:
-			limit = max(1, min(limit, r.pageSize)/4)
+		case errors.Is(err, kubeapi.ErrTooLarge) && limit != 1:
+			limit = max(1, cmp.Or(max(0, limit), maxUnpaged)/4)
 			continue
 		case apierrors.IsResourceExpired(err) && token != "" && max(restarts, expired) < maxRestarts:
 			// The snapshot that the pages belong to has expired. Continue in a newer one if the server
@@ -174,11 +177,14 @@ func (r *Reader) read(ctx context.Context, i int, p *progress) error {
 	}
 }
 
-// request reads one page of at most limit objects into buf.
+// request reads one page of at most limit objects into buf, or the whole list if there is no limit.
 func (r *Reader) request(ctx context.Context, l *List, limit int, token string, buf []byte) ([]byte, error) {
 	request := kubeapi.Request{
 		Resource: l.Resource.GroupVersionResource(), Namespace: l.Namespace,
-		Query: url.Values{"limit": {strconv.Itoa(limit)}}, Buffer: buf,
+		Query: url.Values{}, Buffer: buf,
+	}
+	if limit > 0 {
+		request.Query.Set("limit", strconv.Itoa(limit))
 	}
 	if limit > 1 {
 		request.MaxReply = maxPage

@@ -29,7 +29,7 @@ func load(ctx context.Context, cluster *command.Cluster, name string, files runs
 		if line, err := cluster.Queue(ctx); err != nil {
 			description.Problems = append(description.Problems, err.Error())
 		} else {
-			description.Starts = status.Explain(b, line, time.Now()).Starts
+			description.Starts = status.Explain(b, line, nil, time.Now()).Starts
 		}
 	}
 	found, resources, problems := files.Load(ctx, status.BackupRun(b),

@@ -29,7 +29,7 @@ var ErrQuiet = errors.New("")
 // IsQuiet reports whether err needs no message.
 func IsQuiet(err error) bool { return errors.Is(err, ErrQuiet) }
 
-// BuiltIns returns the built-in plugins. They use the cluster that the flags name.
+// BuiltIns returns the built-in plugins. They use the cluster and the namespace that the flags name.
 func (a *App) BuiltIns() []framework.Registration {
-	return plugins.All(itemactions.WithConfig(a.Cluster.RestConfig))
+	return plugins.All(itemactions.WithConfig(a.Cluster.RestConfig), itemactions.WithNamespace(a.Cluster.NamespaceOrDefault))
 }

@@ -66,6 +66,7 @@ func (f *pluginFlags) report(cmd *cobra.Command, a *command.App, only string) (*
 func withoutProcesses(r *serverreport.PluginReport) *serverreport.PluginReport {
 	for i := range r.Plugins {
 		r.Plugins[i].Process = nil
+		r.Plugins[i].Locations = nil
 	}
 	return r
 }

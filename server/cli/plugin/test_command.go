@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,7 @@ type pluginTest struct {
 	snapshots     []string
 	environment   []string
 	volume, zone  string
+	kubeconfig    string
 	timeout       time.Duration
 	operationWait time.Duration
 }
@@ -35,6 +37,9 @@ func (f *pluginTest) options() ([]conformance.Option, error) {
 	options := []conformance.Option{
 		conformance.WithTimeout(f.timeout), conformance.WithOperationWait(f.operationWait),
 		conformance.WithOnly(f.only...), conformance.WithVolume(f.volume, f.zone), conformance.WithEnvironment(f.environment...),
+	}
+	if f.kubeconfig != "" {
+		options = append(options, conformance.WithKubeconfig(f.kubeconfig))
 	}
 	for _, variable := range f.environment {
 		if name, _, ok := strings.Cut(variable, "="); !ok || name == "" {
@@ -86,10 +91,10 @@ func newTestCommand(a *command.App) *cobra.Command {
 		Long: "Run a plugin, and check what it announces, answers and leaves behind against the contracts of its kinds.\n" +
 			"The exit status is 1 when a rule is broken that must be kept, or when the test was interrupted: it prints then what it has.\n" +
 			"What could not be checked is listed with the reason.\n\n" +
-			"The plugin is started as the server starts it: with the server's flags, in this working directory, and with those\n" +
-			"variables of the environment that the server passes on. --env adds others, as plugins.environment does in a server.\n\n" +
+			"The plugin is started as the server starts it: with the server's flags, in this working directory, and with the\n" +
+			"environment of this command. --env adds variables, as plugins.variables does in a server.\n\n" +
 			"The plugin is run for real: actions are asked about items that do not exist, and an ObjectStore, when --config\n" +
-			"names its bucket, is filled and emptied. The bucket must be empty.",
+			"names its bucket, is filled and emptied below plugins/conformance/. The bucket must be empty.",
 		Example: "  cleat plugin test ./my-plugin\n" +
 			"  cleat plugin test ./my-plugin -o junit > report.xml\n" +
 			"  cleat plugin test ./my-store --config bucket=test --config path=/tmp/stores\n" +
@@ -116,7 +121,7 @@ func newTestCommand(a *command.App) *cobra.Command {
 			if err := plugindir.CheckExecutable(args[0]); err != nil {
 				return err
 			}
-			progress := newTestProgress(a.Err, args[0])
+			progress := newTestProgress(a.Err, args[0], testProgressEvery)
 			report, err := conformance.Run(cmd.Context(), conformance.Binary(args[0], args[1:]...),
 				append(options, conformance.WithProgress(progress.tell))...)
 			progress.end()
@@ -139,11 +144,12 @@ func newTestCommand(a *command.App) *cobra.Command {
 	flags.StringVarP(&f.output, "output", "o", "table", "form of the output: table, json or junit")
 	flags.BoolVar(&f.rules, "rules", false, "list the rules, and test nothing")
 	flags.StringArrayVar(&f.only, "plugin", nil, "test this plugin of the binary only (may be given several times)")
-	flags.StringArrayVar(&f.config, "config", nil, "KEY=VALUE of the plugin's configuration, or PLUGIN:KEY=VALUE for one of them (may be given several times)")
+	flags.StringArrayVar(&f.config, "config", nil, "KEY=VALUE of the plugin's configuration; PLUGIN:KEY=VALUE or KIND/PLUGIN:KEY=VALUE for one of them (may be given several times)")
 	flags.StringArrayVar(&f.items, "item", nil, "file with the YAML or JSON of an object to ask actions about, beside those that are built in (may be given several times)")
 	flags.StringArrayVar(&f.snapshots, "snapshot", nil,
 		"file with a queue to ask a QueueAdmission about, beside those that are built in: Backups as kubectl prints them, or the YAML of a DecideRequest (may be given several times)")
 	flags.StringArrayVar(&f.environment, "env", nil, "NAME=VALUE to add to the environment of the plugin (may be given several times)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file for plugins that need a cluster to say what they apply to")
 	flags.StringVar(&f.volume, "volume", "", "id of a volume that a VolumeSnapshotter may take a snapshot of")
 	flags.StringVar(&f.zone, "volume-zone", "", "availability zone of --volume")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long a start, a call, or a message of a stream may take")
@@ -215,35 +221,64 @@ func printRules(a *command.App, output string) error {
 	return fmt.Errorf("--output %q of --rules: want table or json", output)
 }
 
-// testProgress shows how far a test is: on a terminal by a bar, elsewhere by a line from time to time.
+// testProgress shows how far a test is: on a terminal by a bar, elsewhere by a line from time to time, also while a single rule
+// takes long.
 type testProgress struct {
 	bar    *command.Bar
 	w      io.Writer
 	target string
-	last   time.Time // of the last line
+	stop   chan struct{}
+	ended  sync.WaitGroup
+
+	mu  sync.Mutex
+	now conformance.Progress
 }
 
 // testProgressEvery is the time between two lines. Most tests are over before the first one.
 const testProgressEvery = 20 * time.Second
 
-func newTestProgress(w io.Writer, target string) *testProgress {
+func newTestProgress(w io.Writer, target string, every time.Duration) *testProgress {
 	bar, _ := command.NewProgress(w, target).(*command.Bar)
-	return &testProgress{bar: bar, w: w, target: target, last: time.Now()}
+	p := &testProgress{bar: bar, w: w, target: target, stop: make(chan struct{})}
+	if bar == nil {
+		p.ended.Go(func() { p.print(every) })
+	}
+	return p
 }
 
 func (p *testProgress) tell(now conformance.Progress) {
-	phase := strings.Join(strings.Fields(now.Kind+" "+now.Name+" "+now.Rule), " ")
 	if p.bar != nil {
-		p.bar.State(command.State{Phase: phase, Done: now.Done, Total: now.Total})
+		p.bar.State(command.State{Phase: phaseOf(now), Done: now.Done, Total: now.Total})
 		return
 	}
-	if time.Since(p.last) >= testProgressEvery {
-		p.last = time.Now()
-		fmt.Fprintf(p.w, "%s: %d of %d rules checked, next: %s\n", p.target, now.Done, now.Total, phase)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now = now
+}
+
+// print prints lines until the test has ended.
+func (p *testProgress) print(every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			p.mu.Lock()
+			fmt.Fprintf(p.w, "%s: %d of %d rules checked, now: %s\n", p.target, p.now.Done, p.now.Total, phaseOf(p.now))
+			p.mu.Unlock()
+		case <-p.stop:
+			return
+		}
 	}
 }
 
+func phaseOf(now conformance.Progress) string {
+	return strings.Join(strings.Fields(now.Kind+" "+now.Name+" "+now.Rule), " ")
+}
+
 func (p *testProgress) end() {
+	close(p.stop)
+	p.ended.Wait()
 	if p.bar != nil {
 		p.bar.End()
 	}

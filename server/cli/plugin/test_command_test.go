@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cleat-dev/cleat/framework/conformance"
 	"github.com/cleat-dev/cleat/server/cli/clitest"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/test/programs"
@@ -22,63 +24,77 @@ import (
 func TestPluginTestReportsAndFails(t *testing.T) {
 	t.Parallel()
 	binary := programs.Build(t, clitest.BrokenPlugin)
-	run := func(args ...string) (string, error) {
+	run := func(t *testing.T, args ...string) (string, error) {
 		return executePlugin(t, append([]string{"plugin", "test", binary}, args...)...)
 	}
-
-	out, err := run("--plugin", "example.io/keep")
-	require.NoError(t, err)
-	require.Contains(t, out, "example.io/keep")
-	require.NotContains(t, out, "example.io/panic")
-	require.Contains(t, out, "0 failed, 0 warnings")
-
-	out, err = run("--plugin", "example.io/panic")
-	require.ErrorIs(t, err, command.ErrQuiet)
-	require.Contains(t, out, "failed: BackupItemAction example.io/panic: action-item\n")
-	require.Contains(t, out, "Seen: asked about Pod in-conformance/sample: rpc error: code = Aborted desc = plugin panicked: runtime error")
-	require.Contains(t, out, "skipped: BackupItemAction example.io/panic: action-reply-item")
-
-	out, err = run("--plugin", "example.io/panic", "-o", "json")
-	require.ErrorIs(t, err, command.ErrQuiet)
-	var report struct {
-		Plugins []struct {
-			Kind, Name string
-			Results    []struct{ Rule, Outcome string }
-		}
+	for name, test := range map[string]func(t *testing.T){
+		"a plugin without a fault": func(t *testing.T) {
+			out, err := run(t, "--plugin", "example.io/keep")
+			require.NoError(t, err)
+			require.Contains(t, out, "example.io/keep")
+			require.NotContains(t, out, "example.io/panic")
+			require.Contains(t, out, "0 failed, 0 warnings")
+		},
+		"a plugin that panics": func(t *testing.T) {
+			out, err := run(t, "--plugin", "example.io/panic")
+			require.ErrorIs(t, err, command.ErrQuiet)
+			require.Contains(t, out, "failed: BackupItemAction example.io/panic: action-item\n")
+			require.Contains(t, out, "Seen: asked about Pod in-conformance/sample: rpc error: code = Aborted desc = plugin panicked: runtime error")
+			require.Contains(t, out, "skipped: BackupItemAction example.io/panic: action-reply-item")
+		},
+		"in JSON": func(t *testing.T) {
+			out, err := run(t, "--plugin", "example.io/panic", "-o", "json")
+			require.ErrorIs(t, err, command.ErrQuiet)
+			var report struct {
+				Plugins []struct {
+					Kind, Name string
+					Results    []struct{ Rule, Outcome string }
+				}
+			}
+			require.NoError(t, json.Unmarshal([]byte(out), &report))
+			require.Equal(t, "BackupItemAction", report.Plugins[1].Kind)
+			require.Contains(t, report.Plugins[1].Results, struct{ Rule, Outcome string }{"action-item", "failed"})
+		},
+		"as JUnit": func(t *testing.T) {
+			out, err := run(t, "--plugin", "example.io/panic", "-o", "junit")
+			require.ErrorIs(t, err, command.ErrQuiet)
+			var suites struct {
+				Failures int `xml:"failures,attr"`
+				Suites   []struct {
+					Name  string `xml:"name,attr"`
+					Cases []struct {
+						Name    string  `xml:"name,attr"`
+						Failure *string `xml:"failure"`
+					} `xml:"testcase"`
+				} `xml:"testsuite"`
+			}
+			require.NoError(t, xml.Unmarshal([]byte(out), &suites))
+			require.Equal(t, 1, suites.Failures)
+			require.Equal(t, "BackupItemAction example.io/panic", suites.Suites[1].Name)
+		},
+		"with an item": func(t *testing.T) {
+			item := filepath.Join(t.TempDir(), "item.yaml")
+			require.NoError(t, os.WriteFile(item, []byte("{apiVersion: example.io/v1, kind: Widget, metadata: {name: w}}"), 0o600))
+			out, err := run(t, "--plugin", "example.io/skip", "--item", item)
+			require.NoError(t, err)
+			require.Contains(t, out, "RestoreItemAction   example.io/skip")
+		},
+		"a store that forgets everything": func(t *testing.T) {
+			out, err := run(t, "--plugin", "example.io/memory", "--config", "bucket=test")
+			require.ErrorIs(t, err, command.ErrQuiet)
+			require.Contains(t, out, "failed: ObjectStore example.io/memory: store-restart\n")
+			require.NotContains(t, out, "skipped: ObjectStore")
+		},
+		"a plugin that is not served": func(t *testing.T) {
+			_, err := run(t, "--plugin", "example.io/nobody")
+			require.ErrorContains(t, err, "serves no plugin named example.io/nobody; it serves: example.io/")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
 	}
-	require.NoError(t, json.Unmarshal([]byte(out), &report))
-	require.Equal(t, "BackupItemAction", report.Plugins[1].Kind)
-	require.Contains(t, report.Plugins[1].Results, struct{ Rule, Outcome string }{"action-item", "failed"})
-
-	out, err = run("--plugin", "example.io/panic", "-o", "junit")
-	require.ErrorIs(t, err, command.ErrQuiet)
-	var suites struct {
-		Failures int `xml:"failures,attr"`
-		Suites   []struct {
-			Name  string `xml:"name,attr"`
-			Cases []struct {
-				Name    string  `xml:"name,attr"`
-				Failure *string `xml:"failure"`
-			} `xml:"testcase"`
-		} `xml:"testsuite"`
-	}
-	require.NoError(t, xml.Unmarshal([]byte(out), &suites))
-	require.Equal(t, 1, suites.Failures)
-	require.Equal(t, "BackupItemAction example.io/panic", suites.Suites[1].Name)
-
-	item := filepath.Join(t.TempDir(), "item.yaml")
-	require.NoError(t, os.WriteFile(item, []byte("{apiVersion: example.io/v1, kind: Widget, metadata: {name: w}}"), 0o600))
-	out, err = run("--plugin", "example.io/skip", "--item", item)
-	require.NoError(t, err)
-	require.Contains(t, out, "RestoreItemAction   example.io/skip")
-
-	out, err = run("--plugin", "example.io/memory", "--config", "bucket=test")
-	require.ErrorIs(t, err, command.ErrQuiet)
-	require.Contains(t, out, "failed: ObjectStore example.io/memory: store-restart\n", "it forgets everything")
-	require.NotContains(t, out, "skipped: ObjectStore")
-
-	_, err = run("--plugin", "example.io/nobody")
-	require.ErrorContains(t, err, "serves no plugin named example.io/nobody; it serves: example.io/")
 }
 
 func TestPluginTestErrors(t *testing.T) {
@@ -149,4 +165,21 @@ func TestPluginTestListsRules(t *testing.T) {
 	var rules []struct{ ID, Severity, Text string }
 	require.NoError(t, json.Unmarshal([]byte(out), &rules))
 	require.Equal(t, "process-handshake", rules[0].ID)
+}
+
+func TestPluginTestPrintsProgressWhileARuleTakesLong(t *testing.T) {
+	t.Parallel()
+	reader, writer := io.Pipe()
+	progress := newTestProgress(writer, "./store", time.Millisecond)
+	progress.tell(conformance.Progress{Kind: "ObjectStore", Name: "example.io/slow", Rule: "store-list-many", Done: 7, Total: 50})
+	lines := bufio.NewScanner(reader)
+	const want = "./store: 7 of 50 rules checked, now: ObjectStore example.io/slow store-list-many"
+	for seen := 0; seen < 2; { // the first line may be older than the call of tell
+		require.True(t, lines.Scan())
+		if lines.Text() == want {
+			seen++
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, reader) }()
+	progress.end()
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/pluginlock"
 	"github.com/cleat-dev/cleat/server/pluginreport"
+	"github.com/cleat-dev/cleat/server/policy"
 )
 
 // Flags name a plugin directory that a command inspects without a cluster.
@@ -113,7 +114,7 @@ func (f *Flags) Open(ctx context.Context, a *command.App, lock *pluginlock.Lock)
 	if err != nil {
 		return nil, fmt.Errorf("look for plugins: %w", err)
 	}
-	return &pluginreport.Source{Host: started, Directory: f.Path, Lock: lock, LockPath: f.LockPath(), Order: f.Order, Log: log}, nil
+	return &pluginreport.Source{Host: started, Directory: f.Path, Lock: lock, LockPath: f.LockPath(), Order: f.Order, Policies: policy.Plugins(f.File), Log: log}, nil
 }
 
 // OpenFile starts a plugin host for a single file with its present content. The user has named the file, so it runs

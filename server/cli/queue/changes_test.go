@@ -24,8 +24,8 @@ func feed(t *testing.T, view queueView, events ...[2]*velerov1.Backup) {
 
 // queueEvents returns changes, some of which are not shown.
 func queueEvents() [][2]*velerov1.Backup {
-	first := statustest.Waiting("b", 2, 5, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken"})
-	moved := statustest.Waiting("b", 1, 5, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken"})
+	first := statustest.Waiting("b", 2, 5, velerov1.QueueWait{Reason: "Limit", Message: "the limit of 2 running backups is reached"})
+	moved := statustest.Waiting("b", 1, 5, velerov1.QueueWait{Reason: "Limit", Message: "the limit of 2 running backups is reached"})
 	labelled := moved.DeepCopy()
 	labelled.Labels = map[string]string{"team": "a"}
 	ready, runs := statustest.InQueue("b", velerov1.BackupPhaseReadyToStart, 5), statustest.InQueue("b", velerov1.BackupPhaseInProgress, 5)

@@ -89,7 +89,7 @@ func (s *simulation) ask(ctx context.Context, line queue.Line) (decision *queuea
 
 // carryOut applies a decision to the backups and starts those that are ready.
 func (s *simulation) carryOut(line queue.Line, decision *queueadmission.Decision, starts []string) error {
-	plan := queue.NewPlan(line, decision, "", s.now)
+	plan := queue.NewPlan(line, decision, "", queue.DefaultExact(), s.now)
 	for _, b := range plan.Admit {
 		queue.Admit(b)
 	}

@@ -42,7 +42,7 @@ type screen struct {
 
 	backups map[string]*velerov1.Backup // by name
 	notice  string                      // until the next change
-	answer  status.QueueServer          // zero until the server has answered
+	answer  *status.QueueServer         // nil until the server has answered
 	changed bool
 	drawnAt time.Time
 	drawn   []string // lines on the terminal
@@ -58,7 +58,7 @@ func (s *screen) change(before, after *velerov1.Backup) error {
 	return nil
 }
 
-func (s *screen) server(answer status.QueueServer) { s.changed, s.answer = true, answer }
+func (s *screen) server(answer status.QueueServer) { s.changed, s.answer = true, &answer }
 
 func (s *screen) note(text string) { s.changed, s.notice = true, layout.OneLine(text) }
 
@@ -96,10 +96,12 @@ func (s *screen) picture(now time.Time, width, height int) []string {
 		head += "; " + s.notice
 	}
 	lines := []string{head}
-	if s.answer != (status.QueueServer{}) {
+	items := status.QueueItems(line)
+	if s.answer != nil {
+		s.answer.Complete(items)
 		lines = append(lines, s.answer.Text(len(line.Running)+len(line.Ready), now))
 	}
-	if items := status.QueueItems(line); len(items) > 0 {
+	if len(items) > 0 {
 		var text strings.Builder
 		_ = status.QueueTable(items, now).Print(&text) // a strings.Builder returns no error
 		lines = append(lines, strings.Split(strings.TrimRight(text.String(), "\n"), "\n")...)

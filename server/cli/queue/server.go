@@ -27,7 +27,24 @@ func askQueueServer(ctx context.Context, cluster *command.Cluster, timeout time.
 		return status.QueueServer{Problem: fmt.Sprintf("the server (%s) does not report it: it is Velero's, or an older cleat",
 			strings.TrimSpace(layout.Printable(answer.Status.ServerVersion)))}
 	}
-	return status.QueueServer{Limit: report.ConcurrentBackups, Policy: report.Of("QueueAdmission")}
+	return status.QueueServer{Limit: report.ConcurrentBackups, Policy: report.Of("QueueAdmission"), Unwritable: report.Unwritable}
+}
+
+// askBlockers asks the server for all backups for which a backup waits. It returns nil if the server does not say.
+func askBlockers(ctx context.Context, cluster *command.Cluster, backup string, timeout time.Duration) *serverreport.Blockers {
+	answer, err := cluster.ServerStatus(ctx, timeout, map[string]string{serverreport.BlockersOfAnnotation: backup})
+	if err != nil {
+		return nil
+	}
+	text, ok := answer.Annotations[serverreport.BlockersAnnotation]
+	if !ok {
+		return nil
+	}
+	blockers, err := serverreport.DecodeBlockers(text)
+	if err != nil {
+		return nil
+	}
+	return blockers
 }
 
 // PoliciesOf returns the report of policies in an answer, and nil if the server makes none.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/app"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/plugindir"
 	"github.com/cleat-dev/cleat/server/config"
@@ -59,7 +60,7 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 		return err
 	}
 	defer source.Host.Close()
-	admission, name, err := f.admission(source.Host)
+	admission, name, err := f.admission(cmd.Context(), a, source.Host)
 	if err != nil {
 		return err
 	}
@@ -109,8 +110,9 @@ func (f *simulateFlags) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// admission returns the policy to ask, and its name.
-func (f *simulateFlags) admission(host *pluginhost.Host) (*policy.Admission, string, error) {
+// admission returns the policy to ask, and its name. It checks the configuration of the policy as a server does when it
+// starts.
+func (f *simulateFlags) admission(ctx context.Context, a *command.App, host *pluginhost.Host) (*policy.Admission, string, error) {
 	file := *f.directory.File
 	file.Backups.ManifestWriters, file.NodeAgent = nil, config.NodeAgent{} // not used here
 	if f.policy != "" && f.policy != file.Backups.Admission.Plugin {
@@ -121,10 +123,18 @@ func (f *simulateFlags) admission(host *pluginhost.Host) (*policy.Admission, str
 		return nil, "", fmt.Errorf("find the policy (if it is in a plugin directory, use --plugin-dir): %w", err)
 	}
 	if f.directory.Config != "" {
-		_, err := file.Check(func(kind, name string) ([]byte, error) {
+		warnings, err := file.Check(func(kind, name string) ([]byte, error) {
 			entry, err := host.Find(kind, name)
 			return entry.ConfigSchema, err
 		})
+		if err == nil {
+			var more []string
+			more, err = file.Validate(ctx, app.ValidateWith(host))
+			warnings = append(warnings, more...)
+		}
+		for _, warning := range warnings {
+			fmt.Fprintln(a.Err, "Warning:", warning)
+		}
 		if err != nil {
 			return nil, "", err
 		}

@@ -23,7 +23,7 @@ type createFlags struct {
 	spec                           velerov1.RestoreSpec
 	selectors                      command.LabelSelectors
 	labels, annotations            map[string]string
-	existing, modifiers            string
+	existing, modifiers, policy    string
 	statusIncludes, statusExcludes []string
 	writeSparse                    *bool
 	parallelFiles                  int
@@ -76,6 +76,9 @@ func (c *createFlags) build(cluster *command.Cluster, args []string) (*velerov1.
 	}
 	if c.modifiers != "" {
 		spec.ResourceModifier = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: c.modifiers}
+	}
+	if c.policy != "" {
+		spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: c.policy}
 	}
 	if c.writeSparse != nil || c.parallelFiles > 0 {
 		spec.UploaderConfig = &velerov1.UploaderConfigForRestore{WriteSparseFiles: c.writeSparse, ParallelFilesDownload: c.parallelFiles}
@@ -142,6 +145,7 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	command.AddOptionalBool(f, &spec.PreserveNodePorts, "preserve-nodeports", "keep the node ports of services")
 	f.DurationVar(&c.itemOperationsTimeout, "item-operation-timeout", 0, "how long asynchronous operations of plugins may take")
 	f.StringVar(&c.modifiers, "resource-modifier-configmap", "", "ConfigMap with resource modifiers")
+	f.StringVar(&c.policy, "resource-policies-configmap", "", "ConfigMap with filters per namespace and kind")
 	command.AddOptionalBool(f, &c.writeSparse, "write-sparse-files", "write sparse files in volumes")
 	f.IntVar(&c.parallelFiles, "parallel-files-download", 0, "files of a volume to download at once")
 	f.StringToStringVar(&c.labels, "labels", nil, "labels of the restore")

@@ -24,6 +24,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/download"
 )
 
 // Downloads fetches files of backups and restores from object storage, from URLs that the server makes.
@@ -75,6 +76,12 @@ func (d *Downloads) address(ctx context.Context, cluster *command.Cluster, kind 
 	if err != nil {
 		return nil, err
 	}
+	switch reason, missing, unavailable := download.Reason(request.Status.DownloadURL); {
+	case missing:
+		return nil, errNoFile
+	case unavailable:
+		return nil, fmt.Errorf("the server has no URL of %s %s: %s", kind, name, reason)
+	}
 	address, err := url.Parse(request.Status.DownloadURL)
 	if err != nil {
 		return nil, fmt.Errorf("parse the URL that the server made: %w", err)
@@ -86,8 +93,8 @@ func (d *Downloads) address(ctx context.Context, cluster *command.Cluster, kind 
 func (d *Downloads) get(ctx context.Context, cluster *command.Cluster, address *url.URL, location string) (io.ReadCloser, error) {
 	if address.Scheme == "file" {
 		file, err := os.Open(address.Path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, errNoFile
+		if errors.Is(err, fs.ErrNotExist) { // the server has looked
+			return nil, fmt.Errorf("%s is a file on the machine of the server; give the server an address for downloads with --download-url", address.Path)
 		}
 		return file, err
 	}

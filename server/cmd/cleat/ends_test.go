@@ -35,11 +35,11 @@ func (s *site) inTheMiddle(g *gate, name string) {
 	}
 }
 
-func TestStoppedServerMarksRunAsFailed(t *testing.T) {
+func TestStoppedServerMarksRunAsFailedInItsLastAttempt(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)
 	s.shop = s.workload(3)
-	server := s.serve()
+	server := s.serve("--backup-attempts", "1")
 	s.available()
 	s.inTheMiddle(g, "long")
 	require.NoError(t, server.cmd.Process.Signal(os.Interrupt))

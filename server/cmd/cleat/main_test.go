@@ -21,6 +21,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -91,9 +92,10 @@ type site struct {
 	bucketDir  string // directory with the objects as files
 	kubeconfig string
 	shop       string // a namespace to back up
-	pod        string // POD_NAME of its servers, which run one after the other, so that none waits for a lease; empty for none
+	several    bool   // its servers run at the same time; otherwise each gets the lease at once, because the one before is dead
 
-	serverKubeconfig string // empty for kubeconfig
+	serverKubeconfig string   // empty for kubeconfig
+	environment      []string // of its servers, in addition to that of the test
 }
 
 // newSite installs the definitions and creates a namespace with a default location on S3, or on files.
@@ -111,7 +113,7 @@ func newSite(t *testing.T, provider string) *site {
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "cleat-"}}
 	require.NoError(t, c.Create(t.Context(), namespace))
-	s := &site{t: t, cluster: cluster, client: c, namespace: namespace.Name, kubeconfig: cluster.Kubeconfig, pod: "cleat-0"}
+	s := &site{t: t, cluster: cluster, client: c, namespace: namespace.Name, kubeconfig: cluster.Kubeconfig}
 	location := &velerov1.BackupStorageLocation{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "default"},
 		Spec:       velerov1.BackupStorageLocationSpec{Provider: provider, Default: true},
@@ -173,8 +175,10 @@ func (s *site) serve(args ...string) *server {
 		"--shutdown-grace-period", "1s", "--queue-sweep", "0", "--leader-elect-lease-duration", "1m", "--log-level", "debug"}
 	v.cmd = exec.Command(cleat(s.t), append(base, args...)...)
 	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
-	if s.pod != "" {
-		v.cmd.Env = append(os.Environ(), "POD_NAME="+s.pod)
+	v.cmd.Env = append(append(os.Environ(), "POD_NAME=cleat-0"), s.environment...) // the name is no identity
+	if !s.several {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cleat-server"}}
+		require.NoError(s.t, client.IgnoreNotFound(s.client.Delete(s.t.Context(), lease)))
 	}
 	require.NoError(s.t, v.cmd.Start())
 	go func() { v.done <- v.cmd.Wait() }()

@@ -85,14 +85,11 @@ func (r nullReader) Read([]byte) (int, error) {
 // inProgress creates a backup that runs until the test ends it: no server has started it.
 func (s *site) inProgress(name string, namespaces ...string) {
 	s.t.Helper()
-	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec:       velerov1.BackupSpec{IncludedNamespaces: namespaces, StorageLocation: "default"},
-		Status: velerov1.BackupStatus{
-			Phase: velerov1.BackupPhaseInProgress, StartTimestamp: new(metav1.Now()),
-			Progress: &velerov1.BackupProgress{TotalItems: 9, ItemsBackedUp: 4},
-		},
-	}))
+	s.createInProgress(&velerov1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       velerov1.BackupSpec{IncludedNamespaces: namespaces},
+		Status:     velerov1.BackupStatus{StartTimestamp: new(metav1.Now()), Progress: &velerov1.BackupProgress{TotalItems: 9, ItemsBackedUp: 4}},
+	})
 }
 
 // endBackup ends a backup of inProgress.
@@ -196,10 +193,10 @@ func TestAcceptQueue_Explain(t *testing.T) {
 	s.requireRead("queue.json", s.must("queue", "--timeout", "2m", "-o", "json"))
 	var explained strings.Builder
 	for _, name := range []string{"orders", "shop-hourly", "web", "ledger", "late", "everything"} {
-		explained.WriteString("$ cleat queue explain " + name + "\n" + s.must("queue", "explain", name) + "\n")
+		explained.WriteString("$ cleat queue explain " + name + "\n" + s.must("queue", "explain", "--timeout", "2m", name) + "\n")
 	}
 	s.requireRead("explain.txt", explained.String())
-	s.requireRead("explain.json", s.must("queue", "explain", "web", "-o", "json"))
+	s.requireRead("explain.json", s.must("queue", "explain", "--timeout", "2m", "web", "-o", "json"))
 	s.requireRead("describe.txt", s.must("backup", "describe", "web"))
 	var described struct {
 		QueueWait velerov1.QueueWait `json:"queueWait"`

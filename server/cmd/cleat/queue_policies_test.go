@@ -39,11 +39,10 @@ func TestAcceptQueue_PolicyPlugins(t *testing.T) {
 // runs creates a backup that runs until ends is called.
 func (s *site) runs(name, namespace string) {
 	s.t.Helper()
-	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{"example.cleat.dev/team": "gold"}},
+	s.createInProgress(&velerov1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"example.cleat.dev/team": "gold"}},
 		Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{namespace}, IncludedResources: []string{"secrets"}},
-		Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhaseInProgress},
-	}))
+	})
 }
 
 func (s *site) ends(name string) {
@@ -100,12 +99,12 @@ func eachPolicyDecidesInItsWay(t *testing.T) {
 		{"plugin: cleat.dev/fifo", []string{"alike Completed", "other Completed", "remote Completed"}},
 		{"plugin: cleat.dev/namespace-overlap", []string{
 			"alike 1 NamespaceOverlap: shares namespace SHOP with runs, which runs (cleat.dev/namespace-overlap)",
-			"other 2 NamespaceOverlap: shares namespace SHOP with runs, which runs; in its way too: alike (cleat.dev/namespace-overlap)",
+			"other 2 NamespaceOverlap: shares namespace SHOP with alike, which is ahead of it in the queue (cleat.dev/namespace-overlap)",
 			"remote Completed",
 		}},
 		{"plugin: cleat.dev/priority, config: {age: 1000h}", []string{
 			"other 1 NamespaceOverlap: shares namespace SHOP with runs, which runs; its priority is 7 (cleat.dev/priority)",
-			"alike 2 NamespaceOverlap: shares namespace SHOP with runs, which runs; in its way too: other; its priority is 0 (cleat.dev/priority)",
+			"alike 2 NamespaceOverlap: shares namespace SHOP with other, which is ahead of it in the queue; its priority is 0 (cleat.dev/priority)",
 			"remote Completed",
 		}},
 		{"plugin: cleat.dev/item-overlap, config: {sharedVolumes: false}", []string{

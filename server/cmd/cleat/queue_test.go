@@ -3,7 +3,6 @@ package main_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -31,6 +30,14 @@ type witness struct {
 // watchBackups starts a witness.
 func (s *site) watchBackups(limit int) *witness {
 	s.t.Helper()
+	w := &witness{limit: limit, phase: map[types.UID]velerov1.BackupPhase{}, begun: map[types.UID]int{}}
+	s.eachState(w.sees)
+	return w
+}
+
+// eachState calls see with every state of the Backups of a site, in order.
+func (s *site) eachState(see func(*velerov1.Backup)) {
+	s.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	require.NoError(s.t, err)
 	scheme, err := app.Scheme()
@@ -39,16 +46,14 @@ func (s *site) watchBackups(limit int) *witness {
 	require.NoError(s.t, err)
 	watcher, err := c.Watch(s.t.Context(), &velerov1.BackupList{}, client.InNamespace(s.namespace))
 	require.NoError(s.t, err)
-	w := &witness{limit: limit, phase: map[types.UID]velerov1.BackupPhase{}, begun: map[types.UID]int{}}
 	go func() {
 		for event := range watcher.ResultChan() {
 			if b, ok := event.Object.(*velerov1.Backup); ok {
-				w.sees(b)
+				see(b)
 			}
 		}
 	}()
 	s.t.Cleanup(watcher.Stop)
-	return w
 }
 
 func (w *witness) sees(b *velerov1.Backup) {
@@ -156,16 +161,15 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 	t.Parallel()
 	const limit = 2
 	s := newSite(t, "cleat.dev/file")
-	s.pod = ""
+	s.several = true
 	var shops []string
 	for range 3 {
 		shops = append(shops, s.workload(2))
 	}
 	witness := s.watchBackups(limit)
 	serve := func() *server {
-		return s.serve("--concurrent-backups", fmt.Sprint(limit), "--leader-elect-lease-duration", "20s")
+		return s.serve("--concurrent-backups", fmt.Sprint(limit), "--leader-elect-lease-duration", "6s")
 	}
-	leads := func(v *server) bool { return strings.Contains(v.log.String(), "this server leads") }
 	one := serve()
 	s.available()
 	one.awaitLog("this server leads")
@@ -211,7 +215,7 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 func TestStandbyServerStopsOnSIGTERM(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
-	s.pod = ""
+	s.several = true
 	s.serve()
 	s.available()
 	two := s.serve()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/run"
@@ -43,8 +45,11 @@ const reasonUndecided = "PolicyFailed"
 type Controller struct {
 	*run.Cluster
 	Admission Admission
+	Locations *Locations    // nil to start backups whatever their location
 	Limit     int           // of backups that are ready or run, at least 1
 	Sweep     time.Duration // the time between two decisions without an event; 0 for never
+	Exact     queue.Exact   // which positions are kept exact
+	Pace      Pace          // of writing positions
 	Events    events.EventRecorder
 	Metrics   *Metrics
 	Log       hclog.Logger
@@ -53,36 +58,46 @@ type Controller struct {
 	view     view
 	resolver queue.Resolver
 	failure  failure
+	backlog  backlog
+	refusals refusals
 	woken    atomic.Uint64 // counts the events that a decision depends on
 }
 
-// Reconcile makes one decision and carries it out. It writes the admitted backups first. It stops to write the positions of
-// the others when an event requires another decision.
+// Reconcile makes one decision and carries it out. It writes the admitted backups first, then those that enter the queue, and
+// the positions of the others when Pace allows it. It stops to write positions when an event requires another decision.
 func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	woken := q.woken.Load()
 	line, err := q.line(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	q.Metrics.line(line)
+	asked, refused := q.refusals.take(&line, q.Now())
+	q.Metrics.line(line, refused)
 	if len(line.Queued) == 0 {
-		return ctrl.Result{RequeueAfter: q.Sweep}, nil
+		q.backlog.clear()
+		return ctrl.Result{RequeueAfter: soonest(q.Sweep, asked)}, nil
+	}
+	located, err := q.setAside(ctx, &line)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	namespaces, err := q.namespaces(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	started := q.Now()
-	outcome, errDecide := q.Admission.Decide(ctx, q.resolver.Snapshot(line, namespaces, max(1, q.Limit), started))
+	outcome, errDecide := q.Admission.Decide(ctx, q.resolver.Snapshot(line.Considered(), namespaces, max(1, q.Limit), started))
 	q.Metrics.decided(q.Now().Sub(started))
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
 	}
 	work := q.plan(line, outcome, errDecide, woken)
-	done, err := q.carryOut(ctx, line, work, woken)
+	pause := q.backlog.pause(q.Pace, work.moves(), q.Now())
+	done, err := q.carryOut(ctx, line, work, woken, pause > 0)
 	if done {
 		q.Metrics.planned(line, work.Plan)
 	}
+	recheck := soonest(q.Sweep, asked, located, pause)
 	held := errors.Is(errDecide, policy.ErrHeld) // logged already
 	if !held {
 		err = errors.Join(err, errDecide)
@@ -93,11 +108,11 @@ func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	case !done:
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	case held:
-		return ctrl.Result{RequeueAfter: policy.RetryAfter}, nil
+		return ctrl.Result{RequeueAfter: soonest(policy.RetryAfter, recheck)}, nil
 	case outcome.Failure != nil:
-		return ctrl.Result{RequeueAfter: soonest(policy.RetryAfter, soonest(outcome.Decision.RecheckAfter, q.Sweep))}, nil
+		return ctrl.Result{RequeueAfter: soonest(policy.RetryAfter, outcome.Decision.RecheckAfter, recheck)}, nil
 	}
-	return ctrl.Result{RequeueAfter: soonest(outcome.Decision.RecheckAfter, q.Sweep)}, nil
+	return ctrl.Result{RequeueAfter: soonest(outcome.Decision.RecheckAfter, recheck)}, nil
 }
 
 // work is a plan with its origin.
@@ -107,11 +122,16 @@ type work struct {
 	failing string // the failure of the configured policy; empty without one
 }
 
+// moves reports whether the plan changes positions or reasons of backups that are in the queue already.
+func (w *work) moves() bool {
+	return slices.ContainsFunc(w.Place, func(p queue.Placement) bool { return !p.Enters() })
+}
+
 // plan returns the plan for a decision. If the configured policy has failed, the waiting backups say so.
 func (q *Controller) plan(line queue.Line, outcome policy.Outcome[*queueadmission.Decision], errDecide error, woken uint64) work {
 	if errDecide != nil {
 		failing := q.failure.describe(errDecide, woken)
-		return work{Plan: queue.Hold(line, reasonUndecided, "nothing is decided: "+failing, q.Now()), failing: failing}
+		return work{Plan: queue.Hold(line, reasonUndecided, "nothing is decided: "+failing, q.Exact, q.Now()), failing: failing}
 	}
 	failing := q.failure.describe(outcome.Failure, woken)
 	if failing != "" {
@@ -120,7 +140,7 @@ func (q *Controller) plan(line queue.Line, outcome policy.Outcome[*queueadmissio
 			waiting.Message = fmt.Sprintf("%s; %s decided, because of %s", waiting.Message, outcome.By, failing)
 		}
 	}
-	return work{Plan: queue.NewPlan(line, outcome.Decision, outcome.By, q.Now()), by: outcome.By, failing: failing}
+	return work{Plan: queue.NewPlan(line, outcome.Decision, outcome.By, q.Exact, q.Now()), by: outcome.By, failing: failing}
 }
 
 // failure is the last failure of the policy.
@@ -138,53 +158,76 @@ func (f *failure) describe(err error, woken uint64) string {
 	case err == nil:
 		*f = failure{}
 	case f.text == "" || f.woken != woken || f.reason != reason:
-		*f = failure{woken: woken, reason: reason, text: oneLine(err.Error())}
+		*f = failure{woken: woken, reason: reason, text: oneLine(calls.WithoutStderr(err))}
 	}
 	return f.text
 }
 
-// soonest returns the shorter of two times, where 0 means never.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
+// soonest returns the shortest of some times, where 0 means never.
+func soonest(times ...time.Duration) (first time.Duration) {
+	for _, t := range times {
+		if first == 0 || t != 0 && t < first {
+			first = t
+		}
 	}
-	return a
+	return first
 }
 
-// carryOut writes a plan. It is not done if another client has changed a backup or an event requires another decision.
-func (q *Controller) carryOut(ctx context.Context, line queue.Line, work work, woken uint64) (done bool, err error) {
+// batch is the least number of positions that are written before an event is handled, so that all positions become right
+// even if events never cease.
+const batch = 8
+
+// carryOut writes a plan. It is not done if another client has changed a backup or an event requires another decision. If
+// later is set, it leaves the positions of Queued backups to a later decision.
+func (q *Controller) carryOut(ctx context.Context, line queue.Line, work work, woken uint64, later bool) (done bool, err error) {
 	last := len(line.Queued)
+	refused := false
 	for _, b := range work.Admit {
-		if err := q.admit(ctx, b, last, work); err != nil {
+		if b, err := q.admit(ctx, b, last, work); isRefusal(err) {
+			q.refused(b, err)
+			refused = true // another backup may have the slot
+		} else if err != nil {
 			return false, q.failed(err)
 		}
 	}
-	for i, placement := range work.Place {
-		// At least one is written each time, so that all positions become right even if events never cease.
-		if i > 0 && q.woken.Load() != woken {
+	written := 0
+	for _, placement := range work.Place {
+		if later && !placement.Enters() {
+			continue
+		}
+		if written >= batch && q.woken.Load() != woken {
 			return false, nil
 		}
-		if err := q.place(ctx, placement, work); err != nil {
+		if err := q.place(ctx, placement, work); isRefusal(err) {
+			q.refused(placement.Backup, err)
+			refused = true
+		} else if err != nil {
 			return false, q.failed(err)
 		}
+		written++
 	}
-	return true, nil
+	if !later {
+		q.backlog.clear()
+		q.refusals.carriedOut()
+	}
+	return !refused, nil
 }
 
-// admit makes b ready to start. A New backup is queued first, behind all others.
-func (q *Controller) admit(ctx context.Context, b *velerov1.Backup, last int, work work) error {
+// admit makes b ready to start and returns its last state. A New backup is queued first, behind all others.
+func (q *Controller) admit(ctx context.Context, b *velerov1.Backup, last int, work work) (*velerov1.Backup, error) {
 	if run.BackupPhase(b) == velerov1.BackupPhaseNew {
 		queued, err := q.write(ctx, b, func(b *velerov1.Backup) error {
 			b.Status.Phase, b.Status.QueuePosition = velerov1.BackupPhaseQueued, last
 			return nil
 		})
 		if err != nil {
-			return err
+			return b, err
 		}
 		b = queued
 	}
-	if _, err := q.write(ctx, b, func(b *velerov1.Backup) error { queue.Admit(b); return nil }); err != nil {
-		return err
+	ready, err := q.write(ctx, b, func(b *velerov1.Backup) error { queue.Admit(b); return nil })
+	if err != nil {
+		return b, err
 	}
 	waited := max(0, q.Now().Sub(b.CreationTimestamp.Time))
 	q.Metrics.admitted(waited)
@@ -193,7 +236,7 @@ func (q *Controller) admit(ctx context.Context, b *velerov1.Backup, last int, wo
 		log = log.With("because", work.failing)
 	}
 	log.Info("backup admitted")
-	return nil
+	return ready, nil
 }
 
 // place writes the position of a backup and the reason why it waits.
@@ -204,7 +247,10 @@ func (q *Controller) place(ctx context.Context, p queue.Placement, work work) er
 	}
 	if p.Announce {
 		kind, reason := corev1.EventTypeNormal, "Queued"
-		if work.failing != "" {
+		switch {
+		case p.Wait.Policy == queue.ByServer:
+			kind, reason = corev1.EventTypeWarning, p.Wait.Reason
+		case work.failing != "":
 			kind, reason = corev1.EventTypeWarning, reasonUndecided
 		}
 		q.Events.Eventf(b, nil, kind, reason, "Queue", "%s", oneLine(fmt.Sprintf("position %d in the queue: %s", p.Position, p.Wait.Message)))
@@ -236,6 +282,7 @@ func (q *Controller) write(ctx context.Context, b *velerov1.Backup, change func(
 		return nil, fmt.Errorf("write backup %s: %w", b.Name, err)
 	}
 	q.view.wrote(wanted)
+	q.refusals.forget(b.UID)
 	return wanted, nil
 }
 

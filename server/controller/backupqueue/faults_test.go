@@ -18,11 +18,15 @@ import (
 // errDead is the reply to all writes of a server that was killed.
 var errDead = errors.New("the server is dead")
 
+// errLost is the error of a write whose reply was lost.
+var errLost = errors.New("the connection was reset")
+
 // faultyClient is the client of a queue whose server can be killed.
 type faultyClient struct {
 	client.Client
 	observer  *observer
 	conflicts bool         // every second write fails with a conflict
+	losses    bool         // every fifth write is carried out, but its reply is lost
 	left      atomic.Int64 // writes until the server is killed; very negative is never
 	last      bool         // the write during which it is killed is carried out, but its reply is lost
 	writes    atomic.Int64
@@ -43,7 +47,11 @@ func (c *faultyClient) Patch(ctx context.Context, obj client.Object, patch clien
 	if c.conflicts && n%2 == 0 {
 		return apierrors.NewConflict(velerov1.Resource("backups"), obj.GetName(), errors.New("planted"))
 	}
-	return c.write(ctx, obj, patch, opts)
+	err := c.write(ctx, obj, patch, opts)
+	if err == nil && c.losses && n%5 == 0 {
+		return errLost
+	}
+	return err
 }
 
 func (c *faultyClient) write(ctx context.Context, obj client.Object, patch client.Patch, opts []client.PatchOption) error {

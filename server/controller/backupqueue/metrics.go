@@ -15,6 +15,7 @@ import (
 type Metrics struct {
 	depth     prometheus.Gauge
 	running   prometheus.Gauge
+	refused   prometheus.Gauge
 	blocked   *prometheus.GaugeVec // label reason
 	waited    prometheus.Histogram
 	decisions prometheus.Histogram
@@ -28,6 +29,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		depth:   prometheus.NewGauge(prometheus.GaugeOpts(opts("depth", "Backups that wait for their turn."))),
 		running: prometheus.NewGauge(prometheus.GaugeOpts(opts("running", "Backups that run, or are about to."))),
+		refused: prometheus.NewGauge(prometheus.GaugeOpts(opts("unwritable", "Backups that are passed over, because the API server refuses to write them."))),
 		blocked: prometheus.NewGaugeVec(prometheus.GaugeOpts(opts("waiting", "Backups that wait for their turn, by reason.")), []string{"reason"}),
 		waited: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "cleat", Subsystem: "queue", Name: "wait_seconds", Help: "Time from the creation of a backup to its admission.",
@@ -38,7 +40,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.0005, 4, 9),
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.depth, m.running, m.blocked, m.waited, m.decisions} {
+	for _, c := range []prometheus.Collector{m.depth, m.running, m.refused, m.blocked, m.waited, m.decisions} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
@@ -52,11 +54,12 @@ const maxReasons = 20
 // otherReasons is the label of all other reasons, which are those of the fewest backups.
 const otherReasons = "Other"
 
-// line sets the metrics to the current queue.
-func (m *Metrics) line(line queue.Line) {
+// line sets the metrics to the current queue. refused is the number of backups that are passed over.
+func (m *Metrics) line(line queue.Line, refused int) {
 	if m == nil {
 		return
 	}
+	m.refused.Set(float64(refused))
 	m.depth.Set(float64(len(line.Queued)))
 	m.running.Set(float64(len(line.Ready) + len(line.Running)))
 	if len(line.Queued) == 0 {

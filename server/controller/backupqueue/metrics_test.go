@@ -58,6 +58,7 @@ func TestMetricsShowTheQueue(t *testing.T) {
 		require.Eventually(t, func() bool {
 			got = measured(t, metrics)
 			delete(got, "decision_seconds") // their number is random
+			delete(got, "unwritable")
 			return fmt.Sprint(got) == fmt.Sprint(want)
 		}, time.Minute, 5*time.Millisecond, "want %v, got last %v", want, &got)
 	}
@@ -100,6 +101,6 @@ func TestMetricsLimitTheNumberOfReasons(t *testing.T) {
 		require.Equal(t, 5.0, got["waiting Freeze"])
 		require.Equal(t, 1.0, got[fmt.Sprintf("waiting R%d000", round)])
 		require.Equal(t, 82.0, got["waiting Other"])
-		require.Len(t, got, 4+maxReasons+1, "four without a reason, and those")
+		require.Len(t, got, 5+maxReasons+1, "five without a reason, and those")
 	}
 }

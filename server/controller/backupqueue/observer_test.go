@@ -1,7 +1,9 @@
 package backupqueue
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,6 +37,10 @@ type observer struct {
 	broken  error // the first rule that was broken
 
 	queue *watchedQueue // nil while none runs
+	// For a life in memory. step takes a step and reports whether one was possible, unfinished reports whether users are to act.
+	step       func() bool
+	unfinished func() bool
+	record     func(watch.EventType, *velerov1.Backup) // gets all events; may be nil
 }
 
 func newObserver(rules queueRules) *observer {
@@ -79,6 +85,9 @@ func (o *observer) sees(kind watch.EventType, b *velerov1.Backup) {
 	defer o.mu.Unlock()
 	defer o.changed.Broadcast()
 	o.seen = max(o.seen, versionOf(b))
+	if o.record != nil {
+		o.record(kind, b)
+	}
 	was := o.state[b.Name]
 	if kind == watch.Deleted {
 		delete(o.state, b.Name)
@@ -166,6 +175,9 @@ func (o *observer) rest(ctx context.Context) error {
 
 // idle reports whether the queue has nothing left to do. The caller holds mu.
 func (o *observer) idle() bool {
+	if o.unfinished != nil && o.unfinished() {
+		return false
+	}
 	return o.queue != nil && o.seen >= o.written && o.queue.heardAll(o.state) && o.queue.knows(o.rules.namespaces) && o.queue.quiet()
 }
 
@@ -182,7 +194,17 @@ func (o *observer) until(ctx context.Context, done func() bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for !done() && ctx.Err() == nil {
-		o.changed.Wait()
+		if o.step == nil {
+			o.changed.Wait()
+			continue
+		}
+		o.mu.Unlock()
+		stepped := o.step()
+		o.mu.Lock()
+		if !stepped && !done() {
+			o.broken = cmp.Or(o.broken, errors.New("nothing is left to do, and the queue is not idle"))
+			return
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
 )
@@ -91,6 +92,10 @@ func TestFailureTextStaysUntilSomethingChanges(t *testing.T) {
 	require.Equal(t, "the calendar cannot be reached, attempt 1", f.describe(attempt(1), 1))
 	require.Equal(t, "the calendar cannot be reached, attempt 1", f.describe(attempt(2), 1))
 	require.Equal(t, "the calendar cannot be reached, attempt 3", f.describe(attempt(3), 2), "there was an event")
+	require.Empty(t, f.describe(nil, 2))
+	died := fmt.Errorf("held: %w", &calls.DiedError{Plugin: "a.b/c", Command: "/p", During: "Decide", ExitStatus: "exit status 3", Stderr: []string{"password hunter2"}})
+	require.ErrorContains(t, died, "hunter2", "for the log")
+	require.Equal(t, "held: plugin a.b/c (/p) died during Decide: exit status 3; the log of the server has its stderr", f.describe(died, 2))
 	require.Empty(t, f.describe(nil, 2))
 	require.Equal(t, "it is gone", f.describe(errors.New("it is gone"), 2))
 }

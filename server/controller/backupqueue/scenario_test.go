@@ -7,6 +7,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // TestAcceptQueue_Scenario follows five backups with limit 2, step by step.
@@ -40,4 +41,26 @@ func TestAcceptQueue_Scenario(t *testing.T) {
 
 	s.move("backup2", velerov1.BackupPhaseFinalizing)
 	s.shows("backup1 WaitingForPluginOperations", "backup2 Finalizing", "backup3 ReadyToStart", "backup4 ReadyToStart", "backup5 Failed")
+}
+
+// The reason in a Backup names the nearest blocker; all of them are computed on request.
+func TestBlockersAreComputedOnRequest(t *testing.T) {
+	t.Parallel()
+	s := newQueueSite(t, 2)
+	s.Add(t, controllertest.NewBackup("0-runs", of("ns1"), controllertest.InPhase(velerov1.BackupPhaseInProgress)))
+	s.Add(t, controllertest.NewBackup("1-waits", of("ns1", "ns2")), controllertest.NewBackup("2-other", of("ns3")))
+	s.Add(t, controllertest.NewBackup("3-waits", of("ns2", "ns4")), controllertest.NewBackup("4-last", of("ns1", "ns2", "ns3", "ns4")))
+	s.start()
+	s.shows("0-runs InProgress", "1-waits Queued 1", "2-other ReadyToStart", "3-waits Queued 2", "4-last Queued 3")
+	require.Equal(t, "NamespaceOverlap: shares namespaces ns2, ns4 with 3-waits, which is ahead of it in the queue", s.says("4-last"))
+	for name, want := range map[string][]string{
+		"4-last": {"0-runs", "2-other", "1-waits", "3-waits"}, "3-waits": {"1-waits"}, "1-waits": {"0-runs"},
+	} {
+		blockers, err := s.queue.Blockers(t.Context(), name)
+		require.NoError(t, err)
+		require.Equal(t, &serverreport.Blockers{Backup: name, Names: want}, blockers)
+	}
+	none, err := s.queue.Blockers(t.Context(), "0-runs")
+	require.NoError(t, err)
+	require.Nil(t, none)
 }

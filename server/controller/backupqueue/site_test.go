@@ -29,6 +29,7 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/queueadmission"
@@ -44,8 +45,10 @@ type queueSite struct {
 	limit     int
 	metrics   *Metrics                        // may be nil
 	wrap      func(*run.Cluster) *run.Cluster // of the queue's cluster; may be nil
+	locations *Locations                      // may be nil
 
-	stop func() // of the running queue
+	queue *Controller // the running one
+	stop  func()
 }
 
 // decider is a policy without a failure policy.
@@ -116,8 +119,9 @@ func (s *queueSite) start() {
 	}
 	q := &Controller{
 		Cluster: cluster, Admission: s.admission, Limit: s.limit, Events: mgr.GetEventRecorder("cleat"), Metrics: s.metrics,
-		Log: hclog.NewNullLogger(), Now: time.Now,
+		Log: hclog.NewNullLogger(), Now: time.Now, Exact: queue.DefaultExact(), Locations: s.locations,
 	}
+	s.queue = q
 	require.NoError(s.t, q.Setup(controller.NewBuilder(mgr, run.BackupQueueController, 1, logr.Discard()), s.wakes).Complete(q))
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)

@@ -22,8 +22,16 @@ type view struct {
 
 	mu      sync.Mutex
 	certain bool // all writes are in known or in the cache
-	known   map[types.UID]*velerov1.Backup
+	known   map[types.UID]known
 	deleted map[types.UID]bool // the cache still shows them
+}
+
+// known is a state that the cache may not show yet.
+type known struct {
+	*velerov1.Backup
+	// own reports whether the queue has written the state. A state that it has read may not be in the list on which it decides,
+	// so the event about it has to cause another decision.
+	own bool
 }
 
 // backups returns all Backups, which are read only.
@@ -39,16 +47,16 @@ func (v *view) backups(ctx context.Context, c *run.Cluster) ([]*velerov1.Backup,
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	backups := make([]*velerov1.Backup, 0, len(list.Items))
-	stillKnown, stillDeleted := make(map[types.UID]*velerov1.Backup, len(v.known)), map[types.UID]bool{}
+	stillKnown, stillDeleted := make(map[types.UID]known, len(v.known)), map[types.UID]bool{}
 	for i := range list.Items {
 		b := &list.Items[i]
-		known := v.known[b.UID]
+		known, ok := v.known[b.UID]
 		switch {
-		case v.deleted[b.UID], known == nil && asOf != "" && isOlder(b.ResourceVersion, asOf):
+		case v.deleted[b.UID], !ok && asOf != "" && isOlder(b.ResourceVersion, asOf):
 			stillDeleted[b.UID] = true
 			continue
-		case known != nil && older(b, known):
-			b, stillKnown[b.UID] = known, known
+		case ok && older(b, known.Backup):
+			b, stillKnown[b.UID] = known.Backup, known
 		}
 		backups = append(backups, b)
 	}
@@ -71,9 +79,9 @@ func (v *view) ascertain(ctx context.Context, c *run.Cluster) (asOf string, err 
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.certain, v.known = true, make(map[types.UID]*velerov1.Backup, len(list.Items))
+	v.certain, v.known = true, make(map[types.UID]known, len(list.Items))
 	for i := range list.Items {
-		v.known[list.Items[i].UID] = &list.Items[i]
+		v.known[list.Items[i].UID] = known{Backup: &list.Items[i]}
 	}
 	return list.ResourceVersion, nil
 }
@@ -90,9 +98,9 @@ func (v *view) wrote(b *velerov1.Backup) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.known == nil {
-		v.known = map[types.UID]*velerov1.Backup{}
+		v.known = map[types.UID]known{}
 	}
-	v.known[b.UID] = b
+	v.known[b.UID] = known{b, true}
 }
 
 // isOwn reports whether b is the result of the queue's last write to it, or older.
@@ -102,7 +110,7 @@ func (v *view) isOwn(b *velerov1.Backup) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known := v.known[b.UID]
-	return known != nil && (known.ResourceVersion == b.ResourceVersion || older(b, known))
+	return known.own && (known.ResourceVersion == b.ResourceVersion || older(b, known.Backup))
 }
 
 // older reports whether a is an earlier state than b of the same object.

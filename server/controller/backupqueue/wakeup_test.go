@@ -6,14 +6,17 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
@@ -114,7 +117,7 @@ func (m *model) leave(b *velerov1.Backup, end string) string {
 // newScene returns a model without random steps.
 func newScene(t *testing.T, limit int) *model {
 	t.Helper()
-	m := newModelOf(t, limit, rand.New(rand.NewPCG(1, 1)), newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{})
+	m := newModelOf(t, queueRules{limit: limit, exact: queue.DefaultExact()}, rand.New(rand.NewPCG(1, 1)), newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{})
 	m.line.conflicts = false
 	t.Cleanup(m.end)
 	return m
@@ -165,13 +168,13 @@ func TestBackupDeletedUnnoticedIsPassedOver(t *testing.T) {
 	m.addOf("second", "*a", "c")
 	m.addOf("third", "*a", "c")
 	m.shows("first ReadyToStart", "second Queued", "third Queued")
-	m.streams.hold()
+	m.plane.(*realPlane).streams.hold()
 	m.remove(m.named("second"))
 	m.removeNamespace(shop)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	m.observer.until(ctx, func() bool { return holds(m.observer.state["third"]) || m.observer.broken != nil })
-	m.streams.release()
+	m.plane.(*realPlane).streams.release()
 	m.shows("first ReadyToStart", "third ReadyToStart")
 }
 
@@ -203,7 +206,7 @@ func TestBackupIsDeletedInEachPhase(t *testing.T) {
 				require.NoError(t, m.rest())
 			}
 			if phase == velerov1.BackupPhaseNew {
-				m.stop() // or it would not stay New
+				m.plane.stop() // or it would not stay New
 			}
 			m.add(target)
 			m.addOf("b-next", "a")
@@ -252,7 +255,7 @@ func TestQueueRecoversFromBrokenWatches(t *testing.T) {
 	m.addOf("6-again", "c")
 	m.shows("1-ends InProgress", "2-goes ReadyToStart", "3-waits Queued", "4-goes Queued", "5-waits Queued", "6-again Queued")
 
-	m.streams.lose()
+	m.plane.(*realPlane).streams.lose()
 	m.move(m.named("1-ends"), velerov1.BackupPhaseCompleted)
 	m.remove(m.named("2-goes"))
 	m.remove(m.named("4-goes"))
@@ -261,34 +264,16 @@ func TestQueueRecoversFromBrokenWatches(t *testing.T) {
 	m.addOf("6-again", "d")
 	m.removeNamespace(m.prefix() + "a")
 	m.makeNamespace(m.prefix() + "e")
-	m.streams.find()
+	m.plane.(*realPlane).streams.find()
 	m.shows("1-ends Completed", "3-waits ReadyToStart", "5-waits ReadyToStart", "6-again Queued")
 }
 
 // A thousand backups that are created at once all get their positions.
 func TestThousandBackupsAtOnce(t *testing.T) {
 	t.Parallel()
-	const backups, hands = 1000, 8
+	const backups = 1000
 	m := newScene(t, 3)
-	var all []*velerov1.Backup
-	for i := range backups {
-		all = append(all, controllertest.NewBackup(fmt.Sprintf("b%04d", i), func(b *velerov1.Backup) { b.Spec, b.Namespace = m.spec(), m.cluster.Namespace }))
-	}
-	var created errgroup.Group
-	for some := range slices.Chunk(all, backups/hands) {
-		created.Go(func() error {
-			for _, b := range some {
-				if err := m.cluster.Create(t.Context(), b); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	require.NoError(t, created.Wait())
-	for _, b := range all {
-		m.observer.await(b)
-	}
+	m.createMany(backups)
 	require.NoError(t, m.rest())
 	require.Len(t, m.observer.backups(), backups)
 	for _, phase := range []velerov1.BackupPhase{velerov1.BackupPhaseInProgress, velerov1.BackupPhaseFailed} {
@@ -299,4 +284,79 @@ func TestThousandBackupsAtOnce(t *testing.T) {
 		}
 	}
 	require.NoError(t, m.rest())
+}
+
+// createMany creates random backups as fast as possible.
+func (m *model) createMany(backups int) {
+	const hands = 8
+	var all []*velerov1.Backup
+	for i := range backups {
+		all = append(all, controllertest.NewBackup(fmt.Sprintf("b%04d", i), func(b *velerov1.Backup) { b.Spec, b.Namespace = m.spec(), m.plane.name() }))
+	}
+	var created errgroup.Group
+	for some := range slices.Chunk(all, (backups+hands-1)/hands) {
+		created.Go(func() error {
+			for _, b := range some {
+				if err := m.plane.(*realPlane).cluster.Create(m.t.Context(), b); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(m.t, created.Wait())
+	for _, b := range all {
+		m.observer.await(b)
+	}
+}
+
+// A backup that is created between the queue's list from the cache and the decision made on it gets a decision of its own, even
+// if the queue has already seen it in a list from the API server.
+func TestBackupCreatedDuringListIsNoticed(t *testing.T) {
+	t.Parallel()
+	m := newModelOf(t, queueRules{limit: 2, exact: queue.DefaultExact()}, rand.New(rand.NewPCG(1, 1)), newAdmission(t, namespaceoverlap.Name, namespaceoverlap.Register()), flaw{
+		client: func(_ *Controller, c client.Client) client.Client { return &slowLister{Client: c} },
+	})
+	t.Cleanup(m.end)
+	m.line.conflicts = false
+	m.addOf("first", "a")
+	m.shows("first ReadyToStart")
+	m.observer.queue.view.doubt() // as after a write that failed: the next decision reads from the API server, too
+	m.plane.hold()
+	slow := m.line.Client.(*slowLister) //nolint:forcetypeassert // made above
+	slow.set(func() {                   // the cache does not show the new backup yet
+		m.plane.release()
+		m.observer.until(t.Context(), func() bool { return m.observer.queue.heardAll(m.observer.state) })
+	})
+	m.addOf("late", "b")
+	m.makeNamespace(m.prefix() + "z") // requests a decision
+	m.shows("first ReadyToStart", "late ReadyToStart")
+}
+
+// slowLister calls a function once, after a list of Backups was read.
+type slowLister struct {
+	client.Client
+	mu     sync.Mutex
+	listed func()
+}
+
+func (s *slowLister) set(listed func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listed = listed
+}
+
+func (s *slowLister) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := s.Client.List(ctx, list, opts...)
+	if _, ok := list.(*velerov1.BackupList); !ok {
+		return err
+	}
+	s.mu.Lock()
+	listed := s.listed
+	s.listed = nil
+	s.mu.Unlock()
+	if listed != nil {
+		listed()
+	}
+	return err
 }

@@ -31,6 +31,9 @@ func queueRequest() reconcile.Request {
 // Setup adds the watches of the controller to b. wake, if not nil, sends an event when the plugins change.
 func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctrl.Builder {
 	b = b.Watches(&velerov1.Backup{}, q.onBackup()).WatchesMetadata(namespaceMetadata(), q.onNamespace())
+	if q.Locations != nil {
+		b = b.Watches(&velerov1.BackupStorageLocation{}, q.onLocation())
+	}
 	if wake != nil {
 		b = b.WatchesRawSource(ctrlsource.Channel(wake, handler.Funcs{
 			GenericFunc: func(_ context.Context, _ event.GenericEvent, pending requests) { q.wake(pending) },
@@ -41,6 +44,8 @@ func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctr
 
 // wake requests a decision.
 func (q *Controller) wake(pending requests) {
+	now := q.Now()
+	q.backlog.event.Store(&now)
 	q.woken.Add(1)
 	pending.Add(queueRequest())
 }

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,7 +28,8 @@ import (
 // result.
 type Engine func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error)
 
-// Controller validates and runs backups: it takes them from ReadyToStart to the end of InProgress.
+// Controller validates and runs backups: it takes them from ReadyToStart to the end of InProgress. A backup that another
+// process has left InProgress starts anew, under the same name and in the same slot, until its attempts are used up.
 type Controller struct {
 	*run.Cluster
 	Runs          *run.Runs
@@ -35,19 +39,28 @@ type Controller struct {
 	ServerVersion ServerVersion
 	Defaults      Defaults
 	LogOptions    run.LogOptions
+	Events        events.EventRecorder // nil for none
 	Metrics       *metrics.Metrics
 	Log           hclog.Logger
 	Now           func() time.Time
 }
 
-// Reconcile runs a backup that is ready and returns when the run has ended. The queue admits no more backups than there are
-// workers.
+// locationDelay is the time until the next look at the location of a backup that is to be taken up.
+const locationDelay = 5 * time.Second
+
+// errLocationAway is returned for a backup that cannot be taken up before its location is available.
+var errLocationAway = errors.New("its backup storage location is not available")
+
+// Reconcile runs a backup that is ready, or that another process has left, and returns when the run has ended. The queue admits
+// no more backups than there are workers. An InProgress backup does not run in this process: its run would occupy the request.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var b velerov1.Backup
 	if err := r.Get(ctx, req.NamespacedName, &b); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if b.Status.Phase != velerov1.BackupPhaseReadyToStart || b.DeletionTimestamp != nil || ctx.Err() != nil {
+	phase := run.BackupPhase(&b)
+	starts := phase == velerov1.BackupPhaseReadyToStart || phase == velerov1.BackupPhaseInProgress
+	if !starts || b.DeletionTimestamp != nil || ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}
 	log := r.Log.With("backup", req.String())
@@ -56,26 +69,47 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	active := r.Runs.Begin(ctx, b.UID)
 	defer active.End()
 
-	location, rules, err := r.start(ctx, &b)
+	location, rules, err := r.start(ctx, active, &b)
 	switch {
 	case errors.Is(err, run.ErrNotFound), errors.Is(err, run.ErrPhaseChanged):
 		log.Debug("not started", "reason", err)
 		return ctrl.Result{}, nil
+	case errors.Is(err, errLocationAway):
+		log.Info("not taken up yet", "reason", err)
+		return ctrl.Result{RequeueAfter: locationDelay}, nil
 	case err != nil:
 		return ctrl.Result{}, r.notStarted(ctx, &b, fmt.Errorf("start the backup: %w", err))
 	case run.BackupPhase(&b) == velerov1.BackupPhaseFailedValidation:
 		log.Warn("the backup failed validation", "errors", b.Status.ValidationErrors)
 		r.Metrics.BackupInvalid(&b)
 		return ctrl.Result{}, nil
+	case run.BackupPhase(&b) == velerov1.BackupPhaseFailed:
+		log.Warn("the backup failed", "reason", b.Status.FailureReason)
+		r.Metrics.BackupRan(&b)
+		return ctrl.Result{}, nil
+	}
+	if attempt := run.ClaimOf(&b).Attempt; attempt > 1 {
+		text := fmt.Sprintf("attempt %d of %d: the server of the last one was stopped or killed; the backup starts anew", attempt, r.Runs.Attempts)
+		log.Warn(text)
+		if r.Events != nil {
+			r.Events.Eventf(&b, nil, corev1.EventTypeWarning, "TakenUp", "Start", "%s", text)
+		}
 	}
 	r.Metrics.BackupStarted(&b)
-	r.work(active, &b, location, rules, log)
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, r.work(active, &b, location, rules, log)
 }
 
-// start writes InProgress or FailedValidation.
-func (r *Controller) start(ctx context.Context, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, err error) {
+// start claims the backup and writes InProgress, FailedValidation, or Failed if all its attempts were made.
+func (r *Controller) start(ctx context.Context, active *run.Run, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, err error) {
 	err = r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
+		claim, takeUp := active.Start(), run.BackupPhase(b) == velerov1.BackupPhaseInProgress
+		if takeUp {
+			if claim, err = active.TakeUp(b); err != nil {
+				run.FailedBackup(err, r.Now())(b)
+				run.MarkPartialData(b)
+				return nil
+			}
+		}
 		if location, err = r.prepare(ctx, b); err != nil {
 			return err
 		}
@@ -84,11 +118,20 @@ func (r *Controller) start(ctx context.Context, b *velerov1.Backup) (location *v
 		}
 		b.Status.QueuePosition = 0
 		b.Status.Phase = velerov1.BackupPhaseInProgress
-		if len(b.Status.ValidationErrors) > 0 {
+		switch problems := b.Status.ValidationErrors; {
+		case len(problems) > 0 && takeUp && location != nil && run.LocationProblem(location) != "":
+			return errLocationAway
+		case len(problems) > 0 && takeUp: // it was valid when it was started first
+			b.Status.ValidationErrors = nil
+			run.FailedBackup(fmt.Errorf("the backup could not be taken up: %s", strings.Join(problems, "; ")), r.Now())(b)
+			run.MarkPartialData(b)
+			return nil
+		case len(problems) > 0:
 			b.Status.Phase = velerov1.BackupPhaseFailedValidation
 			return nil
 		}
-		b.Status.StartTimestamp = run.Timestamp(r.Now())
+		claim.Set(b)
+		b.Status.StartTimestamp, b.Status.Progress = run.Timestamp(r.Now()), nil
 		return nil
 	})
 	return location, rules, err
@@ -105,6 +148,9 @@ func (r *Controller) notStarted(ctx context.Context, b *velerov1.Backup, reason 
 		return errors.Join(reason, client.IgnoreNotFound(err))
 	}
 	err := r.AdvanceBackup(ctx, &now, func(b *velerov1.Backup) error {
+		if run.BackupPhase(b) == velerov1.BackupPhaseInProgress {
+			run.MarkPartialData(b)
+		}
 		run.FailedBackup(reason, r.Now())(b)
 		return nil
 	})
@@ -115,13 +161,12 @@ func (r *Controller) notStarted(ctx context.Context, b *velerov1.Backup, reason 
 	return errors.Join(reason, err)
 }
 
-// work runs an InProgress backup and writes the phase that follows.
-func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) {
+// work runs an InProgress backup and writes the phase that follows, unless the run is left to another server.
+func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) error {
 	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"backup", client.ObjectKeyFromObject(b).String())
 	if err != nil {
-		r.finish(active, b, run.FailedBackup(err, r.Now()), server)
-		return
+		return r.finish(active, b, run.FailedBackup(err, r.Now()), server)
 	}
 	defer func() {
 		if err := log.Close(); err != nil {
@@ -129,11 +174,17 @@ func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov
 		}
 	}()
 	work := work{Controller: r, run: active, backup: b, location: location, policy: rules, log: log}
-	r.finish(active, b, work.do(), server)
+	end := work.do()
+	if end == nil {
+		server.Info("the backup is left to the next server", "reason", context.Cause(active.Ctx))
+		return nil
+	}
+	return r.finish(active, b, end, server)
 }
 
-// finish writes the phase after the run. It repeats transient failures as long as the server runs.
-func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) {
+// finish writes the phase after the run. It repeats transient failures as long as the server runs. An error means that the
+// backup is still InProgress.
+func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) error {
 	err := r.AdvanceBackup(active.Final, b, func(b *velerov1.Backup) error {
 		end(b)
 		return nil
@@ -142,12 +193,16 @@ func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*veler
 	case errors.Is(err, run.ErrNotFound):
 		r.forget(active, b, log)
 		log.Info("the backup was deleted while it was in progress")
+	case errors.Is(err, run.ErrPhaseChanged):
+		log.Warn("the end of the run was not written", "reason", err)
 	case err != nil:
-		log.Error("could not write the phase after the run; the next server marks the backup as Failed", "error", err)
+		log.Error("could not write the phase after the run; the backup is taken up again", "error", err)
+		return fmt.Errorf("write the phase after the run: %w", err)
 	default:
 		log.Info("the run has ended", "phase", b.Status.Phase, "errors", b.Status.Errors, "warnings", b.Status.Warnings, "reason", b.Status.FailureReason)
 		r.Metrics.BackupRan(b)
 	}
+	return nil
 }
 
 // forget deletes the files of a backup that was deleted during its run.

@@ -9,6 +9,7 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 	"github.com/cleat-dev/cleat/server/filter"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
@@ -27,7 +28,7 @@ func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
 	}{
 		"none":                    {},
 		"lists":                   {policy: "lists", rules: &resourcepolicy.Policy{Resources: &filter.ScopedLists{ExcludedNamespaced: []string{"secrets"}}}},
-		"lists-and-old-filters":   {policy: "lists", old: []string{"pods"}, want: "the includeExcludePolicy in config map " + c.Namespace + "/lists cannot be used together with includedResources"},
+		"lists-and-old-filters":   {policy: "lists", old: []string{"pods"}, want: "the filters of resources in config map " + c.Namespace + "/lists cannot be used together with includedResources"},
 		"volumes-and-old-filters": {policy: "volumes", old: []string{"pods"}, rules: &resourcepolicy.Policy{VolumePolicies: 1}},
 		"star":                    {policy: "star", want: "spec.resourcePolicy: resource policy in config map " + c.Namespace + "/star: includeExcludePolicy.includedClusterScopedResources: * is not allowed"},
 		"missing":                 {policy: "lost", want: "spec.resourcePolicy: config map " + c.Namespace + "/lost does not exist"},
@@ -41,7 +42,9 @@ func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
 				}
 			})
 			c.Add(t, b)
-			_, rules, err := newBackups(c).start(t.Context(), b)
+			active := run.NewRuns(run.RunsOptions{Kind: "backup", Lost: t.Context()}).Begin(t.Context(), b.UID)
+			defer active.End()
+			_, rules, err := newBackups(c).start(t.Context(), active, b)
 			require.NoError(t, err)
 			stored := c.Backup(t, name)
 			require.NotContains(t, stored.Spec.ExcludedNamespaceScopedResources, "secrets", "the policy is not written into the spec")
@@ -53,6 +56,47 @@ func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
 			}
 			require.Equal(t, velerov1.BackupPhaseInProgress, stored.Status.Phase)
 			require.Equal(t, tt.rules, rules)
+		})
+	}
+}
+
+// TestGlobalVolumePoliciesAreReadForEachBackup is --global-backup-volume-policies-configmap.
+func TestGlobalVolumePoliciesAreReadForEachBackup(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	c.Add(t, controllertest.NewLocation("default"),
+		controllertest.NewConfigMap("global", map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: skip}}]\nincludeExcludePolicy: {excludedNamespaceScopedResources: [secrets]}"}),
+		controllertest.NewConfigMap("own", map[string]string{"p": "version: v1\nvolumePolicies: [{action: {type: snapshot}}, {action: {type: skip}}]"}),
+	)
+	for name, tt := range map[string]struct {
+		global, own string
+		want        string // problem
+		rules       *resourcepolicy.Policy
+	}{
+		"none":        {},
+		"global-only": {global: "global", rules: &resourcepolicy.Policy{VolumePolicies: 1}},
+		"both":        {global: "global", own: "own", rules: &resourcepolicy.Policy{VolumePolicies: 3}},
+		"lost":        {global: "lost", own: "own", want: "flag --global-backup-volume-policies-configmap of the server: config map " + c.Namespace + "/lost does not exist; create it, or name another"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newBackups(c)
+			r.Defaults.GlobalVolumePolicies = tt.global
+			b := controllertest.NewBackup(name, func(b *velerov1.Backup) {
+				b.Namespace = c.Namespace
+				if tt.own != "" {
+					b.Spec.ResourcePolicy = &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: tt.own}
+				}
+			})
+			rules, err := r.policy(t.Context(), b)
+			require.NoError(t, err)
+			if tt.want != "" {
+				require.Equal(t, []string{tt.want}, b.Status.ValidationErrors)
+				return
+			}
+			require.Empty(t, b.Status.ValidationErrors)
+			require.Equal(t, tt.rules, rules, "its filters of resources are ignored")
+			require.Equal(t, tt.global, b.Annotations["velero.io/global-backup-volume-policy-configmap"])
 		})
 	}
 }

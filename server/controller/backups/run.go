@@ -1,9 +1,15 @@
 package backups
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
@@ -12,6 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
+	"github.com/cleat-dev/cleat/server/shorten"
 	"github.com/cleat-dev/cleat/server/store"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -26,22 +33,29 @@ type work struct {
 	log      *runlog.Log
 }
 
-// do runs the engine, uploads the archive at the same time, and returns the change of status that follows. After that the
-// object storage holds either the whole backup or none.
+// do runs the engine, uploads the archive at the same time, and returns the change of status that follows, nil if the run is left
+// to another server. After that the object storage holds either the whole backup or none, unless this server must not
+// write to it any more.
 func (w *work) do() (end func(*velerov1.Backup)) {
 	log := w.log.Logger()
 	objects, err := w.Stores.Open(w.run.Ctx, w.location)
 	if err != nil {
-		return run.FailedBackup(w.run.Reason(fmt.Errorf("open backup storage location %s: %w", w.location.Name, err)), w.Now())
+		return w.failed(fmt.Errorf("open backup storage location %s: %w", w.location.Name, err))
+	}
+	if attempt := run.ClaimOf(w.backup).Attempt; attempt > 1 {
+		log.Warn("the server was stopped or killed in the attempt before; the backup starts anew", "attempt", attempt)
+		if err := objects.RemovePartial(w.run.Ctx, w.backup.Name, w.backup.UID); err != nil {
+			return w.failed(fmt.Errorf("remove what the last attempt has left: %w", err))
+		}
 	}
 	upload, err := objects.BeginBackup(w.run.Ctx, w.backup.Name)
 	if err != nil {
-		return run.FailedBackup(w.run.Reason(err), w.Now())
+		return w.failed(err)
 	}
 	log.Info("backup started", "storageLocation", w.location.Name)
 
 	var result *backup.Result
-	progress := run.Follow(w.run.Ctx, w.Cluster, w.backup, "itemsBackedUp", log, func() { w.run.Cancel(run.ErrDeleted) })
+	progress := run.Follow(w.run.Ctx, w.Cluster, w.backup, "itemsBackedUp", log, w.run.Cancel)
 	err = run.CatchPanics(log, func() (err error) {
 		result, err = w.collect(progress.Set, upload.Contents())
 		return err
@@ -50,12 +64,21 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 	if err != nil {
 		return w.abort(upload, w.run.Reason(err))
 	}
+	w.reportGaps(result)
 	w.warnOfOperations(result)
 	end = finalizingBackup(result)
 	if err := w.commit(upload, end, result); err != nil {
-		return run.FailedBackup(w.run.Reason(err), w.Now())
+		return w.failed(err)
 	}
 	return end
+}
+
+// failed returns the change of status after a fatal error, nil if the run is left to another server.
+func (w *work) failed(err error) (end func(*velerov1.Backup)) {
+	if w.run.IsLeft(w.backup) {
+		return nil
+	}
+	return run.FailedBackup(w.run.Reason(err), w.Now())
 }
 
 func (w *work) collect(show func(done, total int), archive io.Writer) (*backup.Result, error) {
@@ -71,12 +94,24 @@ func (w *work) collect(show func(done, total int), archive io.Writer) (*backup.R
 	}, archive)
 }
 
+// reportGaps records an event that names the fields of the spec without effect. It is one event, because the recorder
+// would count others like it as repetitions.
+func (w *work) reportGaps(result *backup.Result) {
+	if w.Events != nil && len(result.Gaps) > 0 {
+		note := shorten.Text(strings.Join(result.Gaps, "; "), maxNote)
+		w.Events.Eventf(w.backup, nil, corev1.EventTypeWarning, "NotSupported", "Backup", "%s", note)
+	}
+}
+
+// maxNote is the length in bytes of the text of an event, of which the API server accepts 1,024.
+const maxNote = 1000
+
 // warnOfOperations adds a warning for each operation that an action has started: the backup does not wait for it.
 func (w *work) warnOfOperations(result *backup.Result) {
 	for _, operation := range result.Operations {
 		message := results.Message{
 			Resource: operation.Item.GroupResource(), Name: operation.Item.Name,
-			Text: fmt.Sprintf("plugin %s started operation %s; asynchronous operations are not supported yet, its end is not awaited", operation.Action, operation.ID),
+			Text: fmt.Sprintf("plugin %s started operation %s; asynchronous operations are not supported yet, its end is not awaited and spec.itemOperationTimeout has no effect", operation.Action, operation.ID),
 		}
 		result.Results.Warnings.Add(operation.Item.Namespace, message.String())
 		w.log.Logger().Warn(message.Text, "resource", message.Resource, "namespace", operation.Item.Namespace, "name", message.Name)
@@ -98,6 +133,10 @@ func finalizingBackup(result *backup.Result) func(*velerov1.Backup) {
 
 // commit stores the files of the backup, which makes it visible.
 func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *backup.Result) error {
+	if err := w.stillClaimed(); err != nil {
+		w.run.Cancel(err)
+		return errors.Join(err, w.giveUp(upload))
+	}
 	files, err := w.files(end, result)
 	if err != nil {
 		return errors.Join(err, upload.Abort(w.run.Final, nil, nil))
@@ -111,6 +150,31 @@ func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *
 		files.Log = log
 	}
 	return upload.Commit(w.run.Ctx, files)
+}
+
+// giveUp ends the upload. It deletes what was uploaded, unless another server has taken up the backup: then all files are of that one.
+func (w *work) giveUp(upload *store.Upload) error {
+	if cause := context.Cause(w.run.Ctx); errors.Is(cause, run.ErrLostLead) || errors.Is(cause, run.ErrTakenUp) {
+		upload.Leave()
+		return nil
+	}
+	return upload.Abort(w.run.Final, nil, nil)
+}
+
+// stillClaimed returns run.ErrTakenUp if another process has taken up the backup, and run.ErrDeleted if it was deleted. The fence
+// keeps this process from writing if another one may have; this is the look at what it would have written.
+func (w *work) stillClaimed() error {
+	var now velerov1.Backup
+	err := w.Live.Get(w.run.Ctx, client.ObjectKeyFromObject(w.backup), &now)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && now.UID != w.backup.UID:
+		return run.ErrDeleted
+	case err != nil:
+		return fmt.Errorf("look at the backup before it is stored: %w", err)
+	case run.ClaimOf(&now) != run.ClaimOf(w.backup):
+		return run.ErrTakenUp
+	}
+	return nil
 }
 
 // files returns the files of the backup except for the archive and the log.
@@ -147,12 +211,12 @@ func (w *work) files(end func(*velerov1.Backup), result *backup.Result) (store.A
 }
 
 // abort ends a run with a fatal error. It stores no archive, only the log and the metadata, and nothing at all if the backup
-// was deleted.
+// was deleted or is left to another server.
 func (w *work) abort(upload *store.Upload, reason error) (end func(*velerov1.Backup)) {
-	end = run.FailedBackup(reason, w.Now())
-	if errors.Is(reason, run.ErrDeleted) {
-		if err := upload.Abort(w.run.Final, nil, nil); err != nil {
-			w.Log.Error("could not delete what the deleted backup has uploaded", "backup", w.backup.Name, "error", err)
+	end = w.failed(reason)
+	if end == nil || errors.Is(reason, run.ErrDeleted) {
+		if err := w.giveUp(upload); err != nil {
+			w.Log.Warn("could not delete what the backup has uploaded", "backup", w.backup.Name, "because", reason, "error", err)
 		}
 		return end
 	}

@@ -17,6 +17,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/configmap"
 	"github.com/cleat-dev/cleat/server/controller/validation"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/run"
@@ -33,6 +34,7 @@ type Defaults struct {
 	SnapshotMoveData         bool
 	StorageLocation          string            // for a cluster in which no location is marked as the default
 	SnapshotLocations        map[string]string // by provider
+	GlobalVolumePolicies     string            // ConfigMap with volume policies for all backups; empty for none
 }
 
 // backupVersion is the format version in the deprecated field status.version.
@@ -235,19 +237,51 @@ func (r *Controller) excludeLabelledNamespaces(ctx context.Context, b *velerov1.
 	return nil
 }
 
-// policy reads the resource policy that the spec refers to; nil if it refers to none. What is wrong
-// with it is added to status.validationErrors. It is for the engine only: the spec does not change.
+// policy reads the resource policy that the spec refers to, and adds the volume policies for all backups; nil if there are
+// neither. What is wrong with them is added to status.validationErrors. It is for the engine only: the spec does not change.
 func (r *Controller) policy(ctx context.Context, b *velerov1.Backup) (*resourcepolicy.Policy, error) {
 	rules, problems, err := validation.ReadConfigMap(ctx, r.Cluster, b.Namespace, "spec.resourcePolicy", b.Spec.ResourcePolicy, resourcepolicy.Parse)
 	if err != nil {
 		return nil, err
 	}
-	if rules != nil && rules.Resources != nil && usesOldFilters(&b.Spec) {
-		problems = append(problems, fmt.Sprintf("the includeExcludePolicy in config map %s/%s cannot be used together with "+
+	if rules != nil && (rules.Resources != nil || !rules.Rules.Empty()) && usesOldFilters(&b.Spec) {
+		problems = append(problems, fmt.Sprintf("the filters of resources in config map %s/%s cannot be used together with "+
 			"includedResources, excludedResources and includeClusterResources; use the lists for cluster-scoped and namespace-scoped resources", b.Namespace, b.Spec.ResourcePolicy.Name))
 	}
-	b.Status.ValidationErrors = append(b.Status.ValidationErrors, problems...)
+	global, more, err := r.globalPolicy(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	b.Status.ValidationErrors = slices.Concat(b.Status.ValidationErrors, problems, more)
+	switch {
+	case global == nil:
+		return rules, nil
+	case rules == nil:
+		rules = new(resourcepolicy.Policy)
+	}
+	rules.VolumePolicies += global.VolumePolicies
 	return rules, nil
+}
+
+// globalPolicy reads the policy with the volume policies for all backups, and names it in an annotation of the backup.
+func (r *Controller) globalPolicy(ctx context.Context, b *velerov1.Backup) (*resourcepolicy.Policy, []string, error) {
+	name := r.Defaults.GlobalVolumePolicies
+	if name == "" {
+		return nil, nil, nil
+	}
+	policy, problems, err := validation.ReadConfigMap(ctx, r.Cluster, r.Namespace, "flag --global-backup-volume-policies-configmap of the server",
+		&velerov1.TypedLocalObjectReference{Kind: configmap.Kind, Name: name}, resourcepolicy.Parse)
+	if err != nil || policy == nil {
+		return nil, problems, err
+	}
+	if policy.Resources != nil || !policy.Rules.Empty() {
+		r.Log.Warn("the ConfigMap of --global-backup-volume-policies-configmap has filters of resources, which only apply in the policy of one backup; they are ignored", "configMap", name)
+	}
+	if b.Annotations == nil {
+		b.Annotations = make(map[string]string)
+	}
+	b.Annotations[velerov1.GlobalVolumePoliciesAnnotation] = name
+	return policy, nil, nil
 }
 
 // checkBackupSpec returns the problems of a spec that do not depend on the cluster.

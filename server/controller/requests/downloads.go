@@ -1,8 +1,11 @@
 package requests
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -10,22 +13,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/download"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/versioning"
 )
 
-// urlLifetime is how long a signed URL is valid and its DownloadRequest is kept.
-const urlLifetime = 10 * time.Minute
+const (
+	// urlLifetime is how long a URL is valid and its DownloadRequest is kept.
+	urlLifetime = 10 * time.Minute
+	// patience is how old a request becomes before it is answered with the reason why there is no URL. Until then the reason
+	// may go away: the backup may be new, or the API server restart.
+	patience = 5 * time.Second
+)
 
-// Downloads answers DownloadRequests with signed URLs.
+// Downloads answers DownloadRequests with signed URLs, with URLs of the server itself where an object store cannot sign, or
+// with the reason why there is none.
 type Downloads struct {
 	*run.Cluster
 	Stores run.Stores
-	Log    hclog.Logger
-	Now    func() time.Time
+	// Base is the URL at which users reach the download.Server of this server; nil if they cannot.
+	Base     *url.URL
+	Log      hclog.Logger
+	Now      func() time.Time
+	Patience time.Duration // zero takes the default
 }
 
-// Reconcile answers one request, or deletes it when its URL has expired. It tries to answer a request until the request is
-// as old as that.
+// Reconcile answers one request, or deletes it when its URL has expired.
 func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	request := new(velerov1.DownloadRequest)
 	if err := r.Get(ctx, req.NamespacedName, request); err != nil {
@@ -42,13 +55,18 @@ func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if request.Status.Phase == velerov1.DownloadRequestPhaseProcessed {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
-	url, err := r.url(ctx, request)
+	address, err := r.address(ctx, request)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("make the URL of %s %s: %w", request.Spec.Target.Kind, request.Spec.Target.Name, err)
+		err = fmt.Errorf("make the URL of %s %s: %w", request.Spec.Target.Kind, request.Spec.Target.Name, err)
+		if ctx.Err() != nil || r.Now().Sub(request.CreationTimestamp.Time) < cmp.Or(r.Patience, patience) {
+			return ctrl.Result{}, err
+		}
+		r.Log.Warn("a download request is answered without a URL", "request", request.Name, "error", err)
+		address = download.Unavailable(err.Error())
 	}
 	before := request.DeepCopy()
 	request.Status.Phase = velerov1.DownloadRequestPhaseProcessed
-	request.Status.DownloadURL = url
+	request.Status.DownloadURL = address
 	request.Status.Expiration = run.Timestamp(r.Now().Add(urlLifetime))
 	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -56,28 +74,39 @@ func (r *Downloads) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{RequeueAfter: urlLifetime}, nil
 }
 
-// url returns a signed URL of the target, in the location of its backup.
-func (r *Downloads) url(ctx context.Context, request *velerov1.DownloadRequest) (string, error) {
+// address returns the URL of the target, or why the object store of its backup has none. An error may go away.
+func (r *Downloads) address(ctx context.Context, request *velerov1.DownloadRequest) (string, error) {
 	target := request.Spec.Target
-	name := target.Name
-	if target.Kind.OfRestore() {
-		var restore velerov1.Restore
-		if err := r.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: name}, &restore); err != nil {
-			return "", fmt.Errorf("get restore %s: %w", name, err)
-		}
-		name = restore.Spec.BackupName
-	}
-	var backup velerov1.Backup
-	if err := r.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: name}, &backup); err != nil {
-		return "", fmt.Errorf("get backup %s: %w", name, err)
-	}
-	location, err := r.GetLocation(ctx, backup.Spec.StorageLocation)
+	objects, err := openTarget(ctx, r, r.Stores, request.Namespace, target)
 	if err != nil {
 		return "", err
 	}
-	objects, err := r.Stores.Open(ctx, location)
-	if err != nil {
-		return "", fmt.Errorf("open backup storage location %s: %w", location.Name, err)
+	signed, unsigned := objects.SignedURL(ctx, target, urlLifetime)
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
 	}
-	return objects.SignedURL(ctx, target, urlLifetime)
+	if unsigned == nil && isWeb(signed) {
+		return signed, nil
+	}
+	if r.Base != nil {
+		r.Log.Debug("the server offers a file itself, because its object store cannot sign URLs", "request", request.Name, "error", unsigned)
+		return download.Address(r.Base, request.Name), nil
+	}
+	if errors.Is(unsigned, versioning.ErrUnavailable) {
+		return "", unsigned
+	}
+	if unsigned == nil { // for the machine of the server, as that of a directory is
+		return signed, nil
+	}
+	if found, err := objects.Exists(ctx, target); err == nil && !found {
+		return download.NoFile(), nil
+	}
+	return download.Unavailable(fmt.Sprintf("the object store cannot make a URL of the file: %v; the server cannot offer the file itself, "+
+		"because it has no address that users reach: give it one with --download-url", unsigned)), nil
+}
+
+// isWeb reports whether users on other machines can use a URL.
+func isWeb(address string) bool {
+	parsed, err := url.Parse(address)
+	return err == nil && (parsed.Scheme == "https" || parsed.Scheme == "http")
 }

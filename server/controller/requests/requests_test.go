@@ -19,7 +19,7 @@ func TestStatusRequestIsAnsweredAndDeleted(t *testing.T) {
 	t.Parallel()
 	c := controllertest.NewCluster(t, nil)
 	c.Add(t, &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{
-		Name: "q", Annotations: map[string]string{"own": "stays", serverreport.PluginDetailsAnnotation: "p"},
+		Name: "q", Annotations: map[string]string{"own": "stays", serverreport.PluginDetailsAnnotation: "p", serverreport.BlockersOfAnnotation: "b"},
 	}})
 	now := time.Now()
 	r := &Statuses{Cluster: c.Cluster, Version: "v1", Now: func() time.Time { return now }, Plugins: func() []velerov1.PluginInfo {
@@ -28,6 +28,8 @@ func TestStatusRequestIsAnsweredAndDeleted(t *testing.T) {
 		return &serverreport.PluginReport{Directory: "/plugins", Plugins: []serverreport.Plugin{{Name: "example.io/" + details, Status: serverreport.InUse}}}
 	}, Policies: func() *serverreport.PolicyReport {
 		return &serverreport.PolicyReport{ConcurrentBackups: 3, Policies: []serverreport.Policy{{Kind: "QueueAdmission", Plugin: "a.b/c", FailurePolicy: "Hold"}}}
+	}, Blockers: func(_ context.Context, backup string) (*serverreport.Blockers, error) {
+		return &serverreport.Blockers{Backup: backup, Names: []string{"a"}}, nil
 	}}
 	result, err := r.Reconcile(t.Context(), c.Request("q"))
 	require.NoError(t, err)
@@ -39,6 +41,7 @@ func TestStatusRequestIsAnsweredAndDeleted(t *testing.T) {
 	require.Equal(t, []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}, q.Status.Plugins)
 	require.Equal(t, "stays", q.Annotations["own"])
 	require.JSONEq(t, `{"directory":"/plugins","plugins":[{"name":"example.io/p","status":"InUse"}]}`, q.Annotations[serverreport.PluginsAnnotation])
+	require.JSONEq(t, `{"backup":"b","names":["a"]}`, q.Annotations[serverreport.BlockersAnnotation])
 	require.JSONEq(t, `{"concurrentBackups":3,"policies":[{"kind":"QueueAdmission","plugin":"a.b/c","failurePolicy":"Hold"}]}`, q.Annotations[serverreport.PoliciesAnnotation])
 
 	now = now.Add(time.Minute)

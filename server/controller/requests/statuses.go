@@ -27,6 +27,8 @@ type Statuses struct {
 	Report func(ctx context.Context, details string) *serverreport.PluginReport
 	// Policies returns the report on the policies; may be nil.
 	Policies func() *serverreport.PolicyReport
+	// Blockers returns the backups for which a queued backup waits, nil if it is not queued; may be nil.
+	Blockers func(ctx context.Context, backup string) (*serverreport.Blockers, error)
 	Log      hclog.Logger
 	Now      func() time.Time
 }
@@ -47,6 +49,7 @@ func (r *Statuses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	request.Status.Plugins = r.Plugins()
 	r.report(ctx, request)
 	r.reportPolicies(request)
+	r.reportBlockers(ctx, request)
 	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -74,6 +77,24 @@ func (r *Statuses) reportPolicies(request *velerov1.ServerStatusRequest) {
 		return
 	}
 	metav1.SetMetaDataAnnotation(&request.ObjectMeta, serverreport.PoliciesAnnotation, text)
+}
+
+// reportBlockers adds the backups for which the one in an annotation of the request waits. A failure is only logged.
+func (r *Statuses) reportBlockers(ctx context.Context, request *velerov1.ServerStatusRequest) {
+	name, asked := request.Annotations[serverreport.BlockersOfAnnotation]
+	if !asked || r.Blockers == nil {
+		return
+	}
+	blockers, err := r.Blockers(ctx, name)
+	if err == nil && blockers != nil {
+		var text string
+		if text, err = blockers.Encode(); err == nil {
+			metav1.SetMetaDataAnnotation(&request.ObjectMeta, serverreport.BlockersAnnotation, text)
+		}
+	}
+	if err != nil {
+		r.Log.Warn("the reply to a status request has no blockers", "request", request.Name, "backup", name, "error", err)
+	}
 }
 
 func (r *Statuses) expire(ctx context.Context, request *velerov1.ServerStatusRequest) (ctrl.Result, error) {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -25,7 +28,8 @@ const restoreFinalizer = "restores.velero.io/external-resources-finalizer"
 // items are only in the result.
 type Engine func(ctx context.Context, req restore.Request) (*restore.Result, error)
 
-// Controller validates and runs restores: it takes them from New to the end of InProgress.
+// Controller validates and runs restores: it takes them from New to the end of InProgress. A restore that another process has
+// left InProgress goes on, past what it has restored, until its attempts are used up.
 type Controller struct {
 	*run.Cluster
 	Runs                 *run.Runs
@@ -33,21 +37,32 @@ type Controller struct {
 	Plugins              run.Plugins
 	Engine               Engine
 	ItemOperationTimeout time.Duration
+	AllVersions          bool // choose among all versions of the objects in a backup (EnableAPIGroupVersions)
 	LogOptions           run.LogOptions
-	SpoolDir             string // for unpacked archives; empty means the system's directory of temporary files
+	SpoolDir             string               // for unpacked archives; empty means the system's directory of temporary files
+	Events               events.EventRecorder // nil for none
 	Metrics              *metrics.Metrics
 	Log                  hclog.Logger
 	Now                  func() time.Time
 }
 
-// Reconcile runs a new restore and returns when the run has ended. So the number of workers limits the number of concurrent
-// restores.
+// locationDelay is the time until the next look at the location of a restore that is to be taken up.
+const locationDelay = 5 * time.Second
+
+// errLocationAway is returned for a restore that cannot be taken up before the location of its backup is available.
+var errLocationAway = errors.New("the backup storage location is not available")
+
+// Reconcile runs a new restore, or one that another process has left, and returns when the run has ended. So the number of
+// workers limits the number of concurrent restores. An InProgress restore does not run in this process: its run would occupy the
+// request.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	restore := new(velerov1.Restore)
 	if err := r.Get(ctx, req.NamespacedName, restore); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if run.RestorePhase(restore) != velerov1.RestorePhaseNew || restore.DeletionTimestamp != nil || ctx.Err() != nil {
+	phase := run.RestorePhase(restore)
+	starts := phase == velerov1.RestorePhaseNew || phase == velerov1.RestorePhaseInProgress
+	if !starts || restore.DeletionTimestamp != nil || ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}
 	log := r.Log.With("restore", req.String())
@@ -56,26 +71,43 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	active := r.Runs.Begin(ctx, restore.UID)
 	defer active.End()
 
-	src, err := r.start(ctx, restore)
+	src, err := r.start(ctx, active, restore)
 	switch {
 	case errors.Is(err, run.ErrNotFound), errors.Is(err, run.ErrPhaseChanged):
 		log.Debug("not started", "reason", err)
 		return ctrl.Result{}, nil
+	case errors.Is(err, errLocationAway):
+		log.Info("not taken up yet", "reason", err)
+		return ctrl.Result{RequeueAfter: locationDelay}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("start the restore: %w", err)
 	case run.RestorePhase(restore) == velerov1.RestorePhaseFailedValidation:
 		log.Warn("the restore failed validation", "errors", restore.Status.ValidationErrors)
 		r.Metrics.RestoreInvalid(restore)
 		return ctrl.Result{}, nil
+	case run.RestorePhase(restore) == velerov1.RestorePhaseFailed:
+		log.Warn("the restore failed", "reason", restore.Status.FailureReason)
+		r.Metrics.RestoreRan(restore)
+		return ctrl.Result{}, nil
+	}
+	if attempt := run.ClaimOf(restore).Attempt; attempt > 1 {
+		text := fmt.Sprintf("attempt %d of %d: the server of the last one was stopped or killed; the restore goes on", attempt, r.Runs.Attempts)
+		log.Warn(text)
+		if r.Events != nil {
+			r.Events.Eventf(restore, nil, corev1.EventTypeWarning, "TakenUp", "Start", "%s", text)
+		}
 	}
 	r.Metrics.RestoreStarted(restore)
-	r.work(active, restore, src, log)
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, r.work(active, restore, src, log)
 }
 
-// start writes InProgress or FailedValidation.
-func (r *Controller) start(ctx context.Context, restore *velerov1.Restore) (src source, err error) {
+// start claims the restore and writes InProgress, FailedValidation, or Failed if all its attempts were made.
+func (r *Controller) start(ctx context.Context, active *run.Run, restore *velerov1.Restore) (src source, err error) {
 	err = r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) (err error) {
+		if run.RestorePhase(restore) == velerov1.RestorePhaseInProgress {
+			src, err = r.takeUp(ctx, active, restore)
+			return err
+		}
 		if src, err = r.prepare(ctx, restore); err != nil {
 			return err
 		}
@@ -85,19 +117,43 @@ func (r *Controller) start(ctx context.Context, restore *velerov1.Restore) (src 
 		}
 		restore.Status.Phase = velerov1.RestorePhaseInProgress
 		controllerutil.AddFinalizer(restore, restoreFinalizer) // from now on it may have files
+		active.Start().Set(restore)
 		restore.Status.StartTimestamp = run.Timestamp(r.Now())
 		return nil
 	})
 	return src, err
 }
 
-// work runs an InProgress restore and writes the phase that follows.
-func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source, server hclog.Logger) {
+// takeUp changes a restore that another process has left: it gets a new claim, or is Failed if it cannot go on.
+func (r *Controller) takeUp(ctx context.Context, active *run.Run, restore *velerov1.Restore) (source, error) {
+	claim, err := active.TakeUp(restore)
+	if err != nil {
+		run.FailedRestore(err, r.Now())(restore)
+		return source{}, nil
+	}
+	// Both are set since the first attempt. The spec that was valid then stays as it is.
+	again := restore.DeepCopy()
+	again.Spec.ScheduleName = ""
+	src, err := r.prepare(ctx, again)
+	switch problems := again.Status.ValidationErrors; {
+	case err != nil:
+		return source{}, err
+	case len(problems) > 0 && src.location != nil && run.LocationProblem(src.location) != "":
+		return source{}, errLocationAway
+	case len(problems) > 0:
+		run.FailedRestore(fmt.Errorf("the restore could not be taken up: %s", strings.Join(problems, "; ")), r.Now())(restore)
+		return source{}, nil
+	}
+	claim.Set(restore)
+	return src, nil
+}
+
+// work runs an InProgress restore and writes the phase that follows, unless the run is left to another server.
+func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source, server hclog.Logger) error {
 	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
 		"restore", client.ObjectKeyFromObject(restore).String())
 	if err != nil {
-		r.finish(active, restore, run.FailedRestore(err, r.Now()), server)
-		return
+		return r.finish(active, restore, run.FailedRestore(err, r.Now()), server)
 	}
 	defer func() {
 		if err := log.Close(); err != nil {
@@ -105,11 +161,17 @@ func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source
 		}
 	}()
 	work := work{Controller: r, run: active, object: restore, source: src, log: log, server: server}
-	r.finish(active, restore, work.do(), server)
+	end := work.do()
+	if end == nil {
+		server.Info("the restore is left to the next server", "reason", context.Cause(active.Ctx))
+		return nil
+	}
+	return r.finish(active, restore, end, server)
 }
 
-// finish writes the phase after the run. It repeats transient failures as long as the server runs.
-func (r *Controller) finish(active *run.Run, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger) {
+// finish writes the phase after the run. It repeats transient failures as long as the server runs. An error means that the
+// restore is still InProgress.
+func (r *Controller) finish(active *run.Run, restore *velerov1.Restore, end func(*velerov1.Restore), log hclog.Logger) error {
 	err := r.AdvanceRestore(active.Final, restore, func(restore *velerov1.Restore) error {
 		end(restore)
 		return nil
@@ -117,10 +179,14 @@ func (r *Controller) finish(active *run.Run, restore *velerov1.Restore, end func
 	switch {
 	case errors.Is(err, run.ErrNotFound):
 		log.Info("the restore was deleted while it was in progress")
+	case errors.Is(err, run.ErrPhaseChanged):
+		log.Warn("the end of the run was not written", "reason", err)
 	case err != nil:
-		log.Error("could not write the phase after the run; the next server marks the restore as Failed", "error", err)
+		log.Error("could not write the phase after the run; the restore is taken up again", "error", err)
+		return fmt.Errorf("write the phase after the run: %w", err)
 	default:
 		log.Info("the run has ended", "phase", restore.Status.Phase, "errors", restore.Status.Errors, "warnings", restore.Status.Warnings, "reason", restore.Status.FailureReason)
 		r.Metrics.RestoreRan(restore)
 	}
+	return nil
 }

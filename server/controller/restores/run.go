@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
+	corev1 "k8s.io/api/core/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/restore"
+	"github.com/cleat-dev/cleat/server/restore/volume"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
+	"github.com/cleat-dev/cleat/server/shorten"
 	"github.com/cleat-dev/cleat/server/store"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -30,17 +34,23 @@ type work struct {
 }
 
 // do reads the archive, runs the engine and stores the log, the results and the resource list. It returns the change of
-// status that follows.
+// status that follows, nil if the run is left to another server.
 func (w *work) do() (end func(*velerov1.Restore)) {
 	log := w.log.Logger()
 	objects, err := w.Stores.Open(w.run.Ctx, w.source.location)
 	if err != nil {
+		if w.run.IsLeft(w.object) {
+			return nil
+		}
 		return run.FailedRestore(w.run.Reason(fmt.Errorf("open backup storage location %s: %w", w.source.location.Name, err)), w.Now())
+	}
+	if attempt := run.ClaimOf(w.object).Attempt; attempt > 1 {
+		log.Warn("the server was stopped or killed in the attempt before; the restore goes on", "attempt", attempt)
 	}
 	log.Info("restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
 
 	result := new(restore.Result)
-	progress := run.Follow(w.run.Ctx, w.Cluster, w.object, "itemsRestored", log, func() { w.run.Cancel(run.ErrDeleted) })
+	progress := run.Follow(w.run.Ctx, w.Cluster, w.object, "itemsRestored", log, w.run.Cancel)
 	err = run.CatchPanics(log, func() error {
 		done, err := w.apply(objects, progress.Set)
 		if done != nil {
@@ -49,6 +59,10 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 		return err
 	})
 	*w.object = *progress.End()
+	if err != nil && w.run.IsLeft(w.object) {
+		return nil
+	}
+	w.reportGaps(result)
 	if err != nil {
 		reason := w.run.Reason(err)
 		log.Error("restore failed", "error", reason)
@@ -78,18 +92,59 @@ func (w *work) apply(objects *store.Store, show func(done, total int)) (*restore
 			w.server.Warn("could not remove the unpacked archive", "error", err)
 		}
 	}()
+	volumes, err := w.volumes(objects)
+	if err != nil {
+		return nil, err
+	}
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
 	ctx := session.Trace(w.run.Ctx, "Restore", w.object.GetNamespace()+"/"+w.object.GetName())
-	return w.Engine(ctx, restore.Request{
+	request := restore.Request{
 		Restore:   w.object.DeepCopy(),
 		Archive:   contents,
 		Actions:   pluginhost.All(session, kinds.RestoreItemActions()...),
 		Modifiers: w.source.modifiers,
+		Versions:  w.source.versions,
+		Volumes:   volumes,
+		Resumed:   run.ClaimOf(w.object).Attempt > 1,
 		Log:       w.log.Logger(),
 		Progress:  show,
-	})
+	}
+	if w.source.policy != nil {
+		request.Rules = w.source.policy.Rules
+	}
+	return w.Engine(ctx, request)
 }
+
+// volumes reads what the backup says about the data of volumes.
+func (w *work) volumes(objects *store.Store) ([]*volume.Volume, error) {
+	name := w.source.backup.Name
+	infos, err := store.DecodeJSON[[]volume.Info](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, name)
+	if err != nil {
+		return nil, err
+	}
+	snapshots, err := store.DecodeJSON[[]volume.Snapshot](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots, name)
+	if err != nil {
+		return nil, err
+	}
+	podVolumes, err := store.DecodePodVolumeBackups[[]volume.PodVolume](w.run.Ctx, objects, name)
+	if err != nil {
+		return nil, err
+	}
+	return volume.List(infos, snapshots, podVolumes), nil
+}
+
+// reportGaps records an event that names the fields of the spec without effect. It is one event, because the recorder
+// would count others like it as repetitions.
+func (w *work) reportGaps(result *restore.Result) {
+	if w.Events != nil && len(result.Gaps) > 0 {
+		note := shorten.Text(strings.Join(result.Gaps, "; "), maxNote)
+		w.Events.Eventf(w.object, nil, corev1.EventTypeWarning, "NotSupported", "Restore", "%s", note)
+	}
+}
+
+// maxNote is the length in bytes of the text of an event, of which the API server accepts 1,024.
+const maxNote = 1000
 
 // open downloads the archive of the backup to a file.
 func (w *work) open(objects *store.Store) (*archive.Archive, error) {
@@ -99,7 +154,11 @@ func (w *work) open(objects *store.Store) (*archive.Archive, error) {
 		return nil, fmt.Errorf("download the archive of backup %s: %w", name, err)
 	}
 	defer func() { _ = stream.Close() }() // only read from
-	contents, err := archive.Open(w.run.Ctx, stream, w.SpoolDir, archive.DefaultLimits())
+	read := archive.Open
+	if w.AllVersions {
+		read = archive.OpenVersions
+	}
+	contents, err := read(w.run.Ctx, stream, w.SpoolDir, archive.DefaultLimits())
 	if err != nil {
 		return nil, fmt.Errorf("read the archive of backup %s: %w", name, err)
 	}
@@ -151,7 +210,7 @@ func (w *work) warnOfOperations(result *restore.Result) {
 	for _, operation := range result.Operations {
 		message := results.Message{
 			Resource: operation.Item.GroupResource(), Name: operation.Item.Name,
-			Text: fmt.Sprintf("plugin %s started operation %s; asynchronous operations are not supported yet, its end is not awaited", operation.Action, operation.ID),
+			Text: fmt.Sprintf("plugin %s started operation %s; asynchronous operations are not supported yet, its end is not awaited and spec.itemOperationTimeout has no effect", operation.Action, operation.ID),
 		}
 		result.Results.Warnings.Add(operation.Item.Namespace, message.String())
 		w.log.Logger().Warn(message.Text, "resource", message.Resource, "namespace", operation.Item.Namespace, "name", message.Name)

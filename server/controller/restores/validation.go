@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,15 +17,18 @@ import (
 	"github.com/cleat-dev/cleat/server/configmap"
 	"github.com/cleat-dev/cleat/server/controller/validation"
 	"github.com/cleat-dev/cleat/server/modifiers"
+	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// source is the backup of a restore, with the modifiers that apply.
+// source is the backup of a restore, with what the ConfigMaps say that apply.
 type source struct {
 	backup    *velerov1.Backup
 	location  *velerov1.BackupStorageLocation
-	modifiers *modifiers.Rules // nil if there are none
+	modifiers *modifiers.Rules       // nil if there are none
+	policy    *resourcepolicy.Policy // nil if there is none
+	versions  plan.VersionPriorities
 }
 
 // prepare writes the defaults into the spec of a restore and validates it. It sets status.validationErrors. An error means
@@ -46,8 +50,36 @@ func (r *Controller) prepare(ctx context.Context, object *velerov1.Restore) (sou
 	if err != nil {
 		return source{}, err
 	}
-	object.Status.ValidationErrors = slices.Concat(problems, sourceProblems, modifierProblems)
+	var policyProblems []string
+	src.policy, policyProblems, err = validation.ReadConfigMap(ctx, r.Cluster, object.Namespace, "spec.resourcePolicy", object.Spec.ResourcePolicy, resourcepolicy.ParseForRestore)
+	if err != nil {
+		return source{}, err
+	}
+	if src.versions, err = r.versionPriorities(ctx); err != nil {
+		return source{}, err
+	}
+	object.Status.ValidationErrors = slices.Concat(problems, sourceProblems, modifierProblems, policyProblems)
 	return src, nil
+}
+
+// versionPriorities reads the ConfigMap with the versions that the user prefers, if the feature EnableAPIGroupVersions is on.
+func (r *Controller) versionPriorities(ctx context.Context) (plan.VersionPriorities, error) {
+	const name, key = "enableapigroupversions", "restoreResourcesVersionPriority"
+	if !r.AllVersions {
+		return nil, nil
+	}
+	cm := new(corev1.ConfigMap)
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, cm); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("get config map %s/%s: %w", r.Namespace, name, err)
+	}
+	priorities, problems := plan.ParseVersionPriorities(cm.Data[key])
+	for _, problem := range problems {
+		r.Log.Warn("ignored a line of the ConfigMap with the preferred versions", "configMap", name, "key", key, "problem", problem)
+	}
+	return priorities, nil
 }
 
 // source returns the backup of a restore, the newest Completed one if the spec names a schedule, and its location.
@@ -86,7 +118,7 @@ func (r *Controller) source(ctx context.Context, restore *velerov1.Restore) (sou
 		return source{}, nil, err
 	}
 	if problem := run.LocationProblem(location); problem != "" {
-		return source{}, []string{"the backup cannot be read: " + problem}, nil
+		return source{location: location}, []string{"the backup cannot be read: " + problem}, nil
 	}
 	spec.ScheduleName = cmp.Or(spec.ScheduleName, backup.Labels[velerov1.ScheduleNameLabel])
 	if schedule := backup.Labels[velerov1.ScheduleNameLabel]; schedule != "" {
@@ -150,6 +182,9 @@ func checkRestoreSpec(spec *velerov1.RestoreSpec) []string {
 	}
 	if modifier := spec.ResourceModifier; modifier != nil && !configmap.IsKind(modifier.Kind) {
 		problems = append(problems, fmt.Sprintf("resource modifier of kind %q is not supported, want %s", modifier.Kind, configmap.Kind))
+	}
+	if policy := spec.ResourcePolicy; policy != nil && !configmap.IsKind(policy.Kind) {
+		problems = append(problems, fmt.Sprintf("resource policy of kind %q is not supported, want %s", policy.Kind, configmap.Kind))
 	}
 	return append(problems, checkInitContainers(spec.Hooks.Resources)...)
 }

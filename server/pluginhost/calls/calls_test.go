@@ -35,7 +35,7 @@ func TestTableHoldsDeclarationsOfAllCalls(t *testing.T) {
 		restoreitemactionv2.RestoreItemAction_AreAdditionalItemsReady_FullMethodName: {Call: versioning.Call{Class: versioning.Query, Repeatable: true}, Kind: "RestoreItemAction", Name: "AreAdditionalItemsReady", Limit: query},
 		restoreitemactionv2.RestoreItemAction_Execute_FullMethodName:                 {Call: versioning.Call{Class: versioning.Execute, Alone: true}, Kind: "RestoreItemAction", Name: "Execute", Limit: execute},
 		itemblockactionv1.ItemBlockAction_GetRelatedItems_FullMethodName:             {Call: versioning.Call{Class: versioning.Execute}, Kind: "ItemBlockAction", Name: "GetRelatedItems", Limit: execute},
-		objectstorev1.ObjectStore_Init_FullMethodName:                                {Call: versioning.Call{Class: versioning.Query}, Kind: "ObjectStore", Name: "Init", Limit: query},
+		objectstorev1.ObjectStore_Init_FullMethodName:                                {Call: versioning.Call{Class: versioning.Query, Init: true}, Kind: "ObjectStore", Name: "Init", Limit: query},
 		objectstorev1.ObjectStore_PutObject_FullMethodName:                           {Call: versioning.Call{Class: versioning.Execute}, Kind: "ObjectStore", Name: "PutObject", Limit: execute},
 		objectstorev1.ObjectStore_ObjectExists_FullMethodName:                        {Call: versioning.Call{Class: versioning.Transfer, Repeatable: true}, Kind: "ObjectStore", Name: "ObjectExists", Limit: store},
 		objectstorev1.ObjectStore_DeleteObject_FullMethodName:                        {Call: versioning.Call{Class: versioning.Transfer}, Kind: "ObjectStore", Name: "DeleteObject", Limit: store},

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,6 +29,14 @@ type DiedError struct {
 }
 
 func (e *DiedError) Error() string {
+	if len(e.Stderr) == 0 {
+		return e.summary() + "; it wrote nothing to stderr"
+	}
+	return e.summary() + "; last on stderr: " + strings.Join(e.quoted(), " | ")
+}
+
+// summary returns the error without anything that the plugin wrote.
+func (e *DiedError) summary() string {
 	var b strings.Builder
 	b.WriteString("plugin ")
 	if e.Plugin != "" {
@@ -40,12 +49,18 @@ func (e *DiedError) Error() string {
 	} else {
 		fmt.Fprintf(&b, " died between calls: %s", e.ExitStatus)
 	}
-	if len(e.Stderr) == 0 {
-		b.WriteString("; it wrote nothing to stderr")
-		return b.String()
-	}
-	fmt.Fprintf(&b, "; last on stderr: %s", strings.Join(e.quoted(), " | "))
 	return b.String()
+}
+
+// WithoutStderr returns the text of err without what a plugin wrote to stderr, which may hold anything. It is for annotations
+// and events, which people read who may not read the log of the server.
+func WithoutStderr(err error) string {
+	text := err.Error()
+	var died *DiedError
+	if errors.As(err, &died) && len(died.Stderr) > 0 {
+		text = strings.ReplaceAll(text, died.Error(), died.summary()+"; the log of the server has its stderr")
+	}
+	return text
 }
 
 // quoted returns the first lines of a crash, otherwise the last lines.

@@ -5,6 +5,7 @@
 //	Supervisor  supervisor.go, breaker.go        keeps one process available
 //	Conn        conn.go                          a call: gets the process, sets the deadline, explains the error
 //	process     process.go, child.go             one run of a binary, from the handshake to its exit status
+//	offerTLS    certificate.go                   the certificate that the host shows to one process
 //	Binary      binary.go                        the opened file, and what identifies its content
 //	Limits      limits.go, memory.go             how large replies, logs and processes may be
 //

@@ -78,6 +78,10 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 			return nil, fmt.Errorf("plugin %s is not started: %w", l.Binary.Path, err)
 		}
 	}
+	offered, variable, err := offerTLS()
+	if err != nil {
+		return nil, err
+	}
 	p := &process{path: l.Binary.Path, settings: cfg, output: o}
 	p.child = newChild(l.Binary, p.output)
 	p.child.verify, p.child.memory = verify, cfg.Limits.Memory
@@ -87,7 +91,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 		Plugins:          plugin.PluginSet{}, // kinds are bound to the raw connection
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Logger:           hclog.NewNullLogger(),
-		AutoMTLS:         true,
+		TLSConfig:        offered, // go-plugin adds the plugin's certificate
 		SkipHostEnv:      true,
 		StartTimeout:     max(cfg.Calls.Deadlines().Start, time.Hour), // ours is in startContext
 		SyncStdout:       written,
@@ -101,7 +105,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, dir string) (runner.Runner, error) {
-			return p.child, p.child.prepare(dir, l.Args, slices.Concat(cfg.Environment, cmd.Env))
+			return p.child, p.child.prepare(dir, l.Args, slices.Concat(cfg.Environment, cmd.Env, []string{variable}))
 		},
 	}
 	p.client = plugin.NewClient(p.config)
@@ -110,7 +114,6 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 	defer cancel()
 	connected := make(chan error, 1)
 	go func() { connected <- p.connect() }()
-	var err error
 	select {
 	case err = <-connected:
 	case <-ctx.Done():

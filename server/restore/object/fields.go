@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 )
 
-// maxFields limits the fields on one level. No Kubernetes type has as many.
-const maxFields = 256
+// fewFields is the number of fields up to which a linear search is faster than a map.
+const fewFields = 64
 
 // Fields are the members of one JSON object in their order, with their values as they are in the text.
 type Fields []field
@@ -82,6 +81,7 @@ func Split(raw []byte) (Fields, error) {
 		return nil, errors.New("want a JSON object")
 	}
 	var out Fields
+	var seen map[string]int
 	for pos := 1; ; {
 		pos = skipSpace(raw, pos)
 		if raw[pos] == '}' {
@@ -99,12 +99,31 @@ func Split(raw []byte) (Fields, error) {
 		}
 		pos = skipSpace(raw, skipSpace(raw, end)+1) // past the colon
 		end = skipValue(raw, pos)
-		out.Set(key, raw[pos:end:end])
-		if len(out) > maxFields {
-			return nil, fmt.Errorf("more than %d fields on one level", maxFields)
-		}
+		seen = out.add(seen, key, raw[pos:end:end])
 		pos = end
 	}
+}
+
+// add is Set for a level that is read. seen has the positions of the fields once there are many, so that reading stays linear;
+// a custom resource may have thousands.
+func (f *Fields) add(seen map[string]int, key string, value []byte) map[string]int {
+	if len(*f) < fewFields {
+		f.Set(key, value)
+		return nil
+	}
+	if seen == nil {
+		seen = make(map[string]int, 2*len(*f))
+		for i, m := range *f {
+			seen[m.key] = i
+		}
+	}
+	if i, ok := seen[key]; ok {
+		(*f)[i].value = value
+		return seen
+	}
+	seen[key] = len(*f)
+	*f = append(*f, field{key, value})
+	return seen
 }
 
 func skipSpace(raw []byte, pos int) int {

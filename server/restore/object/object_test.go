@@ -2,6 +2,7 @@ package object
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,23 @@ func TestObjectKeepsOtherFieldsAsTheyAre(t *testing.T) {
 	require.Contains(t, string(o.Encode()), `"n":1.50`, "numbers stay as they were written")
 	o.RemoveAnnotations("b")
 	require.NotContains(t, string(o.Encode()), "annotations")
+}
+
+// TestFieldsAreNotLimited: a custom resource may have thousands on one level. Of a key that occurs twice the last value counts.
+func TestFieldsAreNotLimited(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString(`{"f1":"first"`)
+	for i := range 5000 {
+		fmt.Fprintf(&text, `,"f%d":%d`, i, i)
+	}
+	text.WriteString(`,"f4000":"last"}`)
+	fields, err := Split([]byte(text.String()))
+	require.NoError(t, err)
+	require.Len(t, fields, 5000)
+	require.Equal(t, "1", string(fields.Get("f1")))
+	require.Equal(t, `"last"`, string(fields.Get("f4000")))
+	require.Equal(t, "4999", string(fields.Get("f4999")))
 }
 
 // FuzzDecode decodes any text. If it is accepted as an object, encoding it must give the same object.

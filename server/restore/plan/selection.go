@@ -18,9 +18,8 @@ import (
 )
 
 var (
-	namespacesResource       = schema.GroupResource{Resource: "namespaces"}
-	dataUploadsResource      = schema.GroupResource{Group: velerov1.SchemeGroupVersion.Group, Resource: "datauploads"}
-	snapshotContentsResource = schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotcontents"}
+	namespacesResource  = schema.GroupResource{Resource: "namespaces"}
+	dataUploadsResource = schema.GroupResource{Group: velerov1.SchemeGroupVersion.Group, Resource: "datauploads"}
 )
 
 // NonRestorableResources returns the resources that are never restored: observations of the cluster and the state
@@ -42,15 +41,21 @@ func NonRestorableResources() []string {
 // Selection decides which objects of an archive are restored, and into which namespaces.
 type Selection struct {
 	spec       *velerov1.RestoreSpec
+	server     string // namespace of the server that restores
 	resources  filter.Names
 	status     filter.Names
 	namespaces filter.Namespaces
 	selectors  []labels.Selector // an object must match one of them, if there are any
+	policy     filter.RuleLists  // rules of the resource policy; they replace the label selectors where they decide
+	rules      filter.Rules      // of the policy, resolved
+	warnings   []string          // about the rules
 }
 
-// NewSelection resolves the filters of a restore against the content of an archive and the resources of a cluster.
-func NewSelection(spec *velerov1.RestoreSpec, backup *archive.Archive, snapshot *discovery.Snapshot) (*Selection, error) {
-	s := &Selection{spec: spec}
+// NewSelection resolves the filters of a restore, and the rules of its resource policy, against the content of an archive
+// and the resources of a cluster.
+func NewSelection(restore *velerov1.Restore, policy filter.RuleLists, backup *archive.Archive, snapshot *discovery.Snapshot) (*Selection, error) {
+	spec := &restore.Spec
+	s := &Selection{spec: spec, server: restore.Namespace, policy: policy}
 	if spec.LabelSelector != nil && len(spec.OrLabelSelectors) > 0 {
 		return nil, errors.New("labelSelector and orLabelSelectors are both given, want one of them")
 	}
@@ -85,12 +90,12 @@ func NewSelection(spec *velerov1.RestoreSpec, backup *archive.Archive, snapshot 
 
 // Resolve resolves the resource filters again. It is called when the cluster serves more than before.
 func (s *Selection) Resolve(snapshot *discovery.Snapshot) (err error) {
-	names := func(includes, excludes []string, always ...string) (filter.Names, error) {
+	names := func(includes, excludes []string) (filter.Names, error) {
 		includes, _ = filter.ResolveNames(includes, snapshot)
 		excludes, _ = filter.ResolveNames(excludes, snapshot)
-		return filter.NewNames(includes, append(excludes, always...))
+		return filter.NewNames(includes, excludes)
 	}
-	if s.resources, err = names(s.spec.IncludedResources, s.spec.ExcludedResources, NonRestorableResources()...); err != nil {
+	if s.resources, err = names(s.spec.IncludedResources, s.spec.ExcludedResources); err != nil {
 		return fmt.Errorf("resources of the restore: %w", err)
 	}
 	if status := s.spec.RestoreStatus; status != nil {
@@ -98,8 +103,14 @@ func (s *Selection) Resolve(snapshot *discovery.Snapshot) (err error) {
 			return fmt.Errorf("resources of restoreStatus: %w", err)
 		}
 	}
+	if s.rules, s.warnings, err = filter.NewRules(s.policy, snapshot); err != nil {
+		return fmt.Errorf("resource policy of the restore: %w", err)
+	}
 	return nil
 }
+
+// Warnings returns what is wrong with the rules of the resource policy in this cluster.
+func (s *Selection) Warnings() []string { return s.warnings }
 
 // MissingNamespaces returns the included namespaces that the backup does not contain.
 func (s *Selection) MissingNamespaces() []string { return s.namespaces.Missing() }
@@ -107,12 +118,17 @@ func (s *Selection) MissingNamespaces() []string { return s.namespaces.Missing()
 // isRequired reports whether the filters by type and namespace do not apply to a resource, because volumes
 // depend on it.
 func isRequired(gr schema.GroupResource) bool {
-	return gr == dataUploadsResource || gr == snapshotContentsResource
+	return gr == dataUploadsResource
 }
 
-// IncludesResource reports whether objects of a resource are restored at all.
+// IncludesResource reports whether the filters include objects of a resource.
 func (s *Selection) IncludesResource(gr schema.GroupResource) bool {
 	return isRequired(gr) || s.resources.Match(gr.String())
+}
+
+// Restores reports whether an object that the filters include is restored. Some never are, whatever the filters say.
+func (s *Selection) Restores(e archive.Entry) bool {
+	return !isNonRestorable(e.GroupResource) && !s.BelongsToServer(e)
 }
 
 // Selects reports whether an object of an included resource is restored for its own sake, labels aside.
@@ -135,7 +151,7 @@ func (s *Selection) Selects(e archive.Entry) bool {
 // Allows reports whether an object may be restored because another one needs it. Cluster-scoped objects may,
 // unless includeClusterResources is false.
 func (s *Selection) Allows(e archive.Entry) bool {
-	if !s.IncludesResource(e.GroupResource) {
+	if !s.IncludesResource(e.GroupResource) || !s.Restores(e) {
 		return false
 	}
 	if e.Namespace != "" {
@@ -147,21 +163,25 @@ func (s *Selection) Allows(e archive.Entry) bool {
 	return s.spec.IncludeClusterResources == nil || *s.spec.IncludeClusterResources
 }
 
-// SelectsByLabels reports whether objects of a resource are selected by their labels.
-func (s *Selection) SelectsByLabels(gr schema.GroupResource) bool {
-	return len(s.selectors) > 0 && !isRequired(gr)
+// SelectsByContent reports whether objects of a resource are selected by more than their paths in the archive.
+func (s *Selection) SelectsByContent(gr schema.GroupResource) bool {
+	return (len(s.selectors) > 0 || s.rules.Any()) && !isRequired(gr)
 }
 
-// MatchesLabels reports whether labels match one of the label selectors.
-func (s *Selection) MatchesLabels(objectLabels map[string]string) bool {
-	return slices.ContainsFunc(s.selectors, func(one labels.Selector) bool {
+// MatchesContent reports whether the rule for an object selects it or, where there is no rule, a label selector.
+func (s *Selection) MatchesContent(e archive.Entry, kind string, objectLabels map[string]string) bool {
+	if selected, decided := s.rules.Select(e.GroupResource, kind, e.Namespace, e.Name, objectLabels); decided {
+		return selected
+	}
+	return len(s.selectors) == 0 || slices.ContainsFunc(s.selectors, func(one labels.Selector) bool {
 		return one.Matches(labels.Set(objectLabels))
 	})
 }
 
 // Includes reports whether an object is restored for its own sake by all filters together.
-func (s *Selection) Includes(e archive.Entry, objectLabels map[string]string) bool {
-	return s.IncludesResource(e.GroupResource) && s.Selects(e) && (!s.SelectsByLabels(e.GroupResource) || s.MatchesLabels(objectLabels))
+func (s *Selection) Includes(e archive.Entry, kind string, objectLabels map[string]string) bool {
+	return s.IncludesResource(e.GroupResource) && s.Selects(e) &&
+		(!s.SelectsByContent(e.GroupResource) || s.MatchesContent(e, kind, objectLabels))
 }
 
 // Target returns the namespace into which the objects of a namespace of the backup are restored.

@@ -3,6 +3,7 @@ package pluginstatus
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cleat-dev/cleat/server/status/layout"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
@@ -47,7 +48,10 @@ func printFile(d *layout.Description, r *serverreport.PluginReport, plugins []se
 		pairs = append(pairs, [2]string{"SHA-256", first.SHA256}, [2]string{"Lock", lockText(r, first)})
 	}
 	if p := first.Process; p != nil {
-		pairs = append(pairs, [2]string{"Process", fmt.Sprintf("pid %d, %s, memory %s", p.PID, layout.Count(p.Restarts, "restart"), layout.OrNone(layout.Mebibytes(p.ResidentBytes)))})
+		pairs = append(pairs, [2]string{"Process", processText(p)})
+	}
+	if r.Environment != "" {
+		pairs = append(pairs, [2]string{"Environment", layout.OneLine(environmentText(r))})
 	}
 	if first.Name == "" && first.Kind == "" {
 		printFate(d, first, pairs...)
@@ -60,6 +64,18 @@ func printFile(d *layout.Description, r *serverreport.PluginReport, plugins []se
 		d.Gap()
 		d.Section(layout.OneLine(fmt.Sprintf("%s %s", p.Kind, p.Name)), func() { printOffered(d, p) })
 	}
+}
+
+func processText(p *serverreport.Process) string {
+	return fmt.Sprintf("pid %d, %s, memory %s", p.PID, layout.Count(p.Restarts, "restart"), layout.OrNone(layout.Mebibytes(p.ResidentBytes)))
+}
+
+// environmentText returns what the plugins of a server get of its environment.
+func environmentText(r *serverreport.PluginReport) string {
+	if len(r.Withheld) == 0 {
+		return r.Environment
+	}
+	return r.Environment + ", withheld are " + strings.Join(r.Withheld, ", ")
 }
 
 // lockText returns the relation of a file to the lock.
@@ -77,6 +93,17 @@ func lockText(r *serverreport.PluginReport, p *serverreport.Plugin) string {
 // printOffered writes everything about one version of one kind.
 func printOffered(d *layout.Description, p *serverreport.Plugin) {
 	printFate(d, p, [2]string{"Version", layout.NumberOrNone(p.Version)})
+	if len(p.Locations) > 0 {
+		d.Section("Locations", func() {
+			for _, location := range p.Locations {
+				process := "no process of its own"
+				if location.Process != nil {
+					process = processText(location.Process)
+				}
+				d.Pairs([2]string{layout.OneLine(location.Name), process})
+			}
+		})
+	}
 	if p.Details == nil {
 		return
 	}

@@ -126,14 +126,28 @@ func Table(plugins []serverreport.Plugin, wide bool) layout.Table {
 		row := []string{layout.OneLine(layout.OrNone(p.Name)), layout.OneLine(layout.OrNone(p.Kind)), layout.NumberOrNone(p.Version), statusText(p.Status), layout.OneLine(fromText(p))}
 		if wide {
 			pid, restarts, memory := "", "", ""
-			if p.Process != nil {
-				pid, restarts, memory = strconv.Itoa(p.Process.PID), strconv.Itoa(p.Process.Restarts), layout.Mebibytes(p.Process.ResidentBytes)
+			if all := p.Processes(); len(all) > 0 {
+				pid, restarts, memory = processesText(all)
 			}
 			row = append(row, layout.OrNone(layout.OneLine(p.PluginVersion)), layout.OrNone(layout.OneLine(p.FrameworkVersion)), layout.OrNone(pid), layout.OrNone(restarts), layout.OrNone(memory), why(p))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// processesText returns the ids of the processes, the sum of their restarts and the sum of their memory.
+func processesText(all []serverreport.Process) (pids, restarts, memory string) {
+	var ids []string
+	var sum serverreport.Process
+	for _, p := range all {
+		if p.PID != 0 {
+			ids = append(ids, strconv.Itoa(p.PID))
+		}
+		sum.Restarts += p.Restarts
+		sum.ResidentBytes += p.ResidentBytes
+	}
+	return strings.Join(ids, ","), strconv.Itoa(sum.Restarts), layout.Mebibytes(sum.ResidentBytes)
 }
 
 // why returns the reason for a cell. The reason of a quarantined plugin is printed below the table, where it has room.
@@ -175,6 +189,8 @@ func statusText(status serverreport.PluginStatus) string {
 	switch status {
 	case serverreport.InUse:
 		return "in use"
+	case serverreport.Available:
+		return "available"
 	case serverreport.NotUsed:
 		return "not used"
 	case serverreport.Quarantined:

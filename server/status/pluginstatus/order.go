@@ -30,19 +30,19 @@ type OrderedAction struct {
 	from       string
 }
 
-// NewOrder returns the order of the actions in use.
+// NewOrder returns the order of the actions that the server calls or would call.
 func NewOrder(r *serverreport.PluginReport) Order {
 	return Order{APIVersion: status.APIVersion, Kind: "PluginOrder", Order: r.Order, Items: inOrder(r)}
 }
 
-// inOrder returns the actions in use, by stages.
+// inOrder returns the actions of each stage.
 func inOrder(r *serverreport.PluginReport) []OrderedAction {
 	all := []OrderedAction{}
 	for _, stage := range serverreport.Stages() {
 		var actions []serverreport.Plugin
 		for _, kind := range stage.Kinds {
 			for _, p := range r.Plugins {
-				if p.Status == serverreport.InUse && p.Kind == kind {
+				if p.Callable() && p.Kind == kind {
 					actions = append(actions, p)
 				}
 			}

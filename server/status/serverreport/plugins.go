@@ -20,6 +20,7 @@ func (r *PluginReport) Encode() (string, error) {
 		return string(data), nil
 	}
 	short := *r
+	short.Withheld = r.Withheld[:min(len(r.Withheld), maxWithheld)]
 	short.Plugins = make([]Plugin, 0, len(r.Plugins))
 	room := maxAnnotation - 4<<10 // for everything around the plugins
 	for i, p := range r.Plugins {
@@ -48,6 +49,10 @@ type PluginReport struct {
 	Lock string `json:"lock,omitempty"`
 	// Order is the order of the actions in the configuration file; empty for the default order.
 	Order []string `json:"order,omitempty"`
+	// Environment is the rule by which plugins get the server's environment, "Complete" or "Strict". Withheld are the names of
+	// the variables that they do not get. Both are in reports with details only.
+	Environment string   `json:"environment,omitempty"`
+	Withheld    []string `json:"withheldVariables,omitempty"`
 	// Plugins are in the order in which they run.
 	Plugins []Plugin `json:"plugins"`
 	// Omitted is the number of further plugins that did not fit into an answer.
@@ -107,6 +112,7 @@ type PluginStatus string
 // The values of PluginStatus.
 const (
 	InUse       PluginStatus = "InUse"       // the server calls it
+	Available   PluginStatus = "Available"   // the server would call it, but nothing asks for it
 	NotUsed     PluginStatus = "NotUsed"     // it is not wrong, but another is called, or the server does not know it
 	Quarantined PluginStatus = "Quarantined" // something is wrong with it
 	Unknown     PluginStatus = "Unknown"     // the server does not report it, as Velero's does not
@@ -126,9 +132,34 @@ type Plugin struct {
 
 	PluginVersion    string   `json:"pluginVersion,omitempty"`
 	FrameworkVersion string   `json:"frameworkVersion,omitempty"`
-	Process          *Process `json:"process,omitempty"` // nil when none runs
+	Process          *Process `json:"process,omitempty"` // that all runs share; nil when none runs
+	// Locations are those that the plugin serves, as a store does, each in a process of its own.
+	Locations []Location `json:"locations,omitempty"`
 
 	*Details
+}
+
+// Callable reports whether the server calls the plugin, or would call it.
+func (p *Plugin) Callable() bool { return p.Status == InUse || p.Status == Available }
+
+// Location is a location that a plugin serves.
+type Location struct {
+	Name    string   `json:"name"`
+	Process *Process `json:"process,omitempty"` // nil when none runs, or for a built-in in the server's own
+}
+
+// Processes returns the running processes of a plugin: that which all runs share, and those of its locations.
+func (p *Plugin) Processes() []Process {
+	var all []Process
+	if p.Process != nil {
+		all = append(all, *p.Process)
+	}
+	for _, location := range p.Locations {
+		if location.Process != nil {
+			all = append(all, *location.Process)
+		}
+	}
+	return all
 }
 
 // Process is the running process of a plugin.
@@ -143,7 +174,7 @@ type Details struct {
 	SHA256       string          `json:"sha256,omitempty"` // of the file that runs; empty for built-ins
 	Locked       bool            `json:"locked"`           // the lock contains the file with this sum
 	ConfigSchema json.RawMessage `json:"configSchema,omitempty"`
-	AppliesTo    *Selector       `json:"appliesTo,omitempty"` // of actions in use
+	AppliesTo    *Selector       `json:"appliesTo,omitempty"` // of actions in use or available
 	Problem      string          `json:"problem,omitempty"`   // why some details are missing
 }
 

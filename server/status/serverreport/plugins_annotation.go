@@ -16,6 +16,9 @@ const (
 	// maxAnnotation is the maximum length of a report in bytes. All annotations of an object may have 256 KiB.
 	maxAnnotation = 224 << 10
 
+	// maxWithheld is the number of variables in a report that is too long.
+	maxWithheld = 50
+
 	// maxReason is the length in bytes to which reasons are cut in a report that is too long.
 	maxReason = 300
 )

@@ -37,9 +37,18 @@ type PolicyReport struct {
 	ConcurrentBackups int `json:"concurrentBackups"`
 	// Policies starts with the policy of the queue.
 	Policies []Policy `json:"policies"`
+	// Unwritable are queued Backups that the API server refuses to write, so that they cannot start.
+	Unwritable []Unwritable `json:"unwritable,omitempty"`
 }
 
-// Encode returns the report as JSON for the annotation, with long messages cut.
+// Unwritable is a Backup that the API server refuses to write, with its last reply.
+type Unwritable struct {
+	Name    string    `json:"name"`
+	Message string    `json:"message"`
+	Since   time.Time `json:"since"`
+}
+
+// Encode returns the report as JSON for the annotation, with long messages and long lists cut.
 func (r *PolicyReport) Encode() (string, error) {
 	short := *r
 	short.Policies = make([]Policy, 0, len(r.Policies))
@@ -48,6 +57,7 @@ func (r *PolicyReport) Encode() (string, error) {
 		status.Message = shorten.Text(status.Message, most)
 		short.Policies = append(short.Policies, status)
 	}
+	short.Unwritable = r.Unwritable[:min(maxUnwritable, len(r.Unwritable))]
 	data, err := json.Marshal(short)
 	if err != nil {
 		return "", fmt.Errorf("write the report of policies as JSON: %w", err)
@@ -70,6 +80,8 @@ const (
 	// the 256 KiB of an object's annotations with the report of plugins.
 	maxMessage  = 1 << 10
 	maxMessages = 16 << 10
+	// maxUnwritable is the maximum number of Unwritable, whose messages have at most 512 bytes.
+	maxUnwritable = 20
 )
 
 // DecodePolicies parses the annotation. It ignores unknown fields, because the server may be newer.

@@ -45,7 +45,7 @@ func Queue() []*velerov1.Backup {
 	return []*velerov1.Backup{
 		InQueue("fresh", "", 1),
 		Waiting("fourth", 4, 20, velerov1.QueueWait{Reason: "Freeze", Message: "no backups\x1b[2J before\n18:00"}),
-		Waiting("third", 3, 30, velerov1.QueueWait{Reason: "Limit", Message: "all 2 places are taken, and it starts when one gets free"}),
+		Waiting("third", 3, 30, velerov1.QueueWait{Reason: "Limit", Message: "the limit of 2 running backups is reached"}),
 		Waiting("second", 2, 40, velerov1.QueueWait{
 			Reason: "NamespaceOverlap", Message: "shares namespace shop with first, which is ahead of it in the queue; in its way too: a, b, c, d",
 			Blockers: []string{"first", "runs", "c", "d", "e"}, Namespaces: []string{"shop"},

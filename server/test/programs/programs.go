@@ -33,7 +33,7 @@ func Build(t testing.TB, pkg string) string {
 	built.Lock()
 	once := built.programs[pkg]
 	if once == nil {
-		once = sync.OnceValues(func() (string, error) { return build(pkg) })
+		once = sync.OnceValues(func() (string, error) { return Link(pkg) })
 		built.programs[pkg] = once
 	}
 	built.Unlock()
@@ -52,6 +52,17 @@ func Copy(t testing.TB, pkg, path string) {
 	Write(t, path, content)
 }
 
+// CopyFile copies a program, as Copy does.
+func CopyFile(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(to, content, 0o755) //nolint:gosec // it is a program
+}
+
 // Write writes an executable file that can be started at once, as Copy does.
 func Write(t testing.TB, path string, content []byte) {
 	t.Helper()
@@ -60,37 +71,66 @@ func Write(t testing.TB, path string, content []byte) {
 	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // it is a program
 }
 
-// build links the program, unless it is up to date, which the go command finds out. A lock keeps other processes from
-// starting it meanwhile.
-func build(pkg string) (string, error) {
+// BuildModule returns the path of the program in the root of another module in this tree, a directory relative to the root of
+// this module. The rest is as with Build.
+func BuildModule(dir string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
 	}
+	return link(root, dir, func(path string) *exec.Cmd {
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-mod=readonly", "-o", path, ".")
+		cmd.Dir, cmd.Env = filepath.Join(root, filepath.FromSlash(dir)), append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+		return cmd
+	})
+}
+
+// Link is Build for callers without a test.
+func Link(pkg string) (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	return link(root, pkg, func(path string) *exec.Cmd {
+		cmd := exec.Command("go", "build", "-o", path, "./"+filepath.ToSlash(pkg))
+		cmd.Dir = root
+		return cmd
+	})
+}
+
+// link links a program, unless it is up to date, which the go command finds out. A lock keeps other processes from starting
+// it meanwhile.
+func link(root, pkg string, build func(path string) *exec.Cmd) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256([]byte(root))
 	dir := filepath.Join(cache, "cleat", "test-programs", hex.EncodeToString(sum[:8]), strings.ReplaceAll(filepath.ToSlash(pkg), "/", "_"))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := lockDir(dir)
 	if err != nil {
 		return "", err
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
-	}
 	path := filepath.Join(dir, filepath.Base(pkg))
-	cmd := exec.Command("go", "build", "-o", path, "./"+filepath.ToSlash(pkg))
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := build(path).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", pkg, err, out)
 	}
 	return path, nil
+}
+
+// lockDir makes a directory and locks it against other processes, until the file is closed.
+func lockDir(dir string) (lock *os.File, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if lock, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", lock.Name(), err), lock.Close())
+	}
+	return lock, nil
 }
 
 // moduleRoot returns the nearest directory with a go.mod, from the working directory upwards.

@@ -1,16 +1,13 @@
 // Package stockplugins builds plugins like those that vendors ship for Velero: with a library like Velero's and the versions of
 // go-plugin, gRPC and protobuf of several years. Each year is a separate module; the directory library is the same for all.
-// Tests run the plugins to check that such plugins work unmodified. The package only imports the standard library. Start reading
-// at Build.
+// Tests run the plugins to check that such plugins work unmodified. The package imports programs only. Start reading at Build.
 package stockplugins
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // Years returns the years for which there is a plugin.
@@ -20,21 +17,18 @@ import (
 //	2024  go-plugin 1.6, gRPC 1.63: BackupItemAction 1 and 2, RestoreItemAction 2, ItemBlockAction
 func Years() []string { return []string{"2020", "2022", "2024"} }
 
-// Build builds the plugin of a year in dir and returns the path of its binary, e.g. "stock-2020".
-func Build(ctx context.Context, year, dir string) (string, error) {
-	here, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/cleat-dev/cleat/server/test/stockplugins").Output()
+// Tape is what Build takes for a plugin with an object store that Velero tolerates, see its documentation.
+const Tape = "tape"
+
+// Build builds the plugin of a year, or Tape, and copies it to dir. It returns the path of the copy, e.g. "stock-2020".
+func Build(year, dir string) (string, error) {
+	built, err := programs.BuildModule("server/test/stockplugins/" + year)
 	if err != nil {
-		return "", fmt.Errorf("find the source of the plugin of %s: %w", year, err)
+		return "", fmt.Errorf("build the plugin of %s: %w", year, err)
 	}
 	binary, err := filepath.Abs(filepath.Join(dir, "stock-"+year))
 	if err != nil {
 		return "", err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-mod=readonly", "-o", binary, ".")
-	build.Dir = filepath.Join(strings.TrimSpace(string(here)), year)
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the plugin of %s: %w: %s", year, err, out)
-	}
-	return binary, nil
+	return binary, programs.CopyFile(built, binary)
 }

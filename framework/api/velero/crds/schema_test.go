@@ -146,6 +146,8 @@ func expectations() map[string]expectation {
 				".spec.orLabelSelectors[].matchExpressions[].operator",
 				".spec.resourceModifier.kind",
 				".spec.resourceModifier.name",
+				".spec.resourcePolicy.kind",
+				".spec.resourcePolicy.name",
 			},
 			enums: map[string][]string{
 				".status.phase": {

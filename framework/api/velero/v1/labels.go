@@ -74,6 +74,11 @@ const (
 	// additional items even if the filters of the backup exclude them.
 	MustIncludeAdditionalItemsAnnotation = "backup.velero.io/must-include-additional-items"
 
+	// MustIncludeAdditionalItemsRestoreAnnotation is set to "true" by a restore item action to restore
+	// its additional items even if the filters of the restore exclude them. It is removed from the
+	// item.
+	MustIncludeAdditionalItemsRestoreAnnotation = "restore.velero.io/must-include-additional-items"
+
 	// RestoreStatusAnnotation specifies for one object, as "true" or "false", whether its status is
 	// restored. It overrides spec.restoreStatus.
 	RestoreStatusAnnotation = "velero.io/restore-status"
@@ -93,6 +98,10 @@ const (
 
 // Annotations of a Backup that describe its source.
 const (
+	// GlobalVolumePoliciesAnnotation is the name of the ConfigMap with volume policies for all backups
+	// that contributed to this one.
+	GlobalVolumePoliciesAnnotation = "velero.io/global-backup-volume-policy-configmap"
+
 	// SourceClusterK8sGitVersionAnnotation is the version of the cluster, e.g. v1.36.3.
 	SourceClusterK8sGitVersionAnnotation = "velero.io/source-cluster-k8s-gitversion"
 

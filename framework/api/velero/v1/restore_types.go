@@ -135,6 +135,12 @@ type RestoreSpec struct {
 	// +nullable
 	ResourceModifier *TypedLocalObjectReference `json:"resourceModifier,omitempty"`
 
+	// ResourcePolicy refers to the ConfigMap, in the namespace of the restore, with filters per namespace
+	// and kind: namespacedFilterPolicies and clusterScopedFilterPolicy.
+	// +optional
+	// +nullable
+	ResourcePolicy *TypedLocalObjectReference `json:"resourcePolicy,omitempty"`
+
 	// UploaderConfig tunes the file system uploader.
 	// +optional
 	// +nullable

@@ -11,12 +11,12 @@ import (
 )
 
 // eachLine calls handle for each line of r that is not empty. Long lines are cut.
-func eachLine(r io.Reader, handle func(string)) {
+func eachLine(r io.Reader, handle func(line string, cut bool)) {
 	reader := bufio.NewReaderSize(r, maxLine)
 	for {
 		line, more, err := reader.ReadLine()
 		if text := strings.TrimRight(string(line), "\r"); text != "" {
-			handle(text)
+			handle(text, more)
 		}
 		for more && err == nil {
 			_, more, err = reader.ReadLine()

@@ -50,11 +50,11 @@ type Process struct {
 // Launch describes how a target is started.
 type Launch struct {
 	Args        []string // after those of the target itself
-	Environment []string // "NAME=value", added to the variables that a server passes on
+	Environment []string // "NAME=value", added to the environment of the caller
 	Log         *Output
 }
 
-// StartProcess runs a binary as the server does, until it can be called: with the same part of the environment, in the
+// StartProcess runs a binary as the server does, until it can be called: with the environment of the caller, in the
 // working directory of the caller. An error says what the process did instead.
 func StartProcess(ctx context.Context, path string, l Launch) (*Process, error) {
 	sockets, err := os.MkdirTemp("", "conformance-")
@@ -134,7 +134,7 @@ func (p *Process) run(log *Output) (<-chan string, error) {
 	first := make(chan string, 1)
 	p.Readers.Go(func() {
 		handshake := true
-		eachLine(stdout, func(line string) {
+		eachLine(stdout, func(line string, _ bool) {
 			if handshake {
 				handshake = false
 				first <- line
@@ -144,9 +144,7 @@ func (p *Process) run(log *Output) (<-chan string, error) {
 		})
 	})
 	p.Readers.Go(func() {
-		eachLine(stderr, func(line string) {
-			p.wrote(line, log)
-		})
+		eachLine(stderr, func(line string, cut bool) { p.wrote(line, cut, log) })
 	})
 	go func() {
 		_ = p.Cmd.Wait()
@@ -182,12 +180,13 @@ func (p *Process) connect(ctx context.Context, log *Output) error {
 	return nil
 }
 
-// wrote records a line of stderr. The traceback of a Go program is not recorded as log lines.
-func (p *Process) wrote(line string, log *Output) {
+// wrote records a line of stderr. The traceback of a Go program is not recorded as log lines, nor is a line that was cut, which
+// is no JSON any more.
+func (p *Process) wrote(line string, cut bool, log *Output) {
 	if goroutineLine.MatchString(line) {
 		p.Goroutines.Add(1)
 	}
-	if crashed := p.tail.add(line); !crashed {
+	if crashed := p.tail.add(line); !crashed && !cut {
 		log.logged(line)
 	}
 }

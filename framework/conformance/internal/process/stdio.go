@@ -26,7 +26,7 @@ func (p *Process) readStdio(ctx context.Context, log *Output) {
 			if channel == 1 {
 				log.printed(line)
 			} else {
-				p.wrote(line, log)
+				p.wrote(line, false, log)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,12 +45,19 @@ func memoryIn(path string) (int64, error) {
 
 // groupOf returns the states of the processes in the group of leader, including leader itself.
 func groupOf(leader int) (states []string, err error) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	proc, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range stats {
-		stat, err := os.ReadFile(path)
+	names, err := proc.Readdirnames(-1)
+	if err := errors.Join(err, proc.Close()); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if name[0] < '0' || name[0] > '9' {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join("/proc", name, "stat"))
 		if err != nil {
 			continue // the process has exited
 		}

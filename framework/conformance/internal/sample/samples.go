@@ -88,6 +88,40 @@ func Plural(kind string) string {
 	return kind + "s"
 }
 
+// Made returns samples of the resources that a selector includes by name and that are not among known: of kinds that only the
+// action and its cluster know.
+func Made(selector *shared.ResourceSelector, known []Sample) []Sample {
+	var made []Sample
+	for _, wanted := range selector.GetIncludedResources() {
+		isKnown := slices.ContainsFunc(known, func(one Sample) bool { return Selects([]string{wanted}, nil, one.names...) })
+		name, group, _ := strings.Cut(wanted, ".")
+		if isKnown || name == "" || strings.ContainsAny(wanted, "*?[\\/") {
+			continue
+		}
+		kind := name
+		if name == strings.ToLower(name) {
+			name = singular(name)
+			kind = strings.ToUpper(name[:1]) + name[1:]
+		}
+		object := map[string]any{
+			"apiVersion": cmp.Or(strings.ToLower(group), "conformance.invalid") + "/v1", "kind": kind,
+			"metadata": map[string]any{"name": "sample", "namespace": "conformance", "labels": map[string]any{"app": "sample"}},
+		}
+		made = append(made, Sample{Object: object, names: append(resourceNames(object, Plural(kind)), strings.ToLower(wanted)), Plural: Plural(kind)})
+	}
+	return made
+}
+
+// singular returns the likely singular of a plural.
+func singular(plural string) string {
+	for _, ending := range [][2]string{{"ies", "y"}, {"sses", "ss"}, {"xes", "x"}, {"ches", "ch"}, {"s", ""}} {
+		if stem, found := strings.CutSuffix(plural, ending[0]); found && stem != "" {
+			return stem + ending[1]
+		}
+	}
+	return plural
+}
+
 // Fit returns s adapted so that selector selects it, and whether that is possible.
 func (s Sample) Fit(selector *shared.ResourceSelector) (Sample, bool) {
 	if !Selects(selector.GetIncludedResources(), selector.GetExcludedResources(), s.names...) {

@@ -46,6 +46,30 @@ func TestSamplesFitTheSelectorOfAnAction(t *testing.T) {
 	}
 }
 
+func TestSamplesAreMadeOfResourcesThatAreNotKnown(t *testing.T) {
+	t.Parallel()
+	all, err := All(nil)
+	require.NoError(t, err)
+	for wanted, want := range map[string]string{
+		"Pod": "", "cj": "", "CronJob.batch": "", "persistentvolumeclaim": "", "*": "", "*.example.io": "",
+		"widgets.example.io": "example.io/v1 Widget", "Widget.example.io": "example.io/v1 Widget", "policies.example.io": "example.io/v1 Policy",
+		"BackupPlan": "conformance.invalid/v1 BackupPlan", "boxes.example.io": "example.io/v1 Box",
+	} {
+		selector := &shared.ResourceSelector{IncludedResources: []string{wanted}}
+		made := Made(selector, all)
+		if want == "" {
+			require.Empty(t, made, wanted)
+			continue
+		}
+		require.Len(t, made, 1, wanted)
+		fitting, ok := made[0].Fit(selector)
+		require.True(t, ok, wanted)
+		identity, err := IdentityOf(fitting.Stored())
+		require.NoError(t, err)
+		require.Equal(t, want, identity.APIVersion+" "+identity.Kind, wanted)
+	}
+}
+
 func TestItemOfTheCallerIsNotAdapted(t *testing.T) {
 	t.Parallel()
 	all, err := All([][]byte{[]byte("{apiVersion: example.io/v1, kind: Policy, metadata: {name: p, namespace: shop}}")})

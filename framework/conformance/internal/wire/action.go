@@ -18,8 +18,8 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
-// Question is a call that asks an action about one item.
-type Question struct {
+// Request asks an action about one item.
+type Request struct {
 	Plugin     string
 	Item       []byte
 	Owner      []byte // JSON of the Backup or Restore
@@ -48,7 +48,7 @@ type ActionKind struct {
 	Keyed    bool // its starts have keys
 
 	AppliesTo func(ctx context.Context, conn *grpc.ClientConn, plugin string) (*shared.ResourceSelector, error)
-	Execute   func(ctx context.Context, conn *grpc.ClientConn, q Question) (*Answer, error)
+	Execute   func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error)
 	Progress  func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (*shared.OperationProgress, error)
 	// Cancel also returns whether the plugin says that the operation is going to end.
 	Cancel func(ctx context.Context, conn *grpc.ClientConn, plugin, operation string, owner []byte) (bool, error)
@@ -85,7 +85,7 @@ func KindsWhere(where func(ActionKind) bool) []string {
 }
 
 // asked returns request, with an unknown field if q asks for one.
-func asked[M proto.Message](q Question, request M) M {
+func asked[M proto.Message](q Request, request M) M {
 	if q.Newer {
 		return WithUnknown(request)
 	}
@@ -100,7 +100,7 @@ func backupItemActionV1() ActionKind {
 			got, err := client(conn).AppliesTo(ctx, &backupitemactionv1.BackupItemActionAppliesToRequest{Plugin: plugin})
 			return got.GetResourceSelector(), err
 		},
-		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Question) (*Answer, error) {
+		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
 			got, err := client(conn).Execute(ctx, asked(q, &backupitemactionv1.ExecuteRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
 			return &Answer{Item: got.GetItem(), Additional: got.GetAdditionalItems(), Raw: got}, err
 		},
@@ -115,7 +115,7 @@ func backupItemActionV2() ActionKind {
 			got, err := client(conn).AppliesTo(ctx, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: plugin})
 			return got.GetResourceSelector(), err
 		},
-		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Question) (*Answer, error) {
+		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
 			got, err := client(conn).Execute(ctx, asked(q, &backupitemactionv2.ExecuteRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
 			return &Answer{
 				Item: got.GetItem(), Additional: got.GetAdditionalItems(), After: got.GetPostOperationItems(), Operation: got.GetOperationID(), Raw: got,
@@ -140,7 +140,7 @@ func asyncBackupItemActionV1() ActionKind {
 			got, err := client(conn).AppliesTo(ctx, &asyncbackupitemactionv1.AppliesToRequest{Plugin: plugin})
 			return got.GetResourceSelector(), err
 		},
-		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Question) (*Answer, error) {
+		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
 			got, err := client(conn).Start(ctx, asked(q, &asyncbackupitemactionv1.StartRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner, Key: q.Key}))
 			return &Answer{
 				Item: got.GetItem(), Additional: got.GetAdditionalItems(), After: got.GetPostOperationItems(), Operation: got.GetOperationId(), Raw: got,
@@ -165,7 +165,7 @@ func restoreItemActionV1() ActionKind {
 			got, err := client(conn).AppliesTo(ctx, &restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: plugin})
 			return got.GetResourceSelector(), err
 		},
-		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Question) (*Answer, error) {
+		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
 			got, err := client(conn).Execute(ctx, asked(q, &restoreitemactionv1.RestoreItemActionExecuteRequest{
 				Plugin: q.Plugin, Item: q.Item, Restore: q.Owner, ItemFromBackup: q.FromBackup,
 			}))
@@ -182,7 +182,7 @@ func restoreItemActionV2() ActionKind {
 			got, err := client(conn).AppliesTo(ctx, &restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: plugin})
 			return got.GetResourceSelector(), err
 		},
-		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Question) (*Answer, error) {
+		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
 			got, err := client(conn).Execute(ctx, asked(q, &restoreitemactionv2.RestoreItemActionExecuteRequest{
 				Plugin: q.Plugin, Item: q.Item, Restore: q.Owner, ItemFromBackup: q.FromBackup,
 			}))
@@ -216,7 +216,7 @@ func asyncRestoreItemActionV1() ActionKind {
 			got, err := client(conn).AppliesTo(ctx, &asyncrestoreitemactionv1.AppliesToRequest{Plugin: plugin})
 			return got.GetResourceSelector(), err
 		},
-		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Question) (*Answer, error) {
+		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
 			got, err := client(conn).Start(ctx, asked(q, &asyncrestoreitemactionv1.StartRequest{
 				Plugin: q.Plugin, Item: q.Item, Restore: q.Owner, ItemFromBackup: q.FromBackup, Key: q.Key,
 			}))
@@ -242,7 +242,7 @@ func deleteItemActionV1() ActionKind {
 			got, err := client(conn).AppliesTo(ctx, &deleteitemactionv1.DeleteItemActionAppliesToRequest{Plugin: plugin})
 			return got.GetResourceSelector(), err
 		},
-		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Question) (*Answer, error) {
+		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
 			got, err := client(conn).Execute(ctx, asked(q, &deleteitemactionv1.DeleteItemActionExecuteRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
 			return &Answer{Raw: got}, err
 		},
@@ -256,7 +256,7 @@ func itemBlockActionV1() ActionKind {
 			got, err := client(conn).AppliesTo(ctx, &itemblockactionv1.ItemBlockActionAppliesToRequest{Plugin: plugin})
 			return got.GetResourceSelector(), err
 		},
-		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Question) (*Answer, error) {
+		Execute: func(ctx context.Context, conn *grpc.ClientConn, q Request) (*Answer, error) {
 			got, err := client(conn).GetRelatedItems(ctx, asked(q, &itemblockactionv1.ItemBlockActionGetRelatedItemsRequest{Plugin: q.Plugin, Item: q.Item, Backup: q.Owner}))
 			return &Answer{Additional: got.GetRelatedItems(), Raw: got}, err
 		},

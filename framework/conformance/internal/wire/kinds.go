@@ -47,6 +47,12 @@ func Probes() map[string]Probe {
 // OwnProcess reports whether a kind is configured once per process.
 func OwnProcess(kind string) bool { return kind == "ObjectStore" || kind == "VolumeSnapshotter" }
 
+// IsAction reports whether a kind is one of ActionKinds.
+func IsAction(kind string) bool {
+	_, ok := ActionKinds()[kind]
+	return ok
+}
+
 // IsPolicy reports whether a kind is chosen and configured in the host's configuration.
 func IsPolicy(kind string) bool {
 	return slices.Contains([]string{"QueueAdmission", "LoadSoothing", "ManifestWriter"}, kind)

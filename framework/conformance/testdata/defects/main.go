@@ -1,8 +1,11 @@
 // Command defects is a plugin that keeps all rules, except for one planted defect: "defects --defect RULE/VARIANT". "defects
 // --list" lists the defects. It uses gRPC directly, because framework makes many of the defects impossible.
 //
-// "defects --kind KIND,..." has no defect. With "--slow DURATION" each call takes that long; with "--closed" the policy admits
-// none of the backups that the suite makes up.
+// "defects --unusual NAME" has no defect, but does something that other plugins do not; "defects --list" has these too.
+//
+// "defects --kind KIND,..." is neither. With "--slow DURATION" each call takes that long, and with "--calls FILE" a line with
+// the times of its start and end is added to the file; with "--closed" the policy admits none of the backups that the suite makes
+// up.
 package main
 
 import (
@@ -23,6 +26,7 @@ type defect struct {
 	plant func(*program)
 	along []string // other rules that it breaks
 	waits bool     // the suite runs into a timeout
+	fine  bool     // it is unusual and no defect
 }
 
 // also returns d with other rules that it breaks inevitably.
@@ -44,13 +48,15 @@ type listed struct {
 	Also []string // other rules that it breaks
 	// Waits reports that the suite runs into a timeout.
 	Waits bool
+	// Unusual reports that it is no defect.
+	Unusual bool
 }
 
 func defects() map[string]defect {
 	all := map[string]defect{}
 	for _, some := range []map[string]defect{
 		processDefects(), actionDefects(), operationDefects(), storeDefects(), snapshotterDefects(),
-		policyDefects(), queueDefects(), soothingDefects(), manifestDefects(),
+		policyDefects(), queueDefects(), soothingDefects(), manifestDefects(), unusual(),
 	} {
 		maps.Copy(all, some)
 	}
@@ -66,7 +72,7 @@ func main() {
 	if at := slices.Index(os.Args, "--kind"); at >= 0 {
 		p.kinds = strings.Split(os.Args[at+1], ",")
 	}
-	if at := slices.Index(os.Args, "--defect"); at >= 0 {
+	if at := slices.IndexFunc(os.Args, func(arg string) bool { return arg == "--defect" || arg == "--unusual" }); at >= 0 {
 		planted, ok := defects()[os.Args[at+1]]
 		if !ok {
 			fmt.Fprintf(os.Stderr, "no defect %q\n", os.Args[at+1])
@@ -86,6 +92,9 @@ func main() {
 		}
 		p.slow = slow
 	}
+	if at := slices.Index(os.Args, "--calls"); at >= 0 {
+		p.calls = os.Args[at+1]
+	}
 	p.run()
 }
 
@@ -93,7 +102,7 @@ func list() {
 	var all []listed
 	for _, name := range slices.Sorted(maps.Keys(defects())) {
 		one := defects()[name]
-		all = append(all, listed{Name: name, Kind: cmp.Or(one.kind, "BackupItemAction"), Also: one.along, Waits: one.waits})
+		all = append(all, listed{Name: name, Kind: cmp.Or(one.kind, "BackupItemAction"), Also: one.along, Waits: one.waits, Unusual: one.fine})
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(all)
 }

@@ -41,7 +41,7 @@ func firstCome(req *queueadmissionv1.DecideRequest) (*queueadmissionv1.DecideRes
 			decided.Admit = append(decided.Admit, backup.GetName())
 			continue
 		}
-		decided.Waits = append(decided.Waits, &queueadmissionv1.Wait{Name: backup.GetName(), Reason: "Limit", Message: "no place is free"})
+		decided.Waits = append(decided.Waits, &queueadmissionv1.Wait{Name: backup.GetName(), Reason: "Limit", Message: "no slot is free"})
 	}
 	return decided, nil
 }

@@ -48,8 +48,8 @@ func processDefects() map[string]defect {
 		"process-handshake/silent": {waits: true, plant: func(p *program) { p.handshake = func(string) {} }},
 		"process-flags": {plant: func(p *program) {
 			p.flags = func(args []string) {
-				if slices.Contains(args, "--invented-later") {
-					fmt.Fprintln(os.Stderr, `{"@level":"error","@message":"unknown flag: --invented-later"}`)
+				if slices.Contains(args, "--uploader-type=kopia") {
+					fmt.Fprintln(os.Stderr, `{"@level":"error","@message":"unknown flag: --uploader-type"}`)
 					os.Exit(2)
 				}
 			}

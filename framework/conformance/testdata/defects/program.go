@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -39,6 +40,7 @@ func veleroKinds() []string {
 type program struct {
 	kinds     []string      // that are served
 	slow      time.Duration // duration of each call
+	calls     string        // file that the times of each call are written to
 	handshake func(address string)
 	flags     func(args []string)
 	cookie    func()
@@ -142,13 +144,31 @@ func (p *program) run() {
 
 // sleep delays a call.
 func (p *program) sleep(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	defer p.record(time.Now())
 	time.Sleep(p.slow)
 	return handle(ctx, req)
 }
 
 func (p *program) sleepStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	defer p.record(time.Now())
 	time.Sleep(p.slow)
 	return handle(server, stream)
+}
+
+// record adds the times of a call to the file.
+func (p *program) record(began time.Time) {
+	if p.calls == "" {
+		return
+	}
+	file, err := os.OpenFile(p.calls, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(file, began.UnixNano(), time.Now().UnixNano())
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // checkName rejects requests for other plugins.

@@ -34,15 +34,16 @@ type store struct {
 	piece    int
 	sendErr  func()
 
-	mu   sync.Mutex
-	root string // empty before Init
+	mu    sync.Mutex
+	root  string // empty before Init
+	early error  // of a call before Init
 }
 
 func (s *store) dir(bucket string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.root == "" {
-		return "", errors.New("call Init first")
+		return "", s.early
 	}
 	dir := filepath.Join(s.root, bucket)
 	if _, err := os.Stat(dir); err != nil {
@@ -58,7 +59,7 @@ func (s *store) path(bucket, key string) (string, error) {
 
 // goodStore returns a store that keeps all rules.
 func goodStore() *store {
-	s := &store{piece: 16384, sendErr: func() {}}
+	s := &store{piece: 16384, sendErr: func() {}, early: errors.New("call Init first")}
 	s.init = func(config map[string]string, _ bool) error {
 		for key := range config {
 			if !slices.Contains([]string{"path", "bucket", "prefix"}, key) {

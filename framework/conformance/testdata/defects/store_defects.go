@@ -119,10 +119,13 @@ func storeDefects() map[string]defect {
 			}
 			return content, nil
 		}),
-		"store-exists": plant(func(s *store) {
+		"store-exists": plant(func(s *store) { // deleted objects are not forgotten
+			seen := map[string]bool{}
+			good := s.exists
 			s.exists = func(bucket, key string) (bool, error) {
-				keys, err := s.list(bucket, key)
-				return len(keys) > 0, err
+				there, err := good(bucket, key)
+				seen[key] = seen[key] || there
+				return seen[key], err
 			}
 		}),
 		"store-get-missing": plant(func(s *store) {
@@ -143,13 +146,34 @@ func storeDefects() map[string]defect {
 				return good(bucket, key)
 			}
 		}),
-		"store-list": onList(func(prefix string, keys []string) []string {
+		"store-list/neighbours": plant(func(s *store) { // of a folder that is missing
+			good := s.list
+			s.list = func(bucket, prefix string) ([]string, error) {
+				keys, err := good(bucket, prefix)
+				if err == nil && len(keys) == 0 {
+					keys, err = good(bucket, strings.TrimSuffix(prefix, "/"))
+				}
+				return keys, err
+			}
+		}),
+		"store-prefixes/neighbours": plant(func(s *store) {
+			good := s.prefixes
+			s.prefixes = func(bucket, prefix string) ([]string, error) {
+				folders, err := good(bucket, prefix)
+				if parent := parentOf(prefix); err == nil && len(folders) == 0 && prefix != "" {
+					folders, err = good(bucket, parent)
+					folders = slices.DeleteFunc(folders, func(folder string) bool { return !strings.HasPrefix(folder, strings.TrimSuffix(prefix, "/")) })
+				}
+				return folders, err
+			}
+		}),
+		"store-list/depth": onList(func(prefix string, keys []string) []string {
 			if strings.HasSuffix(prefix, "backups/b1/") {
 				return slices.DeleteFunc(keys, func(key string) bool { return strings.Contains(key, "/deep/") })
 			}
 			return keys
 		}),
-		"store-prefixes": plant(func(s *store) {
+		"store-prefixes/delimiter": plant(func(s *store) {
 			good := s.prefixes
 			s.prefixes = func(bucket, prefix string) ([]string, error) {
 				folders, err := good(bucket, prefix)
@@ -246,4 +270,9 @@ func storeDefects() map[string]defect {
 			s.url = func(string, string) (string, error) { return "", errors.New("cannot do that") }
 		}),
 	}
+}
+
+// parentOf returns the folder that a folder is in.
+func parentOf(folder string) string {
+	return folder[:strings.LastIndex(strings.TrimSuffix(folder, "/"), "/")+1]
 }

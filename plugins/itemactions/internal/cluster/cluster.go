@@ -4,18 +4,26 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"sync"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	rbacv1client "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	storagev1client "k8s.io/client-go/kubernetes/typed/storage/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
 // Cluster is a lazily opened connection to a cluster. It is safe for concurrent use.
@@ -27,8 +35,9 @@ type Cluster struct {
 }
 
 type clients struct {
-	core *corev1client.CoreV1Client
-	rbac *rbacv1client.RbacV1Client
+	core    *corev1client.CoreV1Client
+	rbac    *rbacv1client.RbacV1Client
+	storage *storagev1client.StorageV1Client
 }
 
 // New returns the cluster that config describes. config is called until it succeeds.
@@ -81,6 +90,76 @@ func (c *Cluster) ServiceAccountExists(ctx context.Context, namespace, name stri
 	return true, nil
 }
 
+// Settings returns the data of the ConfigMap in a namespace that configures a restore item action; nil if there is none.
+// Several are an error.
+func (c *Cluster) Settings(ctx context.Context, namespace, action string) (map[string]string, error) {
+	clients, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	selector := velerov1.PluginConfigLabel + "," + action + "=RestoreItemAction"
+	list, err := clients.core.ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list config maps: %w", err)
+	}
+	switch len(list.Items) {
+	case 0:
+		return nil, nil
+	case 1:
+		return list.Items[0].Data, nil
+	default:
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return nil, fmt.Errorf("config maps %s of namespace %s all have the labels %s, want one", strings.Join(names, ", "), namespace, selector)
+	}
+}
+
+// StorageClassExists reports whether a StorageClass exists.
+func (c *Cluster) StorageClassExists(ctx context.Context, name string) (bool, error) {
+	clients, err := c.connect()
+	if err != nil {
+		return false, err
+	}
+	_, err = clients.storage.StorageClasses().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get storage class: %w", err)
+	}
+	return true, nil
+}
+
+// LegacyDefinition returns a CustomResourceDefinition as apiextensions.k8s.io/v1beta1 serves it; nil if the cluster does
+// not serve that version.
+func (c *Cluster) LegacyDefinition(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+	clients, err := c.connect()
+	if err != nil {
+		return nil, err
+	}
+	read := func(path ...string) ([]byte, error) {
+		return clients.core.RESTClient().Get().AbsPath(append([]string{"/apis/apiextensions.k8s.io"}, path...)...).Do(ctx).Raw()
+	}
+	raw, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("which versions of apiextensions.k8s.io the cluster serves: %w", err)
+	}
+	var group metav1.APIGroup
+	if err := json.Unmarshal(raw, &group); err != nil {
+		return nil, fmt.Errorf("which versions of apiextensions.k8s.io the cluster serves: %w", err)
+	}
+	if !slices.ContainsFunc(group.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == "v1beta1" }) {
+		return nil, nil
+	}
+	if raw, err = read("v1beta1", "customresourcedefinitions", name); err != nil {
+		return nil, err
+	}
+	definition := &unstructured.Unstructured{}
+	return definition, definition.UnmarshalJSON(raw)
+}
+
 // connect creates the clients. It sends no request; it fails when there is no configuration.
 func (c *Cluster) connect() (*clients, error) {
 	c.mu.Lock()
@@ -92,8 +171,9 @@ func (c *Cluster) connect() (*clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("how to reach the cluster: %w", err)
 	}
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return patient{next: next, long: outage} })
 	if config.QPS == 0 {
-		config = rest.CopyConfig(config)
 		config.QPS, config.Burst = 100, 100 // the default of 5 per second is meant for interactive tools
 	}
 	client, err := rest.HTTPClientFor(config)
@@ -108,6 +188,10 @@ func (c *Cluster) connect() (*clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("how to reach the cluster: %w", err)
 	}
-	c.connected = &clients{core: core, rbac: rbac}
+	storage, err := storagev1client.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("how to reach the cluster: %w", err)
+	}
+	c.connected = &clients{core: core, rbac: rbac, storage: storage}
 	return c.connected, nil
 }

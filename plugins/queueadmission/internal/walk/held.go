@@ -1,7 +1,6 @@
 package walk
 
 import (
-	"cmp"
 	"path"
 	"slices"
 
@@ -60,10 +59,10 @@ func (h *holder) excludes(namespace string) bool {
 	})
 }
 
-// group is the first few holders with one key; they stand for all of them.
+// group is the last holder with one key, which stands for all of them.
 type group struct {
-	key     string
-	holders []*holder
+	key  string
+	last *holder
 }
 
 // groups lists groups in the order in which they were added.
@@ -82,9 +81,7 @@ func (g *groups) add(key string, added *holder) {
 		g.at[key] = known
 		g.list = append(g.list, known)
 	}
-	if len(known.holders) < maxBlockers {
-		known.holders = append(known.holders, added)
-	}
+	known.last = added
 }
 
 // held is all that the backups visited so far take.
@@ -138,91 +135,70 @@ func joined(patterns []string) []byte {
 	return all
 }
 
-// overlap returns what backup has in common with the backups visited so far, or nil.
-func (h *held) overlap(backup *qav1.Backup) *overlap {
-	found := &overlap{}
+// nearest returns the last of the backups visited so far that backup overlaps, or nil.
+func (h *held) nearest(backup *qav1.Backup) *holder {
+	var found search
 	if backup.AllNamespaces {
-		h.ofAll(backup, found)
+		h.ofAll(backup, &found)
 	} else {
-		h.ofNamed(backup, found)
+		h.ofNamed(backup, &found)
 	}
 	if h.rule.wide(backup) {
-		h.take(backup, &h.everyone, h.rule.SharesWide, "", found)
+		found.among(backup, &h.everyone, h.rule.SharesWide)
 	} else {
-		h.take(backup, &h.wide, h.rule.SharesWide, "", found)
+		found.among(backup, &h.wide, h.rule.SharesWide)
 	}
-	if len(found.blockers) == 0 {
-		return nil
-	}
-	slices.SortFunc(found.blockers, func(a, b *holder) int { return cmp.Compare(a.place, b.place) })
-	slices.Sort(found.namespaces)
-	return found
+	return found.last
 }
 
-// ofNamed adds the overlap of a backup of certain namespaces, or of none.
-func (h *held) ofNamed(backup *qav1.Backup, found *overlap) {
+// ofNamed searches for the overlap of a backup of certain namespaces, or of none.
+func (h *held) ofNamed(backup *qav1.Backup, found *search) {
 	for _, namespace := range backup.Namespaces {
 		if takers := h.by[namespace]; takers != nil {
-			h.take(backup, takers, h.rule.shares, namespace, found)
+			found.among(backup, takers, h.rule.shares)
 		}
 	}
 	for _, same := range h.all.list {
-		first := same.holders[0]
-		if !h.rule.shares(backup, first.backup) {
-			continue
-		}
-		if len(backup.Namespaces) == 0 {
-			found.add(same.holders, "")
-			continue
-		}
-		for _, namespace := range backup.Namespaces {
-			if !first.excludes(namespace) {
-				found.add(same.holders, namespace)
-			}
+		leavesOut := func(namespace string) bool { return same.last.excludes(namespace) }
+		if len(backup.Namespaces) == 0 || !every(backup.Namespaces, leavesOut) {
+			found.consider(backup, same, h.rule.shares)
 		}
 	}
 }
 
-// ofAll adds the overlap of a backup of all namespaces: all backups except those whose namespaces it excludes.
-func (h *held) ofAll(backup *qav1.Backup, found *overlap) {
+// ofAll searches for the overlap of a backup of all namespaces: all backups except those whose namespaces it excludes.
+func (h *held) ofAll(backup *qav1.Backup, found *search) {
 	self := newHolder(backup, 0, "")
 	if len(self.excluded) == 0 {
-		h.take(backup, &h.everyone, h.rule.shares, "", found)
+		found.among(backup, &h.everyone, h.rule.shares)
 		return
 	}
-	h.take(backup, &h.all, h.rule.shares, "", found)
-	h.take(backup, &h.bare, h.rule.shares, "", found)
+	found.among(backup, &h.all, h.rule.shares)
+	found.among(backup, &h.bare, h.rule.shares)
 	for _, namespace := range h.namespaces {
 		if !self.excludes(namespace) {
-			h.take(backup, h.by[namespace], h.rule.shares, namespace, found)
+			found.among(backup, h.by[namespace], h.rule.shares)
 		}
 	}
 }
 
-// take adds the takers that share objects with backup.
-func (h *held) take(backup *qav1.Backup, takers *groups, shares func(a, b *qav1.Backup) bool, namespace string, found *overlap) {
+// search looks for the last backup that overlaps another.
+type search struct{ last *holder }
+
+// among considers the takers.
+func (s *search) among(backup *qav1.Backup, takers *groups, shares func(a, b *qav1.Backup) bool) {
 	for _, same := range takers.list {
-		if found.complete() {
-			return
-		}
-		if shares(backup, same.holders[0].backup) {
-			found.add(same.holders, namespace)
-		}
+		s.consider(backup, same, shares)
 	}
 }
 
-func (o *overlap) complete() bool {
-	return len(o.blockers) >= maxBlockers && len(o.namespaces) >= maxNamespaces
+// consider takes the last of a group if it comes after the one found so far and shares objects with backup.
+func (s *search) consider(backup *qav1.Backup, same *group, shares func(a, b *qav1.Backup) bool) {
+	if (s.last == nil || same.last.place > s.last.place) && shares(backup, same.last.backup) {
+		s.last = same.last
+	}
 }
 
-// add adds blockers, and a namespace that they have in common with the backup, up to the maximum numbers.
-func (o *overlap) add(blockers []*holder, namespace string) {
-	for _, blocker := range blockers {
-		if len(o.blockers) < maxBlockers && !slices.Contains(o.blockers, blocker) {
-			o.blockers = append(o.blockers, blocker)
-		}
-	}
-	if namespace != "" && len(o.namespaces) < maxNamespaces && !slices.Contains(o.namespaces, namespace) {
-		o.namespaces = append(o.namespaces, namespace)
-	}
+func every(names []string, is func(string) bool) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !is(name) })
 }

@@ -39,10 +39,10 @@ func Decide(snapshot *qav1.DecideInput, order []*qav1.Backup, rule Rule) *qav1.D
 	}
 	decision := &qav1.DecideOutput{}
 	for _, backup := range order {
-		overlap := ahead.overlap(backup)
+		blocker := ahead.nearest(backup)
 		switch {
-		case overlap != nil:
-			decision.Waits = append(decision.Waits, overlap.wait(backup))
+		case blocker != nil:
+			decision.Waits = append(decision.Waits, blocker.blocks(backup))
 		case len(decision.Admit) >= snapshot.Free():
 			decision.Waits = append(decision.Waits, full(backup, snapshot.Limit))
 		default:
@@ -67,58 +67,44 @@ func Queue(snapshot *qav1.DecideInput) []*qav1.Backup {
 
 // full returns why a backup waits that only the limit blocks. It names no blockers: the end of any backup frees a slot.
 func full(backup *qav1.Backup, limit int) qav1.Wait {
-	message := fmt.Sprintf("all %d places are taken, and it starts when one gets free", limit)
+	message := fmt.Sprintf("the limit of %d running backups is reached", limit)
 	if limit == 1 {
-		message = "one backup runs at a time, and it starts when the place gets free"
+		message = "the limit of 1 running backup is reached"
 	}
 	return qav1.Wait{Name: backup.Name, Reason: ReasonLimit, Message: message}
 }
 
-const (
-	maxBlockers   = 8 // the number that is named; there may be thousands
-	maxNamespaces = 8
-)
+// maxNamespaces is the number of common namespaces that are named; there may be thousands.
+const maxNamespaces = 8
 
-// overlap is what a backup has in common with the backups ahead of it.
-type overlap struct {
-	blockers   []*holder // in the order of the walk
-	namespaces []string
-}
-
-// wait returns the entry of the waiting backup. The message describes the first blocker; the others are only named.
-func (o *overlap) wait(backup *qav1.Backup) qav1.Wait {
-	first := o.blockers[0]
-	wait := qav1.Wait{Name: backup.Name, Reason: ReasonOverlap, Namespaces: o.namespaces}
-	for _, blocker := range o.blockers {
-		wait.Blockers = append(wait.Blockers, blocker.backup.Name)
-	}
+// blocks returns why backup waits for h, the nearest of those that it overlaps. It names no other: they change whenever a
+// backup ahead starts or ends, and each change is a write to every backup behind.
+func (h *holder) blocks(backup *qav1.Backup) qav1.Wait {
+	wait := qav1.Wait{Name: backup.Name, Reason: ReasonOverlap, Blockers: []string{h.backup.Name}, Namespaces: common(backup, h)}
 	switch {
 	case backup.AllNamespaces:
-		wait.Message = fmt.Sprintf("takes all namespaces, and %s %s", first.backup.Name, first.state)
-	case first.backup.AllNamespaces:
-		wait.Message = fmt.Sprintf("%s, which %s, takes all namespaces", first.backup.Name, first.state)
+		wait.Message = fmt.Sprintf("takes all namespaces, and %s %s", h.backup.Name, h.state)
+	case h.backup.AllNamespaces:
+		wait.Message = fmt.Sprintf("%s, which %s, takes all namespaces", h.backup.Name, h.state)
+	case len(wait.Namespaces) == 0:
+		wait.Reason = ReasonWide
+		wait.Message = fmt.Sprintf("may share objects that belong to no namespace with %s, which %s", h.backup.Name, h.state)
 	default:
-		both := common(backup, first.backup)
-		if len(both) == 0 {
-			wait.Reason = ReasonWide
-			wait.Message = fmt.Sprintf("may share objects that belong to no namespace with %s, which %s", first.backup.Name, first.state)
-			break
-		}
-		wait.Message = fmt.Sprintf("shares %s with %s, which %s", namespaces(both), first.backup.Name, first.state)
-	}
-	switch others := len(o.blockers) - 1; {
-	case others+1 >= maxBlockers:
-		wait.Message += fmt.Sprintf("; %d or more others are in its way too", others)
-	case others > 0:
-		wait.Message += "; in its way too: " + strings.Join(wait.Blockers[1:], ", ")
+		wait.Message = fmt.Sprintf("shares %s with %s, which %s", namespaces(wait.Namespaces), h.backup.Name, h.state)
 	}
 	return wait
 }
 
-// common returns the first few namespaces that both backups name.
-func common(a, b *qav1.Backup) []string {
-	both := slices.DeleteFunc(slices.Clone(a.Namespaces), func(name string) bool {
-		_, takes := slices.BinarySearch(b.Namespaces, name)
+// common returns the first few namespaces of a backup that h takes, too. It returns none if backup takes all.
+func common(backup *qav1.Backup, h *holder) []string {
+	if backup.AllNamespaces {
+		return nil
+	}
+	both := slices.DeleteFunc(slices.Clone(backup.Namespaces), func(name string) bool {
+		if h.backup.AllNamespaces {
+			return h.excludes(name)
+		}
+		_, takes := slices.BinarySearch(h.backup.Namespaces, name)
 		return !takes
 	})
 	return both[:min(len(both), maxNamespaces)]

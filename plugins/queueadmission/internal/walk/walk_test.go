@@ -45,15 +45,15 @@ func TestBackupStartsUnlessItOverlapsOneAhead(t *testing.T) {
 			limit: 2, running: []qav1.Backup{named("r", "a")},
 			queued: []qav1.Backup{named("x", "b"), named("y", "c")},
 			admit:  []string{"x"},
-			waits:  []string{"y Limit [] []: all 2 places are taken, and it starts when one gets free"},
+			waits:  []string{"y Limit [] []: the limit of 2 running backups is reached"},
 		},
 		"a limit of one": {
 			limit: 1, queued: []qav1.Backup{named("x", "b"), named("y", "c")}, admit: []string{"x"},
-			waits: []string{"y Limit [] []: one backup runs at a time, and it starts when the place gets free"},
+			waits: []string{"y Limit [] []: the limit of 1 running backup is reached"},
 		},
 		"more than the limit run": {
 			limit: 1, running: []qav1.Backup{named("r", "a"), named("s", "b")}, queued: []qav1.Backup{named("x", "c")},
-			waits: []string{"x Limit [] []: one backup runs at a time, and it starts when the place gets free"},
+			waits: []string{"x Limit [] []: the limit of 1 running backup is reached"},
 		},
 		"the example of the requirement": {
 			limit: 2, running: []qav1.Backup{named("backup1", "ns1", "ns2")},
@@ -78,7 +78,7 @@ func TestBackupStartsUnlessItOverlapsOneAhead(t *testing.T) {
 		},
 		"several": {
 			limit: 9, running: []qav1.Backup{named("r", "b"), named("s", "a")}, queued: []qav1.Backup{named("x", "a", "b")},
-			waits: []string{"x NamespaceOverlap [r s] [a b]: shares namespace b with r, which runs; in its way too: s"},
+			waits: []string{"x NamespaceOverlap [s] [a]: shares namespace a with s, which runs"},
 		},
 		"one of all namespaces runs": {
 			limit: 9, running: []qav1.Backup{all(t, "r")}, queued: []qav1.Backup{named("x", "a"), named("y", "future"), named("z")},
@@ -109,7 +109,7 @@ func TestBackupStartsUnlessItOverlapsOneAhead(t *testing.T) {
 		},
 		"only what belongs to no namespace": {
 			limit: 9, running: []qav1.Backup{named("r")}, queued: []qav1.Backup{named("x"), all(t, "y", "a", "b", "c")}, admit: []string{"x"},
-			waits: []string{"y NamespaceOverlap [r x] []: takes all namespaces, and r runs; in its way too: x"},
+			waits: []string{"y NamespaceOverlap [x] []: takes all namespaces, and x runs"},
 		},
 	}
 	for name, test := range tests {
@@ -200,7 +200,7 @@ func overlapByDefinition(t *testing.T, a, b *qav1.Backup) bool {
 	return slices.ContainsFunc(a.Namespaces, func(n string) bool { return slices.Contains(b.Namespaces, n) })
 }
 
-func TestOnlyFirstBlockersAreNamed(t *testing.T) {
+func TestOnlyNearestBlockerIsNamed(t *testing.T) {
 	t.Parallel()
 	snapshot := &qav1.DecideInput{Limit: 1}
 	for i := range 3000 {
@@ -209,6 +209,10 @@ func TestOnlyFirstBlockersAreNamed(t *testing.T) {
 	decision := decide(snapshot)
 	require.Equal(t, []string{"b0"}, decision.Admit)
 	last := decision.Waits[len(decision.Waits)-1]
-	require.Equal(t, []string{"b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"}, last.Blockers)
-	require.Equal(t, "shares namespace a with b0, which runs; 7 or more others are in its way too", last.Message)
+	require.Equal(t, []string{"b2998"}, last.Blockers)
+	require.Equal(t, "shares namespace a with b2998, which is ahead of it in the queue", last.Message)
+
+	snapshot.Running, snapshot.Queued = snapshot.Queued[:1], snapshot.Queued[1:]
+	later := decide(snapshot)
+	require.Equal(t, decision.Waits[1:], later.Waits[1:], "the start of a backup far ahead changes no reason")
 }

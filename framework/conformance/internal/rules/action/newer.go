@@ -1,0 +1,68 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/wire"
+)
+
+func checkBareOwner(ctx context.Context, s *Action) error {
+	_, _, err := s.changed(ctx, func(q *wire.Request, _ sample.Sample) {
+		owner := s.Owner(sample.UsualOwner)
+		delete(owner, "apiVersion")
+		delete(owner, "kind")
+		q.Owner = sample.Encode(owner)
+	})
+	return err
+}
+
+func (s *Action) withUnknownJSON(q *wire.Request, item sample.Sample) {
+	odd := item.With(func(item *unstructured.Unstructured) { item.Object[sample.UnknownKey] = nil })
+	odd.Object[sample.UnknownKey] = sample.Unknown()
+	encoded := sample.Encode(odd.Object)
+	q.Item = encoded
+	if s.How().Restore {
+		q.FromBackup = encoded
+	}
+	owner := s.Owner(sample.UsualOwner)
+	owner[sample.UnknownKey] = sample.Unknown()
+	if spec, ok := owner["spec"].(map[string]any); ok {
+		spec[sample.UnknownKey] = sample.Unknown()
+	}
+	q.Owner = sample.Encode(owner)
+}
+
+func checkUnknownJSON(ctx context.Context, s *Action) error {
+	_, _, err := s.changed(ctx, s.withUnknownJSON)
+	return err
+}
+
+func checkJSONKept(ctx context.Context, s *Action) error {
+	one, got, err := s.changed(ctx, s.withUnknownJSON)
+	if err != nil {
+		return suite.Skip("the item with unknown fields is not answered")
+	}
+	if got.Skip {
+		return suite.Skip("the item is skipped")
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(got.Item, &object); err != nil {
+		return err
+	}
+	if !sample.SameJSON(object[sample.UnknownKey], sample.Encode(sample.Unknown())) {
+		return fmt.Errorf("asked about %s with the field %q: %s, it answers with %s",
+			one.Sample, sample.UnknownKey, sample.Encode(sample.Unknown()), sample.Brief(object[sample.UnknownKey]))
+	}
+	return nil
+}
+
+func checkUnknownWire(ctx context.Context, s *Action) error {
+	_, _, err := s.changed(ctx, func(q *wire.Request, _ sample.Sample) { q.Newer = true })
+	return err
+}

@@ -1,0 +1,143 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cleat-dev/cleat/framework/conformance/internal/sample"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/suite"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+)
+
+func checkCancel(ctx context.Context, s *Starter) error {
+	one, _, err := s.followed(ctx)
+	if err != nil {
+		return err
+	}
+	for _, which := range []string{"first", "second"} {
+		if _, err := s.Cancel(ctx, one.Answer.Operation, one.Request.Owner); err != nil {
+			return fmt.Errorf("the %s Cancel of the operation %q: %w", which, one.Answer.Operation, err)
+		}
+	}
+	if _, err := s.Progress(ctx, one.Answer.Operation, one.Request.Owner); err != nil {
+		return fmt.Errorf("progress after Cancel: %w", err)
+	}
+	return nil
+}
+
+func checkCancelEnds(ctx context.Context, s *Starter) error { return s.cancelled(ctx).err }
+
+// cancellation describes how an operation reacted to Cancel.
+type cancellation struct {
+	err   error
+	ended bool // it completed, before the Cancel or after it
+}
+
+// cancelled starts an operation and cancels it at once.
+func (s *Starter) cancelled(ctx context.Context) cancellation {
+	return suite.Remembered(s.Subject, "cancelled", func() cancellation {
+		one, natural, err := s.followed(ctx)
+		if err != nil {
+			return cancellation{err: err}
+		}
+		began := time.Now()
+		q, got, err := s.startFor(ctx, one, "cancelled")
+		if err != nil {
+			return cancellation{err: err}
+		}
+		progress, err := s.Progress(ctx, got.Operation, q.Owner)
+		switch {
+		case err != nil:
+			return cancellation{err: suite.Skip("Progress does not answer")}
+		case progress.GetCompleted():
+			return cancellation{err: suite.Skip("the operation completes at once"), ended: true}
+		}
+		ack, err := s.Cancel(ctx, got.Operation, q.Owner)
+		switch {
+		case err != nil:
+			return cancellation{err: suite.Skip("Cancel answers an error: %v", err)}
+		case !ack:
+			return cancellation{err: suite.Skip("it answers that it cannot stop the operation")}
+		}
+		progress, err = s.untilCompleted(ctx, got.Operation, q.Owner)
+		took := time.Since(began)
+		switch {
+		case err != nil:
+			return cancellation{err: err}
+		case !progress.GetCompleted():
+			return cancellation{err: fmt.Errorf("the operation %q has not completed %s after Cancel", got.Operation, s.Patience)}
+		case natural.took > 0 && natural.took < time.Second && progress.GetErr() == "":
+			return cancellation{err: suite.Skip("the operation completes too soon to see whether Cancel has ended it"), ended: true}
+		case natural.took > 0 && progress.GetErr() == "" && took > natural.took*3/4:
+			return cancellation{err: fmt.Errorf("the operation %q completed without an error %s after its start, one that is not cancelled does so after %s",
+				got.Operation, took.Round(time.Millisecond), natural.took.Round(time.Millisecond))}
+		}
+		return cancellation{ended: true}
+	})
+}
+
+// untilCompleted returns the last progress of an operation: a completed one, or the one at the end of the waiting time.
+func (s *Starter) untilCompleted(ctx context.Context, id string, owner []byte) (*shared.OperationProgress, error) {
+	for deadline := time.Now().Add(s.Patience); ; {
+		progress, err := s.Progress(ctx, id, owner)
+		if err != nil {
+			return nil, fmt.Errorf("progress after Cancel: %w", err)
+		}
+		if progress.GetCompleted() || time.Now().After(deadline) {
+			return progress, nil
+		}
+		if err := suite.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// checkOwnOperation starts operations on one item for two owners and checks that they are independent.
+func checkOwnOperation(ctx context.Context, s *Starter) error {
+	one, err := s.operation(ctx)
+	if err != nil {
+		return err
+	}
+	first, firstAnswer, err := s.startFor(ctx, one, "own-first")
+	if err != nil {
+		return err
+	}
+	defer s.Abandon(ctx, first, firstAnswer)
+	second, secondAnswer, err := s.startFor(ctx, one, "own-second")
+	if err != nil {
+		return err
+	}
+	defer s.Abandon(ctx, second, secondAnswer)
+	if firstAnswer.Operation == secondAnswer.Operation {
+		// Operations may be identified by id and owner together. Then a third owner has none with this id.
+		if _, err := s.Progress(ctx, firstAnswer.Operation, sample.Encode(s.Owner("own-third"))); err == nil {
+			return fmt.Errorf("the operation on %s has the id %q for two %ss, and Progress does not distinguish them",
+				one.Sample, firstAnswer.Operation, s.ownerKind())
+		}
+	}
+	before, err := s.Progress(ctx, secondAnswer.Operation, second.Owner)
+	if err != nil || before.GetCompleted() || before.GetErr() != "" {
+		return nil //nolint:nilerr // there is nothing left that a Cancel could break; operation-progress has the error
+	}
+	if _, err := s.Cancel(ctx, firstAnswer.Operation, first.Owner); err != nil {
+		return nil //nolint:nilerr // operation-cancel has it
+	}
+	return suite.Settled(ctx, func() error {
+		now, err := s.Progress(ctx, secondAnswer.Operation, second.Owner)
+		if err == nil && now.GetErr() != "" {
+			return fmt.Errorf("cancelling the operation %q of one %s ended the operation %q of another on the same item: %s",
+				firstAnswer.Operation, s.ownerKind(), secondAnswer.Operation, now.GetErr())
+		}
+		return nil
+	})
+}
+
+// LeavesWork reports whether operations of an action go on after a Cancel, so that their resources add up.
+func LeavesWork(ctx context.Context, subject *suite.Subject) bool {
+	s := of(subject)
+	if _, err := s.operation(ctx); err != nil {
+		return !suite.IsSkip(err)
+	}
+	return !s.cancelled(ctx).ended
+}

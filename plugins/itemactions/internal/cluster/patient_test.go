@@ -1,0 +1,64 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// away is an API server that refuses connections, then is not ready, and then replies.
+type away struct{ refused, unready, sent int }
+
+func (a *away) RoundTrip(*http.Request) (*http.Response, error) {
+	a.sent++
+	recorder := httptest.NewRecorder()
+	switch {
+	case a.sent <= a.refused:
+		return nil, errors.New("connection refused")
+	case a.sent <= a.refused+a.unready:
+		recorder.WriteHeader(http.StatusServiceUnavailable)
+	default:
+		recorder.WriteHeader(http.StatusNotFound)
+	}
+	return recorder.Result(), nil
+}
+
+func TestReadsWaitForTheAPIServer(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		server away
+		limit  time.Duration // of the caller; 0 for none
+		status int
+		err    string
+	}{
+		"it replies":               {away{}, 0, http.StatusNotFound, ""},
+		"it is away for some time": {away{refused: 10, unready: 10}, 0, http.StatusNotFound, ""},
+		"it does not come back":    {away{refused: 1 << 20}, 0, 0, "connection refused"},
+		"it does not get ready":    {away{unready: 1 << 20}, 0, http.StatusServiceUnavailable, ""},
+		"the caller gives up":      {away{refused: 1 << 20}, time.Second, 0, "context deadline exceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(tt.limit, time.Hour))
+				defer cancel()
+				request := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api", http.NoBody)
+				response, err := patient{next: &tt.server, long: outage}.RoundTrip(request)
+				if tt.err != "" {
+					require.ErrorContains(t, err, tt.err)
+					return
+				}
+				require.NoError(t, err)
+				require.Equal(t, tt.status, response.StatusCode)
+				require.NoError(t, response.Body.Close())
+			})
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// scratchPrefix begins the names of the directories of servers in the directory of temporary files.
+const scratchPrefix = "cleat-server-"
+
+// scratchBase returns the directory of temporary files, by its option.
+func scratchBase(configured string) string {
+	return cmp.Or(configured, os.Getenv("VELERO_SCRATCH_DIR"), os.TempDir())
+}
+
+// scratch is the directory of a server's temporary files. A lock beside it tells other servers that it is in use: the kernel
+// releases the lock when the process ends in whatever way.
+type scratch struct {
+	dir  string
+	lock *os.File
+}
+
+// newScratch makes a directory in base, which it creates if necessary. It removes those of servers that were killed.
+func newScratch(base string, log hclog.Logger) (*scratch, error) {
+	if err := os.MkdirAll(base, 0o750); err != nil {
+		return nil, fmt.Errorf("create the directory of temporary files, see --scratch-dir: %w", err)
+	}
+	removeAbandoned(base, log)
+	// The directory is made when the lock is held, so that no other server ever finds it without.
+	lock, err := os.CreateTemp(base, scratchPrefix+"*.lock")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory of temporary files, see --scratch-dir: %w", err)
+	}
+	s := &scratch{dir: lock.Name()[:len(lock.Name())-len(".lock")], lock: lock}
+	if err := errors.Join(lockFile(lock), os.Mkdir(s.dir, 0o700)); err != nil {
+		return nil, errors.Join(fmt.Errorf("make a directory of temporary files, see --scratch-dir: %w", err), s.remove())
+	}
+	return s, nil
+}
+
+// remove removes the directory.
+func (s *scratch) remove() error {
+	return errors.Join(os.RemoveAll(s.dir), os.Remove(s.lock.Name()), s.lock.Close())
+}
+
+// removeAbandoned removes the directories of servers that have not removed them. A failure is only logged.
+func removeAbandoned(base string, log hclog.Logger) {
+	dirs, err := filepath.Glob(filepath.Join(base, scratchPrefix+"*"))
+	if err != nil {
+		return // the pattern is valid unless the path of base is a strange one
+	}
+	for _, dir := range dirs {
+		info, err := os.Lstat(dir)
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		removed, err := removeIfAbandoned(dir)
+		if err != nil {
+			log.Warn("the temporary files of a former server could not be removed", "directory", dir, "error", err)
+		} else if removed {
+			log.Info("removed the temporary files of a former server", "directory", dir)
+		}
+	}
+}
+
+func removeIfAbandoned(dir string) (removed bool, err error) {
+	lock, err := os.OpenFile(dir+".lock", os.O_RDWR, 0)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	if err == nil {
+		defer func() { _ = lock.Close() }()
+		if lockFile(lock) != nil {
+			return false, nil // it is in use
+		}
+	}
+	err = os.RemoveAll(dir)
+	if lock != nil && err == nil {
+		err = os.Remove(lock.Name())
+	}
+	return err == nil, err
+}
+
+// lockFile locks a file for this process, without waiting.
+func lockFile(file *os.File) error {
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}

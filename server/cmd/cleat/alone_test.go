@@ -1,0 +1,546 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/programs"
+)
+
+// witnesses are the notes of the plugin "witness" of one site.
+type witnesses struct {
+	t    *testing.T
+	file string
+	args []string // of a server with the plugin
+}
+
+// watchItems installs the plugin, which takes pause for each ConfigMap.
+func (s *site) watchItems(pause string) *witnesses {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	programs.Copy(s.t, "server/cmd/cleat/testdata/witness", filepath.Join(dir, "plugins", "witness"))
+	w := &witnesses{t: s.t, file: filepath.Join(dir, "notes")}
+	config := filepath.Join(dir, "cleat.yaml")
+	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {environment: {WITNESS_FILE: %q, WITNESS_PAUSE: %s}}\n", w.file, pause)
+	require.NoError(s.t, os.WriteFile(config, []byte(text), 0o600))
+	w.args = []string{"--config", config, "--plugin-dir", filepath.Join(dir, "plugins")}
+	return w
+}
+
+// runs returns the numbers of items by process and run, as "pid run".
+func (w *witnesses) runs() map[string]int {
+	data, err := os.ReadFile(w.file)
+	if !os.IsNotExist(err) {
+		require.NoError(w.t, err)
+	}
+	count := map[string]int{}
+	for line := range strings.Lines(string(data)) {
+		var pid, run, item string
+		_, err := fmt.Sscan(line, &pid, &run, &item)
+		require.NoError(w.t, err, "%q", line)
+		count[pid+" "+run]++
+	}
+	return count
+}
+
+// completions watches the Backups of a site. It counts the changes of phases, and how often each Backup becomes Completed.
+type completions struct {
+	mu        sync.Mutex
+	changes   int
+	phase     map[string]velerov1.BackupPhase
+	completed map[string]int
+	failed    []string
+	claims    map[string]bool // "name claim"
+}
+
+func (s *site) watchCompletions() *completions {
+	s.t.Helper()
+	c := &completions{phase: map[string]velerov1.BackupPhase{}, completed: map[string]int{}, claims: map[string]bool{}}
+	s.eachState(func(b *velerov1.Backup) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.claims[b.Name+" "+b.Annotations["cleat.dev/claim"]] = true
+		if c.phase[b.Name] == b.Status.Phase {
+			return
+		}
+		c.phase[b.Name] = b.Status.Phase
+		c.changes++
+		switch b.Status.Phase {
+		case velerov1.BackupPhaseCompleted:
+			c.completed[b.Name]++
+		case velerov1.BackupPhaseFailed, velerov1.BackupPhasePartiallyFailed, velerov1.BackupPhaseFailedValidation:
+			c.failed = append(c.failed, fmt.Sprintf("%s: %s %s", b.Name, b.Status.Phase, b.Status.FailureReason))
+		}
+	})
+	return c
+}
+
+func (c *completions) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changes
+}
+
+// claimed reports whether the process with that identity has ever claimed a backup.
+func (c *completions) claimed(name, identity string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for claim := range c.claims {
+		if strings.HasPrefix(claim, name+" "+identity+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// require fails the test unless each of the backups was Completed once and none failed. The backups are Completed already, but
+// the watch may be behind.
+func (c *completions) require(t *testing.T, names []string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.completed) >= len(names)
+	}, time.Minute, 10*time.Millisecond)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.Empty(t, c.failed)
+	for _, name := range names {
+		require.Equal(t, 1, c.completed[name], name)
+	}
+}
+
+func leads(v *server) bool { return strings.Contains(v.log.String(), "this server leads") }
+
+// TestAcceptHardening_ZombieLeader stops a leader with SIGSTOP for longer than its lease, at another moment in each round,
+// and lets it go on while the next leader works or has finished. The former leader must not write any more: each backup is Completed
+// exactly once, and the bucket holds the files of its last attempt. Both servers have the same POD_NAME.
+func TestAcceptHardening_ZombieLeader(t *testing.T) {
+	t.Parallel()
+	for round := range 8 {
+		provider := []string{"cleat.dev/s3", "cleat.dev/file"}[round/2%2]
+		t.Run(fmt.Sprintf("%d on %s", round, provider), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, provider)
+			s.several = true
+			notes := s.watchItems("150ms")
+			completions := s.watchCompletions()
+			serve := func() *server {
+				return s.serve(append(notes.args, "--concurrent-backups", "2", "--leader-elect-lease-duration", "4s")...)
+			}
+			zombie := serve()
+			zombie.awaitLog("this server leads")
+			s.available()
+			next := serve()
+			next.awaitLog("another server leads, this one stands by")
+
+			shops := []string{s.workload(5), s.workload(5)}
+			var names []string
+			for i := range 4 {
+				names = append(names, fmt.Sprintf("b%d", i))
+				s.beginBackupOf(names[i], shops[i%2])
+			}
+			moment := 1 + 5*round/2 // changes of phases; each backup has five
+			s.eventually("the moment to stop the leader", func(context.Context) (bool, error) { return completions.count() >= moment, nil })
+			require.NoError(t, zombie.cmd.Process.Signal(syscall.SIGSTOP))
+			before := notes.runs()
+			next.awaitLog("this server leads")
+			if round%2 == 0 {
+				s.awaitCompleted(names)
+			}
+			require.NoError(t, zombie.cmd.Process.Signal(syscall.SIGCONT))
+			require.Error(t, zombie.wait())
+			require.Contains(t, zombie.log.String(), "this server does not lead any more")
+			s.awaitCompleted(names)
+			completions.require(t, names)
+
+			// The plugin of the former leader is known by its process, the only one that had noted anything. It saw nothing but the
+			// runs that its server had claimed.
+			identity := regexp.MustCompile(`this server leads: .*identity=(\S+)`).FindStringSubmatch(zombie.log.String())
+			require.NotNil(t, identity)
+			old := map[string]bool{}
+			for run := range before {
+				old[strings.Fields(run)[0]] = true
+			}
+			for run := range notes.runs() {
+				if pid, name, _ := strings.Cut(run, " "); old[pid] {
+					require.True(t, completions.claimed(name, identity[1]), "the former leader has not claimed %s", name)
+				}
+			}
+			for _, name := range names {
+				var b velerov1.Backup
+				require.NoError(t, s.client.Get(t.Context(), s.key(name), &b))
+				s.requireWhole(&b)
+			}
+		})
+	}
+}
+
+// awaitCompleted waits until all backups are Completed.
+func (s *site) awaitCompleted(names []string) {
+	s.t.Helper()
+	for _, name := range names {
+		s.awaitBackup(name, velerov1.BackupPhaseCompleted)
+	}
+}
+
+// wire is a TCP proxy that can be cut.
+type wire struct {
+	to string
+	at string // address
+
+	mu       sync.Mutex
+	listener net.Listener // nil while connections are refused
+	conns    map[net.Conn]bool
+	flows    chan struct{} // closed unless the wire is silent
+}
+
+// wireTo starts a proxy in front of the API server and returns it with a kubeconfig for it.
+func wireTo(t *testing.T, kubeconfig string) (w *wire, proxied string) {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	require.NoError(t, err)
+	w = &wire{at: "127.0.0.1:0", conns: map[net.Conn]bool{}, flows: make(chan struct{})}
+	close(w.flows)
+	for _, cluster := range config.Clusters {
+		server, err := url.Parse(cluster.Server)
+		require.NoError(t, err)
+		w.to = server.Host
+		require.NoError(t, w.connect())
+		server.Host = w.at
+		cluster.Server = server.String()
+	}
+	proxied = filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*config, proxied))
+	t.Cleanup(func() {
+		w.speak()
+		w.refuse()
+	})
+	return w, proxied
+}
+
+// connect accepts connections again, at the same address.
+func (w *wire) connect() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	listener, err := net.Listen("tcp", w.at)
+	if err != nil {
+		return err
+	}
+	w.listener, w.at = listener, listener.Addr().String()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go w.carry(conn)
+		}
+	}()
+	return nil
+}
+
+// refuse closes all connections and refuses new ones.
+func (w *wire) refuse() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.listener.Close()
+	for conn := range w.conns {
+		_ = conn.Close()
+	}
+}
+
+// hush lets nothing pass until speak.
+func (w *wire) hush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flows = make(chan struct{})
+}
+
+func (w *wire) speak() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.flows:
+	default:
+		close(w.flows)
+	}
+}
+
+func (w *wire) carry(here net.Conn) {
+	there, err := net.Dial("tcp", w.to)
+	if err != nil {
+		_ = here.Close()
+		return
+	}
+	w.mu.Lock()
+	w.conns[here], w.conns[there] = true, true
+	w.mu.Unlock()
+	copying := func(to, from net.Conn) {
+		buffer := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(buffer)
+			w.mu.Lock()
+			flows := w.flows
+			w.mu.Unlock()
+			<-flows
+			if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
+				_ = to.Close()
+				return
+			}
+		}
+	}
+	go copying(here, there)
+	copying(there, here)
+	_ = here.Close()
+	w.mu.Lock()
+	delete(w.conns, here)
+	delete(w.conns, there)
+	w.mu.Unlock()
+}
+
+// TestAcceptHardening_ApiServerAway takes the API server away from two servers for much longer than the lease, while backups
+// and a restore are in progress. Nobody exits, the leader stays the leader, and nothing fails or is attempted again.
+func TestAcceptHardening_ApiServerAway(t *testing.T) {
+	t.Parallel()
+	const away = 12 * time.Second
+	for how, cut := range map[string]struct{ begin, end func(*testing.T, *wire) }{
+		"refuses connections": {
+			func(_ *testing.T, w *wire) { w.refuse() },
+			func(t *testing.T, w *wire) { t.Helper(); require.NoError(t, w.connect()) },
+		},
+		"is silent": {func(_ *testing.T, w *wire) { w.hush() }, func(_ *testing.T, w *wire) { w.speak() }},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "cleat.dev/s3")
+			s.several = true
+			notes := s.watchItems("200ms")
+			completions := s.watchCompletions()
+			var wire *wire
+			wire, s.serverKubeconfig = wireTo(t, s.kubeconfig)
+			serve := func() *server {
+				return s.serve(append(notes.args, "--concurrent-backups", "2", "--restore-workers", "1", "--leader-elect-lease-duration", "3s")...)
+			}
+			leader := serve()
+			leader.awaitLog("this server leads")
+			s.available()
+			standby := serve()
+			standby.awaitLog("another server leads, this one stands by")
+			s.shop = s.workload(10)
+			s.wholeBackup("")
+
+			// One run ends while the API server is away, the others afterwards.
+			shops := []string{s.workload(15), s.workload(80), s.workload(2)}
+			names := []string{"short", "long", "waits"}
+			for i, name := range names {
+				s.beginBackupOf(name, shops[i])
+			}
+			s.beginRestore("back")
+			s.eventually("the runs are in the middle", func(context.Context) (bool, error) {
+				seen := map[string]bool{}
+				for run := range notes.runs() {
+					seen[strings.Fields(run)[1]] = true
+				}
+				return seen["short"] && seen["long"] && seen["back"], nil
+			})
+			cut.begin(t, wire)
+			select {
+			case err := <-leader.done:
+				require.NoError(t, err, "the leader has exited")
+			case err := <-standby.done:
+				require.NoError(t, err, "the standby has exited")
+			case <-time.After(away):
+			}
+			cut.end(t, wire)
+
+			s.awaitCompleted(names)
+			completions.require(t, names)
+			for _, name := range names {
+				var b velerov1.Backup
+				require.NoError(t, s.client.Get(t.Context(), s.key(name), &b))
+				require.Equal(t, "1", b.Annotations["cleat.dev/attempt"], name)
+				s.requireWhole(&b)
+			}
+			s.checkRestore("back")
+			require.Contains(t, leader.log.String(), "the lease is renewed again")
+			require.False(t, leads(standby), "nobody could take over")
+			for _, v := range []*server{leader, standby} {
+				require.NoError(t, v.stop(), "it still works")
+			}
+		})
+	}
+}
+
+// TestAcceptHardening_KilledRunsGoOn kills or stops servers in the middle of backups and restores.
+func TestAcceptHardening_KilledRunsGoOn(t *testing.T) {
+	t.Parallel()
+	kill := func(v *server) { v.kill() }
+	stop := func(v *server) { require.NoError(v.site.t, v.stop()) }
+	ends := []func(*server){kill, stop}
+	for name, end := range map[string]func(*server){"a backup of a killed server": kill, "a backup of a stopped server": stop} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, g := newGatedSite(t)
+			s.shop = s.workload(3)
+			server := s.serve()
+			s.available()
+			s.inTheMiddle(g, "long")
+			s.beginBackupOf("waits", s.shop)
+			s.awaitPosition("waits", 1)
+			end(server)
+			g.disarm()
+			s.serve()
+			b := s.awaitBackup("long", velerov1.BackupPhaseCompleted)
+			s.requireWhole(b)
+			require.Equal(t, "2", b.Annotations["cleat.dev/attempt"])
+			require.Contains(t, s.must("backup", "describe", "long"), "2; the server was stopped or killed in the attempt before")
+			s.awaitEvent("long", "attempt 2 of 3: the server of the last one was stopped or killed; the backup starts anew")
+			waits := s.awaitBackup("waits", velerov1.BackupPhaseCompleted)
+			require.False(t, waits.Status.StartTimestamp.Time.Before(b.Status.StartTimestamp.Time), "the backup kept its slot")
+		})
+	}
+	t.Run("a restore goes on", func(t *testing.T) {
+		t.Parallel()
+		s, g := newGatedSite(t)
+		s.shop = s.workload(8)
+		server := s.serve("--restore-workers", "1")
+		s.available()
+		s.wholeBackup("")
+		for n, end := range ends {
+			id := fmt.Sprintf("r%d", n)
+			s.beginHeldRestore(g, id)
+			end(server)
+			g.disarm()
+			server = s.serve("--restore-workers", "1")
+			s.checkRestore(id)
+			var r velerov1.Restore
+			require.NoError(t, s.client.Get(t.Context(), s.key(id), &r))
+			require.Equal(t, "2", r.Annotations["cleat.dev/attempt"])
+			require.Zero(t, r.Status.Warnings+r.Status.Errors, "what the first attempt has restored is no reason to warn")
+			require.Contains(t, s.must("restore", "describe", id), "2; the server was stopped or killed in the attempt before")
+			s.awaitEvent(id, "attempt 2 of 3: the server of the last one was stopped or killed; the restore goes on")
+			for _, name := range []string{"item-a", "item-h"} {
+				var item metav1.PartialObjectMetadata
+				item.SetGroupVersionKind(configMaps())
+				require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.shop + "-" + id, Name: name}, &item))
+				require.Equal(t, id, item.Labels["velero.io/restore-name"])
+			}
+		}
+	})
+	for attempts, reason := range map[int]string{
+		1: `found a %s with status "InProgress" during the server starting, mark it as "Failed"`,
+		2: "gave up after 2 attempts: in each of them the server was stopped or killed, or lost its lease, while the %s was in progress",
+	} {
+		t.Run(fmt.Sprintf("after %d attempts", attempts), func(t *testing.T) {
+			t.Parallel()
+			s, g := newGatedSite(t)
+			s.shop = s.workload(3)
+			limits := []string{"--backup-attempts", fmt.Sprint(attempts), "--restore-attempts", fmt.Sprint(attempts)}
+			server := s.serve(limits...)
+			s.available()
+			s.wholeBackup("")
+			hit := g.arm(1, before, uploads("long"))
+			s.beginBackup("long")
+			for range attempts {
+				s.awaitHit(hit)
+				server.kill()
+				g.disarm()
+				hit = g.arm(1, before, uploads("long"))
+				server = s.serve(limits...)
+			}
+			b := s.awaitBackup("long", velerov1.BackupPhaseFailed)
+			require.Equal(t, fmt.Sprintf(reason, "backup"), b.Status.FailureReason)
+			require.NotNil(t, b.Status.CompletionTimestamp)
+			s.eventually("nothing is left", func(ctx context.Context) (bool, error) {
+				err := s.client.Get(ctx, s.key("long"), b)
+				return b.Annotations["cleat.dev/partial-data"] == "", err
+			})
+			require.Subset(t, []string{"long-logs.gz"}, s.files("backups/long"))
+
+			hit = g.arm(1, before, createsConfigMaps)
+			s.beginRestore("back")
+			for range attempts {
+				s.awaitHit(hit)
+				server.kill()
+				g.disarm()
+				hit = g.arm(1, before, createsConfigMaps)
+				server = s.serve(limits...)
+			}
+			s.eventually("the restore has failed", func(ctx context.Context) (bool, error) {
+				var r velerov1.Restore
+				err := s.client.Get(ctx, s.key("back"), &r)
+				return r.Status.Phase == velerov1.RestorePhaseFailed && r.Status.FailureReason == fmt.Sprintf(reason, "restore"), err
+			})
+		})
+	}
+}
+
+func configMaps() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("ConfigMap") }
+
+// createsConfigMaps matches what a restore writes.
+func createsConfigMaps(r *http.Request) bool {
+	return r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/configmaps")
+}
+
+// awaitHit waits until the gate holds a request.
+func (s *site) awaitHit(hit <-chan string) {
+	s.t.Helper()
+	select {
+	case <-hit:
+	case <-time.After(5 * time.Minute):
+		require.Fail(s.t, "no request was held")
+	}
+}
+
+// beginHeldRestore starts a restore and holds it when it has created a few of its objects.
+func (s *site) beginHeldRestore(g *gate, name string) {
+	s.t.Helper()
+	hit := g.arm(5, before, createsConfigMaps)
+	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Restore{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec:       velerov1.RestoreSpec{BackupName: "whole", NamespaceMapping: map[string]string{s.shop: s.shop + "-" + name}},
+	}))
+	s.awaitHit(hit)
+}
+
+// awaitPosition waits until a backup has a position in the queue.
+func (s *site) awaitPosition(name string, position int) {
+	s.t.Helper()
+	s.eventually("backup "+name+" waits", func(ctx context.Context) (bool, error) {
+		var b velerov1.Backup
+		err := s.client.Get(ctx, s.key(name), &b)
+		return b.Status.QueuePosition == position, err
+	})
+}
+
+// awaitEvent waits for an event about an object.
+func (s *site) awaitEvent(name, note string) {
+	s.t.Helper()
+	s.eventually("there is an event about "+name, func(ctx context.Context) (bool, error) {
+		var list eventsv1.EventList
+		err := s.client.List(ctx, &list, client.InNamespace(s.namespace))
+		return slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Regarding.Name == name && e.Note == note }), err
+	})
+}

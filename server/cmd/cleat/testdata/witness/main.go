@@ -1,0 +1,69 @@
+// Command witness is a plugin that notes which process handles which item of which backup or restore, in the file that
+// $WITNESS_FILE names, and that takes its time.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cleat-dev/cleat/framework"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+)
+
+func main() {
+	framework.Serve(
+		biav2.Register("example.io/witness", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
+			return backups{}, nil
+		}),
+		riav1.Register("example.io/witness", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+			return restores{}, nil
+		}),
+	)
+}
+
+// note appends a line and waits. One write with O_APPEND is never mixed with those of other processes.
+func note(ctx context.Context, run, item string) error {
+	file, err := os.OpenFile(os.Getenv("WITNESS_FILE"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := fmt.Fprintf(file, "%d %s %s\n", os.Getpid(), run, item); err != nil {
+		return err
+	}
+	pause, err := time.ParseDuration(os.Getenv("WITNESS_PAUSE"))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+		return nil
+	}
+}
+
+func selector() framework.ResourceSelector {
+	return framework.ResourceSelector{IncludedResources: []string{"configmaps"}}
+}
+
+type backups struct{ biav2.ExecuteOnly }
+
+func (backups) AppliesTo(context.Context) (framework.ResourceSelector, error) { return selector(), nil }
+
+func (backups) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+	return biav2.NewExecuteOutput(input.Item), note(ctx, input.Backup.Name, input.Item.GetName())
+}
+
+type restores struct{}
+
+func (restores) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return selector(), nil
+}
+
+func (restores) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
+	return riav1.NewExecuteOutput(input.Item), note(ctx, input.Restore.Name, input.Item.GetName())
+}

@@ -1,0 +1,243 @@
+package main_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/results"
+)
+
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	gz := gzip.NewWriter(&out)
+	_, err := gz.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, gz.Close())
+	return out.Bytes()
+}
+
+// readJSON reads a compressed file of the bucket.
+func readJSON[T any](t *testing.T, s *site, elements ...string) (value T) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(append([]string{s.bucketDir}, elements...)...))
+	require.NoError(t, err)
+	gz, err := gzip.NewReader(bytes.NewReader(data))
+	require.NoError(t, err)
+	require.NoError(t, json.NewDecoder(gz).Decode(&value))
+	return value
+}
+
+// veleroMade writes a backup into the bucket, and its custom resource into the cluster, as Velero leaves them: with claims,
+// volumes and a pod whose data is in snapshots and file system backups.
+func (s *site) veleroMade(name string, extra map[string]string) {
+	s.t.Helper()
+	ns := s.namespace + "-" + name
+	var out bytes.Buffer
+	w, err := archive.NewWriter(&out, time.Unix(0, 0))
+	require.NoError(s.t, err)
+	add := func(resource, namespace, name, body string) {
+		body = strings.NewReplacer("NS", ns).Replace(body)
+		require.NoError(s.t, w.Item(schema.GroupResource{Resource: resource}, "v1", true, namespace, name, []byte(body)))
+	}
+	add("namespaces", "", ns, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"NS"}}`)
+	add("serviceaccounts", ns, "default", `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default","namespace":"NS"}}`)
+	for claim, policy := range map[string]string{"native": "Delete", "csi": "Delete", "moved": "Retain", "files": "Delete", "plain": "Retain", "empty": "Delete"} {
+		add("persistentvolumes", "", ns+"-"+claim, `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"NS-`+claim+`"},"spec":{"capacity":{"storage":"1Gi"},
+			"accessModes":["ReadWriteOnce"],"persistentVolumeReclaimPolicy":"`+policy+`","csi":{"driver":"none.example.com","volumeHandle":"`+claim+`"},
+			"claimRef":{"kind":"PersistentVolumeClaim","namespace":"NS","name":"`+claim+`","uid":"u","resourceVersion":"3"}}}`)
+		add("persistentvolumeclaims", ns, claim, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"`+claim+`","namespace":"NS",
+			"annotations":{"pv.kubernetes.io/bind-completed":"yes"}},"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","volumeName":"NS-`+claim+`",
+			"resources":{"requests":{"storage":"1Gi"}}},"status":{"phase":"Bound"}}`)
+	}
+	add("pods", ns, "db", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"db","namespace":"NS"},"spec":{"containers":[{"name":"c","image":"i"}],
+		"volumes":[{"name":"cache","emptyDir":{}}]}}`)
+	require.NoError(s.t, w.Close())
+
+	dir := filepath.Join(s.bucketDir, "backups", name)
+	require.NoError(s.t, os.MkdirAll(dir, 0o755))
+	write := func(file string, content []byte) {
+		require.NoError(s.t, os.WriteFile(filepath.Join(dir, file), content, 0o600))
+	}
+	made := &velerov1.Backup{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "velero.io/v1", Kind: "Backup"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec:       velerov1.BackupSpec{StorageLocation: "default"},
+		Status:     velerov1.BackupStatus{Phase: velerov1.BackupPhaseCompleted, FormatVersion: "1.1.0"},
+	}
+	metadata, err := json.Marshal(made)
+	require.NoError(s.t, err)
+	write("velero-backup.json", metadata)
+	write(name+".tar.gz", out.Bytes())
+	for file, text := range extra {
+		write(name+file, zipped(s.t, strings.ReplaceAll(text, "NS", ns)))
+	}
+	require.NoError(s.t, s.client.Create(s.t.Context(), made))
+}
+
+// dropVolume deletes a persistent volume, which backups of other tests would contain.
+func (s *site) dropVolume(name string) {
+	_ = s.client.Delete(context.Background(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// TestAcceptHardening_VeleroVolumes restores backups that Velero has made with the data of volumes, which this server cannot
+// bring back: each volume is an error, and the restore is PartiallyFailed. Volumes without data are treated as by Velero: one
+// that is retained is restored as it is, one that was deleted with its claim is not.
+func TestAcceptHardening_VeleroVolumes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	s.serve()
+	s.available()
+	const lost = "is not restored, it stays empty: the data is in "
+	for name, tt := range map[string]struct {
+		files map[string]string
+		spec  velerov1.RestoreSpec
+		want  []string // one for each lost volume
+		phase velerov1.RestorePhase
+	}{
+		"volumeinfo": {
+			files: map[string]string{"-volumeinfo.json.gz": `[
+				{"pvcName":"native","pvcNamespace":"NS","pvName":"NS-native","backupMethod":"NativeSnapshot","nativeSnapshotInfo":{"snapshotHandle":"snap-1"}},
+				{"pvcName":"csi","pvcNamespace":"NS","pvName":"NS-csi","backupMethod":"CSISnapshot","csiSnapshotInfo":{"snapshotHandle":"h","driver":"ebs"}},
+				{"pvcName":"moved","pvcNamespace":"NS","pvName":"NS-moved","backupMethod":"CSISnapshot","snapshotDataMoved":true,"snapshotDataMovementInfo":{"snapshotHandle":"m","dataMover":"velero"}},
+				{"pvcName":"files","pvcNamespace":"NS","pvName":"NS-files","backupMethod":"PodVolumeBackup","pvbInfo":{"snapshotHandle":"k","uploaderType":"kopia","podName":"db","podNamespace":"NS","volumeName":"files"}},
+				{"pvName":"","backupMethod":"PodVolumeBackup","pvbInfo":{"snapshotHandle":"k2","uploaderType":"kopia","podName":"db","podNamespace":"NS","volumeName":"cache"}},
+				{"pvcName":"plain","pvcNamespace":"NS","pvName":"NS-plain","skipped":true,"skippedReason":"no snapshot"},
+				{"pvcName":"empty","pvcNamespace":"NS","pvName":"NS-empty","skipped":true}]`},
+			want: []string{
+				"persistent volume claim NS/csi " + lost + "snapshot h of CSI driver ebs", "persistent volume claim NS/files " + lost + "file system backup k of kopia",
+				"persistent volume claim NS/moved " + lost + "snapshot m of data mover velero", "persistent volume claim NS/native " + lost + "snapshot snap-1",
+				"volume cache of pod NS/db " + lost + "file system backup k2 of kopia",
+			},
+			phase: velerov1.RestorePhasePartiallyFailed,
+		},
+		"before-volumeinfo": {
+			files: map[string]string{
+				"-volumesnapshots.json.gz":  `[{"spec":{"location":"aws","persistentVolumeName":"NS-native"},"status":{"providerSnapshotID":"snap-1","phase":"Completed"}}]`,
+				"-podvolumebackups.json.gz": `[{"metadata":{"annotations":{"velero.io/pvc-name":"files"}},"spec":{"pod":{"namespace":"NS","name":"db"},"volume":"files"},"status":{"phase":"Completed","snapshotID":"r"}}]`,
+			},
+			want:  []string{"persistent volume NS-native " + lost + "snapshot snap-1 of volume snapshot location aws", "persistent volume claim NS/files " + lost + "file system backup r of restic"},
+			phase: velerov1.RestorePhasePartiallyFailed,
+		},
+		"without-data": {files: nil, phase: velerov1.RestorePhaseCompleted},
+		"not-wanted": {
+			files: map[string]string{"-volumeinfo.json.gz": `[{"pvcName":"csi","pvcNamespace":"NS","pvName":"NS-csi","backupMethod":"CSISnapshot","csiSnapshotInfo":{"snapshotHandle":"h"}}]`},
+			spec:  velerov1.RestoreSpec{RestorePVs: new(bool)}, phase: velerov1.RestorePhaseCompleted,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := *s
+			s.t = t
+			s.veleroMade(name, tt.files)
+			ns := s.namespace + "-" + name
+			t.Cleanup(func() { s.dropVolume(ns + "-plain") })
+			tt.spec.BackupName = name
+			require.NoError(t, s.client.Create(t.Context(), &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Spec: tt.spec}))
+			var done velerov1.Restore
+			s.eventually("the restore ends", func(ctx context.Context) (bool, error) {
+				err := s.client.Get(ctx, s.key(name), &done)
+				return done.Status.Phase.Terminal(), err
+			})
+			found := readJSON[results.Results](t, &s, "restores", name, "restore-"+name+"-results.gz")
+			require.Equal(t, tt.phase, done.Status.Phase, "%+v", found)
+			require.Equal(t, len(tt.want), done.Status.Errors, "%+v", found.Errors)
+			text, err := json.Marshal(found.Errors)
+			require.NoError(t, err)
+			for _, want := range tt.want {
+				require.Contains(t, string(text), strings.ReplaceAll(want, "NS", ns))
+			}
+
+			volume := func(claim string) (pv corev1.PersistentVolume, exists bool) {
+				return pv, s.client.Get(t.Context(), client.ObjectKey{Name: ns + "-" + claim}, &pv) == nil
+			}
+			_, exists := volume("plain")
+			require.True(t, exists, "a retained volume without data in the backup is restored as it is")
+			_, exists = volume("empty")
+			require.False(t, exists, "a volume that was deleted with its claim is not restored")
+			_, exists = volume("csi")
+			require.False(t, exists, "the claim gets a new volume")
+			for _, claim := range []string{"native", "csi", "moved", "files", "plain", "empty"} {
+				var pvc corev1.PersistentVolumeClaim
+				require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: claim}, &pvc))
+				_, exists := volume(claim)
+				require.Equal(t, exists, pvc.Spec.VolumeName != "", "claim %s is to be bound to %q", claim, pvc.Spec.VolumeName)
+			}
+		})
+	}
+}
+
+// TestGapsAreInLogResultsStatusAndEvents runs a backup and a restore with fields that have no effect.
+func TestGapsAreInLogResultsStatusAndEvents(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	s.shop = s.workload(1)
+	require.NoError(t, s.client.Create(t.Context(), &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace, Labels: map[string]string{"gaps": s.namespace}},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName: "of-no-claim",
+			Capacity:         corev1.ResourceList{"storage": resource.MustParse("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{"ReadWriteOnce"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}},
+		},
+	}))
+	t.Cleanup(func() { s.dropVolume(s.namespace) })
+	s.serve()
+	s.available()
+	yes := true
+	require.NoError(t, s.client.Create(t.Context(), &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "gaps"}, Spec: velerov1.BackupSpec{
+		IncludedNamespaces: []string{s.shop}, IncludedClusterScopedResources: []string{"persistentvolumes"},
+		TTL: metav1.Duration{Duration: time.Hour}, SnapshotMoveData: &yes, DataMover: "mine",
+		Hooks: velerov1.BackupHooks{Resources: []velerov1.BackupResourceHookSpec{{Name: "h"}}},
+	}}))
+	var done velerov1.Backup
+	s.eventually("the backup ends", func(ctx context.Context) (bool, error) {
+		err := s.client.Get(ctx, s.key("gaps"), &done)
+		return done.Status.Phase.Terminal(), err
+	})
+	require.Equal(t, velerov1.BackupPhaseCompleted, done.Status.Phase)
+	require.Equal(t, 3, done.Status.Warnings)
+	warnings := readJSON[results.Results](t, s, "backups", "gaps", "gaps-results.gz").Warnings.Velero
+	require.Len(t, warnings, 3)
+	require.Contains(t, strings.Join(warnings, "\n"), "spec.hooks: ")
+	require.Contains(t, strings.Join(warnings, "\n"), "spec.ttl: ")
+	require.Contains(t, strings.Join(warnings, "\n"), "so these have no effect: spec.snapshotMoveData, spec.datamover")
+
+	stored, err := os.ReadFile(filepath.Join(s.bucketDir, "backups", "gaps", "gaps-logs.gz"))
+	require.NoError(t, err)
+	gz, err := gzip.NewReader(bytes.NewReader(stored))
+	require.NoError(t, err)
+	text, err := io.ReadAll(gz)
+	require.NoError(t, err)
+	log := string(text)
+	require.Equal(t, 3, strings.Count(log, "level=warning"), log)
+	require.Equal(t, done.Status.Progress.ItemsBackedUp, strings.Count(log, `msg="Backed up `))
+	s.eventually("the events", func(ctx context.Context) (bool, error) {
+		var list eventsv1.EventList
+		err := s.client.List(ctx, &list, client.InNamespace(s.namespace))
+		notes := ""
+		for _, event := range list.Items {
+			if event.Reason == "NotSupported" && event.Regarding.Name == "gaps" {
+				notes += event.Note + "\n"
+			}
+		}
+		return strings.Contains(notes, "spec.hooks: ") && strings.Contains(notes, "spec.ttl: ") && strings.Contains(notes, "spec.datamover"), err
+	})
+}

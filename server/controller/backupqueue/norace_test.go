@@ -1,0 +1,6 @@
+//go:build !race
+
+package backupqueue
+
+// livesInMemory is the number of random lives in memory.
+const livesInMemory = 3000

@@ -1,0 +1,54 @@
+package download
+
+import (
+	"cmp"
+	"crypto/rand"
+	"net/url"
+	"strings"
+
+	"github.com/cleat-dev/cleat/server/shorten"
+)
+
+// scheme is that of a "URL" from which nothing can be downloaded and whose rest is the reason. Every client of Velero stops
+// waiting for a URL when there is one, and shows the whole of one that it cannot use. No field of a DownloadRequest holds a
+// message.
+const scheme = "unavailable:"
+
+// noFile is the reason if the bucket does not hold the file.
+const noFile = "the file does not exist in object storage"
+
+// maxReason is the maximum length of a reason in bytes.
+const maxReason = 2048
+
+// Unavailable returns what a DownloadRequest has in place of a URL if there is none.
+func Unavailable(reason string) string {
+	printable := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, reason)
+	return scheme + " " + shorten.Text(cmp.Or(printable, "no reason is known"), maxReason)
+}
+
+// NoFile returns what a DownloadRequest has in place of a URL if the bucket does not hold the file.
+func NoFile() string { return Unavailable(noFile) }
+
+// Reason returns why a DownloadRequest has no URL. missing is set if the bucket does not hold the file. ok is false if address
+// is a URL.
+func Reason(address string) (reason string, missing, ok bool) {
+	reason, ok = strings.CutPrefix(address, scheme)
+	reason = strings.TrimSpace(reason)
+	return reason, reason == noFile, ok
+}
+
+// directory is the last part of the path below which a Server serves files.
+const directory = "/downloads/"
+
+// Address returns a new URL of the file that the DownloadRequest of a name asks for, at a server that users reach at base. The
+// token in it is secret.
+func Address(base *url.URL, request string) string {
+	address := base.JoinPath(directory, request)
+	address.RawQuery = url.Values{"token": {rand.Text()}}.Encode()
+	return address.String()
+}

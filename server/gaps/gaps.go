@@ -1,0 +1,125 @@
+// Package gaps lists the fields of Backups and Restores that ask for something that the server does not do yet, each with
+// the warning that a run has which uses it. A test shows that each other field has an effect. Fields that concern the data of
+// volumes, or the operations of plugins, ask for nothing in a run that has none.
+//
+// The package imports the types of custom resources only. Package config has the table of the server's flags.
+package gaps
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// Gap is a field that the server does not act on.
+type Gap[S any] struct {
+	Field   string // path in the resource, such as "spec.hooks"
+	asks    func(*S) bool
+	warning string
+}
+
+// Warnings returns the warnings for the gaps that a spec asks for.
+func Warnings[S any](gaps []Gap[S], spec *S) []string {
+	var warnings []string
+	for _, gap := range gaps {
+		if gap.asks(spec) {
+			warnings = append(warnings, gap.Field+": "+gap.warning)
+		}
+	}
+	return warnings
+}
+
+// Fields returns the fields of the gaps that a spec asks for, as one text; empty if there are none.
+func Fields[S any](gaps []Gap[S], spec *S) string {
+	var fields []string
+	for _, gap := range gaps {
+		if gap.asks(spec) {
+			fields = append(fields, gap.Field)
+		}
+	}
+	return strings.Join(fields, ", ")
+}
+
+// Values that clients and servers write into specs of which the user has set nothing.
+const (
+	defaultTTL             = 30 * 24 * time.Hour
+	defaultSnapshotTimeout = 10 * time.Minute
+	defaultGroupLabel      = "velero.io/volume-group"
+)
+
+// Backup returns the gaps of a backup, whatever it contains.
+func Backup() []Gap[velerov1.BackupSpec] {
+	return []Gap[velerov1.BackupSpec]{
+		{"spec.hooks", func(s *velerov1.BackupSpec) bool { return len(s.Hooks.Resources) > 0 }, "hooks are not supported yet, none is run"},
+		{"spec.ttl", func(s *velerov1.BackupSpec) bool { return s.TTL.Duration != 0 && s.TTL.Duration != defaultTTL }, "expired backups are not deleted yet; delete this one when it is not needed any more"},
+	}
+}
+
+// BackupVolumes returns the gaps of a backup that has volumes.
+func BackupVolumes() []Gap[velerov1.BackupSpec] {
+	none := "it has no effect, because the data of volumes is not backed up yet"
+	return []Gap[velerov1.BackupSpec]{
+		{"spec.snapshotVolumes", func(s *velerov1.BackupSpec) bool { return isTrue(s.SnapshotVolumes) }, none},
+		{"spec.volumeSnapshotLocations", func(s *velerov1.BackupSpec) bool {
+			return isTrue(s.SnapshotVolumes) && len(s.VolumeSnapshotLocations) > 0
+		}, none},
+		{"spec.volumeGroupSnapshotLabelKey", func(s *velerov1.BackupSpec) bool {
+			return s.VolumeGroupSnapshotLabelKey != "" && s.VolumeGroupSnapshotLabelKey != defaultGroupLabel
+		}, none},
+		{"spec.csiSnapshotTimeout", func(s *velerov1.BackupSpec) bool {
+			return s.CSISnapshotTimeout.Duration != 0 && s.CSISnapshotTimeout.Duration != defaultSnapshotTimeout
+		}, none},
+		{"spec.snapshotMoveData", func(s *velerov1.BackupSpec) bool { return isTrue(s.SnapshotMoveData) }, none},
+		{"spec.datamover", func(s *velerov1.BackupSpec) bool { return s.DataMover != "" }, none},
+		{"spec.defaultVolumesToFsBackup", func(s *velerov1.BackupSpec) bool { return isTrue(s.DefaultVolumesToFsBackup) }, none},
+		{"spec.uploaderConfig", func(s *velerov1.BackupSpec) bool {
+			return s.UploaderConfig != nil && s.UploaderConfig.ParallelFilesUpload != 0
+		}, none},
+	}
+}
+
+// Restore returns the gaps of a restore, whatever it contains.
+func Restore() []Gap[velerov1.RestoreSpec] {
+	return []Gap[velerov1.RestoreSpec]{
+		{"spec.hooks.resources[].postHooks[].exec", func(s *velerov1.RestoreSpec) bool {
+			return anyHook(s, func(h *velerov1.RestoreResourceHook) bool { return h.Exec != nil })
+		}, "restore hooks that run commands are not supported yet, none is run"},
+		{"spec.hooks.resources[].postHooks[].init.timeout", func(s *velerov1.RestoreSpec) bool {
+			return anyHook(s, func(h *velerov1.RestoreResourceHook) bool { return h.Init != nil && h.Init.Timeout.Duration != 0 })
+		}, "the restore does not wait for init containers, as in Velero; the field has no effect"},
+		{"spec.hooks.resources[].includedResources", func(s *velerov1.RestoreSpec) bool {
+			return slices.ContainsFunc(s.Hooks.Resources, func(h velerov1.RestoreResourceHookSpec) bool {
+				return len(h.IncludedResources) > 0 && !slices.ContainsFunc(h.IncludedResources, isPods)
+			})
+		}, "hooks apply to pods only, and to all that the other fields select, as in Velero; the field has no effect"},
+		{"spec.hooks.resources[].excludedResources", func(s *velerov1.RestoreSpec) bool {
+			return slices.ContainsFunc(s.Hooks.Resources, func(h velerov1.RestoreResourceHookSpec) bool { return len(h.ExcludedResources) > 0 })
+		}, "hooks apply to pods only, and to all that the other fields select, as in Velero; the field has no effect"},
+	}
+}
+
+// RestoreVolumes returns the gaps of a restore from a backup that has the data of volumes.
+func RestoreVolumes() []Gap[velerov1.RestoreSpec] {
+	none := "it has no effect, because the data of volumes is not restored yet"
+	return []Gap[velerov1.RestoreSpec]{
+		{"spec.restorePVs", func(s *velerov1.RestoreSpec) bool { return isTrue(s.RestorePVs) }, none},
+		{"spec.uploaderConfig", func(s *velerov1.RestoreSpec) bool {
+			u := s.UploaderConfig
+			return u != nil && (isTrue(u.WriteSparseFiles) || u.ParallelFilesDownload != 0)
+		}, none},
+	}
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+func isPods(resource string) bool {
+	return slices.Contains([]string{"*", "pods", "pod", "po"}, strings.ToLower(resource))
+}
+
+func anyHook(spec *velerov1.RestoreSpec, is func(*velerov1.RestoreResourceHook) bool) bool {
+	return slices.ContainsFunc(spec.Hooks.Resources, func(r velerov1.RestoreResourceHookSpec) bool {
+		return slices.ContainsFunc(r.PostHooks, func(h velerov1.RestoreResourceHook) bool { return is(&h) })
+	})
+}

@@ -1,0 +1,190 @@
+package gaps
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// gap marks a field in the tables below that has no effect and is named in a warning.
+const gap = "(named in a warning)"
+
+// operations marks a field that is named in the warning about each operation that an action starts, and nowhere else.
+const operations = "(named in the warning about each operation) backups and restores warnOfOperations"
+
+// backupFields names for each field of a BackupSpec what shows its effect. Fields below that do not stand here are those of
+// the field above.
+func backupFields() map[string]string {
+	return map[string]string{
+		"spec.metadata":           "schedules: labels of the backups of a schedule",
+		"spec.includedNamespaces": "backup TestFilters", "spec.excludedNamespaces": "backup TestFilters",
+		"spec.includedResources": "backup TestFilters", "spec.excludedResources": "backup TestFilters",
+		"spec.includedClusterScopedResources": "backup TestFilters", "spec.excludedClusterScopedResources": "backup TestFilters",
+		"spec.includedNamespaceScopedResources": "backup TestFilters", "spec.excludedNamespaceScopedResources": "backup TestFilters",
+		"spec.includeClusterResources": "backup TestFilters",
+		"spec.labelSelector":           "backup TestFilters", "spec.orLabelSelectors": "backup TestFilters",
+		"spec.orderedResources":       "backup TestOrderedResourcesComeFirst",
+		"spec.storageLocation":        "controller/backups TestLocationsAreValidated",
+		"spec.resourcePolicy":         "backup TestRulesOfThePolicyLimitWhatIsBackedUp; volumePolicies: " + gap,
+		"spec.itemOperationTimeout":   operations,
+		"spec.defaultVolumesToRestic": "controller/backups TestDefaultsAreWrittenIntoTheSpec: it sets spec.defaultVolumesToFsBackup",
+
+		"spec.hooks": gap, "spec.ttl": gap,
+		"spec.snapshotVolumes": gap, "spec.volumeSnapshotLocations": gap, "spec.volumeGroupSnapshotLabelKey": gap,
+		"spec.csiSnapshotTimeout": gap, "spec.snapshotMoveData": gap, "spec.datamover": gap, "spec.defaultVolumesToFsBackup": gap,
+		"spec.uploaderConfig": gap,
+	}
+}
+
+func restoreFields() map[string]string {
+	const hooks = "spec.hooks.resources[]."
+	return map[string]string{
+		"spec.backupName": "restore", "spec.scheduleName": "controller/restores TestSource",
+		"spec.includedNamespaces": "restore TestFilters", "spec.excludedNamespaces": "restore TestFilters",
+		"spec.includedResources": "restore TestFilters", "spec.excludedResources": "restore TestFilters",
+		"spec.includeClusterResources": "restore TestFilters",
+		"spec.labelSelector":           "restore TestFilters", "spec.orLabelSelectors": "restore TestFilters",
+		"spec.namespaceMapping":       "restore TestFilters",
+		"spec.restoreStatus":          "restore TestStatusIsRestoredOnRequest",
+		"spec.preserveNodePorts":      "plugins/itemactions/services",
+		"spec.existingResourcePolicy": "restore existing_test.go",
+		"spec.resourceModifier":       "restore modify_test.go",
+		"spec.resourcePolicy":         "restore TestRulesOfThePolicyLimitWhatIsRestored",
+		"spec.itemOperationTimeout":   operations,
+
+		hooks + "name":               "messages about the hook",
+		hooks + "includedNamespaces": "plugins/itemactions/pods TestInitContainersOfHooksAreAdded", hooks + "excludedNamespaces": "the same",
+		hooks + "labelSelector":                   "the same",
+		hooks + "postHooks[].init.initContainers": "the same",
+		hooks + "includedResources":               gap, hooks + "excludedResources": gap,
+		hooks + "postHooks[].exec": gap, hooks + "postHooks[].init.timeout": gap,
+
+		"spec.restorePVs": gap, "spec.uploaderConfig": gap,
+	}
+}
+
+// paths returns the paths of all fields of a struct, by the names in JSON. Types of other packages have no fields here.
+func paths(t reflect.Type, at string) []string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		if t.Kind() == reflect.Slice {
+			at += "[]"
+		}
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t.PkgPath() != reflect.TypeFor[velerov1.Backup]().PkgPath() {
+		return []string{strings.TrimSuffix(at, "[]")}
+	}
+	var all []string
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		all = append(all, paths(t.Field(i).Type, at+"."+name)...)
+	}
+	return all
+}
+
+// covered returns the entry of a table for a field, or for one above it.
+func covered(table map[string]string, field string) string {
+	for at := field; ; at = at[:strings.LastIndexByte(at, '.')] {
+		if _, ok := table[strings.TrimSuffix(at, "[]")]; ok {
+			return strings.TrimSuffix(at, "[]")
+		}
+		if !strings.Contains(at, ".") {
+			return ""
+		}
+	}
+}
+
+// TestAcceptHardening_EverySpecField requires that each field of the specs of Backup, Restore and Schedule either has an
+// effect, which the table proves by naming what shows it, or is named in a warning. A new field fails it. The tables of the
+// server's flags are in package config. That the warnings reach the log, the results and the events of a real run is shown in
+// server/cmd/cleat.
+func TestAcceptHardening_EverySpecField(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T, of reflect.Type, table map[string]string, listed []string) {
+		t.Helper()
+		used := map[string]bool{}
+		for _, field := range paths(of, "spec") {
+			entry := covered(table, field)
+			require.NotEmpty(t, entry, "%s is not in the table: name what shows that it has an effect, or add it to the gaps", field)
+			used[entry] = true
+		}
+		for entry, shown := range table {
+			require.True(t, used[entry], "%s is in the table and not in the type", entry)
+			require.Equal(t, shown == gap, slices.Contains(listed, entry), entry)
+			require.NotEmpty(t, shown, entry)
+		}
+	}
+	t.Run("Backup", func(t *testing.T) {
+		t.Parallel()
+		check(t, reflect.TypeFor[velerov1.BackupSpec](), backupFields(), fields(append(Backup(), BackupVolumes()...)))
+	})
+	t.Run("Restore", func(t *testing.T) {
+		t.Parallel()
+		check(t, reflect.TypeFor[velerov1.RestoreSpec](), restoreFields(), fields(append(Restore(), RestoreVolumes()...)))
+	})
+	t.Run("Schedule", func(t *testing.T) {
+		t.Parallel()
+		check(t, reflect.TypeFor[velerov1.ScheduleSpec](), map[string]string{
+			"spec.template": "it is copied whole into each Backup, where the table of Backup applies", "spec.schedule": "controller/schedules",
+			"spec.useOwnerReferencesInBackup": "controller/schedules", "spec.paused": "controller/schedules", "spec.skipImmediately": "controller/schedules",
+		}, nil)
+	})
+	t.Run("warnings of a backup", func(t *testing.T) {
+		t.Parallel()
+		yes, no := true, false
+		requireWarnings(t, append(Backup(), BackupVolumes()...), velerov1.BackupSpec{
+			Hooks: velerov1.BackupHooks{Resources: []velerov1.BackupResourceHookSpec{{}}}, TTL: metav1.Duration{Duration: time.Hour},
+			SnapshotVolumes: &yes, VolumeSnapshotLocations: []string{"a"}, VolumeGroupSnapshotLabelKey: "mine", CSISnapshotTimeout: metav1.Duration{Duration: time.Hour},
+			SnapshotMoveData: &yes, DataMover: "mine", DefaultVolumesToFsBackup: &yes, UploaderConfig: &velerov1.UploaderConfigForBackup{ParallelFilesUpload: 3},
+		}, velerov1.BackupSpec{ // what clients and the server write into every spec
+			TTL: metav1.Duration{Duration: 720 * time.Hour}, VolumeGroupSnapshotLabelKey: "velero.io/volume-group", CSISnapshotTimeout: metav1.Duration{Duration: 10 * time.Minute},
+			SnapshotMoveData: &no, DefaultVolumesToFsBackup: &no, UploaderConfig: &velerov1.UploaderConfigForBackup{}, VolumeSnapshotLocations: []string{"merely-exists"},
+		})
+	})
+	t.Run("warnings of a restore", func(t *testing.T) {
+		t.Parallel()
+		yes, no := true, false
+		hook := func(change func(*velerov1.RestoreResourceHookSpec)) velerov1.RestoreSpec {
+			h := velerov1.RestoreResourceHookSpec{Name: "h", PostHooks: []velerov1.RestoreResourceHook{{Init: &velerov1.InitRestoreHook{}}}}
+			change(&h)
+			return velerov1.RestoreSpec{Hooks: velerov1.RestoreHooks{Resources: []velerov1.RestoreResourceHookSpec{h}}}
+		}
+		all := hook(func(h *velerov1.RestoreResourceHookSpec) {
+			h.PostHooks[0].Init.Timeout = metav1.Duration{Duration: time.Hour}
+			h.PostHooks = append(h.PostHooks, velerov1.RestoreResourceHook{Exec: &velerov1.ExecRestoreHook{}})
+			h.IncludedResources, h.ExcludedResources = []string{"deployments"}, []string{"jobs"}
+		})
+		all.RestorePVs, all.UploaderConfig = &yes, &velerov1.UploaderConfigForRestore{WriteSparseFiles: &yes}
+		none := hook(func(h *velerov1.RestoreResourceHookSpec) { h.IncludedResources = []string{"Pods"} })
+		none.RestorePVs, none.UploaderConfig = &no, &velerov1.UploaderConfigForRestore{}
+		requireWarnings(t, append(Restore(), RestoreVolumes()...), all, none)
+	})
+}
+
+func fields[S any](gaps []Gap[S]) []string {
+	var names []string
+	for _, g := range gaps {
+		names = append(names, g.Field)
+	}
+	return names
+}
+
+// requireWarnings requires that one spec has the warnings of all gaps, and that the other and an empty one have none.
+func requireWarnings[S any](t *testing.T, gaps []Gap[S], all, none S) {
+	t.Helper()
+	warnings := Warnings(gaps, &all)
+	require.Len(t, warnings, len(gaps))
+	for i, g := range gaps {
+		require.True(t, strings.HasPrefix(warnings[i], g.Field+": "), warnings[i])
+	}
+	require.Equal(t, strings.Join(fields(gaps), ", "), Fields(gaps, &all))
+	require.Empty(t, Warnings(gaps, &none))
+	require.Empty(t, Warnings(gaps, new(S)))
+}

@@ -1,0 +1,51 @@
+package run
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// ClaimAnnotation of a backup or restore says who runs it. It is set by the write that starts an attempt, to a value that
+// only one process can have written. When it changes, another process has taken up the run.
+const ClaimAnnotation = "cleat.dev/claim"
+
+// Claim says who runs a backup or restore, and in which attempt.
+type Claim struct {
+	By      string // different for every attempt; empty if another kind of server has started the run
+	Attempt int    // from 1
+}
+
+// ClaimOf returns the claim in the annotations of an object.
+func ClaimOf(object client.Object) Claim {
+	return Claim{By: object.GetAnnotations()[ClaimAnnotation], Attempt: velerov1.AttemptOf(object)}
+}
+
+// Set writes the claim to the annotations of an object.
+func (c Claim) Set(object client.Object) {
+	annotations := maps.Clone(object.GetAnnotations())
+	if annotations == nil {
+		annotations = make(map[string]string, 2)
+	}
+	annotations[ClaimAnnotation], annotations[velerov1.AttemptAnnotation] = c.By, strconv.Itoa(c.Attempt)
+	object.SetAnnotations(annotations)
+}
+
+// NewIdentity returns a name for this process that no other process has, even if they share the host, which is for people to read.
+func NewIdentity(host string) string { return host + "_" + string(uuid.NewUUID()) }
+
+// newClaim returns a value for ClaimAnnotation.
+func newClaim(identity string) string { return identity + "/" + string(uuid.NewUUID())[:8] }
+
+// interrupted returns why a run fails that was interrupted in its last attempt. If it had only one, the text is Velero's.
+func interrupted(kind string, attempts int) error {
+	if attempts == 1 {
+		return fmt.Errorf(`found a %s with status "InProgress" during the server starting, mark it as "Failed"`, kind)
+	}
+	return fmt.Errorf("gave up after %d attempts: in each of them the server was stopped or killed, or lost its lease, while the %s was in progress", attempts, kind)
+}

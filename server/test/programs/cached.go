@@ -1,0 +1,72 @@
+package programs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Cached returns the path of a program that the go command does not build. build builds it in an empty directory and returns
+// its path there; it is called when a file that inputs match, patterns relative to the root of this module, has changed since, or
+// the text of version. Nobody may change the program.
+func Cached(name, version string, inputs []string, build func(dir string) (string, error)) (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	_, _ = fmt.Fprintln(sum, root, version)
+	for _, pattern := range inputs {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return "", err
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return "", err
+			}
+			_, _ = fmt.Fprintf(sum, "%s %d\n", file, len(content))
+			_, _ = sum.Write(content)
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "cleat", "test-programs", name)
+	lock, err := lockDir(dir)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	path := filepath.Join(dir, hex.EncodeToString(sum.Sum(nil)[:8]))
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return path, err
+	}
+	temporary, err := os.MkdirTemp("", name)
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(temporary)
+	built, err := build(temporary)
+	if err != nil {
+		return "", err
+	}
+	if err := CopyFile(built, path+".part"); err != nil {
+		return "", err
+	}
+	return path, os.Rename(path+".part", path)
+}
+
+// NodePluginInputs are the inputs of the plugin in JavaScript, for Cached.
+func NodePluginInputs() []string {
+	return []string{
+		"examples/node-plugin/*.mjs", "examples/node-plugin/*.json", "examples/node-plugin/.npmrc", "examples/node-plugin/host/*.proto",
+		"proto/*/*/*.proto", "proto/*/*/*/*.proto",
+	}
+}
