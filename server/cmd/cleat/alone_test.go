@@ -121,7 +121,7 @@ func (c *completions) require(t *testing.T, names []string) {
 	require.Eventually(t, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.completed) >= len(names)
+		return !slices.ContainsFunc(names, func(name string) bool { return c.completed[name] == 0 })
 	}, time.Minute, 10*time.Millisecond)
 	c.mu.Lock()
 	defer c.mu.Unlock()
