@@ -19,7 +19,7 @@ var (
 )
 
 // ErrCannotCancel is returned, plain or wrapped, by the method Cancel of an action for an operation that cannot be
-// stopped. The host then goes on without the operation. On Velero's wire, which cannot say that, it is no error.
+// stopped. The host then goes on without the operation. On Velero's wire, which cannot say that, it is not an error.
 var ErrCannotCancel = glue.ErrCannotCancel
 
 // NotFound is Errorf whose result is an ErrNotFound.

@@ -130,13 +130,13 @@ func TestRegisterAllRefusesMistakes(t *testing.T) {
 		},
 		"a schema that is none": {
 			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema("object")))},
-			`register QueueAdmission "a.b/c": the schema of its config is no JSON object`,
+			`register QueueAdmission "a.b/c": the schema of its config is not a JSON object`,
 		},
 		"a schema that is null": {
 			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema("null")))}, "is null, want a JSON object",
 		},
 		"a schema that is a list": {
-			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema("[]")))}, "is no JSON object",
+			[]framework.Registration{qav1.Register("a.b/c", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema("[]")))}, "is not a JSON object",
 		},
 		"all mistakes at once": {
 			[]framework.Registration{biav1.Register("x", newAction), biav1.Register("y", newAction)}, `"y"`,

@@ -6,10 +6,10 @@ import "github.com/cleat-dev/cleat/framework/internal/glue"
 // kind's package returns, or what WithVersion returns. Serve takes registrations.
 type Registration glue.Registration
 
-// Kind returns the kind's name on the wire, "BackupItemAction"; empty for a registration that is no implementation.
+// Kind returns the kind's name on the wire, "BackupItemAction"; empty for a registration that is not an implementation.
 func (r Registration) Kind() string { return glue.Registration(r).Kind() }
 
-// Name returns the implementation's name, "example.io/stamp"; empty for a registration that is no implementation.
+// Name returns the implementation's name, "example.io/stamp"; empty for a registration that is not an implementation.
 func (r Registration) Name() string { return glue.Registration(r).Name() }
 
 // Option changes how an implementation is registered; see WithConfig.

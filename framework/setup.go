@@ -38,7 +38,7 @@ func (s *Setup) FeatureEnabled(name string) bool { return s.setup().FeatureEnabl
 // StateDir returns a directory for the state of this implementation, creating it if necessary. Only the user that the
 // process runs as can read it. Its content outlives the process, but not the host's pod, unless the operator has
 // mounted a volume there. All processes and kinds that use the same name share it. StateDir returns an
-// error for a name that is no "domain/name" or whose second part is a path, like "example.io/..".
+// error for a name that is not "domain/name" or whose second part is a path, like "example.io/..".
 func (s *Setup) StateDir() (string, error) { return s.setup().StateDir() }
 
 func (s *Setup) setup() *glue.Setup { return (*glue.Setup)(s) }

@@ -134,7 +134,7 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 	if len(plugin.GetConfigSchema()) > 0 {
 		var schema map[string]json.RawMessage
 		if err := json.Unmarshal(plugin.GetConfigSchema(), &schema); err != nil || schema == nil {
-			return Listed{}, fmt.Errorf("config schema of %s %s is no JSON object", wire, plugin.GetName())
+			return Listed{}, fmt.Errorf("config schema of %s %s is not a JSON object", wire, plugin.GetName())
 		}
 	}
 	return Listed{Kind: wire, Name: plugin.GetName()}, nil

@@ -116,8 +116,8 @@ func TestInvalidPluginInfoIsRejected(t *testing.T) {
 		"has version -3, want 1 or more":                                 plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: -3, Name: "a.b/c"}),
 		`kind "QueueAdmissionV2" of a.b/c must be without its version`:   plugins(&plugininfov1.Plugin{Kind: "QueueAdmissionV2", Version: 1, Name: "a.b/c"}),
 		"plugins[1]: QueueAdmission a.b/c is there twice":                plugins(fine, fine),
-		"config schema of QueueAdmission a.b/c is no JSON object":        plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: 1, Name: "a.b/c", ConfigSchema: []byte("null")}),
-		"config schema of QueueAdmissionV2 a.b/c is no JSON object":      plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: 2, Name: "a.b/c", ConfigSchema: []byte("{")}),
+		"config schema of QueueAdmission a.b/c is not a JSON object":     plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: 1, Name: "a.b/c", ConfigSchema: []byte("null")}),
+		"config schema of QueueAdmissionV2 a.b/c is not a JSON object":   plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: 2, Name: "a.b/c", ConfigSchema: []byte("{")}),
 		`plugin_version "1\n2" has control characters, want one line`:    {PluginVersion: "1\n2"},
 		"framework_version is empty":                                     {FrameworkVersion: " "},
 	} {

@@ -97,24 +97,24 @@ func (p Plugin) Wrap(err error) error {
 		return err
 	}
 	wrapped := &Error{Kind: p.kind, Plugin: p.name, message: err.Error(), causes: []error{err}}
-	answered, ok := status.FromError(err)
+	reply, ok := status.FromError(err)
 	if !ok {
 		return wrapped
 	}
 	if _, direct := err.(interface{ GRPCStatus() *status.Status }); direct { //nolint:errorlint // the message of an error around it would be lost
-		wrapped.message = answered.Message()
+		wrapped.message = reply.Message()
 		if wrapped.message == "" {
-			wrapped.message = "failed without a message, code " + answered.Code().String()
+			wrapped.message = "failed without a message, code " + reply.Code().String()
 		}
 	}
-	wrapped.Frames = framesOf(answered)
-	switch answered.Code() {
+	wrapped.Frames = framesOf(reply)
+	switch reply.Code() {
 	case codes.Canceled:
 		wrapped.causes = append(wrapped.causes, context.Canceled)
 	case codes.DeadlineExceeded:
 		wrapped.causes = append(wrapped.causes, context.DeadlineExceeded)
 	default:
-		if known := hostapi.ErrorOf(answered.Code()); known != nil {
+		if known := hostapi.ErrorOf(reply.Code()); known != nil {
 			wrapped.causes = append(wrapped.causes, known)
 		}
 	}
@@ -126,8 +126,8 @@ func (p Plugin) Reject(reason error) error {
 	return p.Wrap(fmt.Errorf("%w: %w", ErrInvalidReply, reason))
 }
 
-func framesOf(answered *status.Status) []Frame {
-	for _, detail := range answered.Details() {
+func framesOf(reply *status.Status) []Frame {
+	for _, detail := range reply.Details() {
 		stack, ok := detail.(*shared.Stack)
 		if !ok {
 			continue

@@ -76,13 +76,13 @@ func unknown(known []WireKind, wire string) string {
 
 // versions returns "version 1", "versions 1 and 2" or "versions 1, 2 and 3".
 func versions(numbers []int) string {
-	words := make([]string, 0, len(numbers))
+	texts := make([]string, 0, len(numbers))
 	for _, number := range numbers {
-		words = append(words, strconv.Itoa(number))
+		texts = append(texts, strconv.Itoa(number))
 	}
-	last := len(words) - 1
+	last := len(texts) - 1
 	if last == 0 {
-		return "version " + words[0]
+		return "version " + texts[0]
 	}
-	return "versions " + strings.Join(words[:last], ", ") + " and " + words[last]
+	return "versions " + strings.Join(texts[:last], ", ") + " and " + texts[last]
 }

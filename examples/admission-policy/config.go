@@ -103,7 +103,7 @@ func (t *timeOfDay) UnmarshalJSON(text []byte) error {
 	}
 	at, err := time.Parse(`"15:04"`, string(text))
 	if err != nil {
-		return fmt.Errorf("%s is no time of day, want one as 08:00", text)
+		return fmt.Errorf("%s is not a time of day, want one as 08:00", text)
 	}
 	*t = timeOfDay(at.Hour()*60 + at.Minute())
 	return nil

@@ -141,7 +141,7 @@ func TestWhatTheSchemaCannotSay(t *testing.T) {
 	plugin := plugintest.Run(t, register())
 	for config, wants := range map[string]string{
 		`{"timeZone": "Europe/Atlantis"}`:            `config: timeZone: time zone "Europe/Atlantis" is not known, want one as Europe/Berlin or UTC`,
-		`{"freeze": [{"from": "8", "to": "24:00"}]}`: `"8" is no time of day, want one as 08:00`,
+		`{"freeze": [{"from": "8", "to": "24:00"}]}`: `"8" is not a time of day, want one as 08:00`,
 		`{"freeze": [{"days": ["Someday"]}]}`:        `day "Someday" is not known`,
 		`{"freeze": [{"namespaces": ["["]}]}`:        `namespace pattern "["`,
 		`{"quota": {"teams": {"gold": "two"}}}`:      `want a whole number`,

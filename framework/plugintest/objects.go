@@ -17,7 +17,7 @@ func Object(t testing.TB, text string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
-		t.Fatalf("object is no YAML: %v\n%s", err, text)
+		t.Fatalf("object is not YAML: %v\n%s", err, text)
 	}
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(raw); err != nil {

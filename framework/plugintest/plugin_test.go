@@ -215,7 +215,7 @@ func TestMistakeEndsTestWithReason(t *testing.T) {
 			},
 			"the plugin has no BackupItemAction v1 example.io/stamp",
 		},
-		"no YAML":         {func(t testing.TB) { plugintest.Object(t, "{") }, "object is no YAML"},
+		"no YAML":         {func(t testing.TB) { plugintest.Object(t, "{") }, "object is not YAML"},
 		"no kind":         {func(t testing.TB) { plugintest.Object(t, "{apiVersion: v1}") }, "object is none of Kubernetes"},
 		"no name":         {func(t testing.TB) { plugintest.Object(t, "{apiVersion: v1, kind: Pod}") }, "object needs apiVersion and metadata.name"},
 		"no such program": {func(t testing.TB) { plugintest.Start(t, "/nowhere") }, "start the plugin /nowhere"},

@@ -98,7 +98,7 @@ func member(item []byte, in span, name string) (span, error) {
 			found = span{from, to}
 		}
 	}) < 0 {
-		return span{}, errors.New("is no JSON object")
+		return span{}, errors.New("is not a JSON object")
 	}
 	return found, nil
 }

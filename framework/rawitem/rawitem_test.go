@@ -38,12 +38,12 @@ func TestSetLabelAddsOrReplacesOneLabel(t *testing.T) {
 func TestSetLabelRejectsInvalidItems(t *testing.T) {
 	t.Parallel()
 	for item, want := range map[string]string{
-		"":                           "item is no JSON: unexpected end of JSON input",
-		"[]":                         "item is no JSON object",
+		"":                           "item is not JSON: unexpected end of JSON input",
+		"[]":                         "item is not a JSON object",
 		`{"kind":"Pod"}`:             "item has no metadata",
-		`{"metadata":[]}`:            "metadata of the item is no JSON object",
-		`{"metadata":{"labels":[]}}`: "metadata.labels of the item is no JSON object",
-		`{"metadata":{}`:             "item is no JSON: unexpected end of JSON input",
+		`{"metadata":[]}`:            "metadata of the item is not a JSON object",
+		`{"metadata":{"labels":[]}}`: "metadata.labels of the item is not a JSON object",
+		`{"metadata":{}`:             "item is not JSON: unexpected end of JSON input",
 	} {
 		_, err := rawitem.SetLabel([]byte(item), "k", "v")
 		require.EqualError(t, err, want, item)
@@ -81,7 +81,7 @@ func FuzzSetLabel(f *testing.F) {
 		require.NoError(t, after.UnmarshalJSON(got))
 		quoted, _ := json.Marshal(key)
 		var wireKey string
-		require.NoError(t, json.Unmarshal(quoted, &wireKey)) // without what is no UTF-8
+		require.NoError(t, json.Unmarshal(quoted, &wireKey)) // without what is not UTF-8
 		labels, _, _ := unstructured.NestedMap(after.Object, "metadata", "labels")
 		quoted, _ = json.Marshal(value)
 		require.NoError(t, json.Unmarshal(quoted, &value))

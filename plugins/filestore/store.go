@@ -160,7 +160,7 @@ func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptio
 	}
 }
 
-// DeleteObject removes a file. Removing a missing file is no error.
+// DeleteObject removes a file. Removing a missing file is not an error.
 func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObjectInput) error {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(bucket)

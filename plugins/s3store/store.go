@@ -170,7 +170,7 @@ func (s *store) list(ctx context.Context, bucket string, options *blob.ListOptio
 	return keys, nil
 }
 
-// DeleteObject removes an object. Removing a missing object is no error.
+// DeleteObject removes an object. Removing a missing object is not an error.
 func (s *store) DeleteObject(ctx context.Context, input *objectstorev1.DeleteObjectInput) error {
 	bucket, key := input.Bucket, input.Key
 	dir, err := s.open(ctx, bucket)

@@ -135,7 +135,7 @@ func TestAcceptBackup_ApiServerFaults(t *testing.T) {
 		"a resource that is no longer served": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return ends(r, "widgets") && refuse(w, http.StatusNotFound, "NotFound", "")
 		}, want: all.without(all.kinds("Widget")), warnings: "the API server no longer serves the resource"},
-		"a reply that is no list": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		"a reply that is not a list": {intercept: func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			if !ends(r, "services") {
 				return false
 			}

@@ -226,7 +226,7 @@ func TestAcceptBackup_Filters(t *testing.T) {
 			spec: spec{ExcludedNamespaceScopedResources: []string{"*"}, IncludedClusterScopedResources: []string{"storageclass"}},
 			want: all.kinds("StorageClass").and(all.namespaces()),
 		},
-		"what Velero's server always adds to the lists is no filter": {
+		"what Velero's server always adds to the lists is not a filter": {
 			spec: spec{ExcludedClusterScopedResources: []string{"volumesnapshotcontents.snapshot.storage.k8s.io"},
 				ExcludedNamespaceScopedResources: []string{"volumesnapshots.snapshot.storage.k8s.io"}},
 			want: all,

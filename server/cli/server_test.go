@@ -78,7 +78,7 @@ func TestCheckRefusesWrongConfig(t *testing.T) {
 			"cleat.yaml:2: plugins.config.cleat.dev/fifo: is a plugin of the kind QueueAdmission, whose configuration belongs in backups.admission.config",
 		}},
 		"another kind": {"backups: {admission: {plugin: cleat.dev/limit}}\n", nil, []string{
-			`cleat.yaml:2: backups.admission.plugin: "cleat.dev/limit" is no QueueAdmission but a plugin of the kind LoadSoothing`,
+			`cleat.yaml:2: backups.admission.plugin: "cleat.dev/limit" is not a QueueAdmission but a plugin of the kind LoadSoothing`,
 		}},
 		"config for it": {"nodeAgent:\n  soothing:\n    plugin: cleat.dev/limit\n    config:\n      load: 5\n", nil, []string{
 			"cleat.yaml:6: nodeAgent.soothing.config.load: unknown key; known are loads",

@@ -24,7 +24,7 @@ func formats() []*jsonschema.Format {
 	duration := func(least time.Duration, none bool) func(string) error {
 		return func(text string) error {
 			if d, err := parseDuration(text); err != nil || d < Duration(least) && (!none || d != None) {
-				return errors.New("is no duration in the limits")
+				return errors.New("is not a duration in the limits")
 			}
 			return nil
 		}
@@ -32,7 +32,7 @@ func formats() []*jsonschema.Format {
 	size := func(least, most int64) func(string) error {
 		return func(text string) error {
 			if n, err := parseSize(text); err != nil || n < Size(least) || n > Size(most) {
-				return errors.New("is no size in the limits")
+				return errors.New("is not a size in the limits")
 			}
 			return nil
 		}
@@ -55,7 +55,7 @@ func formats() []*jsonschema.Format {
 		"endpoint": tracing.CheckEndpoint,
 		"environment": func(text string) error {
 			if rule := hostenv.Rule(text); rule != hostenv.Complete && rule != hostenv.Strict {
-				return errors.New("is no rule about the environment")
+				return errors.New("is not a rule about the environment")
 			}
 			return nil
 		},
@@ -95,7 +95,7 @@ func checkKind(kind string) error {
 			known = append(known, k.Kind)
 		}
 	}
-	return fmt.Errorf("is no kind of plugin that has a deadline here; known are %s", strings.Join(known, ", "))
+	return fmt.Errorf("is not a kind of plugin that has a deadline here; known are %s", strings.Join(known, ", "))
 }
 
 // Duration is a time.Duration that the file has as "30s", or as "none" for no limit.

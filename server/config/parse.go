@@ -87,7 +87,7 @@ func (f *File) checkVariables(found *problems, variables map[string]string, key 
 		at := f.root.locate([]string{"plugins", key, name})
 		switch {
 		case !variable.MatchString(name):
-			found.add(at, "is no name of an environment variable: want letters, digits and _, and no digit first")
+			found.add(at, "is not a name of an environment variable: want letters, digits and _, and no digit first")
 		case hostenv.Reserved(name):
 			found.add(at, "is set by the server for each process of a plugin; remove it")
 		}

@@ -39,7 +39,7 @@ func parseYAML(name string, data []byte) (*yaml.Node, error) {
 		problem.Line, _ = strconv.Atoi(parts[1])
 		problem.Message = parts[2]
 	}
-	problem.Message = "is no YAML: " + problem.Message
+	problem.Message = "is not YAML: " + problem.Message
 	return nil, problem
 }
 

@@ -91,7 +91,7 @@ func negotiations() map[string]negotiation {
 			[]string{v1}, 1,
 		},
 		"a kind of the future": {both, lists("ItemWatcher", bia), []string{`ItemWatcher: left: this server does not know the kind "ItemWatcher"`, bia + newest}, []string{v1}, 0},
-		"a word that is no version": {
+		"a word that is not a version": {
 			both, lists("BackupItemActionV1", bia),
 			[]string{`BackupItemActionV1: left: this server does not know the kind "BackupItemActionV1"`, bia + newest}, []string{v1}, 0,
 		},

@@ -50,7 +50,7 @@ func (c *catalog) find(kind, what, name string) (row, error) {
 	case left != "":
 		message = fmt.Sprintf("%s %q cannot be used: %s", what, name, left)
 	case len(others) > 0:
-		message = fmt.Sprintf("%q is no %s but a plugin of the kind %s", name, what, strings.Join(others, " and "))
+		message = fmt.Sprintf("%q is not a %s but a plugin of the kind %s", name, what, strings.Join(others, " and "))
 	case len(known) > 0:
 		message = fmt.Sprintf("unknown %s %q; known are: %s", what, name, strings.Join(known, ", "))
 	default:

@@ -55,7 +55,7 @@ func TestPoliciesAreFoundByName(t *testing.T) {
 	require.Len(t, kept, 1)
 
 	_, err = Named(session, kinds.ManifestWriter(), "cleat.dev/fifo")
-	require.EqualError(t, err, `"cleat.dev/fifo" is no ManifestWriter but a plugin of the kind QueueAdmission`)
+	require.EqualError(t, err, `"cleat.dev/fifo" is not a ManifestWriter but a plugin of the kind QueueAdmission`)
 	_, err = Named(h, kinds.LoadSoothing(), "limit")
 	require.EqualError(t, err, `unknown LoadSoothing "velero.io/limit"; known are: cleat.dev/limit`)
 }
@@ -79,10 +79,10 @@ func TestFindExplainsFailure(t *testing.T) {
 		{"BackupItemAction", "example.io/behav", `unknown BackupItemAction "example.io/behav"; known are: example.io/behave, example.io/fine; quarantined: ` + exits},
 		{"BackupItemAction", "stamp", `unknown BackupItemAction "velero.io/stamp"; known are: example.io/behave, example.io/fine; quarantined: ` + exits},
 		{"ItemBlockAction", "example.io/x", `unknown ItemBlockAction "example.io/x"; no plugin of the kind ItemBlockAction was found; quarantined: ` + exits},
-		{"QueueAdmission", "example.io/store", `"example.io/store" is no QueueAdmission but a plugin of the kind ObjectStore; quarantined: ` + exits},
+		{"QueueAdmission", "example.io/store", `"example.io/store" is not a QueueAdmission but a plugin of the kind ObjectStore; quarantined: ` + exits},
 		{"BackupItemAction", "example.io/new", `BackupItemAction "example.io/new" cannot be used: this server knows versions 1 and 2 of BackupItemAction, not 3; quarantined: ` + exits},
 		{"ItemWatcher", "example.io/x", `this server does not know the kind "ItemWatcher"; quarantined: ` + exits},
-		{"DeleteItemAction", "example.io/fine", `"example.io/fine" is no DeleteItemAction but a plugin of the kind BackupItemAction; quarantined: ` + exits +
+		{"DeleteItemAction", "example.io/fine", `"example.io/fine" is not a DeleteItemAction but a plugin of the kind BackupItemAction; quarantined: ` + exits +
 			`, /plugins/lists-nonsense (DeleteItemAction is announced but not served)`},
 	} {
 		_, err := h.Find(test.kind, test.name)
@@ -115,7 +115,7 @@ func TestActionsRunInConfiguredOrder(t *testing.T) {
 		})
 	}
 	_, err := New(t.Context(), Config{Log: hclog.NewNullLogger(), Order: []string{"aws", "*", "velero.io/aws"}})
-	require.EqualError(t, err, `order of plugins: "velero.io/aws" comes twice`)
+	require.EqualError(t, err, `order of plugins: "velero.io/aws" is listed twice`)
 }
 
 func TestFileRemovedDuringScanIsNotQuarantined(t *testing.T) {

@@ -227,7 +227,7 @@ func (h *Host) Sum(command string) (string, error) {
 			return b.Sum()
 		}
 	}
-	return "", fmt.Errorf("%s is no plugin binary that could be opened", command)
+	return "", fmt.Errorf("%s is not a plugin binary that could be opened", command)
 }
 
 // Entries returns all plugins found, in the order in which they run, and the files that cannot be used.

@@ -239,14 +239,14 @@ func TestInProcessUploadsMatchWire(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, stream.Send(&objectstorev1.PutObjectRequest{Key: "reply, then fail"}))
 		_, err = stream.CloseAndRecv()
-		require.Equal(t, codes.DataLoss, status.Code(err), "a reply before an error is no success")
+		require.Equal(t, codes.DataLoss, status.Code(err), "a reply before an error is not a success")
 
 		ctx, cancel := context.WithCancel(t.Context())
 		stream, err = client.PutObject(ctx)
 		require.NoError(t, err)
 		require.NoError(t, stream.Send(&objectstorev1.PutObjectRequest{Key: "k"}))
 		cancel()
-		require.Equal(t, codes.Canceled, status.Code(<-store.ended), "an upload that is given up is no short object")
+		require.Equal(t, codes.Canceled, status.Code(<-store.ended), "an upload that is given up is not a short object")
 	})
 }
 

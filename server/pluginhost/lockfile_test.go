@@ -132,11 +132,11 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 		wrong, right func(t *testing.T, path string, lock *pluginlock.Lock) // right may be nil: the lock is written again
 		want         string
 	}{
-		"it is no lock": {
+		"it is not a lock": {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
 				require.NoError(t, os.WriteFile(path, []byte("plugins: []\n"), 0o600))
 			},
-			want: "the lock is not used, the server keeps to what it said before: /plugins/plugins.lock:1: the lock has no apiVersion, " +
+			want: "the lock is not used, the server keeps the last lock that it accepted: /plugins/plugins.lock:1: the lock has no apiVersion, " +
 				"want the keys apiVersion, plugins",
 		},
 		"it was removed": {
@@ -152,14 +152,14 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 				require.NoError(t, os.Remove(path))
 				require.NoError(t, lock.Write(path))
 			},
-			want: "the lock is not used, the server keeps to what it said before: it is no regular file but d---------",
+			want: "the lock is not used, the server keeps the last lock that it accepted: it is not a regular file but d---------",
 		},
 		"it is a pipe": {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
 				require.NoError(t, os.Remove(path))
 				require.NoError(t, syscall.Mkfifo(path, 0o600))
 			},
-			want: "the lock is not used, the server keeps to what it said before: it is no regular file but p---------",
+			want: "the lock is not used, the server keeps the last lock that it accepted: it is not a regular file but p---------",
 		},
 		"others can write it": {
 			wrong: func(t *testing.T, path string, _ *pluginlock.Lock) {
@@ -168,7 +168,7 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 				require.NoError(t, os.Chmod(other, 0o664))
 				require.NoError(t, os.Rename(other, path))
 			},
-			want: `the lock is not used, the server keeps to what it said before: others than its owner can change the file ` +
+			want: `the lock is not used, the server keeps the last lock that it accepted: others than its owner can change the file ` +
 				`/plugins/plugins.lock, its mode is -rw-rw-r--; run "chmod go-w /plugins/plugins.lock"`,
 		},
 		"others can put another in its place": {
@@ -180,7 +180,7 @@ func testLockThatIsNotTakenOver(t *testing.T) {
 				require.NoError(t, lock.Write(path)) // first, because the other is adopted otherwise
 				require.NoError(t, os.Chmod(filepath.Dir(path), 0o755))
 			},
-			want: `the lock is not used, the server keeps to what it said before: others than its owner can change the folder /plugins, ` +
+			want: `the lock is not used, the server keeps the last lock that it accepted: others than its owner can change the folder /plugins, ` +
 				`its mode is drwxrwxrwx; run "chmod go-w /plugins"`,
 		},
 	}
@@ -273,7 +273,7 @@ func testLockAppears(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(path, []byte("half"), 0o600))
 	require.NoError(t, h.Rescan(t.Context()))
-	require.Equal(t, "the lock is not used, the server has none: /plugins/plugins.lock:1: the lock is no mapping, "+
+	require.Equal(t, "the lock is not used, the server has none: /plugins/plugins.lock:1: the lock is not a mapping, "+
 		"want the keys apiVersion, plugins", h.refused())
 	require.NoError(t, lock.Write(path))
 	require.NoError(t, h.Rescan(t.Context()))

@@ -24,7 +24,7 @@ func newOrder(names []string) (order, error) {
 			name = canonical(name)
 		}
 		if seen[name] {
-			return order{}, fmt.Errorf("order of plugins: %q comes twice", name)
+			return order{}, fmt.Errorf("order of plugins: %q is listed twice", name)
 		}
 		seen[name] = true
 		if name == everyOther {

@@ -315,7 +315,7 @@ func TestIdleProcessIsStoppedAndStartedAgain(t *testing.T) {
 	clock.Step(2 * time.Second)
 	requireReaped(t, first)
 	require.NotEqual(t, first, processOf(t, h.behave(t)))
-	require.NotContains(t, h.log.String(), "died", "that is no failure")
+	require.NotContains(t, h.log.String(), "died", "that is not a failure")
 }
 
 func TestProcessRestoresOneItemAtATime(t *testing.T) {
@@ -353,7 +353,7 @@ func TestPluginLinesGoToLogsOfItsSessions(t *testing.T) {
 	for _, line := range []string{
 		`[INFO]  looking at item: cmd=` + h.dir + `/behave pluginName=behave`,
 		`item=settings`, `size=12`, `plugin=example.io/behave`,
-		"[DEBUG] a line that is no JSON",
+		"[DEBUG] a line that is not JSON",
 		`[DEBUG] {"@message": 7, "@level": ["odd"]}`,
 	} {
 		require.Contains(t, own.String(), line)

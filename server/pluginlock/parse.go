@@ -144,7 +144,7 @@ func parsePlugin(node *yaml.Node) (Plugin, error) {
 			return Plugin{}, err
 		}
 		if slices.Contains(plugin.Provides, provided) {
-			return Plugin{}, lineError(item.Line, "%s comes twice in %s", provided, plugin.Path)
+			return Plugin{}, lineError(item.Line, "%s is listed twice in %s", provided, plugin.Path)
 		}
 		plugin.Provides = append(plugin.Provides, provided)
 	}
@@ -195,7 +195,7 @@ func printable(text string) bool { return !strings.ContainsFunc(text, unicode.Is
 func fields(node *yaml.Node, what string, keys ...string) (map[string]*yaml.Node, error) {
 	wanted := strings.Join(keys, ", ")
 	if node.Kind != yaml.MappingNode {
-		return nil, lineError(node.Line, "%s is no mapping, want the keys %s", what, wanted)
+		return nil, lineError(node.Line, "%s is not a mapping, want the keys %s", what, wanted)
 	}
 	values := map[string]*yaml.Node{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -204,7 +204,7 @@ func fields(node *yaml.Node, what string, keys ...string) (map[string]*yaml.Node
 		case !slices.Contains(keys, key.Value):
 			return nil, lineError(key.Line, "unknown key %q of %s, want %s", key.Value, what, wanted)
 		case values[key.Value] != nil:
-			return nil, lineError(key.Line, "key %s of %s comes twice", key.Value, what)
+			return nil, lineError(key.Line, "key %s of %s appears twice", key.Value, what)
 		case value.Kind == yaml.AliasNode:
 			return nil, lineError(value.Line, "%s is an alias, want the value itself", key.Value)
 		}
@@ -221,7 +221,7 @@ func fields(node *yaml.Node, what string, keys ...string) (map[string]*yaml.Node
 // elements returns the elements of a list.
 func elements(node *yaml.Node, what string) ([]*yaml.Node, error) {
 	if node.Kind != yaml.SequenceNode {
-		return nil, lineError(node.Line, "%s is no list; one without elements is []", what)
+		return nil, lineError(node.Line, "%s is not a list; one without elements is []", what)
 	}
 	return node.Content, nil
 }

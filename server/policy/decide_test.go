@@ -60,7 +60,7 @@ func failures() map[string]struct{ settings, reason, message string } {
 		"failing":    {"plugin: example.io/policy, deadline: 5m, config: {do: fail}", ReasonFailed, "(example.io/policy): the calendar cannot be reached"},
 		"absent":     {"plugin: example.io/none", ReasonUnavailable, `"example.io/none"; known are: `},
 		"quarantine": {"plugin: example.io/broken", ReasonUnavailable, "; quarantined: "},
-		"other kind": {"plugin: example.io/second", ReasonUnavailable, `"example.io/second" is no `},
+		"other kind": {"plugin: example.io/second", ReasonUnavailable, `"example.io/second" is not a `},
 		"bad config": {"plugin: example.io/policy, config: {do: 5}", ReasonConfigRefused, "it does not take its config: cleat.yaml:2: "},
 	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -120,7 +121,7 @@ func (m *Manifest) Finish() Written {
 	var finished sync.WaitGroup
 	for _, w := range m.writers {
 		if w.err == nil {
-			finished.Go(func() { w.err = w.manifest.Finish() })
+			finished.Go(func() { w.err = cmp.Or(w.manifest.Finish(), context.Cause(m.ctx)) })
 		}
 	}
 	finished.Wait()

@@ -94,7 +94,7 @@ func TestFailingWriterDoesNotAffectOthers(t *testing.T) {
 		"failing":      {"plugin: example.io/policy, config: {do: fail}", ReasonFailed, "(example.io/policy): the calendar cannot be reached"},
 		"absent":       {"plugin: example.io/none", ReasonUnavailable, `unknown ManifestWriter "example.io/none"; known are: `},
 		"quarantined":  {"plugin: example.io/broken", ReasonUnavailable, "; quarantined: "},
-		"another kind": {"plugin: cleat.dev/fifo", ReasonUnavailable, `"cleat.dev/fifo" is no ManifestWriter`},
+		"another kind": {"plugin: cleat.dev/fifo", ReasonUnavailable, `"cleat.dev/fifo" is not a ManifestWriter`},
 		"bad config":   {"plugin: example.io/policy, config: {do: 5}", ReasonConfigRefused, "cleat.yaml:5: backups.manifestWriters[1].config.do: is the number 5, want text; put it in quotes"},
 	} {
 		t.Run(name, func(t *testing.T) {

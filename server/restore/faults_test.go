@@ -142,7 +142,7 @@ func TestAcceptRestore_ApiServerFaults(t *testing.T) {
 		"503 storm": func(w http.ResponseWriter, _ *http.Request, n int, _ func()) bool {
 			return n <= 3 && refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable")
 		},
-		"errors of a proxy that are no Status": func(w http.ResponseWriter, _ *http.Request, n int, _ func()) bool {
+		"errors of a proxy that are not a Status": func(w http.ResponseWriter, _ *http.Request, n int, _ func()) bool {
 			if n <= 2 {
 				http.Error(w, "<html>bad gateway</html>", http.StatusBadGateway)
 			}

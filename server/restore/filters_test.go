@@ -121,7 +121,7 @@ func TestAcceptRestore_Filters(t *testing.T) {
 		want   []string
 	}{
 		{name: "no filter brings everything back", want: these(teamA, teamB, teamC, ops, clusterS)},
-		{name: "star is no filter", spec: spec{IncludedNamespaces: []string{"*"}, IncludedResources: []string{"*"}}, want: these(teamA, teamB, teamC, ops, clusterS)},
+		{name: "star is not a filter", spec: spec{IncludedNamespaces: []string{"*"}, IncludedResources: []string{"*"}}, want: these(teamA, teamB, teamC, ops, clusterS)},
 
 		{name: "one namespace", spec: spec{IncludedNamespaces: []string{"%team-a"}}, want: teamA},
 		{name: "two namespaces", spec: spec{IncludedNamespaces: []string{"%team-a", "%ops"}}, want: these(teamA, ops)},

@@ -92,7 +92,7 @@ func (r *Recovery) restore(ctx context.Context, restore *velerov1.Restore) error
 	return r.settled("restore", client.ObjectKeyFromObject(restore).String(), reason, err)
 }
 
-// settled logs the end of one object. An object that was deleted or changed meanwhile is no error, nor is
+// settled logs the end of one object. An object that was deleted or changed meanwhile is not an error, nor is
 // one that cannot be written.
 func (r *Recovery) settled(kind, name string, reason, err error) error {
 	switch {

@@ -157,7 +157,7 @@ func TestAsynchronousActionErrorsArePrefixedOnce(t *testing.T) {
 	_, err = action.Progress(t.Context(), "", []byte(backup))
 	require.EqualError(t, err, "AsyncBackupItemAction(example.io/stamp): asked after nothing")
 	_, err = action.Execute(t.Context(), []byte("garbage"), []byte(backup))
-	require.ErrorContains(t, err, "AsyncBackupItemAction(example.io/stamp): the item sent to the action is no JSON")
+	require.ErrorContains(t, err, "AsyncBackupItemAction(example.io/stamp): the item sent to the action is not JSON")
 	_, err = action.Progress(t.Context(), "copy-1", []byte("garbage"))
 	require.ErrorContains(t, err, "decode backup of the request: ")
 }

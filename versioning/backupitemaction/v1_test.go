@@ -151,7 +151,7 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 		want   string
 	}{
 		"nothing":      {&backupitemactionv1.ExecuteResponse{}, "item is empty"},
-		"garbage":      {&backupitemactionv1.ExecuteResponse{Item: []byte("garbage")}, "item is no JSON"},
+		"garbage":      {&backupitemactionv1.ExecuteResponse{Item: []byte("garbage")}, "item is not JSON"},
 		"another name": {&backupitemactionv1.ExecuteResponse{Item: []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","name":"db"}}`)}, `item has name "db", want "web"`},
 		"an additional item without a name": {
 			&backupitemactionv1.ExecuteResponse{Item: []byte(item), AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}},

@@ -111,7 +111,7 @@ func validateReason(wait Waiting, known map[string]*Backup) error {
 	}
 	for _, blocker := range wait.Blockers {
 		if _, ok := known[blocker]; !ok || blocker == wait.Name {
-			return fmt.Errorf("blocker %q is no other backup of the snapshot", blocker)
+			return fmt.Errorf("blocker %q is not another backup of the snapshot", blocker)
 		}
 	}
 	self := known[wait.Name]

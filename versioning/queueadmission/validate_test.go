@@ -98,8 +98,8 @@ func TestReasonMustBePrintable(t *testing.T) {
 		"a long word":                       {Waiting{Name: "b", Reason: "L" + strings.Repeat("i", 64), Message: "m"}, "of at most 64 letters"},
 		"no message":                        {Waiting{Name: "b", Reason: "Limit"}, "message is empty"},
 		"a message of two lines":            {Waiting{Name: "b", Reason: "Limit", Message: "a\nb"}, "want one line"},
-		"a stranger in its way":             {Waiting{Name: "b", Reason: "Limit", Message: "m", Blockers: []string{"z"}}, `blocker "z" is no other backup of the snapshot`},
-		"itself in its way":                 {Waiting{Name: "b", Reason: "Limit", Message: "m", Blockers: []string{"b"}}, `blocker "b" is no other`},
+		"a stranger in its way":             {Waiting{Name: "b", Reason: "Limit", Message: "m", Blockers: []string{"z"}}, `blocker "z" is not another backup of the snapshot`},
+		"itself in its way":                 {Waiting{Name: "b", Reason: "Limit", Message: "m", Blockers: []string{"b"}}, `blocker "b" is not another`},
 		"a namespace that it does not take": {Waiting{Name: "b", Reason: "Limit", Message: "m", Namespaces: []string{"n3"}}, `namespace "n3" is none of the backup's`},
 		"no namespace":                      {Waiting{Name: "d", Reason: "Limit", Message: "m", Namespaces: []string{""}}, `namespace "" is none`},
 	} {

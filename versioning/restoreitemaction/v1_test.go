@@ -112,7 +112,7 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 		want   string
 	}{
 		"nothing": {&restoreitemactionv1.RestoreItemActionExecuteResponse{}, "item is empty"},
-		"garbage": {&restoreitemactionv1.RestoreItemActionExecuteResponse{Item: []byte("garbage")}, "item is no JSON"},
+		"garbage": {&restoreitemactionv1.RestoreItemActionExecuteResponse{Item: []byte("garbage")}, "item is not JSON"},
 		"an additional item without a name": {
 			&restoreitemactionv1.RestoreItemActionExecuteResponse{Item: input().Item, AdditionalItems: []*shared.ResourceIdentifier{{Resource: "pods"}}},
 			"additionalItems[0]",

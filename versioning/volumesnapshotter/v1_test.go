@@ -179,7 +179,7 @@ func TestInvalidRepliesAreRejected(t *testing.T) {
 			_, err := snapshotter.CreateSnapshot(t.Context(), "vol-1", "", nil)
 			return err
 		},
-		"persistentVolume is no JSON object": func() error {
+		"persistentVolume is not a JSON object": func() error {
 			_, err := snapshotter.SetVolumeID(t.Context(), []byte(volume), "vol-2")
 			return err
 		},

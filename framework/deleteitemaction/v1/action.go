@@ -15,7 +15,7 @@ import (
 // One value serves all calls of a process, concurrently: several items of one backup, and several deletions. Do not
 // assume which process or value gets which item. ctx ends when the server stops, or at the server's deadline for the
 // call; an action that waits for something else must wait for ctx too. A deletion that was interrupted or had errors is
-// done again from the start, so Execute may see an item again; what is removed already is no error.
+// done again from the start, so Execute may see an item again; what is removed already is not an error.
 type DeleteItemAction interface {
 	// AppliesTo returns the items that Execute wants to see; the zero value selects all. It is called once per
 	// start of the process and the answer is kept, so it must not depend on the time or on the cluster. An error, or a

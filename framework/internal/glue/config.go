@@ -228,7 +228,7 @@ func (c *ConfigType) fromStrings(config map[string]string, hostKeys []string) ([
 	return json.Marshal(values)
 }
 
-// fromString converts text to a value of the given type. An empty text is no value unless a string is expected.
+// fromString converts text to a value of the given type. An empty text is not a value unless a string is expected.
 func fromString(text string, property *jsonschema.Schema) (value any, given bool, err error) {
 	wanted := typeOf(property)
 	if wanted != "string" && text == "" {

@@ -29,7 +29,7 @@ func ParseFlags(args []string) Flags {
 		}
 		name, value, hasValue := strings.Cut(strings.TrimPrefix(name, "-"), "=")
 		if !hasValue && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
-			value = args[i+1] // also visited next, where it is ignored because it is no flag
+			value = args[i+1] // also visited next, where it is ignored because it is not a flag
 		}
 		switch name {
 		case "log-level":

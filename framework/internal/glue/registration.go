@@ -15,10 +15,10 @@ type Registration struct {
 	addTo func(*catalog) error
 }
 
-// Kind returns the kind's name on the wire, "BackupItemAction"; empty for a registration that is no implementation.
+// Kind returns the kind's name on the wire, "BackupItemAction"; empty for a registration that is not an implementation.
 func (r Registration) Kind() string { return r.kind }
 
-// Name returns the implementation's name, "example.io/stamp"; empty for a registration that is no implementation.
+// Name returns the implementation's name, "example.io/stamp"; empty for a registration that is not an implementation.
 func (r Registration) Name() string { return r.name }
 
 // Constructor creates an implementation of a kind, whose Go interface is H.

@@ -27,7 +27,7 @@ func schemaOf[T any](given string) (*jsonschema.Schema, error) {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(given), &members); err != nil {
-		return nil, fmt.Errorf("the schema of its config is no JSON object: %w", err)
+		return nil, fmt.Errorf("the schema of its config is not a JSON object: %w", err)
 	}
 	if members == nil {
 		return nil, errors.New("the schema of its config is null, want a JSON object")
@@ -47,7 +47,7 @@ func addDefaults(schema *jsonschema.Schema, defaults any) error {
 	}
 	var values map[string]any
 	if err := json.Unmarshal(encoded, &values); err != nil {
-		return fmt.Errorf("the defaults of the config are no JSON object: %w", err)
+		return fmt.Errorf("the defaults of the config are not JSON object: %w", err)
 	}
 	return addDefaultsTo(schema, values)
 }

@@ -18,19 +18,19 @@ type Visit func(name []byte, from, to int) bool
 func Members(raw []byte, at int, visit Visit) int { return skipObject(raw, at, 1, visit) }
 
 // Object is Members for the whole of raw, which may have space around the object; visit must always return true. Its errors
-// begin with "is no JSON".
+// begin with "is not JSON".
 func Object(raw []byte, visit Visit) error {
 	end := Members(raw, skipSpace(raw, 0), visit)
 	if end < 0 || skipSpace(raw, end) != len(raw) {
 		if err := json.Unmarshal(raw, new(json.RawMessage)); err != nil {
-			return fmt.Errorf("is no JSON: %w", err)
+			return fmt.Errorf("is not JSON: %w", err)
 		}
 		return errNoObject
 	}
 	return nil
 }
 
-var errNoObject = errors.New("is no JSON object")
+var errNoObject = errors.New("is not a JSON object")
 
 // Valid reports whether raw is valid JSON.
 func Valid(raw []byte) bool {

@@ -24,13 +24,13 @@ type ObjectStore interface {
 	// must not be read after PutObject has returned. An empty Body is an empty object. To return nil before the end of
 	// Body is an error of the store.
 	PutObject(ctx context.Context, input *PutObjectInput) error
-	// ObjectExists reports whether there is an object. That there is none is no error.
+	// ObjectExists reports whether there is an object. A missing object is not an error.
 	ObjectExists(ctx context.Context, input *ObjectExistsInput) (*ObjectExistsOutput, error)
 	// GetObject opens an object for reading. For an object that does not exist it returns a framework.ErrNotFound.
 	GetObject(ctx context.Context, input *GetObjectInput) (*GetObjectOutput, error)
-	// ListCommonPrefixes lists the "folders" directly below a prefix. No folders are no error.
+	// ListCommonPrefixes lists the "folders" directly below a prefix. It is not an error if there are none.
 	ListCommonPrefixes(ctx context.Context, input *ListCommonPrefixesInput) (*ListCommonPrefixesOutput, error)
-	// ListObjects lists all keys that start with a prefix, at any depth. No keys are no error.
+	// ListObjects lists all keys that start with a prefix, at any depth. It is not an error if there are none.
 	ListObjects(ctx context.Context, input *ListObjectsInput) (*ListObjectsOutput, error)
 	// DeleteObject removes an object. That there is none should not be an error: a deletion that was interrupted is done
 	// again from the start.

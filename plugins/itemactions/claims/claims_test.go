@@ -72,11 +72,11 @@ func TestBoundClaimIsBackedUpWithItsVolumeAndWithoutLeftovers(t *testing.T) {
 		"the label of this backup stays when its name is long": {
 			Item: bound(`"velero.io/backup-name":"`+velerov1.ValidLabelValue(long)+`"`, ""), Backup: long, Additional: volume,
 		},
-		"not bound":           {Item: strings.Replace(full, "Bound", "Pending", 1)},
-		"bound to nothing":    {Item: strings.Replace(full, "pv-1", "", 1)},
-		"no status":           {Item: `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data"},"spec":{"volumeName":"pv-1"}}`},
-		"phase is no string":  {Item: strings.Replace(full, `"Bound"`, `1`, 1), Err: "status.phase is a number, want a string"},
-		"a label is a number": {Item: bound(`"app":7`, ""), Err: "metadata.labels.app is a number, want a string"},
+		"not bound":             {Item: strings.Replace(full, "Bound", "Pending", 1)},
+		"bound to nothing":      {Item: strings.Replace(full, "pv-1", "", 1)},
+		"no status":             {Item: `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data"},"spec":{"volumeName":"pv-1"}}`},
+		"phase is not a string": {Item: strings.Replace(full, `"Bound"`, `1`, 1), Err: "status.phase is a number, want a string"},
+		"a label is a number":   {Item: bound(`"app":7`, ""), Err: "metadata.labels.app is a number, want a string"},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); row.Run(t, action) })
 	}

@@ -42,15 +42,15 @@ func TestBackupOfPodAddsClaimsAndPriorityClass(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"pods"}}, selector)
 	for name, row := range map[string]actiontest.Backup{
-		"claims and class":      {Item: full, Additional: []framework.ResourceIdentifier{class, data, logs}},
-		"class only":            {Item: pod(`{"priorityClassName":"high","volumes":null}`), Additional: []framework.ResourceIdentifier{class}},
-		"nothing":               {Item: pod(`{"volumes":[{"name":"a","emptyDir":{}}]}`)},
-		"a claim without name":  {Item: pod(`{"volumes":[{"name":"a","persistentVolumeClaim":{"claimName":""}}]}`)},
-		"no spec":               {Item: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`},
-		"volumes are no list":   {Item: pod(`{"volumes":{}}`), Err: "spec.volumes is an object, want a list"},
-		"a volume is no object": {Item: pod(`{"volumes":[{},"data"]}`), Err: "spec.volumes[1] is a string, want an object"},
-		"a claim is no object":  {Item: pod(`{"volumes":[{"persistentVolumeClaim":"data"}]}`), Err: "spec.volumes[0].persistentVolumeClaim is a string, want an object"},
-		"class is no string":    {Item: pod(`{"priorityClassName":7}`), Err: "spec.priorityClassName is a number, want a string"},
+		"claims and class":          {Item: full, Additional: []framework.ResourceIdentifier{class, data, logs}},
+		"class only":                {Item: pod(`{"priorityClassName":"high","volumes":null}`), Additional: []framework.ResourceIdentifier{class}},
+		"nothing":                   {Item: pod(`{"volumes":[{"name":"a","emptyDir":{}}]}`)},
+		"a claim without name":      {Item: pod(`{"volumes":[{"name":"a","persistentVolumeClaim":{"claimName":""}}]}`)},
+		"no spec":                   {Item: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`},
+		"volumes are not a list":    {Item: pod(`{"volumes":{}}`), Err: "spec.volumes is an object, want a list"},
+		"a volume is not an object": {Item: pod(`{"volumes":[{},"data"]}`), Err: "spec.volumes[1] is a string, want an object"},
+		"a claim is not an object":  {Item: pod(`{"volumes":[{"persistentVolumeClaim":"data"}]}`), Err: "spec.volumes[0].persistentVolumeClaim is a string, want an object"},
+		"class is not a string":     {Item: pod(`{"priorityClassName":7}`), Err: "spec.priorityClassName is a number, want a string"},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); row.Run(t, action) })
 	}

@@ -77,7 +77,7 @@ func podSpec(kind string) []string {
 // imageRules are replacements of parts of images, in order.
 type imageRules []struct{ from, to string }
 
-// parseRules reads the values of the ConfigMap. One that is no "old,new" is skipped with a warning.
+// parseRules reads the values of the ConfigMap. One that is not "old,new" is skipped with a warning.
 func parseRules(ctx context.Context, data map[string]string) imageRules {
 	var rules imageRules
 	for _, key := range slices.Sorted(maps.Keys(data)) {

@@ -141,7 +141,7 @@ func TestBackupWaitsInDoubt(t *testing.T) {
 		"a group that is cut short":                      {a: included("deploy.ap"), b: included("deployments")},
 		"a custom resource's, too":                       {a: included("widgets.example"), b: included("wd.example.com")},
 		"the group of old servers":                       {a: included("deployments.extensions"), b: included("deploy")},
-		"which is no exclude":                            {a: excluded("deployments.extensions"), b: included("deploy")},
+		"which is not an exclude":                        {a: excluded("deployments.extensions"), b: included("deploy")},
 		"a group of other letters excludes nothing":      {a: excluded("deployments.APPS"), b: included("deploy")},
 		"nor does a blank":                               {a: excluded(" secrets"), b: included("secrets")},
 		"a short name that a custom resource may have":   {a: included("quota"), b: included("quotas.example.com")},

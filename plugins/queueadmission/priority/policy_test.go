@@ -27,7 +27,7 @@ func queued(name, namespace string, waited time.Duration, change ...func(*qav1.B
 	return b
 }
 
-// configured sets a configuration; an empty text is no configuration.
+// configured sets a configuration; an empty text is not a configuration.
 func configured(text string) plugintest.Option {
 	if text == "" {
 		return plugintest.WithConfig(nil)
@@ -76,7 +76,7 @@ func TestBackupOfHighestPriorityStartsFirst(t *testing.T) {
 			queued: []qav1.Backup{queued("a", "n1", 0, labelled("tier", "gold"), annotated("-1")), queued("b", "n2", 0)},
 			admit:  "b", order: []string{"a"},
 		},
-		"an annotation that is no number": {
+		"an annotation that is not a number": {
 			queued: []qav1.Backup{queued("a", "n1", 0), queued("b", "n2", 0, annotated("high\n"))},
 			admit:  "a", order: []string{"b"},
 			waits: map[string]string{"b": "the limit of 1 running backup is reached; its priority is 0 " +

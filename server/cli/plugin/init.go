@@ -32,7 +32,7 @@ func (p pluginProject) print(a *command.App) error {
 	fmt.Fprintf(a.Err, "\nNext:\n  cd %s\n  make test build\nREADME.md there says how to go on.\n", p.Directory)
 	switch {
 	case p.Framework == "":
-		fmt.Fprintf(a.Err, "This cleat (%s) is no release, so the project is built on the latest one; "+
+		fmt.Fprintf(a.Err, "This cleat (%s) is not a release, so the project is built on the latest one; "+
 			"for another, or a source tree, say --framework.\n", a.Version)
 	case filepath.IsAbs(p.Framework):
 		fmt.Fprintf(a.Err, "The project is built on the source tree %s; before its first release, have go.mod require a release instead.\n", p.Framework)

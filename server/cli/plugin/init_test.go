@@ -82,7 +82,7 @@ func TestPluginInitWithoutReleaseAndSourceTreeUsesTheLatestRelease(t *testing.T)
 	t.Chdir(t.TempDir())
 	for _, version := range []string{"dev", "v0.0.0-20260102030405-0123456789ab", "v1.2.3+dirty"} {
 		printed, mod := initAs(t, version)
-		require.Contains(t, printed, "This cleat ("+version+") is no release, so the project is built on the latest one; ")
+		require.Contains(t, printed, "This cleat ("+version+") is not a release, so the project is built on the latest one; ")
 		require.NotContains(t, mod, "require")
 	}
 }

@@ -84,7 +84,7 @@ func TestLockPrintsChanges(t *testing.T) {
 	require.NoError(t, err)
 	out, err = plugin(t, dir, "verify", "--lock-file", elsewhere)
 	require.NoError(t, err)
-	require.NotContains(t, out, "plugins.lock", "it is no plugin that stands there without a lock")
+	require.NotContains(t, out, "plugins.lock", "it is not a plugin that stands there without a lock")
 }
 
 func must[T any](value T, err error) T {

@@ -88,7 +88,7 @@ func TestPluginCommandErrors(t *testing.T) {
 		`. is a directory; "cleat plugin get --plugin-dir ." lists its plugins`:                           {"info", "."},
 		`is not a plugin: it is not executable (chmod +x `:                                                {"info", notExecutable},
 		`--order tries an order on a directory, so name it with --plugin-dir; a running server`:           {"order", "--order", "a.b/c"},
-		`order of plugins: "a.b/c" comes twice`:                                                           {"order", "--plugin-dir", dir, "--order", "a.b/c,a.b/c"},
+		`order of plugins: "a.b/c" is listed twice`:                                                       {"order", "--plugin-dir", dir, "--order", "a.b/c,a.b/c"},
 		`to inspect a directory instead, use --plugin-dir`:                                                {"get", "--kubeconfig", "/no/such/file"},
 		`read the file that --config names`:                                                               {"order", "--config", "/no/such/file"},
 	} {

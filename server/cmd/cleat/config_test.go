@@ -59,7 +59,7 @@ func TestServerRefusesUnusablePolicy(t *testing.T) {
 	s := newSite(t, "cleat.dev/file")
 	for name, test := range map[string]struct{ policy, want string }{
 		"not there":       {"example.io/none", `unknown LoadSoothing "example.io/none"; known are: cleat.dev/limit`},
-		"of another kind": {"cleat.dev/fifo", `"cleat.dev/fifo" is no LoadSoothing but a plugin of the kind QueueAdmission`},
+		"of another kind": {"cleat.dev/fifo", `"cleat.dev/fifo" is not a LoadSoothing but a plugin of the kind QueueAdmission`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -175,7 +175,7 @@ func (s *site) serve(args ...string) *server {
 		"--shutdown-grace-period", "1s", "--queue-sweep", "0", "--leader-elect-lease-duration", "1m", "--log-level", "debug"}
 	v.cmd = exec.Command(cleat(s.t), append(base, args...)...)
 	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
-	v.cmd.Env = append(append(os.Environ(), "POD_NAME=cleat-0"), s.environment...) // the name is no identity
+	v.cmd.Env = append(append(os.Environ(), "POD_NAME=cleat-0"), s.environment...) // the name is not an identity
 	if !s.several {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cleat-server"}}
 		require.NoError(s.t, client.IgnoreNotFound(s.client.Delete(s.t.Context(), lease)))

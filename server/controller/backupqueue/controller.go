@@ -287,7 +287,7 @@ func (q *Controller) write(ctx context.Context, b *velerov1.Backup, change func(
 }
 
 // failed handles the failure of a write. The next decision reads from the API server, because the write may have been
-// carried out. A conflict with another client is no error, only a reason for another decision.
+// carried out. A conflict with another client is not an error, only a reason for another decision.
 func (q *Controller) failed(err error) error {
 	q.view.doubt()
 	if errors.Is(err, run.ErrPhaseChanged) || errors.Is(err, run.ErrNotFound) {

@@ -21,7 +21,6 @@ import (
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/run"
-	"github.com/cleat-dev/cleat/server/runlog"
 )
 
 // Engine collects what a backup selects and writes the archive. An error is fatal; the errors of single items are in the
@@ -163,8 +162,7 @@ func (r *Controller) notStarted(ctx context.Context, b *velerov1.Backup, reason 
 
 // work runs an InProgress backup and writes the phase that follows, unless the run is left to another server.
 func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) error {
-	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
-		"backup", client.ObjectKeyFromObject(b).String())
+	log, err := r.LogOptions.Open("backup", b, r.Log, r.Now)
 	if err != nil {
 		return r.finish(active, b, run.FailedBackup(err, r.Now()), server)
 	}

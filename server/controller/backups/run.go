@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,7 +16,6 @@ import (
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
-	"github.com/cleat-dev/cleat/server/shorten"
 	"github.com/cleat-dev/cleat/server/store"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -64,7 +61,7 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 	if err != nil {
 		return w.abort(upload, w.run.Reason(err))
 	}
-	w.reportGaps(result)
+	run.ReportGaps(w.Events, w.backup, "Backup", result.Gaps)
 	w.warnOfOperations(result)
 	end = finalizingBackup(result)
 	if err := w.commit(upload, end, result); err != nil {
@@ -93,18 +90,6 @@ func (w *work) collect(show func(done, total int), archive io.Writer) (*backup.R
 		Progress: show,
 	}, archive)
 }
-
-// reportGaps records an event that names the fields of the spec without effect. It is one event, because the recorder
-// would count others like it as repetitions.
-func (w *work) reportGaps(result *backup.Result) {
-	if w.Events != nil && len(result.Gaps) > 0 {
-		note := shorten.Text(strings.Join(result.Gaps, "; "), maxNote)
-		w.Events.Eventf(w.backup, nil, corev1.EventTypeWarning, "NotSupported", "Backup", "%s", note)
-	}
-}
-
-// maxNote is the length in bytes of the text of an event, of which the API server accepts 1,024.
-const maxNote = 1000
 
 // warnOfOperations adds a warning for each operation that an action has started: the backup does not wait for it.
 func (w *work) warnOfOperations(result *backup.Result) {

@@ -18,7 +18,6 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/run"
-	"github.com/cleat-dev/cleat/server/runlog"
 )
 
 // restoreFinalizer keeps a Restore until its files in the object storage are deleted.
@@ -150,8 +149,7 @@ func (r *Controller) takeUp(ctx context.Context, active *run.Run, restore *veler
 
 // work runs an InProgress restore and writes the phase that follows, unless the run is left to another server.
 func (r *Controller) work(active *run.Run, restore *velerov1.Restore, src source, server hclog.Logger) error {
-	log, err := runlog.New(runlog.Options{Dir: r.LogOptions.Dir, JSON: r.LogOptions.JSON, Tee: r.Log.ResetNamed(""), Now: r.Now},
-		"restore", client.ObjectKeyFromObject(restore).String())
+	log, err := r.LogOptions.Open("restore", restore, r.Log, r.Now)
 	if err != nil {
 		return r.finish(active, restore, run.FailedRestore(err, r.Now()), server)
 	}

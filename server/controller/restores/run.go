@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/hashicorp/go-hclog"
-	corev1 "k8s.io/api/core/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
@@ -18,7 +16,6 @@ import (
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
-	"github.com/cleat-dev/cleat/server/shorten"
 	"github.com/cleat-dev/cleat/server/store"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -62,7 +59,7 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 	if err != nil && w.run.IsLeft(w.object) {
 		return nil
 	}
-	w.reportGaps(result)
+	run.ReportGaps(w.Events, w.object, "Restore", result.Gaps)
 	if err != nil {
 		reason := w.run.Reason(err)
 		log.Error("restore failed", "error", reason)
@@ -133,18 +130,6 @@ func (w *work) volumes(objects *store.Store) ([]*volume.Volume, error) {
 	}
 	return volume.List(infos, snapshots, podVolumes), nil
 }
-
-// reportGaps records an event that names the fields of the spec without effect. It is one event, because the recorder
-// would count others like it as repetitions.
-func (w *work) reportGaps(result *restore.Result) {
-	if w.Events != nil && len(result.Gaps) > 0 {
-		note := shorten.Text(strings.Join(result.Gaps, "; "), maxNote)
-		w.Events.Eventf(w.object, nil, corev1.EventTypeWarning, "NotSupported", "Restore", "%s", note)
-	}
-}
-
-// maxNote is the length in bytes of the text of an event, of which the API server accepts 1,024.
-const maxNote = 1000
 
 // open downloads the archive of the backup to a file.
 func (w *work) open(objects *store.Store) (*archive.Archive, error) {

@@ -57,7 +57,7 @@ func Open(cfg Config) (*Directory, error) {
 // Seen is the result of a look at the directory.
 type Seen struct {
 	Files []File
-	// Problems are paths that are no plugin files but have to be shown: a plugin of the lock that is missing, or the lock.
+	// Problems are paths that are not plugin files but have to be shown: a plugin of the lock that is missing, or the lock.
 	Problems []Problem
 	// Trust decides which of the files may run.
 	Trust *Trust

@@ -23,7 +23,7 @@ type File struct {
 // found is the result of one walk of the plugin directory.
 type found struct {
 	files   []File
-	omitted map[string]string // why a path is no plugin
+	omitted map[string]string // why a path is not a plugin
 	folders []string          // real paths of the folders in which something can change, sorted
 	missing bool              // there is no directory
 }
@@ -31,7 +31,7 @@ type found struct {
 // find finds the executable files below dir, in the order of a directory walk with the names sorted in each folder; that is
 // Velero's order, and plugins run in it. A file counts when it has an execute bit or its name ends in ".exe". Symbolic links
 // are followed, every file and folder is visited once. Names that begin with "." and those that programs give to unfinished
-// files are skipped, and so is a lock. A missing dir is no error.
+// files are skipped, and so is a lock. A missing dir is not an error.
 func find(dir string) (found, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -86,7 +86,7 @@ func (w *walker) take(path string) error {
 		}
 		return err
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("it is no regular file but %s", info.Mode().Type())
+		return fmt.Errorf("it is not a regular file but %s", info.Mode().Type())
 	case info.Mode()&0o111 == 0 && !strings.HasSuffix(path, ".exe"):
 		return fmt.Errorf("it is not executable, its mode is %s", info.Mode())
 	}

@@ -65,7 +65,7 @@ func (d *Directory) readLock() (problem string) {
 	case err != nil && current == nil:
 		problem = fmt.Sprintf("the lock is not used, the server has none: %v", err)
 	case err != nil:
-		problem = fmt.Sprintf("the lock is not used, the server keeps to what it said before: %v", err)
+		problem = fmt.Sprintf("the lock is not used, the server keeps the last lock that it accepted: %v", err)
 	case next != current:
 		d.log.Info("the lock has changed and is in force", "lock", l.path, "files", len(next.Plugins))
 		d.relock(next)
@@ -86,7 +86,7 @@ func (l *lockFile) readAgain(current *pluginlock.Lock) (*pluginlock.Lock, proces
 	case err != nil:
 		return nil, process.Identity{}, err
 	case !there.Mode().IsRegular(): // opening a pipe would block
-		return nil, process.Identity{}, fmt.Errorf("it is no regular file but %s", there.Mode().Type())
+		return nil, process.Identity{}, fmt.Errorf("it is not a regular file but %s", there.Mode().Type())
 	}
 	file, err := os.Open(l.path)
 	if err != nil {

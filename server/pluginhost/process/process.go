@@ -63,7 +63,7 @@ type process struct {
 	path     string
 	settings *PoolConfig
 	output   *output.Output
-	stopped  atomic.Bool              // by the server, so its end is no failure
+	stopped  atomic.Bool              // by the server, so its end is not a failure
 	reason   atomic.Pointer[string]   // why the server killed it, if it did
 	wire     atomic.Pointer[net.Conn] // the transport of conn
 }

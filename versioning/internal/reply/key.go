@@ -10,7 +10,7 @@ import (
 func StartKey(owner, item []byte) (string, error) {
 	of, err := ScanObject(owner)
 	if err != nil {
-		return "", fmt.Errorf("the operation that runs %w", err)
+		return "", fmt.Errorf("the running backup or restore %w", err)
 	}
 	on, err := ScanObject(item)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestStartKeyIdentifiesItemAndOwner(t *testing.T) {
 	require.Equal(t, "u-1/Deployment.apps/shop/web", changed, "what the item holds, and its API's version, do not count")
 
 	_, err = reply.StartKey([]byte("garbage"), []byte(item))
-	require.ErrorContains(t, err, "the operation that runs is no JSON")
+	require.ErrorContains(t, err, "the running backup or restore is not JSON")
 	_, err = reply.StartKey([]byte(owner), nil)
 	require.ErrorContains(t, err, "the item sent to the action is empty")
 }

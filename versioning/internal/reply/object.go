@@ -29,13 +29,13 @@ func (o Object) Group() string {
 	return group
 }
 
-// ScanObject returns the identity of the object in the JSON raw. It fails if raw is no JSON object, or if
+// ScanObject returns the identity of the object in the JSON raw. It fails if raw is not a JSON object, or if
 // a member that it needs is not a string. Missing members are left empty.
 func ScanObject(raw []byte) (Object, error) {
 	if len(raw) == 0 {
 		return Object{}, errors.New("is empty, want the JSON of an object")
 	}
-	var where places
+	var where identity
 	err := rawitem.EachMember(raw, func(name []byte, from, to int) {
 		switch string(name) {
 		case "apiVersion":
@@ -55,14 +55,14 @@ func ScanObject(raw []byte) (Object, error) {
 // SameObject reports whether a plugin's reply is certainly valid JSON and certainly the object that was sent. It reads
 // only the member in which they differ. The object sent is the server's own and valid. If they
 // differ in more than one member, which is rare, or in a member of the identity, ScanObject has to decide.
-func SameObject(sent, answered []byte) bool {
-	before := samePrefix(sent, answered)
-	behind := sameSuffix(sent[before:], answered[before:])
+func SameObject(sent, returned []byte) bool {
+	before := samePrefix(sent, returned)
+	behind := sameSuffix(sent[before:], returned[before:])
 	member, from, to := rawitem.Around(sent, before, len(sent)-behind)
 	if member == nil {
 		return false
 	}
-	changed := answered[:to+len(answered)-len(sent)]
+	changed := returned[:to+len(returned)-len(sent)]
 	switch string(member) {
 	case "apiVersion", "kind":
 		return false
@@ -108,9 +108,9 @@ type span struct{ from, to int }
 
 func (s span) of(raw []byte) []byte { return raw[s.from:s.to] }
 
-// places holds the positions of the members that make an object's identity. Of members with the same name the last one
+// identity holds the positions of the members that make an object's identity. Of members with the same name the last one
 // counts.
-type places struct{ apiVersion, kind, metadata span }
+type identity struct{ apiVersion, kind, metadata span }
 
 // metadata holds the positions in an object's metadata.
 type metadata struct{ namespace, name, uid span }
@@ -132,12 +132,12 @@ func scanMetadata(raw []byte, at int) (metadata, int) {
 }
 
 // object returns the identity.
-func (p places) object(raw []byte) (Object, error) {
+func (p identity) object(raw []byte) (Object, error) {
 	var in metadata
 	if at := p.metadata.from; at > 0 && string(p.metadata.of(raw)) != "null" {
 		var end int
 		if in, end = scanMetadata(raw, at); end < 0 {
-			return Object{}, errors.New("metadata is no JSON object")
+			return Object{}, errors.New("metadata is not a JSON object")
 		}
 	}
 	var object Object

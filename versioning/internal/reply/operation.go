@@ -67,7 +67,7 @@ func instant(field string, received *timestamppb.Timestamp) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	if err := received.CheckValid(); err != nil {
-		return time.Time{}, fmt.Errorf("%s is no time: %w", field, err)
+		return time.Time{}, fmt.Errorf("%s is not a time: %w", field, err)
 	}
 	return received.AsTime(), nil
 }
@@ -78,7 +78,7 @@ func Timeout(field string, received *durationpb.Duration) (time.Duration, error)
 		return 0, nil
 	}
 	if err := received.CheckValid(); err != nil {
-		return 0, fmt.Errorf("%s is no duration: %w", field, err)
+		return 0, fmt.Errorf("%s is not a duration: %w", field, err)
 	}
 	if timeout := received.AsDuration(); timeout >= 0 {
 		return timeout, nil

@@ -63,8 +63,8 @@ func TestProgressMustBeConsistent(t *testing.T) {
 		"absent":               {nil, framework.OperationProgress{}, "there is no progress in it"},
 		"less than nothing":    {&shared.OperationProgress{NCompleted: -1}, framework.OperationProgress{}, "progress is -1 of 0"},
 		"of less than nothing": {&shared.OperationProgress{NTotal: math.MinInt64}, framework.OperationProgress{}, "want no negative numbers"},
-		"started never":        {&shared.OperationProgress{Started: &timestamppb.Timestamp{Seconds: math.MaxInt64}}, framework.OperationProgress{}, "started is no time"},
-		"updated never":        {&shared.OperationProgress{Updated: &timestamppb.Timestamp{Nanos: -1}}, framework.OperationProgress{}, "updated is no time"},
+		"started never":        {&shared.OperationProgress{Started: &timestamppb.Timestamp{Seconds: math.MaxInt64}}, framework.OperationProgress{}, "started is not a time"},
+		"updated never":        {&shared.OperationProgress{Updated: &timestamppb.Timestamp{Nanos: -1}}, framework.OperationProgress{}, "updated is not a time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,8 +90,8 @@ func TestTimeoutMustBeInRange(t *testing.T) {
 		"zero":     {durationpb.New(0), 0, ""},
 		"some":     {durationpb.New(90 * time.Second), 90 * time.Second, ""},
 		"negative": {durationpb.New(-time.Second), 0, "retry is -1s, want none that is negative"},
-		"none":     {&durationpb.Duration{Seconds: 1, Nanos: -1}, 0, "retry is no duration"},
-		"too long": {&durationpb.Duration{Seconds: math.MaxInt64}, 0, "retry is no duration"},
+		"none":     {&durationpb.Duration{Seconds: 1, Nanos: -1}, 0, "retry is not a duration"},
+		"too long": {&durationpb.Duration{Seconds: math.MaxInt64}, 0, "retry is not a duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

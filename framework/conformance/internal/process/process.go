@@ -181,7 +181,7 @@ func (p *Process) connect(ctx context.Context, log *Output) error {
 }
 
 // wrote records a line of stderr. The traceback of a Go program is not recorded as log lines, nor is a line that was cut, which
-// is no JSON any more.
+// is not JSON any more.
 func (p *Process) wrote(line string, cut bool, log *Output) {
 	if goroutineLine.MatchString(line) {
 		p.Goroutines.Add(1)

@@ -48,7 +48,7 @@ type listed struct {
 	Also []string // other rules that it breaks
 	// Waits reports that the suite runs into a timeout.
 	Waits bool
-	// Unusual reports that it is no defect.
+	// Unusual reports that it is not a defect.
 	Unusual bool
 }
 

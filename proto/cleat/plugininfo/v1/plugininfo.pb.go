@@ -140,7 +140,7 @@ type Plugin struct {
 	ConfigSchema []byte `protobuf:"bytes,4,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`
 	// The kind of which this implementation is an adapter for hosts that do not know that kind, for instance
 	// "AsyncBackupItemAction" for a BackupItemAction. The process serves that kind under the same name; a host that
-	// knows the kind does not use the adapter. Empty when this is no adapter.
+	// knows the kind does not use the adapter. Empty when this is not an adapter.
 	AdapterOf     string `protobuf:"bytes,5,opt,name=adapter_of,json=adapterOf,proto3" json:"adapter_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -96,7 +96,7 @@ func (a *action) Execute(ctx context.Context, input *backupitemaction.ExecuteInp
 	case "log":
 		a.log.Info("looking at item", "item", item.GetName(), "size", 12)
 		a.log.Debug("not at this level")
-		fmt.Fprintln(inheritedStderr, "a line that is no JSON")
+		fmt.Fprintln(inheritedStderr, "a line that is not JSON")
 		fmt.Fprintln(inheritedStderr, `{"@message": 7, "@level": ["odd"]}`)
 	case "flood":
 		line := strings.Repeat("f", 999) + "\n"

@@ -86,7 +86,7 @@ func (l *lister) ListPlugins(context.Context, *shared.Empty) (*pluginlisterv1.Li
 	return &pluginlisterv1.ListPluginsResponse{Plugins: l.plugins}, l.err
 }
 
-// serve is a plugin without the framework: a list, and a BackupItemAction whose replies are no protobuf.
+// serve is a plugin without the framework: a list, and a BackupItemAction whose replies are not protobuf.
 func serve(handshake plugin.HandshakeConfig, l *lister) {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: handshake,

@@ -106,7 +106,7 @@ func checkGarbage(ctx context.Context, s *Action) error {
 		return err
 	}
 	if _, err := s.Execute(ctx, owner); suite.NotHung(err) != nil {
-		return fmt.Errorf("a Backup or Restore that is no JSON: %w", err)
+		return fmt.Errorf("a Backup or Restore that is not JSON: %w", err)
 	}
 	return nil
 }

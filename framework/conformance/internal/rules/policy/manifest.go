@@ -29,7 +29,7 @@ func manifestPolicy() calls {
 		decide: func(ctx context.Context, s *policy, request proto.Message) (proto.Message, error) {
 			first, ok := request.(*manifestwriterv1.WriteRequest)
 			if !ok {
-				return nil, fmt.Errorf("%T is no beginning", request)
+				return nil, fmt.Errorf("%T is not a beginning", request)
 			}
 			_, err := s.write(ctx, []*manifestwriterv1.WriteRequest{first, itemMessage(wire.WithUnknown(manifestItem("first")))}, 0)
 			return nil, err

@@ -81,7 +81,7 @@ func queuePolicy() calls {
 		decide: func(ctx context.Context, s *policy, request proto.Message) (proto.Message, error) {
 			asked, ok := request.(*queueadmissionv1.DecideRequest)
 			if !ok {
-				return nil, fmt.Errorf("%T is no snapshot", request)
+				return nil, fmt.Errorf("%T is not a snapshot", request)
 			}
 			return s.decide(ctx, asked)
 		},

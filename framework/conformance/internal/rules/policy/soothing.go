@@ -86,7 +86,7 @@ func soothingPolicy() calls {
 		decide: func(ctx context.Context, s *policy, request proto.Message) (proto.Message, error) {
 			asked, ok := request.(*loadsoothingv1.AdmitRequest)
 			if !ok {
-				return nil, fmt.Errorf("%T is no load", request)
+				return nil, fmt.Errorf("%T is not a load", request)
 			}
 			return s.admit(ctx, asked)
 		},

@@ -137,7 +137,7 @@ func checkVolumeKept(ctx context.Context, s *snapshotter) error {
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(changed, &fields); err != nil {
-		return suite.Skip("the PersistentVolume that is answered is no JSON")
+		return suite.Skip("the PersistentVolume that is answered is not JSON")
 	}
 	if !sample.SameJSON(fields[sample.UnknownKey], sample.Encode(sample.Unknown())) {
 		return fmt.Errorf("asked with the field %q: %s, it answers with %s", sample.UnknownKey, sample.Encode(sample.Unknown()), sample.Brief(fields[sample.UnknownKey]))
