@@ -1,6 +1,8 @@
 package gaps
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,24 +19,30 @@ import (
 const gap = "(named in a warning)"
 
 // operations marks a field that is named in the warning about each operation that an action starts, and nowhere else.
-const operations = "(named in the warning about each operation) backups and restores warnOfOperations"
+const operations = "(named in the warning about each operation)"
 
-// backupFields names for each field of a BackupSpec what shows its effect. Fields below that do not stand here are those of
-// the field above.
+const (
+	backupFilters  = "server/backup TestAcceptBackup_Filters"
+	restoreFilters = "server/restore TestAcceptRestore_Filters"
+	restoreHooks   = "plugins/itemactions/pods TestInitContainersOfHooksAreAdded"
+)
+
+// backupFields names for each field of a BackupSpec the test that shows its effect, by directory and name. The entry of a field
+// is also that of the fields below it without an entry.
 func backupFields() map[string]string {
 	return map[string]string{
-		"spec.metadata":           "schedules: labels of the backups of a schedule",
-		"spec.includedNamespaces": "backup TestFilters", "spec.excludedNamespaces": "backup TestFilters",
-		"spec.includedResources": "backup TestFilters", "spec.excludedResources": "backup TestFilters",
-		"spec.includedClusterScopedResources": "backup TestFilters", "spec.excludedClusterScopedResources": "backup TestFilters",
-		"spec.includedNamespaceScopedResources": "backup TestFilters", "spec.excludedNamespaceScopedResources": "backup TestFilters",
-		"spec.includeClusterResources": "backup TestFilters",
-		"spec.labelSelector":           "backup TestFilters", "spec.orLabelSelectors": "backup TestFilters",
-		"spec.orderedResources":       "backup TestOrderedResourcesComeFirst",
-		"spec.storageLocation":        "controller/backups TestLocationsAreValidated",
-		"spec.resourcePolicy":         "backup TestRulesOfThePolicyLimitWhatIsBackedUp; volumePolicies: " + gap,
+		"spec.metadata":           "server/controller/schedules TestNewBackupCopiesFromTheSchedule",
+		"spec.includedNamespaces": backupFilters, "spec.excludedNamespaces": backupFilters,
+		"spec.includedResources": backupFilters, "spec.excludedResources": backupFilters,
+		"spec.includedClusterScopedResources": backupFilters, "spec.excludedClusterScopedResources": backupFilters,
+		"spec.includedNamespaceScopedResources": backupFilters, "spec.excludedNamespaceScopedResources": backupFilters,
+		"spec.includeClusterResources": backupFilters,
+		"spec.labelSelector":           backupFilters, "spec.orLabelSelectors": backupFilters,
+		"spec.orderedResources":       "server/backup TestOrderedResourcesComeFirst",
+		"spec.storageLocation":        "server/controller/backups TestLocationsAreValidated",
+		"spec.resourcePolicy":         "server/backup TestRulesOfThePolicyLimitWhatIsBackedUp",
 		"spec.itemOperationTimeout":   operations,
-		"spec.defaultVolumesToRestic": "controller/backups TestDefaultsAreWrittenIntoTheSpec: it sets spec.defaultVolumesToFsBackup",
+		"spec.defaultVolumesToRestic": "server/controller/backups TestDefaultsAreWrittenIntoTheSpec",
 
 		"spec.hooks": gap, "spec.ttl": gap,
 		"spec.snapshotVolumes": gap, "spec.volumeSnapshotLocations": gap, "spec.volumeGroupSnapshotLabelKey": gap,
@@ -46,23 +54,23 @@ func backupFields() map[string]string {
 func restoreFields() map[string]string {
 	const hooks = "spec.hooks.resources[]."
 	return map[string]string{
-		"spec.backupName": "restore", "spec.scheduleName": "controller/restores TestSource",
-		"spec.includedNamespaces": "restore TestFilters", "spec.excludedNamespaces": "restore TestFilters",
-		"spec.includedResources": "restore TestFilters", "spec.excludedResources": "restore TestFilters",
-		"spec.includeClusterResources": "restore TestFilters",
-		"spec.labelSelector":           "restore TestFilters", "spec.orLabelSelectors": "restore TestFilters",
-		"spec.namespaceMapping":       "restore TestFilters",
-		"spec.restoreStatus":          "restore TestStatusIsRestoredOnRequest",
-		"spec.preserveNodePorts":      "plugins/itemactions/services",
-		"spec.existingResourcePolicy": "restore existing_test.go",
-		"spec.resourceModifier":       "restore modify_test.go",
-		"spec.resourcePolicy":         "restore TestRulesOfThePolicyLimitWhatIsRestored",
+		"spec.backupName": "server/controller/restores TestSourceOfARestore", "spec.scheduleName": "server/controller/restores TestSourceOfARestore",
+		"spec.includedNamespaces": restoreFilters, "spec.excludedNamespaces": restoreFilters,
+		"spec.includedResources": restoreFilters, "spec.excludedResources": restoreFilters,
+		"spec.includeClusterResources": restoreFilters,
+		"spec.labelSelector":           restoreFilters, "spec.orLabelSelectors": restoreFilters,
+		"spec.namespaceMapping":       restoreFilters,
+		"spec.restoreStatus":          "server/restore TestStatusIsRestoredOnRequest",
+		"spec.preserveNodePorts":      "plugins/itemactions/services TestOnlyChosenNodePortsAreKept",
+		"spec.existingResourcePolicy": "server/restore TestExistingObjects",
+		"spec.resourceModifier":       "server/controller/restores TestResourceModifiersAreReadBeforeTheStart",
+		"spec.resourcePolicy":         "server/controller/restores TestResourcePolicyOfARestoreIsReadBeforeTheStart",
 		"spec.itemOperationTimeout":   operations,
 
-		hooks + "name":               "messages about the hook",
-		hooks + "includedNamespaces": "plugins/itemactions/pods TestInitContainersOfHooksAreAdded", hooks + "excludedNamespaces": "the same",
-		hooks + "labelSelector":                   "the same",
-		hooks + "postHooks[].init.initContainers": "the same",
+		hooks + "name":               restoreHooks,
+		hooks + "includedNamespaces": restoreHooks, hooks + "excludedNamespaces": restoreHooks,
+		hooks + "labelSelector":                   restoreHooks,
+		hooks + "postHooks[].init.initContainers": restoreHooks,
 		hooks + "includedResources":               gap, hooks + "excludedResources": gap,
 		hooks + "postHooks[].exec": gap, hooks + "postHooks[].init.timeout": gap,
 
@@ -118,7 +126,7 @@ func TestAcceptHardening_EverySpecField(t *testing.T) {
 		for entry, shown := range table {
 			require.True(t, used[entry], "%s is in the table and not in the type", entry)
 			require.Equal(t, shown == gap, slices.Contains(listed, entry), entry)
-			require.NotEmpty(t, shown, entry)
+			requireProof(t, entry, shown)
 		}
 	}
 	t.Run("Backup", func(t *testing.T) {
@@ -131,9 +139,11 @@ func TestAcceptHardening_EverySpecField(t *testing.T) {
 	})
 	t.Run("Schedule", func(t *testing.T) {
 		t.Parallel()
+		const copied = "server/controller/schedules TestNewBackupCopiesFromTheSchedule"
 		check(t, reflect.TypeFor[velerov1.ScheduleSpec](), map[string]string{
-			"spec.template": "it is copied whole into each Backup, where the table of Backup applies", "spec.schedule": "controller/schedules",
-			"spec.useOwnerReferencesInBackup": "controller/schedules", "spec.paused": "controller/schedules", "spec.skipImmediately": "controller/schedules",
+			"spec.template": copied, "spec.schedule": "server/controller/schedules TestScheduleCreatesBackupsOnTime",
+			"spec.useOwnerReferencesInBackup": copied, "spec.paused": "server/controller/schedules TestPausedScheduleCreatesNothing",
+			"spec.skipImmediately": "server/controller/schedules TestSkipImmediately",
 		}, nil)
 	})
 	t.Run("warnings of a backup", func(t *testing.T) {
@@ -166,6 +176,27 @@ func TestAcceptHardening_EverySpecField(t *testing.T) {
 		none.RestorePVs, none.UploaderConfig = &no, &velerov1.UploaderConfigForRestore{}
 		requireWarnings(t, append(Restore(), RestoreVolumes()...), all, none)
 	})
+}
+
+// requireProof requires that the test exists which shows the effect of a field, and that the tests beside it set that field.
+func requireProof(t *testing.T, field, shown string) {
+	t.Helper()
+	if shown == gap || shown == operations {
+		return
+	}
+	dir, test, found := strings.Cut(shown, " ")
+	require.True(t, found, "%s: want a directory and the name of a test, not %q", field, shown)
+	files, err := filepath.Glob(filepath.Join("..", "..", dir, "*_test.go"))
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		all.Write(text)
+	}
+	require.Contains(t, all.String(), "func "+test+"(t *testing.T)", field)
+	name := field[strings.LastIndexByte(field, '.')+1:]
+	require.Regexp(t, `(?i)\b`+name+`\b`, all.String(), "no test in %s mentions %s", dir, field)
 }
 
 func fields[S any](gaps []Gap[S]) []string {
