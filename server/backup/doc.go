@@ -3,17 +3,20 @@
 //
 // Start with Run in engine.go. The other files are in the order of the data:
 //
+//	options.go     what a run is given
+//	prepare.go     what is resolved before it begins
 //	selection.go   what the spec selects: namespaces, resources, labels
 //	preflight.go   warnings about what the spec requests and the server does not support
 //	plan.go        which lists to read, in which order
 //	pages/         the pages of all lists, read ahead
 //	ordered.go     the objects of spec.orderedResources, which come first
 //	workers.go     blocks of objects, and the goroutines that back them up
-//	items.go       what happens to one object
+//	items.go       what happens to one block, and to one object
 //	actions.go     calling the plugins' actions for it
 //	annotation.go  removing an annotation from an object
 //	seen.go        which objects are in the backup already
 //	closing.go     namespaces and custom resource definitions, which come last
+//	state.go       what the steps of a run share
 //	record.go      counts, resource list, errors and warnings
 //
 // An object stays the raw JSON that the API server sent. It is copied and decoded only if an action applies

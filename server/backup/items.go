@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -13,29 +12,10 @@ import (
 	"github.com/cleat-dev/cleat/server/runlog"
 )
 
-// excludeLabel with the value "true" excludes an object, or everything in a namespace, from every backup.
-const excludeLabel = "velero.io/exclude-from-backup"
-
 // fatal is an error that ends the whole backup, as opposed to one of an object.
 type fatal struct{ error }
 
 func (f fatal) Unwrap() error { return f.error }
-
-// bufferPool holds buffers for objects to which type information is added.
-type bufferPool struct{ pool sync.Pool }
-
-func (p *bufferPool) get() *[]byte {
-	if buf, ok := p.pool.Get().(*[]byte); ok {
-		return buf
-	}
-	return new([]byte)
-}
-
-func (p *bufferPool) put(buf *[]byte) {
-	if cap(*buf) <= 1<<20 {
-		p.pool.Put(buf)
-	}
-}
 
 // object backs up one object and the additional items that its actions return. Failures of the object are
 // recorded; an error ends the whole backup.
@@ -167,4 +147,17 @@ func (e *engine) listFailed(l *pages.List, err error) {
 	}
 	e.record.failed(gr, l.Namespace, "", fmt.Sprintf("cannot %s, the objects that were not read are missing in the backup", l), err)
 	e.log.Error("cannot "+l.String(), "error", err)
+}
+
+// block backs up the objects of a block. An error ends the whole backup.
+func (e *engine) block(ctx context.Context, b block) error {
+	for _, o := range b.objects {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, err := e.object(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }

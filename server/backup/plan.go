@@ -3,18 +3,9 @@ package backup
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/filter"
-)
-
-var (
-	namespacesResource = schema.GroupResource{Resource: "namespaces"}
-	podsResource       = schema.GroupResource{Resource: "pods"}
-	volumesResource    = schema.GroupResource{Resource: "persistentvolumes"}
-	crdsResource       = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 )
 
 // plan returns the lists of a backup in the order in which their objects are backed up, each resource in its preferred

@@ -149,3 +149,18 @@ func (r *record) result() *Result {
 		Results: all, Errors: all.Errors.Count(), Warnings: all.Warnings.Count(),
 	}
 }
+
+// Result is the outcome of a backup. Errors of single objects are in Results only.
+type Result struct {
+	// Items is the number of objects in the archive.
+	Items int
+	// ResourceList maps "apiVersion/Kind" to the sorted "namespace/name" or "name" of its objects.
+	ResourceList map[string][]string
+	// Results are the errors and warnings; Errors and Warnings count them.
+	Results          results.Results
+	Errors, Warnings int
+	// Operations are the asynchronous operations that actions started.
+	Operations []itemaction.Operation
+	// Gaps are those of the warnings that name fields of the spec without effect; see package gaps.
+	Gaps []string
+}

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"context"
 	"sync"
 
 	"github.com/cleat-dev/cleat/server/discovery"
@@ -47,17 +46,4 @@ func (w *workers) add(b block) { w.blocks <- b }
 func (w *workers) wait() {
 	close(w.blocks)
 	w.group.Wait()
-}
-
-// block backs up the objects of a block. An error ends the whole backup.
-func (e *engine) block(ctx context.Context, b block) error {
-	for _, o := range b.objects {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if _, err := e.object(ctx, o); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -5,11 +5,12 @@
 //
 //	plan/          which objects are restored, in which order, into which namespaces
 //	collect.go     the items of one resource
-//	pool.go        the workers that restore them, and how items that wait give up their place
+//	pool.go        how many items are restored at once, and how items that wait give up their place
 //	tracker.go     that each item is restored once, and the list of what was done
 //	server.go      what is left alone because the server that restores lives on it
 //	namespaces.go  that the namespace of an item exists
-//	item.go        the steps of one item
+//	itemrun.go     one item, and its warnings and errors
+//	item.go        its steps
 //	object/        the item as JSON, and its field ownership
 //	volumes.go     persistent volumes, their claims, and the data in the backup that cannot be restored yet
 //	volume/        what the files beside the archive say about the data of volumes
@@ -19,7 +20,9 @@
 //	write.go       creating the object and restoring its field ownership and status
 //	existing.go    objects that the cluster has already
 //	crds.go        waiting for custom resource definitions
+//	resume.go      what an attempt that was interrupted has created
 //	state.go       counts, messages and facts that items share
+//	result.go      the outcome
 //
 // The data of volumes and the hooks of pods are not restored by this package; warnings name what a restore
 // requests of these.

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+
+	"sync"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
@@ -24,7 +25,6 @@ import (
 	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/restore/ready"
 	"github.com/cleat-dev/cleat/server/restore/volume"
-	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -51,47 +51,6 @@ type Request struct {
 	// Progress, unless nil, is called with the number of finished items and the number known so far, after
 	// every item and by one goroutine at a time. It must not block.
 	Progress func(done, total int)
-}
-
-// Result is the outcome of a restore.
-type Result struct {
-	// ResourceList maps "apiVersion/Kind" to the sorted list of "namespace/name(action)", where action is
-	// created, updated, failed or skipped (Velero's resource list).
-	ResourceList map[string][]string
-	// Results are the errors and warnings, sorted.
-	Results results.Results
-	// Items is the number of entries in ResourceList.
-	Items int
-	// Operations are the asynchronous operations that actions started, sorted.
-	Operations []itemaction.Operation
-	// Gaps are those of the warnings that name fields of the spec without effect; see package gaps.
-	Gaps []string
-}
-
-// engine is the state of one run.
-type engine struct {
-	options      Options
-	api          *kubeapi.Client
-	log          hclog.Logger
-	restore      *velerov1.Restore
-	restoreJSON  []byte // for plugins
-	backupLabel  string
-	restoreLabel string
-	resumed      bool // see Request.Resumed
-	archive      *archive.Archive
-	selection    *plan.Selection
-	actions      *itemaction.Set[restoreitemaction.Action]
-	modifiers    *modifiers.Rules
-	versions     plan.VersionPriorities
-	volumes      volume.Index
-	snapshot     atomic.Pointer[discovery.Snapshot]
-	tracker      *tracker
-	pool         pool
-	waiter       *ready.Waiter
-	namespaces   namespaces
-	serverParts  map[serverPart]bool // see findServerParts
-	results      results.Collector
-	state        state
 }
 
 // Run restores a backup. Problems with single items are in the result and do not stop the restore. It returns
@@ -262,4 +221,27 @@ func (e *engine) restoreOthers(ctx context.Context) error {
 		e.log.Info("restored a resource", "resource", ordered[i].String(), "items", len(entries), "seconds", time.Since(start).Seconds())
 	}
 	return nil
+}
+
+// restoreAll restores the items of a resource and returns when all are done.
+func (e *engine) restoreAll(ctx context.Context, entries []archive.Entry) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	for _, entry := range entries {
+		if ctx.Err() != nil || !e.pool.begin(ctx) {
+			break
+		}
+		group.Go(func() {
+			defer e.pool.end()
+			if ctx.Err() != nil {
+				return
+			}
+			if _, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	group.Wait()
+	return causeOf(ctx)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/hashicorp/go-hclog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -21,56 +20,6 @@ import (
 // mirrorPodAnnotation marks the mirror that a kubelet creates of a static pod.
 const mirrorPodAnnotation = "kubernetes.io/config.mirror"
 
-// Resources that are treated specially.
-var (
-	crdsResource            = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
-	namespacesResource      = schema.GroupResource{Resource: "namespaces"}
-	podsResource            = schema.GroupResource{Resource: "pods"}
-	jobsResource            = schema.GroupResource{Group: "batch", Resource: "jobs"}
-	serviceAccountsResource = schema.GroupResource{Resource: "serviceaccounts"}
-	volumesResource         = schema.GroupResource{Resource: "persistentvolumes"}
-	claimsResource          = schema.GroupResource{Resource: "persistentvolumeclaims"}
-	dataUploadsResource     = schema.GroupResource{Group: velerov1.SchemeGroupVersion.Group, Resource: "datauploads"}
-)
-
-// itemRun is the restore of one item.
-type itemRun struct {
-	engine    *engine
-	worker    *worker
-	log       hclog.Logger
-	entry     archive.Entry
-	namespace string // that is restored into
-	id        string // for messages: "deployments.apps/ns/name", with the namespace that is restored into
-	raw       []byte // as in the archive
-	obj       *object.Object
-	claim     *claim
-	status    []byte // in the archive
-
-	volumeName string // of a claim
-
-	warned, failed bool
-}
-
-// warn records a warning about the item.
-func (r *itemRun) warn(err error) { r.warnIn(r.namespace, err) }
-
-func (r *itemRun) warnIn(namespace string, err error) {
-	r.warned = true
-	r.log.Warn(err.Error())
-	r.engine.results.Warning(namespace, err.Error())
-}
-
-// fail records an error of the item. It returns the error only if it ends the whole restore.
-func (r *itemRun) fail(err error) error {
-	if errors.Is(err, kubeapi.ErrUnreachable) {
-		return err
-	}
-	r.failed = true
-	r.log.Error(err.Error())
-	r.engine.results.Error(r.namespace, err.Error())
-	return nil
-}
-
 // errPanic is a panic in the restore of one item.
 var errPanic = errors.New("internal error")
 
@@ -83,19 +32,6 @@ func (r *itemRun) guard(step func() error) (err error) {
 		}
 	}()
 	return step()
-}
-
-// fatal reports whether an error ends the whole restore: the API server is away, or ctx has ended.
-func fatal(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, kubeapi.ErrUnreachable)
-}
-
-// causeOf returns the cause of ctx if it has ended.
-func causeOf(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
 // reason is why an item is restored.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,14 +17,6 @@ import (
 )
 
 var gvrNamespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-
-// namespaces holds the namespaces of the cluster that can be written into. They are listed once and added as the
-// restore creates them, so that items need no requests for their namespaces.
-type namespaces struct {
-	mu      sync.Mutex
-	states  map[string]*namespaceState
-	checked map[string]bool // checked again because the server reported them deleted
-}
 
 // namespaceState is the state of one namespace. err is valid once ready is closed.
 type namespaceState struct {

@@ -2,9 +2,6 @@ package restore
 
 import (
 	"context"
-	"sync"
-
-	"github.com/cleat-dev/cleat/server/archive"
 )
 
 // maxParked is the number of items that may wait at the same time before no others are begun. It bounds the memory that
@@ -44,33 +41,4 @@ func (p pool) park(wait func() error) error {
 	<-p.active
 	defer func() { p.active <- struct{}{} }()
 	return wait()
-}
-
-// worker restores one item, and before it the additional items that it needs, so that it may hold several claims at the
-// same time.
-type worker struct {
-	waitsFor *claim
-}
-
-// restoreAll restores the items of a resource and returns when all are done.
-func (e *engine) restoreAll(ctx context.Context, entries []archive.Entry) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var group sync.WaitGroup
-	for _, entry := range entries {
-		if ctx.Err() != nil || !e.pool.begin(ctx) {
-			break
-		}
-		group.Go(func() {
-			defer e.pool.end()
-			if ctx.Err() != nil {
-				return
-			}
-			if _, err := e.restoreEntry(ctx, &worker{}, entry, selectedByFilters); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	group.Wait()
-	return causeOf(ctx)
 }

@@ -17,12 +17,6 @@ import (
 
 var gvrPods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// serverPart is an object in the namespace of the server that the server's pod runs with.
-type serverPart struct {
-	resource schema.GroupResource
-	name     string
-}
-
 // findServerParts finds what must not be updated while the server runs: its pod and the controllers above it, whose update
 // would stop the server, and the claims, secrets and config maps that the pod uses, which may be newer than the backup.
 func (e *engine) findServerParts(ctx context.Context) error {

@@ -6,11 +6,22 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
+	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/itemaction"
+	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/modifiers"
+	"github.com/cleat-dev/cleat/server/restore/plan"
+	"github.com/cleat-dev/cleat/server/restore/ready"
+	"github.com/cleat-dev/cleat/server/restore/volume"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
 // state is what the items of a restore share.
@@ -147,21 +158,42 @@ func countsOf(counts map[schema.GroupResource]int) string {
 	return strings.Join(words, ", ")
 }
 
-func (e *engine) result() *Result {
-	e.warnOfServer()
-	list, n := e.tracker.resourceList()
-	found := e.results.Results()
-	sortMessages(&found.Errors)
-	sortMessages(&found.Warnings)
-	slices.SortFunc(e.state.operations, itemaction.Operation.Compare)
-	return &Result{ResourceList: list, Results: found, Items: n, Operations: e.state.operations, Gaps: e.state.gaps}
+// engine is the state of one run.
+type engine struct {
+	options      Options
+	api          *kubeapi.Client
+	log          hclog.Logger
+	restore      *velerov1.Restore
+	restoreJSON  []byte // for plugins
+	backupLabel  string
+	restoreLabel string
+	resumed      bool // see Request.Resumed
+	archive      *archive.Archive
+	selection    *plan.Selection
+	actions      *itemaction.Set[restoreitemaction.Action]
+	modifiers    *modifiers.Rules
+	versions     plan.VersionPriorities
+	volumes      volume.Index
+	snapshot     atomic.Pointer[discovery.Snapshot]
+	tracker      *tracker
+	pool         pool
+	waiter       *ready.Waiter
+	namespaces   namespaces
+	serverParts  map[serverPart]bool // see findServerParts
+	results      results.Collector
+	state        state
 }
 
-// sortMessages makes the order of messages independent of the order in which workers finished.
-func sortMessages(r *results.Result) {
-	slices.Sort(r.Velero)
-	slices.Sort(r.Cluster)
-	for _, messages := range r.Namespaces {
-		slices.Sort(messages)
-	}
+// serverPart is an object in the namespace of the server that the server's pod runs with.
+type serverPart struct {
+	resource schema.GroupResource
+	name     string
+}
+
+// namespaces holds the namespaces of the cluster that can be written into. They are listed once and added as the
+// restore creates them, so that items need no requests for their namespaces.
+type namespaces struct {
+	mu      sync.Mutex
+	states  map[string]*namespaceState
+	checked map[string]bool // checked again because the server reported them deleted
 }

@@ -145,3 +145,9 @@ func (t *tracker) resourceList() (map[string][]string, int) {
 	}
 	return list, n
 }
+
+// worker restores one item, and before it the additional items that it needs, so that it may hold several claims at the
+// same time.
+type worker struct {
+	waitsFor *claim
+}

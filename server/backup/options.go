@@ -1,0 +1,61 @@
+package backup
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/resourcepolicy"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+)
+
+// excludeLabel with the value "true" excludes an object, or everything in a namespace, from every backup.
+const excludeLabel = "velero.io/exclude-from-backup"
+
+var (
+	namespacesResource = schema.GroupResource{Resource: "namespaces"}
+	podsResource       = schema.GroupResource{Resource: "pods"}
+	volumesResource    = schema.GroupResource{Resource: "persistentvolumes"}
+	crdsResource       = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+)
+
+// Deps are the parts of the server that all backups share.
+type Deps struct {
+	// Config reaches the API server. Its rate limits apply to each run separately.
+	Config *rest.Config
+	// Discovery knows the resources of the API server.
+	Discovery *discovery.Helper
+	// PageSize is the number of objects to request at once; 0 means 500, and a negative number whole lists.
+	PageSize int
+	// Workers is the number of blocks of objects that are backed up at the same time; 0 means 1.
+	Workers int
+	// RetryFor is how long requests are repeated while the API server is away or overloaded; 0 means
+	// two minutes.
+	RetryFor time.Duration
+	// CSI enables actions that need the feature EnableCSI. Without it, actions named "velero.io/csi-..."
+	// are not called.
+	CSI bool
+	// AllVersions (EnableAPIGroupVersions) backs up each object in all versions in which the API server serves it.
+	AllVersions bool
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Request describes one backup.
+type Request struct {
+	// Backup with its spec defaulted and validated. It is read only.
+	Backup *velerov1.Backup
+	// Actions of plugins, in the order in which they are called.
+	Actions []backupitemaction.Action
+	// Policy is the resource policy that the spec refers to; nil if it refers to none.
+	Policy *resourcepolicy.Policy
+	// Log is the log of the backup.
+	Log hclog.Logger
+	// Progress, unless nil, is called with the number of objects in the archive and the number known so
+	// far, for each object and from several goroutines. The caller throttles.
+	Progress func(done, total int)
+}
