@@ -9,11 +9,9 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/cleat-dev/cleat/framework"
-	"github.com/cleat-dev/cleat/framework/internal/codec"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/register"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
@@ -83,9 +81,6 @@ type Handlers[H any] = glue.Handlers[H]
 func Register[H any](kind Kind[H], name string, construct func(context.Context, *framework.Setup) (H, error), options ...framework.Option) framework.Registration {
 	return register.New(kind, name, construct, options)
 }
-
-// NewCodec returns the gRPC codec that framework.Serve uses. A host that uses it too copies large items less often.
-func NewCodec() encoding.CodecV2 { return codec.New() }
 
 // Pieces returns the pieces in which an object is sent to or from an ObjectStore: all but the last are full.
 func Pieces(object io.Reader) iter.Seq2[[]byte, error] { return wire.Pieces(object) }

@@ -11,8 +11,6 @@ import (
 
 	"github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-
-	"github.com/cleat-dev/cleat/framework/internal/codec"
 )
 
 // Serve serves regs to the host that started the process, and returns when the host stops it.
@@ -58,7 +56,7 @@ const workers = 16
 // newGRPCServer returns a server without gRPC's limit of 4 MiB for received messages: an item and a backup travel in
 // one message, and each may have up to 1.5 MiB in etcd, and more once decoded from protobuf.
 func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
-	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32), grpc.ForceServerCodecV2(codec.New()),
+	return grpc.NewServer(append(opts, grpc.MaxRecvMsgSize(math.MaxInt32),
 		grpc.NumStreamWorkers(workers), grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window))...)
 }
 

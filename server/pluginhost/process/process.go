@@ -98,7 +98,7 @@ func startProcess(ctx context.Context, l *Launch, cfg *PoolConfig, o *output.Out
 		SyncStderr:       written,
 		GRPCDialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(p.dial),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cfg.Limits.MessageSize), grpc.ForceCodecV2(hostapi.NewCodec())),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cfg.Limits.MessageSize)),
 			grpc.WithInitialWindowSize(window),
 			grpc.WithInitialConnWindowSize(window),
 			grpc.WithIdleTimeout(0), // a closed connection means that the process has ended
