@@ -29,6 +29,7 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/requests"
 	"github.com/cleat-dev/cleat/server/controller/restores"
 	"github.com/cleat-dev/cleat/server/controller/schedules"
+	"github.com/cleat-dev/cleat/server/deletion"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/pluginhost"
@@ -111,7 +112,8 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		Cluster: cluster, Stores: s.opener, Metrics: collected, Log: log(run.BackupFinalizerController), Now: time.Now,
 	}, nil)
 	r.add(run.BackupDeletionController, &velerov1.DeleteBackupRequest{}, lightWorkers, &deletions.Controller{
-		Cluster: cluster, Stores: s.opener, Metrics: collected, Log: log(run.BackupDeletionController), Now: time.Now,
+		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: newDeletionEngine(c, resources), SpoolDir: s.scratch,
+		Metrics: collected, Log: log(run.BackupDeletionController), Now: time.Now,
 	}, nil)
 	r.add(run.RestoreController, &velerov1.Restore{}, max(1, o.ConcurrentRestores), &restores.Controller{
 		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Plugins: s.host, Engine: restoreEngine,
@@ -156,6 +158,11 @@ func newBackupEngine(c Config, resources *discovery.Helper) backups.Engine {
 	return func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error) {
 		return backup.Run(ctx, deps, req, archive)
 	}
+}
+
+func newDeletionEngine(c Config, resources *discovery.Helper) deletions.Engine {
+	deps := deletion.Deps{Resources: resources.Snapshot, CSI: c.Options.HasFeature(config.EnableCSI)}
+	return func(ctx context.Context, req deletion.Request) error { return deletion.Run(ctx, deps, req) }
 }
 
 func newRestoreEngine(c Config, resources *discovery.Helper) (restores.Engine, error) {

@@ -39,26 +39,17 @@ func Resolve(selector framework.ResourceSelector, snapshot *discovery.Snapshot) 
 	return Action{resources: resources, namespaces: namespaces, selector: parsed}, nil
 }
 
-// Matches reports whether the action applies to objects with the given type, namespace and labels. The namespace of a
-// cluster-scoped object is empty; only actions for all namespaces apply to it.
-func (a Action) Matches(gr schema.GroupResource, namespace string, objectLabels map[string]string) bool {
-	return a.MatchesType(gr, namespace) && a.MatchesLabels(objectLabels)
-}
-
-// MatchesType is like Matches but ignores the labels.
-func (a Action) MatchesType(gr schema.GroupResource, namespace string) bool {
-	if !a.resources.Match(gr.String()) {
+// Matches reports whether the action applies to an object with the given type, namespace and labels. The namespace of a
+// cluster-scoped object is empty; only actions for all namespaces apply to it. objectLabels is not called if the rest does not match.
+func (a Action) Matches(gr schema.GroupResource, namespace string, objectLabels func() map[string]string) bool {
+	inNamespace := a.namespaces.Match(namespace)
+	if namespace == "" {
+		inNamespace = a.namespaces.Everything()
+	}
+	if !inNamespace || !a.resources.Match(gr.String()) {
 		return false
 	}
-	if namespace == "" {
-		return a.namespaces.Everything()
-	}
-	return a.namespaces.Match(namespace)
-}
-
-// MatchesLabels reports whether the labels match the action's label selector.
-func (a Action) MatchesLabels(objectLabels map[string]string) bool {
-	return a.selector == nil || a.selector.Matches(labels.Set(objectLabels))
+	return a.selector == nil || a.selector.Matches(labels.Set(objectLabels()))
 }
 
 // ResolveNames returns resource names in the form "resource.group", which for the core group is "resource". It keeps "*",

@@ -143,7 +143,7 @@ func TestActionMatches(t *testing.T) {
 			t.Parallel()
 			action, err := filter.Resolve(row.selector, cluster())
 			require.NoError(t, err)
-			require.Equal(t, row.want, action.Matches(row.gr, row.namespace, row.labels))
+			require.Equal(t, row.want, action.Matches(row.gr, row.namespace, func() map[string]string { return row.labels }))
 		})
 	}
 	for want, selector := range map[string]framework.ResourceSelector{

@@ -66,12 +66,12 @@ func (s *Set[A]) Resolve(snapshot *discovery.Snapshot) (err error) {
 	return nil
 }
 
-// For returns the actions that apply to an item, in order. labels is called for each action anew, because
-// the action before may have changed the labels of the item.
+// For returns the actions that apply to an item, in order. labels is called for each action whose other conditions are
+// met anew, because the action before may have changed the labels of the item.
 func (s *Set[A]) For(gr schema.GroupResource, namespace string, labels func() map[string]string) iter.Seq[A] {
 	return func(yield func(A) bool) {
 		for i := range s.members {
-			if m := &s.members[i]; m.applies.Matches(gr, namespace, labels()) && !yield(m.action) {
+			if m := &s.members[i]; m.applies.Matches(gr, namespace, labels) && !yield(m.action) {
 				return
 			}
 		}

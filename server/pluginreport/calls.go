@@ -14,7 +14,7 @@ func called() []string {
 	return []string{
 		kinds.BackupItemAction().Name, kinds.AsyncBackupItemAction().Name,
 		kinds.RestoreItemAction().Name, kinds.AsyncRestoreItemAction().Name,
-		kinds.ObjectStore().Name, kinds.QueueAdmission().Name,
+		kinds.DeleteItemAction().Name, kinds.ObjectStore().Name, kinds.QueueAdmission().Name,
 	}
 }
 

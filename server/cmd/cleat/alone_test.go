@@ -30,21 +30,22 @@ import (
 
 // witnesses are the notes of the plugin "witness" of one site.
 type witnesses struct {
-	t    *testing.T
-	file string
-	args []string // of a server with the plugin
+	t       *testing.T
+	file    string
+	plugins string   // the directory of the plugin
+	args    []string // of a server with the plugin
 }
 
 // watchItems installs the plugin, which takes pause for each ConfigMap.
 func (s *site) watchItems(pause string) *witnesses {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	programs.Copy(s.t, "server/cmd/cleat/testdata/witness", filepath.Join(dir, "plugins", "witness"))
-	w := &witnesses{t: s.t, file: filepath.Join(dir, "notes")}
+	w := &witnesses{t: s.t, file: filepath.Join(dir, "notes"), plugins: filepath.Join(dir, "plugins")}
+	programs.Copy(s.t, "server/cmd/cleat/testdata/witness", filepath.Join(w.plugins, "witness"))
 	config := filepath.Join(dir, "cleat.yaml")
 	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {environment: {WITNESS_FILE: %q, WITNESS_PAUSE: %s}}\n", w.file, pause)
 	require.NoError(s.t, os.WriteFile(config, []byte(text), 0o600))
-	w.args = []string{"--config", config, "--plugin-dir", filepath.Join(dir, "plugins")}
+	w.args = []string{"--config", config, "--plugin-dir", w.plugins}
 	return w
 }
 

@@ -13,19 +13,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
+	"github.com/cleat-dev/cleat/server/deletion"
+	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/store"
+	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
 // Controller carries out DeleteBackupRequests. It repeats a request that a former server has begun.
 type Controller struct {
 	*run.Cluster
-	Stores  run.Stores
-	Metrics *metrics.Metrics
-	Log     hclog.Logger
-	Now     func() time.Time
+	Stores   run.Stores
+	Plugins  run.Plugins
+	Engine   Engine
+	SpoolDir string // for archives that are read; empty means the system's directory for temporary files
+	Metrics  *metrics.Metrics
+	Log      hclog.Logger
+	Now      func() time.Time
 }
+
+// Engine calls the DeleteItemActions of plugins; it is deletion.Run with its Deps.
+type Engine func(context.Context, deletion.Request) error
 
 const (
 	// keepRequest is how long a DeleteBackupRequest with errors is kept, from its creation.
@@ -260,7 +270,32 @@ func (r *Controller) deleteStored(ctx context.Context, backup *velerov1.Backup, 
 			return nil
 		}
 	}
+	if err := r.callPlugins(ctx, backup, objects, log); err != nil {
+		return err
+	}
 	return objects.DeleteBackup(ctx, backup.Name)
+}
+
+// callPlugins has plugins remove what they stored for the items of the backup.
+func (r *Controller) callPlugins(ctx context.Context, backup *velerov1.Backup, objects *store.Store, log hclog.Logger) error {
+	session := r.Plugins.Session(log)
+	defer session.Close()
+	return r.Engine(session.Trace(ctx, "Backup", backup.Namespace+"/"+backup.Name), deletion.Request{
+		Backup:  backup.DeepCopy(),
+		Actions: pluginhost.All(session, kinds.DeleteItemAction()),
+		Open: func(ctx context.Context) (*archive.Archive, error) {
+			stream, err := objects.BackupContents(ctx, backup.Name)
+			if errors.Is(err, store.ErrNotFound) {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = stream.Close() }() // only read from
+			return archive.Open(ctx, stream, r.SpoolDir, archive.DefaultLimits())
+		},
+		Log: log,
+	})
 }
 
 // owns reports whether a velero-backup.json is that of backup: it has the same uid, or backup is a copy of it in another
@@ -318,6 +353,9 @@ func (r *Controller) process(ctx context.Context, request *velerov1.DeleteBackup
 	before := request.DeepCopy()
 	request.Status.Phase = velerov1.DeleteBackupRequestPhaseProcessed
 	request.Status.Errors = []string{reason.Error()}
+	if failures, ok := errors.AsType[*deletion.Failures](reason); ok {
+		request.Status.Errors = failures.Messages()
+	}
 	err := r.Patch(ctx, request, client.MergeFrom(before))
 	return client.IgnoreNotFound(err)
 }

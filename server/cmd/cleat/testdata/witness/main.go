@@ -1,5 +1,5 @@
-// Command witness is a plugin that notes which process handles which item of which backup or restore, in the file that
-// $WITNESS_FILE names, and that takes its time.
+// Command witness is a plugin that notes which process handles which item of which backup, restore or deletion, in the file
+// that $WITNESS_FILE names, and that takes its time. The run of a deletion is "deletion/BACKUP".
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 )
 
@@ -20,6 +21,9 @@ func main() {
 		}),
 		riav1.Register("example.io/witness", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
 			return restores{}, nil
+		}),
+		diav1.Register("example.io/witness", func(context.Context, *framework.Setup) (diav1.DeleteItemAction, error) {
+			return deletions{}, nil
 		}),
 	)
 }
@@ -66,4 +70,14 @@ func (restores) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 
 func (restores) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav1.ExecuteOutput, error) {
 	return riav1.NewExecuteOutput(input.Item), note(ctx, input.Restore.Name, input.Item.GetName())
+}
+
+type deletions struct{}
+
+func (deletions) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return selector(), nil
+}
+
+func (deletions) Execute(ctx context.Context, input *diav1.ExecuteInput) error {
+	return note(ctx, "deletion/"+input.Backup.Name, input.Item.GetName())
 }

@@ -1,0 +1,101 @@
+package main_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/stockplugins"
+)
+
+// TestDeleteItemActionsAreCalled deletes backups with two plugins, one of them as vendors ship them. The plugins see the items in
+// the archive to which they apply, before the files of the backup go; a plugin that fails for an item keeps the files.
+func TestDeleteItemActionsAreCalled(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/s3")
+	notes := s.watchItems("0s")
+	stock, err := stockplugins.Build("2022", notes.plugins)
+	require.NoError(t, err)
+	server := s.serve(notes.args...)
+	s.available()
+
+	// The stock plugin applies to app=web in the namespace shop, and refuses what contains "stays".
+	require.NoError(t, s.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))
+	for name, data := range map[string]map[string]string{"a": nil, "b": {"this": "stays"}, "c": {"this": "stays"}} {
+		item := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Data: data}
+		if name != "c" {
+			item.Labels = map[string]string{"app": "web"}
+		}
+		require.NoError(t, s.client.Create(t.Context(), item))
+	}
+	for _, name := range []string{"nightly", "hollow"} {
+		s.beginBackupOf(name, "shop")
+		s.awaitBackup(name, velerov1.BackupPhaseCompleted)
+	}
+
+	whole := s.files("backups/nightly")
+	request := s.requestDeletion("nightly")
+	s.eventually("the deletion has failed", func(ctx context.Context) (bool, error) {
+		err := s.client.Get(ctx, client.ObjectKeyFromObject(request), request)
+		return request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed, err
+	})
+	require.Equal(t, []string{
+		"configmaps/shop/b: DeleteItemAction(velero.io/stock-2022-delete): it has to stay",
+		"the files of the backup were kept; remove the cause, or the plugin, and delete the backup again",
+	}, request.Status.Errors)
+	require.Equal(t, whole, s.files("backups/nightly"))
+	require.Contains(t, server.log.String(), "stock delete action runs")
+	const configMaps = 4 // with kube-root-ca.crt
+	require.Equal(t, configMaps, notes.deleted("nightly"), "the failure does not keep other items from their calls")
+
+	// Without the plugin, the backup can be deleted.
+	require.NoError(t, os.Remove(stock))
+	s.eventually("the plugin is gone", func(context.Context) (bool, error) {
+		_, _, err := s.run("plugin", "info", "velero.io/stock-2022-delete")
+		return err != nil, nil
+	})
+	s.requestDeletion("nightly")
+	s.eventually("the backup is deleted", func(ctx context.Context) (bool, error) {
+		err := s.client.Get(ctx, s.key("nightly"), &velerov1.Backup{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	require.Empty(t, s.files("backups/nightly"))
+	require.Equal(t, 2*configMaps, notes.deleted("nightly"), "a repeated deletion calls the actions again")
+
+	// A backup without an archive has no items.
+	require.NoError(t, os.Remove(filepath.Join(s.bucketDir, "backups", "hollow", "hollow.tar.gz")))
+	s.beginDeletion("hollow")
+	s.checkDeleted("hollow")
+	require.Zero(t, notes.deleted("hollow"))
+}
+
+// requestDeletion requests the deletion of a backup under a name of its own.
+func (s *site) requestDeletion(backup string) *velerov1.DeleteBackupRequest {
+	s.t.Helper()
+	request := &velerov1.DeleteBackupRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: backup + "-"},
+		Spec:       velerov1.DeleteBackupRequestSpec{BackupName: backup},
+	}
+	require.NoError(s.t, s.client.Create(s.t.Context(), request))
+	return request
+}
+
+// deleted returns how often the plugin was called for the deletion of items of a backup.
+func (w *witnesses) deleted(backup string) int {
+	sum := 0
+	for run, calls := range w.runs() {
+		if _, name, _ := strings.Cut(run, " "); name == "deletion/"+backup {
+			sum += calls
+		}
+	}
+	return sum
+}
