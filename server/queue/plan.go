@@ -143,6 +143,11 @@ func (p Placement) Apply(b *velerov1.Backup) error {
 	return nil
 }
 
+// Return sets the status of b from ReadyToStart back to Queued, at the front. The next decision writes its place and the reason.
+func Return(b *velerov1.Backup) {
+	b.Status.Phase, b.Status.QueuePosition = velerov1.BackupPhaseQueued, 1
+}
+
 // Admit sets the status of b to ReadyToStart.
 func Admit(b *velerov1.Backup) {
 	b.Status.Phase, b.Status.QueuePosition = velerov1.BackupPhaseReadyToStart, 0

@@ -33,9 +33,11 @@ func backupTransitions() []backupTransition {
 		deleting       = velerov1.BackupPhaseDeleting
 	)
 	return []backupTransition{
-		// Admission. A backup that is ready but cannot be started fails, which frees its slot.
+		// Admission. A backup that is ready but cannot be started fails, which frees its slot. One that has to wait again, for its
+		// location or for another backup, goes back to the queue.
 		{newPhase, queued, BackupQueueController},
 		{queued, ready, BackupQueueController},
+		{ready, queued, BackupController},
 		{ready, invalid, BackupController},
 		{ready, inProgress, BackupController},
 		{ready, failed, BackupController},

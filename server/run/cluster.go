@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,23 @@ func (c *Cluster) GetLocation(ctx context.Context, name string) (*velerov1.Backu
 		return nil, fmt.Errorf("get backup storage location %s: %w", name, err)
 	}
 	return &location, nil
+}
+
+// DefaultLocation returns the name of the location of backups that name none: the newest one that is marked as the default, or
+// fallback if none is.
+func DefaultLocation(locations []velerov1.BackupStorageLocation, fallback string) string {
+	var newest *velerov1.BackupStorageLocation
+	for i := range locations {
+		l := &locations[i]
+		if l.Spec.Default && (newest == nil ||
+			cmp.Or(l.CreationTimestamp.Compare(newest.CreationTimestamp.Time), cmp.Compare(l.Name, newest.Name)) > 0) {
+			newest = l
+		}
+	}
+	if newest == nil {
+		return fallback
+	}
+	return newest.Name
 }
 
 // LocationProblem returns why a location cannot be used, or "" if it can.

@@ -12,10 +12,14 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // Locations is what the queue has to know about storage locations: a backup whose location is not available waits. If the
 // location does not exist, the backup starts and fails its validation, as in Velero.
+//
+// A backup that waits for its location keeps its position and holds up no other, not even one that overlaps it: how long the
+// location stays away is unknown.
 type Locations struct {
 	// Default is the location of backups that name none, in a cluster in which none is marked as the default.
 	Default string
@@ -39,16 +43,13 @@ func (q *Controller) setAside(ctx context.Context, line *queue.Line) (again time
 	if err := q.List(ctx, &list, client.InNamespace(q.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("list the backup storage locations: %w", err)
 	}
-	problems, fallback := map[string]string{}, q.Locations.Default
+	problems, fallback := map[string]string{}, run.DefaultLocation(list.Items, q.Locations.Default)
 	for i := range list.Items {
 		location := &list.Items[i]
-		if location.Status.Phase != velerov1.BackupStorageLocationPhaseAvailable {
+		if run.LocationProblem(location) != "" {
 			// The message of the location may change with each validation, and would be written to each backup.
 			phase := cmp.Or(location.Status.Phase, "not validated yet")
 			problems[location.Name] = fmt.Sprintf("backup storage location %s is %s, and the backup starts when it is Available", location.Name, phase)
-		}
-		if location.Spec.Default {
-			fallback = location.Name
 		}
 	}
 	line.Aside = map[string]queue.Reason{}

@@ -194,6 +194,8 @@ func (m *model) step() error {
 		m.finish()
 	case dice < 76:
 		m.moveOne(velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseFailedValidation)
+	case dice < 78:
+		m.giveBack()
 	case dice < 81:
 		m.delete()
 	case dice < 84:
@@ -312,6 +314,14 @@ func (m *model) moveOne(from, to velerov1.BackupPhase) {
 	}
 }
 
+// giveBack returns a backup to the queue that cannot start yet.
+func (m *model) giveBack() {
+	if b := m.pick(velerov1.BackupPhaseReadyToStart); b != nil {
+		m.note("%s from ReadyToStart back to the queue", b.Name)
+		m.patch(b, queue.Return)
+	}
+}
+
 func (m *model) finish() {
 	phases := []velerov1.BackupPhase{"Completed", "Failed", "WaitingForPluginOperations", "Finalizing"}
 	if b := m.pick(velerov1.BackupPhaseInProgress); b != nil {
@@ -420,7 +430,7 @@ func (m *model) burst() {
 		func() { m.create() }, func() { m.create() }, m.finish, m.finish,
 		func() { m.moveOne(velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseInProgress) },
 		func() { m.moveOne(velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseFailedValidation) },
-		m.delete,
+		m.giveBack, m.delete,
 	}
 	for range 2 + m.random.IntN(4) {
 		step := steps[m.random.IntN(len(steps))]

@@ -19,6 +19,7 @@ import (
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/run"
 )
@@ -78,6 +79,9 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: locationDelay}, nil
 	case err != nil:
 		return ctrl.Result{}, r.notStarted(ctx, &b, fmt.Errorf("start the backup: %w", err))
+	case run.BackupPhase(&b) == velerov1.BackupPhaseQueued:
+		log.Info("back in the queue", "reason", run.LocationProblem(location))
+		return ctrl.Result{}, nil
 	case run.BackupPhase(&b) == velerov1.BackupPhaseFailedValidation:
 		log.Warn("the backup failed validation", "errors", b.Status.ValidationErrors)
 		r.Metrics.BackupInvalid(&b)
@@ -98,9 +102,14 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.work(active, &b, location, rules, log)
 }
 
-// start claims the backup and writes InProgress, FailedValidation, or Failed if all its attempts were made.
+// start claims the backup and writes InProgress, FailedValidation, Queued if its location is not available, or Failed if all its
+// attempts were made.
+//
+// Whether the location is available is read from its status, in the same cache as by the queue. So the queue does not admit a
+// backup that comes back from here until the status has changed.
 func (r *Controller) start(ctx context.Context, active *run.Run, b *velerov1.Backup) (location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, err error) {
 	err = r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
+		admitted := b.DeepCopy()
 		claim, takeUp := active.Start(), run.BackupPhase(b) == velerov1.BackupPhaseInProgress
 		if takeUp {
 			if claim, err = active.TakeUp(b); err != nil {
@@ -117,9 +126,14 @@ func (r *Controller) start(ctx context.Context, active *run.Run, b *velerov1.Bac
 		}
 		b.Status.QueuePosition = 0
 		b.Status.Phase = velerov1.BackupPhaseInProgress
+		away := location != nil && run.LocationProblem(location) != ""
 		switch problems := b.Status.ValidationErrors; {
-		case len(problems) > 0 && takeUp && location != nil && run.LocationProblem(location) != "":
+		case away && takeUp:
 			return errLocationAway
+		case away && len(problems) == 1: // there is no other problem
+			*b = *admitted
+			queue.Return(b)
+			return nil
 		case len(problems) > 0 && takeUp: // it was valid when it was started first
 			b.Status.ValidationErrors = nil
 			run.FailedBackup(fmt.Errorf("the backup could not be taken up: %s", strings.Join(problems, "; ")), r.Now())(b)

@@ -140,17 +140,11 @@ func (r *Controller) location(ctx context.Context, b *velerov1.Backup) (*velerov
 	origin := "named in spec.storageLocation"
 	if b.Spec.StorageLocation == "" {
 		origin = "the server's default"
-		b.Spec.StorageLocation = r.Defaults.StorageLocation
 		var list velerov1.BackupStorageLocationList
 		if err := r.List(ctx, &list, client.InNamespace(b.Namespace)); err != nil {
 			return nil, nil, fmt.Errorf("list backup storage locations: %w", err)
 		}
-		for i := range list.Items {
-			if list.Items[i].Spec.Default {
-				b.Spec.StorageLocation = list.Items[i].Name
-				break
-			}
-		}
+		b.Spec.StorageLocation = run.DefaultLocation(list.Items, r.Defaults.StorageLocation)
 	}
 	name := b.Spec.StorageLocation
 	if b.Labels == nil {

@@ -91,10 +91,8 @@ func order(phase velerov1.BackupPhase) int {
 	switch phase {
 	case "", velerov1.BackupPhaseNew:
 		return 0
-	case velerov1.BackupPhaseQueued:
+	case velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart: // one that cannot start yet goes back to the queue
 		return 1
-	case velerov1.BackupPhaseReadyToStart:
-		return 2
 	case velerov1.BackupPhaseInProgress:
 		return 3
 	case velerov1.BackupPhaseDeleting:
