@@ -102,15 +102,21 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		Exact: queue.DefaultExact(), Pace: backupqueue.DefaultPace(),
 		Events: recorder, Metrics: queueMetrics, Log: log(run.BackupQueueController), Now: time.Now,
 	}
-	r.addQueue(admission, s.pluginsChanged)
-	r.add(run.BackupController, &velerov1.Backup{}, max(1, o.ConcurrentBackups), &backups.Controller{
+	runner := &backups.Controller{
 		Cluster: cluster, Runs: backupRuns, Stores: s.opener, Plugins: s.host, Engine: newBackupEngine(c, resources),
 		ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs,
 		Events: recorder, Metrics: collected, Log: log(run.BackupController), Now: time.Now,
-	}, backupRuns.StopDeleted())
-	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, &backups.Finalizer{
+	}
+	workers := max(1, o.ConcurrentBackups)
+	if r.addQueue(admission, s.pluginsChanged) {
+		runner.Admissions = admission
+		workers += lightWorkers // which do not wait for the runs; the queue limits those
+	}
+	r.add(run.BackupController, &velerov1.Backup{}, workers, runner, backupRuns.StopDeleted())
+	finalizer := &backups.Finalizer{
 		Cluster: cluster, Stores: s.opener, Metrics: collected, Log: log(run.BackupFinalizerController), Now: time.Now,
-	}, nil)
+	}
+	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete())
 	r.add(run.BackupDeletionController, &velerov1.DeleteBackupRequest{}, lightWorkers, &deletions.Controller{
 		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: newDeletionEngine(c, resources), SpoolDir: s.scratch,
 		Metrics: collected, Log: log(run.BackupDeletionController), Now: time.Now,
@@ -225,16 +231,17 @@ func (r *registrar) add(name string, object client.Object, workers int, reconcil
 }
 
 // addQueue adds the controller of the queue, unless the controller of backups is disabled: the admitted backups would
-// hold their slots for ever.
-func (r *registrar) addQueue(q *backupqueue.Controller, wake <-chan event.GenericEvent) {
+// hold their slots for ever. It reports whether it has added it.
+func (r *registrar) addQueue(q *backupqueue.Controller, wake <-chan event.GenericEvent) bool {
 	if r.isDisabled(run.BackupQueueController) {
-		return
+		return false
 	}
 	if slices.Contains(r.disabled, run.BackupController) {
 		r.log.Warn("controller disabled, because controller \"backup\" is", "controller", run.BackupQueueController)
-		return
+		return false
 	}
 	r.complete(run.BackupQueueController, q.Setup(r.builder(run.BackupQueueController, 1), wake), q)
+	return true
 }
 
 func (r *registrar) isDisabled(name string) bool {

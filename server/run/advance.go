@@ -27,6 +27,9 @@ type machine[T any] struct {
 	phase func(*T) string
 	state func(*T) any // spec and status
 	check func(from, to *T) error
+	// brief makes a webhook that does not answer end the writes, which are otherwise repeated until it does. The caller then
+	// has to try again, and can do other things in the meantime.
+	brief bool
 }
 
 // resource is a pointer to a custom resource.
@@ -39,8 +42,8 @@ type resource[T any] interface {
 // AdvanceBackup moves a backup to the phase that change sets, by one conditional write, and updates b to the new state.
 //
 // If another client has changed the backup, but neither its phase nor its claim, change is applied to the newest state.
-// Transient failures are repeated until ctx ends. If the reply to a write was lost, the write is recognised by its content, of
-// which the claim is a part: of two processes that start the same backup, only one succeeds.
+// Transient failures are repeated until ctx ends, except for those of webhooks. If the reply to a write was lost, the write is
+// recognised by its content, of which the claim is a part: of two processes that start the same backup, only one succeeds.
 //
 // The error is that of change or of the API server, ErrNotFound or ErrPhaseChanged. Then b holds no usable state.
 func (c *Cluster) AdvanceBackup(ctx context.Context, b *velerov1.Backup, change func(*velerov1.Backup) error) error {
@@ -50,6 +53,7 @@ func (c *Cluster) AdvanceBackup(ctx context.Context, b *velerov1.Backup, change 
 		check: func(from, to *velerov1.Backup) error {
 			return CheckBackupTransition(BackupPhase(from), BackupPhase(to))
 		},
+		brief: true,
 	})
 }
 
@@ -106,7 +110,7 @@ func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted
 		if apierrors.IsNotFound(err) {
 			return nil, false, ErrNotFound
 		}
-		if !kubeapi.Transient(err) {
+		if !kubeapi.Transient(err) || m.brief && Refused(err) {
 			return nil, false, err
 		}
 		if err := kubeapi.Pause(ctx, backoff, err); err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -99,8 +98,7 @@ func (r *Recovery) settled(kind, name string, reason, err error) error {
 	case err == nil:
 		r.Log.Warn(reason.Error(), kind, name)
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrPhaseChanged):
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		// An admission policy, a webhook or the validation refuses this object. That is no reason not to serve the others.
+	case Refused(err): // no reason not to serve the others
 		r.Log.Error("could not mark it as Failed; the next server tries again", kind, name, "error", err)
 	default:
 		return fmt.Errorf("mark %s %s as Failed: %w", kind, name, err)

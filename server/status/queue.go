@@ -41,7 +41,7 @@ type QueueItem struct {
 	Position int    `json:"position,omitempty"` // of a waiting backup, from 1
 	// Since is the time when it was started, or created if it was not started.
 	Since metav1.Time `json:"since"`
-	// Wait is the reason for waiting; absent if it does not wait or the server gives no reason.
+	// Wait is the reason for waiting, or for holding no slot; absent if it runs or the server gives no reason.
 	Wait    *velerov1.QueueWait `json:"wait,omitempty"`
 	Problem string              `json:"problem,omitempty"` // error while Wait was read
 }

@@ -18,13 +18,13 @@ type QueueServer struct {
 	Limit int `json:"limit,omitempty"`
 	// Policy is the status of the admission policy; nil if it is not known.
 	Policy *serverreport.Policy `json:"policy,omitempty"`
-	// Unwritable are queued backups that the API server refuses to write. Complete adds them to the items.
+	// Unwritable are backups that the API server refuses to write. Complete adds them to the items.
 	Unwritable []serverreport.Unwritable `json:"-"`
 	// Problem says why the server reports nothing.
 	Problem string `json:"serverProblem,omitempty"`
 }
 
-// Complete sets the reason of the items that the server passes over because it cannot write them, not even the reason.
+// Complete sets the reason of the items that wait or hold no slot because the server cannot write them, not even the reason.
 func (q *QueueServer) Complete(items []QueueItem) {
 	if len(q.Unwritable) == 0 {
 		return
@@ -34,12 +34,28 @@ func (q *QueueServer) Complete(items []QueueItem) {
 		reasons[q.Unwritable[i].Name] = &q.Unwritable[i]
 	}
 	for i := range items {
-		if reason := reasons[items[i].Name]; reason != nil && items[i].waits() {
+		if reason := reasons[items[i].Name]; reason != nil {
+			follows := "holds no slot: "
+			if items[i].waits() {
+				follows = "passed over: "
+			}
 			items[i].Wait = &velerov1.QueueWait{
-				Reason: "Unwritable", Message: "passed over: " + reason.Message, Policy: queue.ByServer, Since: metav1.NewTime(reason.Since),
+				Reason: reasonUnwritable, Message: follows + reason.Message, Policy: queue.ByServer, Since: metav1.NewTime(reason.Since),
 			}
 		}
 	}
+}
+
+const reasonUnwritable = "Unwritable"
+
+// Taken returns the number of slots that items hold.
+func Taken(items []QueueItem) (taken int) {
+	for i := range items {
+		if item := &items[i]; !item.waits() && (item.Wait == nil || item.Wait.Reason != reasonUnwritable) {
+			taken++
+		}
+	}
+	return taken
 }
 
 // Text returns the sentence about the slots in use and the policy.

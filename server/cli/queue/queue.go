@@ -42,7 +42,7 @@ func NewCommand(a *command.App) *cobra.Command {
 			}
 			document := status.NewQueue(cluster.Namespace, line, server)
 			return a.Print(output, []string{"table"}, document, func() error {
-				if _, err := fmt.Fprintln(a.Out, server.Text(document.Running+document.Ready, time.Now())); err != nil {
+				if _, err := fmt.Fprintln(a.Out, server.Text(status.Taken(document.Items), time.Now())); err != nil {
 					return err
 				}
 				if len(document.Items) == 0 {

@@ -99,7 +99,7 @@ func (s *screen) picture(now time.Time, width, height int) []string {
 	items := status.QueueItems(line)
 	if s.answer != nil {
 		s.answer.Complete(items)
-		lines = append(lines, s.answer.Text(len(line.Running)+len(line.Ready), now))
+		lines = append(lines, s.answer.Text(status.Taken(items), now))
 	}
 	if len(items) > 0 {
 		var text strings.Builder

@@ -68,6 +68,33 @@ func TestDeletedBackupStopsAndLeavesNoFiles(t *testing.T) {
 	s.awaitBackup("next", velerov1.BackupPhaseCompleted)
 }
 
+// A backup that is deleted while it is Finalizing has stored all its files, and leaves none, as during its run.
+func TestBackupDeletedWhileFinalizingLeavesNoFiles(t *testing.T) {
+	t.Parallel()
+	s, g := newGatedSite(t)
+	s.shop = s.workload(3)
+	s.serve()
+	s.available()
+	hit := g.arm(2, before, func(r *http.Request) bool { // the first is that of the run
+		return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/gone/velero-backup.json")
+	})
+	s.beginBackup("gone")
+	s.awaitHit(hit)
+	require.NotEmpty(t, s.files("backups/gone"))
+	require.NoError(t, s.client.Delete(t.Context(), s.awaitBackup("gone", velerov1.BackupPhaseFinalizing)))
+	g.disarm()
+	s.eventually("the files are gone", func(context.Context) (bool, error) { return len(s.files("backups/gone")) == 0, nil })
+
+	// The name is free, and the deletion of a finished backup keeps the files.
+	s.beginBackup("gone")
+	again := s.awaitBackup("gone", velerov1.BackupPhaseCompleted)
+	s.requireWhole(again)
+	require.NoError(t, s.client.Delete(t.Context(), again.DeepCopy()))
+	s.beginBackup("next")
+	s.awaitBackup("next", velerov1.BackupPhaseCompleted)
+	s.requireWhole(again)
+}
+
 func TestDeletedRestoreStopsAndLeavesNoFiles(t *testing.T) {
 	t.Parallel()
 	s, g := newGatedSite(t)

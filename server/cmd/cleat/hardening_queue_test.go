@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/run"
 )
 
 // changeLocation changes the location of a site.
@@ -75,4 +77,84 @@ func TestAcceptHardening_BucketAwayAtStart(t *testing.T) {
 		return phases[len(phases)-1] == "Completed", nil
 	})
 	require.Equal(t, " Queued ReadyToStart Queued ReadyToStart InProgress Finalizing Completed", strings.Join(phases, " "))
+}
+
+// gets matches the request with which a run looks at its backup before it stores it.
+func gets(name string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/backups/"+name)
+	}
+}
+
+// beginRefused creates a backup that can be made unwritable.
+func (s *site) beginRefused(name string) {
+	s.t.Helper()
+	s.controller().Add(s.t, controllertest.NewBackup(name, controllertest.Refused, func(b *velerov1.Backup) {
+		b.Spec.IncludedNamespaces = []string{s.shop}
+	}))
+}
+
+// controller returns the site as the tests of controllers see it.
+func (s *site) controller() *controllertest.Cluster {
+	return &controllertest.Cluster{Cluster: &run.Cluster{Client: s.client, Live: s.client, Namespace: s.namespace}}
+}
+
+// TestAcceptHardening_UnwritableAtStart has an admitted backup whose start is refused. Its slot goes to others. When it can be
+// written again, it waits for the one that overlaps it.
+func TestAcceptHardening_UnwritableAtStart(t *testing.T) {
+	t.Parallel()
+	s, g := newGatedSite(t)
+	s.shop = s.workload(3)
+	s.serve("--concurrent-backups", "1")
+	s.available()
+	hit := g.arm(1, before, func(r *http.Request) bool { return r.URL.Path == "/version" })
+	s.beginRefused("refused")
+	s.awaitHit(hit)
+	stop := s.controller().RefuseUpdates(t)
+	defer stop()
+	g.disarm()
+	s.beginBackup("next")
+	s.awaitBackup("next", velerov1.BackupPhaseCompleted)
+	s.awaitBackup("refused", velerov1.BackupPhaseReadyToStart)
+
+	hit = g.arm(1, before, gets("again"))
+	s.beginBackup("again")
+	s.awaitHit(hit)
+	stop()
+	s.eventually("the backup waits for the other", func(ctx context.Context) (bool, error) {
+		var b velerov1.Backup
+		if err := s.client.Get(ctx, s.key("refused"), &b); err != nil {
+			return false, err
+		}
+		require.NotEqual(t, velerov1.BackupPhaseInProgress, b.Status.Phase, "it runs beside the other")
+		wait, err := velerov1.QueueWaitOf(&b)
+		return wait != nil && wait.Reason == "NamespaceOverlap", err
+	})
+	s.awaitBackup("again", velerov1.BackupPhaseInProgress)
+	g.disarm()
+	s.requireWhole(s.awaitBackup("again", velerov1.BackupPhaseCompleted))
+	s.requireWhole(s.awaitBackup("refused", velerov1.BackupPhaseCompleted))
+}
+
+// TestAcceptHardening_UnwritableAtEnd has a backup whose end is refused. Its slot goes to another one, and it ends when it can be
+// written again, without a second run.
+func TestAcceptHardening_UnwritableAtEnd(t *testing.T) {
+	t.Parallel()
+	s, g := newGatedSite(t)
+	s.shop = s.workload(3)
+	s.serve("--concurrent-backups", "1")
+	s.available()
+	hit := g.arm(1, before, gets("refused"))
+	s.beginRefused("refused")
+	s.awaitHit(hit)
+	stop := s.controller().RefuseUpdates(t)
+	defer stop()
+	g.disarm()
+	s.beginBackup("next")
+	s.requireWhole(s.awaitBackup("next", velerov1.BackupPhaseCompleted))
+	s.awaitBackup("refused", velerov1.BackupPhaseInProgress)
+	stop()
+	b := s.awaitBackup("refused", velerov1.BackupPhaseCompleted)
+	s.requireWhole(b)
+	require.Equal(t, 1, velerov1.AttemptOf(b))
 }

@@ -60,17 +60,21 @@ type Controller struct {
 	failure  failure
 	backlog  backlog
 	refusals refusals
+	slots    slots
 	woken    atomic.Uint64 // counts the events that a decision depends on
 }
 
 // Reconcile makes one decision and carries it out. It writes the admitted backups first, then those that enter the queue, and
 // the positions of the others when Pace allows it. It stops to write positions when an event requires another decision.
 func (q *Controller) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	q.slots.deciding.Lock()
+	defer q.slots.deciding.Unlock()
 	woken := q.woken.Load()
 	line, err := q.line(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	q.slots.keep(line)
 	asked, refused := q.refusals.take(&line, q.Now())
 	q.Metrics.line(line, refused)
 	if len(line.Queued) == 0 {
@@ -183,7 +187,7 @@ func (q *Controller) carryOut(ctx context.Context, line queue.Line, work work, w
 	last := len(line.Queued)
 	refused := false
 	for _, b := range work.Admit {
-		if b, err := q.admit(ctx, b, last, work); isRefusal(err) {
+		if b, err := q.admit(ctx, b, last, work); run.Refused(err) {
 			q.refused(b, err)
 			refused = true // another backup may have the slot
 		} else if err != nil {
@@ -198,7 +202,7 @@ func (q *Controller) carryOut(ctx context.Context, line queue.Line, work work, w
 		if written >= batch && q.woken.Load() != woken {
 			return false, nil
 		}
-		if err := q.place(ctx, placement, work); isRefusal(err) {
+		if err := q.place(ctx, placement, work); run.Refused(err) {
 			q.refused(placement.Backup, err)
 			refused = true
 		} else if err != nil {
@@ -225,6 +229,7 @@ func (q *Controller) admit(ctx context.Context, b *velerov1.Backup, last int, wo
 		}
 		b = queued
 	}
+	q.slots.give(b.UID) // before the write, whose event may arrive before the reply
 	ready, err := q.write(ctx, b, func(b *velerov1.Backup) error { queue.Admit(b); return nil })
 	if err != nil {
 		return b, err

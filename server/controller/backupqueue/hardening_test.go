@@ -1,75 +1,34 @@
 package backupqueue
 
 import (
+	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
+	"github.com/cleat-dev/cleat/server/queue"
 )
-
-// refuse makes the API server refuse all changes of the Backups of a namespace that have the label "refuse", until the
-// returned function is called.
-func refuse(t *testing.T, s *queueSite) (stop func()) {
-	t.Helper()
-	policy := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: "refuse-" + s.Namespace},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: new(admissionv1.Fail),
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Update},
-					Rule:       admissionv1.Rule{APIGroups: []string{"velero.io"}, APIVersions: []string{"v1"}, Resources: []string{"backups"}},
-				},
-			}}},
-			Validations: []admissionv1.Validation{{
-				Expression: "!(has(object.metadata.labels) && 'refuse' in object.metadata.labels)", Message: "this one is not to be touched",
-			}},
-		},
-	}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			MatchResources: &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.Namespace}}},
-		},
-	}
-	require.NoError(t, s.Create(t.Context(), policy))
-	require.NoError(t, s.Create(t.Context(), binding))
-	probe := controllertest.NewBackup("probe", controllertest.InPhase(velerov1.BackupPhaseCompleted), labelled)
-	s.Add(t, probe)
-	require.Eventually(t, func() bool { // it takes a while until the policy is in force
-		err := s.Patch(t.Context(), probe.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"a":"b"}}}`)), client.DryRunAll)
-		return apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
-	}, patience, 50*time.Millisecond)
-	require.NoError(t, s.Delete(t.Context(), probe))
-	return sync.OnceFunc(func() {
-		require.NoError(t, s.Delete(t.Context(), binding))
-		require.NoError(t, s.Delete(t.Context(), policy))
-	})
-}
-
-func labelled(b *velerov1.Backup) { b.Labels = map[string]string{"refuse": "yes"} }
 
 // TestAcceptHardening_Unwritable has Backups first in the queue that the API server refuses to write. The others run, a server
 // that starts does so, too, and what was refused runs when it is changed or no longer refused.
 func TestAcceptHardening_Unwritable(t *testing.T) {
 	t.Parallel()
 	s := newQueueSite(t, 1)
-	stop := refuse(t, s)
+	stop := s.RefuseUpdates(t)
 	defer stop()
-	s.Add(t, controllertest.NewBackup("a-bad", of("ns1"), labelled), controllertest.NewBackup("b-bad", of("ns1"), labelled))
+	s.Add(t, controllertest.NewBackup("a-bad", of("ns1"), controllertest.Refused), controllertest.NewBackup("b-bad", of("ns1"), controllertest.Refused))
 	s.Add(t, controllertest.NewBackup("c-good", of("ns1")), controllertest.NewBackup("d-good", of("ns2")))
 	metrics := s.restarted()
 	s.shows("a-bad New", "b-bad New", "c-good ReadyToStart", "d-good Queued 1")
@@ -99,6 +58,67 @@ func TestAcceptHardening_Unwritable(t *testing.T) {
 	s.move("b-bad", velerov1.BackupPhaseCompleted)
 	s.shows("a-bad ReadyToStart", "b-bad Completed", "c-good Completed", "d-good Completed")
 	require.Eventually(t, func() bool { return len(s.queue.Unwritable()) == 0 }, patience, 10*time.Millisecond)
+}
+
+// TestAcceptHardening_UnwritableInItsSlot has a ready and a running backup that cannot be written. Their slots go to others, which
+// overlap them, and neither starts beside those, not even with another server.
+func TestAcceptHardening_UnwritableInItsSlot(t *testing.T) {
+	t.Parallel()
+	refusal := apierrors.NewForbidden(schema.GroupResource{Group: "velero.io", Resource: "backups"}, "x", errors.New("this one is not to be touched"))
+	mayStart := func(s *queueSite, name string, want bool) {
+		s.t.Helper()
+		require.Eventually(s.t, func() bool { // the queue may not have seen yet that others have ended
+			may, err := s.queue.MayStart(s.t.Context(), s.Backup(s.t, name))
+			require.NoError(s.t, err)
+			require.True(s.t, want || !may, name)
+			return may == want
+		}, patience, 2*time.Millisecond)
+	}
+	for _, phase := range []velerov1.BackupPhase{velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseInProgress} {
+		t.Run(string(phase), func(t *testing.T) {
+			t.Parallel()
+			s := newQueueSite(t, 1)
+			metrics := s.restarted()
+			s.Add(t, controllertest.NewBackup("a-bad", of("ns1")))
+			s.shows("a-bad ReadyToStart")
+			mayStart(s, "a-bad", true)
+			s.move("a-bad", phase)
+			s.Add(t, controllertest.NewBackup("b", of("ns1")), controllertest.NewBackup("c", of("ns1")))
+			s.shows("a-bad "+string(phase), "b Queued 1", "c Queued 2")
+
+			first := s.queue.Refused(s.Backup(t, "a-bad"), refusal)
+			s.shows("a-bad "+string(phase), "b ReadyToStart", "c Queued 1")
+			require.Eventually(t, func() bool { m := measured(t, metrics); return m["unwritable"] == 1 && m["running"] == 1 }, patience, 10*time.Millisecond)
+			s.hasEvent("a-bad", reasonUnwritable, "holds no slot until it can be written: ")
+			require.Greater(t, s.queue.Refused(s.Backup(t, "a-bad"), refusal), first, "the pause grows")
+			mayStart(s, "a-bad", false)
+			s.move("b", velerov1.BackupPhaseInProgress)
+			mayStart(s, "a-bad", false)
+
+			// Another server knows of no refusal. The one that is taken up first goes on.
+			s.stop()
+			s.start()
+			s.shows("a-bad "+string(phase), "b InProgress", "c Queued 1")
+			mayStart(s, "b", true)
+			mayStart(s, "a-bad", false)
+			s.queue.Refused(s.Backup(t, "a-bad"), refusal)
+			s.move("b", velerov1.BackupPhaseCompleted)
+			s.shows("a-bad "+string(phase), "b Completed", "c ReadyToStart")
+			mayStart(s, "a-bad", false)
+			s.move("c", velerov1.BackupPhaseInProgress)
+			s.move("c", velerov1.BackupPhaseCompleted)
+
+			// When it is tried again it holds a slot, until it is refused again.
+			mayStart(s, "a-bad", true)
+			s.Add(t, controllertest.NewBackup("d", of("ns2")))
+			s.shows("a-bad "+string(phase), "b Completed", "c Completed", "d Queued 1")
+			s.queue.Refused(s.Backup(t, "a-bad"), refusal)
+			s.shows("a-bad "+string(phase), "b Completed", "c Completed", "d ReadyToStart")
+			mayStart(s, "a-bad", false) // there is no overlap, but no free slot either
+			s.move("a-bad", velerov1.BackupPhaseCompleted)
+			require.Eventually(t, func() bool { return len(s.queue.Unwritable()) == 0 }, patience, 10*time.Millisecond)
+		})
+	}
 }
 
 // TestAcceptHardening_BucketAway has backups whose location is not available. They wait, without holding up others, ask for its
@@ -211,6 +231,51 @@ func TestPaceOfPositions(t *testing.T) {
 	require.Zero(t, b.pause(pace, true, at(4*time.Second)))
 	b.clear()
 	require.Equal(t, 300*time.Millisecond, b.pause(pace, true, at(4*time.Second)), "the next ones")
+}
+
+// The positions are right within a second when it is quiet and within five under load, by the clock of the queue.
+func TestPositionsAreRightSoon(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		events time.Duration // between two events; 0 for none
+		most   time.Duration
+	}{
+		"quiet": {0, time.Second},
+		"load":  {50 * time.Millisecond, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newQueueSite(t, 1)
+			now := controllertest.Noon()
+			q := &Controller{
+				Cluster: s.Cluster.Cluster, Admission: s.admission, Limit: 1, Events: silent{}, Log: hclog.NewNullLogger(),
+				Now: func() time.Time { return now }, Exact: queue.DefaultExact(), Pace: DefaultPace(),
+			}
+			pending := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			defer pending.ShutDown()
+			s.Add(t, controllertest.NewBackup("a", of("ns")), controllertest.NewBackup("b", of("ns")), controllertest.NewBackup("c", of("ns")), controllertest.NewBackup("d", of("ns")))
+			_, err := q.Reconcile(t.Context(), queueRequest())
+			require.NoError(t, err)
+			require.Equal(t, 2, s.Backup(t, "c").Status.QueuePosition)
+
+			s.move("a", velerov1.BackupPhaseCompleted)
+			q.wake(pending)
+			began := now
+			for s.Backup(t, "c").Status.QueuePosition != 1 || s.Backup(t, "d").Status.QueuePosition != 2 {
+				result, err := q.Reconcile(t.Context(), queueRequest())
+				require.NoError(t, err)
+				require.Equal(t, velerov1.BackupPhaseReadyToStart, s.Backup(t, "b").Status.Phase, "it does not wait for positions")
+				if tt.events > 0 {
+					now = now.Add(tt.events)
+					q.wake(pending)
+				} else {
+					now = now.Add(result.RequeueAfter)
+				}
+				require.LessOrEqual(t, now.Sub(began), tt.most)
+			}
+			require.Positive(t, now.Sub(began), "the positions are not written with each start")
+		})
+	}
 }
 
 // hasEvent waits for an event about a backup whose note begins with a text.

@@ -1,24 +1,23 @@
 package backupqueue
 
 import (
-	"errors"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// A Backup that the API server refuses to write is passed over until it has changed or a pause is over.
+// A waiting Backup that the API server refuses to write is passed over until it has changed or a pause is over. One that is ready
+// or runs has no slot until the controller of backups tries again (slots.go).
 const (
 	firstRefusalPause = time.Second
 	lastRefusalPause  = 2 * time.Minute
@@ -36,42 +35,31 @@ type refusals struct {
 
 type refusal struct {
 	serverreport.Unwritable
-	version string // the resource version that could not be replaced
+	phase   velerov1.BackupPhase // in which it could not be written; when it is another one, the refusal is over
+	version string               // the resource version that could not be replaced
 	pause   time.Duration
 	next    time.Time // when to ask again
-	asked   bool      // by the current decision
+	asked   bool      // by the current decision, or by the controller of backups
 }
 
-// isRefusal reports whether the API server refuses to write this very object, and not all requests at the moment: an admission
-// policy, a webhook or the validation of the definition does.
-func isRefusal(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	switch code := status.Status().Code; code {
-	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
-		return false
-	case http.StatusInternalServerError:
-		return strings.Contains(status.Status().Message, "webhook") // it does not answer, or not as it must
-	default:
-		return code >= http.StatusBadRequest && code < http.StatusInternalServerError
-	}
-}
-
-// refused records that a Backup could not be written, and reports it if the reason is new.
-func (q *Controller) refused(b *velerov1.Backup, err error) {
-	now := q.Now()
+// refused records that a Backup could not be written, and reports it if the reason is new. It returns when to ask again.
+func (q *Controller) refused(b *velerov1.Backup, err error) time.Duration {
 	text := oneLine(err.Error())
-	if !q.refusals.add(b, text, now) {
-		return
+	again, isNew := q.refusals.add(b, text, q.Now())
+	if !isNew {
+		return again
 	}
-	q.Events.Eventf(b, nil, corev1.EventTypeWarning, reasonUnwritable, "Queue", "%s", "passed over in the queue: "+text)
-	q.Log.Warn("backup cannot be written and is passed over", "backup", b.Namespace+"/"+b.Name, "error", err)
+	follows := "passed over in the queue"
+	if !queue.Waits(b) {
+		follows = "holds no slot until it can be written"
+	}
+	q.Events.Eventf(b, nil, corev1.EventTypeWarning, reasonUnwritable, "Queue", "%s", follows+": "+text)
+	q.Log.Warn("backup cannot be written", "backup", b.Namespace+"/"+b.Name, "phase", run.BackupPhase(b), "follows", follows, "error", err)
+	return again
 }
 
-// add records a refusal. It reports whether the reason is new.
-func (r *refusals) add(b *velerov1.Backup, text string, now time.Time) (isNew bool) {
+// add records a refusal. It returns when to ask again, and whether the reason is new.
+func (r *refusals) add(b *velerov1.Backup, text string, now time.Time) (again time.Duration, isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.of[b.UID]
@@ -83,10 +71,19 @@ func (r *refusals) add(b *velerov1.Backup, text string, now time.Time) (isNew bo
 		r.of[b.UID] = known
 	}
 	isNew = known.Message != text
-	known.Message, known.version = text, b.ResourceVersion
+	known.Message, known.phase, known.version = text, run.BackupPhase(b), b.ResourceVersion
 	known.pause = min(max(firstRefusalPause, 2*known.pause), lastRefusalPause)
 	known.next, known.asked = now.Add(known.pause), false
-	return isNew
+	return known.pause, isNew
+}
+
+// ask records that a Backup that is ready or runs is about to be written again, so that its slot counts.
+func (r *refusals) ask(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.of[uid]; known != nil {
+		known.asked = true
+	}
 }
 
 // forget forgets a Backup that was written.
@@ -96,37 +93,47 @@ func (r *refusals) forget(uid types.UID) {
 	delete(r.of, uid)
 }
 
-// take takes the Backups out of a line that are not to be written now. It returns when to ask again, 0 for never, and how many
-// it has taken out.
+// take takes the Backups out of a line that are not to be written now, or whose slots are free. It returns when to ask again, 0
+// for never, and how many it has taken out.
 func (r *refusals) take(line *queue.Line, now time.Time) (again time.Duration, taken int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.of) == 0 {
 		return 0, 0
 	}
-	waiting := make(map[types.UID]*refusal, len(r.of))
-	line.Queued = slices.DeleteFunc(slices.Clone(line.Queued), func(b *velerov1.Backup) bool {
+	current := make(map[types.UID]*refusal, len(r.of))
+	isTaken := func(b *velerov1.Backup) bool {
 		known := r.of[b.UID]
-		if known == nil {
+		if known == nil || known.phase != run.BackupPhase(b) {
 			return false
 		}
-		waiting[b.UID] = known
-		left := known.next.Sub(now)
-		if known.asked = left <= 0 || known.version != b.ResourceVersion; known.asked {
-			return false
+		current[b.UID] = known
+		if queue.Waits(b) {
+			left := known.next.Sub(now)
+			if known.asked = left <= 0 || known.version != b.ResourceVersion; !known.asked {
+				again = soonest(again, left)
+			}
 		}
-		again, taken = soonest(again, left), taken+1
-		return true
-	})
-	r.of = waiting // the others have left the queue
+		if !known.asked {
+			taken++
+		}
+		return !known.asked
+	}
+	for _, backups := range []*[]*velerov1.Backup{&line.Queued, &line.Ready, &line.Running} {
+		*backups = slices.DeleteFunc(slices.Clone(*backups), isTaken)
+	}
+	r.of = current // the others were written or deleted
 	return again, taken
 }
 
-// carriedOut forgets the Backups that were asked about again and not refused.
+// carriedOut forgets the waiting Backups that were asked about again and not refused.
 func (r *refusals) carriedOut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.of, func(_ types.UID, known *refusal) bool { return known.asked })
+	maps.DeleteFunc(r.of, func(_ types.UID, known *refusal) bool {
+		waits := known.phase == velerov1.BackupPhaseNew || known.phase == velerov1.BackupPhaseQueued
+		return known.asked && waits
+	})
 }
 
 // Unwritable returns the Backups that cannot be written, sorted by name.

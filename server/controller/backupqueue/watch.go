@@ -34,12 +34,12 @@ func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctr
 	if q.Locations != nil {
 		b = b.Watches(&velerov1.BackupStorageLocation{}, q.onLocation())
 	}
+	onEvent := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent, pending requests) { q.wake(pending) }}
 	if wake != nil {
-		b = b.WatchesRawSource(ctrlsource.Channel(wake, handler.Funcs{
-			GenericFunc: func(_ context.Context, _ event.GenericEvent, pending requests) { q.wake(pending) },
-		}))
+		b = b.WatchesRawSource(ctrlsource.Channel(wake, onEvent))
 	}
-	return b
+	q.slots.lost = make(chan event.GenericEvent, 1)
+	return b.WatchesRawSource(ctrlsource.Channel(q.slots.lost, onEvent))
 }
 
 // wake requests a decision.

@@ -28,6 +28,14 @@ import (
 // result.
 type Engine func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error)
 
+// Admissions says which backups hold the slots that their phases promise. The queue implements it.
+type Admissions interface {
+	// MayStart reports whether a ready backup may be started now, or an InProgress one taken up.
+	MayStart(ctx context.Context, b *velerov1.Backup) (bool, error)
+	// Refused gives the slot of a backup to others, because it cannot be written. It returns when to try again.
+	Refused(b *velerov1.Backup, err error) time.Duration
+}
+
 // Controller validates and runs backups: it takes them from ReadyToStart to the end of InProgress. A backup that another
 // process has left InProgress starts anew, under the same name and in the same slot, until its attempts are used up.
 type Controller struct {
@@ -36,6 +44,7 @@ type Controller struct {
 	Stores        run.Stores
 	Plugins       run.Plugins
 	Engine        Engine
+	Admissions    Admissions // nil if the queue is disabled
 	ServerVersion ServerVersion
 	Defaults      Defaults
 	LogOptions    run.LogOptions
@@ -43,32 +52,58 @@ type Controller struct {
 	Metrics       *metrics.Metrics
 	Log           hclog.Logger
 	Now           func() time.Time
+
+	ends ends
 }
 
-// locationDelay is the time until the next look at the location of a backup that is to be taken up.
-const locationDelay = 5 * time.Second
+// takeUpDelay is the time until the next attempt to take up a backup that has to wait.
+const takeUpDelay = 5 * time.Second
 
 // errLocationAway is returned for a backup that cannot be taken up before its location is available.
 var errLocationAway = errors.New("its backup storage location is not available")
 
 // Reconcile runs a backup that is ready, or that another process has left, and returns when the run has ended. The queue admits
-// no more backups than there are workers. An InProgress backup does not run in this process: its run would occupy the request.
+// fewer backups than there are workers, so that some are left for what takes no time. An InProgress backup does not run in this
+// process: its run would occupy the request.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	log := r.Log.With("backup", req.String())
 	var b velerov1.Backup
-	if err := r.Get(ctx, req.NamespacedName, &b); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := r.Get(ctx, req.NamespacedName, &b)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	if gone := r.ends.replaced(req.NamespacedName, b.UID); gone != nil {
+		r.forget(ctx, gone, log)
+	}
+	if err != nil {
+		return ctrl.Result{}, nil
 	}
 	phase := run.BackupPhase(&b)
 	starts := phase == velerov1.BackupPhaseReadyToStart || phase == velerov1.BackupPhaseInProgress
-	if !starts || b.DeletionTimestamp != nil || ctx.Err() != nil {
+	if !starts || ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}
-	log := r.Log.With("backup", req.String())
-
 	// The run begins before the phase is written, so that every InProgress backup has one.
 	active := r.Runs.Begin(ctx, b.UID)
 	defer active.End()
 
+	if end := r.ends.of(&b); end != nil {
+		return r.finish(active, &b, end, log)
+	}
+	if b.DeletionTimestamp != nil {
+		return ctrl.Result{}, nil
+	}
+	if r.Admissions != nil {
+		switch may, err := r.Admissions.MayStart(ctx, &b); {
+		case err != nil:
+			return ctrl.Result{}, err
+		case !may && phase == velerov1.BackupPhaseInProgress:
+			log.Info("not taken up yet", "reason", "a backup that runs has its slot or overlaps it")
+			return ctrl.Result{RequeueAfter: takeUpDelay}, nil
+		case !may:
+			return r.giveBack(ctx, &b, log)
+		}
+	}
 	location, rules, err := r.start(ctx, active, &b)
 	switch {
 	case errors.Is(err, run.ErrNotFound), errors.Is(err, run.ErrPhaseChanged):
@@ -76,9 +111,9 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	case errors.Is(err, errLocationAway):
 		log.Info("not taken up yet", "reason", err)
-		return ctrl.Result{RequeueAfter: locationDelay}, nil
+		return ctrl.Result{RequeueAfter: takeUpDelay}, nil
 	case err != nil:
-		return ctrl.Result{}, r.notStarted(ctx, &b, fmt.Errorf("start the backup: %w", err))
+		return r.unwritable(&b, r.notStarted(ctx, &b, fmt.Errorf("start the backup: %w", err)))
 	case run.BackupPhase(&b) == velerov1.BackupPhaseQueued:
 		log.Info("back in the queue", "reason", run.LocationProblem(location))
 		return ctrl.Result{}, nil
@@ -99,7 +134,32 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	r.Metrics.BackupStarted(&b)
-	return ctrl.Result{}, r.work(active, &b, location, rules, log)
+	return r.work(active, &b, location, rules, log)
+}
+
+// giveBack returns a ready backup to the queue, because others have got its slot while it could not be written.
+func (r *Controller) giveBack(ctx context.Context, b *velerov1.Backup, log hclog.Logger) (ctrl.Result, error) {
+	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
+		queue.Return(b)
+		return nil
+	})
+	if errors.Is(err, run.ErrNotFound) || errors.Is(err, run.ErrPhaseChanged) {
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return r.unwritable(b, fmt.Errorf("return the backup to the queue: %w", err))
+	}
+	log.Info("back in the queue", "reason", "a backup that runs has its slot or overlaps it")
+	return ctrl.Result{}, nil
+}
+
+// unwritable returns err. If it says that the API server refuses to write the backup, the slot goes to another one instead, and a
+// later attempt follows.
+func (r *Controller) unwritable(b *velerov1.Backup, err error) (ctrl.Result, error) {
+	if r.Admissions == nil || !run.Refused(err) {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: r.Admissions.Refused(b, err)}, nil
 }
 
 // start claims the backup and writes InProgress, FailedValidation, Queued if its location is not available, or Failed if all its
@@ -171,11 +231,11 @@ func (r *Controller) notStarted(ctx context.Context, b *velerov1.Backup, reason 
 		r.Log.Error("could not start the backup", "backup", b.Namespace+"/"+b.Name, "error", reason)
 		return nil
 	}
-	return errors.Join(reason, err)
+	return errors.Join(err, reason) // whether the slot is lost depends on err
 }
 
 // work runs an InProgress backup and writes the phase that follows, unless the run is left to another server.
-func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) error {
+func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov1.BackupStorageLocation, rules *resourcepolicy.Policy, server hclog.Logger) (ctrl.Result, error) {
 	log, err := r.LogOptions.Open("backup", b, r.Log, r.Now)
 	if err != nil {
 		return r.finish(active, b, run.FailedBackup(err, r.Now()), server)
@@ -189,37 +249,39 @@ func (r *Controller) work(active *run.Run, b *velerov1.Backup, location *velerov
 	end := work.do()
 	if end == nil {
 		server.Info("the backup is left to the next server", "reason", context.Cause(active.Ctx))
-		return nil
+		return ctrl.Result{}, nil
 	}
 	return r.finish(active, b, end, server)
 }
 
-// finish writes the phase after the run. It repeats transient failures as long as the server runs. An error means that the
-// backup is still InProgress.
-func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) error {
+// finish writes the phase after the run. It repeats transient failures as long as the server runs. If the write fails otherwise, the
+// end is kept for another attempt.
+func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*velerov1.Backup), log hclog.Logger) (ctrl.Result, error) {
+	r.ends.keep(b, end)
 	err := r.AdvanceBackup(active.Final, b, func(b *velerov1.Backup) error {
 		end(b)
 		return nil
 	})
 	switch {
 	case errors.Is(err, run.ErrNotFound):
-		r.forget(active, b, log)
+		r.forget(active.Final, b, log)
 		log.Info("the backup was deleted while it was in progress")
 	case errors.Is(err, run.ErrPhaseChanged):
 		log.Warn("the end of the run was not written", "reason", err)
 	case err != nil:
-		log.Error("could not write the phase after the run; the backup is taken up again", "error", err)
-		return fmt.Errorf("write the phase after the run: %w", err)
+		log.Error("could not write the phase after the run; it is written later", "error", err)
+		return r.unwritable(b, fmt.Errorf("write the phase after the run: %w", err))
 	default:
 		log.Info("the run has ended", "phase", b.Status.Phase, "errors", b.Status.Errors, "warnings", b.Status.Warnings, "reason", b.Status.FailureReason)
 		r.Metrics.BackupRan(b)
 	}
-	return nil
+	r.ends.written(b)
+	return ctrl.Result{}, nil
 }
 
-// forget deletes the files of a backup that was deleted during its run.
-func (r *Controller) forget(active *run.Run, b *velerov1.Backup, log hclog.Logger) {
-	if err := removeTraces(active.Final, r.Cluster, r.Stores, b); err != nil && !errors.Is(err, run.ErrLocationNotFound) {
+// forget deletes the files of a backup that was deleted before the end of its run was written.
+func (r *Controller) forget(ctx context.Context, b *velerov1.Backup, log hclog.Logger) {
+	if err := removeTraces(ctx, r.Cluster, r.Stores, b); err != nil && !errors.Is(err, run.ErrLocationNotFound) {
 		log.Error("could not delete the files of the deleted backup", "error", err)
 	}
 }

@@ -5,6 +5,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
@@ -45,4 +48,52 @@ func TestFinalizerTriesAFailingStoreAgain(t *testing.T) {
 	_, err := r.Reconcile(t.Context(), c.Request("b"))
 	require.ErrorContains(t, err, "the bucket is on fire")
 	require.Equal(t, velerov1.BackupPhaseFinalizing, c.Backup(t, "b").Status.Phase)
+}
+
+// The files of a backup that is deleted before it was finalized are deleted as soon as the store works. A backup that may have been
+// finalized keeps them.
+func TestFinalizerDeletesTheFilesOfADeletedBackup(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	c.Add(t, controllertest.NewLocation("default"))
+	for name, tt := range map[string]struct {
+		phase   velerov1.BackupPhase
+		partial bool
+		unknown bool // the state at the deletion
+		deletes bool
+	}{
+		"finalizing":         {phase: velerov1.BackupPhaseFinalizing, deletes: true},
+		"partially":          {phase: velerov1.BackupPhaseFinalizingPartiallyFailed, deletes: true},
+		"failed-and-dirty":   {phase: velerov1.BackupPhaseFailed, partial: true, deletes: true},
+		"failed":             {phase: velerov1.BackupPhaseFailed},
+		"completed":          {phase: velerov1.BackupPhaseCompleted},
+		"finalizing-at-last": {phase: velerov1.BackupPhaseFinalizing, unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &Finalizer{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: controllertest.Noon}
+			b := controllertest.NewBackup(name, controllertest.InPhase(tt.phase), func(b *velerov1.Backup) {
+				b.Namespace, b.Spec.StorageLocation = c.Namespace, "default"
+				if tt.partial {
+					run.MarkPartialData(b)
+				}
+			})
+			requested := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+			defer requested.ShutDown()
+			r.OnDelete().Delete(t.Context(), event.DeleteEvent{Object: b, DeleteStateUnknown: tt.unknown}, requested)
+			for range 2 {
+				_, err := r.Reconcile(t.Context(), c.Request(name))
+				if !tt.deletes {
+					require.NoError(t, err)
+					require.Zero(t, requested.Len())
+					continue
+				}
+				require.ErrorContains(t, err, "the bucket is on fire")
+				require.Equal(t, 1, requested.Len())
+			}
+			b.Spec.StorageLocation = "none" // deleted, too
+			_, err := r.Reconcile(t.Context(), c.Request(name))
+			require.NoError(t, err)
+		})
+	}
 }

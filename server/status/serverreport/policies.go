@@ -37,7 +37,7 @@ type PolicyReport struct {
 	ConcurrentBackups int `json:"concurrentBackups"`
 	// Policies starts with the policy of the queue.
 	Policies []Policy `json:"policies"`
-	// Unwritable are queued Backups that the API server refuses to write, so that they cannot start.
+	// Unwritable are Backups that the API server refuses to write, so that they cannot start, or hold no slot any more.
 	Unwritable []Unwritable `json:"unwritable,omitempty"`
 }
 
