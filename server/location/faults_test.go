@@ -2,7 +2,9 @@ package location_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,11 +40,12 @@ func artifacts() store.Artifacts {
 	return artifactsOf(`{"metadata":{"name":"b1","uid":"` + uid + `"}}`)
 }
 
-// pour writes to an archive until a write fails. It would write far more than any fault of these tests permits.
+// pour writes to an archive until a write fails: far more than any fault of these tests permits, and then a little now and then,
+// because the upload follows at its own pace.
 func pour(w io.Writer, until func(written int)) error {
 	noise := rand.New(rand.NewPCG(1, 2))
 	block := make([]byte, 64<<10)
-	for written := 0; written < 256<<20; written += len(block) {
+	for written := 0; written < 64<<20; written += len(block) {
 		for i := range block {
 			block[i] = byte(noise.Uint32())
 		}
@@ -52,7 +56,13 @@ func pour(w io.Writer, until func(written int)) error {
 			return err
 		}
 	}
-	return nil
+	for range int(waitFor / tick) {
+		if _, err := w.Write(block[:1]); err != nil {
+			return err
+		}
+		time.Sleep(tick)
+	}
+	return errors.New("no write has failed")
 }
 
 // objects lists the objects in a bucket that is a directory, without the internal files of the S3 server.
@@ -198,7 +208,7 @@ func backUp(t *testing.T, w *world, l *velerov1.BackupStorageLocation) error {
 	if err != nil {
 		return err
 	}
-	upload, err := opened.BeginBackup(t.Context(), "b1")
+	upload, err := opened.BeginBackup(t.Context(), "b1", "")
 	if err != nil {
 		return err
 	}
@@ -228,7 +238,7 @@ func stoppedWhileStreaming(t *testing.T) {
 	l := w.location(t, "s3", w.s3(t, bucket))
 	opened, err := w.opener.Open(t.Context(), l)
 	require.NoError(t, err)
-	upload, err := opened.BeginBackup(t.Context(), "b1")
+	upload, err := opened.BeginBackup(t.Context(), "b1", "")
 	require.NoError(t, err)
 	err = pour(upload.Contents(), func(written int) {
 		if written == 40<<20 { // after some parts have arrived
@@ -254,19 +264,16 @@ func stoppedAtCommit(t *testing.T) {
 	l := w.location(t, "s3", w.s3(t, bucket))
 	opened, err := w.opener.Open(t.Context(), l)
 	require.NoError(t, err)
-	upload, err := opened.BeginBackup(t.Context(), "b1")
+	upload, err := opened.BeginBackup(t.Context(), "b1", "")
 	require.NoError(t, err)
 	_, err = upload.Contents().Write(make([]byte, 1000))
 	require.NoError(t, err)
 	after := artifacts()
 	// velero-backup.json and the archive are stored before the server stops.
-	after.ResourceList = readerFunc(func([]byte) (int, error) {
+	after.ResourceList = lastRead{strings.NewReader(""), func() error {
 		require.Contains(t, objects(t, dir), "velero/backups/b1/b1.tar.gz")
-		if err := w.cluster.Do(t.Context(), "kill", controlplane.S3Server); err != nil {
-			return 0, err
-		}
-		return 0, io.EOF
-	})
+		return w.cluster.Do(t.Context(), "kill", controlplane.S3Server)
+	}}
 	err = upload.Commit(t.Context(), after)
 	require.ErrorIs(t, err, store.ErrNotCleaned, "the caller must learn that objects remain")
 	requireLine(t, err.Error(), "b1-resource-list.json.gz", bucket, "nothing answers")
@@ -279,14 +286,24 @@ func stoppedAtCommit(t *testing.T) {
 	requireBackupWorks(t, opened)
 }
 
-type readerFunc func([]byte) (int, error)
+// lastRead is a reader that calls a function before its end.
+type lastRead struct {
+	io.ReadSeeker
+	before func() error
+}
 
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+func (r lastRead) Read(p []byte) (int, error) {
+	n, err := r.ReadSeeker.Read(p)
+	if err == io.EOF {
+		err = cmp.Or(r.before(), err)
+	}
+	return n, err
+}
 
 // requireBackupWorks checks that a backup with the same name can be made in the location.
 func requireBackupWorks(t *testing.T, opened *store.Store) {
 	t.Helper()
-	upload, err := opened.BeginBackup(t.Context(), "b1")
+	upload, err := opened.BeginBackup(t.Context(), "b1", "")
 	require.NoError(t, err)
 	content := bytes.Repeat([]byte("whole "), 1000)
 	_, err = upload.Contents().Write(content)
@@ -326,7 +343,7 @@ func requireFull(t *testing.T, w *world, l *velerov1.BackupStorageLocation, dir 
 	t.Helper()
 	opened, err := w.opener.Open(t.Context(), l)
 	require.NoError(t, err)
-	upload, err := opened.BeginBackup(t.Context(), "b1")
+	upload, err := opened.BeginBackup(t.Context(), "b1", "")
 	require.NoError(t, err)
 	err = pour(upload.Contents(), nil)
 	requireLine(t, err.Error(), "backups/b1/b1.tar.gz", l.Spec.ObjectStorage.Bucket, "the file system is full", "free or add space")
@@ -341,7 +358,7 @@ func pluginDies(t *testing.T) {
 	spec, dir := files(t, "example.io/dies", t.TempDir())
 	opened, err := w.opener.Open(t.Context(), w.location(t, "dies", spec))
 	require.NoError(t, err)
-	upload, err := opened.BeginBackup(t.Context(), "b1")
+	upload, err := opened.BeginBackup(t.Context(), "b1", "")
 	require.NoError(t, err)
 
 	err = pour(upload.Contents(), nil)
@@ -369,7 +386,7 @@ func cancelledBackup(t *testing.T) {
 		opened, err := w.opener.Open(t.Context(), w.location(t, name, test.spec))
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		upload, err := opened.BeginBackup(ctx, "b1")
+		upload, err := opened.BeginBackup(ctx, "b1", "")
 		require.NoError(t, err)
 		err = pour(upload.Contents(), func(written int) {
 			if written == 40<<20 {

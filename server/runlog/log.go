@@ -71,7 +71,7 @@ func (l *Log) Logger() hclog.Logger {
 }
 
 // Reader ends the log and returns its compressed content. The caller must close the reader. Reader may be called several times.
-func (l *Log) Reader() (io.ReadCloser, error) {
+func (l *Log) Reader() (io.ReadSeekCloser, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.finish()

@@ -27,7 +27,7 @@ const (
 
 // EncodeJSON encodes an artifact as Velero does: compact JSON with a trailing newline, compressed with gzip at the default
 // level.
-func EncodeJSON[T any](value T) (io.Reader, error) {
+func EncodeJSON[T any](value T) (io.ReadSeeker, error) {
 	var buffer bytes.Buffer
 	compressed := gzip.NewWriter(&buffer)
 	if err := json.NewEncoder(compressed).Encode(value); err != nil {
@@ -36,7 +36,7 @@ func EncodeJSON[T any](value T) (io.Reader, error) {
 	if err := compressed.Close(); err != nil {
 		return nil, fmt.Errorf("compress an artifact of type %T: %w", value, err)
 	}
-	return &buffer, nil
+	return bytes.NewReader(buffer.Bytes()), nil
 }
 
 // DecodeJSON reads a JSON artifact of a backup or restore. It returns the zero value of T if the artifact does not exist,
@@ -222,26 +222,26 @@ func (s *Store) open(ctx context.Context, key string) (io.ReadCloser, error) {
 }
 
 // PutRestoreLog stores the log of a restore, which is compressed with gzip.
-func (s *Store) PutRestoreLog(ctx context.Context, name string, log io.Reader) error {
+func (s *Store) PutRestoreLog(ctx context.Context, name string, log io.ReadSeeker) error {
 	return s.putRestore(ctx, name, s.layout.restoreLog, log)
 }
 
 // PutRestoreResults stores the errors and warnings of a restore, from EncodeJSON.
-func (s *Store) PutRestoreResults(ctx context.Context, name string, results io.Reader) error {
+func (s *Store) PutRestoreResults(ctx context.Context, name string, results io.ReadSeeker) error {
 	return s.putRestore(ctx, name, s.layout.restoreResults, results)
 }
 
 // PutRestoreResourceList stores the items of a restore by kind, from EncodeJSON.
-func (s *Store) PutRestoreResourceList(ctx context.Context, name string, list io.Reader) error {
+func (s *Store) PutRestoreResourceList(ctx context.Context, name string, list io.ReadSeeker) error {
 	return s.putRestore(ctx, name, s.layout.restoreResourceList, list)
 }
 
 // PutRestoreItemOperations stores the asynchronous operations of a restore, from EncodeJSON.
-func (s *Store) PutRestoreItemOperations(ctx context.Context, name string, operations io.Reader) error {
+func (s *Store) PutRestoreItemOperations(ctx context.Context, name string, operations io.ReadSeeker) error {
 	return s.putRestore(ctx, name, s.layout.restoreItemOperations, operations)
 }
 
-func (s *Store) putRestore(ctx context.Context, name string, key func(string) string, body io.Reader) error {
+func (s *Store) putRestore(ctx context.Context, name string, key func(string) string, body io.ReadSeeker) error {
 	if err := checkName(name); err != nil {
 		return err
 	}

@@ -25,8 +25,9 @@ type memory struct {
 	calls   []string // "put KEY", "delete KEY" in the order in which they took effect
 
 	keepBroken bool
-	// fault is asked before each call and may return the error of it; "after" calls have had their effect.
-	fault func(call string) error
+	// fault is asked before each call, one at a time, and may return the error of it; "after" calls have had their effect.
+	fault  func(call string) error
+	faults sync.Mutex
 }
 
 func newMemory() *memory { return &memory{objects: map[string][]byte{}} }
@@ -38,6 +39,8 @@ func (m *memory) check(ctx context.Context, call string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	m.faults.Lock()
+	defer m.faults.Unlock()
 	if m.fault == nil {
 		return nil
 	}

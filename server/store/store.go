@@ -46,6 +46,13 @@ func New(objects objectstore.Store, bucket, prefix string) *Store {
 	return &Store{objects: objects, bucket: bucket, layout: newLayout(prefix)}
 }
 
+// With returns the location on its object store as wrap returns it.
+func (s *Store) With(wrap func(objectstore.Store) objectstore.Store) *Store {
+	wrapped := *s
+	wrapped.objects = wrap(s.objects)
+	return &wrapped
+}
+
 // Validate checks that the bucket can be listed and that its top level has only Velero's directories. An empty bucket is
 // valid.
 func (s *Store) Validate(ctx context.Context) error {

@@ -73,7 +73,7 @@ func TestNamesMustBeOneSegmentOfAKey(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "a/b", "../b1", "A", "a\x00", "a b", strings.Repeat("a", 254)} {
 		objects := newMemory()
 		s := store.New(objects, "bucket", "")
-		_, err := s.BeginBackup(t.Context(), name)
+		_, err := s.BeginBackup(t.Context(), name, "")
 		require.ErrorContains(t, err, "cannot be the name of a backup", "%q", name)
 		_, err = s.BackupMetadata(t.Context(), name)
 		require.Error(t, err)

@@ -13,25 +13,26 @@ import (
 type Artifacts struct {
 	Metadata []byte // velero-backup.json: the Backup with apiVersion and kind, not compressed; required
 
-	Log              io.Reader
-	PodVolumeBackups io.Reader
-	VolumeSnapshots  io.Reader
-	ItemOperations   io.Reader
-	ResourceList     io.Reader
-	Results          io.Reader
-	VolumeInfo       io.Reader
+	Log              io.ReadSeeker
+	PodVolumeBackups io.ReadSeeker
+	VolumeSnapshots  io.ReadSeeker
+	ItemOperations   io.ReadSeeker
+	ResourceList     io.ReadSeeker
+	Results          io.ReadSeeker
+	VolumeInfo       io.ReadSeeker
 
 	// Warn is called if the log could not be stored, which does not fail a backup. It may be nil.
 	Warn func(error)
 }
 
-// Upload is the upload of a backup. It streams the archive while the archive is written; the archive becomes visible only
-// after Commit has stored velero-backup.json. Commit, Abort or Leave ends the upload; a later Abort or Leave does nothing.
+// Upload is the upload of a backup. It streams the archive while the archive is written to a temporary file; the archive becomes
+// visible only after Commit has stored velero-backup.json. Commit, Abort or Leave ends the upload; a later Abort or Leave does
+// nothing.
 type Upload struct {
 	store  *Store
 	name   string
 	cancel context.CancelFunc
-	body   *heldBody
+	body   *spool
 	done   chan struct{} // closed when the object store has finished reading the archive
 	err    error         // of the object store; set before done is closed
 
@@ -45,14 +46,19 @@ var (
 	errShortTaken = errors.New("the object store plugin reported success before it had read the whole archive")
 )
 
-// BeginBackup starts to stream the archive of a backup. The upload fails when ctx is cancelled. BeginBackup returns
-// ErrBackupExists if the bucket has a backup of that name.
-func (s *Store) BeginBackup(ctx context.Context, name string) (*Upload, error) {
+// BeginBackup starts to stream the archive of a backup, through a temporary file in dir; "" is the system's directory of
+// temporary files. The upload fails when ctx is cancelled. BeginBackup returns ErrBackupExists if the bucket has a backup of that
+// name.
+func (s *Store) BeginBackup(ctx context.Context, name, dir string) (*Upload, error) {
 	if err := s.mustNotExist(ctx, name); err != nil {
 		return nil, err
 	}
+	body, err := newSpool(dir)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	u := &Upload{store: s, name: name, cancel: cancel, body: newHeldBody(), done: make(chan struct{})}
+	u := &Upload{store: s, name: name, cancel: cancel, body: body, done: make(chan struct{})}
 	go u.stream(ctx)
 	return u, nil
 }
@@ -87,6 +93,7 @@ func (u *Upload) Commit(ctx context.Context, artifacts Artifacts) error {
 	if !u.end() {
 		return errEnded
 	}
+	defer u.body.close()
 	defer u.cancel()
 	if u.body.failed() {
 		<-u.done
@@ -140,7 +147,7 @@ func (u *Upload) commit(ctx context.Context, artifacts Artifacts) error {
 
 type artifact struct {
 	key  string
-	body io.Reader
+	body io.ReadSeeker
 }
 
 // rest returns the artifacts that are stored after the archive.
@@ -158,10 +165,11 @@ func (a Artifacts) rest(l layout, name string) []artifact {
 // Abort ends the upload after a fatal error: the archive never becomes visible. Abort stores log and metadata, a
 // velero-backup.json with the phase Failed, unless they are nil. If another backup of that name has appeared in the
 // meantime, Abort changes nothing and returns ErrBackupExists.
-func (u *Upload) Abort(ctx context.Context, log io.Reader, metadata []byte) error {
+func (u *Upload) Abort(ctx context.Context, log io.ReadSeeker, metadata []byte) error {
 	if !u.end() {
 		return nil
 	}
+	defer u.body.close()
 	u.stop(errAborted)
 	if err := u.removeArchive(ctx); err != nil {
 		return err
@@ -182,6 +190,7 @@ func (u *Upload) Abort(ctx context.Context, log io.Reader, metadata []byte) erro
 // Leave ends the upload and changes nothing in the bucket: the files of that name are of another upload.
 func (u *Upload) Leave() {
 	if u.end() {
+		defer u.body.close()
 		u.stop(errAborted)
 	}
 }
@@ -237,8 +246,8 @@ func (s *Store) existsError(name string) error {
 		ErrBackupExists, s.layout.metadata(name), s.bucket)
 }
 
-// put stores one whole object.
-func (s *Store) put(ctx context.Context, key string, body io.Reader) error {
+// put stores one whole object. An object store that repeats what fails reads body again from its start.
+func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker) error {
 	if err := s.objects.PutObject(ctx, s.bucket, key, body); err != nil {
 		return fmt.Errorf("store %s in bucket %q: %w", key, s.bucket, err)
 	}

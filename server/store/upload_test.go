@@ -47,9 +47,17 @@ func backupKeys(prefix string) []string {
 
 func begin(t *testing.T, objects *memory) *store.Upload {
 	t.Helper()
-	upload, err := store.New(objects, "bucket", "").BeginBackup(t.Context(), "b1")
+	upload, err := store.New(objects, "bucket", "").BeginBackup(t.Context(), "b1", "")
 	require.NoError(t, err)
 	return upload
+}
+
+// writeUntilFailure writes until the writer has learnt of a failure of the upload.
+func writeUntilFailure(upload *store.Upload) (err error) {
+	for err == nil {
+		_, err = io.WriteString(upload.Contents(), "more")
+	}
+	return err
 }
 
 func TestCommitStoresKeysInTheOrderOfVelero(t *testing.T) {
@@ -58,7 +66,7 @@ func TestCommitStoresKeysInTheOrderOfVelero(t *testing.T) {
 		t.Run("prefix "+prefix, func(t *testing.T) {
 			t.Parallel()
 			objects := newMemory()
-			upload, err := store.New(objects, "bucket", prefix).BeginBackup(t.Context(), "b1")
+			upload, err := store.New(objects, "bucket", prefix).BeginBackup(t.Context(), "b1", "")
 			require.NoError(t, err)
 			_, err = io.WriteString(upload.Contents(), "archive")
 			require.NoError(t, err)
@@ -123,7 +131,7 @@ func TestFailureAtAnyCallLeavesAllOrNothing(t *testing.T) {
 					}
 					return nil
 				}
-				upload, err := store.New(objects, "bucket", "").BeginBackup(t.Context(), "b1")
+				upload, err := store.New(objects, "bucket", "").BeginBackup(t.Context(), "b1", "")
 				if err == nil {
 					_, err = io.WriteString(upload.Contents(), "archive")
 					if commitErr := upload.Commit(t.Context(), artifacts()); err == nil {
@@ -157,17 +165,20 @@ func TestCommitMeetsAnotherProcess(t *testing.T) {
 			t.Run(who+" "+moment, func(t *testing.T) {
 				t.Parallel()
 				objects := newMemory()
-				upload := begin(t, objects)
-				_, err := io.WriteString(upload.Contents(), "archive")
-				require.NoError(t, err)
-				written := false
+				begun, written := false, false
 				objects.fault = func(call string) error {
-					if call == after && !written {
+					if call == after && begun && !written {
 						written = true
 						objects.set(metadata, other)
 					}
 					return nil
 				}
+				upload := begin(t, objects)
+				_, err := io.WriteString(upload.Contents(), "archive")
+				require.NoError(t, err)
+				objects.faults.Lock()
+				begun = true
+				objects.faults.Unlock()
 				if after == "" {
 					objects.set(metadata, other)
 				}
@@ -232,7 +243,7 @@ func TestCancelledCommitCleansUp(t *testing.T) {
 		}
 		return nil
 	}
-	upload, err := store.New(objects, "bucket", "").BeginBackup(ctx, "b1")
+	upload, err := store.New(objects, "bucket", "").BeginBackup(ctx, "b1", "")
 	require.NoError(t, err)
 	_, err = io.WriteString(upload.Contents(), "archive")
 	require.NoError(t, err)
@@ -246,17 +257,14 @@ func TestCancelledUploadFailsWriterAndCommit(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
 	ctx, cancel := context.WithCancel(t.Context())
-	upload, err := store.New(objects, "bucket", "").BeginBackup(ctx, "b1")
+	upload, err := store.New(objects, "bucket", "").BeginBackup(ctx, "b1", "")
 	require.NoError(t, err)
 	_, err = io.WriteString(upload.Contents(), "half of the arch")
 	require.NoError(t, err)
 
 	cancel()
 
-	for err == nil { // until the writer has learnt of it
-		_, err = io.WriteString(upload.Contents(), "more")
-	}
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, writeUntilFailure(upload), context.Canceled)
 	require.ErrorIs(t, upload.Commit(t.Context(), artifacts()), context.Canceled)
 	require.Empty(t, objects.keys("bucket"))
 }
@@ -300,7 +308,7 @@ func TestFailureOfTheArchiveFailsItsWriter(t *testing.T) {
 	}
 	upload := begin(t, objects)
 
-	_, err := io.WriteString(upload.Contents(), "archive")
+	err := writeUntilFailure(upload)
 
 	require.ErrorIs(t, err, errDown)
 	require.ErrorContains(t, err, `store backups/b1/b1.tar.gz in bucket "bucket"`)
@@ -315,10 +323,9 @@ func (lazy) PutObject(context.Context, string, string, io.Reader) error { return
 
 func TestObjectStoreMustReadTheWholeArchive(t *testing.T) {
 	t.Parallel()
-	upload, err := store.New(lazy{newMemory()}, "bucket", "").BeginBackup(t.Context(), "b1")
+	upload, err := store.New(lazy{newMemory()}, "bucket", "").BeginBackup(t.Context(), "b1", "")
 	require.NoError(t, err)
-	_, err = io.WriteString(upload.Contents(), "archive")
-	require.ErrorContains(t, err, "before it had read the whole archive")
+	require.ErrorContains(t, writeUntilFailure(upload), "before it had read the whole archive")
 	require.Error(t, upload.Commit(t.Context(), artifacts()))
 }
 
@@ -340,7 +347,7 @@ func TestExistingBackupIsNeverChanged(t *testing.T) {
 		t.Parallel()
 		objects := newMemory()
 		other(objects)
-		_, err := store.New(objects, "bucket", "").BeginBackup(t.Context(), "b1")
+		_, err := store.New(objects, "bucket", "").BeginBackup(t.Context(), "b1", "")
 		require.ErrorIs(t, err, store.ErrBackupExists)
 		untouched(t, objects)
 	})
@@ -371,8 +378,7 @@ func TestExistingBackupIsNeverChanged(t *testing.T) {
 			return nil
 		}
 		upload := begin(t, objects)
-		_, err := io.WriteString(upload.Contents(), "archive")
-		require.ErrorIs(t, err, errDown)
+		require.ErrorIs(t, writeUntilFailure(upload), errDown)
 		other(objects)
 		require.ErrorIs(t, upload.Commit(t.Context(), artifacts()), errDown)
 		untouched(t, objects)

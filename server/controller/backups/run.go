@@ -45,7 +45,7 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 			return w.failed(fmt.Errorf("remove what the last attempt has left: %w", err))
 		}
 	}
-	upload, err := objects.BeginBackup(w.run.Ctx, w.backup.Name)
+	upload, err := objects.BeginBackup(w.run.Ctx, w.backup.Name, w.LogOptions.Dir)
 	if err != nil {
 		return w.failed(err)
 	}
@@ -178,15 +178,15 @@ func (w *work) files(end func(*velerov1.Backup), result *backup.Result) (store.A
 	}
 	none := []struct{}{}
 	for _, file := range []struct {
-		reader *io.Reader
-		encode func() (io.Reader, error)
+		reader *io.ReadSeeker
+		encode func() (io.ReadSeeker, error)
 	}{
-		{&files.Results, func() (io.Reader, error) { return store.EncodeJSON(result.Results) }},
-		{&files.ResourceList, func() (io.Reader, error) { return store.EncodeJSON(result.ResourceList) }},
-		{&files.PodVolumeBackups, func() (io.Reader, error) { return store.EncodeJSON(none) }},
-		{&files.VolumeSnapshots, func() (io.Reader, error) { return store.EncodeJSON(none) }},
-		{&files.ItemOperations, func() (io.Reader, error) { return store.EncodeJSON(none) }},
-		{&files.VolumeInfo, func() (io.Reader, error) { return store.EncodeJSON(none) }},
+		{&files.Results, func() (io.ReadSeeker, error) { return store.EncodeJSON(result.Results) }},
+		{&files.ResourceList, func() (io.ReadSeeker, error) { return store.EncodeJSON(result.ResourceList) }},
+		{&files.PodVolumeBackups, func() (io.ReadSeeker, error) { return store.EncodeJSON(none) }},
+		{&files.VolumeSnapshots, func() (io.ReadSeeker, error) { return store.EncodeJSON(none) }},
+		{&files.ItemOperations, func() (io.ReadSeeker, error) { return store.EncodeJSON(none) }},
+		{&files.VolumeInfo, func() (io.ReadSeeker, error) { return store.EncodeJSON(none) }},
 	} {
 		if *file.reader, err = file.encode(); err != nil {
 			return store.Artifacts{}, err
@@ -212,7 +212,7 @@ func (w *work) abort(upload *store.Upload, reason error) (end func(*velerov1.Bac
 	if err != nil {
 		metadata = nil
 	}
-	var log io.Reader
+	var log io.ReadSeeker
 	if r, logErr := w.log.Reader(); logErr == nil {
 		defer func() { _ = r.Close() }() // only read from
 		log = r

@@ -182,7 +182,7 @@ func (w *work) putLog(objects *store.Store) error {
 	return objects.PutRestoreLog(w.run.Final, w.object.Name, log)
 }
 
-func putJSON[T any](ctx context.Context, put func(context.Context, string, io.Reader) error, name string, value T) error {
+func putJSON[T any](ctx context.Context, put func(context.Context, string, io.ReadSeeker) error, name string, value T) error {
 	data, err := store.EncodeJSON(value)
 	if err != nil {
 		return err
