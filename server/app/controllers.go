@@ -103,7 +103,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		Events: recorder, Metrics: queueMetrics, Log: log(run.BackupQueueController), Now: time.Now,
 	}
 	runner := &backups.Controller{
-		Cluster: cluster, Runs: backupRuns, Stores: s.opener, Plugins: s.host, Engine: newBackupEngine(c, resources),
+		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: newBackupEngine(c, resources),
 		ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs,
 		Events: recorder, Metrics: collected, Log: log(run.BackupController), Now: time.Now,
 	}
@@ -118,11 +118,11 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	}
 	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete())
 	r.add(run.BackupDeletionController, &velerov1.DeleteBackupRequest{}, lightWorkers, &deletions.Controller{
-		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: newDeletionEngine(c, resources), SpoolDir: s.scratch,
-		Metrics: collected, Log: log(run.BackupDeletionController), Now: time.Now,
+		Cluster: cluster, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
+		Engine: newDeletionEngine(c, resources), SpoolDir: s.scratch, Metrics: collected, Log: log(run.BackupDeletionController), Now: time.Now,
 	}, nil)
 	r.add(run.RestoreController, &velerov1.Restore{}, max(1, o.ConcurrentRestores), &restores.Controller{
-		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Plugins: s.host, Engine: restoreEngine,
+		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: restoreEngine,
 		ItemOperationTimeout: o.DefaultItemOperationTimeout, AllVersions: o.HasFeature(config.EnableAPIGroupVersions),
 		LogOptions: logs, SpoolDir: s.scratch,
 		Events: recorder, Metrics: collected, Log: log(run.RestoreController), Now: time.Now,

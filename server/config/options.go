@@ -28,7 +28,8 @@ type Options struct {
 	ClientBurst    int
 	ClientPageSize int // objects in one page of a list; 0 means all at once
 
-	APIOutageTimeout time.Duration // how long runs wait for an API server that does not respond
+	APIOutageTimeout   time.Duration // how long runs wait for an API server that does not respond
+	StoreOutageTimeout time.Duration // how long runs wait for an object store that does not respond; 0 means not at all
 
 	DisableControllers []string
 	RestoreOnly        bool
@@ -84,6 +85,7 @@ func Defaults() Options {
 		ClientBurst:                  100,
 		ClientPageSize:               500,
 		APIOutageTimeout:             5 * time.Minute,
+		StoreOutageTimeout:           5 * time.Minute,
 		ConcurrentBackups:            1,
 		QueueSweep:                   time.Minute,
 		ConcurrentRestores:           1,
@@ -126,6 +128,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.ClientBurst, "client-burst", o.ClientBurst, "requests to the API server above client-qps for a short time")
 	flags.IntVar(&o.ClientPageSize, "client-page-size", o.ClientPageSize, "objects in one page of a list; 0 for all at once")
 	flags.DurationVar(&o.APIOutageTimeout, "api-outage-timeout", o.APIOutageTimeout, "how long backups and restores in progress wait for an API server that does not respond, before they fail")
+	flags.DurationVar(&o.StoreOutageTimeout, "store-outage-timeout", o.StoreOutageTimeout, "how long backups, restores and deletions in progress try again what an object store fails to do, before they fail; 0 for not at all, as Velero does")
 	flags.StringSliceVar(&o.DisableControllers, "disable-controllers", o.DisableControllers, "controllers not to run")
 	flags.BoolVar(&o.RestoreOnly, "restore-only", o.RestoreOnly, "run in a mode where only restores are allowed; use --disable-controllers")
 	flags.IntVar(&o.ConcurrentBackups, "concurrent-backups", o.ConcurrentBackups, "backups that run at once; less than 1 means 1")
@@ -191,6 +194,9 @@ func (o *Options) Complete() error {
 		if d <= 0 {
 			errs = append(errs, fmt.Errorf("--%s %s: want more than 0", flag, d))
 		}
+	}
+	if o.StoreOutageTimeout < 0 {
+		errs = append(errs, fmt.Errorf("--store-outage-timeout %s: want 0 or more", o.StoreOutageTimeout))
 	}
 	if _, err := o.DownloadBase(); err != nil {
 		errs = append(errs, err)

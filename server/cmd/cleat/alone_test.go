@@ -217,27 +217,32 @@ type wire struct {
 	flows    chan struct{} // closed unless the wire is silent
 }
 
-// wireTo starts a proxy in front of the API server and returns it with a kubeconfig for it.
-func wireTo(t *testing.T, kubeconfig string) (w *wire, proxied string) {
+// wireTo starts a proxy in front of the server at address and returns it with the address of the proxy.
+func wireTo(t *testing.T, address string) (w *wire, proxied string) {
 	t.Helper()
-	config, err := clientcmd.LoadFromFile(kubeconfig)
+	server, err := url.Parse(address)
 	require.NoError(t, err)
-	w = &wire{at: "127.0.0.1:0", conns: map[net.Conn]bool{}, flows: make(chan struct{})}
+	w = &wire{to: server.Host, at: "127.0.0.1:0", conns: map[net.Conn]bool{}, flows: make(chan struct{})}
 	close(w.flows)
-	for _, cluster := range config.Clusters {
-		server, err := url.Parse(cluster.Server)
-		require.NoError(t, err)
-		w.to = server.Host
-		require.NoError(t, w.connect())
-		server.Host = w.at
-		cluster.Server = server.String()
-	}
-	proxied = filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, clientcmd.WriteToFile(*config, proxied))
+	require.NoError(t, w.connect())
 	t.Cleanup(func() {
 		w.speak()
 		w.refuse()
 	})
+	server.Host = w.at
+	return w, server.String()
+}
+
+// wireToAPIServer starts a proxy in front of the API server and returns it with a kubeconfig for it.
+func wireToAPIServer(t *testing.T, kubeconfig string) (w *wire, proxied string) {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	require.NoError(t, err)
+	for _, cluster := range config.Clusters {
+		w, cluster.Server = wireTo(t, cluster.Server)
+	}
+	proxied = filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*config, proxied))
 	return w, proxied
 }
 
@@ -340,7 +345,7 @@ func TestAcceptHardening_ApiServerAway(t *testing.T) {
 			notes := s.watchItems("200ms")
 			completions := s.watchCompletions()
 			var wire *wire
-			wire, s.serverKubeconfig = wireTo(t, s.kubeconfig)
+			wire, s.serverKubeconfig = wireToAPIServer(t, s.kubeconfig)
 			serve := func() *server {
 				return s.serve(append(notes.args, "--concurrent-backups", "2", "--restore-workers", "1", "--leader-elect-lease-duration", "3s")...)
 			}

@@ -42,6 +42,7 @@ type Controller struct {
 	*run.Cluster
 	Runs          *run.Runs
 	Stores        run.Stores
+	StoreOutage   time.Duration // how long a run waits for its object store
 	Plugins       run.Plugins
 	Engine        Engine
 	Admissions    Admissions // nil if the queue is disabled
@@ -279,9 +280,14 @@ func (r *Controller) finish(active *run.Run, b *velerov1.Backup, end func(*veler
 	return ctrl.Result{}, nil
 }
 
+// patient returns the stores of runs.
+func (r *Controller) patient(log hclog.Logger) run.Stores {
+	return run.PatientStores{Stores: r.Stores, For: r.StoreOutage, Log: log}
+}
+
 // forget deletes the files of a backup that was deleted before the end of its run was written.
 func (r *Controller) forget(ctx context.Context, b *velerov1.Backup, log hclog.Logger) {
-	if err := removeTraces(ctx, r.Cluster, r.Stores, b); err != nil && !errors.Is(err, run.ErrLocationNotFound) {
+	if err := removeTraces(ctx, r.Cluster, r.patient(log), b); err != nil && !errors.Is(err, run.ErrLocationNotFound) {
 		log.Error("could not delete the files of the deleted backup", "error", err)
 	}
 }

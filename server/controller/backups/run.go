@@ -35,7 +35,7 @@ type work struct {
 // write to it any more.
 func (w *work) do() (end func(*velerov1.Backup)) {
 	log := w.log.Logger()
-	objects, err := w.Stores.Open(w.run.Ctx, w.location)
+	objects, err := w.patient(log).Open(w.run.Ctx, w.location)
 	if err != nil {
 		return w.failed(fmt.Errorf("open backup storage location %s: %w", w.location.Name, err))
 	}

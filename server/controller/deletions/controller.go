@@ -25,13 +25,14 @@ import (
 // Controller carries out DeleteBackupRequests. It repeats a request that a former server has begun.
 type Controller struct {
 	*run.Cluster
-	Stores   run.Stores
-	Plugins  run.Plugins
-	Engine   Engine
-	SpoolDir string // for archives that are read; empty means the system's directory for temporary files
-	Metrics  *metrics.Metrics
-	Log      hclog.Logger
-	Now      func() time.Time
+	Stores      run.Stores
+	StoreOutage time.Duration // how long a deletion waits for its object store
+	Plugins     run.Plugins
+	Engine      Engine
+	SpoolDir    string // for archives that are read; empty means the system's directory for temporary files
+	Metrics     *metrics.Metrics
+	Log         hclog.Logger
+	Now         func() time.Time
 }
 
 // Engine calls the DeleteItemActions of plugins; it is deletion.Run with its Deps.
@@ -41,7 +42,7 @@ const (
 	// keepRequest is how long a DeleteBackupRequest with errors is kept, from its creation.
 	keepRequest = 24 * time.Hour
 
-	// waitForRestores is how long a deletion waits until the restores of the backup are deleted.
+	// waitForRestores is how long a deletion waits until the restores of the backup are deleted, beside an outage of the store.
 	waitForRestores = time.Minute
 	restoresPoll    = 250 * time.Millisecond
 )
@@ -251,7 +252,7 @@ func (r *Controller) delete(ctx context.Context, backup *velerov1.Backup, locati
 
 // deleteStored deletes the files of the backup, unless they belong to another one.
 func (r *Controller) deleteStored(ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
-	objects, err := r.Stores.Open(ctx, location)
+	objects, err := run.PatientStores{Stores: r.Stores, For: r.StoreOutage, Log: log}.Open(ctx, location)
 	if err != nil {
 		return fmt.Errorf("open backup storage location %s: %w", location.Name, err)
 	}
@@ -314,7 +315,7 @@ func owns(backup *velerov1.Backup, metadata []byte) (bool, error) {
 
 // deleteRestores deletes the restores of a backup and waits for the end of their finalizers.
 func (r *Controller) deleteRestores(ctx context.Context, backup *velerov1.Backup) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, waitForRestores, errors.New("deleting its restores took too long"))
+	ctx, cancel := context.WithTimeoutCause(ctx, waitForRestores+r.StoreOutage, errors.New("deleting its restores took too long"))
 	defer cancel()
 	ticker := time.NewTicker(restoresPoll)
 	defer ticker.Stop()

@@ -33,6 +33,7 @@ type Controller struct {
 	*run.Cluster
 	Runs                 *run.Runs
 	Stores               run.Stores
+	StoreOutage          time.Duration // how long a run waits for its object store
 	Plugins              run.Plugins
 	Engine               Engine
 	ItemOperationTimeout time.Duration

@@ -34,7 +34,7 @@ type work struct {
 // status that follows, nil if the run is left to another server.
 func (w *work) do() (end func(*velerov1.Restore)) {
 	log := w.log.Logger()
-	objects, err := w.Stores.Open(w.run.Ctx, w.source.location)
+	objects, err := run.PatientStores{Stores: w.Stores, For: w.StoreOutage, Log: log}.Open(w.run.Ctx, w.source.location)
 	if err != nil {
 		if w.run.IsLeft(w.object) {
 			return nil
