@@ -79,7 +79,8 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 	bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+e.token) }
 
 	// Variables of the caller, such as ETCD_* and VGW_*, must not configure the servers.
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.dir, "TMPDIR=" + f.dir}
+	// Their heaps are small and their garbage is plenty: a larger heap saves a tenth of their time.
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.dir, "TMPDIR=" + f.dir, "GOGC=400"}
 
 	return []*component{
 		{
