@@ -12,6 +12,7 @@ import (
 
 	nodeplugin "github.com/cleat-dev/cleat/examples/node-plugin"
 	"github.com/cleat-dev/cleat/framework/conformance"
+	"github.com/cleat-dev/cleat/server/test/programs"
 	"github.com/cleat-dev/cleat/server/test/stockplugins"
 )
 
@@ -38,8 +39,10 @@ func othersPlugins(t *testing.T) {
 		}
 		dir := t.TempDir()
 		require.NoError(t, os.Setenv("CLEAT_COPY_DIR", filepath.Join(dir, "copies")))
-		binary, err := nodeplugin.Build(t.Context(), dir)
+		built, err := programs.NodePlugin(nodeplugin.Build)
 		require.NoError(t, err)
+		binary := filepath.Join(dir, "node-plugin")
+		require.NoError(t, programs.CopyFile(built, binary))
 		requireConformant(t, binary)
 	})
 }

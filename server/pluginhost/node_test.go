@@ -2,7 +2,6 @@ package pluginhost
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,13 +36,7 @@ func buildNodePlugin(t *testing.T) string {
 }
 
 var builtNodePlugin = sync.OnceValues(func() (string, error) {
-	node, err := exec.Command("node", "--version").Output()
-	if err != nil {
-		return "", err
-	}
-	built, err := programs.Cached("node-plugin", string(node), programs.NodePluginInputs(), func(dir string) (string, error) {
-		return nodeplugin.Build(context.Background(), dir)
-	})
+	built, err := programs.NodePlugin(nodeplugin.Build)
 	if err != nil {
 		return "", err
 	}

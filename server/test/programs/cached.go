@@ -1,19 +1,21 @@
 package programs
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 )
 
-// Cached returns the path of a program that the go command does not build. build builds it in an empty directory and returns
+// cached returns the path of a program that the go command does not build. build builds it in an empty directory and returns
 // its path there; it is called when a file that inputs match, patterns relative to the root of this module, has changed since, or
 // the text of version. Nobody may change the program.
-func Cached(name, version string, inputs []string, build func(dir string) (string, error)) (string, error) {
+func cached(name, version string, inputs []string, build func(dir string) (string, error)) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -63,10 +65,15 @@ func Cached(name, version string, inputs []string, build func(dir string) (strin
 	return path, os.Rename(path+".part", path)
 }
 
-// NodePluginInputs are the inputs of the plugin in JavaScript, for Cached.
-func NodePluginInputs() []string {
-	return []string{
+// NodePlugin returns the path of the plugin in JavaScript, which build builds in an empty directory. Nobody may change it.
+func NodePlugin(build func(ctx context.Context, dir string) (string, error)) (string, error) {
+	node, err := exec.Command("node", "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("node --version: %w", err)
+	}
+	inputs := []string{
 		"examples/node-plugin/*.mjs", "examples/node-plugin/*.json", "examples/node-plugin/.npmrc", "examples/node-plugin/host/*.proto",
 		"proto/*/*/*.proto", "proto/*/*/*/*.proto",
 	}
+	return cached("node-plugin", string(node), inputs, func(dir string) (string, error) { return build(context.Background(), dir) })
 }
