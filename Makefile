@@ -46,13 +46,20 @@ node-plugin: ## build and test the plugin in JavaScript, where there is npm
 		{ test node_modules/.package-lock.json -nt package-lock.json || npm ci --ignore-scripts --loglevel=error >/dev/null; } && \
 		npm run --silent build && npm test --silent -- --test-reporter=dot; else echo "npm is not installed, leaving out examples/node-plugin"; fi
 
-RACE = $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 # Many tests wait for a process or a server most of the time, so more of them run at once than there are cores.
 .PHONY: test
 test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
-	@echo "building and running the tests$(if $(RACE),, without the race detector, which needs a C compiler)"
-	@go test $(RACE) -parallel 8 -timeout 30m ./...
+	@echo "building and running the tests"
+	@go test -parallel 8 -timeout 30m ./...
 	@cd server/test/localcluster && go test -timeout 10m ./...
+
+# The tests of these packages run the product in processes of its own, where the race detector of the test does not see it.
+APART := /server/cmd/cleat$$|/server/test/(roundtrip|world|documents)$$|/server/plugininit$$|/examples/
+.PHONY: race
+race: cluster ## run the tests of what runs concurrently under the race detector, which needs a C compiler
+	@test "$$(go env CGO_ENABLED)" = 1 || { echo "the race detector needs a C compiler, such as gcc"; exit 1; }
+	@echo "building and running the tests with the race detector"
+	@go test -race -parallel 8 -timeout 30m $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '$(APART)')
 
 ONLY ?=
 .PHONY: bench
