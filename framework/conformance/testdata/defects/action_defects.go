@@ -244,9 +244,9 @@ func mixes(kind, field string) defect {
 	}}
 }
 
-// ofCaller reports whether a request is one of the concurrent ones of the suite.
+// ofCaller reports whether a request is one of those of action-concurrent. The many requests of action-own-answer have another mark.
 func ofCaller(req request) bool {
-	return bytes.Contains(req.item, []byte("conformance.invalid/caller"))
+	return bytes.Contains(req.item, []byte(`"conformance.invalid/caller":"caller`))
 }
 
 // operationDefects returns defects of actions that start operations.
