@@ -47,10 +47,13 @@ node-plugin: ## build and test the plugin in JavaScript, where there is npm
 		npm run --silent build && npm test --silent -- --test-reporter=dot; else echo "npm is not installed, leaving out examples/node-plugin"; fi
 
 # Many tests wait for a process or a server most of the time, so more of them run at once than there are cores.
+# Those that take longest begin first, so that none of them runs alone at the end.
+AT_ONCE := -p 4 -parallel 8
+LONGEST := ./server/cmd/cleat ./server/test/roundtrip ./server/controller/backupqueue ./framework/conformance
 .PHONY: test
 test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
 	@echo "building and running the tests"
-	@go test -parallel 8 -timeout 30m ./...
+	@go test $(AT_ONCE) -timeout 30m $(LONGEST) ./...
 	@cd server/test/localcluster && go test -timeout 10m ./...
 
 # The tests of these packages run the product in processes of its own, where the race detector of the test does not see it.
@@ -59,7 +62,7 @@ APART := /server/cmd/cleat$$|/server/test/(roundtrip|world|documents)$$|/server/
 race: cluster ## run the tests of what runs concurrently under the race detector, which needs a C compiler
 	@test "$$(go env CGO_ENABLED)" = 1 || { echo "the race detector needs a C compiler, such as gcc"; exit 1; }
 	@echo "building and running the tests with the race detector"
-	@go test -race -parallel 8 -timeout 30m $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '$(APART)')
+	@go test -race $(AT_ONCE) -timeout 30m $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '$(APART)')
 
 ONLY ?=
 .PHONY: bench

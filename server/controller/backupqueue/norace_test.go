@@ -3,4 +3,4 @@
 package backupqueue
 
 // livesInMemory is the number of random lives in memory.
-const livesInMemory = 3000
+const livesInMemory = 1000
