@@ -48,7 +48,7 @@ node-plugin: ## build and test the plugin in JavaScript, where there is npm
 
 # Many tests wait for a process or a server most of the time, so more of them run at once than there are cores.
 # Those that take longest begin first, so that none of them runs alone at the end.
-AT_ONCE := -p 4 -parallel 8
+AT_ONCE := -parallel 8
 LONGEST := ./server/cmd/cleat ./server/test/roundtrip ./server/controller/backupqueue ./framework/conformance
 .PHONY: test
 test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes

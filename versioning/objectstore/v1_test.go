@@ -239,13 +239,17 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestStoreSeesInterruptedUpload(t *testing.T) {
 	t.Parallel()
-	seen := make(chan error, 1)
+	seen, begun := make(chan error, 1), make(chan struct{})
 	store := author(t, tape{put: func(_ context.Context, _, _ string, body io.Reader) error {
+		close(begun)
 		_, err := io.Copy(io.Discard, body)
 		seen <- err
 		return err
 	}})
-	body := io.MultiReader(strings.NewReader(strings.Repeat("x", 100000)), iotest.ErrReader(errors.New("disk removed")))
+	body := io.MultiReader(strings.NewReader(strings.Repeat("x", 100000)), readerFunc(func([]byte) (int, error) {
+		<-begun // a call that is given up earlier never reaches the store
+		return 0, errors.New("disk removed")
+	}))
 	require.ErrorContains(t, store.PutObject(t.Context(), "bucket", "key", body), "read the content of bucket/key: disk removed")
 	require.Error(t, <-seen)
 }

@@ -86,13 +86,13 @@ func TestAcceptHardening_BucketAwayFromRuns(t *testing.T) {
 	completions := s.watchCompletions()
 	server := s.serve(append(notes.args, "--concurrent-backups", "4", "--concurrent-restores", "2", "--restore-workers", "1")...)
 	s.available()
-	s.shop = s.workload(15)
+	s.shop = s.workload(30)
 	s.wholeBackup("")
 	s.beginBackup("old")
 	s.awaitBackup("old", velerov1.BackupPhaseCompleted)
 
 	names := []string{"short", "long", "bulk", "late"}
-	for name, shop := range map[string]string{"short": s.workload(12), "long": s.workload(80), "bulk": s.bulk(20, 100)} {
+	for name, shop := range map[string]string{"short": s.workload(40), "long": s.workload(80), "bulk": s.bulk(20, 100)} {
 		s.beginBackupOf(name, shop)
 	}
 	s.beginRestore("back")

@@ -2,6 +2,7 @@ package backups
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/store"
 )
 
 // Finalizer takes a backup from the end of its run to the final phase and deletes the files that a failed one has left.
@@ -114,7 +116,7 @@ func (r *Finalizer) forget(ctx context.Context, key client.ObjectKey, log hclog.
 // finalize stores velero-backup.json with the final phase and then writes the phase.
 func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final velerov1.BackupPhase, log hclog.Logger) error {
 	status := velerov1.BackupStatus{Phase: final, CompletionTimestamp: run.Timestamp(r.Now())}
-	switch err := r.putMetadata(ctx, b, status); {
+	switch err := r.putMetadata(ctx, b, &status); {
 	case errors.Is(err, run.ErrLocationNotFound):
 		status.Phase = velerov1.BackupPhasePartiallyFailed
 		status.FailureReason = fmt.Sprintf("finalize the backup: %v", err)
@@ -141,21 +143,30 @@ func end(b *velerov1.Backup, status velerov1.BackupStatus) {
 	}
 }
 
-// putMetadata overwrites velero-backup.json with the backup in its final status.
-func (r *Finalizer) putMetadata(ctx context.Context, b *velerov1.Backup, status velerov1.BackupStatus) error {
+// putMetadata overwrites velero-backup.json with the backup in its final status. An attempt before, of which this server may not
+// know whether its status was written, has decided when the backup was completed.
+func (r *Finalizer) putMetadata(ctx context.Context, b *velerov1.Backup, status *velerov1.BackupStatus) error {
 	location, err := r.GetLocation(ctx, b.Spec.StorageLocation)
-	if err != nil {
-		return err
-	}
-	ended := b.DeepCopy()
-	end(ended, status)
-	metadata, err := encodeBackup(ended)
 	if err != nil {
 		return err
 	}
 	objects, err := r.Stores.Open(ctx, location)
 	if err != nil {
 		return fmt.Errorf("open backup storage location %s: %w", location.Name, err)
+	}
+	stored, err := objects.BackupMetadata(ctx, b.Name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	var before velerov1.Backup // stays empty if the file is missing or damaged
+	if json.Unmarshal(stored, &before) == nil && before.UID == b.UID && before.Status.CompletionTimestamp != nil {
+		status.CompletionTimestamp = before.Status.CompletionTimestamp
+	}
+	ended := b.DeepCopy()
+	end(ended, *status)
+	metadata, err := encodeBackup(ended)
+	if err != nil {
+		return err
 	}
 	return objects.PutBackupMetadata(ctx, b.Name, metadata)
 }

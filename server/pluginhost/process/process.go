@@ -267,11 +267,11 @@ func (p *process) answers(ctx context.Context) bool {
 }
 
 // drain waits until the lines that the process has written are handled, for a limited time: the process may write without a
-// pause, or have stopped in the middle of a line.
+// pause, or have stopped in the middle of a line, which is assumed when nothing moves for a second.
 func (p *process) drain() {
 	enough := time.Now().Add(drainTime)
 	last := int64(-1)
-	for quiet, stuck := 0, 0; quiet < 2 && stuck < 100 && !p.hasExited() && time.Now().Before(enough); stuck++ {
+	for quiet, stuck := 0, 0; quiet < 2 && stuck < 1000 && !p.hasExited() && time.Now().Before(enough); stuck++ {
 		if p.child.silent() {
 			quiet++
 		} else {
