@@ -56,8 +56,8 @@ test: cluster node-plugin ## run all tests, with a real API server, a real S3 se
 	@go test $(AT_ONCE) -timeout 30m $(LONGEST) ./...
 	@cd server/test/localcluster && go test -timeout 10m ./...
 
-# The tests of these packages run the product in processes of its own, where the race detector of the test does not see it.
-APART := /server/cmd/cleat$$|/server/test/(roundtrip|world|documents)$$|/server/plugininit$$|/examples/
+# Packages whose tests run programs that are built without the race detector, or pure functions.
+APART := /server/cmd/cleat$$|/server/test/(roundtrip|world|documents)$$|/server/plugininit$$|/plugins$$|/(examples|versioning|framework/api)/
 .PHONY: race
 race: cluster ## run the tests of what runs concurrently under the race detector, which needs a C compiler
 	@test "$$(go env CGO_ENABLED)" = 1 || { echo "the race detector needs a C compiler, such as gcc"; exit 1; }

@@ -45,7 +45,13 @@ const (
 	// waitForRestores is how long a deletion waits until the restores of the backup are deleted, beside an outage of the store.
 	waitForRestores = time.Minute
 	restoresPoll    = 250 * time.Millisecond
+
+	// locationDelay is the time until the next look at a location that is not available.
+	locationDelay = 5 * time.Second
 )
+
+// errLocationAway is returned if the location of a backup is not available. A deletion that a former server has begun waits for it.
+var errLocationAway = errors.New("the backup storage location is not available")
 
 // refusal is a permanent reason not to delete a backup.
 type refusal string
@@ -75,6 +81,10 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if errors.Is(err, run.ErrNotFound) {
 		err = refusal("backup not found")
+	}
+	if errors.Is(err, errLocationAway) {
+		log.Debug("the deletion goes on when the backup storage location is available")
+		return ctrl.Result{RequeueAfter: locationDelay}, nil
 	}
 	if _, refused := errors.AsType[refusal](err); refused {
 		log.Warn("cannot delete the backup", "reason", err)
@@ -128,6 +138,9 @@ func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRe
 		return nil, nil, err
 	}
 	location, err := r.writableLocation(ctx, backup)
+	if errors.Is(err, errLocationAway) && request.Status.Phase != velerov1.DeleteBackupRequestPhaseInProgress {
+		err = refusal("cannot delete backup because " + run.LocationProblem(location))
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -180,7 +193,8 @@ func (r *Controller) unused(ctx context.Context, backup *velerov1.Backup) error 
 // deletedInPhase is the annotation with the former phase of a Deleting backup.
 const deletedInPhase = "cleat.dev/deleted-in-phase"
 
-// writableLocation returns the location of a backup, or nil if the backup was never stored.
+// writableLocation returns the location of a backup, or nil if the backup was never stored. If the location is not available, the
+// error is errLocationAway.
 func (r *Controller) writableLocation(ctx context.Context, backup *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
 	name := backup.Spec.StorageLocation
 	if neverStored(backup) {
@@ -196,8 +210,8 @@ func (r *Controller) writableLocation(ctx context.Context, backup *velerov1.Back
 	if location.Spec.AccessMode == velerov1.BackupStorageLocationAccessModeReadOnly {
 		return nil, refusal(fmt.Sprintf("cannot delete backup because backup storage location %s is currently in read-only mode", name))
 	}
-	if problem := run.LocationProblem(location); problem != "" {
-		return nil, refusal("cannot delete backup because " + problem)
+	if run.LocationProblem(location) != "" {
+		return location, errLocationAway
 	}
 	return location, nil
 }

@@ -134,6 +134,32 @@ func TestRefusedDeletionHasAReason(t *testing.T) {
 	}
 }
 
+func TestBegunDeletionWaitsForItsLocation(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	c.Add(t,
+		controllertest.NewLocation("broken", func(l *velerov1.BackupStorageLocation) {
+			l.Status.Phase = velerov1.BackupStorageLocationPhaseUnavailable
+		}),
+		controllertest.NewBackup("half-gone", func(b *velerov1.Backup) {
+			b.Spec.StorageLocation, b.Status.Phase = "broken", velerov1.BackupPhaseDeleting
+		}),
+	)
+	request := &velerov1.DeleteBackupRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "begun"},
+		Spec:       velerov1.DeleteBackupRequestSpec{BackupName: "half-gone"},
+		Status:     velerov1.DeleteBackupRequestStatus{Phase: velerov1.DeleteBackupRequestPhaseInProgress},
+	}
+	c.Add(t, request)
+	r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
+	result, err := r.Reconcile(t.Context(), c.Request(request.Name))
+	require.NoError(t, err)
+	require.Equal(t, locationDelay, result.RequeueAfter)
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(request), request))
+	require.Equal(t, velerov1.DeleteBackupRequestPhaseInProgress, request.Status.Phase)
+	require.Empty(t, request.Status.Errors)
+}
+
 func TestBackupInUseByARestoreIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	for phase, refused := range map[velerov1.RestorePhase]bool{
