@@ -60,7 +60,10 @@ func check(ctx context.Context, s *site, l *load) (*report, error) {
 			return false, err
 		}
 		for _, b := range backups.Items {
-			if !b.Status.Phase.Terminal() || slices.Contains(l.deleted, b.Name) {
+			switch deleted := slices.Contains(l.deleted, b.Name); {
+			case deleted && b.Status.Phase.Terminal():
+				return false, l.removeAgain(ctx, b.Name)
+			case deleted, !b.Status.Phase.Terminal():
 				return false, nil
 			}
 		}

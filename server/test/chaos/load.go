@@ -110,10 +110,28 @@ func (l *load) remove(ctx context.Context, backup string) error {
 	l.deletions++
 	l.restored[backup] = true
 	l.deleted = append(l.deleted, backup)
-	return l.site.client.Create(ctx, &velerov1.DeleteBackupRequest{
+	return l.site.client.Create(ctx, deletionOf(backup))
+}
+
+// removeAgain requests the deletion of a backup again if the request was refused: a server refuses one for a location that is not
+// available.
+func (l *load) removeAgain(ctx context.Context, backup string) error {
+	request := deletionOf(backup)
+	err := l.site.client.Get(ctx, client.ObjectKeyFromObject(request), request)
+	if err == nil && request.Status.Phase == velerov1.DeleteBackupRequestPhaseProcessed {
+		err = l.site.client.Delete(ctx, request)
+	}
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return client.IgnoreAlreadyExists(l.site.client.Create(ctx, deletionOf(backup)))
+}
+
+func deletionOf(backup string) *velerov1.DeleteBackupRequest {
+	return &velerov1.DeleteBackupRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: "d-" + backup},
 		Spec:       velerov1.DeleteBackupRequestSpec{BackupName: backup},
-	})
+	}
 }
 
 // state describes the load in a few words.
