@@ -30,6 +30,12 @@ type Stores interface {
 // ErrLocationNotFound is returned for a BackupStorageLocation that does not exist.
 var ErrLocationNotFound = errors.New("the backup storage location does not exist")
 
+// ErrLocationAway is returned for a backup, restore or deletion that has begun and cannot go on before its location is available.
+var ErrLocationAway = errors.New("the backup storage location is not available")
+
+// WaitDelay is the time until the next look at what a backup, restore or deletion that has begun waits for.
+const WaitDelay = 5 * time.Second
+
 // GetLocation reads a BackupStorageLocation. The error wraps ErrLocationNotFound if it does not exist.
 func (c *Cluster) GetLocation(ctx context.Context, name string) (*velerov1.BackupStorageLocation, error) {
 	var location velerov1.BackupStorageLocation

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
@@ -73,8 +74,7 @@ type outage struct {
 // call makes attempts until one succeeds, fails for good, or the time is up. An attempt returns how far it got; one that got
 // further than all before is no repetition.
 func (o *outage) call(ctx context.Context, attempt func() (far int64, err error)) error {
-	backoff := kubeapi.Backoff()
-	backoff.Duration = firstPause
+	backoff := newBackoff()
 	var furthest int64
 	var since time.Time // the first failure while the object store answered
 	for repeated := 0; ; repeated++ {
@@ -106,6 +106,12 @@ func (o *outage) call(ctx context.Context, attempt func() (far int64, err error)
 	}
 }
 
+func newBackoff() *wait.Backoff {
+	backoff := kubeapi.Backoff()
+	backoff.Duration = firstPause
+	return backoff
+}
+
 // finalError marks the error of a call that must not be repeated.
 type finalError struct{ error }
 
@@ -135,8 +141,7 @@ func isFinal(ctx context.Context, err error) bool {
 // wait returns when the object store answers, at once as a rule. If the time is up before that, or ctx ends, it returns failure
 // with the reason.
 func (o *outage) wait(ctx context.Context, failure error) error {
-	backoff := kubeapi.Backoff()
-	backoff.Duration = firstPause
+	backoff := newBackoff()
 	failed := time.Now()
 	for {
 		if o.lasts() > o.limit {

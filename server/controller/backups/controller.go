@@ -57,12 +57,6 @@ type Controller struct {
 	ends ends
 }
 
-// takeUpDelay is the time until the next attempt to take up a backup that has to wait.
-const takeUpDelay = 5 * time.Second
-
-// errLocationAway is returned for a backup that cannot be taken up before its location is available.
-var errLocationAway = errors.New("its backup storage location is not available")
-
 // Reconcile runs a backup that is ready, or that another process has left, and returns when the run has ended. The queue admits
 // fewer backups than there are workers, so that some are left for what takes no time. An InProgress backup does not run in this
 // process: its run would occupy the request.
@@ -100,7 +94,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		case !may && phase == velerov1.BackupPhaseInProgress:
 			log.Info("not taken up yet", "reason", "a backup that runs has its slot or overlaps it")
-			return ctrl.Result{RequeueAfter: takeUpDelay}, nil
+			return ctrl.Result{RequeueAfter: run.WaitDelay}, nil
 		case !may:
 			return r.giveBack(ctx, &b, log)
 		}
@@ -110,9 +104,9 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case errors.Is(err, run.ErrNotFound), errors.Is(err, run.ErrPhaseChanged):
 		log.Debug("not started", "reason", err)
 		return ctrl.Result{}, nil
-	case errors.Is(err, errLocationAway):
+	case errors.Is(err, run.ErrLocationAway):
 		log.Info("not taken up yet", "reason", err)
-		return ctrl.Result{RequeueAfter: takeUpDelay}, nil
+		return ctrl.Result{RequeueAfter: run.WaitDelay}, nil
 	case err != nil:
 		return r.unwritable(&b, r.notStarted(ctx, &b, fmt.Errorf("start the backup: %w", err)))
 	case run.BackupPhase(&b) == velerov1.BackupPhaseQueued:
@@ -190,7 +184,7 @@ func (r *Controller) start(ctx context.Context, active *run.Run, b *velerov1.Bac
 		away := location != nil && run.LocationProblem(location) != ""
 		switch problems := b.Status.ValidationErrors; {
 		case away && takeUp:
-			return errLocationAway
+			return run.ErrLocationAway
 		case away && len(problems) == 1: // there is no other problem
 			*b = *admitted
 			queue.Return(b)

@@ -45,13 +45,7 @@ const (
 	// waitForRestores is how long a deletion waits until the restores of the backup are deleted, beside an outage of the store.
 	waitForRestores = time.Minute
 	restoresPoll    = 250 * time.Millisecond
-
-	// locationDelay is the time until the next look at a location that is not available.
-	locationDelay = 5 * time.Second
 )
-
-// errLocationAway is returned if the location of a backup is not available. A deletion that a former server has begun waits for it.
-var errLocationAway = errors.New("the backup storage location is not available")
 
 // refusal is a permanent reason not to delete a backup.
 type refusal string
@@ -82,9 +76,9 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if errors.Is(err, run.ErrNotFound) {
 		err = refusal("backup not found")
 	}
-	if errors.Is(err, errLocationAway) {
+	if errors.Is(err, run.ErrLocationAway) {
 		log.Debug("the deletion goes on when the backup storage location is available")
-		return ctrl.Result{RequeueAfter: locationDelay}, nil
+		return ctrl.Result{RequeueAfter: run.WaitDelay}, nil
 	}
 	if _, refused := errors.AsType[refusal](err); refused {
 		log.Warn("cannot delete the backup", "reason", err)
@@ -138,7 +132,7 @@ func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRe
 		return nil, nil, err
 	}
 	location, err := r.writableLocation(ctx, backup)
-	if errors.Is(err, errLocationAway) && request.Status.Phase != velerov1.DeleteBackupRequestPhaseInProgress {
+	if errors.Is(err, run.ErrLocationAway) && request.Status.Phase != velerov1.DeleteBackupRequestPhaseInProgress {
 		err = refusal("cannot delete backup because " + run.LocationProblem(location))
 	}
 	if err != nil {
@@ -194,7 +188,7 @@ func (r *Controller) unused(ctx context.Context, backup *velerov1.Backup) error 
 const deletedInPhase = "cleat.dev/deleted-in-phase"
 
 // writableLocation returns the location of a backup, or nil if the backup was never stored. If the location is not available, the
-// error is errLocationAway.
+// error is run.ErrLocationAway.
 func (r *Controller) writableLocation(ctx context.Context, backup *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
 	name := backup.Spec.StorageLocation
 	if neverStored(backup) {
@@ -211,7 +205,7 @@ func (r *Controller) writableLocation(ctx context.Context, backup *velerov1.Back
 		return nil, refusal(fmt.Sprintf("cannot delete backup because backup storage location %s is currently in read-only mode", name))
 	}
 	if run.LocationProblem(location) != "" {
-		return location, errLocationAway
+		return location, run.ErrLocationAway
 	}
 	return location, nil
 }

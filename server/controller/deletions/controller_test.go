@@ -154,7 +154,7 @@ func TestBegunDeletionWaitsForItsLocation(t *testing.T) {
 	r := &Controller{Cluster: c.Cluster, Stores: controllertest.ClosedStores{}, Log: hclog.NewNullLogger(), Now: time.Now}
 	result, err := r.Reconcile(t.Context(), c.Request(request.Name))
 	require.NoError(t, err)
-	require.Equal(t, locationDelay, result.RequeueAfter)
+	require.Equal(t, run.WaitDelay, result.RequeueAfter)
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(request), request))
 	require.Equal(t, velerov1.DeleteBackupRequestPhaseInProgress, request.Status.Phase)
 	require.Empty(t, request.Status.Errors)

@@ -46,12 +46,6 @@ type Controller struct {
 	Now                  func() time.Time
 }
 
-// locationDelay is the time until the next look at the location of a restore that is to be taken up.
-const locationDelay = 5 * time.Second
-
-// errLocationAway is returned for a restore that cannot be taken up before the location of its backup is available.
-var errLocationAway = errors.New("the backup storage location is not available")
-
 // Reconcile runs a new restore, or one that another process has left, and returns when the run has ended. So the number of
 // workers limits the number of concurrent restores. An InProgress restore does not run in this process: its run would occupy the
 // request.
@@ -76,9 +70,9 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case errors.Is(err, run.ErrNotFound), errors.Is(err, run.ErrPhaseChanged):
 		log.Debug("not started", "reason", err)
 		return ctrl.Result{}, nil
-	case errors.Is(err, errLocationAway):
+	case errors.Is(err, run.ErrLocationAway):
 		log.Info("not taken up yet", "reason", err)
-		return ctrl.Result{RequeueAfter: locationDelay}, nil
+		return ctrl.Result{RequeueAfter: run.WaitDelay}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("start the restore: %w", err)
 	case run.RestorePhase(restore) == velerov1.RestorePhaseFailedValidation:
@@ -139,7 +133,7 @@ func (r *Controller) takeUp(ctx context.Context, active *run.Run, restore *veler
 	case err != nil:
 		return source{}, err
 	case len(problems) > 0 && src.location != nil && run.LocationProblem(src.location) != "":
-		return source{}, errLocationAway
+		return source{}, run.ErrLocationAway
 	case len(problems) > 0:
 		run.FailedRestore(fmt.Errorf("the restore could not be taken up: %s", strings.Join(problems, "; ")), r.Now())(restore)
 		return source{}, nil
