@@ -24,6 +24,7 @@ import (
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/framework/hostapi"
+	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
 	qav1 "github.com/cleat-dev/cleat/framework/queueadmission/v1"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
@@ -44,6 +45,10 @@ func (a action) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1.
 }
 
 func newPolicy(context.Context, *framework.Setup) (qav1.QueueAdmission, error) {
+	return nil, errors.New("never made")
+}
+
+func newWriter(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) {
 	return nil, errors.New("never made")
 }
 
@@ -117,6 +122,10 @@ func TestRegisterAllRefusesMistakes(t *testing.T) {
 		"no function": {
 			[]framework.Registration{biav1.Register("a.b/c", nil)}, "the constructor is nil",
 		},
+		"objects that are not resources": {
+			[]framework.Registration{mwv1.Register("a.b/c", newWriter, mwv1.WithObjects("pods", "*", "deployments.apps/v1"))},
+			`"deployments.apps/v1" is not a resource; want its plural name and group`,
+		},
 		"one kind with two interfaces": {
 			[]framework.Registration{
 				biav1.Register("a.b/c", newAction),
@@ -183,6 +192,7 @@ func TestPluginInfoHasAllKindsWithVersionsAndSchemas(t *testing.T) {
 		framework.WithVersion("1.2 (blue)"),
 		qav1.Register("example.io/b", newPolicy, framework.WithConfig(map[string]any{}, framework.ConfigSchema(schema))),
 		qav1.Register("example.io/a", newPolicy),
+		mwv1.Register("example.io/w", newWriter, mwv1.WithObjects("pods", "deployments.apps")),
 		biav2.Register("example.io/z", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
 			return nil, errors.New("never made")
 		}),
@@ -193,10 +203,12 @@ func TestPluginInfoHasAllKindsWithVersionsAndSchemas(t *testing.T) {
 	require.Equal(t, "1.2 (blue)", answer.GetPluginVersion())
 	var told []string
 	for _, plugin := range answer.GetPlugins() {
-		told = append(told, fmt.Sprintf("%s %d %s %s", plugin.GetKind(), plugin.GetVersion(), plugin.GetName(), plugin.GetConfigSchema()))
+		told = append(told, fmt.Sprintf("%s %d %s %s%s", plugin.GetKind(), plugin.GetVersion(), plugin.GetName(), plugin.GetConfigSchema(),
+			strings.Join(plugin.GetObjects(), ",")))
 	}
 	require.Equal(t, []string{
 		"BackupItemAction 1 example.io/z ", "BackupItemAction 2 example.io/z ",
+		"ManifestWriter 1 example.io/w pods,deployments.apps",
 		"QueueAdmission 1 example.io/a ", "QueueAdmission 1 example.io/b " + schema,
 	}, told)
 }

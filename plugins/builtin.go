@@ -8,8 +8,9 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/plugins/filestore"
 	"github.com/cleat-dev/cleat/plugins/itemactions"
-	"github.com/cleat-dev/cleat/plugins/loadsoothing/limit"
+	"github.com/cleat-dev/cleat/plugins/loadsoothing/preparequeue"
 	"github.com/cleat-dev/cleat/plugins/manifestwriter/itemlist"
+	"github.com/cleat-dev/cleat/plugins/manifestwriter/manifest"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/fifo"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/itemoverlap"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
@@ -32,6 +33,6 @@ func All(actions ...itemactions.Option) []framework.Registration {
 func Policies() []framework.Registration {
 	return []framework.Registration{
 		fifo.Register(), namespaceoverlap.Register(), priority.Register(), itemoverlap.Register(),
-		limit.Register(), itemlist.Register(),
+		preparequeue.Register(), manifest.Register(), itemlist.Register(),
 	}
 }

@@ -63,8 +63,8 @@ func TestVeleroIsShownItsOwnKindsOnly(t *testing.T) {
 	}
 	require.Equal(t, map[string][]string{
 		"QueueAdmission": {"cleat.dev/fifo", "cleat.dev/item-overlap", "cleat.dev/namespace-overlap", "cleat.dev/priority"},
-		"LoadSoothing":   {"cleat.dev/limit"},
-		"ManifestWriter": {"cleat.dev/item-list"},
+		"LoadSoothing":   {"cleat.dev/prepare-queue"},
+		"ManifestWriter": {"cleat.dev/item-list", "cleat.dev/manifest"},
 		"ObjectStore":    {"cleat.dev/file", "cleat.dev/s3"},
 	}, configurable)
 }

@@ -28,6 +28,9 @@ type Call struct {
 	// Init is set for a call that configures the process. The host makes it after each start, before other calls, and nobody
 	// else does.
 	Init bool
+	// GivesAway is set for a stream whose messages the caller makes anew and never uses after it has sent them, so that a plugin in
+	// the same process gets them without a copy. Maps in them may be shared: such a plugin does not change them.
+	GivesAway bool
 }
 
 // Works reports whether a reply to the call proves that the plugin works.

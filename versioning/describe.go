@@ -34,6 +34,8 @@ type Described struct {
 	ConfigSchema []byte
 	// AdapterOf is the kind that the implementation adapts for hosts that do not know that kind; empty for all others.
 	AdapterOf string
+	// Objects are the resources whose whole objects a manifest writer gets, "deployments.apps", or "*" for all.
+	Objects []string
 }
 
 // Listed returns the implementations as lines of a list.
@@ -114,6 +116,7 @@ func (d *Description) merge(info *plugininfov1.GetPluginInfoResponse) error {
 			d.Plugins = append(d.Plugins, Described{Listed: line})
 		}
 		d.Plugins[at].ConfigSchema, d.Plugins[at].AdapterOf = plugin.GetConfigSchema(), plugin.GetAdapterOf()
+		d.Plugins[at].Objects = plugin.GetObjects()
 	}
 	return nil
 }
@@ -135,6 +138,11 @@ func validatePlugin(plugin *plugininfov1.Plugin) (Listed, error) {
 		var schema map[string]json.RawMessage
 		if err := json.Unmarshal(plugin.GetConfigSchema(), &schema); err != nil || schema == nil {
 			return Listed{}, fmt.Errorf("config schema of %s %s is not a JSON object", wire, plugin.GetName())
+		}
+	}
+	for _, resource := range plugin.GetObjects() {
+		if err := reply.Line("objects of "+wire+" "+plugin.GetName(), resource); err != nil {
+			return Listed{}, err
 		}
 	}
 	return Listed{Kind: wire, Name: plugin.GetName()}, nil

@@ -117,6 +117,7 @@ func TestInvalidPluginInfoIsRejected(t *testing.T) {
 		`kind "QueueAdmissionV2" of a.b/c must be without its version`:   plugins(&plugininfov1.Plugin{Kind: "QueueAdmissionV2", Version: 1, Name: "a.b/c"}),
 		"plugins[1]: QueueAdmission a.b/c is there twice":                plugins(fine, fine),
 		"config schema of QueueAdmission a.b/c is not a JSON object":     plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: 1, Name: "a.b/c", ConfigSchema: []byte("null")}),
+		"objects of ManifestWriter a.b/c is empty":                       plugins(&plugininfov1.Plugin{Kind: "ManifestWriter", Version: 1, Name: "a.b/c", Objects: []string{"pods", ""}}),
 		"config schema of QueueAdmissionV2 a.b/c is not a JSON object":   plugins(&plugininfov1.Plugin{Kind: "QueueAdmission", Version: 2, Name: "a.b/c", ConfigSchema: []byte("{")}),
 		`plugin_version "1\n2" has control characters, want one line`:    {PluginVersion: "1\n2"},
 		"framework_version is empty":                                     {FrameworkVersion: " "},
@@ -149,7 +150,7 @@ func TestDescribeReturnsAllKindsOfARealProcess(t *testing.T) {
 		{Kind: "VolumeSnapshotter", Name: "example.io/san"}, {Kind: "RestoreItemActionV2", Name: "example.io/fetcher"},
 		{Kind: "DeleteItemAction", Name: "example.io/forget"}, {Kind: "ItemBlockAction", Name: "example.io/shards"},
 		{Kind: "AsyncBackupItemAction", Name: "example.io/copier"}, {Kind: "AsyncRestoreItemAction", Name: "example.io/copier"},
-		{Kind: "LoadSoothing", Name: "example.io/limit"}, {Kind: "ManifestWriter", Name: "example.io/inventory"},
+		{Kind: "DataMover", Name: "example.io/shelf"}, {Kind: "LoadSoothing", Name: "example.io/limit"}, {Kind: "ManifestWriter", Name: "example.io/inventory"},
 		{Kind: "QueueAdmission", Name: "example.io/first-come"},
 	}, description.Listed())
 	for _, plugin := range description.Plugins {

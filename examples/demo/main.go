@@ -1,6 +1,10 @@
 // Command demo backs up, deletes and restores some three thousand objects, and compares each of them with the original.
-// Then it shows a queue of eight backups, some of which overlap. It starts a control plane and an S3 server. If KUBECONFIG
-// names a cluster, the demo uses that instead of the control plane and does not show the queue. Run it with "make demo".
+// Then it shows a queue of eight backups, some of which overlap, and data movers that back up and restore volumes. It starts a
+// control plane and an S3 server. If KUBECONFIG names a cluster, the demo uses that instead of the control plane and shows neither
+// the queue nor the movers. Run it with "make demo".
+//
+// With -volumes, it shows something else: pods that run on a node with a real kubelet, whose namespace is backed up with their volumes,
+// deleted and restored, and whose files are compared. Run it with "make demo-volumes".
 package main
 
 import (
@@ -22,9 +26,15 @@ import (
 func main() {
 	cleat := flag.String("cleat", "bin/cleat", "path of the cleat binary")
 	plugins := flag.String("plugins", "bin/plugins", "plugin directory")
+	movers := flag.String("movers", "bin/movers", "plugin directory with the data movers")
+	volumes := flag.Bool("volumes", false, "show volumes of pods, with the data mover cleat-restic of the directory of data movers")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := demo(ctx, *cleat, *plugins)
+	show := demo
+	if *volumes {
+		show = demoVolumes
+	}
+	err := show(ctx, *cleat, *plugins, *movers)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -32,7 +42,7 @@ func main() {
 	}
 }
 
-func demo(ctx context.Context, cleat, plugins string) error {
+func demo(ctx context.Context, cleat, plugins, movers string) error {
 	start := time.Now()
 	cluster, err := controlplane.Start(ctx, controlplane.Options{})
 	if err != nil {
@@ -62,7 +72,7 @@ func demo(ctx context.Context, cleat, plugins string) error {
 			Cleat: cleat, PluginDir: plugins, Kubeconfig: kubeconfig, S3: cluster.S3, Bucket: "demo", WorkDir: work,
 			Terminal: term.IsTerminal(int(os.Stdout.Fd())),
 		},
-		World: world.Demo("demo"), Keep: kubeconfig == cluster.Kubeconfig, Out: os.Stdout,
+		World: world.Demo("demo"), Keep: kubeconfig == cluster.Kubeconfig, Out: os.Stdout, Movers: movers,
 	}
 	report, err := roundtrip.Run(ctx, options)
 	if err != nil {
@@ -81,6 +91,9 @@ func demo(ctx context.Context, cleat, plugins string) error {
 	}
 	if options.Keep {
 		if err := roundtrip.Queue(ctx, options); err != nil {
+			return err
+		}
+		if err := roundtrip.Movers(ctx, options); err != nil {
 			return err
 		}
 	}

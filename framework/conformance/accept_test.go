@@ -16,6 +16,9 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance"
 )
 
+// patience is how long a call of a plugin that answers may take on a busy machine.
+const patience = 10 * time.Minute
+
 // broken returns what was seen for the results with one of the outcomes, by "kind name: rule".
 func broken(report *conformance.Report, outcomes ...conformance.Outcome) map[string]string {
 	found := map[string]string{}
@@ -72,7 +75,7 @@ func TestAcceptKinds_Conformance(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				report, err := conformance.Run(t.Context(), conformance.Binary(program(t, test.binary)),
-					append(test.options, conformance.WithOperationWait(100*time.Millisecond))...)
+					append(test.options, conformance.WithTimeout(patience), conformance.WithOperationWait(100*time.Millisecond))...)
 				require.NoError(t, err)
 				found := broken(report, conformance.Failed, conformance.Warned)
 				require.ElementsMatch(t, test.broken, slices.Collect(maps.Keys(found)), "%v", found)
@@ -109,11 +112,11 @@ func (p planted) rule() string {
 // plugins may be slow.
 func defectOptions(t *testing.T, kind string) []conformance.Option {
 	options := []conformance.Option{
-		conformance.WithOperationWait(100 * time.Millisecond), conformance.WithPatience(3*time.Second, 5*time.Second), conformance.WithSizes(120, 2<<20),
+		conformance.WithOperationWait(100 * time.Millisecond), conformance.WithPatience(10*time.Second, 10*time.Second), conformance.WithSizes(120, 2<<20),
 		conformance.WithSlowCall(time.Hour), // a busy machine must not change what a rule can find
 	}
 	switch kind {
-	case "ObjectStore":
+	case "ObjectStore", "DataMover":
 		return append(options, conformance.WithConfig("", newBucket(t)))
 	case "VolumeSnapshotter":
 		return append(options, conformance.WithConfig("", map[string]string{"region": "x"}), conformance.WithVolume("vol-1", ""))
@@ -148,7 +151,7 @@ func plantedDefects(t *testing.T) {
 		running.Go(func() error {
 			t.Run("none in "+kind, func(t *testing.T) {
 				report, err := conformance.Run(t.Context(), conformance.Binary(binary, "--kind", kind),
-					append(defectOptions(t, kind), conformance.WithLeakCalls(40))...)
+					append(defectOptions(t, kind), conformance.WithTimeout(patience), conformance.WithLeakCalls(40))...)
 				require.NoError(t, err)
 				require.Empty(t, broken(report, conformance.Failed, conformance.Warned))
 			})
@@ -164,9 +167,9 @@ func plantedDefects(t *testing.T) {
 // breaksItsRule tests a plugin with a defect.
 func breaksItsRule(t *testing.T, binary string, defect planted) {
 	t.Helper()
-	timeout, leakCalls := time.Minute, 0
+	timeout, leakCalls := patience, 0
 	if defect.Waits {
-		timeout = 10 * time.Second
+		timeout = 30 * time.Second
 	}
 	if strings.HasPrefix(defect.Name, "leak-") {
 		leakCalls = 40

@@ -17,7 +17,7 @@
 // time, each in a process of its own, and so are independent calls of a plugin whose calls take longer than a second; what
 // measures or ends a process is checked at the end, one rule at a time. Actions are asked about items that do not
 // exist, operations are started for them and cancelled, and an ObjectStore whose bucket is given is filled and emptied below
-// "plugins/conformance/", in a folder that hosts expect at the top of a bucket.
+// "plugins/conformance/", in a folder that hosts expect at the top of a bucket. A DataMover makes repositories there, which stay.
 //
 // # Rules
 //
@@ -108,6 +108,24 @@
 //	snapshotter-unknown-volume  must    VolumeSnapshotter
 //	snapshotter-snapshot        must    VolumeSnapshotter
 //	snapshotter-delete-again    should  VolumeSnapshotter
+//	mover-create                must    DataMover
+//	mover-missing               must    DataMover
+//	mover-password              should  DataMover
+//	mover-messages              must    DataMover
+//	mover-round-trip            must    DataMover
+//	mover-names                 must    DataMover
+//	mover-replace               must    DataMover
+//	mover-snapshots             must    DataMover
+//	mover-parent-unknown        must    DataMover
+//	mover-again                 must    DataMover
+//	mover-empty                 must    DataMover
+//	mover-unknown-snapshot      must    DataMover
+//	mover-forget                must    DataMover
+//	mover-maintain              must    DataMover
+//	mover-settings              should  DataMover
+//	mover-cancelled             must    DataMover
+//	mover-concurrent            must    DataMover
+//	mover-restart               must    DataMover
 //	policy-config               must    QueueAdmission, LoadSoothing, ManifestWriter
 //	policy-config-empty         must    QueueAdmission, LoadSoothing, ManifestWriter
 //	policy-config-garbage       must    QueueAdmission, LoadSoothing, ManifestWriter
@@ -133,6 +151,7 @@
 //	manifest-content-first      must    ManifestWriter
 //	manifest-reads-all          must    ManifestWriter
 //	manifest-many               must    ManifestWriter
+//	manifest-messages           must    ManifestWriter
 //	manifest-garbage            must    ManifestWriter
 //	manifest-concurrent         must    ManifestWriter
 //	manifest-cancelled          must    ManifestWriter

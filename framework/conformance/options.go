@@ -61,7 +61,8 @@ func WithOnly(names ...string) Option {
 // WithConfig sets the configuration of the plugin called name, or of all plugins if name is empty. Plugins of several kinds may
 // have the same name: then name is "KIND/domain/name" for one of them, like "ObjectStore/example.io/store", or "KIND" for all of a
 // kind. An ObjectStore or a VolumeSnapshotter gets it in Init. For an ObjectStore it must have the key "bucket", which names an empty bucket that the
-// test may fill. A policy gets it as an object whose values are parsed as YAML, so "true" and "3" are not strings.
+// test may fill. For a DataMover it is the config of a location in which it may make repositories, with the key "bucket", and the key
+// "provider" unless that is cleat.dev/file. A policy gets it as an object whose values are parsed as YAML, so "true" and "3" are not strings.
 func WithConfig(name string, config map[string]string) Option {
 	return func(o *options) {
 		if o.Config[name] == nil {

@@ -51,7 +51,7 @@ func othersPlugins(t *testing.T) {
 // its plugins could be checked.
 func requireConformant(t *testing.T, binary string, onPurpose ...string) {
 	t.Helper()
-	report, err := conformance.Run(t.Context(), conformance.Binary(binary))
+	report, err := conformance.Run(t.Context(), conformance.Binary(binary), conformance.WithTimeout(patience))
 	require.NoError(t, err)
 	found := broken(report, conformance.Failed, conformance.Warned)
 	require.ElementsMatch(t, onPurpose, slices.Collect(maps.Keys(found)), "%v", found)

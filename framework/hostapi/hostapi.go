@@ -23,6 +23,8 @@ const (
 	StateDirEnv = glue.StateDirEnv
 	// RunKey is the key of log lines whose value is what ForRun was given. The host removes it.
 	RunKey = glue.RunKey
+	// ManyOperations is how many operations a call of ProgressOfMany may ask for.
+	ManyOperations = glue.ManyOperations
 )
 
 // Environment is what implementations that run in the host's own process know of it.

@@ -97,7 +97,7 @@ func (s *site) await(action abiav1.AsyncBackupItemAction, id string, wanted func
 		var err error
 		progress, err = action.Progress(s.t.Context(), &abiav1.ProgressInput{OperationID: id, Backup: plugintest.Backup("nightly")})
 		return err == nil && wanted(progress)
-	}, time.Minute, 20*time.Millisecond)
+	}, 5*time.Minute, 20*time.Millisecond)
 	return progress
 }
 
@@ -109,14 +109,15 @@ func hasDescription(description string) func(framework.OperationProgress) bool {
 
 func TestOperationSurvivesKilledProcess(t *testing.T) {
 	t.Parallel()
+	const lease = 10 * time.Second // which a busy machine renews in time
 	s := newSite(t)
-	first, action := s.start(3 * time.Second)
+	first, action := s.start(lease)
 	started, err := action.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
 	s.await(action, started.OperationID, hasDescription("shop/data, attempt 1"))
 	first.Kill()
 
-	_, action = s.start(3 * time.Second)
+	_, action = s.start(lease)
 	again, err := action.Start(t.Context(), s.input("data"))
 	require.NoError(t, err)
 	require.Equal(t, started.OperationID, again.OperationID)
@@ -207,5 +208,5 @@ func TestKeyServesKindsWithoutKeys(t *testing.T) {
 	require.Eventually(t, func() bool {
 		progress, err := action.Progress(t.Context(), &biav2.ProgressInput{OperationID: started.OperationID, Backup: input.Backup})
 		return err == nil && progress.Completed
-	}, time.Minute, 20*time.Millisecond)
+	}, 5*time.Minute, 20*time.Millisecond)
 }

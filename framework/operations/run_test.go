@@ -203,7 +203,7 @@ func TestCancelEndsCopy(t *testing.T) {
 			p := newProcess(newResources(), work)
 			id, err := p.Start(t.Context(), "k", volume{})
 			require.NoError(t, err)
-			require.Eventually(t, func() bool { return mustProgress(t, p, id).NCompleted > 0 }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return mustProgress(t, p, id).NCompleted > 0 }, 5*time.Minute, time.Millisecond)
 			require.NoError(t, p.Cancel(t.Context(), id))
 			p.Close() // waits for the work
 			progress := mustProgress(t, p, id)

@@ -28,11 +28,13 @@ func (l loadSoothingV1) Admit(ctx context.Context, input *lsv1.AdmitInput) (*lsv
 		Load: &loadsoothingv1.Load{
 			Kind: input.Load.Kind, Name: input.Load.Name, Node: input.Load.Node,
 			Created: sentInstant(input.Load.Created), Ahead: int32(input.Load.Ahead),
+			StorageClass: input.Load.StorageClass, Namespace: input.Load.Namespace, Bytes: input.Load.Bytes, Owner: input.Load.Owner,
 		},
 	}
 	for _, count := range input.Counts {
 		sent.Counts = append(sent.Counts, &loadsoothingv1.Count{
 			Kind: count.Kind, Node: count.Node, Accepted: int32(count.Accepted), Prepared: int32(count.Prepared),
+			StorageClass: count.StorageClass, Namespace: count.Namespace, Owner: count.Owner, Bytes: count.Bytes,
 		})
 	}
 	answer, err := l.client.Admit(ctx, sent)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework/internal/wire"
+	"github.com/cleat-dev/cleat/framework/manifest"
 	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 )
@@ -101,7 +102,9 @@ func (w manifestWriterV1) send(stream manifestStream, input *mwv1.WriteInput) er
 			if err != nil {
 				return err
 			}
-			if err := stream.Send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Item{Item: sentItem(item)}}); err != nil {
+			if err := stream.Send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Items{
+				Items: &manifestwriterv1.Items{Items: []*manifestwriterv1.Item{sentItem(item)}},
+			}}); err != nil {
 				return err
 			}
 		}
@@ -121,13 +124,31 @@ func sentItem(item *mwv1.Item) *manifestwriterv1.Item {
 		Labels:      item.Labels,
 		Annotations: item.Annotations,
 		Related:     wire.Identifiers(item.Related),
+		Object:      item.Object,
 	}
 	for _, owner := range item.Owners {
 		sent.Owners = append(sent.Owners, &manifestwriterv1.Owner{
 			ApiVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, Uid: owner.UID, Controller: owner.Controller,
 		})
 	}
+	for _, edge := range item.References {
+		sent.References = append(sent.References, &manifestwriterv1.Reference{
+			Type: string(edge.Type), Strict: edge.Strict, To: sentRef(edge.To), Path: edge.Path, Plugin: edge.Plugin,
+		})
+	}
+	if included := item.Included; included.By != "" {
+		sent.Included = &manifestwriterv1.Inclusion{By: included.By, Plugin: included.Plugin}
+		if included.Of != nil {
+			sent.Included.Of = sentRef(*included.Of)
+		}
+	}
 	return sent
+}
+
+func sentRef(to manifest.Ref) *manifestwriterv1.ObjectReference {
+	return &manifestwriterv1.ObjectReference{
+		Group: to.Group, Resource: to.Resource, Kind: to.Kind, Namespace: to.Namespace, Name: to.Name, Uid: to.UID,
+	}
 }
 
 // answered is all that a writer has sent, and the error of the call.

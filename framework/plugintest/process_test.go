@@ -22,6 +22,7 @@ import (
 	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
 	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
 	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
 	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
@@ -294,6 +295,36 @@ func TestEveryKindIsCalledOverTheWire(t *testing.T) {
 		decision, err := kinds.LoadSoothingV1("example.io/limit").Admit(ctx, request)
 		require.NoError(t, err)
 		require.Equal(t, &lsv1.AdmitOutput{Reason: "3 loads are being prepared"}, decision)
+	})
+	t.Run("DataMover v1", func(t *testing.T) {
+		t.Parallel()
+		mover := kinds.DataMoverV1("example.io/shelf")
+		repository := dmv1.Repository{Config: map[string]string{"path": t.TempDir(), "bucket": "b"}, Path: "plugins/shop"}
+		volume, target := t.TempDir(), t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(volume, "a"), []byte("content"), 0o600))
+		checked, err := mover.Check(ctx, &dmv1.CheckInput{Repository: repository, Depth: dmv1.Data, Create: true})
+		require.NoError(t, err)
+		require.Equal(t, &dmv1.CheckOutput{Created: true, Warnings: []string{"data"}}, checked)
+		var seen []dmv1.Progress
+		backup, err := mover.Backup(ctx, &dmv1.BackupInput{
+			Repository: repository, Key: "k", Volume: dmv1.Volume{Path: volume}, Parent: "p", Tags: map[string]string{"ns": "shop"},
+			Report: func(p dmv1.Progress) { seen = append(seen, p) },
+		})
+		require.NoError(t, err)
+		require.Equal(t, &dmv1.BackupOutput{SnapshotID: "copy-k", Warnings: []string{"parent p, tag shop"}}, backup)
+		require.Equal(t, []dmv1.Progress{{Activity: "copying " + volume}}, seen)
+		restore := &dmv1.RestoreInput{Repository: repository, SnapshotID: "copy-k", Volume: dmv1.Volume{Path: target}}
+		restored, err := mover.Restore(ctx, restore)
+		require.NoError(t, err)
+		require.EqualValues(t, 7, restored.Bytes)
+		require.FileExists(t, filepath.Join(target, "a"))
+		_, err = mover.Forget(ctx, &dmv1.ForgetInput{Repository: repository, SnapshotIDs: []string{"copy-k"}})
+		require.NoError(t, err)
+		_, err = mover.Restore(ctx, restore)
+		require.ErrorIs(t, err, framework.ErrNotFound)
+		maintained, err := mover.Maintain(ctx, &dmv1.MaintainInput{Repository: repository})
+		require.NoError(t, err)
+		require.EqualValues(t, 3, maintained.FreedBytes)
 	})
 	t.Run("ManifestWriter v1", func(t *testing.T) {
 		t.Parallel()

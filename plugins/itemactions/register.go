@@ -8,14 +8,22 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/cleat-dev/cleat/framework"
+	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
+	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
+	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 	"github.com/cleat-dev/cleat/plugins/itemactions/apiservices"
 	"github.com/cleat-dev/cleat/plugins/itemactions/claims"
 	"github.com/cleat-dev/cleat/plugins/itemactions/crds"
+	"github.com/cleat-dev/cleat/plugins/itemactions/csi"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/cluster"
 	"github.com/cleat-dev/cleat/plugins/itemactions/jobs"
 	"github.com/cleat-dev/cleat/plugins/itemactions/pods"
+	"github.com/cleat-dev/cleat/plugins/itemactions/podvolumes"
 	"github.com/cleat-dev/cleat/plugins/itemactions/replacements"
 	"github.com/cleat-dev/cleat/plugins/itemactions/rolebindings"
 	"github.com/cleat-dev/cleat/plugins/itemactions/secrets"
@@ -63,7 +71,15 @@ func Register(opts ...Option) []framework.Registration {
 		}
 		return asked.Settings(ctx, namespace, action)
 	}
+	volumes := podvolumes.Deps{Objects: asked.Objects, Namespace: o.namespace, Settings: settings}
 	return []framework.Registration{
+		abiav1.Register(podvolumes.BackupName, func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) {
+			return podvolumes.NewBackup(volumes)
+		}),
+		ariav1.Register(podvolumes.RestoreName, func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error) {
+			return podvolumes.NewRestore(volumes)
+		}),
+
 		biav1.Register("velero.io/crd-remap-version", func(_ context.Context, setup *framework.Setup) (biav1.BackupItemAction, error) {
 			return crds.NewBackup(setup, asked.LegacyDefinition)
 		}),
@@ -71,6 +87,23 @@ func Register(opts ...Option) []framework.Registration {
 		biav1.Register("velero.io/pv", claims.NewBackup),
 		biav1.Register("velero.io/service-account", func(context.Context, *framework.Setup) (biav1.BackupItemAction, error) {
 			return serviceaccounts.NewBackup(asked.ClusterRoleBindings)
+		}),
+
+		biav2.Register("velero.io/csi-pvc-backupper", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
+			return csi.NewClaims(asked)
+		}),
+		biav2.Register("velero.io/csi-volumesnapshot-backupper", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) {
+			return csi.NewVolumeSnapshots(asked)
+		}),
+		biav2.Register("velero.io/csi-volumesnapshotclass-backupper", csi.NewClasses),
+		biav2.Register("velero.io/csi-volumesnapshotcontent-backupper", csi.NewContents),
+
+		ibav1.Register("velero.io/pod", pods.NewBlock),
+		ibav1.Register("velero.io/pvc", func(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
+			return claims.NewBlock(asked)
+		}),
+		ibav1.Register("velero.io/service-account", func(context.Context, *framework.Setup) (ibav1.ItemBlockAction, error) {
+			return serviceaccounts.NewBlock(asked.ClusterRoleBindings)
 		}),
 
 		riav1.Register("velero.io/add-pvc-from-pod", pods.NewAddClaims),
@@ -84,6 +117,9 @@ func Register(opts ...Option) []framework.Registration {
 		}),
 		riav1.Register("velero.io/cluster-role-bindings", rolebindings.NewCluster),
 		riav1.Register("velero.io/crd-preserve-fields", crds.NewRestore),
+		riav1.Register("velero.io/dataupload", func(context.Context, *framework.Setup) (riav1.RestoreItemAction, error) {
+			return csi.NewRestoredUploads(asked)
+		}),
 		riav1.Register("velero.io/init-restore-hook", pods.NewInitHooks),
 		riav1.Register("velero.io/job", jobs.NewRestore),
 		riav1.Register("velero.io/pod", pods.NewRestore),
@@ -94,5 +130,27 @@ func Register(opts ...Option) []framework.Registration {
 		}),
 		riav1.Register("velero.io/service", services.NewRestore),
 		riav1.Register("velero.io/service-account", serviceaccounts.NewRestore),
+
+		riav2.Register("velero.io/csi-pvc-restorer", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
+			return csi.NewRestoredClaims(asked)
+		}),
+		riav2.Register("velero.io/csi-volumesnapshot-restorer", csi.NewRestoredSnapshots),
+		riav2.Register("velero.io/csi-volumesnapshotclass-restorer", csi.NewRestoredClasses),
+		riav2.Register("velero.io/csi-volumesnapshotcontent-restorer", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
+			return csi.NewRestoredContents(asked)
+		}),
+
+		diav1.Register("velero.io/csi-volumesnapshotcontent-delete", func(context.Context, *framework.Setup) (diav1.DeleteItemAction, error) {
+			return csi.NewDeletedContents(asked)
+		}),
 	}
+}
+
+// Snapshots returns the VolumeSnapshots that the actions take for backups.
+func Snapshots(opts ...Option) csi.Snapshots {
+	o := options{config: cluster.FromEnvironment, namespace: namespaceFromEnvironment}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return csi.NewSnapshots(cluster.New(o.config), o.namespace)
 }

@@ -12,37 +12,54 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/plugins/itemactions"
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/controller"
 	"github.com/cleat-dev/cleat/server/controller/backupqueue"
 	"github.com/cleat-dev/cleat/server/controller/backups"
+	"github.com/cleat-dev/cleat/server/controller/backupsync"
 	"github.com/cleat-dev/cleat/server/controller/deletions"
+	"github.com/cleat-dev/cleat/server/controller/gc"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
+	"github.com/cleat-dev/cleat/server/controller/operations"
 	"github.com/cleat-dev/cleat/server/controller/requests"
 	"github.com/cleat-dev/cleat/server/controller/restores"
 	"github.com/cleat-dev/cleat/server/controller/schedules"
+	"github.com/cleat-dev/cleat/server/controller/snapshots"
 	"github.com/cleat-dev/cleat/server/deletion"
 	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/hook"
+	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/location"
+	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/operationreport"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/reference"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // lightWorkers is the number of requests that a controller without long work handles at once.
 const lightWorkers = 4
+
+// dryRunsAtOnce is the number of dry runs of backups, and of restores, that are at work at once.
+const dryRunsAtOnce = 2
 
 // services are what the controllers share.
 type services struct {
@@ -65,6 +82,9 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	collected, err := metrics.New(s.registry)
 	if err != nil {
 		return fmt.Errorf("register the metrics: %w", err)
+	}
+	if err := metrics.CountExisting(s.registry, mgr.GetClient(), c.Namespace); err != nil {
+		return fmt.Errorf("register the metrics of what exists: %w", err)
 	}
 	queueMetrics, err := backupqueue.NewMetrics(s.registry)
 	if err != nil {
@@ -93,6 +113,16 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	logs := run.LogOptions{Dir: s.scratch, JSON: o.LogFormat == "json"}
 	r := registrar{mgr: mgr, log: c.Log, disabled: o.Disabled()}
 	log := c.Log.Named
+	journals := operation.NewJournals(mgr.GetClient(), s.live, c.Namespace, log("operations"))
+	volumeSnapshots := itemactions.Snapshots(itemactions.WithConfig(func() (*rest.Config, error) { return c.REST, nil }),
+		itemactions.WithNamespace(func() (string, error) { return c.Namespace, nil }))
+	records := snapshot.NewRecords(mgr.GetClient(), s.live, c.Namespace, log("snapshots"))
+	following := &operations.Common{
+		Cluster: cluster, Stores: s.opener, Journals: journals, Events: recorder, Metrics: collected, Log: log("operations"), Now: time.Now,
+	}
+	if err := addOperations(&r, c, s, following); err != nil {
+		return err
+	}
 
 	admission := &backupqueue.Controller{
 		Cluster: cluster, Admission: s.policies.Admission, Limit: max(1, o.ConcurrentBackups), Sweep: o.QueueSweep,
@@ -102,9 +132,15 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		Exact: queue.DefaultExact(), Pace: backupqueue.DefaultPace(),
 		Events: recorder, Metrics: queueMetrics, Log: log(run.BackupQueueController), Now: time.Now,
 	}
+	references, err := reference.New(c.File.Backups.References)
+	if err != nil {
+		return fmt.Errorf("read the table of references: %w", err)
+	}
+	backupEngine, refresh := newBackupEngine(c, resources, references)
 	runner := &backups.Controller{
-		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: newBackupEngine(c, resources),
+		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: backupEngine, Manifests: s.policies.Manifests,
 		ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs,
+		Journals: journals, Snapshotters: s.opener, Records: records, VolumeSnapshots: volumeSnapshots,
 		Events: recorder, Metrics: collected, Log: log(run.BackupController), Now: time.Now,
 	}
 	workers := max(1, o.ConcurrentBackups)
@@ -112,25 +148,70 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		runner.Admissions = admission
 		workers += lightWorkers // which do not wait for the runs; the queue limits those
 	}
-	r.add(run.BackupController, &velerov1.Backup{}, workers, runner, backupRuns.StopDeleted())
+	r.add(run.BackupController, &velerov1.Backup{}, workers, runner, backupRuns.StopOnRequest())
+	dryRunner := &backups.Controller{
+		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: backupEngine,
+		Manifests: s.policies.DryRuns, Snapshotters: s.opener, ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs,
+		Log: log(run.BackupDryRunController), Now: time.Now,
+	}
+	r.add(run.BackupDryRunController, &velerov1.Backup{}, dryRunsAtOnce, &backups.DryRuns{
+		Controller: dryRunner, Harmless: c.File.Plugins.DryRun,
+	}, backupRuns.StopOnRequest())
 	finalizer := &backups.Finalizer{
-		Cluster: cluster, Stores: s.opener, Metrics: collected, Log: log(run.BackupFinalizerController), Now: time.Now,
+		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: refresh, SpoolDir: s.scratch, VolumeSnapshots: volumeSnapshots,
+		Manifests: s.policies.Manifests, References: references,
+		Metrics: collected, Log: log(run.BackupFinalizerController), Now: time.Now,
 	}
 	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete())
-	r.add(run.BackupDeletionController, &velerov1.DeleteBackupRequest{}, lightWorkers, &deletions.Controller{
+	deleter := &deletions.Controller{
 		Cluster: cluster, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
-		Engine: newDeletionEngine(c, resources), SpoolDir: s.scratch, Metrics: collected, Log: log(run.BackupDeletionController), Now: time.Now,
-	}, nil)
-	r.add(run.RestoreController, &velerov1.Restore{}, max(1, o.ConcurrentRestores), &restores.Controller{
+		Engine: newDeletionEngine(c, resources), Repositories: newRepositories(cluster, s.opener, s.host), Snapshotters: s.opener, SpoolDir: s.scratch, Metrics: collected, Events: recorder,
+		Log: log(run.BackupDeletionController), Now: time.Now,
+	}
+	r.setUp(run.BackupDeletionController, lightWorkers, deleter.Setup, deleter)
+	collector := &gc.Controller{
+		Cluster: cluster, Frequency: o.GarbageCollectionFrequency, Events: recorder, Log: log(run.GarbageCollectionController), Now: time.Now,
+	}
+	if r.needs(run.GarbageCollectionController, run.BackupDeletionController) {
+		r.setUp(run.GarbageCollectionController, gc.Workers, collector.Setup, collector)
+	}
+	cached, err := storeOf(s.lost, mgr, &velerov1.Backup{})
+	if err != nil {
+		return err
+	}
+	api, err := kubeapi.New(mgr.GetConfig(), log(run.BackupSyncController), o.APIOutageTimeout) // without a limit, as other requests of controllers
+	if err != nil {
+		return err
+	}
+	syncer := &backupsync.Controller{
+		Cluster: cluster, API: api, Stores: s.opener, Backups: cached, Period: o.BackupSyncPeriod, Log: log(run.BackupSyncController), Now: time.Now,
+	}
+	r.setUp(run.BackupSyncController, lightWorkers, syncer.Setup, syncer)
+	restoreHooks, err := addHooks(mgr, c, s)
+	if err != nil {
+		return err
+	}
+	restoring := restores.Controller{
 		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: restoreEngine,
-		ItemOperationTimeout: o.DefaultItemOperationTimeout, AllVersions: o.HasFeature(config.EnableAPIGroupVersions),
-		LogOptions: logs, SpoolDir: s.scratch,
+		Hooks: restoreHooks, ItemOperationTimeout: o.DefaultItemOperationTimeout, AllVersions: o.HasFeature(config.EnableAPIGroupVersions),
+		LogOptions: logs, SpoolDir: s.scratch, Journals: journals, Snapshotters: s.opener, Records: records,
 		Events: recorder, Metrics: collected, Log: log(run.RestoreController), Now: time.Now,
-	}, restoreRuns.StopDeleted())
-	r.add(run.RestoreFinalizerController, &velerov1.Restore{}, lightWorkers, &restores.Finalizer{
-		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Metrics: collected,
+	}
+	r.add(run.RestoreController, &velerov1.Restore{}, max(1, o.ConcurrentRestores), &restoring, restoreRuns.StopOnRequest())
+	dryRestoring := restoring
+	dryRestoring.Journals, dryRestoring.Hooks, dryRestoring.Log = nil, nil, log(run.RestoreDryRunController)
+	r.add(run.RestoreDryRunController, &velerov1.Restore{}, dryRunsAtOnce, &restores.DryRuns{
+		Controller: &dryRestoring, Harmless: c.File.Plugins.DryRun,
+	}, restoreRuns.StopOnRequest())
+	ending := &restores.Finalizer{
+		Cluster: cluster, Runs: restoreRuns, Stores: s.opener, Hooks: restoreHooks, ResourceTimeout: o.ResourceTimeout, LogOptions: logs, Metrics: collected,
 		Log: log(run.RestoreFinalizerController), Now: time.Now,
-	}, nil)
+	}
+	if o.HasFeature(config.EnableCSI) {
+		ending.VolumeSnapshots = volumeSnapshots
+	}
+	r.add(run.RestoreFinalizerController, &velerov1.Restore{}, lightWorkers, ending, nil)
+	addSnapshots(&r, cluster, s, records, volumeSnapshots)
 	r.add(run.ScheduleController, &velerov1.Schedule{}, lightWorkers, &schedules.Controller{
 		Cluster: cluster, SkipImmediately: o.ScheduleSkipImmediately, Events: recorder,
 		Metrics: collected, Log: log(run.ScheduleController), Now: time.Now,
@@ -148,22 +229,49 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 			return report
 		},
 		Blockers: admission.Blockers,
-		Log:      log(run.ServerStatusController), Now: time.Now,
+		Operations: func(owners []string) *serverreport.Operations {
+			return operationreport.OfMonitor(following.Monitor, owners, time.Now())
+		},
+		Log: log(run.ServerStatusController), Now: time.Now,
 	}, nil)
 	return r.err
 }
 
-func newBackupEngine(c Config, resources *discovery.Helper) backups.Engine {
+// addSnapshots adds the controllers that look after snapshots. They cannot be disabled: what others have left behind has to go.
+func addSnapshots(r *registrar, cluster *run.Cluster, s services, records *snapshot.Records, csi snapshot.VolumeSnapshots) {
+	leftovers := &snapshots.Controller{Cluster: cluster, Stores: s.opener, Snapshotters: s.opener, Records: records, VolumeSnapshots: csi, Log: r.log.Named("snapshots")}
+	r.complete("snapshots", leftovers.Setup(r.builder("snapshots", lightWorkers)), leftovers)
+	const locations = "volume-snapshot-location"
+	r.complete(locations, r.builder(locations, 1).For(&velerov1.VolumeSnapshotLocation{}), &location.SnapshotLocations{Client: cluster, Opener: s.opener})
+}
+
+// addHooks adds to mgr what runs the hooks of restored pods.
+func addHooks(mgr ctrl.Manager, c Config, s services) (*hook.Restores, error) {
+	executor, err := hook.NewExecutor(c.REST, c.Options.APIOutageTimeout)
+	if err != nil {
+		return nil, err
+	}
+	hooks := hook.NewRestores(s.lost, executor, c.Options.ShutdownGracePeriod)
+	if err := mgr.Add(hooks); err != nil {
+		return nil, fmt.Errorf("add the hooks of restores: %w", err)
+	}
+	return hooks, nil
+}
+
+func newBackupEngine(c Config, resources *discovery.Helper, references *reference.Table) (backups.Engine, backups.Refresh) {
 	deps := backup.Deps{
 		Config: c.REST, Discovery: resources, PageSize: c.Options.ClientPageSize, Workers: c.Options.ItemBlockWorkerCount,
 		RetryFor: c.Options.APIOutageTimeout, CSI: c.Options.HasFeature(config.EnableCSI), AllVersions: c.Options.HasFeature(config.EnableAPIGroupVersions),
+		References: references, Uploader: c.Options.UploaderType,
 	}
 	if deps.PageSize == 0 {
 		deps.PageSize = -1 // whole lists
 	}
 	return func(ctx context.Context, req backup.Request, archive io.Writer) (*backup.Result, error) {
-		return backup.Run(ctx, deps, req, archive)
-	}
+			return backup.Run(ctx, deps, req, archive)
+		}, func(ctx context.Context, req backup.Request, operations []operation.Operation, dir string) (*backup.Refreshed, error) {
+			return backup.Refresh(ctx, deps, req, operations, dir)
+		}
 }
 
 func newDeletionEngine(c Config, resources *discovery.Helper) deletions.Engine {
@@ -233,15 +341,27 @@ func (r *registrar) add(name string, object client.Object, workers int, reconcil
 // addQueue adds the controller of the queue, unless the controller of backups is disabled: the admitted backups would
 // hold their slots for ever. It reports whether it has added it.
 func (r *registrar) addQueue(q *backupqueue.Controller, wake <-chan event.GenericEvent) bool {
-	if r.isDisabled(run.BackupQueueController) {
-		return false
-	}
-	if slices.Contains(r.disabled, run.BackupController) {
-		r.log.Warn("controller disabled, because controller \"backup\" is", "controller", run.BackupQueueController)
+	if r.isDisabled(run.BackupQueueController) || !r.needs(run.BackupQueueController, run.BackupController) {
 		return false
 	}
 	r.complete(run.BackupQueueController, q.Setup(r.builder(run.BackupQueueController, 1), wake), q)
 	return true
+}
+
+// setUp adds a controller that says itself what it watches.
+func (r *registrar) setUp(name string, workers int, setup func(*ctrl.Builder) *ctrl.Builder, reconciler reconcile.Reconciler) {
+	if r.err == nil && !r.isDisabled(name) {
+		r.complete(name, setup(r.builder(name, workers)), reconciler)
+	}
+}
+
+// needs reports whether the controller without which another one is of no use is not disabled.
+func (r *registrar) needs(name, other string) bool {
+	if !slices.Contains(r.disabled, other) {
+		return true
+	}
+	r.log.Warn(fmt.Sprintf("controller disabled, because controller %q is", other), "controller", name)
+	return false
 }
 
 func (r *registrar) isDisabled(name string) bool {
@@ -260,4 +380,28 @@ func (r *registrar) complete(name string, b *ctrl.Builder, reconciler reconcile.
 	if err := b.Complete(reconciler); err != nil {
 		r.err = fmt.Errorf("set up controller %s: %w", name, err)
 	}
+}
+
+// storeOf returns the objects of a kind in the cache of mgr, which must not be changed. The cache of one namespace has no access to them
+// except by copies and by its events.
+func storeOf(ctx context.Context, mgr ctrl.Manager, kind client.Object) (func(context.Context) (toolscache.Store, error), error) {
+	informer, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("read %T from the cache: %w", kind, err)
+	}
+	store := toolscache.NewStore(toolscache.DeletionHandlingMetaNamespaceKeyFunc)
+	events, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { _ = store.Add(object) }, // fails without metadata only
+		UpdateFunc: func(_, object any) { _ = store.Update(object) },
+		DeleteFunc: func(object any) { _ = store.Delete(object) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("follow %T in the cache: %w", kind, err)
+	}
+	return func(ctx context.Context) (toolscache.Store, error) {
+		if !toolscache.WaitForCacheSync(ctx.Done(), events.HasSynced) {
+			return nil, context.Cause(ctx)
+		}
+		return store, nil
+	}, nil
 }

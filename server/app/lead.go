@@ -17,8 +17,8 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// leaseName is the Lease that the leading server of a namespace holds.
-const leaseName = "cleat-server"
+// LeaseName is the Lease that the leading server of a namespace holds.
+const LeaseName = "cleat-server"
 
 // errHeld is returned for a lease that another server holds.
 var errHeld = errors.New("another server holds the lease")
@@ -67,7 +67,7 @@ func (l *leadership) run(ctx context.Context, work func(context.Context) error) 
 			return nil // stopped while it waited for the lease
 		}
 	}
-	l.log.Info("this server leads", "lease", leaseName, "identity", l.identity)
+	l.log.Info("this server leads", "lease", LeaseName, "identity", l.identity)
 
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -113,7 +113,7 @@ func (l *leadership) hold(ctx context.Context) error {
 func (l *leadership) try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(l.lease/3, time.Second))
 	defer cancel()
-	lease, err := l.leases.Get(ctx, leaseName, metav1.GetOptions{})
+	lease, err := l.leases.Get(ctx, LeaseName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return l.create(ctx)
 	}
@@ -144,7 +144,7 @@ func (l *leadership) create(ctx context.Context) error {
 	if time.Since(l.seen.since) < l.seen.lasts {
 		return errHeld
 	}
-	lease := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName}}
+	lease := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: LeaseName}}
 	lease.Spec.AcquireTime = new(metav1.NowMicro())
 	return l.write(lease, func(lease *coordination.Lease) error {
 		_, err := l.leases.Create(ctx, lease, metav1.CreateOptions{})
@@ -170,7 +170,7 @@ func (l *leadership) write(lease *coordination.Lease, send func(*coordination.Le
 // server and as far as this server could read it.
 func (l *leadership) expired(lease *coordination.Lease, holder string) bool {
 	if holder != l.leader {
-		l.log.Info("another server leads, this one stands by", "lease", leaseName, "leader", holder)
+		l.log.Info("another server leads, this one stands by", "lease", LeaseName, "leader", holder)
 		l.leader = holder
 	}
 	if l.seen.version != lease.ResourceVersion {
@@ -185,7 +185,7 @@ func (l *leadership) release(ctx context.Context) {
 	l.fence.Lose()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(l.lease/3, time.Second))
 	defer cancel()
-	lease, err := l.leases.Get(ctx, leaseName, metav1.GetOptions{})
+	lease, err := l.leases.Get(ctx, LeaseName, metav1.GetOptions{})
 	if err == nil && value(lease.Spec.HolderIdentity) == l.identity {
 		lease.Spec.HolderIdentity = new("")
 		_, err = l.leases.Update(ctx, lease, metav1.UpdateOptions{})

@@ -54,7 +54,7 @@ func (l *leases) ask(reply func() (*coordination.Lease, error)) (*coordination.L
 func (l *leases) Get(context.Context, string, metav1.GetOptions) (*coordination.Lease, error) {
 	return l.ask(func() (*coordination.Lease, error) {
 		if l.lease == nil {
-			return nil, apierrors.NewNotFound(coordination.Resource("leases"), leaseName)
+			return nil, apierrors.NewNotFound(coordination.Resource("leases"), LeaseName)
 		}
 		return l.lease.DeepCopy(), nil
 	})
@@ -63,7 +63,7 @@ func (l *leases) Get(context.Context, string, metav1.GetOptions) (*coordination.
 func (l *leases) Create(_ context.Context, lease *coordination.Lease, _ metav1.CreateOptions) (*coordination.Lease, error) {
 	return l.ask(func() (*coordination.Lease, error) {
 		if l.lease != nil {
-			return nil, apierrors.NewAlreadyExists(coordination.Resource("leases"), leaseName)
+			return nil, apierrors.NewAlreadyExists(coordination.Resource("leases"), LeaseName)
 		}
 		return l.store(lease), nil
 	})
@@ -72,7 +72,7 @@ func (l *leases) Create(_ context.Context, lease *coordination.Lease, _ metav1.C
 func (l *leases) Update(_ context.Context, lease *coordination.Lease, _ metav1.UpdateOptions) (*coordination.Lease, error) {
 	return l.ask(func() (*coordination.Lease, error) {
 		if l.lease == nil || l.lease.ResourceVersion != lease.ResourceVersion {
-			return nil, apierrors.NewConflict(coordination.Resource("leases"), leaseName, errors.New("it has changed"))
+			return nil, apierrors.NewConflict(coordination.Resource("leases"), LeaseName, errors.New("it has changed"))
 		}
 		return l.store(lease), nil
 	})

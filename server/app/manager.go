@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientdiscovery "k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -19,6 +21,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
@@ -28,7 +31,7 @@ const resyncPeriod = 10 * time.Minute
 // Scheme returns the scheme of the objects that controllers and commands read and write.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), velerov1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), velerov1.AddToScheme(scheme), velerov2alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("build the scheme: %w", err)
 	}
 	return scheme, nil
@@ -72,34 +75,43 @@ func checkNamespace(ctx context.Context, reader client.Reader, namespace string)
 }
 
 // checkDefinitions returns an error if the API server does not serve the custom resources.
-func checkDefinitions(ctx context.Context, discoverer *clientdiscovery.DiscoveryClient, patience run.Patience) (err error) {
+func checkDefinitions(ctx context.Context, discoverer *clientdiscovery.DiscoveryClient, patience run.Patience) error {
 	const install = `install the custom resource definitions with "cleat install --crds-only"`
+	for version, kinds := range map[schema.GroupVersion][]string{
+		velerov1.SchemeGroupVersion: {
+			"Backup", "BackupRepository", "BackupStorageLocation", "DeleteBackupRequest", "DownloadRequest", "PodVolumeBackup",
+			"PodVolumeRestore", "Restore", "Schedule", "ServerStatusRequest", "VolumeSnapshotLocation",
+		},
+		velerov2alpha1.SchemeGroupVersion: {"DataDownload", "DataUpload"},
+	} {
+		served, err := servedKinds(ctx, discoverer, patience, version)
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("the API server does not serve %s; %s", version, install)
+		}
+		if err != nil {
+			return fmt.Errorf("discover the resources of %s: %w", version, err)
+		}
+		missing := slices.DeleteFunc(kinds, func(kind string) bool { return served[kind] })
+		if len(missing) > 0 {
+			return fmt.Errorf("the API server does not serve %s of %s; %s", strings.Join(missing, ", "), version, install)
+		}
+	}
+	return nil
+}
+
+// servedKinds returns the kinds of one version of a group.
+func servedKinds(ctx context.Context, discoverer *clientdiscovery.DiscoveryClient, patience run.Patience, version schema.GroupVersion) (map[string]bool, error) {
 	var list *metav1.APIResourceList
-	err = patience.Read(ctx, func() (err error) {
-		list, err = discoverer.ServerResourcesForGroupVersionWithContext(ctx, velerov1.SchemeGroupVersion.String())
+	err := patience.Read(ctx, func() (err error) {
+		list, err = discoverer.ServerResourcesForGroupVersionWithContext(ctx, version.String())
 		return err
 	})
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("the API server does not serve %s; %s", velerov1.SchemeGroupVersion, install)
-	}
 	if err != nil {
-		return fmt.Errorf("discover the resources of %s: %w", velerov1.SchemeGroupVersion, err)
+		return nil, err
 	}
 	served := make(map[string]bool)
 	for _, resource := range list.APIResources {
 		served[resource.Kind] = true
 	}
-	var missing []string
-	for _, kind := range []string{
-		"Backup", "BackupStorageLocation", "DeleteBackupRequest", "DownloadRequest", "Restore",
-		"Schedule", "ServerStatusRequest", "VolumeSnapshotLocation",
-	} {
-		if !served[kind] {
-			missing = append(missing, kind)
-		}
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("the API server does not serve %s of %s; %s", strings.Join(missing, ", "), velerov1.SchemeGroupVersion, install)
-	}
-	return nil
+	return served, nil
 }

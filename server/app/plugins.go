@@ -114,7 +114,7 @@ func HostConfig(c Config) pluginhost.Config {
 	return pluginhost.Config{
 		Dir: c.Options.PluginDir, Args: c.PluginArgs, BuiltIns: c.BuiltIns, Features: c.Options.Features,
 		Isolate: c.Options.IsolateBuiltIns, Self: c.Self, Log: c.Log.Named("plugins"),
-		Order: p.Order, Rescan: p.Rescan.Std(),
+		Order: p.Order, Concurrency: p.Concurrency, Rescan: p.Rescan.Std(),
 		EnvironmentRule: p.Environment.Rule(), Environment: environment(p.Variables),
 		Configs: configs(p.Config),
 		Deadlines: calls.Deadlines{

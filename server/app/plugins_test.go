@@ -18,6 +18,7 @@ func TestHostConfigHasEverySetting(t *testing.T) {
 	require.NoError(t, err)
 	host := HostConfig(Config{File: file, Log: hclog.NewNullLogger()})
 	require.Equal(t, file.Plugins.Order, host.Order)
+	require.Equal(t, map[string]int{"example.io/last": 1}, host.Concurrency)
 	require.Equal(t, file.Plugins.Rescan.Std(), host.Rescan)
 	require.Equal(t, []string{"EXAMPLE_ENDPOINT=https://storage.example.io"}, host.Environment)
 	require.Equal(t, hostenv.Complete, host.EnvironmentRule)

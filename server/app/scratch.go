@@ -10,6 +10,9 @@ import (
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cleat-dev/cleat/server/location"
 )
 
 // scratchPrefix begins the names of the directories of servers in the directory of temporary files.
@@ -48,6 +51,23 @@ func newScratch(base string, log hclog.Logger) (*scratch, error) {
 // remove removes the directory.
 func (s *scratch) remove() error {
 	return errors.Join(os.RemoveAll(s.dir), os.Remove(s.lock.Name()), s.lock.Close())
+}
+
+// newOpener returns an opener of object stores, which keeps credentials in a new directory of temporary files. end removes both.
+func newOpener(c Config, reader client.Reader, host location.Host) (opener *location.Opener, dir string, end func(), err error) {
+	scratch, err := newScratch(scratchBase(c.Options.ScratchDir), c.Log)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	opener = location.NewOpener(reader, host, filepath.Join(scratch.dir, "credentials"), c.Log.Named("backup-storage-location"))
+	return opener, scratch.dir, func() {
+		if err := opener.Close(); err != nil {
+			c.Log.Warn("credentials of backup storage locations could not be removed", "error", err)
+		}
+		if err := scratch.remove(); err != nil {
+			c.Log.Warn("the directory of temporary files could not be removed", "error", err)
+		}
+	}, nil
 }
 
 // removeAbandoned removes the directories of servers that have not removed them. A failure is only logged.

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
+	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
 // Config is the configuration of a server.
@@ -88,21 +88,11 @@ func Serve(ctx context.Context, c Config) error {
 		return err
 	}
 
-	scratch, err := newScratch(scratchBase(c.Options.ScratchDir), c.Log)
+	opener, scratchDir, closeOpener, err := newOpener(c, live, fencedHost{Host: location.PluginHost{Host: plugins}, fence: fence})
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err := scratch.remove(); err != nil {
-			c.Log.Warn("the directory of temporary files could not be removed", "error", err)
-		}
-	}()
-	opener := location.NewOpener(live, fencedHost{Host: location.PluginHost{Host: plugins}, fence: fence}, filepath.Join(scratch.dir, "credentials"), c.Log.Named("backup-storage-location"))
-	defer func() {
-		if err := opener.Close(); err != nil {
-			c.Log.Warn("credentials of backup storage locations could not be removed", "error", err)
-		}
-	}()
+	defer closeOpener()
 
 	downloads, err := c.Options.DownloadBase()
 	if err != nil {
@@ -111,7 +101,7 @@ func Serve(ctx context.Context, c Config) error {
 
 	err = addControllers(mgr, c, services{
 		identity: identity, lost: fence.Lost(), live: live, host: plugins, pluginsChanged: pluginsChanged, policies: policies, opener: opener,
-		discoverer: discoverer, scratch: scratch.dir, registry: registry, downloads: downloads,
+		discoverer: discoverer, scratch: scratchDir, registry: registry, downloads: downloads,
 	})
 	if err != nil {
 		return err
@@ -167,7 +157,7 @@ func newLeadership(c Config, identity string) (*leadership, error) {
 	}, nil
 }
 
-// fencedHost is a plugin host whose object stores wait for the fence.
+// fencedHost is a plugin host whose object stores and snapshotters wait for the fence.
 type fencedHost struct {
 	location.Host
 	fence *run.Fence
@@ -180,4 +170,13 @@ func (h fencedHost) ObjectStore(ctx context.Context, location, provider string, 
 		return nil, err
 	}
 	return h.fence.Store(objects), nil
+}
+
+// VolumeSnapshotter implements location.Host.
+func (h fencedHost) VolumeSnapshotter(ctx context.Context, location, provider string, config map[string]string) (volumesnapshotter.Snapshotter, error) {
+	snapshotter, err := h.Host.VolumeSnapshotter(ctx, location, provider, config)
+	if err != nil {
+		return nil, err
+	}
+	return h.fence.Snapshotter(snapshotter), nil
 }

@@ -25,6 +25,13 @@ var (
 	ErrLimit      = errors.New("archive is over a limit")
 )
 
+// IsDamage reports whether an error is about the content of an archive, so that reading it again is of no use.
+func IsDamage(err error) bool {
+	return slices.ContainsFunc([]error{ErrNotArchive, ErrTruncated, ErrCorrupt, ErrUnsafePath, ErrDuplicate, ErrLimit}, func(damage error) bool {
+		return errors.Is(err, damage)
+	})
+}
+
 // Entry is one object in an archive.
 type Entry struct {
 	GroupResource schema.GroupResource

@@ -117,7 +117,7 @@ func TestOpenIndexesUnversionedPathsOnly(t *testing.T) {
 		file{path: "resources/pods/namespaces/a/x.yaml", body: "ignored"},
 	))
 	require.NoError(t, err)
-	require.Equal(t, "1.1.0", a.FormatVersion())
+	require.Equal(t, "1.1.0", a.FormatVersion(), "of Velero, and of servers before this one")
 	require.True(t, a.HasResources())
 	require.Equal(t, 5, a.Len())
 	require.Equal(t, []schema.GroupResource{roles, deploys, namespaces, pods}, a.Resources())

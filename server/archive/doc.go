@@ -2,7 +2,8 @@
 // each object (path.go).
 //
 // Writer streams an archive out while the backup runs. Open streams an archive in, into one spool file with an index in
-// memory, and validates everything that it reads. Start at writer.go and archive.go.
+// memory, and validates everything that it reads; Walk does so with one object after the other, and keeps none. Rewrite copies an
+// archive as a stream, with some of its objects changed. Start at writer.go, archive.go and rewrite.go.
 //
 // The package may import compression libraries and the group-resource type of apimachinery, nothing of the server.
 package archive

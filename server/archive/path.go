@@ -12,8 +12,9 @@ import (
 	"github.com/cleat-dev/cleat/server/shorten"
 )
 
-// FormatVersion is the version of the layout: the content of metadata/version, and status.formatVersion.
-const FormatVersion = "1.1.0"
+// FormatVersion is the version of the layout: the content of metadata/version, and status.formatVersion. Since 1.1.0, an archive has
+// folders for versions; Velero compares the text with that. Since 1.2.0, a manifest may be beside it.
+const FormatVersion = "1.2.0"
 
 // The fixed parts of paths in an archive (Velero's layout).
 const (
@@ -51,6 +52,15 @@ func checkPart(what, part string) error {
 		return fmt.Errorf(`%s %q cannot be part of a path in an archive; want a name without "/"`, what, part)
 	}
 	return nil
+}
+
+// checkItem returns an error unless the names of an object can be parts of a path.
+func checkItem(gr schema.GroupResource, version, namespace, name string) error {
+	err := errors.Join(checkPart("resource", gr.String()), checkPart("version", version), checkPart("object name", name))
+	if namespace != "" {
+		err = errors.Join(err, checkPart("namespace", namespace))
+	}
+	return err
 }
 
 // cleanPath removes "./" and doubled slashes from a path. It returns an error if the path could point outside a folder.

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// freeSpace returns the bytes that are free on the disk of a file, and false if the system does not say.
-func freeSpace(file *os.File) (int64, bool) {
+// FreeSpace returns the bytes that are free on the disk of a file, and false if the system does not say.
+func FreeSpace(file *os.File) (int64, bool) {
 	var disk syscall.Statfs_t
 	if err := syscall.Fstatfs(int(file.Fd()), &disk); err != nil {
 		return 0, false

@@ -4,5 +4,5 @@ package archive
 
 import "os"
 
-// freeSpace reports that the free space is not known.
-func freeSpace(*os.File) (int64, bool) { return 0, false }
+// FreeSpace reports that the free space is not known.
+func FreeSpace(*os.File) (int64, bool) { return 0, false }

@@ -44,6 +44,19 @@ type Writer struct {
 // NewWriter starts an archive on w with the entry that holds the format version. All entries get modTime.
 // The caller must call Close or Abort.
 func NewWriter(w io.Writer, modTime time.Time) (*Writer, error) {
+	a, err := newWriter(w, modTime)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.entry(versionPath, []byte(FormatVersion+"\n")); err != nil {
+		a.stop()
+		return nil, err
+	}
+	return a, nil
+}
+
+// newWriter starts an archive without entries.
+func newWriter(w io.Writer, modTime time.Time) (*Writer, error) {
 	out := &sink{w: w}
 	compressor, err := pgzip.NewWriterLevel(out, compressionLevel)
 	if err != nil {
@@ -52,12 +65,7 @@ func NewWriter(w io.Writer, modTime time.Time) (*Writer, error) {
 	if err := compressor.SetConcurrency(blockSize, min(maxBlocks, 1+runtime.GOMAXPROCS(0))); err != nil {
 		return nil, fmt.Errorf("set up compression: %w", err)
 	}
-	a := &Writer{sink: out, gzip: compressor, tar: tar.NewWriter(compressor), modTime: modTime.Truncate(time.Second)}
-	if err := a.entry(versionPath, []byte(FormatVersion+"\n")); err != nil {
-		a.stop()
-		return nil, err
-	}
-	return a, nil
+	return &Writer{sink: out, gzip: compressor, tar: tar.NewWriter(compressor), modTime: modTime.Truncate(time.Second)}, nil
 }
 
 // Item writes one object: raw is its JSON in the given API version. An object in the version that the API server
@@ -67,13 +75,8 @@ func NewWriter(w io.Writer, modTime time.Time) (*Writer, error) {
 // After an error about a name the archive is intact. After any other error every call fails. An error of the sink may
 // be reported by a later call of Item or by Close.
 func (a *Writer) Item(gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte) error {
-	if err := errors.Join(checkPart("resource", gr.String()), checkPart("version", version), checkPart("object name", name)); err != nil {
+	if err := checkItem(gr, version, namespace, name); err != nil {
 		return err
-	}
-	if namespace != "" {
-		if err := checkPart("namespace", namespace); err != nil {
-			return err
-		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,12 +97,19 @@ func (a *Writer) entry(path string, body []byte) error {
 	if a.err != nil {
 		return a.err
 	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: path, Size: int64(len(body)), Mode: fileMode, ModTime: a.modTime}
-	if a.err = a.tar.WriteHeader(header); a.err == nil {
-		_, a.err = a.tar.Write(body)
+	if err := a.header(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: int64(len(body)), Mode: fileMode, ModTime: a.modTime}); err != nil {
+		return err
 	}
-	if a.err != nil {
-		a.err = fmt.Errorf("write %s to the archive: %w", path, a.err)
+	if _, err := a.tar.Write(body); err != nil {
+		a.err = fmt.Errorf("write %s to the archive: %w", path, err)
+	}
+	return a.err
+}
+
+// header begins one entry.
+func (a *Writer) header(header *tar.Header) error {
+	if err := a.tar.WriteHeader(header); err != nil {
+		a.err = fmt.Errorf("write %s to the archive: %w", header.Name, err)
 	}
 	return a.err
 }

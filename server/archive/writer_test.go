@@ -70,7 +70,7 @@ func TestWriterWritesVeleroLayout(t *testing.T) {
 	}
 	require.ElementsMatch(t, want, names)
 	names = want
-	require.Equal(t, "1.1.0\n", bodies["metadata/version"])
+	require.Equal(t, "1.2.0\n", bodies["metadata/version"])
 	require.Equal(t, "pod", bodies[names[1]])
 	require.Equal(t, "pod", bodies[names[2]])
 	require.Equal(t, big, bodies[names[5]])
@@ -192,7 +192,7 @@ func TestWriterAcceptsObjectsOfEverySize(t *testing.T) {
 	require.NoError(t, err)
 	noise := rand.NewChaCha8([32]byte{7})
 	gr := schema.GroupResource{Group: "example.com", Resource: "widgets"}
-	want := map[string]string{"metadata/version": "1.1.0\n"}
+	want := map[string]string{"metadata/version": "1.2.0\n"}
 	// Around the sizes of tar blocks, of the longest reference, of the window and of the compressed blocks.
 	for _, about := range []int{0, 258, 512, 1024, 5000, window / 2, window - 1024, window - 512, window, blockSize, 400_000} {
 		for size := max(0, about-4); size <= about+4; size++ {

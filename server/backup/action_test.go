@@ -14,15 +14,19 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
-	"github.com/cleat-dev/cleat/server/itemaction"
+	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
 // testAction is an action that consists of functions.
 type testAction struct {
+	versioning.OneByOne
+
 	name     string
 	selector framework.ResourceSelector
 	refuses  error
+	starts   versioning.Starts
 	execute  func(item []byte) (*backupitemaction.Result, error)
 
 	mu    sync.Mutex
@@ -34,6 +38,8 @@ func (a *testAction) Name() string { return a.name }
 func (a *testAction) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return a.selector, a.refuses
 }
+
+func (a *testAction) Starts() versioning.Starts { return a.starts }
 
 func (a *testAction) Execute(_ context.Context, item, backupJSON []byte) (*backupitemaction.Result, error) {
 	var b velerov1.Backup
@@ -215,10 +221,53 @@ func TestOperationsOfActionsAreInTheResult(t *testing.T) {
 	require.Len(t, b.Operations, 1)
 	op := b.Operations[0]
 	require.False(t, op.Created.IsZero())
-	require.Equal(t, itemaction.Operation{
+	require.Equal(t, operation.Operation{
 		Action: "example.com/starter", ID: "op-1", Item: id("", "secrets", "shop-prod", "password"), Created: op.Created,
-		PostOperationItems: []framework.ResourceIdentifier{id("", "pods", "shop-prod", "db-0")},
+		PostOperationItems: []framework.ResourceIdentifier{id("", "pods", "shop-prod", "db-0")}, Status: operation.Status{Phase: operation.New},
 	}, op)
+}
+
+func TestOperationIsFollowedWhateverHappensToItsItem(t *testing.T) {
+	t.Parallel()
+	deps := depsFor(t, fixtureWorld(t))
+	for name, test := range map[string]struct {
+		reply  func(item []byte) []byte
+		errors int
+	}{
+		"garbage":  {func([]byte) []byte { return []byte("garbage") }, 1},
+		"excluded": {func(item []byte) []byte { return annotate(item, "velero.io/skip-from-backup", "") }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			starter := &testAction{
+				name: "example.com/starter", starts: versioning.Keyed,
+				selector: framework.ResourceSelector{IncludedResources: []string{"secrets"}, LabelSelector: "app"},
+				execute: func(item []byte) (*backupitemaction.Result, error) {
+					return &backupitemaction.Result{Item: test.reply(item), OperationID: "op-1"}, nil
+				},
+			}
+			b := take(t.Context(), t, deps, backup.Request{Backup: only("shop-prod"), Actions: []backupitemaction.Action{starter}})
+			require.Equal(t, test.errors, b.Errors)
+			require.NotContains(t, b.objects, "secrets:shop-prod/password")
+			require.Len(t, b.Operations, 1)
+		})
+	}
+}
+
+func TestOperationOfTwoItemsIsAnErrorOfTheSecond(t *testing.T) {
+	t.Parallel()
+	starter := &testAction{
+		name: "example.com/starter", starts: versioning.Keyed, selector: framework.ResourceSelector{IncludedResources: []string{"secrets"}},
+		execute: func(item []byte) (*backupitemaction.Result, error) {
+			return &backupitemaction.Result{Item: item, OperationID: "op-1"}, nil
+		},
+	}
+	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{
+		Backup: only("shop-prod", "bank-prod"), Actions: []backupitemaction.Action{starter},
+	})
+	require.Equal(t, 1, b.Errors)
+	require.Len(t, b.Operations, 1)
+	require.Contains(t, fmt.Sprint(b.Results.Errors.Namespaces), "answered with operation op-1, which it has started for ")
 }
 
 func TestAdditionalItemsAreBackedUpOnceBeforeTheItem(t *testing.T) {

@@ -2,16 +2,19 @@ package backup
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/item"
 	"github.com/cleat-dev/cleat/server/itemaction"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -21,89 +24,151 @@ const (
 	skipAnnotation        = "velero.io/skip-from-backup"
 )
 
+// Names of actions that take snapshots of the volumes of claims.
+const (
+	csiAction     = snapshot.CSIClaims
+	vsphereAction = "velero.io/vsphere-pvc-backupper"
+)
+
+// acted is an object as the actions have changed it.
+type acted struct {
+	meta      item.Meta
+	raw       []byte
+	requested []manifest.Edge // the additional items
+	excluded  bool            // by an action
+}
+
 // act calls the actions that apply to an object, one after the other, and backs up the additional items that
-// they return. It returns the object as the actions changed it, and false if one of them excludes it.
-func (e *engine) act(ctx context.Context, o object, meta item.Meta, raw []byte) ([]byte, bool, error) {
+// they return.
+func (e *engine) act(ctx context.Context, o object, meta item.Meta, raw []byte) (done acted, err error) {
 	gr := o.resource.GroupResource()
 	for a := range e.actions.For(gr, meta.Namespace, func() map[string]string { return meta.Labels }) {
-		e.log.Debug("executing action", "action", a.Name(), "resource", gr, "namespace", meta.Namespace, "name", meta.Name)
-		reply, err := a.Execute(ctx, raw, e.backupJSON)
-		if err != nil {
-			return nil, false, err
+		id, sent := identify(o.resource, meta), raw
+		var chosen []podVolume
+		if a.Name() == snapshot.PodVolumeBackups && gr == podsResource && !e.refreshing {
+			if chosen, sent, err = e.podVolumes(ctx, raw); err != nil {
+				return acted{}, err
+			}
+			if len(chosen) == 0 {
+				continue
+			}
 		}
-		if reply == nil {
-			reply = &backupitemaction.Result{}
+		if !e.mayCall(a, id) {
+			e.backsUp(id, chosen) // a real backup would
+			continue
+		}
+		if gr == claimsResource {
+			if wanted, err := e.wantsAction(ctx, a.Name(), raw); err != nil {
+				return acted{}, err
+			} else if !wanted {
+				e.log.Info("an action that takes snapshots is not called: none is wanted of the volume", "action", a.Name(), "namespace", meta.Namespace, "name", meta.Name)
+				continue
+			}
+		}
+		e.log.Debug("executing action", "action", a.Name(), "resource", gr, "namespace", meta.Namespace, "name", meta.Name)
+		reply := &backupitemaction.Result{}
+		err := e.operations.Call(ctx, a, id, sent, func() (string, []framework.ResourceIdentifier, error) {
+			done, err := e.turn(ctx, a.Name())
+			if err != nil {
+				return "", nil, err
+			}
+			defer done()
+			if a.Name() == csiAction && e.req.Snapshots != nil && !e.refreshing {
+				if err := e.req.Snapshots.BeginCSI(ctx); err != nil {
+					return "", nil, err
+				}
+			}
+			answer, err := a.Execute(ctx, sent, e.backupJSON)
+			if answer != nil {
+				reply = answer
+			}
+			return reply.OperationID, reply.PostOperationItems, err
+		})
+		if err != nil {
+			return acted{}, err
+		}
+		if len(chosen) > 0 { // the pod stays as it is
+			e.backsUp(id, chosen)
+			e.volumes.started(id, reply.OperationID)
+			reply.Item = raw
 		}
 		changed, err := itemaction.CheckItem(a.Name(), meta, reply.Item)
 		if err != nil {
-			return nil, false, err
+			return acted{}, err
 		}
 		if _, skip := changed.Annotations[skipAnnotation]; skip {
+			e.leaveOut(gr, "action "+a.Name()+" excludes it")
 			e.log.Info("object is excluded by an action", "action", a.Name(), "resource", gr, "namespace", meta.Namespace, "name", meta.Name)
-			return nil, false, nil
+			return acted{excluded: true}, nil
 		}
 		raw = reply.Item
+		if _, noCSI := changed.Annotations[velerov1.SkippedNoCSIPVAnnotation]; noCSI {
+			if raw, err = withoutAnnotation(raw, velerov1.SkippedNoCSIPVAnnotation); err != nil {
+				return acted{}, fmt.Errorf("item returned by %s: %w", a.Name(), err)
+			}
+			delete(changed.Annotations, velerov1.SkippedNoCSIPVAnnotation)
+		}
 		value, given := changed.Annotations[mustIncludeAnnotation]
 		if given {
 			if raw, err = withoutAnnotation(raw, mustIncludeAnnotation); err != nil {
-				return nil, false, fmt.Errorf("item returned by %s: %w", a.Name(), err)
+				return acted{}, fmt.Errorf("item returned by %s: %w", a.Name(), err)
 			}
+			delete(changed.Annotations, mustIncludeAnnotation)
 		}
-		if reply.OperationID != "" {
-			e.record.operation(itemaction.Operation{
-				Action: a.Name(), ID: reply.OperationID, Item: identify(o.resource, meta),
-				PostOperationItems: reply.PostOperationItems, Created: e.now(),
-			})
+		wanted := object{
+			must: value == "true" || e.refreshing, block: o.block,
+			included: manifest.Inclusion{By: manifest.ByAction, Plugin: a.Name(), Of: refTo(o, meta)},
 		}
 		for _, id := range reply.AdditionalItems {
-			if err := e.additional(ctx, id, value == "true"); err != nil {
-				return nil, false, fmt.Errorf("additional item %s requested by %s: %w", id, a.Name(), err)
+			edge, err := e.additional(ctx, wanted, id)
+			if err != nil {
+				return acted{}, fmt.Errorf("additional item %s requested by %s: %w", id, a.Name(), err)
+			}
+			if !slices.Contains(done.requested, edge) {
+				done.requested = append(done.requested, edge)
 			}
 		}
-		meta.Labels = changed.Labels
+		meta.UID, meta.Labels, meta.Annotations, meta.OwnerReferences = changed.UID, changed.Labels, changed.Annotations, changed.OwnerReferences
 	}
-	return raw, true, nil
+	done.meta, done.raw = meta, raw
+	return done, nil
 }
 
-// additional backs up an object that an action requested, unless it is in the backup already.
-func (e *engine) additional(ctx context.Context, id framework.ResourceIdentifier, must bool) error {
-	resource, err := e.resourceOf(id)
+// additional backs up an object that an action requested for another one, unless it is in the backup already. o is what is known of it
+// beside its name. additional returns the dependency on it.
+func (e *engine) additional(ctx context.Context, o object, id framework.ResourceIdentifier) (manifest.Edge, error) {
+	resource, id, err := e.wanted(id)
 	if err != nil {
-		return err
+		return manifest.Edge{}, err
 	}
-	switch {
-	case id.Name == "":
-		return errors.New("its name is missing")
-	case resource.Namespaced && id.Namespace == "":
-		return errors.New("its namespace is missing")
-	case !resource.Namespaced:
-		id.Namespace = ""
-	}
-	if err := e.addOne(ctx, resource, id, must); err != nil || !e.deps.AllVersions {
-		return err
-	}
-	for _, version := range resource.Others {
-		if err := e.addOne(ctx, resource.In(version), id, must); err != nil {
-			return err
+	for _, version := range e.versionsOf(resource) {
+		o.resource = version
+		if err := e.addOne(ctx, o, id); err != nil {
+			return manifest.Edge{}, err
 		}
 	}
-	return nil
+	o.resource = resource
+	return manifest.Edge{
+		Type: manifest.Action, To: *refTo(o, item.Meta{Namespace: id.Namespace, Name: id.Name}), Plugin: o.included.Plugin,
+	}, nil
 }
 
 // addOne backs up an additional item in one version.
-func (e *engine) addOne(ctx context.Context, resource discovery.Resource, id framework.ResourceIdentifier, must bool) error {
-	if e.seen.has(e.seen.keyOf(resource, id.Namespace, id.Name)) {
+func (e *engine) addOne(ctx context.Context, o object, id framework.ResourceIdentifier) error {
+	key := e.seen.keyOf(o.resource, id.Namespace, id.Name)
+	if e.seen.has(key) {
 		return nil
 	}
-	o := object{resource: resource, must: must}
 	if reason := e.exclusion(o, item.Meta{Name: id.Name, Namespace: id.Namespace}); reason != "" {
 		e.log.Debug("additional item is excluded", "item", id, "reason", reason)
 		return nil
 	}
 	var err error
-	o.raw, err = e.get(ctx, resource, id.Namespace, id.Name)
+	if o.raw = o.block.find(key); o.raw == nil {
+		o.raw, err = e.get(ctx, o.resource, id.Namespace, id.Name)
+	}
 	if apierrors.IsNotFound(err) {
-		e.record.warned(resource.GroupResource(), id.Namespace, id.Name, "additional item does not exist, it is left out", nil)
+		e.record.warned(o.resource.GroupResource(), id.Namespace, id.Name, "additional item does not exist, it is left out", nil)
 		e.log.Warn("additional item does not exist, it is left out", "item", id)
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/gaps"
 	"github.com/cleat-dev/cleat/server/item"
@@ -20,33 +21,36 @@ func (e *engine) close(ctx context.Context) error {
 	if err := e.backUpDefinitions(ctx); err != nil {
 		return err
 	}
-	e.warnOfVolumes()
+	e.warnOfLostData()
 	return nil
 }
 
-// warnOfVolumes warns that the data of volumes is not backed up, if there are volumes and the spec does not say that it is not
-// wanted. The warning names the fields of the spec that have no effect because of that.
-func (e *engine) warnOfVolumes() {
+// warnOfLostData warns that the data of volumes is not backed up, if there are such volumes and the spec does not say that it is not
+// wanted. The warning names the fields of the spec that have no effect on volumes.
+func (e *engine) warnOfLostData() {
 	spec := &e.req.Backup.Spec
-	fields := gaps.Fields(gaps.BackupVolumes(), spec)
-	if e.req.Policy != nil && e.req.Policy.VolumePolicies > 0 {
-		fields = strings.TrimPrefix(fields+", the volumePolicies of the resource policy", ", ")
+	e.volumes.settleAwaited()
+	e.volumes.infos.SkipOpen(func(namespace, name string) bool {
+		return e.seen.has(e.seen.key(claimsResource.Group, claimsResource.Resource, namespace, name))
+	}, noClaim)
+	without := e.volumes.withoutData()
+	fields := ""
+	if e.record.count(volumesResource) > 0 {
+		fields = gaps.Fields(gaps.BackupVolumes(e.volumes.hasCSI), spec)
 	}
-	claims, inPods := e.record.count(volumesResource), e.record.podVolumeCount()
-	unwanted := spec.SnapshotVolumes != nil && !*spec.SnapshotVolumes
-	if claims+inPods == 0 || unwanted && fields == "" {
-		return
+	text := ""
+	if without > 0 {
+		text = fmt.Sprintf("the data of %d persistent volumes is not backed up: no volume snapshot location of the backup has it, no pod that runs backs it up from the file system, and data movement is not supported yet", without)
 	}
-	text := fmt.Sprintf("the data of %d persistent volumes is not backed up", claims)
-	if inPods > 0 {
-		text = fmt.Sprintf("the data of %d persistent volumes and of %d volumes of pods is not backed up", claims, inPods)
-	}
-	text += ": snapshots, data movement and file system backups are not supported yet"
-	if fields != "" {
+	switch {
+	case text+fields == "":
+	case fields == "":
+		e.warn(text + "; set spec.snapshotVolumes to false to do without it")
+	case text == "":
+		e.gap("data movement is not supported yet, so these have no effect: " + fields)
+	default:
 		e.gap(text + "; so these have no effect: " + fields)
-		return
 	}
-	e.warn(text + "; set spec.snapshotVolumes to false to do without them")
 }
 
 // backUpNamespaces backs up the namespaces themselves. If the spec selects all namespaces and some labels,
@@ -71,7 +75,17 @@ func (e *engine) backUpNamespaces(ctx context.Context) error {
 			}
 		}
 		e.record.expect(1)
-		_, end = e.object(ctx, object{resource: resource, raw: raw, listed: true, chosen: true})
+		included := manifest.Inclusion{By: manifest.ByFilters}
+		if e.record.collectedFrom(meta.Name) {
+			included.By = manifest.ByContent
+		}
+		b := &block{objects: []object{{resource: resource, raw: raw, listed: true, chosen: true, included: included}}}
+		if e.blockActions.Concerns(namespacesResource) {
+			end = e.relate(ctx, b)
+		}
+		if end == nil {
+			end = e.block(ctx, b)
+		}
 		return end
 	})
 	if err != nil && end == nil && ctx.Err() == nil {
@@ -107,7 +121,8 @@ func (e *engine) backUpDefinitions(ctx context.Context) error {
 			continue
 		}
 		e.record.expect(1)
-		if _, err := e.object(ctx, object{resource: definitions, raw: raw, listed: true, chosen: true}); err != nil {
+		o := object{resource: definitions, raw: raw, listed: true, chosen: true, included: manifest.Inclusion{By: manifest.ByContent}}
+		if _, err := e.object(ctx, o); err != nil {
 			return err
 		}
 	}

@@ -11,12 +11,19 @@
 //	pages/         the pages of all lists, read ahead
 //	ordered.go     the objects of spec.orderedResources, which come first
 //	workers.go     blocks of objects, and the goroutines that back them up
+//	lanes.go       which workers back up a block: in order, or several at once
+//	blocks.go      the objects that are in one block because of item block actions
 //	items.go       what happens to one block, and to one object
+//	hooks.go       the hooks of the pods of a block, before and after its objects
 //	actions.go     calling the plugins' actions for it
+//	manifest.go    writing the object, and adding it to the manifest
 //	annotation.go  removing an annotation from an object
 //	seen.go        which objects are in the backup already
 //	closing.go     namespaces and custom resource definitions, which come last
 //	state.go       what the steps of a run share
+//	accept.go      the items of an accepted dry run, and no others
+//	dryrun.go      what a dry run does differently
+//	refresh.go     reading objects again after the operations of a backup have ended
 //	record.go      counts, resource list, errors and warnings
 //
 // An object stays the raw JSON that the API server sent. It is copied and decoded only if an action applies

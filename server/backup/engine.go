@@ -6,8 +6,13 @@ import (
 	"io"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/backup/pages"
+	"github.com/cleat-dev/cleat/server/item"
+	"github.com/cleat-dev/cleat/server/itemaction"
 )
 
 // Run takes a backup and streams its archive to w. It returns an error for whatever makes the archive as a
@@ -15,13 +20,37 @@ import (
 // server does not list its namespaces, ctx ends. Problems with single objects or lists are in the result and
 // do not stop the backup. The result is never nil.
 func Run(ctx context.Context, deps Deps, req Request, w io.Writer) (*Result, error) {
-	e := &engine{deps: deps, req: req, log: req.Log, now: deps.Now}
+	e := newEngine(deps, req)
+	err := e.run(ctx, w)
+	return e.result(), err
+}
+
+func newEngine(deps Deps, req Request) *engine {
+	e := &engine{
+		deps: deps, req: req, log: req.Log, now: deps.Now, record: newRecord(req.Progress), volumes: newVolumes(req, deps.CSI),
+		parallel: map[schema.GroupResource]bool{}, orderedTurns: make(chan struct{}, max(1, deps.Workers)),
+	}
 	if e.now == nil {
 		e.now = time.Now
 	}
-	e.record = newRecord(req.Progress)
-	err := e.run(ctx, w)
-	return e.record.result(), err
+	if req.DryRun != nil {
+		e.dry = newDryRun()
+	}
+	e.turns = e.newTurns()
+	e.operations = itemaction.NewOperations(req.Journal, e.now)
+	return e
+}
+
+func (e *engine) result() *Result {
+	result := e.record.result()
+	result.Operations = e.operations.All()
+	result.Collection = e.collection()
+	if e.hooks != nil {
+		result.Hooks = e.hooks.Status()
+	}
+	result.Snapshots, result.Volumes = e.volumes.infos.Files(result.Operations)
+	result.CSI = e.volumes.infos.CSI()
+	return result
 }
 
 func (e *engine) run(ctx context.Context, w io.Writer) (err error) {
@@ -32,22 +61,43 @@ func (e *engine) run(ctx context.Context, w io.Writer) (err error) {
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if e.archive, err = archive.NewWriter(w, e.now()); err != nil {
-		return err
+	var out *archive.Writer
+	if e.dry == nil {
+		if out, err = archive.NewWriter(w, e.now()); err != nil {
+			return err
+		}
+		e.archive = out
+	} else {
+		e.archive = nowhere{}
+		e.countAll(ctx)
 	}
 	err = e.collect(ctx, cancel)
 	if err == nil {
 		err = e.close(ctx)
 	}
+	if err == nil {
+		err = e.takeRest(ctx)
+	}
+	if err != nil {
+		cancel(err)
+	}
+	e.later.Wait()
 	// A failing sink ends the reading through ctx. Its error is then the one to report.
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	if err != nil {
-		e.archive.Abort()
+	switch {
+	case e.dry != nil:
+		if err != nil {
+			cancel(err)
+		}
+		e.dry.counted.Wait()
+		return err
+	case err != nil:
+		out.Abort()
 		return err
 	}
-	return e.archive.Close()
+	return out.Close()
 }
 
 // collect backs up the objects of all lists except the namespaces.
@@ -55,7 +105,7 @@ func (e *engine) collect(ctx context.Context, cancel context.CancelCauseFunc) er
 	lists := plan(e.sel, e.deps.AllVersions)
 	e.log.Info("collecting objects", "lists", len(lists))
 	reader := pages.NewReader(e.client, pageSize(e.deps), lists, e.record.expect)
-	workers := newWorkers(max(1, e.deps.Workers), func(b block) {
+	lanes := e.newLanes(func(b *block) {
 		defer b.done()
 		if err := e.block(ctx, b); err != nil {
 			cancel(err)
@@ -63,18 +113,28 @@ func (e *engine) collect(ctx context.Context, cancel context.CancelCauseFunc) er
 	})
 	begun := func(l *pages.List) error {
 		if l.First {
-			return e.ordered(ctx, l.Resource, workers)
+			return e.ordered(ctx, l.Resource, lanes)
 		}
 		return nil
 	}
 	consume := func(p *pages.Page) error {
+		related := !p.List.Resource.NotPreferred && e.blockActions.Concerns(p.List.Resource.GroupResource())
 		for _, raw := range p.Objects {
+			b := &block{objects: []object{{resource: p.List.Resource, raw: raw, listed: true, included: manifest.Inclusion{By: manifest.ByFilters}}}, done: p.Release}
+			if related {
+				if err := e.relate(ctx, b); err != nil {
+					return err
+				}
+			} else if p.List.Resource.GroupResource() == podsResource {
+				meta, err := item.ParseMeta(raw)
+				b.hooked = err == nil && e.hooked(b.objects[0], meta)
+			}
 			p.Hold()
-			workers.add(block{objects: []object{{resource: p.List.Resource, raw: raw, listed: true}}, done: p.Release})
+			lanes.add(b)
 		}
 		return context.Cause(ctx)
 	}
 	err := reader.Each(ctx, begun, consume, e.listFailed)
-	workers.wait()
+	lanes.wait()
 	return cmp.Or(context.Cause(ctx), err)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
-	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -355,27 +354,25 @@ func TestInvalidSpecsFailTheBackup(t *testing.T) {
 func TestUnsupportedRequestsOfTheSpecAreWarnings(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
-	b := take(t.Context(), t, deps, backup.Request{Policy: &resourcepolicy.Policy{VolumePolicies: 1}, Backup: newBackup(func(s *spec) {
+	b := take(t.Context(), t, deps, backup.Request{Backup: newBackup(func(s *spec) {
 		s.IncludedNamespaces = []string{"empty"}
-		s.Hooks.Resources = []velerov1.BackupResourceHookSpec{{Name: "h"}}
 		s.SnapshotVolumes, s.DefaultVolumesToFsBackup, s.SnapshotMoveData = yes(), yes(), yes()
-		s.VolumeSnapshotLocations = []string{"x"}
 		s.OrderedResources = map[string]string{"unicorns": "a/b"}
 	})})
-	requireMessages(t, []string{"spec.hooks", "spec.orderedResources: unicorns"}, b.Results.Warnings.Velero, b.Warnings)
-	require.Len(t, b.Gaps, 1, "what concerns the data of volumes asks for nothing where there are none")
+	requireMessages(t, []string{"spec.orderedResources: unicorns"}, b.Results.Warnings.Velero, b.Warnings)
+	require.Empty(t, b.Gaps, "what concerns the data of volumes asks for nothing where there are none")
 }
 
 func TestFieldsAboutVolumesAreNamedIfThereAreVolumes(t *testing.T) {
 	t.Parallel()
-	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{Policy: &resourcepolicy.Policy{VolumePolicies: 1}, Backup: newBackup(func(s *spec) {
+	b := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{Backup: newBackup(func(s *spec) {
 		s.IncludedNamespaces, s.IncludedClusterScopedResources = []string{"empty"}, []string{"persistentvolumes"}
 		s.SnapshotVolumes, s.DefaultVolumesToFsBackup, s.SnapshotMoveData = yes(), yes(), yes()
 		s.UploaderConfig = &velerov1.UploaderConfigForBackup{}
 	})})
 	require.Len(t, b.Gaps, 1)
 	require.Contains(t, b.Gaps[0], "the data of 1 persistent volumes is not backed up")
-	require.Contains(t, b.Gaps[0], "so these have no effect: spec.snapshotVolumes, spec.snapshotMoveData, spec.defaultVolumesToFsBackup, the volumePolicies of the resource policy")
+	require.Contains(t, b.Gaps[0], "so these have no effect: spec.snapshotMoveData")
 	require.Len(t, b.Results.Warnings.Velero, 1)
 
 	quiet := take(t.Context(), t, depsFor(t, fixtureWorld(t)), backup.Request{Backup: newBackup(func(s *spec) {

@@ -54,13 +54,15 @@ func (e *engine) store(ctx context.Context, o object, meta item.Meta) (bool, err
 	if reason := e.exclusion(o, meta); reason != "" {
 		if o.listed {
 			e.record.expect(-1)
+			e.leaveOut(o.resource.GroupResource(), reason)
 		}
 		e.log.Debug("object is excluded", "resource", o.resource.GroupResource(),
 			"namespace", meta.Namespace, "name", meta.Name, "reason", reason)
 		return false, nil
 	}
 	key := e.seen.keyOf(o.resource, meta.Namespace, meta.Name)
-	if !e.seen.add(key) {
+	inOther := o.listed && !o.assigned && e.blockActions.Any() && !e.seen.assign(key)
+	if inOther || !e.seen.add(key) {
 		if o.listed {
 			e.record.expect(-1)
 		}
@@ -78,27 +80,35 @@ func (e *engine) store(ctx context.Context, o object, meta item.Meta) (bool, err
 		*buf = item.WithType((*buf)[:0], o.raw, meta.APIVersion, meta.Kind)
 		raw = *buf
 	}
-	e.warnOfPod(o, meta)
-	if fs := e.req.Backup.Spec.DefaultVolumesToFsBackup; fs != nil && *fs && o.resource.GroupResource() == podsResource {
-		e.record.addPodVolumes(fileSystemVolumes(raw))
-	}
-	raw, keep, err := e.act(ctx, o, meta, raw)
+	done, err := e.act(ctx, o, meta, raw)
 	if err != nil {
 		e.record.expect(-1)
 		return false, err
 	}
-	if !keep {
+	if done.excluded {
 		e.seen.remove(key)
 		e.record.expect(-1)
 		return false, nil
 	}
-	err = e.archive.Item(o.resource.GroupResource(), o.resource.GroupVersion.Version, !o.resource.NotPreferred, meta.Namespace, meta.Name, raw)
-	if err != nil {
+	if o.resource.GroupResource() == volumesResource && !e.refreshing {
+		if err := e.backUpVolume(ctx, done.raw); err != nil {
+			e.record.expect(-1)
+			return false, err
+		}
+	}
+	if err := e.recordSnapshot(o.resource, done.meta, done.raw); err != nil {
+		e.record.expect(-1)
+		return false, err
+	}
+	if err := e.write(o, done.meta, done.raw, done.requested); err != nil {
 		return false, fatal{err}
 	}
-	done, total := e.record.stored(o.resource.GroupResource(), meta)
+	if e.req.Accepted != nil {
+		e.req.Accepted.took(o.resource, meta, done.meta)
+	}
+	count, total := e.record.stored(o.resource.GroupResource(), meta)
 	runlog.BackedUp(e.log, runlog.Item{
-		Resource: o.resource.GroupResource().String(), Namespace: meta.Namespace, Name: meta.Name, Done: done, Total: total,
+		Resource: o.resource.GroupResource().String(), Namespace: meta.Namespace, Name: meta.Name, Done: count, Total: total,
 	})
 	return true, nil
 }
@@ -115,6 +125,8 @@ func (e *engine) exclusion(o object, meta item.Meta) string {
 			return "its resource is not included"
 		case e.leftOutByRules(o, meta):
 			return "the resource policy does not include it"
+		case e.req.Accepted != nil && !meta.Deleting() && !e.req.Accepted.has(o.resource, meta):
+			return notAccepted
 		}
 	}
 	if meta.Deleting() {
@@ -149,11 +161,26 @@ func (e *engine) listFailed(l *pages.List, err error) {
 	e.log.Error("cannot "+l.String(), "error", err)
 }
 
-// block backs up the objects of a block. An error ends the whole backup.
-func (e *engine) block(ctx context.Context, b block) error {
+// block backs up the objects of a block, between the pre and the post hooks of its pods. An error ends the whole backup.
+func (e *engine) block(ctx context.Context, b *block) error {
+	defer e.relatedBytes.Add(-b.related)
+	pods, err := e.preHooks(ctx, b)
+	defer e.endHooks(ctx, pods)
+	if err != nil {
+		return err
+	}
 	for _, o := range b.objects {
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if len(b.objects) > 1 {
+			o.block = b
+		}
+		if err := e.read(ctx, &o); err != nil {
+			return err
+		}
+		if o.missing {
+			continue
 		}
 		if _, err := e.object(ctx, o); err != nil {
 			return err

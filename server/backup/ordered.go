@@ -5,16 +5,18 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/item"
 )
 
 // ordered backs up the objects of a resource that spec.orderedResources names, in its order and in one block,
 // before the lists of the resource are read. The lists contain them again; the backup recognises them.
-func (e *engine) ordered(ctx context.Context, resource discovery.Resource, workers *workers) error {
-	b := block{done: func() {}}
-	for _, entry := range e.orderOf(resource) {
+func (e *engine) ordered(ctx context.Context, resource discovery.Resource, lanes lanes) error {
+	b := &block{done: func() {}}
+	for _, entry := range e.orderOf(resource.GroupResource()) {
 		namespace, name := "", entry
 		if resource.Namespaced {
 			namespace, name, _ = strings.Cut(entry, "/")
@@ -39,23 +41,31 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, worke
 			e.record.warned(resource.GroupResource(), namespace, name, "spec.orderedResources: object cannot be read, it is not backed up in order", err)
 			continue
 		}
-		if meta, err := item.ParseMeta(raw); err != nil || !e.sel.selects(resource, meta) {
+		meta, err := item.ParseMeta(raw)
+		if err != nil || !e.sel.selects(resource, meta) {
 			continue
 		}
 		e.record.expect(1)
-		b.objects = append(b.objects, object{resource: resource, raw: raw, listed: true})
+		o := object{resource: resource, raw: raw, listed: true, included: manifest.Inclusion{By: manifest.ByOrder}}
+		b.objects, b.hooked = append(b.objects, o), b.hooked || e.hooked(o, meta)
 	}
-	if len(b.objects) > 0 {
-		workers.add(b)
+	if len(b.objects) == 0 {
+		return nil
 	}
+	if e.blockActions.Any() {
+		if err := e.relate(ctx, b); err != nil {
+			return err
+		}
+	}
+	lanes.add(b)
 	return nil
 }
 
 // orderOf returns the entries of spec.orderedResources for a resource, which is named there by its plural
 // with or without the group.
-func (e *engine) orderOf(resource discovery.Resource) []string {
+func (e *engine) orderOf(resource schema.GroupResource) []string {
 	var entries []string
-	for _, key := range []string{resource.GroupResource().String(), resource.Name} {
+	for _, key := range []string{resource.String(), resource.Resource} {
 		if len(entries) > 0 {
 			break
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/filter"
+	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/item"
 	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/server/kubeapi"
@@ -20,26 +21,58 @@ import (
 )
 
 // prepare resolves everything that is fixed for the whole run.
-func (e *engine) prepare(ctx context.Context) (err error) {
-	retryFor := cmp.Or(e.deps.RetryFor, 2*time.Minute)
-	if e.client, err = kubeapi.New(e.deps.Config, e.log, retryFor); err != nil {
-		return err
-	}
-	var snapshot *discovery.Snapshot
-	err = e.client.Retry(ctx, "discovery", func(ctx context.Context) (err error) {
-		snapshot, err = e.deps.Discovery.Refresh(ctx)
-		return err
-	})
+func (e *engine) prepare(ctx context.Context) error {
+	snapshot, err := e.connect(ctx)
 	if err != nil {
 		return err
 	}
 	if e.sel, err = e.newSelection(ctx, snapshot); err != nil {
 		return err
 	}
+	if err := e.prepareHooks(snapshot); err != nil {
+		return err
+	}
+	return e.prepareActions(ctx, snapshot)
+}
+
+// prepareHooks reads the hooks of the spec. A dry run has none.
+func (e *engine) prepareHooks(snapshot *discovery.Snapshot) error {
+	if e.dry != nil {
+		return nil
+	}
+	executor, err := hook.NewExecutor(e.deps.Config, e.retryFor())
+	if err == nil {
+		e.hooks, err = hook.NewBackup(&e.req.Backup.Spec.Hooks, executor, snapshot.Resolve)
+	}
+	if err != nil {
+		return fmt.Errorf("spec.hooks: %w", err)
+	}
+	return nil
+}
+
+func (e *engine) retryFor() time.Duration { return cmp.Or(e.deps.RetryFor, 2*time.Minute) }
+
+// connect returns what the API server serves.
+func (e *engine) connect(ctx context.Context) (snapshot *discovery.Snapshot, err error) {
+	if e.client, err = kubeapi.New(e.deps.Config, e.log, e.retryFor()); err != nil {
+		return nil, err
+	}
+	err = e.client.Retry(ctx, "discovery", func(ctx context.Context) (err error) {
+		snapshot, err = e.deps.Discovery.Refresh(ctx)
+		return err
+	})
+	return snapshot, err
+}
+
+// prepareActions resolves what actions apply to, and encodes the backup for them.
+func (e *engine) prepareActions(ctx context.Context, snapshot *discovery.Snapshot) (err error) {
 	if e.actions, err = itemaction.NewSet(ctx, e.req.Actions, e.deps.CSI, e.log); err != nil {
 		return err
 	}
-	if err := e.actions.Resolve(snapshot); err != nil {
+	if e.blockActions, err = itemaction.NewSet(ctx, e.req.BlockActions, e.deps.CSI, e.log); err != nil {
+		return err
+	}
+	if err := errors.Join(e.actions.Resolve(snapshot), e.blockActions.Resolve(snapshot)); err != nil {
 		return err
 	}
 	if e.backupJSON, err = json.Marshal(e.req.Backup); err != nil {

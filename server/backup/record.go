@@ -8,9 +8,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/dryrun"
 	"github.com/cleat-dev/cleat/server/item"
-	"github.com/cleat-dev/cleat/server/itemaction"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/snapshot"
 )
 
 // record collects the outcome of a run. It is safe for concurrent use.
@@ -24,9 +27,7 @@ type record struct {
 	list       map[string][]string
 	namespaces map[string]struct{}          // from which objects were collected
 	used       map[schema.GroupResource]int // how many objects of a resource are stored
-	operations []itemaction.Operation
 	gaps       []string
-	podVolumes int
 }
 
 func newRecord(progress func(done, total int)) *record {
@@ -70,10 +71,7 @@ func (r *record) collectedFrom(namespace string) bool {
 
 // stored records an object that is in the archive. It returns the number of objects there and the number known so far.
 func (r *record) stored(gr schema.GroupResource, meta item.Meta) (done, total int) {
-	name := meta.Name
-	if meta.Namespace != "" {
-		name = meta.Namespace + "/" + meta.Name
-	}
+	name := listName(meta.Namespace, meta.Name)
 	kind := meta.APIVersion + "/" + meta.Kind
 	r.mu.Lock()
 	r.used[gr]++
@@ -85,11 +83,26 @@ func (r *record) stored(gr schema.GroupResource, meta item.Meta) (done, total in
 	return done, total
 }
 
+// listName returns an object as Velero's resource list names it.
+func listName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
 // count returns the number of objects of a resource that are stored.
 func (r *record) count(gr schema.GroupResource) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.used[gr]
+}
+
+// items returns the number of objects that are stored.
+func (r *record) items() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.done
 }
 
 // resources returns the resources that have objects in the backup, sorted.
@@ -105,25 +118,6 @@ func (r *record) resources() []schema.GroupResource {
 func (r *record) gap(warning string) {
 	r.mu.Lock()
 	r.gaps = append(r.gaps, warning)
-	r.mu.Unlock()
-}
-
-// addPodVolumes counts volumes of pods whose data is requested from the file system.
-func (r *record) addPodVolumes(n int) {
-	r.mu.Lock()
-	r.podVolumes += n
-	r.mu.Unlock()
-}
-
-func (r *record) podVolumeCount() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.podVolumes
-}
-
-func (r *record) operation(op itemaction.Operation) {
-	r.mu.Lock()
-	r.operations = append(r.operations, op)
 	r.mu.Unlock()
 }
 
@@ -145,7 +139,7 @@ func (r *record) result() *Result {
 	}
 	all := r.results.Results()
 	return &Result{
-		Items: r.done, ResourceList: r.list, Operations: r.operations, Gaps: r.gaps,
+		Items: r.done, ResourceList: r.list, Gaps: r.gaps,
 		Results: all, Errors: all.Errors.Count(), Warnings: all.Warnings.Count(),
 	}
 }
@@ -159,8 +153,18 @@ type Result struct {
 	// Results are the errors and warnings; Errors and Warnings count them.
 	Results          results.Results
 	Errors, Warnings int
-	// Operations are the asynchronous operations that actions started.
-	Operations []itemaction.Operation
+	// Operations are the asynchronous operations that actions started, sorted.
+	Operations []operation.Operation
+	// Hooks counts the hooks of pods.
+	Hooks velerov1.HookStatus
+	// Snapshots are those that were requested, also if they failed. Volumes says how the data of each volume was backed up, or why it was
+	// not. Neither is nil.
+	Snapshots []*snapshot.Snapshot
+	Volumes   []*snapshot.VolumeInfo
+	// CSI are the snapshots of CSI volumes that actions have taken.
+	CSI snapshot.CSIFiles
 	// Gaps are those of the warnings that name fields of the spec without effect; see package gaps.
 	Gaps []string
+	// Collection is what a dry run has found out; nil for a real backup.
+	Collection *dryrun.Collection
 }

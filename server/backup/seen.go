@@ -8,16 +8,25 @@ import (
 	"github.com/cleat-dev/cleat/server/discovery"
 )
 
-// seen holds the objects that the backup has taken up, as hashes of 128 bits.
+// key identifies an object in one version, by a hash of 128 bits.
+type key [2]uint64
+
+// What is known of an object.
+const (
+	taken    = 1 << iota // the backup has taken it up
+	assigned             // it is in a block
+)
+
+// seen holds what is known of the objects of a run. It is safe for concurrent use.
 type seen struct {
 	once  sync.Once
 	seeds [2]maphash.Seed
 	mu    sync.Mutex
-	keys  map[[2]uint64]struct{}
+	keys  map[key]uint8
 }
 
 // keyOf returns the key of an object of a resource. Its other versions have keys of their own.
-func (s *seen) keyOf(resource discovery.Resource, namespace, name string) (k [2]uint64) {
+func (s *seen) keyOf(resource discovery.Resource, namespace, name string) key {
 	plural := resource.Name
 	if resource.NotPreferred {
 		plural += "/" + resource.GroupVersion.Version
@@ -25,10 +34,10 @@ func (s *seen) keyOf(resource discovery.Resource, namespace, name string) (k [2]
 	return s.key(resource.GroupVersion.Group, plural, namespace, name)
 }
 
-func (s *seen) key(group, resource, namespace, name string) (k [2]uint64) {
+func (s *seen) key(group, resource, namespace, name string) (k key) {
 	s.once.Do(func() {
 		s.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-		s.keys = map[[2]uint64]struct{}{}
+		s.keys = map[key]uint8{}
 	})
 	id := framework.ResourceIdentifier{Group: group, Resource: resource, Namespace: namespace, Name: name}
 	for i, seed := range s.seeds {
@@ -37,26 +46,37 @@ func (s *seen) key(group, resource, namespace, name string) (k [2]uint64) {
 	return k
 }
 
-// add adds a key and reports whether it is new.
-func (s *seen) add(k [2]uint64) bool {
+// add takes an object up and reports whether it was not before.
+func (s *seen) add(k key) bool { return s.mark(k, taken) }
+
+// assign assigns an object to a block and reports whether it was in none.
+func (s *seen) assign(k key) bool { return s.mark(k, assigned) }
+
+// isAssigned reports whether an object is assigned to a block.
+func (s *seen) isAssigned(k key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.keys[k]; ok {
-		return false
-	}
-	s.keys[k] = struct{}{}
-	return true
+	return s.keys[k]&assigned != 0
 }
 
-func (s *seen) has(k [2]uint64) bool {
+func (s *seen) mark(k key, what uint8) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.keys[k]
-	return ok
+	before := s.keys[k]
+	s.keys[k] = before | what
+	return before&what == 0
 }
 
-func (s *seen) remove(k [2]uint64) {
+// has reports whether an object is taken up.
+func (s *seen) has(k key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.keys, k)
+	return s.keys[k]&taken != 0
+}
+
+// remove undoes add.
+func (s *seen) remove(k key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys[k] &^= taken
 }

@@ -17,8 +17,8 @@ import (
 // snapshot of a volume.
 func alwaysExcluded() []schema.GroupResource {
 	return []schema.GroupResource{
-		{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"},
-		{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotcontents"},
+		{Group: snapshotsGroup, Resource: "volumesnapshots"},
+		{Group: snapshotsGroup, Resource: "volumesnapshotcontents"},
 	}
 }
 

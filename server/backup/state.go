@@ -4,16 +4,19 @@ import (
 	"cmp"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/itemblockaction"
 )
 
 // engine is the state of one run.
@@ -26,11 +29,33 @@ type engine struct {
 	client     *kubeapi.Client
 	sel        *selection
 	actions    *itemaction.Set[backupitemaction.Action]
+	operations *itemaction.Operations
+
+	parallel map[schema.GroupResource]bool // see concurrent
+	turns    map[string]chan struct{}      // by action; see turn
+	// orderedTurns are those of actions that take one call at a time, as many as there are ordered workers.
+	orderedTurns chan struct{}
+
+	hooks *hook.Backup   // nil if none are run
+	later sync.WaitGroup // post hooks that wait for volumes
+
+	blockActions *itemaction.Set[itemblockaction.Action]
+	relatedBytes atomic.Int64 // of blocks that wait or are under way
+
 	backupJSON []byte // for plugins
-	archive    *archive.Writer
+	archive    itemWriter
+	writes     sync.Mutex // of the archive and the manifest
+	dry        *dryRun    // nil for a real backup
+	refreshing bool       // see Refresh
 	seen       seen
 	buffers    bufferPool
 	record     *record
+	volumes    *volumes
+}
+
+// itemWriter takes the objects of a run.
+type itemWriter interface {
+	Item(gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte) error
 }
 
 // get reads one object. namespace is empty for a cluster-scoped one.

@@ -24,20 +24,11 @@ import (
 // backupOverLimit reports the time from the creation of a Backup to Completed, divided by the time of a bare program that
 // pages the same lists and compresses the bytes into a file with gzip. There are about 6,600 objects; the server is warm.
 func backupOverLimit(ctx context.Context, cleat string, report func(string, float64)) (err error) {
-	s, err := newSite(ctx, cleat)
+	s, err := newPopulatedSite(ctx, cleat)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	spec := world.Spec{Prefix: "bench", Namespaces: 20, ConfigMaps: 180, Secrets: 85, Large: 2, LargeBytes: 300 << 10}
-	objects := world.Build(spec)
-	say("creating %d objects", len(objects))
-	if err := s.client.Create(ctx, objects, new(atomic.Int64)); err != nil {
-		return err
-	}
-	if _, err := s.client.Settled(ctx, spec); err != nil {
-		return err
-	}
 	server, err := s.Serve(ctx, s.client)
 	if err != nil {
 		return err
@@ -65,6 +56,30 @@ func backupOverLimit(ctx context.Context, cleat string, report func(string, floa
 	}
 	report("backup_over_limit", median(ratios))
 	return nil
+}
+
+// newPopulatedSite returns a site with the objects of the backup benchmarks. The caller must close it.
+func newPopulatedSite(ctx context.Context, cleat string) (*site, error) {
+	s, err := newSite(ctx, cleat)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.populate(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// populate creates the objects of the backup benchmarks.
+func (s *site) populate(ctx context.Context) error {
+	spec := world.Spec{Prefix: "bench", Namespaces: 20, ConfigMaps: 180, Secrets: 85, Large: 2, LargeBytes: 300 << 10}
+	objects := world.Build(spec)
+	say("creating %d objects", len(objects))
+	if err := s.client.Create(ctx, objects, new(atomic.Int64)); err != nil {
+		return err
+	}
+	_, err := s.client.Settled(ctx, spec)
+	return err
 }
 
 // bareBackup pages all lists that a backup of the whole cluster pages, into a gzip file.

@@ -65,7 +65,12 @@ func (s *site) peakRSS(ctx context.Context, name string) (_ float64, err error) 
 	if _, _, err := s.backup(ctx, name, nil); err != nil {
 		return 0, err
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", server.PID()))
+	return peakOf(server.PID())
+}
+
+// peakOf returns the highest resident set of a process in KiB.
+func peakOf(pid int) (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	backupitemactionv2 "github.com/cleat-dev/cleat/proto/velero/backupitemaction/v2"
@@ -158,20 +159,29 @@ func newCallSite(ctx context.Context) (_ *callSite, err error) {
 		return nil, err
 	}
 	s.session = s.host.Session(hclog.NewNullLogger())
-	s.echo = plugin.NewClient(&plugin.ClientConfig{
-		HandshakeConfig: hostapi.Handshake(), Plugins: plugin.PluginSet{}, Cmd: exec.Command(filepath.Join(s.dir, "bareecho")),
-		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, AutoMTLS: true, Logger: hclog.NewNullLogger(),
-	})
-	protocol, err := s.echo.Client()
+	echo, conn, err := startBare(exec.Command(filepath.Join(s.dir, "bareecho")))
 	if err != nil {
 		return nil, err
 	}
-	bare, ok := protocol.(*plugin.GRPCClient)
-	if !ok {
-		return nil, fmt.Errorf("the echo speaks %T", protocol)
-	}
-	s.client = backupitemactionv2.NewBackupItemActionClient(bare.Conn)
+	s.echo, s.client = echo, backupitemactionv2.NewBackupItemActionClient(conn)
 	return s, nil
+}
+
+// startBare starts the process of a plugin and returns a bare connection to it, encrypted as the server's are. The caller must kill it.
+func startBare(cmd *exec.Cmd) (*plugin.Client, *grpc.ClientConn, error) {
+	process := plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig: hostapi.Handshake(), Plugins: plugin.PluginSet{}, Cmd: cmd,
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, AutoMTLS: true, Logger: hclog.NewNullLogger(),
+	})
+	protocol, err := process.Client()
+	if err == nil {
+		if bare, ok := protocol.(*plugin.GRPCClient); ok {
+			return process, bare.Conn, nil
+		}
+		err = fmt.Errorf("it speaks %T", protocol)
+	}
+	process.Kill()
+	return nil, nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 }
 
 func (s *callSite) close() {

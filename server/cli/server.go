@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -20,6 +21,17 @@ import (
 	"github.com/cleat-dev/cleat/server/config"
 )
 
+// serverFlagsOf returns the flags of "cleat server", with those that all commands have, and the options that they set.
+func serverFlagsOf() (*pflag.FlagSet, *config.Options) {
+	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	var s serverFlags
+	s.options = config.Defaults()
+	s.add(flags)
+	(&command.ClusterFlags{}).Add(flags)
+	return flags, &s.options
+}
+
 func newServerCommand(a *command.App) *cobra.Command {
 	s := serverFlags{options: config.Defaults()}
 	cmd := &cobra.Command{
@@ -35,10 +47,7 @@ func newServerCommand(a *command.App) *cobra.Command {
 			return runServer(a, cmd, &s)
 		},
 	}
-	s.options.AddFlags(cmd.Flags())
-	addVerbosity(cmd.Flags())
-	cmd.Flags().StringVar(&s.file, "config", "", "configuration file with policies and the settings of plugins; see examples/config/cleat.yaml")
-	cmd.Flags().BoolVar(&s.check, "check", false, "check the settings and the plugins that they name, without a cluster, and exit")
+	s.add(cmd.Flags())
 	return cmd
 }
 
@@ -58,6 +67,13 @@ type serverFlags struct {
 	options config.Options
 	file    string
 	check   bool
+}
+
+func (s *serverFlags) add(flags *pflag.FlagSet) {
+	s.options.AddFlags(flags)
+	addVerbosity(flags)
+	flags.StringVar(&s.file, "config", "", "configuration file with policies and the settings of plugins; see examples/config/cleat.yaml")
+	flags.BoolVar(&s.check, "check", false, "check the settings and the plugins that they name, without a cluster, and exit")
 }
 
 // serverConfig returns the configuration from the flags and the configuration file, without the cluster.
@@ -139,8 +155,10 @@ func limitGarbage() {
 // pluginArgs returns the arguments of plugins: those of the server without the command's name.
 func pluginArgs(a *command.App) []string {
 	args := slices.Clone(a.Args)
-	if i := slices.Index(args, "server"); i >= 0 {
-		args = slices.Delete(args, i, i+1)
+	for _, name := range []string{"node-agent", "server"} {
+		if i := slices.Index(args, name); i >= 0 {
+			args = slices.Delete(args, i, i+1)
+		}
 	}
 	return args
 }

@@ -34,7 +34,7 @@ func TestCheckAcceptsExampleConfig(t *testing.T) {
 	out, err := check(t, text)
 	require.NoError(t, err, out)
 	require.Contains(t, out, "backups.admission: cleat.dev/namespace-overlap\nbackups.manifestWriters[0]: cleat.dev/item-list\n"+
-		"nodeAgent.soothing: cleat.dev/limit\nThe settings are valid.\n")
+		"nodeAgent.soothing: cleat.dev/prepare-queue\nThe settings are valid.\n")
 }
 
 func TestCheckRefusesQuarantinedPlugin(t *testing.T) {
@@ -77,10 +77,10 @@ func TestCheckRefusesWrongConfig(t *testing.T) {
 		"config of a policy": {"plugins: {config: {cleat.dev/fifo: {}}}\n", nil, []string{
 			"cleat.yaml:2: plugins.config.cleat.dev/fifo: is a plugin of the kind QueueAdmission, whose configuration belongs in backups.admission.config",
 		}},
-		"another kind": {"backups: {admission: {plugin: cleat.dev/limit}}\n", nil, []string{
-			`cleat.yaml:2: backups.admission.plugin: "cleat.dev/limit" is not a QueueAdmission but a plugin of the kind LoadSoothing`,
+		"another kind": {"backups: {admission: {plugin: cleat.dev/prepare-queue}}\n", nil, []string{
+			`cleat.yaml:2: backups.admission.plugin: "cleat.dev/prepare-queue" is not a QueueAdmission but a plugin of the kind LoadSoothing`,
 		}},
-		"config for it": {"nodeAgent:\n  soothing:\n    plugin: cleat.dev/limit\n    config:\n      load: 5\n", nil, []string{
+		"config for it": {"nodeAgent:\n  soothing:\n    plugin: cleat.dev/prepare-queue\n    config:\n      load: 5\n", nil, []string{
 			"cleat.yaml:6: nodeAgent.soothing.config.load: unknown key; known are loads",
 		}},
 	} {

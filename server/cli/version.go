@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 func newVersionCommand(a *command.App) *cobra.Command {
@@ -29,7 +31,7 @@ func newVersionCommand(a *command.App) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("ask the server for its version: %w", err)
 			}
-			fmt.Fprintf(a.Out, "Server: %s\n", answer.Status.ServerVersion)
+			fmt.Fprintf(a.Out, "Server: %s\n", layout.OneLine(serverreport.ServerVersion(answer)))
 			return nil
 		},
 	}

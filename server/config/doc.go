@@ -9,5 +9,5 @@
 //	Check                check.go                  the plugins that the file names, and their configuration
 //
 // It may import framework, versioning/kinds, pflag, YAML, JSON Schema and the quantities of apimachinery, and of the
-// server only tracing, which validates an endpoint. Start at Options and File.
+// server only tracing and reference, which validate an endpoint and references. Start at Options and File.
 package config

@@ -19,17 +19,12 @@ func (o *Options) HasFeature(name string) bool { return slices.Contains(o.Featur
 
 // unsupported returns the flags for what the server does not do yet, each with the reason that it has no effect.
 func unsupported() map[string]string {
-	const volumes = "the data of volumes is not backed up yet"
+	const volumes = "data movement is not supported yet"
 	return map[string]string{
-		"backup-sync-period":             "backups that appear in a backup storage location are not found yet",
-		"garbage-collection-frequency":   "expired backups are not deleted yet",
-		"item-operation-sync-frequency":  "asynchronous operations of plugins are not awaited yet",
-		"default-item-operation-timeout": "asynchronous operations of plugins are not awaited yet",
-		"fs-backup-timeout":              volumes, "volume-group-snapshot-label-key": volumes,
-		"default-volumes-to-fs-backup": volumes, "default-snapshot-move-data": volumes,
-		"default-volume-snapshot-locations": volumes, "max-concurrent-k8s-connections": volumes,
+		"volume-group-snapshot-label-key": "group snapshots are not supported yet",
+		"max-concurrent-k8s-connections":  "as many snapshots are taken at once as there are workers of item blocks",
 		"default-repo-maintain-frequency": volumes, "backup-repository-configmap": volumes,
-		"repo-maintenance-job-configmap": volumes, "global-backup-volume-policies-configmap": volumes,
+		"repo-maintenance-job-configmap": volumes,
 	}
 }
 
@@ -93,9 +88,7 @@ func (o *Options) Warnings(flags *pflag.FlagSet) []string {
 	}
 	for _, feature := range o.Features {
 		switch feature {
-		case EnableAPIGroupVersions:
-		case EnableCSI:
-			warnings = append(warnings, "flag --features: EnableCSI only makes the server call the actions of plugins for CSI; it has none of its own yet, so no CSI snapshots are taken")
+		case EnableAPIGroupVersions, EnableCSI:
 		default:
 			warnings = append(warnings, fmt.Sprintf("flag --features: %s is unknown and has no effect; known are %s and %s", feature, EnableAPIGroupVersions, EnableCSI))
 		}
@@ -110,7 +103,7 @@ func isServersWay(flag *pflag.Flag) bool {
 	switch flag.Name {
 	case "logtostderr":
 		return err == nil && on
-	case "alsologtostderr", "colorized", "default-volumes-to-fs-backup", "default-snapshot-move-data":
+	case "alsologtostderr", "colorized":
 		return err == nil && !on
 	}
 	return false

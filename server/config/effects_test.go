@@ -13,7 +13,7 @@ import (
 // does what it says, as the named test or code shows, or has a warning that names it.
 func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 	t.Parallel()
-	const volumes = "the data of volumes is not backed up yet"
+	const volumes = "data movement is not supported yet"
 	const output = "the server's log goes to stderr"
 	const job = "set it in the ConfigMap"
 	table := map[string]struct {
@@ -43,22 +43,22 @@ func TestEveryFlagIsBuiltOrNamedInAWarning(t *testing.T) {
 		"resource-timeout":                {value: "1h", built: "restore.waitForCRD"},
 		"restore-resource-priorities":     {value: "pods", built: "plan.Priorities"},
 		"schedule-skip-immediately":       {value: "true", built: "schedules.Controller"},
-		"uploader-type":                   {built: "it has one value, which Complete checks"},
+		"uploader-type":                   {built: "backup.podVolumes"},
 
-		"backup-sync-period":                      {value: "1h", warns: "--backup-sync-period 1h0m0s has no effect: backups that appear"},
-		"garbage-collection-frequency":            {value: "1m", warns: "--garbage-collection-frequency 1m0s has no effect: expired backups are not deleted yet"},
-		"item-operation-sync-frequency":           {value: "1h", warns: "operations of plugins are not awaited yet"},
-		"default-item-operation-timeout":          {value: "1h", warns: "operations of plugins are not awaited yet"},
-		"default-volume-snapshot-locations":       {value: "a:b", warns: volumes},
-		"fs-backup-timeout":                       {value: "1h", warns: volumes},
-		"volume-group-snapshot-label-key":         {value: "x", warns: volumes},
-		"default-volumes-to-fs-backup":            {value: "true", warns: volumes},
-		"default-snapshot-move-data":              {value: "true", warns: volumes},
+		"backup-sync-period":                      {value: "1h", built: "server/cmd/cleat TestAcceptOperate_GCAndSync"},
+		"garbage-collection-frequency":            {value: "1m", built: "server/cmd/cleat TestAcceptOperate_GCAndSync"},
+		"item-operation-sync-frequency":           {value: "1s", built: "server/cmd/cleat TestAcceptAsync_Followed"},
+		"default-item-operation-timeout":          {value: "1h", built: "server/cmd/cleat TestAcceptAsync_Timeouts"},
+		"default-volume-snapshot-locations":       {value: "a:b", built: "backups.TestLocationsAreValidated"},
+		"fs-backup-timeout":                       {value: "1h", built: "app.operationLimits"},
+		"volume-group-snapshot-label-key":         {value: "x", warns: "group snapshots are not supported yet"},
+		"default-volumes-to-fs-backup":            {value: "true", built: "backups.TestDefaultsAreWrittenIntoTheSpec"},
+		"default-snapshot-move-data":              {value: "true", built: "server/test/nodeagent TestAcceptNodeAgent_CSI"},
 		"default-repo-maintain-frequency":         {value: "1h", warns: volumes},
-		"max-concurrent-k8s-connections":          {value: "1", warns: volumes},
+		"max-concurrent-k8s-connections":          {value: "1", warns: "as there are workers of item blocks"},
 		"backup-repository-configmap":             {value: "x", warns: volumes},
 		"repo-maintenance-job-configmap":          {value: "x", warns: volumes},
-		"global-backup-volume-policies-configmap": {value: "x", warns: volumes},
+		"global-backup-volume-policies-configmap": {value: "x", built: "server/cmd/cleat TestAcceptOperate_VolumePolicies"},
 		"disable-informer-cache":                  {value: "true", built: "restore.handleExisting reads from the API server in any case"},
 		"features":                                {value: "EnableEverything", warns: "EnableEverything is unknown and has no effect; known are EnableAPIGroupVersions and EnableCSI"},
 
@@ -115,6 +115,6 @@ func TestFlagsThatAskForTheUsualWarnOfNothing(t *testing.T) {
 	}
 	o, flags, err := parse(t, "--features=EnableCSI")
 	require.NoError(t, err)
-	require.Len(t, o.Warnings(flags), 1)
+	require.Empty(t, o.Warnings(flags))
 	require.True(t, o.HasFeature(config.EnableCSI))
 }

@@ -1,12 +1,15 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/cleat-dev/cleat/server/reference"
 )
 
 // APIVersion is the version of the file that ReadFile reads.
@@ -17,12 +20,13 @@ const APIVersion = "cleat.dev/v1"
 //
 // A new key is a new field here and a property in file.schema.json, which says what values the key may have.
 type File struct {
-	APIVersion string    `yaml:"apiVersion"`
-	Backups    Backups   `yaml:"backups"`
-	NodeAgent  NodeAgent `yaml:"nodeAgent"`
-	Plugins    Plugins   `yaml:"plugins"`
-	Restores   Restores  `yaml:"restores"`
-	Tracing    Tracing   `yaml:"tracing"`
+	APIVersion string     `yaml:"apiVersion"`
+	Backups    Backups    `yaml:"backups"`
+	NodeAgent  NodeAgent  `yaml:"nodeAgent"`
+	Operations Operations `yaml:"operations"`
+	Plugins    Plugins    `yaml:"plugins"`
+	Restores   Restores   `yaml:"restores"`
+	Tracing    Tracing    `yaml:"tracing"`
 
 	root Object // the whole file
 }
@@ -32,14 +36,40 @@ type Backups struct {
 	Concurrent int    `yaml:"concurrent"`
 	Attempts   int    `yaml:"attempts"`
 	Admission  Policy `yaml:"admission"`
-	// ManifestWriters describe each backup, all of them.
+	// ManifestWriters describe each backup, all of them. Nil stands for the built-in one, and an empty list for none.
 	ManifestWriters []ManifestWriter `yaml:"manifestWriters"`
+	// References are fields that name other objects, beside those that the server knows.
+	References []reference.Row `yaml:"references"`
 }
 
 // Restores is how restores are run.
 type Restores struct {
 	Concurrent int `yaml:"concurrent"`
 	Attempts   int `yaml:"attempts"`
+}
+
+// Operations is how long the asynchronous operations of plugins may take.
+type Operations struct {
+	Timeout      Duration                   `yaml:"timeout"`
+	StallTimeout Duration                   `yaml:"stallTimeout"`
+	CancelGrace  Duration                   `yaml:"cancelGrace"`
+	Plugins      map[string]OperationLimits `yaml:"plugins"` // by the names of the actions
+}
+
+// OperationLimits bound an operation. Zero is the default, and None no limit.
+type OperationLimits struct {
+	Timeout      Duration `yaml:"timeout"`      // a ceiling for spec.itemOperationTimeout
+	StallTimeout Duration `yaml:"stallTimeout"` // without progress
+	CancelGrace  Duration `yaml:"cancelGrace"`  // from its cancellation to its end
+}
+
+// Of returns the limits for the operations of an action.
+func (o Operations) Of(action string) OperationLimits {
+	limits := o.Plugins[action]
+	limits.Timeout = cmp.Or(limits.Timeout, o.Timeout)
+	limits.StallTimeout = cmp.Or(limits.StallTimeout, o.StallTimeout)
+	limits.CancelGrace = cmp.Or(limits.CancelGrace, o.CancelGrace)
+	return limits
 }
 
 // NodeAgent is how loads on nodes are held back.
@@ -80,14 +110,17 @@ type Plugins struct {
 	Directory       string            `yaml:"directory"`
 	Lock            string            `yaml:"lock"` // a path, or LockRequired
 	Order           []string          `yaml:"order"`
+	Concurrency     map[string]int    `yaml:"concurrency"` // of plugins, by their names
 	IsolateBuiltIns bool              `yaml:"isolateBuiltIns"`
 	Rescan          Duration          `yaml:"rescan"`
 	Environment     Environment       `yaml:"environment"`
 	Variables       map[string]string `yaml:"variables"`
 	Config          map[string]Object `yaml:"-"` // of actions, by their names
-	Deadlines       Deadlines         `yaml:"deadlines"`
-	Limits          Limits            `yaml:"limits"`
-	Restart         Restart           `yaml:"restart"`
+	// DryRun names the actions that a dry run calls beside the built-in ones: they have no side effects.
+	DryRun    []string  `yaml:"dryRun"`
+	Deadlines Deadlines `yaml:"deadlines"`
+	Limits    Limits    `yaml:"limits"`
+	Restart   Restart   `yaml:"restart"`
 }
 
 // Deadlines bound how long plugins may take.
@@ -155,7 +188,7 @@ func (f *File) Apply(flags *pflag.FlagSet) error {
 		{"concurrent-restores", []string{"restores", "concurrent"}, f.Restores.Concurrent},
 		{"restore-attempts", []string{"restores", "attempts"}, f.Restores.Attempts},
 	} {
-		if f.root.find(s.path) == nil {
+		if f.root.find(s.path) == nil || flags.Lookup(s.flag) == nil { // a node agent has some of the flags only
 			continue
 		}
 		at := f.root.locate(s.path)

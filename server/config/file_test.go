@@ -32,25 +32,33 @@ func TestExampleHasEveryKey(t *testing.T) {
 	require.Equal(t, time.Hour, file.Plugins.Deadlines.Kinds["BackupItemAction"].Std())
 }
 
-// requireFilled requires that every key below path has a value that is not zero, except for booleans.
-func requireFilled(t *testing.T, path string, value reflect.Value) {
+// requireFilled requires that every key below path has a value that is not zero in one of the structs, except for booleans.
+func requireFilled(t *testing.T, path string, structs ...reflect.Value) {
 	t.Helper()
-	for i, key := range keys(value.Type()) {
-		at, field := path+"."+key, value.Field(i)
-		object, isObject := field.Interface().(Object)
-		objects, areObjects := field.Interface().(map[string]Object)
+	require.NotEmpty(t, structs, path)
+	for i, key := range keys(structs[0].Type()) {
+		at := path + "." + key
+		var set, elements []reflect.Value
+		for _, value := range structs {
+			field := value.Field(i)
+			if object, isObject := field.Interface().(Object); isObject && object.JSON == nil || field.IsZero() {
+				continue
+			}
+			set = append(set, field)
+			for n := 0; field.Kind() == reflect.Slice && n < field.Len(); n++ {
+				elements = append(elements, field.Index(n))
+			}
+		}
+		of := structs[0].Field(i).Type()
+		if of.Kind() != reflect.Bool {
+			require.NotEmpty(t, set, "%s is not in %s", at, example)
+		}
 		switch {
-		case isObject:
-			require.NotNil(t, object.JSON, at)
-		case areObjects:
-			require.NotEmpty(t, objects, at)
-		case field.Kind() == reflect.Struct:
-			requireFilled(t, at, field)
-		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
-			require.NotZero(t, field.Len(), at)
-			requireFilled(t, at+"[0]", field.Index(0))
-		case field.Kind() != reflect.Bool:
-			require.False(t, field.IsZero(), "%s is not in %s", at, example)
+		case of == reflect.TypeFor[Object]():
+		case of.Kind() == reflect.Struct:
+			requireFilled(t, at, set...)
+		case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct:
+			requireFilled(t, at+"[]", elements...)
 		}
 	}
 }
@@ -133,7 +141,7 @@ func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 			"cleat.yaml:3: backups.admission.plugin: is missing",
 			"cleat.yaml:4: backups.admission.plugn: unknown key; known are config, deadline, failurePolicy, plugin",
 		}},
-		"at the root":       {"backup: {}\n", []string{"cleat.yaml:2: backup: unknown key; known are apiVersion, backups, nodeAgent, plugins, restores, tracing"}},
+		"at the root":       {"backup: {}\n", []string{"cleat.yaml:2: backup: unknown key; known are apiVersion, backups, nodeAgent, operations, plugins, restores, tracing"}},
 		"a key twice":       {"tracing: {}\nbackups: {}\ntracing: {}\n", []string{"cleat.yaml:4: tracing: is set a second time, the first is in line 2"}},
 		"no duration":       {"plugins: {deadlines: {query: 30}}\n", []string{`cleat.yaml:2: plugins.deadlines.query: is the number 30, want a duration of at least 1ms such as 30s, 10m or 4h, or none`}},
 		"a negative one":    {"plugins: {deadlines: {query: -1s}}\n", []string{`cleat.yaml:2: plugins.deadlines.query: is the text "-1s", want a duration of at least 1ms`}},
@@ -152,24 +160,35 @@ func TestParseReportsMistakesWithFileLineAndKey(t *testing.T) {
 		"no choice": {"backups: {admission: {plugin: a.io/b, failurePolicy: Warn}}\n", []string{
 			`cleat.yaml:2: backups.admission.failurePolicy: is the text "Warn", want one of Hold, UseBuiltIn`,
 		}},
-		"no truth":         {"plugins: {isolateBuiltIns: yes}\n", []string{`cleat.yaml:2: plugins.isolateBuiltIns: is the text "yes", want true or false`}},
-		"no text":          {"plugins: {environment: {PORT: 8080}}\n", []string{"cleat.yaml:2: plugins.environment.PORT: is the number 8080, want text; put it in quotes"}},
-		"no rule":          {"plugins: {environment: strict}\n", []string{`cleat.yaml:2: plugins.environment: is the text "strict", want Complete or Strict`}},
-		"a list of rules":  {"plugins: {environment: [Strict]}\n", []string{"cleat.yaml:2: plugins.environment: is a list, want Complete or Strict"}},
-		"a reserved name":  {"plugins: {variables: {PLUGIN_CLIENT_CERT: x}}\n", []string{"cleat.yaml:2: plugins.variables.PLUGIN_CLIENT_CERT: is set by the server for each process of a plugin"}},
-		"variables twice":  {"plugins: {environment: {A: x}, variables: {B: y}}\n", []string{"cleat.yaml:2: plugins.environment: has variables, and so has plugins.variables"}},
-		"no variable":      {"plugins: {environment: {A-B: x}}\n", []string{"cleat.yaml:2: plugins.environment.A-B: is not a name of an environment variable"}},
-		"a zero byte":      {"plugins: {environment: {A: \"\\0\"}}\n", []string{"cleat.yaml:2: plugins.environment.A: has a zero byte"}},
-		"a number for key": {"plugins: {environment: {1: x}}\n", []string{"cleat.yaml:2: plugins.environment: has a key that is the number 1, want text"}},
-		"no plugin name":   {"plugins:\n  config:\n    stamp: {}\n", []string{`cleat.yaml:4: plugins.config.stamp: plugin name "stamp" must be "domain/name"`}},
-		"no config":        {"plugins: {config: {a.io/b: }}\n", []string{"cleat.yaml:2: plugins.config.a.io/b: is empty, want keys and values"}},
-		"empty text":       {"plugins: {lock: \"\"}\n", []string{"cleat.yaml:2: plugins.lock: is empty; give it a value, or leave the key out"}},
-		"no value":         {"plugins:\n  lock:\n", []string{"cleat.yaml:3: plugins.lock: is empty, want text"}},
-		"no name":          {"plugins: {order: [pods]}\n", []string{`cleat.yaml:2: plugins.order[0]: plugin name "pods" must be "domain/name"`}},
-		"a star no name":   {"backups: {admission: {plugin: \"*\"}}\n", []string{`cleat.yaml:2: backups.admission.plugin: plugin name "*" must be`}},
-		"a name twice":     {"plugins:\n  order:\n  - a.io/b\n  - \"*\"\n  - a.io/b\n", []string{`cleat.yaml:6: plugins.order[2]: "a.io/b" is in the list already, in line 4`}},
+		"no truth":            {"plugins: {isolateBuiltIns: yes}\n", []string{`cleat.yaml:2: plugins.isolateBuiltIns: is the text "yes", want true or false`}},
+		"no text":             {"plugins: {environment: {PORT: 8080}}\n", []string{"cleat.yaml:2: plugins.environment.PORT: is the number 8080, want text; put it in quotes"}},
+		"no rule":             {"plugins: {environment: strict}\n", []string{`cleat.yaml:2: plugins.environment: is the text "strict", want Complete or Strict`}},
+		"a list of rules":     {"plugins: {environment: [Strict]}\n", []string{"cleat.yaml:2: plugins.environment: is a list, want Complete or Strict"}},
+		"a reserved name":     {"plugins: {variables: {PLUGIN_CLIENT_CERT: x}}\n", []string{"cleat.yaml:2: plugins.variables.PLUGIN_CLIENT_CERT: is set by the server for each process of a plugin"}},
+		"variables twice":     {"plugins: {environment: {A: x}, variables: {B: y}}\n", []string{"cleat.yaml:2: plugins.environment: has variables, and so has plugins.variables"}},
+		"no variable":         {"plugins: {environment: {A-B: x}}\n", []string{"cleat.yaml:2: plugins.environment.A-B: is not a name of an environment variable"}},
+		"a zero byte":         {"plugins: {environment: {A: \"\\0\"}}\n", []string{"cleat.yaml:2: plugins.environment.A: has a zero byte"}},
+		"a number for key":    {"plugins: {environment: {1: x}}\n", []string{"cleat.yaml:2: plugins.environment: has a key that is the number 1, want text"}},
+		"no plugin name":      {"plugins:\n  config:\n    stamp: {}\n", []string{`cleat.yaml:4: plugins.config.stamp: plugin name "stamp" must be "domain/name"`}},
+		"no config":           {"plugins: {config: {a.io/b: }}\n", []string{"cleat.yaml:2: plugins.config.a.io/b: is empty, want keys and values"}},
+		"empty text":          {"plugins: {lock: \"\"}\n", []string{"cleat.yaml:2: plugins.lock: is empty; give it a value, or leave the key out"}},
+		"no value":            {"plugins:\n  lock:\n", []string{"cleat.yaml:3: plugins.lock: is empty, want text"}},
+		"no concurrency":      {"plugins: {concurrency: {a.io/b: 0}}\n", []string{`cleat.yaml:2: plugins.concurrency.a.io/b: is the number 0, want a whole number from 1 to 2147483647`}},
+		"concurrency of what": {"plugins: {concurrency: {pods: 2}}\n", []string{`cleat.yaml:2: plugins.concurrency.pods: plugin name "pods" must be "domain/name"`}},
+		"no name":             {"plugins: {order: [pods]}\n", []string{`cleat.yaml:2: plugins.order[0]: plugin name "pods" must be "domain/name"`}},
+		"a star no name":      {"backups: {admission: {plugin: \"*\"}}\n", []string{`cleat.yaml:2: backups.admission.plugin: plugin name "*" must be`}},
+		"a name twice":        {"plugins:\n  order:\n  - a.io/b\n  - \"*\"\n  - a.io/b\n", []string{`cleat.yaml:6: plugins.order[2]: "a.io/b" is in the list already, in line 4`}},
 		"a writer twice": {"backups:\n  manifestWriters:\n  - plugin: a.io/b\n  - plugin: a.io/b\n", []string{
 			`cleat.yaml:5: backups.manifestWriters[1]: "a.io/b" is in the list already, in line 4`,
+		}},
+		"a row of what?": {"backups:\n  references:\n  - resources: [a.example.io]\n    path: spec.name\n", []string{
+			"cleat.yaml:5: backups.references[0].path: unknown key; known are as, paths, resources, softIf, strict, to, when",
+		}},
+		"a path to nowhere": {"backups:\n  references:\n  - resources: [a.example.io]\n    paths:\n    - spec.name\n    - spec..name\n    to: {resource: services}\n", []string{
+			`cleat.yaml:7: backups.references[0].paths[1]: is not a path: "" is not a key`, "cleat.yaml:8: backups.references[0].to.kind: is missing",
+		}},
+		"parts of parts": {"backups:\n  references:\n  - {resources: [pods], paths: [spec.x], as: {resource: pods, path: spec}}\n", []string{
+			"cleat.yaml:4: backups.references[0].as: leads in a circle: ",
 		}},
 		"no list":          {"plugins: {order: a.io/b}\n", []string{`cleat.yaml:2: plugins.order: is the text "a.io/b", want a list`}},
 		"no mapping":       {"plugins: []\n", []string{"cleat.yaml:2: plugins: is a list, want keys and values"}},

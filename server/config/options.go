@@ -107,7 +107,7 @@ func Defaults() Options {
 		TerminatingResourceTimeout:   10 * time.Minute,
 		ResourceTimeout:              10 * time.Minute,
 		VolumeGroupSnapshotLabelKey:  "velero.io/volume-group",
-		UploaderType:                 "kopia",
+		UploaderType:                 "restic",
 		MaxConcurrentK8sConnections:  30,
 	}
 }
@@ -124,7 +124,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.DownloadURL, "download-url", o.DownloadURL, "URL at which users reach --download-address, like https://velero.example.com: the server then offers files of backups itself where an object store cannot sign URLs; empty for not")
 	flags.StringVar(&o.DownloadAddress, "download-address", o.DownloadAddress, "address at which the server offers files of backups if there is a --download-url")
 	flags.StringVar(&o.ScratchDir, "scratch-dir", o.ScratchDir, "directory of temporary files; empty for $VELERO_SCRATCH_DIR, or else the system's")
-	flags.Float32Var(&o.ClientQPS, "client-qps", o.ClientQPS, "requests per second to the API server; negative for no limit")
+	flags.Float32Var(&o.ClientQPS, "client-qps", o.ClientQPS, "requests per second to the API server; negative for no limit; those of restores are limited by --restore-workers instead")
 	flags.IntVar(&o.ClientBurst, "client-burst", o.ClientBurst, "requests to the API server above client-qps for a short time")
 	flags.IntVar(&o.ClientPageSize, "client-page-size", o.ClientPageSize, "objects in one page of a list; 0 for all at once")
 	flags.DurationVar(&o.APIOutageTimeout, "api-outage-timeout", o.APIOutageTimeout, "how long backups and restores in progress wait for an API server that does not respond, before they fail")
@@ -138,12 +138,12 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.QueueSweep, "queue-sweep", o.QueueSweep, "how often to process the queue of backups without a trigger, as a safety net; 0 for never")
 	flags.IntVar(&o.ItemBlockWorkerCount, "item-block-worker-count", o.ItemBlockWorkerCount, "workers of one backup; less than 1 means 1")
 	flags.IntVar(&o.RestoreWorkers, "restore-workers", o.RestoreWorkers, "items of one priority that are restored at once; less than 1 means 1")
-	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod, "how long running backups and restores may go on once the server has to stop; then the next server takes them up, or they are marked as Failed if no attempt is left")
+	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod, "how long running backups and restores may go on once the server has to stop; then the next server takes them up, or they are marked as Failed if no attempt is left; asynchronous operations of plugins are not cancelled")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "work only while no other server of the namespace does; others stand by")
 	flags.DurationVar(&o.LeaderElectLeaseDuration, "leader-elect-lease-duration", o.LeaderElectLeaseDuration, "how long after its last renewal of the lease a leader is replaced by another server; whole seconds")
 	flags.StringVar(&o.DefaultBackupStorageLocation, "default-backup-storage-location", o.DefaultBackupStorageLocation, "backup storage location to use when none is marked as the default")
 	flags.DurationVar(&o.StoreValidationFrequency, "store-validation-frequency", o.StoreValidationFrequency, "how often to validate a backup storage location that does not set it; 0 for never")
-	flags.DurationVar(&o.BackupSyncPeriod, "backup-sync-period", o.BackupSyncPeriod, "how often to look for new backups in a backup storage location that does not set it")
+	flags.DurationVar(&o.BackupSyncPeriod, "backup-sync-period", o.BackupSyncPeriod, "how often to look for new backups in a backup storage location that does not set it; 0 for never")
 	flags.Var(NewPairs(&o.DefaultVolumeSnapshotLocations), "default-volume-snapshot-locations", "default volume snapshot location of each provider, as PROVIDER:LOCATION,...")
 	flags.DurationVar(&o.DefaultBackupTTL, "default-backup-ttl", o.DefaultBackupTTL, "how long to keep a backup that does not set it")
 	flags.DurationVar(&o.DefaultItemOperationTimeout, "default-item-operation-timeout", o.DefaultItemOperationTimeout, "how long asynchronous operations of plugins may take unless the backup or restore sets it")
@@ -157,7 +157,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.DefaultVolumesToFSBackup, "default-volumes-to-fs-backup", o.DefaultVolumesToFSBackup, "back up all volumes of pods from the file system unless the backup says otherwise")
 	flags.BoolVar(&o.DefaultSnapshotMoveData, "default-snapshot-move-data", o.DefaultSnapshotMoveData, "move the data of snapshots to the backup storage unless the backup says otherwise")
 	flags.DurationVar(&o.DefaultRepoMaintainFrequency, "default-repo-maintain-frequency", o.DefaultRepoMaintainFrequency, "how often to maintain backup repositories; 0 for what the repository suggests")
-	flags.StringVar(&o.UploaderType, "uploader-type", o.UploaderType, "uploader of volume data; only kopia is supported")
+	flags.StringVar(&o.UploaderType, "uploader-type", o.UploaderType, "engine of file system backups: restic; with kopia, which Velero's installations name and for which there is no data mover, they are refused")
 	flags.IntVar(&o.MaxConcurrentK8sConnections, "max-concurrent-k8s-connections", o.MaxConcurrentK8sConnections, "connections to the API server of one backup for CSI snapshots")
 	flags.BoolVar(&o.DisableInformerCache, "disable-informer-cache", o.DisableInformerCache, "read objects that exist already from the API server in a restore")
 	flags.BoolVar(&o.ScheduleSkipImmediately, "schedule-skip-immediately", o.ScheduleSkipImmediately, "skip the first backup of a schedule that is due at once")
@@ -167,6 +167,18 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.Features, "features", o.Features, "features to switch on: EnableCSI, EnableAPIGroupVersions")
 
 	addFlagsWithoutEffect(flags)
+}
+
+// AddAgentFlags adds the flags of the settings that a node agent has in common with a server.
+func (o *Options) AddAgentFlags(flags *pflag.FlagSet) {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.AddFlags(all)
+	for _, name := range []string{
+		"log-level", "log-format", "plugin-dir", "isolate-built-ins", "metrics-address", "profiler-address", "scratch-dir",
+		"api-outage-timeout", "resource-timeout", "features",
+	} {
+		flags.AddFlag(all.Lookup(name))
+	}
 }
 
 // Complete raises values to their minimum and validates all settings. Its error lists all mistakes.
@@ -184,7 +196,7 @@ func (o *Options) Complete() error {
 	}
 	oneOf("log-level", strings.ToLower(o.LogLevel), "trace", "debug", "info", "warn", "warning", "error", "fatal", "panic")
 	oneOf("log-format", o.LogFormat, "text", "json")
-	oneOf("uploader-type", o.UploaderType, "kopia")
+	oneOf("uploader-type", o.UploaderType, "restic", "kopia")
 	for flag, d := range map[string]time.Duration{
 		"default-backup-ttl":             o.DefaultBackupTTL,
 		"default-item-operation-timeout": o.DefaultItemOperationTimeout,
@@ -238,7 +250,7 @@ func (o *Options) DownloadBase() (*url.URL, error) {
 func (o *Options) Disabled() []string {
 	disabled := slices.Clone(o.DisableControllers)
 	if o.RestoreOnly {
-		disabled = append(disabled, "backup", "backup-deletion", "backup-finalizer", "backup-operations", "gc", "schedule")
+		disabled = append(disabled, "backup", "backup-deletion", "backup-dry-run", "backup-finalizer", "backup-operations", "gc", "schedule")
 	}
 	return disabled
 }

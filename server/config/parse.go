@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	"github.com/cleat-dev/cleat/framework/hostenv"
+	"github.com/cleat-dev/cleat/server/reference"
 )
 
 // fileSchema is the JSON Schema of the file, with formats from formats.go. An errorMessage in it is the text of the error
@@ -54,8 +55,8 @@ func Parse(name string, data []byte) (*File, error) {
 	return file, nil
 }
 
-// validate returns the mistakes that the schema of the file does not find: invalid names of keys, and plugins that are in a
-// list twice.
+// validate returns the mistakes that the schema of the file does not find: invalid names of keys, plugins that are in a list
+// twice, and references that lead nowhere.
 func (f *File) validate() (found problems) {
 	f.checkVariables(&found, f.Plugins.Environment.variables, "environment")
 	f.checkVariables(&found, f.Plugins.Variables, "variables")
@@ -65,6 +66,11 @@ func (f *File) validate() (found problems) {
 	for _, name := range slices.Sorted(maps.Keys(f.Plugins.Config)) {
 		if err := hostapi.ValidateName(name); err != nil {
 			found.add(f.Plugins.Config[name].position, "%v", err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Plugins.Concurrency)) {
+		if err := hostapi.ValidateName(name); err != nil {
+			found.add(f.root.locate([]string{"plugins", "concurrency", name}), "%v", err)
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(f.Plugins.Deadlines.Kinds)) {
@@ -78,6 +84,10 @@ func (f *File) validate() (found problems) {
 	}
 	f.unique(&found, writers, "backups", "manifestWriters")
 	f.unique(&found, f.Plugins.Order, "plugins", "order")
+	for _, problem := range reference.Check(f.Backups.References) {
+		path := append([]string{"backups", "references", strconv.Itoa(problem.Row)}, tokens(problem.Key)...)
+		found.add(f.root.locate(path), "%s", problem.Message)
+	}
 	return found
 }
 

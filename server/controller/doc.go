@@ -6,6 +6,8 @@
 //   - backups: Backups from ReadyToStart to their end
 //   - restores: Restores
 //   - deletions: DeleteBackupRequests
+//   - gc: Backups that have expired
+//   - backupsync: BackupStorageLocations, whose backups it brings into the cluster
 //   - schedules: Schedules
 //   - requests: DownloadRequests and ServerStatusRequests
 //

@@ -5,10 +5,10 @@ import "fmt"
 // maxFailures is the number of failures whose texts are kept. A request to delete a backup has to hold them.
 const maxFailures = 20
 
-// Failures is the error of a run in which actions failed for items.
+// Failures is the error of a deletion in which actions failed for items, or snapshots could not be deleted.
 type Failures struct {
 	Count int     // all of them
-	First []error // the first ones, each with its item
+	First []error // the first ones, each with its item or snapshot
 }
 
 func (f *Failures) add(err error) {

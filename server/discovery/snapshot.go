@@ -38,6 +38,21 @@ func NewSnapshot(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, war
 	return s
 }
 
+// With returns the snapshot as it would be if the API server served more resources. Those that it serves already stay as they are.
+func (s *Snapshot) With(more ...Resource) *Snapshot {
+	with := &Snapshot{
+		resources: slices.Clone(s.resources), warnings: s.warnings,
+		byGroupResource: map[schema.GroupResource]int{}, byGroupKind: map[schema.GroupKind]int{}, byName: map[string][]int{},
+	}
+	for _, r := range more {
+		if _, known := s.ByGroupResource(r.GroupResource()); !known {
+			with.resources = append(with.resources, r)
+		}
+	}
+	with.index()
+	return with
+}
+
 // Resources returns all resources that can be backed up, in the order in which a backup collects them. The caller must not
 // modify the slice.
 func (s *Snapshot) Resources() []Resource { return s.resources }

@@ -6,7 +6,9 @@ import (
 	"net/url"
 	"strings"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/shorten"
+	"github.com/cleat-dev/cleat/server/store"
 )
 
 // scheme is that of a "URL" from which nothing can be downloaded and whose rest is the reason. Every client of Velero stops
@@ -40,6 +42,11 @@ func Reason(address string) (reason string, missing, ok bool) {
 	reason, ok = strings.CutPrefix(address, scheme)
 	reason = strings.TrimSpace(reason)
 	return reason, reason == noFile, ok
+}
+
+// FileOf returns the file that a DownloadRequest asks for.
+func FileOf(request *velerov1.DownloadRequest) store.File {
+	return store.File{DownloadTarget: request.Spec.Target, Artifact: request.Annotations[velerov1.FileAnnotation]}
 }
 
 // directory is the last part of the path below which a Server serves files.

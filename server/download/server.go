@@ -22,8 +22,8 @@ import (
 type Server struct {
 	Client    client.Reader // reads from the API server
 	Namespace string        // of the DownloadRequests
-	// Open opens the file of a target as it is stored. The error wraps store.ErrNotFound if there is none.
-	Open func(ctx context.Context, target velerov1.DownloadTarget) (io.ReadCloser, error)
+	// Open opens a file as it is stored. The error wraps store.ErrNotFound if there is none.
+	Open func(ctx context.Context, file store.File) (io.ReadCloser, error)
 	Log  hclog.Logger
 	Now  func() time.Time
 }
@@ -51,7 +51,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the link is wrong or has expired, ask for a new one", http.StatusForbidden)
 		return
 	}
-	s.send(w, r, request.Spec.Target)
+	s.send(w, r, FileOf(&request))
 }
 
 // permits reports whether the URL of a request has the token and is valid now.
@@ -68,9 +68,9 @@ func (s *Server) permits(request *velerov1.DownloadRequest, token string) bool {
 }
 
 // send streams the file as it is stored, compressed.
-func (s *Server) send(w http.ResponseWriter, r *http.Request, target velerov1.DownloadTarget) {
-	log := s.Log.With("kind", target.Kind, "name", target.Name)
-	body, err := s.Open(r.Context(), target)
+func (s *Server) send(w http.ResponseWriter, r *http.Request, file store.File) {
+	log := s.Log.With("kind", file.Kind, "name", file.Name)
+	body, err := s.Open(r.Context(), file)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		http.Error(w, noFile, http.StatusNotFound)

@@ -39,6 +39,9 @@ func Resolve(selector framework.ResourceSelector, snapshot *discovery.Snapshot) 
 	return Action{resources: resources, namespaces: namespaces, selector: parsed}, nil
 }
 
+// Concerns reports whether the action may apply to objects of a type, depending on their namespaces and labels.
+func (a Action) Concerns(gr schema.GroupResource) bool { return a.resources.Match(gr.String()) }
+
 // Matches reports whether the action applies to an object with the given type, namespace and labels. The namespace of a
 // cluster-scoped object is empty; only actions for all namespaces apply to it. objectLabels is not called if the rest does not match.
 func (a Action) Matches(gr schema.GroupResource, namespace string, objectLabels func() map[string]string) bool {

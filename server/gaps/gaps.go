@@ -44,48 +44,32 @@ func Fields[S any](gaps []Gap[S], spec *S) string {
 
 // Values that clients and servers write into specs of which the user has set nothing.
 const (
-	defaultTTL             = 30 * 24 * time.Hour
 	defaultSnapshotTimeout = 10 * time.Minute
 	defaultGroupLabel      = "velero.io/volume-group"
 )
 
-// Backup returns the gaps of a backup, whatever it contains.
-func Backup() []Gap[velerov1.BackupSpec] {
-	return []Gap[velerov1.BackupSpec]{
-		{"spec.hooks", func(s *velerov1.BackupSpec) bool { return len(s.Hooks.Resources) > 0 }, "hooks are not supported yet, none is run"},
-		{"spec.ttl", func(s *velerov1.BackupSpec) bool { return s.TTL.Duration != 0 && s.TTL.Duration != defaultTTL }, "expired backups are not deleted yet; delete this one when it is not needed any more"},
-	}
-}
-
-// BackupVolumes returns the gaps of a backup that has volumes.
-func BackupVolumes() []Gap[velerov1.BackupSpec] {
-	none := "it has no effect, because the data of volumes is not backed up yet"
-	return []Gap[velerov1.BackupSpec]{
-		{"spec.snapshotVolumes", func(s *velerov1.BackupSpec) bool { return isTrue(s.SnapshotVolumes) }, none},
-		{"spec.volumeSnapshotLocations", func(s *velerov1.BackupSpec) bool {
-			return isTrue(s.SnapshotVolumes) && len(s.VolumeSnapshotLocations) > 0
-		}, none},
+// BackupVolumes returns the gaps of a backup that has volumes. csi says that snapshots of CSI volumes are taken, by --features=EnableCSI.
+func BackupVolumes(csi bool) []Gap[velerov1.BackupSpec] {
+	timeout := Gap[velerov1.BackupSpec]{"spec.csiSnapshotTimeout", func(s *velerov1.BackupSpec) bool {
+		return s.CSISnapshotTimeout.Duration != 0 && s.CSISnapshotTimeout.Duration != defaultSnapshotTimeout
+	}, "it has no effect without --features=EnableCSI of the server"}
+	gaps := []Gap[velerov1.BackupSpec]{
 		{"spec.volumeGroupSnapshotLabelKey", func(s *velerov1.BackupSpec) bool {
 			return s.VolumeGroupSnapshotLabelKey != "" && s.VolumeGroupSnapshotLabelKey != defaultGroupLabel
-		}, none},
-		{"spec.csiSnapshotTimeout", func(s *velerov1.BackupSpec) bool {
-			return s.CSISnapshotTimeout.Duration != 0 && s.CSISnapshotTimeout.Duration != defaultSnapshotTimeout
-		}, none},
-		{"spec.snapshotMoveData", func(s *velerov1.BackupSpec) bool { return isTrue(s.SnapshotMoveData) }, none},
-		{"spec.datamover", func(s *velerov1.BackupSpec) bool { return s.DataMover != "" }, none},
-		{"spec.defaultVolumesToFsBackup", func(s *velerov1.BackupSpec) bool { return isTrue(s.DefaultVolumesToFsBackup) }, none},
-		{"spec.uploaderConfig", func(s *velerov1.BackupSpec) bool {
-			return s.UploaderConfig != nil && s.UploaderConfig.ParallelFilesUpload != 0
-		}, none},
+		}, "it only keeps the volumes of a group in one item block, because group snapshots are not supported yet"},
 	}
+	if !csi {
+		const off = "it has no effect without --features=EnableCSI of the server"
+		gaps = append(gaps, timeout,
+			Gap[velerov1.BackupSpec]{"spec.snapshotMoveData", func(s *velerov1.BackupSpec) bool { return isTrue(s.SnapshotMoveData) }, off},
+			Gap[velerov1.BackupSpec]{"spec.datamover", func(s *velerov1.BackupSpec) bool { return s.DataMover != "" }, off})
+	}
+	return gaps
 }
 
 // Restore returns the gaps of a restore, whatever it contains.
 func Restore() []Gap[velerov1.RestoreSpec] {
 	return []Gap[velerov1.RestoreSpec]{
-		{"spec.hooks.resources[].postHooks[].exec", func(s *velerov1.RestoreSpec) bool {
-			return anyHook(s, func(h *velerov1.RestoreResourceHook) bool { return h.Exec != nil })
-		}, "restore hooks that run commands are not supported yet, none is run"},
 		{"spec.hooks.resources[].postHooks[].init.timeout", func(s *velerov1.RestoreSpec) bool {
 			return anyHook(s, func(h *velerov1.RestoreResourceHook) bool { return h.Init != nil && h.Init.Timeout.Duration != 0 })
 		}, "the restore does not wait for init containers, as in Velero; the field has no effect"},
@@ -97,18 +81,6 @@ func Restore() []Gap[velerov1.RestoreSpec] {
 		{"spec.hooks.resources[].excludedResources", func(s *velerov1.RestoreSpec) bool {
 			return slices.ContainsFunc(s.Hooks.Resources, func(h velerov1.RestoreResourceHookSpec) bool { return len(h.ExcludedResources) > 0 })
 		}, "hooks apply to pods only, and to all that the other fields select, as in Velero; the field has no effect"},
-	}
-}
-
-// RestoreVolumes returns the gaps of a restore from a backup that has the data of volumes.
-func RestoreVolumes() []Gap[velerov1.RestoreSpec] {
-	none := "it has no effect, because the data of volumes is not restored yet"
-	return []Gap[velerov1.RestoreSpec]{
-		{"spec.restorePVs", func(s *velerov1.RestoreSpec) bool { return isTrue(s.RestorePVs) }, none},
-		{"spec.uploaderConfig", func(s *velerov1.RestoreSpec) bool {
-			u := s.UploaderConfig
-			return u != nil && (isTrue(u.WriteSparseFiles) || u.ParallelFilesDownload != 0)
-		}, none},
 	}
 }
 

@@ -18,12 +18,14 @@ import (
 // gap marks a field in the tables below that has no effect and is named in a warning.
 const gap = "(named in a warning)"
 
-// operations marks a field that is named in the warning about each operation that an action starts, and nowhere else.
-const operations = "(named in the warning about each operation)"
-
 const (
+	operations     = "server/cmd/cleat TestAcceptAsync_Timeouts"
 	backupFilters  = "server/backup TestAcceptBackup_Filters"
 	restoreFilters = "server/restore TestAcceptRestore_Filters"
+	snapshots      = "server/cmd/cleat TestAcceptOperate_Snapshots"
+	files          = "server/test/nodeagent TestAcceptNodeAgent_FSBackup"
+	csi            = "server/cmd/cleat TestAcceptOperate_CSI"
+	movement       = "server/test/nodeagent TestAcceptNodeAgent_CSI"
 	restoreHooks   = "plugins/itemactions/pods TestInitContainersOfHooksAreAdded"
 )
 
@@ -38,16 +40,17 @@ func backupFields() map[string]string {
 		"spec.includedNamespaceScopedResources": backupFilters, "spec.excludedNamespaceScopedResources": backupFilters,
 		"spec.includeClusterResources": backupFilters,
 		"spec.labelSelector":           backupFilters, "spec.orLabelSelectors": backupFilters,
+		"spec.hooks":                  "server/hook TestHooksOfABackupAreSelected",
 		"spec.orderedResources":       "server/backup TestOrderedResourcesComeFirst",
 		"spec.storageLocation":        "server/controller/backups TestLocationsAreValidated",
 		"spec.resourcePolicy":         "server/backup TestRulesOfThePolicyLimitWhatIsBackedUp",
 		"spec.itemOperationTimeout":   operations,
 		"spec.defaultVolumesToRestic": "server/controller/backups TestDefaultsAreWrittenIntoTheSpec",
 
-		"spec.hooks": gap, "spec.ttl": gap,
-		"spec.snapshotVolumes": gap, "spec.volumeSnapshotLocations": gap, "spec.volumeGroupSnapshotLabelKey": gap,
-		"spec.csiSnapshotTimeout": gap, "spec.snapshotMoveData": gap, "spec.datamover": gap, "spec.defaultVolumesToFsBackup": gap,
-		"spec.uploaderConfig": gap,
+		"spec.ttl":             "server/cmd/cleat TestAcceptOperate_GCAndSync",
+		"spec.snapshotVolumes": snapshots, "spec.volumeSnapshotLocations": snapshots, "spec.volumeGroupSnapshotLabelKey": gap,
+		"spec.csiSnapshotTimeout": csi, "spec.snapshotMoveData": movement, "spec.datamover": movement, "spec.defaultVolumesToFsBackup": files,
+		"spec.uploaderConfig": files,
 	}
 }
 
@@ -72,9 +75,9 @@ func restoreFields() map[string]string {
 		hooks + "labelSelector":                   restoreHooks,
 		hooks + "postHooks[].init.initContainers": restoreHooks,
 		hooks + "includedResources":               gap, hooks + "excludedResources": gap,
-		hooks + "postHooks[].exec": gap, hooks + "postHooks[].init.timeout": gap,
+		hooks + "postHooks[].exec": "server/hook TestHooksOfARestoreAreSelected", hooks + "postHooks[].init.timeout": gap,
 
-		"spec.restorePVs": gap, "spec.uploaderConfig": gap,
+		"spec.restorePVs": snapshots, "spec.uploaderConfig": files,
 	}
 }
 
@@ -131,11 +134,11 @@ func TestAcceptHardening_EverySpecField(t *testing.T) {
 	}
 	t.Run("Backup", func(t *testing.T) {
 		t.Parallel()
-		check(t, reflect.TypeFor[velerov1.BackupSpec](), backupFields(), fields(append(Backup(), BackupVolumes()...)))
+		check(t, reflect.TypeFor[velerov1.BackupSpec](), backupFields(), fields(BackupVolumes(true)))
 	})
 	t.Run("Restore", func(t *testing.T) {
 		t.Parallel()
-		check(t, reflect.TypeFor[velerov1.RestoreSpec](), restoreFields(), fields(append(Restore(), RestoreVolumes()...)))
+		check(t, reflect.TypeFor[velerov1.RestoreSpec](), restoreFields(), fields(Restore()))
 	})
 	t.Run("Schedule", func(t *testing.T) {
 		t.Parallel()
@@ -149,18 +152,16 @@ func TestAcceptHardening_EverySpecField(t *testing.T) {
 	t.Run("warnings of a backup", func(t *testing.T) {
 		t.Parallel()
 		yes, no := true, false
-		requireWarnings(t, append(Backup(), BackupVolumes()...), velerov1.BackupSpec{
-			Hooks: velerov1.BackupHooks{Resources: []velerov1.BackupResourceHookSpec{{}}}, TTL: metav1.Duration{Duration: time.Hour},
-			SnapshotVolumes: &yes, VolumeSnapshotLocations: []string{"a"}, VolumeGroupSnapshotLabelKey: "mine", CSISnapshotTimeout: metav1.Duration{Duration: time.Hour},
-			SnapshotMoveData: &yes, DataMover: "mine", DefaultVolumesToFsBackup: &yes, UploaderConfig: &velerov1.UploaderConfigForBackup{ParallelFilesUpload: 3},
+		requireWarnings(t, BackupVolumes(false), velerov1.BackupSpec{
+			VolumeGroupSnapshotLabelKey: "mine", CSISnapshotTimeout: metav1.Duration{Duration: time.Hour},
+			SnapshotMoveData: &yes, DataMover: "mine",
 		}, velerov1.BackupSpec{ // what clients and the server write into every spec
-			TTL: metav1.Duration{Duration: 720 * time.Hour}, VolumeGroupSnapshotLabelKey: "velero.io/volume-group", CSISnapshotTimeout: metav1.Duration{Duration: 10 * time.Minute},
-			SnapshotMoveData: &no, DefaultVolumesToFsBackup: &no, UploaderConfig: &velerov1.UploaderConfigForBackup{}, VolumeSnapshotLocations: []string{"merely-exists"},
+			VolumeGroupSnapshotLabelKey: "velero.io/volume-group", CSISnapshotTimeout: metav1.Duration{Duration: 10 * time.Minute},
+			SnapshotMoveData: &no,
 		})
 	})
 	t.Run("warnings of a restore", func(t *testing.T) {
 		t.Parallel()
-		yes, no := true, false
 		hook := func(change func(*velerov1.RestoreResourceHookSpec)) velerov1.RestoreSpec {
 			h := velerov1.RestoreResourceHookSpec{Name: "h", PostHooks: []velerov1.RestoreResourceHook{{Init: &velerov1.InitRestoreHook{}}}}
 			change(&h)
@@ -171,17 +172,15 @@ func TestAcceptHardening_EverySpecField(t *testing.T) {
 			h.PostHooks = append(h.PostHooks, velerov1.RestoreResourceHook{Exec: &velerov1.ExecRestoreHook{}})
 			h.IncludedResources, h.ExcludedResources = []string{"deployments"}, []string{"jobs"}
 		})
-		all.RestorePVs, all.UploaderConfig = &yes, &velerov1.UploaderConfigForRestore{WriteSparseFiles: &yes}
 		none := hook(func(h *velerov1.RestoreResourceHookSpec) { h.IncludedResources = []string{"Pods"} })
-		none.RestorePVs, none.UploaderConfig = &no, &velerov1.UploaderConfigForRestore{}
-		requireWarnings(t, append(Restore(), RestoreVolumes()...), all, none)
+		requireWarnings(t, Restore(), all, none)
 	})
 }
 
 // requireProof requires that the test exists which shows the effect of a field, and that the tests beside it set that field.
 func requireProof(t *testing.T, field, shown string) {
 	t.Helper()
-	if shown == gap || shown == operations {
+	if shown == gap {
 		return
 	}
 	dir, test, found := strings.Cut(shown, " ")

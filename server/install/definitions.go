@@ -9,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,22 +30,21 @@ func Definitions(ctx context.Context, c client.Client, applied func(name, action
 	if err := apiextensionsv1.AddToScheme(c.Scheme()); err != nil {
 		return fmt.Errorf("build the scheme: %w", err)
 	}
-	documents, err := crds.All()
+	definitions, err := definitions()
 	if err != nil {
 		return err
 	}
-	var definitions []*apiextensionsv1.CustomResourceDefinition
-	for _, document := range documents {
-		var definition apiextensionsv1.CustomResourceDefinition
-		if err := yaml.UnmarshalStrict(document, &definition); err != nil {
-			return fmt.Errorf("decode an embedded definition: %w", err)
-		}
-		action, err := apply(ctx, c, &definition)
+	return applyAll(ctx, c, definitions, applied)
+}
+
+// applyAll creates or updates definitions, then waits until the API server serves them.
+func applyAll(ctx context.Context, c client.Client, definitions []*apiextensionsv1.CustomResourceDefinition, applied func(name, action string)) error {
+	for _, definition := range definitions {
+		action, err := apply(ctx, c, definition)
 		if err != nil {
 			return fmt.Errorf("install custom resource definition %s: %w", definition.Name, err)
 		}
 		applied(definition.Name, action)
-		definitions = append(definitions, &definition)
 	}
 	for _, definition := range definitions {
 		if err := awaitServed(ctx, c, definition); err != nil {
@@ -52,6 +52,41 @@ func Definitions(ctx context.Context, c client.Client, applied func(name, action
 		}
 	}
 	return nil
+}
+
+// DefinitionObjects returns the custom resource definitions.
+func DefinitionObjects() ([]*unstructured.Unstructured, error) {
+	definitions, err := definitions()
+	if err != nil {
+		return nil, err
+	}
+	objects := make([]*unstructured.Unstructured, 0, len(definitions))
+	for _, definition := range definitions {
+		object, err := unstructuredOf(definition)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+// definitions returns the embedded definitions with the labels of an installation.
+func definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	documents, err := crds.All()
+	if err != nil {
+		return nil, err
+	}
+	definitions := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(documents))
+	for _, document := range documents {
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := yaml.UnmarshalStrict(document, &definition); err != nil {
+			return nil, fmt.Errorf("decode an embedded definition: %w", err)
+		}
+		definition.Labels = labels(definition.Labels)
+		definitions = append(definitions, &definition)
+	}
+	return definitions, nil
 }
 
 // apply creates a definition, or replaces the spec and the labels of the existing one.
@@ -80,7 +115,8 @@ func apply(ctx context.Context, c client.Client, definition *apiextensionsv1.Cus
 	}
 }
 
-// awaitServed waits until a definition is established and clients discover it, which happens a little later.
+// awaitServed waits until a definition is established and clients discover its versions, which happens a little later. It asks for the
+// versions by name: those of a group whose other versions are known already would not be looked for.
 func awaitServed(ctx context.Context, c client.Client, definition *apiextensionsv1.CustomResourceDefinition) error {
 	kind := schema.GroupKind{Group: definition.Spec.Group, Kind: definition.Spec.Names.Kind}
 	err := wait.PollUntilContextTimeout(ctx, establishPoll, establishTimeout, true, func(ctx context.Context) (bool, error) {
@@ -94,11 +130,14 @@ func awaitServed(ctx context.Context, c client.Client, definition *apiextensions
 		if !established {
 			return false, nil
 		}
-		_, err := c.RESTMapper().RESTMapping(kind)
-		if meta.IsNoMatchError(err) {
-			return false, nil
+		for _, version := range definition.Spec.Versions {
+			if _, err := c.RESTMapper().RESTMapping(kind, version.Name); meta.IsNoMatchError(err) {
+				return false, nil
+			} else if err != nil {
+				return false, err
+			}
 		}
-		return err == nil, err
+		return true, nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait until custom resource definition %s is served: %w", definition.Name, err)

@@ -1,5 +1,6 @@
-// Package install brings the custom resource definitions of the server into a cluster, or up to date.
+// Package install has the objects of an installation: Objects returns all of them for some Options, in the order in which they are
+// applied. The command line applies or prints them and removes them again.
 //
-// It works through a client of the caller's, so the command line and other programs share it. It imports the
-// definitions from framework/api/velero/crds and nothing of the server. Start reading at definitions.go.
+// It works through a client of the caller's and imports nothing of the running server. Start reading at objects.go; rbac.go says what a
+// server may do, apply.go brings objects into a cluster, and uninstall.go removes them.
 package install

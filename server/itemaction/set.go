@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"strings"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,10 +12,8 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/filter"
+	"github.com/cleat-dev/cleat/server/snapshot"
 )
-
-// csiPrefix is part of the names of actions that need the feature EnableCSI.
-const csiPrefix = "velero.io/csi-"
 
 // Action is what all kinds of item actions have in common.
 type Action interface {
@@ -41,7 +39,7 @@ type member[A Action] struct {
 func NewSet[A Action](ctx context.Context, actions []A, csi bool, log hclog.Logger) (*Set[A], error) {
 	set := &Set[A]{}
 	for _, action := range actions {
-		if !csi && strings.Contains(action.Name(), csiPrefix) {
+		if !csi && snapshot.NeedsCSI(action.Name()) {
 			log.Debug("action is not called because the feature EnableCSI is off", "action", action.Name())
 			continue
 		}
@@ -64,6 +62,33 @@ func (s *Set[A]) Resolve(snapshot *discovery.Snapshot) (err error) {
 		}
 	}
 	return nil
+}
+
+// Any reports whether the set has an action.
+func (s *Set[A]) Any() bool { return len(s.members) > 0 }
+
+// Has reports whether an action of a name is in the set.
+func (s *Set[A]) Has(name string) bool {
+	return slices.ContainsFunc(s.members, func(m member[A]) bool { return m.action.Name() == name })
+}
+
+// Each returns the actions that may apply to objects of a resource, in order.
+func (s *Set[A]) Each(gr schema.GroupResource) iter.Seq[A] {
+	return func(yield func(A) bool) {
+		for i := range s.members {
+			if m := &s.members[i]; m.applies.Concerns(gr) && !yield(m.action) {
+				return
+			}
+		}
+	}
+}
+
+// Concerns reports whether an action may apply to objects of a resource.
+func (s *Set[A]) Concerns(gr schema.GroupResource) bool {
+	for range s.Each(gr) {
+		return true
+	}
+	return false
 }
 
 // For returns the actions that apply to an item, in order. labels is called for each action whose other conditions are

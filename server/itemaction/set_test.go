@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
@@ -79,6 +78,13 @@ func TestSetSelectsActionsInOrder(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, set.Resolve(snapshot("pods", "secrets")))
 			require.Equal(t, tt.want, names(set, tt.resource, tt.namespace, tt.labels))
+			var maybe []string
+			for a := range set.Each(schema.GroupResource{Resource: tt.resource}) {
+				maybe = append(maybe, a.name)
+			}
+			require.Subset(t, maybe, tt.want)
+			require.Equal(t, tt.resource == "pods", slices.Contains(maybe, "a.io/pods"))
+			require.True(t, set.Concerns(schema.GroupResource{Resource: tt.resource}))
 		})
 	}
 }
@@ -147,16 +153,4 @@ func TestCheckItem(t *testing.T) {
 			require.Equal(t, map[string]string{"a": "b"}, meta.Labels)
 		})
 	}
-}
-
-func TestOperationsAreOrderedByActionItemAndID(t *testing.T) {
-	t.Parallel()
-	of := func(action, name, id string) itemaction.Operation {
-		return itemaction.Operation{Action: action, ID: id, Item: framework.ResourceIdentifier{Resource: "pods", Name: name}, Created: time.Unix(int64(len(id)), 0)}
-	}
-	want := []itemaction.Operation{of("a", "x", "2"), of("a", "y", "1"), of("a", "y", "2"), of("b", "a", "0")}
-	got := slices.Clone(want)
-	slices.Reverse(got)
-	slices.SortFunc(got, itemaction.Operation.Compare)
-	require.Equal(t, want, got)
 }

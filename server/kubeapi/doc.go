@@ -6,7 +6,7 @@
 // failures are worth another attempt, and after which pause, is decided in retry.go and nowhere else:
 // code that uses a typed client takes Transient, Backoff and Pause from there. health.go keeps track of
 // whether the API server responds at all, dependency.go of the webhooks and aggregated APIs that do not, and webhook.go
-// finds out which requests need a webhook.
+// finds out which requests need a webhook. dryrun.go makes all writes of a client be without effect.
 //
 // The package imports client-go and nothing of the server.
 package kubeapi

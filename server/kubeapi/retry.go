@@ -168,7 +168,7 @@ func worthwhile(r *Request, err error, n int, starting bool) (again, effective b
 	few := r.reads() || n < maxAttempts
 	switch {
 	case !replied:
-		return true, !isDialError(err)
+		return true, !IsDialError(err)
 	case code == http.StatusTooManyRequests:
 		return true, false
 	case isUnavailable(err):
@@ -183,8 +183,8 @@ func worthwhile(r *Request, err error, n int, starting bool) (again, effective b
 	return Transient(err) && few, true
 }
 
-// isDialError reports whether no connection was made, so that the request cannot have taken effect.
-func isDialError(err error) bool {
+// IsDialError reports whether no connection was made, so that the request cannot have taken effect.
+func IsDialError(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/cleat-dev/cleat/server/wholefile"
 )
 
 // credentials stores the contents of Secrets as files, because object store plugins read credentials from files. A file is
@@ -30,31 +32,14 @@ func (c *credentials) file(namespace, location string, content []byte) (string, 
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if err := writeFile(dir, path, content); err != nil {
+	err := os.MkdirAll(dir, 0o750)
+	if err == nil {
+		err = wholefile.Write(path, content, 0o640) // readable by the server's user and group, as in Velero, and nobody else
+	}
+	if err != nil {
 		return "", fmt.Errorf("write the credentials file: %w", err)
 	}
 	return path, nil
-}
-
-// writeFile atomically creates the file at path. Only the server's user can read it.
-func writeFile(dir, path string, content []byte) (err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	temporary, err := os.CreateTemp(dir, ".new-*") // has mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(temporary.Name())
-		}
-	}()
-	_, err = temporary.Write(content)
-	if err = errors.Join(err, temporary.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), path)
 }
 
 func (c *credentials) locationDir(namespace, location string) string {

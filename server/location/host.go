@@ -6,6 +6,7 @@ import (
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
+	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
 // Host is the part of the plugin host that locations use.
@@ -15,9 +16,13 @@ type Host interface {
 	ObjectStore(ctx context.Context, location, provider string, config map[string]string) (objectstore.Store, error)
 	// ReleaseObjectStore releases the stores of a location.
 	ReleaseObjectStore(location string)
+	// VolumeSnapshotter is ObjectStore for a VolumeSnapshotLocation.
+	VolumeSnapshotter(ctx context.Context, location, provider string, config map[string]string) (volumesnapshotter.Snapshotter, error)
+	// ReleaseVolumeSnapshotter releases the plugin of a VolumeSnapshotLocation.
+	ReleaseVolumeSnapshotter(location string)
 }
 
-// PluginHost is a Host that runs the stores as plugins.
+// PluginHost is a Host that runs stores and snapshotters as plugins.
 type PluginHost struct{ *pluginhost.Host }
 
 // ObjectStore implements Host.
@@ -28,4 +33,14 @@ func (h PluginHost) ObjectStore(ctx context.Context, location, provider string, 
 // ReleaseObjectStore implements Host.
 func (h PluginHost) ReleaseObjectStore(location string) {
 	h.Release(kinds.ObjectStore().Name, location)
+}
+
+// VolumeSnapshotter implements Host.
+func (h PluginHost) VolumeSnapshotter(ctx context.Context, location, provider string, config map[string]string) (volumesnapshotter.Snapshotter, error) {
+	return pluginhost.Open(ctx, h.Host, kinds.VolumeSnapshotter(), location, provider, config)
+}
+
+// ReleaseVolumeSnapshotter implements Host.
+func (h PluginHost) ReleaseVolumeSnapshotter(location string) {
+	h.Release(kinds.VolumeSnapshotter().Name, location)
 }

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -19,7 +16,7 @@ import (
 
 // Opener opens locations. It is safe for concurrent use.
 type Opener struct {
-	client      client.Reader
+	secrets     secrets
 	host        Host
 	credentials credentials
 	warnings    warnings
@@ -28,12 +25,21 @@ type Opener struct {
 // NewOpener returns an Opener that reads Secrets through reader and stores credentials as files below dir. Only the server
 // and its plugins should have access to dir. It logs what object stores do wrong without harm, once for each location.
 func NewOpener(reader client.Reader, host Host, dir string, log hclog.Logger) *Opener {
-	return &Opener{client: reader, host: host, credentials: credentials{dir: dir}, warnings: warnings{log: log}}
+	return &Opener{secrets: secrets{reader: reader}, host: host, credentials: credentials{dir: dir}, warnings: warnings{log: log}}
 }
 
 // Open opens a location according to its spec. The caller decides whether the location's status and access mode permit what it
 // wants to do. A store remains usable when its location or the Secrets change; Open then returns another store.
 func (o *Opener) Open(ctx context.Context, location *velerov1.BackupStorageLocation) (*store.Store, error) {
+	opened, err := o.open(ctx, location)
+	if err != nil {
+		return nil, fmt.Errorf("open backup storage location %s: %w", location.Name, err)
+	}
+	return opened, nil
+}
+
+// open is Open for what people see at the location itself: errors do not name it.
+func (o *Opener) open(ctx context.Context, location *velerov1.BackupStorageLocation) (*store.Store, error) {
 	if err := checkSpec(&location.Spec); err != nil {
 		return nil, err
 	}
@@ -48,6 +54,18 @@ func (o *Opener) Open(ctx context.Context, location *velerov1.BackupStorageLocat
 	opened := store.New(objects, config["bucket"], config["prefix"])
 	opened.Warn = func(message string) { o.warnings.add(location, message) }
 	return opened, nil
+}
+
+// Config returns the configuration with which the object store of a location is initialised, for a data mover that has a client of its own.
+func (o *Opener) Config(ctx context.Context, location *velerov1.BackupStorageLocation) (map[string]string, error) {
+	err := checkSpec(&location.Spec)
+	if err == nil {
+		var config map[string]string
+		if config, err = o.config(ctx, location); err == nil {
+			return config, nil
+		}
+	}
+	return nil, fmt.Errorf("open backup storage location %s: %w", location.Name, err)
 }
 
 // Release releases the resources of a location that was deleted. Its plugin process ends when it is idle, and its credentials
@@ -99,7 +117,7 @@ func (o *Opener) config(ctx context.Context, location *velerov1.BackupStorageLoc
 	config["prefix"] = trimmed(storage.Prefix)
 	switch {
 	case storage.CACertRef != nil:
-		pem, err := o.secret(ctx, location.Namespace, storage.CACertRef)
+		pem, err := o.secrets.value(ctx, location.Namespace, storage.CACertRef)
 		if err != nil {
 			return nil, fmt.Errorf("spec.objectStorage.caCertRef: %w", err)
 		}
@@ -107,35 +125,21 @@ func (o *Opener) config(ctx context.Context, location *velerov1.BackupStorageLoc
 	case storage.CACert != nil:
 		config["caCert"] = string(storage.CACert)
 	}
-	if location.Spec.Credential != nil {
-		content, err := o.secret(ctx, location.Namespace, location.Spec.Credential)
-		if err != nil {
-			return nil, fmt.Errorf("spec.credential: %w", err)
-		}
-		if config["credentialsFile"], err = o.credentials.file(location.Namespace, location.Name, content); err != nil {
-			return nil, fmt.Errorf("spec.credential: %w", err)
-		}
-	}
-	return config, nil
+	return config, o.addCredential(ctx, config, location.Namespace, location.Name, location.Spec.Credential)
 }
 
-// secret reads one key of a Secret.
-func (o *Opener) secret(ctx context.Context, namespace string, selector *velerov1.SecretKeySelector) ([]byte, error) {
-	if selector.Name == "" || selector.Key == "" {
-		return nil, fmt.Errorf("want the name of a Secret and a key in it, got name %q and key %q", selector.Name, selector.Key)
+// addCredential adds the path of a file with a Secret to a configuration, unless selector is nil. as is the name under which the
+// file is kept.
+func (o *Opener) addCredential(ctx context.Context, config map[string]string, namespace, as string, selector *velerov1.SecretKeySelector) error {
+	if selector == nil {
+		return nil
 	}
-	var secret corev1.Secret
-	err := o.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: selector.Name}, &secret)
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no Secret %s/%s", namespace, selector.Name)
+	content, err := o.secrets.value(ctx, namespace, selector)
+	if err == nil {
+		config["credentialsFile"], err = o.credentials.file(namespace, as, content)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get Secret %s/%s: %w", namespace, selector.Name, err)
+		return fmt.Errorf("spec.credential: %w", err)
 	}
-	content := secret.Data[selector.Key]
-	if len(content) == 0 {
-		return nil, fmt.Errorf("the Secret %s/%s has no value for key %q, its keys are %q",
-			namespace, selector.Name, selector.Key, slices.Sorted(maps.Keys(secret.Data)))
-	}
-	return content, nil
+	return nil
 }

@@ -12,11 +12,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
+	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
 // secrets is a client that serves the Secrets of namespace ns, by name.
@@ -46,6 +48,49 @@ func (r *recorder) ObjectStore(_ context.Context, location, provider string, con
 }
 
 func (r *recorder) ReleaseObjectStore(location string) { r.released = append(r.released, location) }
+
+func (r *recorder) VolumeSnapshotter(_ context.Context, location, provider string, config map[string]string) (volumesnapshotter.Snapshotter, error) {
+	r.location, r.provider, r.config = location, provider, maps.Clone(config)
+	return nil, nil
+}
+
+func (r *recorder) ReleaseVolumeSnapshotter(location string) {
+	r.released = append(r.released, location)
+}
+
+func TestSnapshotterGetsConfigAsInVelero(t *testing.T) {
+	t.Parallel()
+	host, dir := &recorder{}, t.TempDir()
+	opener := location.NewOpener(secrets{"creds": {"cloud": []byte("content")}}, host, dir, hclog.NewNullLogger())
+	vsl := &velerov1.VolumeSnapshotLocation{}
+	vsl.Namespace, vsl.Name = "ns", "default"
+	_, err := opener.OpenSnapshotter(t.Context(), vsl)
+	require.ErrorContains(t, err, "open volume snapshot location default: spec.provider is empty")
+	require.Empty(t, host.location, "no plugin may be started")
+
+	vsl.Spec.Provider, vsl.Spec.Config, vsl.Spec.Credential = "aws", map[string]string{"region": "x"}, selector("creds", "cloud")
+	before := vsl.DeepCopy()
+	_, err = opener.OpenSnapshotter(t.Context(), vsl)
+	require.NoError(t, err)
+	require.Equal(t, []string{"ns/default", "aws", "x"}, []string{host.location, host.provider, host.config["region"]})
+	require.Equal(t, before, vsl, "the location must not be changed")
+	file := host.config["credentialsFile"]
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "content", string(content))
+
+	require.NoError(t, opener.Release("ns", "default"))
+	require.FileExists(t, file, "it belongs to the volume snapshot location of the same name")
+	released := &location.SnapshotLocations{Client: secrets{}, Opener: opener}
+	_, err = released.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(vsl)})
+	require.NoError(t, err)
+	require.NoFileExists(t, file)
+	require.Equal(t, []string{"ns/default", "ns/default"}, host.released)
+
+	vsl.Spec.Credential.Name = "missing"
+	_, err = opener.OpenSnapshotter(t.Context(), vsl)
+	require.ErrorContains(t, err, "open volume snapshot location default: spec.credential: there is no Secret ns/missing")
+}
 
 func bsl(change func(*velerov1.BackupStorageLocationSpec)) *velerov1.BackupStorageLocation {
 	l := &velerov1.BackupStorageLocation{}
@@ -148,16 +193,19 @@ func TestCredentialsArePrivateFiles(t *testing.T) {
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, "first", string(content))
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	require.Equal(t, os.FileMode(0o640), info.Mode().Perm())
 
 	again, same := open()
 	require.Equal(t, path, again, "the same credentials must give the same configuration")
 	require.True(t, os.SameFile(info, same), "the same credentials must not be written again")
 	require.Equal(t, info.ModTime(), same.ModTime())
 
-	have["creds"]["cloud"] = []byte("second")
-	changed, _ := open()
-	require.NotEqual(t, path, changed, "new credentials must give another configuration, so that the plugin is restarted")
+	have["creds"] = map[string][]byte{"cloud": []byte("second")}
+	var changed string
+	require.Eventually(t, func() bool {
+		changed, _ = open()
+		return path != changed
+	}, waitFor, tick, "new credentials must give another configuration, so that the plugin is restarted")
 	content, err = os.ReadFile(changed)
 	require.NoError(t, err)
 	require.Equal(t, "second", string(content))

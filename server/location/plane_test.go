@@ -247,6 +247,6 @@ func phase(want velerov1.BackupStorageLocationPhase) func(*velerov1.BackupStorag
 }
 
 const (
-	waitFor = time.Minute
+	waitFor = 5 * time.Minute
 	tick    = 10 * time.Millisecond
 )

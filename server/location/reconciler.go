@@ -163,7 +163,7 @@ func (r *Reconciler) validate(ctx context.Context, location *velerov1.BackupStor
 	ctx, cancel := context.WithTimeoutCause(ctx, validationTimeout,
 		fmt.Errorf("the object store did not answer within %s", validationTimeout))
 	defer cancel()
-	opened, err := r.Opener.Open(ctx, location)
+	opened, err := r.Opener.open(ctx, location)
 	if err == nil {
 		err = opened.Validate(ctx)
 	}

@@ -28,6 +28,7 @@ import (
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 	"github.com/cleat-dev/cleat/server/plugininit"
 	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/datamover"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
 	"github.com/cleat-dev/cleat/versioning/manifestwriter"
@@ -90,6 +91,7 @@ func requireAuthoredInThisServer(t *testing.T, dir string) {
 		"QueueAdmission":         callQueueAdmission,
 		"LoadSoothing":           callLoadSoothing,
 		"ManifestWriter":         callManifestWriter,
+		"DataMover":              callDataMover,
 	}
 	var used []string
 	for _, entry := range h.Entries() {
@@ -255,6 +257,30 @@ func callManifestWriter(t *testing.T, h *testHost, _ *Session) {
 	require.NoError(t, manifest.Add(&manifestwriter.Item{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: "shop", Name: "web"}))
 	require.NoError(t, manifest.Finish())
 	require.Equal(t, map[string]string{"stamp.json": "{\"configmaps\":1}\n"}, kept)
+}
+
+func callDataMover(t *testing.T, h *testHost, _ *Session) {
+	mover, err := Named(h, kinds.DataMover(), authored)
+	require.NoError(t, err)
+	repository := datamover.Repository{
+		Provider: "cleat.dev/file", Config: map[string]string{"bucket": "vault", "path": t.TempDir()}, Path: "plugins/shop", Password: []byte("secret"),
+	}
+	checked, err := mover.Check(t.Context(), datamover.Check{Repository: repository, Create: true}, nil)
+	require.NoError(t, err)
+	require.True(t, checked.Created)
+	volume, restored := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(volume, "a"), []byte("content"), 0o600))
+	var last datamover.Progress
+	snapshot, err := mover.Backup(t.Context(), datamover.Backup{Repository: repository, Key: "load-1", Volume: datamover.Volume{Path: volume}},
+		func(p datamover.Progress) { last = p })
+	require.NoError(t, err)
+	require.EqualValues(t, len("content"), snapshot.Bytes)
+	require.Equal(t, snapshot.Bytes, last.DoneBytes)
+	_, err = mover.Restore(t.Context(), datamover.Restore{Repository: repository, SnapshotID: snapshot.ID, Volume: datamover.Volume{Path: restored}}, nil)
+	require.NoError(t, err)
+	content, err := os.ReadFile(filepath.Join(restored, "a"))
+	require.NoError(t, err)
+	require.Equal(t, "content", string(content))
 }
 
 // veleroSide is the host side of stock Velero. It dispenses the bare connection.

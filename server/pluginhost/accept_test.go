@@ -127,7 +127,7 @@ func testDiesInALoop(t *testing.T) {
 	}
 
 	_, err := execute(t.Context(), action, "nothing")
-	requireGolden(t, `BackupItemAction(example.io/behave): plugin process /plugins/behave is out of service for another 56s `+
+	requireGolden(t, `BackupItemAction(example.io/behave): plugin process /plugins/behave is out of service until 2023-11-14T22:14:32Z `+
 		`after 4 failures in a row, the last: plugin example.io/behave (/plugins/behave) died during Execute: exit status 3; `+
 		`last on stderr: [ERROR] disk on fire item=settings plugin=example.io/behave`, h.golden(err))
 	starts := len(h.journalLines())
@@ -139,7 +139,7 @@ func testDiesInALoop(t *testing.T) {
 	_, err = execute(t.Context(), action, "exit")
 	require.ErrorAs(t, err, new(*calls.DiedError), "one trial after the cool-down")
 	_, err = execute(t.Context(), action, "nothing")
-	require.ErrorContains(t, err, "out of service for another 2m0s after 5 failures", "the cool-down doubles")
+	require.ErrorContains(t, err, "out of service until "+clock.Now().Add(2*time.Minute).UTC().Format(time.RFC3339)+" after 5 failures", "the cool-down doubles")
 
 	clock.Step(2 * time.Minute)
 	_, err = execute(t.Context(), action, "nothing")

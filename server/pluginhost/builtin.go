@@ -73,7 +73,11 @@ func (b *bounded) invoke(ctx context.Context, call calls.Call, method string, ar
 func (b *bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	call := b.table.Call(method).Within(ctx)
 	ctx, seen := b.observer.Begin(ctx, b.plugin, inServer, call)
-	return calls.OpenStream(ctx, b.inner, desc, method, opts, calls.StreamWatch{
+	inner := b.inner
+	if call.GivesAway {
+		inner = giver{inner}
+	}
+	return calls.OpenStream(ctx, inner, desc, method, opts, calls.StreamWatch{
 		Idle:    call.Idle,
 		Overdue: &calls.OverdueError{Plugin: b.plugin, Command: inServer, During: call.Name, Limit: call.Idle},
 		Finish: func(ctx context.Context, err error) error {

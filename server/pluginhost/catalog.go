@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -15,8 +16,9 @@ import (
 
 // catalog lists the plugins that the sources offer, in the order in which they run. It does not change.
 type catalog struct {
-	known []versioning.WireKind
-	rows  []row
+	known  []versioning.WireKind
+	atOnce map[string]int // Config.Concurrency
+	rows   []row
 }
 
 // row is an entry with its source.
@@ -30,8 +32,8 @@ type row struct {
 
 // newCatalog lists what the sources offer. All of them have been asked. If two offer the same name of the same kind at the
 // same version, the first one is used.
-func newCatalog(known []versioning.WireKind, o order, sources []*source) *catalog {
-	c := &catalog{known: known}
+func newCatalog(known []versioning.WireKind, atOnce map[string]int, o order, sources []*source) *catalog {
+	c := &catalog{known: known, atOnce: atOnce}
 	taken := map[versioning.Listed]string{}
 	for _, from := range sources {
 		c.add(from, taken)
@@ -77,8 +79,11 @@ func (c *catalog) add(from *source, taken map[versioning.Listed]string) {
 	}
 	for _, offered := range from.offer.Plugins {
 		r := row{Entry: common, source: from}
-		r.Name, r.Kind, r.ConfigSchema = offered.Name, offered.Kind, offered.ConfigSchema
+		r.Name, r.Kind, r.ConfigSchema, r.Objects = offered.Name, offered.Kind, offered.ConfigSchema, offered.Objects
 		r.kind, _ = hostapi.SplitWireKind(offered.Kind)
+		if r.Concurrency = c.atOnce[offered.Name]; r.Concurrency == 0 && from.offer.Informed {
+			r.Concurrency = max(4, 2*runtime.GOMAXPROCS(0))
+		}
 		r.late = slices.ContainsFunc(c.known, func(v versioning.WireKind) bool { return v.Kind == r.kind && v.Late })
 		r.adapts = c.knows(offered.AdapterOf) && slices.ContainsFunc(from.offer.Plugins, func(other versioning.Described) bool {
 			kind, _ := hostapi.SplitWireKind(other.Kind)

@@ -29,8 +29,13 @@ type Entry struct {
 	// PluginVersion and FrameworkVersion are what the process reports; empty when it does not.
 	PluginVersion    string
 	FrameworkVersion string
+	// Concurrency is how many calls that work on items a run may make at once. A process with PluginInfo, as the framework gives it, is
+	// made for several; for others, which may rely on what Velero's server does, it is 0 unless it is configured.
+	Concurrency int
 	// ConfigSchema is the JSON Schema of the config that the plugin takes; nil when there is none.
 	ConfigSchema []byte
+	// Objects are the resources whose whole objects a manifest writer gets, "deployments.apps", or "*" for all.
+	Objects []string
 	// Process is the process that sessions share, as it is now.
 	Process process.Process
 	// Locations are those for which the plugin was opened, each with its process, sorted by name.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cleat-dev/cleat/framework"
-	"github.com/cleat-dev/cleat/plugins/loadsoothing/limit"
+	"github.com/cleat-dev/cleat/plugins/loadsoothing/preparequeue"
 	"github.com/cleat-dev/cleat/plugins/manifestwriter/itemlist"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/fifo"
 	"github.com/cleat-dev/cleat/server/pluginhost/directory"
@@ -24,7 +24,7 @@ import (
 func TestPoliciesAreFoundByName(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, "", func(c *Config) {
-		c.BuiltIns = []framework.Registration{fifo.Register(), limit.Register(), itemlist.Register()}
+		c.BuiltIns = []framework.Registration{fifo.Register(), preparequeue.Register(), itemlist.Register()}
 	})
 	admission, err := Named(h, kinds.QueueAdmission(), "cleat.dev/fifo")
 	require.NoError(t, err)
@@ -34,7 +34,7 @@ func TestPoliciesAreFoundByName(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"first"}, decision.Admit)
 
-	soothing, err := Named(h, kinds.LoadSoothing(), "cleat.dev/limit")
+	soothing, err := Named(h, kinds.LoadSoothing(), "cleat.dev/prepare-queue")
 	require.NoError(t, err)
 	admitted, err := soothing.Admit(t.Context(), &loadsoothing.Request{Now: time.Now(), Load: loadsoothing.Load{Kind: "DataUpload", Name: "d"}})
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestPoliciesAreFoundByName(t *testing.T) {
 	_, err = Named(session, kinds.ManifestWriter(), "cleat.dev/fifo")
 	require.EqualError(t, err, `"cleat.dev/fifo" is not a ManifestWriter but a plugin of the kind QueueAdmission`)
 	_, err = Named(h, kinds.LoadSoothing(), "limit")
-	require.EqualError(t, err, `unknown LoadSoothing "velero.io/limit"; known are: cleat.dev/limit`)
+	require.EqualError(t, err, `unknown LoadSoothing "velero.io/limit"; known are: cleat.dev/prepare-queue`)
 }
 
 func TestFindExplainsFailure(t *testing.T) {

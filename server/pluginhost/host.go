@@ -44,6 +44,8 @@ type Config struct {
 	// Order names plugins in the order in which they run, whatever their kinds. "*" stands for all names that are not in it;
 	// without it they come last. These run as they are found: built-ins, then binaries in the order of the directory.
 	Order []string
+	// Concurrency is how many calls that work on items a run may make at once, by the names of plugins; see Entry.Concurrency.
+	Concurrency map[string]int
 	// Kinds are the versions of kinds that the server knows; nil is kinds.All().
 	Kinds []versioning.WireKind
 	// Isolate runs the built-ins in a process of their own: Self, "run-plugins", Args.
@@ -150,13 +152,13 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		}),
 		builtIns: builtInSet{registrations: cfg.BuiltIns, features: cfg.Features, table: table, observer: observer},
 		history: &history{
-			log: cfg.Log, kinds: cfg.Kinds, order: order, changed: cfg.Changed,
+			log: cfg.Log, kinds: cfg.Kinds, atOnce: cfg.Concurrency, order: order, changed: cfg.Changed,
 			warned: map[versioning.Listed]bool{}, current: &generation{users: 1, catalog: &catalog{}},
 		},
 		locations: locations{byKey: map[locationKey]*location{}},
 	}
 	h.scanner = scanner{
-		directory: directory, pool: h.pool, history: h.history, log: cfg.Log, args: cfg.Args, known: cfg.Kinds, query: table.Deadlines().Query,
+		directory: directory, clock: cfg.Clock, restart: cfg.Restart, pool: h.pool, history: h.history, log: cfg.Log, args: cfg.Args, known: cfg.Kinds, query: table.Deadlines().Query,
 		configs: configs, patience: cmp.Or(cfg.patience, defaultPatience),
 		slots: make(chan struct{}, 2+2*runtime.GOMAXPROCS(0)), turn: make(chan struct{}, 1),
 	}

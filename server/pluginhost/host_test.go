@@ -113,6 +113,20 @@ func TestEntriesShowUsedAndUnusedPlugins(t *testing.T) {
 	require.Empty(t, All(session, kinds.RestoreItemActions()...))
 }
 
+func TestPluginsOnTheFrameworkGetSeveralCallsAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newTestHost(t, pluginDir(t, "behave"), func(c *Config) {
+		c.BuiltIns = builtIns("example.io/usual", "example.io/alone", "example.io/many")
+		c.Concurrency = map[string]int{"example.io/alone": 1, "example.io/many": 50, "example.io/missing": 3}
+	})
+	atOnce := Concurrency(h, kinds.BackupItemActions()...)
+	require.Equal(t, 1, atOnce["example.io/alone"])
+	require.Equal(t, 50, atOnce["example.io/many"])
+	require.GreaterOrEqual(t, atOnce["example.io/usual"], 4)
+	require.GreaterOrEqual(t, atOnce["example.io/behave"], 4)
+	require.NotContains(t, atOnce, "example.io/missing")
+}
+
 func TestFirstOfTwoBinariesWithSameNameIsUsed(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(t, pluginDir(t, "a/behave", "b/behave"), nil)

@@ -23,8 +23,31 @@ type inProcess struct{ inprocgrpc.Channel }
 
 func newInProcess() *inProcess {
 	p := &inProcess{}
-	p.WithCloner(inprocgrpc.CopyFunc(calls.CopyMessage)).WithServerUnaryInterceptor(serveUnary).WithServerStreamInterceptor(serveStream)
+	p.WithCloner(cloner{}).WithServerUnaryInterceptor(serveUnary).WithServerStreamInterceptor(serveStream)
 	return p
+}
+
+// cloner copies messages. A message of a stream is copied once: when it is sent.
+type cloner struct{}
+
+// inTransit is a message that the connection alone has.
+type inTransit struct{ proto.Message }
+
+// Clone implements inprocgrpc.Cloner.
+func (cloner) Clone(message any) (any, error) {
+	if sent, ok := message.(inTransit); ok {
+		return sent, nil
+	}
+	copied, err := calls.Cloned(message)
+	return inTransit{copied}, err
+}
+
+// Copy implements inprocgrpc.Cloner.
+func (cloner) Copy(into, from any) error {
+	if sent, ok := from.(inTransit); ok {
+		return calls.MoveMessage(into, sent.Message)
+	}
+	return calls.CopyMessage(into, from)
 }
 
 // Invoke implements grpc.ClientConnInterface. Nothing is called when ctx has ended.
@@ -41,6 +64,29 @@ func (p *inProcess) NewStream(ctx context.Context, desc *grpc.StreamDesc, method
 		return nil, status.FromContextError(err).Err()
 	}
 	return p.Channel.NewStream(ctx, desc, method, opts...)
+}
+
+// giver is an inProcess whose streams do not copy what the client sends, for calls that give their messages away.
+type giver struct{ grpc.ClientConnInterface }
+
+// NewStream implements grpc.ClientConnInterface.
+func (g giver) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	stream, err := g.ClientConnInterface.NewStream(ctx, desc, method, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return givingAway{stream}, nil
+}
+
+// givingAway is the client's end of a stream whose messages are not copied when they are sent.
+type givingAway struct{ grpc.ClientStream }
+
+// SendMsg implements grpc.ClientStream.
+func (s givingAway) SendMsg(message any) error {
+	if m, ok := message.(proto.Message); ok {
+		message = inTransit{m}
+	}
+	return s.ClientStream.SendMsg(message)
 }
 
 // serveUnary gives a reply and an error the form that they would have after the wire: a nil message becomes an empty one.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
+	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 	objectstorev1 "github.com/cleat-dev/cleat/proto/velero/objectstore/v1"
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 	"github.com/cleat-dev/cleat/server/pluginhost/calls"
@@ -28,6 +29,7 @@ type wireStore struct {
 	kept    *objectstorev1.ListObjectsResponse
 	started chan struct{}
 	ended   chan error
+	body    []byte // of the last upload's last message
 }
 
 type valueKey struct{}
@@ -83,6 +85,9 @@ func (s *wireStore) GetObject(req *objectstorev1.GetObjectRequest, stream grpc.S
 func (s *wireStore) PutObject(stream grpc.ClientStreamingServer[objectstorev1.PutObjectRequest, shared.Empty]) error {
 	for i := 0; ; i++ {
 		message, err := stream.Recv()
+		if err == nil {
+			s.body = message.GetBody()
+		}
 		if errors.Is(err, io.EOF) {
 			return stream.SendAndClose(&shared.Empty{})
 		}
@@ -250,6 +255,28 @@ func TestInProcessUploadsMatchWire(t *testing.T) {
 	})
 }
 
+func TestMessagesThatAreGivenAwayAreNotCopied(t *testing.T) {
+	t.Parallel()
+	for name, gives := range map[string]bool{"copied": false, "given away": true} {
+		store, services := &wireStore{}, newInProcess()
+		objectstorev1.RegisterObjectStoreServer(services, store)
+		var conn grpc.ClientConnInterface = services
+		if gives {
+			conn = giver{services}
+		}
+		stream, err := objectstorev1.NewObjectStoreClient(conn).PutObject(t.Context())
+		require.NoError(t, err)
+		body := []byte("content")
+		require.NoError(t, stream.Send(&objectstorev1.PutObjectRequest{Key: "k", Body: body}))
+		_, err = stream.CloseAndRecv()
+		require.NoError(t, err)
+		require.Equal(t, body, store.body, name)
+		require.Equal(t, gives, &body[0] == &store.body[0], name)
+	}
+	method := manifestwriterv1.ManifestWriterService_Write_FullMethodName
+	require.True(t, calls.NewTable(calls.Deadlines{}, kinds.All()).Call(method).GivesAway)
+}
+
 // badStore ignores the context of one call and panics in another.
 type badStore struct {
 	objectstorev1.UnimplementedObjectStoreServer
@@ -274,12 +301,15 @@ func TestBuiltInsHaveDeadlinesAndRecoverPanics(t *testing.T) {
 	services, bad := newInProcess(), &badStore{blocked: make(chan struct{})}
 	t.Cleanup(func() { close(bad.blocked) })
 	objectstorev1.RegisterObjectStoreServer(services, bad)
-	client := objectstorev1.NewObjectStoreClient(&bounded{
-		inner: services, plugin: "cleat.dev/file",
-		table: calls.NewTable(calls.Deadlines{Kinds: map[string]time.Duration{"ObjectStore": 50 * time.Millisecond}}, kinds.All()),
-	})
-	_, err := client.ListObjects(t.Context(), &objectstorev1.ListObjectsRequest{})
+	within := func(limit time.Duration) objectstorev1.ObjectStoreClient {
+		return objectstorev1.NewObjectStoreClient(&bounded{
+			inner: services, plugin: "cleat.dev/file",
+			table: calls.NewTable(calls.Deadlines{Kinds: map[string]time.Duration{"ObjectStore": limit}}, kinds.All()),
+		})
+	}
+	_, err := within(50*time.Millisecond).ListObjects(t.Context(), &objectstorev1.ListObjectsRequest{})
 	require.EqualError(t, err, "plugin cleat.dev/file (built-in) did not answer ListObjects within 50ms")
+	client := within(time.Hour)
 	_, err = client.DeleteObject(t.Context(), &objectstorev1.DeleteObjectRequest{})
 	require.EqualError(t, err, "rpc error: code = Aborted desc = plugin panicked: boom")
 	stream, err := client.GetObject(t.Context(), &objectstorev1.GetObjectRequest{})

@@ -2,11 +2,13 @@ package pluginhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"time"
 
+	"github.com/cleat-dev/cleat/server/pluginhost/calls"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
 	"github.com/cleat-dev/cleat/versioning"
 )
@@ -36,11 +38,26 @@ func (s *scanner) ask(from *source) *question {
 		defer cancel()
 		s.slots <- struct{}{}
 		defer func() { <-s.slots }()
-		if from.err = s.describe(ctx, from); from.err != nil {
+		if from.err = s.describeAlive(ctx, from); from.err != nil {
+			from.failures++
+			from.failed = s.clock.Now()
 			from.retire()
 		}
 	}()
 	return q
+}
+
+// describeAlive is describe, again each time that the process dies meanwhile, as often as its supervisor starts it in a row.
+func (s *scanner) describeAlive(ctx context.Context, from *source) error {
+	err := s.describe(ctx, from)
+	for errors.As(err, new(*calls.DiedError)) && ctx.Err() == nil {
+		again := s.describe(ctx, from)
+		if errors.As(again, new(*calls.OutOfServiceError)) {
+			return err
+		}
+		err = again
+	}
+	return err
 }
 
 // describe asks a source what it offers, and finds out which of these kinds it does not serve.

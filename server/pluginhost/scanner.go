@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
+	"k8s.io/utils/clock"
 
 	"github.com/cleat-dev/cleat/server/pluginhost/directory"
 	"github.com/cleat-dev/cleat/server/pluginhost/process"
@@ -35,11 +36,13 @@ type scanner struct {
 	log       hclog.Logger
 	args      []string              // passed to every plugin
 	known     []versioning.WireKind // versions of kinds that the server knows
-	query     time.Duration         // deadline for finding out which kinds a plugin serves
-	patience  time.Duration         // see defaultPatience
-	configs   configs               // applied to each new process
-	slots     chan struct{}         // bounds how many plugins are asked concurrently
-	own       []*source             // built-ins; they do not change
+	clock     clock.PassiveClock
+	restart   process.Restart
+	query     time.Duration // deadline for finding out which kinds a plugin serves
+	patience  time.Duration // see defaultPatience
+	configs   configs       // applied to each new process
+	slots     chan struct{} // bounds how many plugins are asked concurrently
+	own       []*source     // built-ins; they do not change
 
 	turn      chan struct{}
 	questions map[string]*question // about files that are not in the current generation yet, by path
@@ -126,9 +129,14 @@ func (s *scanner) sourcesOf(seen directory.Seen, last map[string]*source) (all [
 			from = asked.from
 			s.questions[file.Path] = asked
 			delete(questions, file.Path)
-		case from != nil && from.still(file) && !from.reconsider(seen.Trust):
+		case from != nil && from.still(file) && !from.reconsider(seen.Trust) && !s.again(from):
 		default:
+			failures := 0
+			if from != nil && s.again(from) {
+				failures = from.failures
+			}
 			from = s.open(file.Path, s.args, seen.Trust)
+			from.failures = failures
 			if errors.Is(from.err, fs.ErrNotExist) || from.err == nil && !from.identity.SameContent(file.Identity) {
 				changed = true // removed or replaced since it was seen
 				from = last[file.Path]
@@ -145,6 +153,11 @@ func (s *scanner) sourcesOf(seen directory.Seen, last map[string]*source) (all [
 		q.abandon()
 	}
 	return all, changed
+}
+
+// again reports whether a source that is quarantined because its process died or was slow is to be asked again.
+func (s *scanner) again(from *source) bool {
+	return process.MayWork(from.err) && s.clock.Since(from.failed) >= s.restart.CoolDownAfter(from.failures)
 }
 
 // open returns the source of the file at path. trust is nil for the server's own binary.

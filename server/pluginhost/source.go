@@ -3,6 +3,7 @@ package pluginhost
 import (
 	"errors"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -26,9 +27,11 @@ type source struct {
 
 	asked    *offer // shared by the processes of the binary
 	offer    versioning.Description
-	unserved []string // kinds as on the wire that it names but does not serve
-	err      error    // why it offers nothing; set from the start when the binary cannot be run at all
-	missing  bool     // there is no such plugin file: it stands for a Problem
+	unserved []string  // kinds as on the wire that it names but does not serve
+	err      error     // why it offers nothing; set from the start when the binary cannot be run at all
+	failures int       // how often the content of the file has failed in a row, with this one; see scanner.again
+	failed   time.Time // the last time
+	missing  bool      // there is no such plugin file: it stands for a Problem
 
 	holders int // generations in use that have it; guarded by the history
 }

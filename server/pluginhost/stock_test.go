@@ -86,6 +86,8 @@ func TestAcceptKinds_StockPlugins(t *testing.T) {
 			"stock-2024 ItemBlockAction velero.io/stock-2024-block used=true",
 		}, found)
 	})
+	require.Equal(t, map[string]int{"velero.io/stock-2020-backup": 0, "velero.io/stock-2022-backup": 0, "velero.io/stock-2024": 0},
+		Concurrency(h, kinds.BackupItemActions()...), "they may rely on what Velero does")
 	t.Run("2020 BackupItemAction", func(t *testing.T) { t.Parallel(); stock2020Backup(t, h) })
 	t.Run("2020 RestoreItemAction", func(t *testing.T) { t.Parallel(); stock2020Restore(t, h) })
 	t.Run("2020 ObjectStore", func(t *testing.T) { t.Parallel(); stock2020Store(t, h) })

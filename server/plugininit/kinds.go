@@ -72,6 +72,11 @@ func kinds() []kind {
 			Does: "counts the items of a backup by resource",
 			Use:  "The manifest writer is used by a server whose config file names it under `backups.manifestWriters`.",
 		},
+		{
+			Kind: "DataMover", Version: 1, Alias: "dmv1", Package: "datamover/v1", File: "data_mover",
+			Does: "keeps copies of the directories of volumes",
+			Use:  "The data mover is used by backups whose `datamover` is its name. Their location has `config: {path: /a/folder}`.",
+		},
 	}
 }
 

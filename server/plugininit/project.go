@@ -50,7 +50,7 @@ func (p project) TestConfig() string {
 	has := func(word string) bool {
 		return slices.ContainsFunc(p.Kinds, func(k kind) bool { return k.Kind == word })
 	}
-	if !has("ObjectStore") || has("VolumeSnapshotter") {
+	if !has("ObjectStore") && !has("DataMover") || has("VolumeSnapshotter") {
 		return ""
 	}
 	return `conformance.WithConfig(pluginName, map[string]string{"path": t.TempDir(), "bucket": "test"})`

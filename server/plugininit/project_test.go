@@ -53,14 +53,15 @@ func TestProjectOfAllKindsBuildsAndPasses(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "bin", "stamp"))
 }
 
-func TestObjectStoreIsTestedWithConfig(t *testing.T) {
+func TestKindsOfLocationsAreTestedWithConfig(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "stamp")
-	write(t, dir, "ObjectStore")
-	require.Contains(t, run(t, dir, "go", "test", "-v", "-run", "Rules", "."), "--- PASS: TestThePluginKeepsTheRulesOfItsKinds/ObjectStore/example.io/stamp/")
-	content, err := os.ReadFile(filepath.Join(dir, "main_test.go"))
-	require.NoError(t, err)
-	require.Contains(t, string(content), "conformance.WithConfig(pluginName, ")
+	for _, kind := range []string{"DataMover", "ObjectStore"} {
+		dir := filepath.Join(t.TempDir(), "stamp")
+		write(t, dir, kind)
+		output := run(t, dir, "go", "test", "-v", "-run", "Rules", ".")
+		require.Contains(t, output, "--- PASS: TestThePluginKeepsTheRulesOfItsKinds/"+kind+"/example.io/stamp/")
+		require.NotContains(t, output, "it has no config")
+	}
 }
 
 // TestProjectOfOneKindBuilds builds each kind alone. Its files are the same as in the project of all kinds, whose tests run. The

@@ -155,3 +155,13 @@ func joined(all []Provided) string {
 	}
 	return strings.Join(texts, ", ")
 }
+
+// With returns the lock with other binaries, which replace those with the same paths.
+func (l *Lock) With(plugins []Plugin) *Lock {
+	all := slices.DeleteFunc(slices.Clone(l.Plugins), func(p Plugin) bool {
+		return slices.ContainsFunc(plugins, func(other Plugin) bool { return other.Path == p.Path })
+	})
+	with := &Lock{Plugins: append(all, plugins...)}
+	with.Sort()
+	return with
+}

@@ -3,11 +3,11 @@ package pluginlock
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/cleat-dev/cleat/server/wholefile"
 )
 
 const head = `# The plugin binaries that a server may run. "cleat plugin lock" writes this file, "cleat plugin verify" checks it.
@@ -57,35 +57,8 @@ func (l *Lock) Write(path string) error {
 	if _, err := Parse(path, data); err != nil {
 		return fmt.Errorf("nobody could read this lock: %w", err)
 	}
-	if err := replace(path, data); err != nil {
+	if err := wholefile.Write(path, data, mode); err != nil {
 		return fmt.Errorf("write the lock %s: %w", path, err)
 	}
 	return nil
-}
-
-// replace replaces the file at path by one with data.
-func replace(path string, data []byte) (err error) {
-	temporary, err := os.CreateTemp(filepath.Dir(path), "."+FileName+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(temporary.Name())
-		}
-	}()
-	defer temporary.Close()
-	if _, err := temporary.Write(data); err != nil {
-		return err
-	}
-	if err := temporary.Chmod(mode); err != nil {
-		return err
-	}
-	if err := temporary.Sync(); err != nil {
-		return err
-	}
-	if err := temporary.Close(); err != nil {
-		return err
-	}
-	return os.Rename(temporary.Name(), path)
 }

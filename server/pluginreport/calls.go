@@ -13,7 +13,7 @@ import (
 func called() []string {
 	return []string{
 		kinds.BackupItemAction().Name, kinds.AsyncBackupItemAction().Name,
-		kinds.RestoreItemAction().Name, kinds.AsyncRestoreItemAction().Name,
+		kinds.ItemBlockAction().Name, kinds.RestoreItemAction().Name, kinds.AsyncRestoreItemAction().Name,
 		kinds.DeleteItemAction().Name, kinds.ObjectStore().Name, kinds.QueueAdmission().Name,
 	}
 }

@@ -40,6 +40,7 @@ func TestBuiltInsDecideWithoutConfig(t *testing.T) {
 	require.Equal(t, []serverreport.Policy{
 		{Kind: "QueueAdmission", Plugin: BuiltInAdmission, FailurePolicy: config.Hold, Decides: BuiltInAdmission, Since: noon()},
 		{Kind: "LoadSoothing", Plugin: BuiltInSoothing, FailurePolicy: config.Hold, Decides: BuiltInSoothing, Since: noon()},
+		{Kind: "ManifestWriter", Plugin: "cleat.dev/manifest", FailurePolicy: config.Warn, Decides: "cleat.dev/manifest"},
 	}, s.Status())
 }
 
@@ -70,7 +71,7 @@ func TestFailureHoldsOrUsesBuiltIn(t *testing.T) {
 	for name, test := range failures() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hold := newSite(t, "backups: {admission: {"+test.settings+"}}\nnodeAgent: {soothing: {"+test.settings+", failurePolicy: UseBuiltIn}}\n")
+			hold := newSite(t, "backups: {admission: {"+test.settings+"}, manifestWriters: []}\nnodeAgent: {soothing: {"+test.settings+", failurePolicy: UseBuiltIn}}\n")
 			_, err := hold.Admission.Decide(t.Context(), queue())
 			require.ErrorIs(t, err, ErrHeld)
 			var held *HeldError

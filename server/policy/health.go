@@ -16,7 +16,7 @@ import (
 const (
 	ReasonUnavailable   = "PluginUnavailable" // it is not there, quarantined, or of another kind
 	ReasonConfigRefused = "ConfigRefused"     // it was replaced by one that does not take the config
-	ReasonOverdue       = "Overdue"           // it did not answer in time
+	ReasonOverdue       = "Overdue"           // it did not answer in time, or takes items too slowly
 	ReasonDied          = "Died"              // its process ended
 	ReasonOutOfService  = "OutOfService"      // its process ended so often that it is left alone for a while
 	ReasonInvalidReply  = "InvalidReply"      // it answered against the rules of its kind
@@ -37,7 +37,7 @@ func ReasonOf(err error) string {
 		return ReasonNotKept
 	case errors.As(err, new(*calls.OutOfServiceError)):
 		return ReasonOutOfService
-	case errors.As(err, new(*calls.OverdueError)):
+	case errors.As(err, new(*calls.OverdueError)), errors.As(err, new(*tooSlowError)):
 		return ReasonOverdue
 	case errors.As(err, new(*calls.DiedError)):
 		return ReasonDied

@@ -8,7 +8,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/cleat-dev/cleat/plugins/loadsoothing/limit"
+	"github.com/cleat-dev/cleat/plugins/loadsoothing/preparequeue"
+	"github.com/cleat-dev/cleat/plugins/manifestwriter/manifest"
 	"github.com/cleat-dev/cleat/plugins/queueadmission/namespaceoverlap"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/pluginhost"
@@ -20,7 +21,7 @@ import (
 // failurePolicy UseBuiltIn.
 const (
 	BuiltInAdmission = namespaceoverlap.Name
-	BuiltInSoothing  = limit.Name
+	BuiltInSoothing  = preparequeue.Name
 )
 
 // What holds where the configuration says nothing.
@@ -42,6 +43,7 @@ type Policies struct {
 	Admission *Admission
 	Soothing  *Soothing
 	Manifests *Manifests
+	DryRuns   *Manifests // the manifests of dry runs
 }
 
 // Plugins returns the names of the plugins that the policies of a file ask, by kind.
@@ -56,10 +58,29 @@ func Plugins(file *config.File) map[string][]string {
 	}
 	add(kinds.QueueAdmission().Name, BuiltInAdmission, file.Backups.Admission)
 	add(kinds.LoadSoothing().Name, BuiltInSoothing, file.NodeAgent.Soothing)
-	for _, writer := range file.Backups.ManifestWriters {
+	for _, writer := range manifestWriters(file) {
 		add(kinds.ManifestWriter().Name, "", config.Policy(writer))
 	}
 	return plugins
+}
+
+// manifestWriters returns the manifest writers in force.
+func manifestWriters(file *config.File) []config.ManifestWriter {
+	if file.Backups.ManifestWriters == nil {
+		return []config.ManifestWriter{{Plugin: manifest.Name}}
+	}
+	return file.Backups.ManifestWriters
+}
+
+// dryRunWriter returns the manifest writer of dry runs, which always have a manifest.
+func dryRunWriter(file *config.File) config.ManifestWriter {
+	writer := config.ManifestWriter{Plugin: manifest.Name}
+	for _, configured := range file.Backups.ManifestWriters {
+		if configured.Plugin == manifest.Name {
+			writer.Deadline, writer.Config = configured.Deadline, configured.Config
+		}
+	}
+	return writer
 }
 
 // New returns the policies of a file. Each call finds out whether their plugins exist; a server has made sure of that before
@@ -82,12 +103,14 @@ func New(file *config.File, deps Deps) (*Policies, error) {
 	p := &Policies{
 		Admission: &Admission{inForce(kinds.QueueAdmission().Name, BuiltInAdmission, file.Backups.Admission, config.Hold, DecisionDeadline)},
 		Soothing:  &Soothing{inForce(kinds.LoadSoothing().Name, BuiltInSoothing, file.NodeAgent.Soothing, config.Hold, DecisionDeadline)},
-		Manifests: &Manifests{},
+		Manifests: &Manifests{}, DryRuns: &Manifests{},
 	}
-	for _, writer := range file.Backups.ManifestWriters {
+	for _, writer := range manifestWriters(file) {
 		p.Manifests.writers = append(p.Manifests.writers,
 			inForce(kinds.ManifestWriter().Name, "", config.Policy(writer), config.Warn, ManifestDeadline))
 	}
+	p.DryRuns.writers = append(p.DryRuns.writers,
+		inForce(kinds.ManifestWriter().Name, "", config.Policy(dryRunWriter(file)), config.Fail, ManifestDeadline))
 	return p, nil
 }
 

@@ -14,6 +14,10 @@ type Line struct {
 	// Ready and Running hold the slots, the oldest first.
 	Ready   []*velerov1.Backup
 	Running []*velerov1.Backup
+	// Operating hold no slots, but operations of plugins still work on their namespaces; the oldest first.
+	Operating []*velerov1.Backup
+	// Restoring are the restores that run, the oldest first. They are not of the queue, but a policy may keep backups apart from them.
+	Restoring []*velerov1.Restore
 	// Aside has the queued backups that cannot start whatever the policy decides, by name, with the reason. They keep their
 	// positions, and others may overtake them: the policy does not see them.
 	Aside map[string]Reason
@@ -40,7 +44,7 @@ func (l Line) isAside(b *velerov1.Backup) bool {
 	return aside
 }
 
-// NewLine sorts backups into a line. It leaves out those that are being deleted, unless they run: they are never started.
+// NewLine sorts backups into a line, without restores. It leaves out those that are being deleted, unless they run: they are never started.
 //
 // Queued backups are in the order of their positions. Of two with the same position the older one comes first; those without
 // a valid position follow. New backups come last, the oldest first.
@@ -53,7 +57,9 @@ func NewLine(backups []*velerov1.Backup) Line {
 		case phase == velerov1.BackupPhaseInProgress:
 			line.Running = append(line.Running, b)
 		case deleted:
-		case phase == "", phase == velerov1.BackupPhaseNew:
+		case Occupies(b):
+			line.Operating = append(line.Operating, b)
+		case phase != velerov1.BackupPhaseQueued && Waits(b):
 			entering = append(entering, b)
 		case phase == velerov1.BackupPhaseQueued:
 			line.Queued = append(line.Queued, b)
@@ -62,6 +68,7 @@ func NewLine(backups []*velerov1.Backup) Line {
 		}
 	}
 	slices.SortFunc(line.Running, byAge)
+	slices.SortFunc(line.Operating, byAge)
 	slices.SortFunc(line.Ready, byAge)
 	slices.SortFunc(entering, byAge)
 	slices.SortFunc(line.Queued, func(a, b *velerov1.Backup) int {
@@ -89,10 +96,12 @@ func InLine(b *velerov1.Backup) bool {
 	return Waits(b) || b.Status.Phase == velerov1.BackupPhaseReadyToStart || b.Status.Phase == velerov1.BackupPhaseInProgress
 }
 
-// Waits reports whether a backup waits for its turn, or is about to.
+// Waits reports whether a backup waits for its turn, or is about to. A dry run does not.
 func Waits(b *velerov1.Backup) bool {
 	switch b.Status.Phase {
-	case "", velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued:
+	case "", velerov1.BackupPhaseNew:
+		return !velerov1.IsDryRun(b)
+	case velerov1.BackupPhaseQueued:
 		return true
 	default:
 		return false

@@ -42,6 +42,8 @@ func (r *Resolver) Snapshot(line Line, namespaces []string, limit int, now time.
 		Now: now, Limit: limit,
 		Running: r.backups(line.Running), Ready: r.backups(line.Ready), Queued: r.backups(line.Queued),
 	}
+	snapshot.Restoring = restoring(line.Restoring, r.namespaces)
+	snapshot.Operating = occupied(r.backups(line.Operating), line.Operating)
 	for uid, entry := range r.known {
 		if !entry.used {
 			delete(r.known, uid)

@@ -1,8 +1,6 @@
 // Package resourcepolicy reads resource policies. A resource policy is a document in a ConfigMap that several backups and
-// restores can name in spec.resourcePolicy. Start with Parse; rules.go reads the filters per namespace and kind.
-//
-// The format is Velero's: filters of resources, and rules that choose for each volume how its data is backed up. The filters
-// are applied. The rules are only validated, because data of volumes is not backed up yet.
+// restores can name in spec.resourcePolicy. Start with Parse; rules.go reads the filters per namespace and kind, and volumes.go the rules
+// that choose for each volume how its data is backed up. The format is Velero's.
 //
 // The package imports the server's filter and configmap, and the types of Kubernetes.
 package resourcepolicy
@@ -11,10 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/cleat-dev/cleat/server/configmap"
 	"github.com/cleat-dev/cleat/server/filter"
@@ -27,8 +23,8 @@ type Policy struct {
 	Resources *filter.ScopedLists
 	// Rules are filters per namespace and kind.
 	Rules filter.RuleLists
-	// VolumePolicies is the number of rules for volumes.
-	VolumePolicies int
+	// VolumePolicies choose how the data of volumes is backed up.
+	VolumePolicies VolumePolicies
 }
 
 // version is the only supported version of the document.
@@ -92,7 +88,7 @@ func ParseForRestore(cm *corev1.ConfigMap) (*Policy, error) {
 	policy, err := parse(cm)
 	switch {
 	case err != nil:
-	case policy.VolumePolicies > 0:
+	case len(policy.VolumePolicies) > 0:
 		err = errors.New("volumePolicies: they are for backups; remove them from the policy of a restore")
 	case policy.Resources != nil:
 		err = errors.New("includeExcludePolicy: it is for backups; use namespacedFilterPolicies and clusterScopedFilterPolicy, or the lists of the restore's spec")
@@ -115,12 +111,14 @@ func parse(cm *corev1.ConfigMap) (*Policy, error) {
 	if doc.Version != version {
 		return nil, fmt.Errorf("version: %q is not supported, want %s", doc.Version, version)
 	}
+	policy := new(Policy)
 	for i, p := range doc.VolumePolicies {
-		if err := p.check(); err != nil {
+		rule, err := p.policy()
+		if err != nil {
 			return nil, fmt.Errorf("volumePolicies[%d].%w", i, err)
 		}
+		policy.VolumePolicies = append(policy.VolumePolicies, rule)
 	}
-	policy := &Policy{VolumePolicies: len(doc.VolumePolicies)}
 	if policy.Rules, err = doc.rules(); err != nil {
 		return nil, err
 	}
@@ -161,41 +159,6 @@ func (l *resourceLists) check() error {
 				return fmt.Errorf("excluded%s: %s is also in included%s, want it in only one of them", pair.scope, name, pair.scope)
 			}
 		}
-	}
-	return nil
-}
-
-// check validates a rule for volumes. Its errors begin with the name of the field.
-func (p *volumePolicy) check() error {
-	if actions := []string{"skip", "snapshot", "fs-backup", "custom"}; !slices.Contains(actions, p.Action.Type) {
-		return fmt.Errorf("action.type: %q is not supported, want one of %s", p.Action.Type, strings.Join(actions, ", "))
-	}
-	if csi := p.Conditions.CSI; csi != nil && csi.Driver == "" && len(csi.VolumeAttributes) > 0 {
-		return errors.New("conditions.csi.driver: it is missing, but volumeAttributes require it")
-	}
-	return checkCapacity(p.Conditions.Capacity)
-}
-
-func checkCapacity(capacity string) error {
-	if capacity == "" {
-		return nil
-	}
-	minimum, maximum, ok := strings.Cut(capacity, ",")
-	if !ok || strings.Contains(maximum, ",") {
-		return fmt.Errorf(`conditions.capacity: %q is not a range, want two quantities such as "10Gi,100Gi", one of which may be empty`, capacity)
-	}
-	var bounds [2]resource.Quantity
-	for i, text := range []string{minimum, maximum} {
-		if text = strings.TrimSpace(text); text == "" {
-			continue
-		}
-		var err error
-		if bounds[i], err = resource.ParseQuantity(text); err != nil {
-			return fmt.Errorf("conditions.capacity: %q: %w", text, err)
-		}
-	}
-	if !bounds[1].IsZero() && bounds[1].Cmp(bounds[0]) < 0 {
-		return fmt.Errorf("conditions.capacity: %q has its larger quantity first, want the smaller one first", capacity)
 	}
 	return nil
 }

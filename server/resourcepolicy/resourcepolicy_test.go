@@ -33,7 +33,8 @@ volumePolicies:
 - action: {type: custom}
 `))
 	require.NoError(t, err)
-	require.Equal(t, &Policy{VolumePolicies: 4, Resources: &filter.ScopedLists{
+	require.Len(t, got.VolumePolicies, 4)
+	require.Equal(t, &Policy{VolumePolicies: got.VolumePolicies, Resources: &filter.ScopedLists{
 		IncludedClusterScoped: []string{"crd", "pv"}, ExcludedClusterScoped: []string{},
 		IncludedNamespaced: []string{"pod", "*.apps"}, ExcludedNamespaced: []string{"secret"},
 	}}, got)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/server/restore/object"
 	"github.com/cleat-dev/cleat/server/restore/ready"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -22,25 +22,36 @@ import (
 func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 	// Actions are selected by the namespace that is restored into.
 	for a := range r.engine.actions.For(r.entry.GroupResource, r.namespace, func() map[string]string { return r.obj.Labels }) {
+		if !r.concerns(a.Name()) || !r.engine.mayCall(a) || r.isOfFailed(a.Name()) {
+			continue
+		}
 		r.log.Debug("running a restore item action", "plugin", a.Name())
-		result, err := a.Execute(ctx, restoreitemaction.Input{Item: r.obj.Encode(), ItemFromBackup: r.raw, Restore: r.engine.restoreJSON})
+		var result *restoreitemaction.Result
+		// The key of an operation is that of the item in the backup.
+		err := r.engine.operations.Call(ctx, a, r.identity(), r.raw, func() (string, []framework.ResourceIdentifier, error) {
+			var err error
+			result, err = a.Execute(ctx, restoreitemaction.Input{Item: r.obj.Encode(), ItemFromBackup: r.raw, Restore: r.engine.restoreJSON})
+			if err == nil && result == nil {
+				err = fmt.Errorf("%s returned nothing", a.Name())
+			}
+			if err != nil {
+				return "", nil, err
+			}
+			return result.OperationID, nil, nil
+		})
 		if ctx.Err() != nil {
 			return false, true, context.Cause(ctx)
-		}
-		if err == nil && result == nil {
-			err = fmt.Errorf("%s returned nothing", a.Name())
 		}
 		if err != nil {
 			return false, true, r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
 		}
-		if result.OperationID != "" {
-			r.engine.addOperation(itemaction.Operation{Action: a.Name(), ID: result.OperationID, Created: time.Now(), Item: framework.ResourceIdentifier{
-				Group: r.entry.GroupResource.Group, Resource: r.entry.GroupResource.Resource, Namespace: r.namespace, Name: r.entry.Name,
-			}})
-		}
+		r.moving = r.moving || a.Name() == snapshot.PodVolumeRestores && result.OperationID != ""
 		if result.SkipRestore {
-			r.log.Info("not restored: an action skipped it", "plugin", a.Name())
+			r.leave("action "+a.Name()+" skips it", "plugin", a.Name())
 			return true, true, nil
+		}
+		if r.engine.dry != nil && result.OperationID != "" {
+			return false, true, r.fail(fmt.Errorf("error preparing %s: %s has started operation %s in a dry run; take it out of plugins.dryRun", r.id, a.Name(), result.OperationID))
 		}
 		changed, err := object.Decode(result.Item)
 		if err != nil {
@@ -57,6 +68,13 @@ func (r *itemRun) runActions(ctx context.Context) (skip, stop bool, err error) {
 		}
 	}
 	return false, false, nil
+}
+
+// identity returns the item as it is restored.
+func (r *itemRun) identity() framework.ResourceIdentifier {
+	return framework.ResourceIdentifier{
+		Group: r.entry.GroupResource.Group, Resource: r.entry.GroupResource.Resource, Namespace: r.namespace, Name: r.entry.Name,
+	}
 }
 
 // restoreAdditional restores the items that an action needs to exist before its item, and waits until the action
@@ -78,7 +96,7 @@ func (r *itemRun) restoreAdditional(ctx context.Context, a restoreitemaction.Act
 			existing = append(existing, wanted)
 		}
 	}
-	if !result.WaitForAdditionalItems {
+	if !result.WaitForAdditionalItems || r.engine.dry != nil {
 		return nil
 	}
 	return r.waitForAdditional(ctx, a, existing, result.AdditionalItemsReadyTimeout)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
-	"github.com/cleat-dev/cleat/server/itemaction"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -102,8 +102,8 @@ func TestActionsMaySkipFailAndStartOperations(t *testing.T) {
 	require.Zero(t, result.Results.Warnings.Count(), "additional items of a skipped item are ignored")
 	require.Len(t, result.Operations, 1)
 	require.False(t, result.Operations[0].Created.IsZero())
-	require.Equal(t, itemaction.Operation{
-		Action: "a/b", ID: "op-1", Item: wants("configmaps", ns, "op"), Created: result.Operations[0].Created,
+	require.Equal(t, operation.Operation{
+		Action: "a/b", ID: "op-1", Item: wants("configmaps", ns, "op"), Created: result.Operations[0].Created, Status: operation.Status{Phase: operation.New},
 	}, result.Operations[0])
 	require.NotNil(t, c.live(in("secrets", "v1", "Secret", ns, "converted", nil)))
 }

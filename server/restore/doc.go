@@ -20,11 +20,12 @@
 //	write.go       creating the object and restoring its field ownership and status
 //	existing.go    objects that the cluster has already
 //	crds.go        waiting for custom resource definitions
+//	dryrun.go      what a dry run does differently
 //	resume.go      what an attempt that was interrupted has created
 //	state.go       counts, messages and facts that items share
 //	result.go      the outcome
 //
-// The data of volumes and the hooks of pods are not restored by this package; warnings name what a restore
+// The data of volumes is not restored by this package; warnings name what a restore
 // requests of these.
 //
 // The package takes everything as arguments and keeps no state between runs, so that restores may run at the

@@ -19,12 +19,15 @@ import (
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/filter"
 	"github.com/cleat-dev/cleat/server/gaps"
+	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/modifiers"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/restore/plan"
 	"github.com/cleat-dev/cleat/server/restore/ready"
 	"github.com/cleat-dev/cleat/server/restore/volume"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -36,6 +39,8 @@ type Request struct {
 	Archive *archive.Archive
 	// Actions of plugins, in the order in which they are called.
 	Actions []restoreitemaction.Action
+	// Journal records the operations that actions start; nil records nothing.
+	Journal *operation.Journal
 	// Modifiers are the rules that spec.resourceModifier refers to; nil if it refers to none.
 	Modifiers *modifiers.Rules
 	// Rules are the filters of the policy that spec.resourcePolicy refers to.
@@ -44,6 +49,14 @@ type Request struct {
 	Versions plan.VersionPriorities
 	// Volumes are those whose data is in the backup, beside the archive.
 	Volumes []*volume.Volume
+	// Snapshots makes volumes of snapshots.
+	Snapshots Snapshots
+	// DryRun, unless nil, makes the restore find out what it would do. Nothing in the cluster changes.
+	DryRun *DryRun
+	// Hooks, unless nil, runs the hooks of the pods that were created.
+	Hooks Hooks
+	// Begun, unless nil, is called with what the restore may write, before it writes.
+	Begun func(Scope)
 	// Resumed means that an attempt before this one was interrupted: objects that it has created are left as they are.
 	Resumed bool
 	// Log is the log of the restore.
@@ -51,6 +64,15 @@ type Request struct {
 	// Progress, unless nil, is called with the number of finished items and the number known so far, after
 	// every item and by one goroutine at a time. It must not block.
 	Progress func(done, total int)
+}
+
+// Hooks runs the hooks of restored pods beside the restore. Add does not block.
+type Hooks interface{ Add(pod hook.Pod) }
+
+// Snapshots has what makes volumes of snapshots. A restore of a backup without snapshots needs none.
+type Snapshots struct {
+	Open    snapshot.Open
+	Records *snapshot.Records
 }
 
 // Run restores a backup. Problems with single items are in the result and do not stop the restore. It returns
@@ -67,17 +89,23 @@ func Run(ctx context.Context, deps Deps, req Request) (*Result, error) {
 		backupLabel:  velerov1.ValidLabelValue(req.Restore.Spec.BackupName),
 		restoreLabel: velerov1.ValidLabelValue(req.Restore.Name),
 		resumed:      req.Resumed,
+		dry:          newDryRun(req.DryRun),
+		hooks:        req.Hooks,
 		archive:      req.Archive,
 		modifiers:    req.Modifiers,
 		versions:     req.Versions,
 		volumes:      volume.NewIndex(req.Volumes),
+		snapshots:    req.Snapshots,
 		tracker:      newTracker(),
 		pool:         newPool(options.Workers),
+		operations:   itemaction.NewOperations(req.Journal, time.Now),
 		waiter:       ready.NewWaiter(options.PollInterval),
 		state:        newState(req.Progress),
 	}
 	err := e.run(ctx, deps, req)
-	return e.result(), err
+	result := e.result()
+	result.FromSnapshots = e.fromSnapshots(req.Volumes)
+	return result, err
 }
 
 func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
@@ -87,6 +115,9 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 	if !e.archive.HasResources() {
 		e.results.RunWarning(`the backup holds no objects: its archive has no folder "resources"`)
 		return nil
+	}
+	if req.Begun != nil {
+		req.Begun(e.scope())
 	}
 	for _, name := range e.selection.MissingNamespaces() {
 		e.results.RunWarning(fmt.Sprintf("namespace %s of includedNamespaces is not in the backup", name))
@@ -107,6 +138,9 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error) {
 	config := rest.CopyConfig(deps.Config)
 	config.QPS, config.RateLimiter = -1, nil // the number of workers limits the requests
+	if e.dry != nil {
+		config.Wrap(kubeapi.DryRun)
+	}
 	if e.api, err = kubeapi.New(config, e.log, e.options.OutageTimeout); err != nil {
 		return err
 	}
@@ -114,9 +148,6 @@ func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error
 		return fmt.Errorf("encode the restore for plugins: %w", err)
 	}
 	e.warnOfGaps(gaps.Restore())
-	if len(req.Volumes) > 0 {
-		e.warnOfGaps(gaps.RestoreVolumes())
-	}
 	snapshot, err := e.discover(ctx, deps.Discovery.Snapshot)
 	if err != nil {
 		return err
@@ -163,6 +194,9 @@ func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) erro
 	e.expect(len(entries))
 	if err := e.restoreAll(ctx, entries); err != nil {
 		return err
+	}
+	if e.dry != nil {
+		return e.use(e.snapshot.Load().With(e.dry.definedResources()...))
 	}
 	if !e.tracker.wroteAny() {
 		return nil

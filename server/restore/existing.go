@@ -13,6 +13,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/dryrun"
+	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/restore/object"
 )
@@ -34,6 +36,11 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 	if !update && r.isFromFormerAttempt(before) {
 		return r.resume(ctx, to, raw, own)
 	}
+	if r.engine.resumed && to.gvr.GroupResource() == podsResource && hook.IsMarked(before.GetAnnotations(), r.engine.restore.UID) {
+		if made, err := decodeWritten(raw); err == nil { // live was decoded from it
+			r.runHooks(made)
+		}
+	}
 	copyLabels(live, wanted, velerov1.BackupNameLabel, velerov1.RestoreNameLabel)
 
 	switch {
@@ -41,11 +48,11 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 		if update {
 			r.relabel(ctx, to, before, live, own)
 		}
-		r.log.Info("not restored: it is in the cluster as it is in the backup")
+		r.leave("it is in the cluster as it is in the backup")
 	case to.gvr.GroupResource() == serviceAccountsResource:
 		r.mergeServiceAccount(ctx, to, before, live, wanted, own, update)
 	case update && r.engine.isNeededByServer(to, r.obj.Name):
-		r.log.Info("not updated: the server that restores needs it as it is")
+		r.leave("the server that restores needs it as it is in the cluster")
 		r.engine.keepAsIs(to.gvr.GroupResource())
 	case update:
 		err := r.patch(ctx, to, before, wanted, own)
@@ -54,9 +61,11 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 			r.log.Info("updated: it was in the cluster and differed from the backup")
 			break
 		}
+		r.finding.refused(err)
 		r.warn(fmt.Errorf("%s exists in the cluster and could not be updated: %w", r.id, err))
 		r.relabel(ctx, to, before, live, own)
 	default:
+		r.finding.verdict = dryrun.Conflict
 		r.warn(fmt.Errorf("%s exists in the cluster and differs from the backup; it was left as it is, existingResourcePolicy update would patch it", r.id))
 	}
 	return causeOf(ctx)
@@ -140,6 +149,7 @@ func (r *itemRun) mergeServiceAccount(ctx context.Context, to target, before, li
 	}
 	// The labels of the restore alone are no reason to change the account.
 	if err := r.patch(ctx, to, before, merged, own); err != nil {
+		r.finding.refused(err)
 		r.warn(fmt.Errorf("%s exists in the cluster and could not be merged with the backup's: %w", r.id, err))
 		if update {
 			r.relabel(ctx, to, before, live, own)

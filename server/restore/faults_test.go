@@ -328,10 +328,10 @@ func TestAcceptRestore_ApiServerFaults_CRDThatIsNeverEstablished(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, _ := c.call(http.MethodGet, "/apis/"+group+"/v1/gizmos", "", nil)
 		return status == http.StatusOK
-	}, time.Minute, 50*time.Millisecond)
+	}, 5*time.Minute, 50*time.Millisecond)
 
 	options := testOptions()
-	options.ResourceTimeout = 5 * time.Second // long enough for the API server to find out
+	options.ResourceTimeout = 30 * time.Second // long enough for a busy API server to find out
 	result, err := c.restore(pack(t,
 		namespaceThing(ns, nil),
 		widgetCRD(group, "widgets", "Widget"), // the kind is taken
@@ -341,7 +341,7 @@ func TestAcceptRestore_ApiServerFaults_CRDThatIsNeverEstablished(t *testing.T) {
 	require.NoError(t, err, "the restore goes on")
 	require.Contains(t, created(result, ""), "ConfigMap "+ns+"/other")
 	require.Len(t, result.Results.Errors.Cluster, 1)
-	require.Contains(t, result.Results.Errors.Cluster[0], "widgets."+group+" is not ready after 5s (condition NamesAccepted is not met")
+	require.Contains(t, result.Results.Errors.Cluster[0], "widgets."+group+" is not ready after 30s (condition NamesAccepted is not met")
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "its custom resource")
 }
 
@@ -390,7 +390,6 @@ func TestRestoreWaitsForATerminatingNamespace(t *testing.T) {
 		})
 		defer release.Stop()
 		options := testOptions()
-		options.TerminatingTimeout = time.Minute
 		things := manyConfigMaps(ns, 30)
 		result, err := c.restore(pack(t, things...), newRestore("term", nil), options)
 		require.NoError(t, err)

@@ -29,6 +29,7 @@ import (
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -212,7 +213,7 @@ func (c *cluster) remove(one thing) {
 	require.Eventually(c.t, func() bool {
 		status, _ := c.call(http.MethodGet, pathOf(one, true), "", nil)
 		return status == http.StatusNotFound
-	}, time.Minute, 20*time.Millisecond)
+	}, 5*time.Minute, 20*time.Millisecond)
 }
 
 // unique returns a name that no other test uses.
@@ -240,7 +241,7 @@ func newRestore(name string, change func(*velerov1.RestoreSpec)) *velerov1.Resto
 
 // testOptions returns options with short pauses.
 func testOptions() Options {
-	return Options{PollInterval: 20 * time.Millisecond, ResourceTimeout: 2 * time.Minute, TerminatingTimeout: 2 * time.Minute, OutageTimeout: 10 * time.Minute}
+	return Options{PollInterval: 20 * time.Millisecond, ResourceTimeout: 10 * time.Minute, TerminatingTimeout: 10 * time.Minute, OutageTimeout: 10 * time.Minute}
 }
 
 func helperFor(t testing.TB, config *rest.Config) *discovery.Helper {
@@ -274,8 +275,11 @@ func testLog(t testing.TB) hclog.Logger {
 
 // fakeAction is a restore item action that consists of functions.
 type fakeAction struct {
+	versioning.OneByOne
+
 	name    string
 	applies framework.ResourceSelector
+	starts  versioning.Starts
 	execute func(restoreitemaction.Input) (*restoreitemaction.Result, error)
 	ready   func(items []framework.ResourceIdentifier) (bool, error)
 
@@ -288,6 +292,8 @@ func (f *fakeAction) Name() string { return f.name }
 func (f *fakeAction) AppliesTo(context.Context) (framework.ResourceSelector, error) {
 	return f.applies, nil
 }
+
+func (f *fakeAction) Starts() versioning.Starts { return f.starts }
 
 func (f *fakeAction) Execute(_ context.Context, input restoreitemaction.Input) (*restoreitemaction.Result, error) {
 	var o struct {

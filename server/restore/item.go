@@ -12,9 +12,11 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/restore/object"
 	"github.com/cleat-dev/cleat/server/runlog"
+	"github.com/cleat-dev/cleat/server/snapshot"
 )
 
 // mirrorPodAnnotation marks the mirror that a kubelet creates of a static pod.
@@ -66,10 +68,13 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 		if !e.firstReport(entry.Path()) {
 			return false, nil
 		}
-		return false, r.fail(fmt.Errorf("error decoding %q: %w", entry.Path(), err))
+		err := r.fail(fmt.Errorf("error decoding %q: %w", entry.Path(), err))
+		r.report(actionFailed)
+		return false, err
 	}
 	if r.completed() {
-		r.log.Info("not restored: it has completed")
+		r.leave("it has completed")
+		r.report(actionSkipped)
 		return false, nil
 	}
 	claim, claimed := e.tracker.claim(w, itemKey{r.obj.ListKey(), r.namespace, entry.Name}, entry.Namespace)
@@ -102,6 +107,7 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 		}
 	}
 	e.tracker.finish(claim)
+	r.report(claim.action)
 	if claim.action == actionCreated || claim.action == actionUpdated {
 		done, total := e.counts()
 		runlog.Restored(e.log, runlog.Item{
@@ -166,7 +172,7 @@ func (r *itemRun) restore(ctx context.Context) error {
 			return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 		}
 	}
-	if excluded, err := r.excluded(); excluded || err != nil {
+	if excluded, err := r.excluded(ctx); excluded || err != nil {
 		return err
 	}
 	status := r.obj.Top.Get("status")
@@ -196,16 +202,23 @@ func (r *itemRun) restore(ctx context.Context) error {
 }
 
 // excluded reports whether the item is not restored because of its kind and content.
-func (r *itemRun) excluded() (bool, error) {
+func (r *itemRun) excluded(ctx context.Context) (bool, error) {
 	switch r.entry.GroupResource {
 	case podsResource:
 		if r.obj.Annotations[mirrorPodAnnotation] != "" {
-			r.log.Info("not restored: it is the mirror of a static pod")
+			r.leave("it is the mirror of a static pod")
 			return true, nil
 		}
-		r.warnAboutHooks()
+	case csiSnapshotsResource, csiContentsResource:
+		if r.obj.Labels[velerov1.BackupUIDLabel] != "" && !r.engine.actions.Has(snapshot.CSIRestoredClaims) {
+			r.leave("it is of a CSI snapshot, which the server restores with --features=EnableCSI only") // the claim reports the data
+			return true, nil
+		}
 	case volumesResource:
-		skip, err := r.prepareVolume()
+		skip, err := r.prepareVolume(ctx)
+		if err != nil && ctx.Err() != nil {
+			return true, context.Cause(ctx)
+		}
 		if err != nil {
 			return true, r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
 		}
@@ -245,10 +258,15 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, st
 		case err == nil:
 			r.claim.action, r.claim.exists, r.claim.name = actionCreated, true, made.Metadata.Name
 			r.log.Debug("created")
+			r.dropRecord(ctx)
 			if err := r.reportLostData(); err != nil {
 				return err
 			}
 			return r.complete(ctx, to, made, own, status)
+		case errors.Is(err, errUnchecked), r.isCreatedLater(err):
+			r.claim.action, r.claim.exists = actionCreated, true
+			r.finding.uncheck(err)
+			return r.reportLostData()
 		case fatal(ctx, err):
 			return err
 		case kubeapi.PathNotFound(err):
@@ -263,6 +281,7 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, st
 			return r.handleExisting(ctx, to, live, own)
 		case !errors.Is(err, errExists):
 			// Quotas, policies, webhooks and validation refuse objects that exist like those that do not.
+			r.finding.refused(err)
 			return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 		case readErr != nil:
 			r.claim.exists = true
@@ -292,17 +311,31 @@ func (r *itemRun) read(ctx context.Context, to target) ([]byte, error) {
 
 // create creates the object, and its namespace anew if that was deleted after the restore began.
 func (r *itemRun) create(ctx context.Context, to target, home *namespaceState, own object.Ownership) (written, error) {
-	made, err := r.engine.create(ctx, to, r.obj, own)
+	made, err := r.createIn(ctx, to, home, own)
 	for err != nil && home != nil && isNamespaceMissing(err, r.namespace) && r.engine.forgetNamespace(r.namespace, home) {
 		if home, err = r.engine.ensureNamespace(ctx, r.entry.Namespace, r.namespace); err == nil {
-			made, err = r.engine.create(ctx, to, r.obj, own)
+			made, err = r.createIn(ctx, to, home, own)
 		}
 	}
 	return made, err
 }
 
+// createIn creates the object in a namespace. In a dry run it returns errUnchecked where the API server cannot answer.
+func (r *itemRun) createIn(ctx context.Context, to target, home *namespaceState, own object.Ownership) (written, error) {
+	if err := r.unchecked(to, home); err != nil {
+		return written{}, err
+	}
+	return r.engine.create(ctx, to, r.obj, own)
+}
+
 // complete restores what a creation does not: status and field ownership. It waits for definitions to be served.
 func (r *itemRun) complete(ctx context.Context, to target, made written, own object.Ownership, status []byte) error {
+	if r.engine.dry != nil {
+		if to.gvr.GroupResource() == crdsResource {
+			r.define()
+		}
+		return nil
+	}
 	if len(status) > 0 && string(status) != "null" && r.engine.selection.RestoresStatus(r.entry.GroupResource, r.obj.Annotations) {
 		if err := r.engine.writeStatus(ctx, to, r.obj, made, status, own); err != nil {
 			if fatal(ctx, err) {
@@ -317,8 +350,20 @@ func (r *itemRun) complete(ctx context.Context, to target, made written, own obj
 		}
 		r.warn(fmt.Errorf("%s was restored: %w", r.id, err))
 	}
-	if to.gvr.GroupResource() == crdsResource {
+	switch to.gvr.GroupResource() {
+	case crdsResource:
 		return r.waitForCRD(ctx, to)
+	case podsResource:
+		r.runHooks(made)
 	}
 	return nil
+}
+
+// runHooks has the hooks of a pod run that this restore has created.
+func (r *itemRun) runHooks(made written) {
+	if r.engine.hooks != nil {
+		r.engine.hooks.Add(hook.Pod{
+			Namespace: r.namespace, Name: made.Metadata.Name, UID: made.Metadata.UID, Labels: made.Metadata.Labels, Annotations: made.Metadata.Annotations,
+		})
+	}
 }

@@ -104,13 +104,12 @@ func TestUnsupportedRequestsAreWarnings(t *testing.T) {
 	ns := unique(t, "hook")
 	yes := true
 	pod := in("pods", "v1", "Pod", ns, "p", obj{
-		"metadata": obj{"annotations": obj{"post.hook.restore.velero.io/command": "x", "init.hook.restore.velero.io/command": "y"}},
-		"spec":     obj{"serviceAccountName": "runner", "containers": []obj{{"name": "c", "image": "i"}}},
+		"spec": obj{"serviceAccountName": "runner", "containers": []obj{{"name": "c", "image": "i"}}},
 	})
 	result := c.mustRestore(pack(t, namespaceThing(ns, nil), in("serviceaccounts", "v1", "ServiceAccount", ns, "runner", nil), pod), newRestore("r", func(s *velerov1.RestoreSpec) {
 		s.RestorePVs = &yes
 		s.Hooks.Resources = []velerov1.RestoreResourceHookSpec{
-			{Name: "a", PostHooks: []velerov1.RestoreResourceHook{{Exec: &velerov1.ExecRestoreHook{Command: []string{"x"}}}}},
+			{Name: "a", ExcludedResources: []string{"jobs"}, PostHooks: []velerov1.RestoreResourceHook{{Exec: &velerov1.ExecRestoreHook{Command: []string{"x"}}}}},
 			{Name: "b", PostHooks: []velerov1.RestoreResourceHook{{Init: &velerov1.InitRestoreHook{}}}},
 		}
 		s.UploaderConfig = &velerov1.UploaderConfigForRestore{} // which asks for nothing
@@ -118,9 +117,7 @@ func TestUnsupportedRequestsAreWarnings(t *testing.T) {
 	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results.Errors)
 	require.Len(t, result.Results.Warnings.Velero, 1, "the backup has no data of volumes that spec.restorePVs could ask for")
 	require.Equal(t, result.Results.Warnings.Velero, result.Gaps)
-	require.Contains(t, result.Gaps[0], "spec.hooks.resources[].postHooks[].exec: ")
-	require.Len(t, result.Results.Warnings.Namespaces[ns], 1)
-	require.Contains(t, result.Results.Warnings.Namespaces[ns][0], "pods/"+ns+"/p")
+	require.Contains(t, result.Gaps[0], "spec.hooks.resources[].excludedResources: ")
 }
 
 func TestVolumesWithoutTheirData(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/restore/object"
+	"github.com/cleat-dev/cleat/server/snapshot"
 )
 
 // itemRun is the restore of one item.
@@ -25,9 +26,13 @@ type itemRun struct {
 	claim     *claim
 	status    []byte // in the archive
 
-	volumeName string // of a claim
+	volumeName string           // of a claim
+	made       *snapshot.Volume // for a persistent volume; nil for none
+
+	moving bool // an action restores the volumes of a pod
 
 	warned, failed bool
+	finding        finding
 }
 
 // warn records a warning about the item.
@@ -35,8 +40,15 @@ func (r *itemRun) warn(err error) { r.warnIn(r.namespace, err) }
 
 func (r *itemRun) warnIn(namespace string, err error) {
 	r.warned = true
+	r.finding.because(err.Error())
 	r.log.Warn(err.Error())
 	r.engine.results.Warning(namespace, err.Error())
+}
+
+// leave records why the item is not restored, which is neither a warning nor an error.
+func (r *itemRun) leave(why string, details ...any) {
+	r.finding.because(why)
+	r.log.Info("not restored: "+why, details...)
 }
 
 // fail records an error of the item. It returns the error only if it ends the whole restore.
@@ -45,6 +57,7 @@ func (r *itemRun) fail(err error) error {
 		return err
 	}
 	r.failed = true
+	r.finding.because(err.Error())
 	r.log.Error(err.Error())
 	r.engine.results.Error(r.namespace, err.Error())
 	return nil

@@ -12,16 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/cleat-dev/cleat/server/dryrun"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/restore/object"
 )
 
 var gvrNamespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// namespaceState is the state of one namespace. err is valid once ready is closed.
+// namespaceState is the state of one namespace. err and absent are valid once ready is closed.
 type namespaceState struct {
-	ready chan struct{}
-	err   error
+	ready  chan struct{}
+	err    error
+	absent bool // a dry run would create it
 }
 
 // listNamespaces lists the names of all namespaces, except those that are being deleted: these are checked when an
@@ -65,7 +67,7 @@ func (e *engine) ensureNamespace(ctx context.Context, source, name string) (*nam
 	}
 	e.namespaces.mu.Unlock()
 	if !known {
-		state.err = e.createNamespace(ctx, source, name)
+		state.err = e.createNamespace(ctx, source, name, state)
 		close(state.ready)
 	}
 	select {
@@ -111,7 +113,7 @@ func isNamespaceMissing(err error, name string) bool {
 	return status.Status().Details.Kind == "namespaces" && status.Status().Details.Name == name
 }
 
-func (e *engine) createNamespace(ctx context.Context, source, name string) error {
+func (e *engine) createNamespace(ctx context.Context, source, name string, state *namespaceState) error {
 	o := e.namespaceObject(source, name)
 	own := object.PlanOwnership(o.Metadata.Get("managedFields"), e.options.FieldManager)
 	own.Apply = false // which does not distinguish a terminating namespace from another conflict
@@ -122,6 +124,11 @@ func (e *engine) createNamespace(ctx context.Context, source, name string) error
 		if err == nil {
 			e.log.Info("created the namespace", "namespace", name)
 			e.tracker.add(itemKey{listKey: "v1/Namespace", name: name}, actionCreated)
+			if e.dry != nil {
+				state.absent = true
+				e.dry.namespace(name, dryrun.Created, "")
+				return nil
+			}
 			if err := e.own(ctx, to, made, own); err != nil {
 				if fatal(ctx, err) {
 					return err
@@ -144,6 +151,12 @@ func (e *engine) createNamespace(ctx context.Context, source, name string) error
 				return fmt.Errorf("decode namespace %s: %w", name, err)
 			}
 			if live.DeletionTimestamp == nil {
+				return nil
+			}
+			if e.dry != nil {
+				state.absent = true
+				e.tracker.add(itemKey{listKey: "v1/Namespace", name: name}, actionCreated)
+				e.dry.namespace(name, dryrun.Created, "it is being deleted, which the restore waits for")
 				return nil
 			}
 			pause = e.options.PollInterval

@@ -76,7 +76,7 @@ func TestFieldOwnershipIsRestored(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, _ := c.call(http.MethodGet, "/apis/"+group+"/v1/widgets", "", nil)
 		return status == http.StatusOK
-	}, time.Minute, 50*time.Millisecond)
+	}, 5*time.Minute, 50*time.Millisecond)
 	tests := []struct {
 		name   string
 		thing  func(ns string) thing

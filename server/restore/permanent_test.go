@@ -90,7 +90,7 @@ func TestAcceptHardening_PermanentFailures(t *testing.T) {
 			require.Eventually(t, func() bool {
 				status, _ := c.call(http.MethodGet, "/apis/"+group+"/v2/widgets", "", nil)
 				return status == http.StatusOK
-			}, time.Minute, 50*time.Millisecond)
+			}, 5*time.Minute, 50*time.Millisecond)
 			return manyWidgets(ns, group, "v2", n), "the conversion webhook for writing of " + group + "/v2, Kind=Widget has failed every request"
 		}},
 	} {
@@ -117,7 +117,7 @@ func TestAcceptHardening_PermanentFailures(t *testing.T) {
 			require.Eventually(t, func() bool {
 				status, _ := c.call(http.MethodPost, pathOf(things[1], false)+"?dryRun=All", kubeapi.JSON, things[1].body)
 				return status >= 500
-			}, time.Minute, 50*time.Millisecond)
+			}, 5*time.Minute, 50*time.Millisecond)
 			result, err := through.restore(pack(t, things...), newRestore("r", nil), options)
 			require.NoError(t, err)
 

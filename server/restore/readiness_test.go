@@ -104,8 +104,8 @@ func TestAcceptHardening_Readiness(t *testing.T) {
 		{name: "ready at once", restore: "at-once-1", needs: "a,b", asked: "a,b", times: 1},
 		{name: "ready later", restore: "later", needs: "a,b", after: 3, asked: "a,b"},
 		{name: "ready later than the server's limit, within the plugin's", restore: "longer", needs: "a", server: time.Nanosecond, plugin: "1h", after: 3, asked: "a"},
-		{name: "never, the server's limit", restore: "never-1", needs: "a", server: 700 * time.Millisecond, asked: "a", errs: "were not ready after 700ms; it is restored nevertheless"},
-		{name: "never, the plugin's limit", restore: "never-2", needs: "a", plugin: "600ms", asked: "a", errs: "were not ready after 600ms; it is restored nevertheless"},
+		{name: "never, the server's limit", restore: "never-1", needs: "a", server: 5 * time.Second, asked: "a", errs: "were not ready after 5s; it is restored nevertheless"},
+		{name: "never, the plugin's limit", restore: "never-2", needs: "a", plugin: "4s", asked: "a", errs: "were not ready after 4s; it is restored nevertheless"},
 		{name: "an error", restore: "error", needs: "a", asked: "a", times: 1, errs: "no idea; it is restored nevertheless"},
 		{name: "without items that failed, or are not in the backup", restore: "at-once-2", needs: "missing,a,broken,b", asked: "a,b", errs: "broken"},
 		{name: "version 1 is never asked", restore: "old", version: "1", needs: "a,b", server: time.Nanosecond},
@@ -185,7 +185,7 @@ func hundredsWait(t *testing.T, c *cluster, host *waitsHost) {
 	options.Workers = 2
 	options.PollInterval = 200 * time.Millisecond
 	options.ResourceTimeout = time.Hour
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // which passes if some wait for the place of others
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // which passes if some wait for the place of others
 	defer cancel()
 	result, err := Run(ctx, Deps{Config: c.config, Discovery: helperFor(t, c.config), Options: options}, Request{
 		Restore: newRestore("all-"+strconv.Itoa(n), nil), Archive: pack(t, things...), Actions: append(host.actions, last), Log: testLog(t),

@@ -68,7 +68,7 @@ func (c *cluster) awaitRefusal(one thing, text string) {
 	require.Eventually(c.t, func() bool {
 		status, body := c.call(http.MethodPost, pathOf(one, false)+"?dryRun=All", kubeapi.JSON, one.body)
 		return status >= 400 && strings.Contains(string(body), text)
-	}, time.Minute, 50*time.Millisecond, "%s is not refused", one.name)
+	}, 5*time.Minute, 50*time.Millisecond, "%s is not refused", one.name)
 }
 
 // TestAcceptHardening_RefusedExisting restores objects that exist in a cluster which refuses to create any.
@@ -168,7 +168,7 @@ func refusedByDefinition(t *testing.T, c *cluster) {
 	require.Eventually(t, func() bool {
 		status, _ := c.call(http.MethodGet, "/apis/"+group+"/v1/widgets", "", nil)
 		return status == http.StatusOK
-	}, time.Minute, 50*time.Millisecond)
+	}, 5*time.Minute, 50*time.Millisecond)
 	widget := func(name string) thing {
 		return in("widgets."+group, group+"/v1", "Widget", ns, name, obj{"spec": obj{"size": 7, "color": "red"}})
 	}

@@ -15,5 +15,7 @@ var (
 	serviceAccountsResource = schema.GroupResource{Resource: "serviceaccounts"}
 	volumesResource         = schema.GroupResource{Resource: "persistentvolumes"}
 	claimsResource          = schema.GroupResource{Resource: "persistentvolumeclaims"}
+	csiSnapshotsResource    = schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshots"}
+	csiContentsResource     = schema.GroupResource{Group: "snapshot.storage.k8s.io", Resource: "volumesnapshotcontents"}
 	dataUploadsResource     = schema.GroupResource{Group: velerov1.SchemeGroupVersion.Group, Resource: "datauploads"}
 )

@@ -3,8 +3,9 @@ package restore
 import (
 	"slices"
 
-	"github.com/cleat-dev/cleat/server/itemaction"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/snapshot"
 )
 
 // Result is the outcome of a restore.
@@ -17,7 +18,9 @@ type Result struct {
 	// Items is the number of entries in ResourceList.
 	Items int
 	// Operations are the asynchronous operations that actions started, sorted.
-	Operations []itemaction.Operation
+	Operations []operation.Operation
+	// FromSnapshots are the persistent volumes that were made of snapshots.
+	FromSnapshots []snapshot.RestoreVolumeInfo
 	// Gaps are those of the warnings that name fields of the spec without effect; see package gaps.
 	Gaps []string
 }
@@ -28,8 +31,7 @@ func (e *engine) result() *Result {
 	found := e.results.Results()
 	sortMessages(&found.Errors)
 	sortMessages(&found.Warnings)
-	slices.SortFunc(e.state.operations, itemaction.Operation.Compare)
-	return &Result{ResourceList: list, Results: found, Items: n, Operations: e.state.operations, Gaps: e.state.gaps}
+	return &Result{ResourceList: list, Results: found, Items: n, Operations: e.operations.All(), Gaps: e.state.gaps}
 }
 
 // sortMessages makes the order of messages independent of the order in which workers finished.

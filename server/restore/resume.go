@@ -29,6 +29,9 @@ func (r *itemRun) resume(ctx context.Context, to target, raw []byte, own object.
 	r.claim.name = made.Metadata.Name
 	var managers []json.RawMessage
 	if json.Unmarshal(made.Metadata.ManagedFields, &managers) == nil && len(managers) > 1 {
+		if to.gvr.GroupResource() == podsResource {
+			r.runHooks(made)
+		}
 		return nil
 	}
 	return r.complete(ctx, to, made, own, r.status)

@@ -200,7 +200,7 @@ func TestWhatTheServerRunsWithIsNotUpdated(t *testing.T) {
 			}
 		}
 		return pod != ""
-	}, time.Minute, 50*time.Millisecond)
+	}, 5*time.Minute, 50*time.Millisecond)
 	value := func(one thing) string {
 		live := c.live(one)
 		if containers, ok := dig(live, "spec", "template", "spec", "containers").([]any); ok {

@@ -14,6 +14,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/discovery"
+	"github.com/cleat-dev/cleat/server/dryrun"
 	"github.com/cleat-dev/cleat/server/itemaction"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/modifiers"
@@ -31,8 +32,8 @@ type state struct {
 	done, total int
 	defined     map[schema.GroupResource]bool // custom resources that this restore defined
 	provisioned map[string]bool               // persistent volumes for whose claims new ones are provisioned
+	renamed     map[string]string             // persistent volumes that were restored under other names
 	reported    map[string]bool               // what is in the results already
-	operations  []itemaction.Operation
 	gaps        []string
 	leftOut     map[schema.GroupResource]int // objects that were not restored for the sake of a server
 	keptAsIs    map[schema.GroupResource]int // existing objects that were not updated for the sake of the server
@@ -44,7 +45,7 @@ func newState(progress func(done, total int)) state {
 	}
 	return state{
 		progress: progress, defined: map[schema.GroupResource]bool{},
-		provisioned: map[string]bool{}, reported: map[string]bool{},
+		provisioned: map[string]bool{}, renamed: map[string]string{}, reported: map[string]bool{},
 		leftOut: map[schema.GroupResource]int{}, keptAsIs: map[schema.GroupResource]int{},
 	}
 }
@@ -76,6 +77,9 @@ func (e *engine) counts() (done, total int) {
 // namespaceFailed reports, once, a namespace that cannot be restored into.
 func (e *engine) namespaceFailed(name string, err error) {
 	if e.firstReport("namespace " + name) {
+		if e.dry != nil {
+			e.dry.namespace(name, dryrun.Failed, err.Error())
+		}
 		e.log.Error("namespace cannot be restored into", "namespace", name, "error", err)
 		e.results.RunError(fmt.Sprintf("error restoring namespace %s: %v", name, err))
 	}
@@ -114,12 +118,6 @@ func (e *engine) isProvisioned(volume string) bool {
 	e.state.mu.Lock()
 	defer e.state.mu.Unlock()
 	return e.state.provisioned[volume]
-}
-
-func (e *engine) addOperation(op itemaction.Operation) {
-	e.state.mu.Lock()
-	defer e.state.mu.Unlock()
-	e.state.operations = append(e.state.operations, op)
 }
 
 // leaveOut counts an object that is not restored for the sake of a server.
@@ -167,13 +165,17 @@ type engine struct {
 	restoreJSON  []byte // for plugins
 	backupLabel  string
 	restoreLabel string
-	resumed      bool // see Request.Resumed
+	resumed      bool    // see Request.Resumed
+	dry          *dryRun // nil for a real restore
+	hooks        Hooks   // nil if none are run
 	archive      *archive.Archive
 	selection    *plan.Selection
 	actions      *itemaction.Set[restoreitemaction.Action]
+	operations   *itemaction.Operations
 	modifiers    *modifiers.Rules
 	versions     plan.VersionPriorities
 	volumes      volume.Index
+	snapshots    Snapshots
 	snapshot     atomic.Pointer[discovery.Snapshot]
 	tracker      *tracker
 	pool         pool

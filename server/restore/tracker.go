@@ -110,6 +110,14 @@ func (t *tracker) add(key itemKey, action string) {
 	}
 }
 
+// created reports whether the restore has created an item.
+func (t *tracker) created(key itemKey) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.claims[key]
+	return c != nil && c.isDone() && c.action == actionCreated
+}
+
 // wroteAny reports whether an object was created or updated.
 func (t *tracker) wroteAny() bool {
 	t.mu.Lock()

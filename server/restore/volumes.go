@@ -1,11 +1,15 @@
 package restore
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/cleat-dev/cleat/server/restore/object"
 	"github.com/cleat-dev/cleat/server/restore/volume"
+	"github.com/cleat-dev/cleat/server/snapshot"
 )
 
 // Annotations by which controllers mark volumes and claims as bound.
@@ -16,13 +20,6 @@ const (
 
 // reclaimDelete is the reclaim policy of volumes whose data is deleted with their claim.
 const reclaimDelete = "Delete"
-
-// warnAboutHooks warns that the hook in the annotations of a pod is not run.
-func (r *itemRun) warnAboutHooks() {
-	if r.obj.Annotations["post.hook.restore.velero.io/command"] != "" {
-		r.warn(fmt.Errorf("restore hooks that run commands are not supported yet: the one in the annotations of %s is not run", r.id))
-	}
-}
 
 // dataOf returns the volumes with data in the backup that concern the item: the volume itself, that of a claim, those of a
 // pod.
@@ -40,19 +37,72 @@ func (r *itemRun) dataOf() []*volume.Volume {
 }
 
 // reportLostData records an error for each volume of the item whose data is in the backup and cannot be restored, once,
-// unless the restore does not want data from snapshots.
+// unless the restore does not want data from snapshots. For a volume with a snapshot, the persistent volume reports what fails.
 func (r *itemRun) reportLostData() error {
 	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
 	for _, v := range r.dataOf() {
-		if unwanted && v.Method != volume.PodVolumeBackup || !r.engine.firstReport("volume "+v.String()) {
+		lost := ""
+		if r.engine.actions.Has(v.Action) {
+			if lost = r.notMoved(v); lost == "" {
+				continue
+			}
+		}
+		if v.Snapshot != nil || unwanted && v.Method != snapshot.PodVolume || !r.engine.firstReport("volume "+v.String()) {
 			continue
 		}
-		err := r.fail(fmt.Errorf("the data of %s is not restored, it stays empty: the data is in %s, and restoring it is not supported yet", v, v.Where))
-		if err != nil {
+		why := fmt.Sprintf("the data is in %s, and restoring it is not supported yet", v.Where)
+		switch {
+		case lost != "":
+			why = lost
+		case v.Failed:
+			why = fmt.Sprintf("the backup failed to take it (%s)", v.Where)
+		case v.OfVelero:
+			why = fmt.Sprintf("the data is in %s, which only Velero can read: restore the volume with Velero", v.Where)
+		case v.Action != "":
+			why = fmt.Sprintf("the data is in %s, and the server only restores it with --features=EnableCSI", v.Where)
+		}
+		if err := r.fail(fmt.Errorf("the data of %s is not restored, it stays empty: %s", v, why)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// concerns reports whether an action is called for the item: the one for volumes of pods only if the backup has such data, or if an earlier
+// restore has left its init container in the pod.
+func (r *itemRun) concerns(action string) bool {
+	if action != snapshot.PodVolumeRestores || r.entry.GroupResource != podsResource {
+		return true
+	}
+	return slices.ContainsFunc(r.dataOf(), func(v *volume.Volume) bool { return v.Action == action && !v.Empty }) ||
+		bytes.Contains(r.raw, []byte(`"restore-wait"`)) || bytes.Contains(r.raw, []byte(`"restic-wait"`))
+}
+
+// notMoved returns why the action that is there does not restore the data of a volume of a pod, "" if it does.
+func (r *itemRun) notMoved(v *volume.Volume) string {
+	if v.Method != snapshot.PodVolume || v.Empty || r.engine.dry != nil {
+		return ""
+	}
+	if r.entry.GroupResource == podsResource {
+		if r.moving {
+			return ""
+		}
+		return fmt.Sprintf("the data is in %s, and the cluster has no PodVolumeBackup with that snapshot any more; delete the Backup object, without its data, so that the server brings both back from the bucket", v.Where)
+	}
+	pod, known := r.engine.archive.Find(podsResource, v.PodNamespace, v.Pod)
+	if v.Pod == "" || known && r.engine.selection.Allows(pod) {
+		return ""
+	}
+	return fmt.Sprintf("the data is in %s, which is restored with pod %s/%s only, and the restore does not have that pod", v.Where, v.PodNamespace, v.Pod)
+}
+
+// isOfFailed reports whether an action would give the item data that its backup failed to take.
+func (r *itemRun) isOfFailed(action string) bool {
+	if action != snapshot.CSIRestoredClaims || r.entry.GroupResource != claimsResource {
+		return false
+	}
+	data := r.engine.volumes.OfClaim(r.entry.Namespace, r.entry.Name, "")
+	return len(data) > 0 && data[0].Failed
 }
 
 // leaveOutUpload leaves out a DataUpload, which would move data again. The data that it has moved is lost; volumeinfo
@@ -66,7 +116,7 @@ func (r *itemRun) leaveOutUpload() error {
 	}
 	if json.Unmarshal(r.raw, &upload) == nil {
 		if len(r.engine.volumes.OfClaim(upload.Spec.SourceNamespace, upload.Spec.SourcePVC, "")) > 0 {
-			r.log.Info("not restored: it would move the data of a volume again")
+			r.leave("it would move the data of a volume again")
 			return nil
 		}
 	}
@@ -75,12 +125,18 @@ func (r *itemRun) leaveOutUpload() error {
 
 // prepareVolume prepares a persistent volume for a new claim, as Velero does. skip means that it is not restored: its data
 // was deleted with its claim or is somewhere else in the backup, and the claim gets a new volume.
-func (r *itemRun) prepareVolume() (skip bool, err error) {
+func (r *itemRun) prepareVolume(ctx context.Context) (skip bool, err error) {
 	spec, err := object.Split(r.obj.Top.Get("spec"))
 	if err != nil {
 		return false, fmt.Errorf("its spec: %w", err)
 	}
-	if data := r.dataOf(); len(data) > 0 && !r.keepsDisk(data) {
+	if data := r.dataOf(); len(data) > 0 && data[0].Snapshot != nil {
+		mapped := r.unbind(spec)
+		if r.keepsDisk(data) {
+			return false, nil
+		}
+		return false, r.restoreSnapshot(ctx, data[0].Snapshot, mapped)
+	} else if len(data) > 0 && !r.keepsDisk(data) {
 		r.engine.addProvisioned(r.obj.Name)
 		if r.claimIsRestored(spec) {
 			return true, nil // the claim reports the data
@@ -92,25 +148,33 @@ func (r *itemRun) prepareVolume() (skip bool, err error) {
 		r.warn(fmt.Errorf("the data of volumes is not restored yet: %s has reclaim policy Delete, so it is not restored and its claim gets a new, empty volume", r.id))
 		return true, nil
 	}
+	r.unbind(spec)
+	return false, nil
+}
+
+// unbind makes the volume one that its restored claim is bound to again. It reports whether the claim is restored into another namespace.
+func (r *itemRun) unbind(spec object.Fields) (mapped bool) {
 	if claim, err := object.Split(spec.Get("claimRef")); err == nil && claim != nil {
 		claim.Remove("uid")
 		claim.Remove("resourceVersion")
 		var namespace string
 		if json.Unmarshal(claim.Get("namespace"), &namespace) == nil {
-			claim.Set("namespace", object.Quote(r.engine.selection.Target(namespace)))
+			target := r.engine.selection.Target(namespace)
+			mapped = target != namespace
+			claim.Set("namespace", object.Quote(target))
 		}
 		spec.Set("claimRef", claim.JSON())
 		r.obj.Top.Set("spec", spec.JSON())
 	}
 	r.obj.RemoveAnnotations(bindCompletedAnnotation, boundByControllerAnnotation)
-	return false, nil
+	return mapped
 }
 
 // keepsDisk reports whether a volume is restored as it was although the backup has a snapshot of it: the restore does not
 // want data from snapshots.
 func (r *itemRun) keepsDisk(data []*volume.Volume) bool {
 	unwanted := r.engine.restore.Spec.RestorePVs != nil && !*r.engine.restore.Spec.RestorePVs
-	return unwanted && data[0].Method == volume.NativeSnapshot
+	return unwanted && data[0].Method == snapshot.Native
 }
 
 // claimIsRestored reports whether the restore has the claim that a volume is bound to.
@@ -136,9 +200,14 @@ func (r *itemRun) prepareClaim() error {
 	r.volumeName = name
 	r.obj.RemoveAnnotations(bindCompletedAnnotation, boundByControllerAnnotation)
 	data := r.dataOf()
-	if r.engine.isProvisioned(name) || len(data) > 0 && !r.keepsDisk(data) {
+	switch lost := len(data) > 0 && data[0].Snapshot == nil && !r.keepsDisk(data); {
+	case r.engine.isProvisioned(name) || lost:
 		spec.Remove("volumeName")
-		r.obj.Top.Set("spec", spec.JSON())
+	case r.engine.renamed(name) != name:
+		spec.Set("volumeName", object.Quote(r.engine.renamed(name)))
+	default:
+		return nil
 	}
+	r.obj.Top.Set("spec", spec.JSON())
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
@@ -40,6 +41,8 @@ func (t target) write(method, name, manager, contentType string, body []byte) ku
 type written struct {
 	Metadata struct {
 		Name            string            `json:"name"`
+		UID             types.UID         `json:"uid"`
+		Annotations     map[string]string `json:"annotations"`
 		ResourceVersion string            `json:"resourceVersion"`
 		Labels          map[string]string `json:"labels"`
 		ManagedFields   json.RawMessage   `json:"managedFields"`

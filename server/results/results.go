@@ -53,6 +53,32 @@ func (r *Result) Merge(other Result) {
 	}
 }
 
+// MergeNew adds the messages of other that r does not have yet.
+func (r *Result) MergeNew(other Result) {
+	r.Velero = union(r.Velero, other.Velero)
+	r.Cluster = union(r.Cluster, other.Cluster)
+	for namespace, messages := range other.Namespaces {
+		if r.Namespaces == nil {
+			r.Namespaces = make(map[string][]string)
+		}
+		r.Namespaces[namespace] = union(r.Namespaces[namespace], messages)
+	}
+}
+
+// union returns all with those of more that are not in it.
+func union(all, more []string) []string {
+	known := make(map[string]bool, len(all))
+	for _, message := range all {
+		known[message] = true
+	}
+	for _, message := range more {
+		if !known[message] {
+			all = append(all, message)
+		}
+	}
+	return all
+}
+
 // Count returns the number of messages, as in status.errors and status.warnings.
 func (r Result) Count() int {
 	n := len(r.Velero) + len(r.Cluster)

@@ -22,6 +22,12 @@ var (
 	ErrPhaseChanged = errors.New("another client has changed the phase or taken up the run")
 )
 
+// Superseded reports whether err means that another client has made a write unnecessary: it has deleted the object, changed its
+// phase, or taken up its run.
+func Superseded(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrPhaseChanged)
+}
+
 // machine is the state machine of a custom resource.
 type machine[T any] struct {
 	phase func(*T) string

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -41,6 +42,8 @@ func backupTransitions() []backupTransition {
 		{ready, invalid, BackupController},
 		{ready, inProgress, BackupController},
 		{ready, failed, BackupController},
+		{newPhase, failed, BackupController}, // cancelled before its turn
+		{queued, failed, BackupController},
 
 		// The run. Another process that takes it up replaces the claim and keeps the phase.
 		{inProgress, inProgress, BackupController},
@@ -51,7 +54,9 @@ func backupTransitions() []backupTransition {
 		{inProgress, finalizing, BackupController},
 		{inProgress, finalPartial, BackupController},
 
-		// Asynchronous operations of plugins.
+		// Asynchronous operations of plugins. Their counts change while the backup waits.
+		{waiting, waiting, BackupOperationsController},
+		{waitingPartial, waitingPartial, BackupOperationsController},
 		{waiting, finalizing, BackupOperationsController},
 		{waiting, finalPartial, BackupOperationsController},
 		{waiting, partial, BackupOperationsController},
@@ -75,12 +80,13 @@ func backupTransitions() []backupTransition {
 	}
 }
 
-// BackupPhase returns the phase of a backup, New for the empty one.
+// BackupPhase returns the phase of a backup, New for the empty one. A dry run never counts as New.
 func BackupPhase(b *velerov1.Backup) velerov1.BackupPhase {
-	if b.Status.Phase == "" {
-		return velerov1.BackupPhaseNew
+	phase := cmp.Or(b.Status.Phase, velerov1.BackupPhaseNew)
+	if phase == velerov1.BackupPhaseNew && velerov1.IsDryRun(b) {
+		return velerov1.BackupPhaseFailedValidation
 	}
-	return b.Status.Phase
+	return phase
 }
 
 // CheckBackupTransition returns an error if a backup cannot go from one phase to the other.
@@ -98,6 +104,23 @@ func BackupBusy(phase velerov1.BackupPhase) bool {
 	case velerov1.BackupPhaseInProgress,
 		velerov1.BackupPhaseWaitingForPluginOperations, velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed,
 		velerov1.BackupPhaseFinalizing, velerov1.BackupPhaseFinalizingPartiallyFailed:
+		return true
+	default:
+		return false
+	}
+}
+
+// DeletedInPhaseAnnotation is the former phase of a Deleting backup.
+const DeletedInPhaseAnnotation = "cleat.dev/deleted-in-phase"
+
+// NeverStored reports whether a backup was never started and so has no files.
+func NeverStored(b *velerov1.Backup) bool {
+	phase := BackupPhase(b)
+	if phase == velerov1.BackupPhaseDeleting {
+		phase = velerov1.BackupPhase(b.Annotations[DeletedInPhaseAnnotation])
+	}
+	switch phase {
+	case velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseFailedValidation:
 		return true
 	default:
 		return false

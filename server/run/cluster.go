@@ -22,7 +22,7 @@ type Cluster struct {
 	Namespace     string        // the server's namespace, the only one in the cache
 }
 
-// Stores opens the object storage of a location.
+// Stores opens the object storage of a location. Its errors name the location.
 type Stores interface {
 	Open(ctx context.Context, location *velerov1.BackupStorageLocation) (*store.Store, error)
 }
@@ -36,10 +36,15 @@ var ErrLocationAway = errors.New("the backup storage location is not available")
 // WaitDelay is the time until the next look at what a backup, restore or deletion that has begun waits for.
 const WaitDelay = 5 * time.Second
 
-// GetLocation reads a BackupStorageLocation. The error wraps ErrLocationNotFound if it does not exist.
+// GetLocation reads a BackupStorageLocation. The error wraps ErrLocationNotFound if it does not exist. One that the cache does not have may
+// have been created a moment before the backup that names it.
 func (c *Cluster) GetLocation(ctx context.Context, name string) (*velerov1.BackupStorageLocation, error) {
 	var location velerov1.BackupStorageLocation
-	err := c.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, &location)
+	key := client.ObjectKey{Namespace: c.Namespace, Name: name}
+	err := c.Get(ctx, key, &location)
+	if apierrors.IsNotFound(err) {
+		err = c.Live.Get(ctx, key, &location)
+	}
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("%w: %s/%s", ErrLocationNotFound, c.Namespace, name)
 	}
@@ -80,6 +85,11 @@ func LocationProblem(location *velerov1.BackupStorageLocation) string {
 		}
 		return text
 	}
+}
+
+// ReadOnly reports whether a location is read-only, so that nothing may be stored or deleted there but what a restore says about itself.
+func ReadOnly(location *velerov1.BackupStorageLocation) bool {
+	return location.Spec.AccessMode == velerov1.BackupStorageLocationAccessModeReadOnly
 }
 
 // Timestamp returns t as the API server stores it, in whole seconds.

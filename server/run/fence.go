@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/cleat-dev/cleat/versioning/objectstore"
+	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
 // Fence keeps a process from writing when another one may have taken over. It is open for a limited time after each renewal of
@@ -96,9 +97,13 @@ type fencedTransport struct {
 	next  http.RoundTripper
 }
 
+// webSocketProtocol is a header of requests that open a WebSocket, by which a GET runs a command in a container.
+const webSocketProtocol = "Sec-Websocket-Protocol"
+
 // RoundTrip implements http.RoundTripper.
 func (t fencedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Method != http.MethodGet && request.Method != http.MethodHead {
+	reads := request.Method == http.MethodGet || request.Method == http.MethodHead
+	if !reads || request.Header.Get(webSocketProtocol) != "" {
 		if err := t.fence.Wait(request.Context()); err != nil {
 			if request.Body != nil {
 				_ = request.Body.Close() // as a RoundTripper must
@@ -134,6 +139,40 @@ func (s fencedStore) DeleteObject(ctx context.Context, bucket, key string) error
 		return err
 	}
 	return s.Store.DeleteObject(ctx, bucket, key)
+}
+
+// Snapshotter returns a snapshotter that waits for the fence before it creates or deletes anything.
+func (f *Fence) Snapshotter(s volumesnapshotter.Snapshotter) volumesnapshotter.Snapshotter {
+	return fencedSnapshotter{Snapshotter: s, fence: f}
+}
+
+type fencedSnapshotter struct {
+	volumesnapshotter.Snapshotter
+	fence *Fence
+}
+
+// CreateVolumeFromSnapshot implements volumesnapshotter.Snapshotter.
+func (s fencedSnapshotter) CreateVolumeFromSnapshot(ctx context.Context, snapshotID string, like volumesnapshotter.Volume) (string, error) {
+	if err := s.fence.Wait(ctx); err != nil {
+		return "", err
+	}
+	return s.Snapshotter.CreateVolumeFromSnapshot(ctx, snapshotID, like)
+}
+
+// CreateSnapshot implements volumesnapshotter.Snapshotter.
+func (s fencedSnapshotter) CreateSnapshot(ctx context.Context, volumeID, zone string, tags map[string]string) (string, error) {
+	if err := s.fence.Wait(ctx); err != nil {
+		return "", err
+	}
+	return s.Snapshotter.CreateSnapshot(ctx, volumeID, zone, tags)
+}
+
+// DeleteSnapshot implements volumesnapshotter.Snapshotter.
+func (s fencedSnapshotter) DeleteSnapshot(ctx context.Context, snapshotID string) error {
+	if err := s.fence.Wait(ctx); err != nil {
+		return err
+	}
+	return s.Snapshotter.DeleteSnapshot(ctx, snapshotID)
 }
 
 type fencedBody struct {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
@@ -103,6 +104,12 @@ func TestFencedClientReadsButDoesNotWrite(t *testing.T) {
 		require.ErrorIs(t, err, ErrLostLead, method)
 	}
 	require.Equal(t, []string{http.MethodGet, http.MethodHead}, got)
+
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+	require.NoError(t, err)
+	request.Header[wsstream.WebSocketProtocolHeader] = []string{"v5.channel.k8s.io"}
+	_, err = client.Do(request) //nolint:bodyclose // there is none
+	require.ErrorIs(t, err, ErrLostLead, "a WebSocket runs a command")
 }
 
 // shelf is an object store that keeps the complete objects.

@@ -29,12 +29,18 @@ func (o LogOptions) Open(what string, object client.Object, server hclog.Logger,
 // maxNote is the length in bytes of the text of an event, of which the API server accepts 1,024.
 const maxNote = 1000
 
+// Warn records an event of an object for people who watch it. A nil recorder records nothing.
+func Warn(recorder events.EventRecorder, object client.Object, reason, action, text string) {
+	if recorder != nil {
+		recorder.Eventf(object, nil, corev1.EventTypeWarning, reason, action, "%s", shorten.Text(text, maxNote))
+	}
+}
+
 // ReportGaps records an event that names the fields of the spec without effect. It is one event, because the recorder
 // would count others like it as repetitions. A nil recorder records nothing.
 func ReportGaps(recorder events.EventRecorder, object client.Object, action string, gaps []string) {
-	if recorder != nil && len(gaps) > 0 {
-		note := shorten.Text(strings.Join(gaps, "; "), maxNote)
-		recorder.Eventf(object, nil, corev1.EventTypeWarning, "NotSupported", action, "%s", note)
+	if len(gaps) > 0 {
+		Warn(recorder, object, "NotSupported", action, strings.Join(gaps, "; "))
 	}
 }
 

@@ -363,7 +363,7 @@ func TestOnlyRunsArePatient(t *testing.T) {
 		require.Zero(t, time.Since(began))
 		opened, err = PatientStores{Stores: f, For: time.Hour, Log: hclog.NewNullLogger()}.Open(t.Context(), nil)
 		require.NoError(t, err)
-		_, err = opened.ListBackups(t.Context())
+		_, _, err = opened.ListBackups(t.Context())
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, time.Since(began), time.Minute)
 	})

@@ -22,7 +22,8 @@ func TestEveryBackupPhaseIsReachedAndLeft(t *testing.T) {
 	in, out := map[velerov1.BackupPhase]int{}, map[velerov1.BackupPhase]int{}
 	for _, tr := range backupTransitions() {
 		if tr.from == tr.to {
-			require.Equal(t, velerov1.BackupPhaseInProgress, tr.from, "only a run is taken up by another process")
+			require.True(t, tr.from == velerov1.BackupPhaseInProgress || tr.by == BackupOperationsController,
+				"%s stays: only a run is taken up by another process, and only operations are counted", tr.from)
 			continue
 		}
 		require.NotEmpty(t, tr.by)
@@ -120,4 +121,20 @@ func TestEveryRestorePhaseIsReachedAndLeft(t *testing.T) {
 		require.Equal(t, !phase.Terminal(), out[phase] > 0, phase)
 	}
 	require.ErrorContains(t, checkRestoreTransition("Failed", "New"), "a restore does not go from Failed to New")
+}
+
+func TestNeverStored(t *testing.T) {
+	t.Parallel()
+	in := func(phase velerov1.BackupPhase) *velerov1.Backup {
+		return &velerov1.Backup{Status: velerov1.BackupStatus{Phase: phase}}
+	}
+	for phase, want := range map[velerov1.BackupPhase]bool{
+		"": true, "New": true, "Queued": true, "ReadyToStart": true, "FailedValidation": true,
+		"Completed": false, "PartiallyFailed": false, "Failed": false, "Deleting": false,
+	} {
+		require.Equal(t, want, NeverStored(in(phase)), phase)
+	}
+	deleting := in("Deleting")
+	deleting.Annotations = map[string]string{DeletedInPhaseAnnotation: "FailedValidation"}
+	require.True(t, NeverStored(deleting))
 }

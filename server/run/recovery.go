@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -97,7 +96,7 @@ func (r *Recovery) settled(kind, name string, reason, err error) error {
 	switch {
 	case err == nil:
 		r.Log.Warn(reason.Error(), kind, name)
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrPhaseChanged):
+	case Superseded(err):
 	case Refused(err): // no reason not to serve the others
 		r.Log.Error("could not mark it as Failed; the next server tries again", kind, name, "error", err)
 	default:

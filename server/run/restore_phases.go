@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -32,6 +33,7 @@ func restoreTransitions() []restoreTransition {
 	return []restoreTransition{
 		{newPhase, invalid, RestoreController},
 		{newPhase, inProgress, RestoreController},
+		{newPhase, failed, RestoreController}, // cancelled before it was started
 
 		{inProgress, inProgress, RestoreController}, // taken up by another process
 		{inProgress, failed, RestoreController},
@@ -41,21 +43,25 @@ func restoreTransitions() []restoreTransition {
 		{inProgress, finalizing, RestoreController},
 		{inProgress, finalPartial, RestoreController},
 
+		{waiting, waiting, RestoreOperationsController}, // their counts change
+		{waitingPartial, waitingPartial, RestoreOperationsController},
 		{waiting, finalizing, RestoreOperationsController},
 		{waiting, finalPartial, RestoreOperationsController},
 		{waitingPartial, finalPartial, RestoreOperationsController},
 
 		{finalizing, completed, RestoreFinalizerController},
+		{finalizing, partial, RestoreFinalizerController}, // hooks have failed
 		{finalPartial, partial, RestoreFinalizerController},
 	}
 }
 
-// RestorePhase returns the phase of a restore, New for the empty one.
+// RestorePhase returns the phase of a restore, New for the empty one. A dry run never counts as New.
 func RestorePhase(r *velerov1.Restore) velerov1.RestorePhase {
-	if r.Status.Phase == "" {
-		return velerov1.RestorePhaseNew
+	phase := cmp.Or(r.Status.Phase, velerov1.RestorePhaseNew)
+	if phase == velerov1.RestorePhaseNew && velerov1.IsDryRun(r) {
+		return velerov1.RestorePhaseFailedValidation
 	}
-	return r.Status.Phase
+	return phase
 }
 
 // checkRestoreTransition returns an error if a restore cannot go from one phase to the other.

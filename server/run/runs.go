@@ -15,11 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
 var (
 	// ErrDeleted is the cause that ends a run whose custom resource was deleted.
 	ErrDeleted = errors.New("it was deleted while it was in progress")
+
+	// ErrCancelled is the cause that ends a run whose custom resource has the annotation cleat.dev/cancel.
+	ErrCancelled = errors.New("it was cancelled on request (annotation " + velerov1.CancelAnnotation + ")")
 
 	// ErrShutdown is the cause that ends a run when the server stops.
 	ErrShutdown = errors.New("the server was stopped while it was in progress")
@@ -60,7 +65,7 @@ func NewRuns(o RunsOptions) *Runs {
 
 // Run is a backup or restore at work.
 type Run struct {
-	// Ctx is the context of the work. Its cause is ErrDeleted, ErrShutdown or ErrLostLead if the run is ended early.
+	// Ctx is the context of the work. Its cause is one of the errors above if the run is ended early.
 	Ctx context.Context
 	// Final is the context of the clean-up and of the write of the last phase. It ends FinalWrites after Ctx when the
 	// server stops.
@@ -121,13 +126,16 @@ func (r *Runs) Stop(uid types.UID, cause error) {
 	}
 }
 
-// StopDeleted returns a handler that ends the run of a custom resource that is deleted. The controller of the resource
-// cannot do that, because it does not get the event before the run has ended.
-func (r *Runs) StopDeleted() handler.EventHandler {
+// StopOnRequest returns a handler that ends the run of a custom resource that is deleted or cancelled. The controller of the
+// resource cannot do that, because it does not get the event before the run has ended.
+func (r *Runs) StopOnRequest() handler.EventHandler {
 	return handler.Funcs{
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			if e.ObjectNew.GetDeletionTimestamp() != nil {
+			switch {
+			case e.ObjectNew.GetDeletionTimestamp() != nil:
 				r.Stop(e.ObjectNew.GetUID(), ErrDeleted)
+			case velerov1.CancelRequested(e.ObjectNew):
+				r.Stop(e.ObjectNew.GetUID(), ErrCancelled)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {

@@ -2,23 +2,35 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/manifest"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
-// BackupDescription is the document of "backup describe".
+// BackupDescription is what "backup describe" prints: as text by Print, and as JSON what Document returns.
 type BackupDescription struct {
-	Backup    *velerov1.Backup    `json:"backup"`
-	QueueWait *velerov1.QueueWait `json:"queueWait,omitempty"` // of a Queued backup
-	Starts    string              `json:"starts,omitempty"`    // when a Queued backup starts, in words
-	Results   *results.Results    `json:"results,omitempty"`
-	Resources map[string][]string `json:"resourceList,omitempty"`
-	Deletions []DeletionAttempt   `json:"deletionAttempts,omitempty"`
-	Problems  []string            `json:"problems,omitempty"` // errors while the document was composed
+	Backup    *velerov1.Backup
+	Details   bool
+	QueueWait *velerov1.QueueWait // of a Queued backup
+	Starts    string              // when a Queued backup starts, in words
+	Results   *results.Results
+	Resources map[string][]string
+	// Operations are those of details, as they were at its time.
+	Operations *serverreport.Operations
+	Volumes    []snapshot.VolumeInfo // nil unless they were loaded
+	PodVolumes []PodVolume
+	Movements  []Movement
+	Deletions  []DeletionAttempt
+	Problems   []string // errors while the description was composed
 }
 
 // Print writes the document as text.
@@ -28,6 +40,7 @@ func (doc *BackupDescription) Print(w io.Writer) error {
 	printMetadata(d, &b.ObjectMeta)
 	d.Gap()
 	doc.printPhase(d)
+	printPolicies(d, b.Spec.ResourcePolicy, b.Annotations[velerov1.GlobalVolumePoliciesAnnotation])
 	d.Gap()
 	printBackupSpec(d, &b.Spec)
 	d.Gap()
@@ -41,11 +54,17 @@ func (doc *BackupDescription) Print(w io.Writer) error {
 		d.Gap()
 		d.Pairs([2]string{"Total items to be backed up", strconv.Itoa(p.TotalItems)},
 			[2]string{"Items backed up", strconv.Itoa(p.ItemsBackedUp)})
+		if b.Status.CompletionTimestamp != nil && b.Status.FormatVersion >= manifest.FormatVersion {
+			d.Pairs([2]string{"Manifest", fmt.Sprintf("%s (cleat manifest ls %s)", layout.Count(p.ItemsBackedUp, "item"), b.Name)})
+		}
 	}
+	printOperations(d, BackupRun(b), doc.Operations)
+	printHookStatus(d, b.Status.HookStatus)
 	if doc.Resources != nil {
 		d.Gap()
 		printResources(d, doc.Resources)
 	}
+	doc.printVolumes(d)
 	doc.printDeletions(d)
 	printProblems(d, doc.Problems)
 	return d.Err()
@@ -54,7 +73,7 @@ func (doc *BackupDescription) Print(w io.Writer) error {
 // printPhase writes the phase, with the reason for waiting or for a failure.
 func (doc *BackupDescription) printPhase(d *layout.Description) {
 	status := &doc.Backup.Status
-	lines := [][2]string{{"Phase", PhaseOrNew(string(status.Phase))}}
+	lines := [][2]string{{"Phase", phaseText("backup", doc.Backup.Name, string(status.Phase))}}
 	if status.Phase == velerov1.BackupPhaseQueued {
 		lines = append(lines, [2]string{"Queue position", strconv.Itoa(status.QueuePosition)})
 	}
@@ -78,8 +97,12 @@ func (doc *BackupDescription) printDeletions(d *layout.Description) {
 	if len(doc.Deletions) == 0 {
 		return
 	}
+	head := "Deletion Attempts"
+	if failed := doc.failedDeletions(); failed > 0 {
+		head += fmt.Sprintf(" (%d failed)", failed)
+	}
 	d.Gap()
-	d.Section("Deletion attempts", func() {
+	d.Section(head, func() {
 		for _, attempt := range doc.Deletions {
 			d.Line("%s: %s", attempt.Time, attempt.Phase)
 			d.Indented(1, func() {
@@ -91,11 +114,20 @@ func (doc *BackupDescription) printDeletions(d *layout.Description) {
 	})
 }
 
+func (doc *BackupDescription) failedDeletions() (failed int) {
+	for _, attempt := range doc.Deletions {
+		if attempt.Phase == string(velerov1.DeleteBackupRequestPhaseProcessed) && len(attempt.Errors) > 0 {
+			failed++
+		}
+	}
+	return failed
+}
+
 // DeletionAttempt is one attempt to delete a backup.
 type DeletionAttempt struct {
-	Time   string   `json:"time"`
-	Phase  string   `json:"phase"`
-	Errors []string `json:"errors,omitempty"`
+	Time   string
+	Phase  string
+	Errors []string
 }
 
 // AddDeletions adds the attempts to delete the backup.
@@ -130,7 +162,7 @@ func printBackupSpec(d *layout.Description, spec *velerov1.BackupSpec) {
 	d.Section("Resources", func() {
 		if len(spec.IncludedResources)+len(spec.ExcludedResources) > 0 || spec.IncludeClusterResources != nil {
 			d.Pairs([2]string{"Included", layout.ListOr(spec.IncludedResources, "*")}, [2]string{"Excluded", layout.ListOr(spec.ExcludedResources, "<none>")},
-				[2]string{"Cluster-scoped", layout.BoolOrAuto(spec.IncludeClusterResources)})
+				[2]string{"Cluster-scoped", inOrExcluded(spec.IncludeClusterResources)})
 			return
 		}
 		d.Pairs(
@@ -140,24 +172,30 @@ func printBackupSpec(d *layout.Description, spec *velerov1.BackupSpec) {
 			[2]string{"Excluded namespace-scoped", layout.ListOr(spec.ExcludedNamespaceScopedResources, "<none>")})
 	})
 	d.Gap()
-	d.Pairs(
-		[2]string{"Label selector", formatSelector(spec.LabelSelector, spec.OrLabelSelectors)},
+	lines := append(selectorLines(spec.LabelSelector, spec.OrLabelSelectors),
 		[2]string{"Storage Location", layout.OrNone(spec.StorageLocation)},
-		[2]string{"Snapshot volumes", layout.BoolOrAuto(spec.SnapshotVolumes)},
-		[2]string{"Snapshot move data", layout.BoolOrAuto(spec.SnapshotMoveData)},
-		[2]string{"TTL", spec.TTL.Duration.String()},
-		[2]string{"CSI snapshot timeout", spec.CSISnapshotTimeout.Duration.String()},
-		[2]string{"Item operation timeout", spec.ItemOperationTimeout.Duration.String()},
+		[2]string{"Velero-Native Snapshot PVs", layout.BoolOrAuto(spec.SnapshotVolumes)},
 	)
+	if spec.DefaultVolumesToFsBackup != nil {
+		lines = append(lines, [2]string{"File System Backup (Default)", layout.BoolOrAuto(spec.DefaultVolumesToFsBackup)})
+	}
+	d.Pairs(append(lines,
+		[2]string{"Snapshot Move Data", layout.BoolOrAuto(spec.SnapshotMoveData)},
+		[2]string{"Data Mover", moverOr(spec.DataMover)},
+		[2]string{"TTL", spec.TTL.Duration.String()},
+		[2]string{"CSISnapshotTimeout", spec.CSISnapshotTimeout.Duration.String()},
+		[2]string{"ItemOperationTimeout", spec.ItemOperationTimeout.Duration.String()},
+	)...)
+	if u := spec.UploaderConfig; u != nil && u.ParallelFilesUpload > 0 {
+		d.Gap()
+		d.Section("Uploader config", func() { d.Pairs([2]string{"Parallel files upload", strconv.Itoa(u.ParallelFilesUpload)}) })
+	}
+	printBackupHooks(d, spec.Hooks.Resources)
 	if len(spec.OrderedResources) > 0 {
 		d.Gap()
-		d.Pairs([2]string{"Ordered resources", layout.KeyValues(spec.OrderedResources)})
-	}
-	if len(spec.Hooks.Resources) > 0 {
-		d.Gap()
-		d.Section("Hooks", func() {
-			for _, hook := range spec.Hooks.Resources {
-				d.Line("%s: %s, %s", hook.Name, layout.Count(len(hook.PreHooks), "pre hook"), layout.Count(len(hook.PostHooks), "post hook"))
+		d.Section("OrderedResources", func() {
+			for _, resource := range slices.Sorted(maps.Keys(spec.OrderedResources)) {
+				d.Line("%s: %s", resource, spec.OrderedResources[resource])
 			}
 		})
 	}

@@ -8,7 +8,9 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // RestoreTable returns the table of "restore get".
@@ -29,13 +31,22 @@ func RestoreTable(restores []velerov1.Restore, _ time.Time) layout.Table {
 	return t
 }
 
-// RestoreDescription is the document of "restore describe".
+// RestoreDescription is what "restore describe" prints, also as JSON, for which Velero has no shape.
 type RestoreDescription struct {
 	Restore   *velerov1.Restore   `json:"restore"`
 	Results   *results.Results    `json:"results,omitempty"`
 	Resources map[string][]string `json:"resourceList,omitempty"`
-	Problems  []string            `json:"problems,omitempty"` // errors while the document was composed
+	// Operations are those of details, as they were at its time.
+	Operations *serverreport.Operations     `json:"operations,omitempty"`
+	Volumes    []snapshot.RestoreVolumeInfo `json:"volumes,omitempty"`
+	PodVolumes []PodVolume                  `json:"podVolumes,omitempty"`
+	Movements  []Movement                   `json:"dataMovements,omitempty"`
+	Problems   []string                     `json:"problems,omitempty"` // errors while the document was composed
+	Details    bool                         `json:"-"`
 }
+
+// Document returns the description.
+func (doc *RestoreDescription) Document() any { return doc }
 
 // Print writes the document as text.
 func (doc *RestoreDescription) Print(w io.Writer) error {
@@ -43,7 +54,11 @@ func (doc *RestoreDescription) Print(w io.Writer) error {
 	d := layout.NewDescription(w)
 	printMetadata(d, &r.ObjectMeta)
 	d.Gap()
-	lines := [][2]string{{"Phase", PhaseOrNew(string(r.Status.Phase))}}
+	phase := phaseText("restore", r.Name, string(r.Status.Phase))
+	if r.DeletionTimestamp != nil {
+		phase += " (Deleting)"
+	}
+	lines := [][2]string{{"Phase", phase}}
 	lines = append(lines, attempts(r)...)
 	if r.Status.FailureReason != "" {
 		lines = append(lines, [2]string{"Failure reason", r.Status.FailureReason})
@@ -63,12 +78,30 @@ func (doc *RestoreDescription) Print(w io.Writer) error {
 	}
 	d.Gap()
 	printRestoreSpec(d, &r.Spec)
+	doc.printVolumes(d)
+	printOperations(d, RestoreRun(r), doc.Operations)
+	printHookStatus(d, r.Status.HookStatus)
 	if doc.Resources != nil {
 		d.Gap()
 		printResources(d, doc.Resources)
 	}
 	printProblems(d, doc.Problems)
 	return d.Err()
+}
+
+func printRestoreUploader(d *layout.Description, u *velerov1.UploaderConfigForRestore) {
+	if u == nil {
+		return
+	}
+	d.Gap()
+	d.Section("Uploader config", func() {
+		if u.WriteSparseFiles != nil && *u.WriteSparseFiles {
+			d.Pairs([2]string{"Write Sparse Files", "true"})
+		}
+		if u.ParallelFilesDownload > 0 {
+			d.Pairs([2]string{"Parallel Restore", strconv.Itoa(u.ParallelFilesDownload)})
+		}
+	})
 }
 
 func printRestoreSpec(d *layout.Description, spec *velerov1.RestoreSpec) {
@@ -82,14 +115,23 @@ func printRestoreSpec(d *layout.Description, spec *velerov1.RestoreSpec) {
 	d.Gap()
 	d.Section("Resources", func() {
 		d.Pairs([2]string{"Included", layout.ListOr(spec.IncludedResources, "*")}, [2]string{"Excluded", layout.ListOr(spec.ExcludedResources, "<none>")},
-			[2]string{"Cluster-scoped", layout.BoolOrAuto(spec.IncludeClusterResources)})
+			[2]string{"Cluster-scoped", inOrExcluded(spec.IncludeClusterResources)})
 	})
 	d.Gap()
-	d.Pairs(
-		[2]string{"Label selector", formatSelector(spec.LabelSelector, spec.OrLabelSelectors)},
+	d.Pairs(append(selectorLines(spec.LabelSelector, spec.OrLabelSelectors),
 		[2]string{"Restore PVs", layout.BoolOrAuto(spec.RestorePVs)},
-		[2]string{"Existing resource policy", cmp.Or(string(spec.ExistingResourcePolicy), "<none>")},
-		[2]string{"Preserve service node ports", layout.BoolOrAuto(spec.PreserveNodePorts)},
-		[2]string{"Item operation timeout", spec.ItemOperationTimeout.Duration.String()},
-	)
+		[2]string{"Existing Resource Policy", cmp.Or(string(spec.ExistingResourcePolicy), "<none>")},
+		[2]string{"ItemOperationTimeout", spec.ItemOperationTimeout.Duration.String()},
+		[2]string{"Preserve Service NodePorts", layout.BoolOrAuto(spec.PreserveNodePorts)},
+	)...)
+	if s := spec.RestoreStatus; s != nil {
+		d.Gap()
+		d.Section("Restore status", func() {
+			d.Pairs([2]string{"Included", layout.ListOr(s.IncludedResources, "*")}, [2]string{"Excluded", layout.ListOr(s.ExcludedResources, "<none>")})
+		})
+	}
+	printReference(d, "Resource modifier", spec.ResourceModifier)
+	printPolicies(d, spec.ResourcePolicy, "")
+	printRestoreUploader(d, spec.UploaderConfig)
+	printRestoreHooks(d, spec.Hooks.Resources)
 }

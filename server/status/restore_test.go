@@ -8,6 +8,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
 
@@ -42,4 +43,21 @@ func TestDescribeRestore(t *testing.T) {
 		Resources: map[string][]string{"v1/ConfigMap": {"shop-copy/a(created)", "shop-copy/b(skipped)"}},
 	}
 	statustest.Golden(t, "describe_restore.txt", doc.Print)
+	doc.Restore = &velerov1.Restore{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "velero", Name: "back", DeletionTimestamp: statustest.At(0)},
+		Spec: velerov1.RestoreSpec{
+			ScheduleName: "nightly", ResourceModifier: &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: "changes"},
+			RestoreStatus:  &velerov1.RestoreStatusSpec{IncludedResources: []string{"workflows"}},
+			UploaderConfig: &velerov1.UploaderConfigForRestore{WriteSparseFiles: new(true), ParallelFilesDownload: 4},
+		},
+	}
+	doc.Results, doc.Resources = nil, nil
+	doc.Volumes = []snapshot.RestoreVolumeInfo{
+		{PVName: "pv-1", RestoreMethod: snapshot.Native, Native: &snapshot.NativeInfo{SnapshotHandle: "snap-1", VolumeType: "ssd", VolumeAZ: "zone-1", IOPS: "300"}},
+		{PVCNamespace: "shop", PVCName: "data", RestoreMethod: snapshot.CSI, CSI: &snapshot.CSIInfo{SnapshotHandle: "h", Driver: "d", VSCName: "content"}},
+		{PVCNamespace: "shop", PVCName: "moved", RestoreMethod: snapshot.CSI, SnapshotDataMoved: true, DataMovement: &snapshot.MovementInfo{UploaderType: "kopia", OperationID: "dd"}},
+	}
+	statustest.Golden(t, "describe_restore_volumes_names.txt", doc.Print)
+	doc.Details = true
+	statustest.Golden(t, "describe_restore_volumes.txt", doc.Print)
 }

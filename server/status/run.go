@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
 )
 
 // Run is the state of a backup or restore: the part of their statuses that both have. Their phases have the same names.
@@ -18,6 +21,8 @@ type Run struct {
 	Errors, Warnings int
 	FailureReason    string
 	ValidationErrors []string
+	Operations       serverreport.Summary // as counted in the status, without amounts
+	Hooks            int                  // that run beside a restore
 }
 
 // BackupRun returns the state of a backup.
@@ -27,9 +32,11 @@ func BackupRun(b *velerov1.Backup) Run {
 		Kind: "backup", Name: b.Name, Phase: PhaseOrNew(string(s.Phase)), Errors: s.Errors, Warnings: s.Warnings,
 		FailureReason: s.FailureReason, ValidationErrors: s.ValidationErrors,
 	}
+	r.dryRun(b)
 	if s.Progress != nil {
 		r.Done, r.Total = s.Progress.ItemsBackedUp, s.Progress.TotalItems
 	}
+	r.Operations = operationsCount(s.BackupItemOperationsAttempted, s.BackupItemOperationsCompleted, s.BackupItemOperationsFailed)
 	return r
 }
 
@@ -40,10 +47,28 @@ func RestoreRun(restore *velerov1.Restore) Run {
 		Kind: "restore", Name: restore.Name, Phase: PhaseOrNew(string(s.Phase)), Errors: s.Errors, Warnings: s.Warnings,
 		FailureReason: s.FailureReason, ValidationErrors: s.ValidationErrors,
 	}
+	r.dryRun(restore)
 	if s.Progress != nil {
 		r.Done, r.Total = s.Progress.ItemsRestored, s.Progress.TotalItems
 	}
+	r.Operations = operationsCount(s.RestoreItemOperationsAttempted, s.RestoreItemOperationsCompleted, s.RestoreItemOperationsFailed)
+	if s.HookStatus != nil {
+		r.Hooks = s.HookStatus.HooksAttempted
+	}
 	return r
+}
+
+// DryRun takes the place of the phase of a dry run that has not ended.
+const DryRun = "DryRun"
+
+func (r *Run) dryRun(object metav1.Object) {
+	if object.GetAnnotations()[velerov1.DryRunAnnotation] == velerov1.DryRunRequested {
+		r.Phase = DryRun
+	}
+}
+
+func operationsCount(attempted, completed, failed int) serverreport.Summary {
+	return serverreport.Summary{Open: max(0, attempted-completed-failed), Completed: completed, Failed: failed}
 }
 
 // PhaseOrNew returns a phase, and New for the empty one.
@@ -53,6 +78,16 @@ func PhaseOrNew(phase string) string {
 
 // Title returns the kind with a capital letter.
 func (r Run) Title() string { return strings.ToUpper(r.Kind[:1]) + r.Kind[1:] }
+
+// phaseText returns the phase of a backup or restore, and if it has failed where to read more.
+func phaseText(kind, name, phase string) string {
+	switch p := velerov1.BackupPhase(phase); p {
+	case velerov1.BackupPhaseFailed, velerov1.BackupPhasePartiallyFailed:
+		return fmt.Sprintf("%s (run `cleat %s logs %s` for more information)", phase, kind, name)
+	default:
+		return PhaseOrNew(phase)
+	}
+}
 
 // Ended reports whether the run has reached its final phase.
 func (r Run) Ended() bool {
@@ -70,6 +105,32 @@ func (r Run) HasLog() bool {
 		return false
 	default:
 		return true
+	}
+}
+
+// Waits reports whether the run waits for operations that its plugins have started.
+func (r Run) Waits() bool {
+	phase := velerov1.BackupPhase(r.Phase)
+	return phase == velerov1.BackupPhaseWaitingForPluginOperations || phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
+}
+
+// Cancellation returns what happens when the run is cancelled, and an error if there is nothing to cancel any more.
+func (r Run) Cancellation() (string, error) {
+	phase := velerov1.BackupPhase(r.Phase)
+	finalizing := phase == velerov1.BackupPhaseFinalizing || phase == velerov1.BackupPhaseFinalizingPartiallyFailed
+	switch {
+	case r.Ended(), phase == velerov1.BackupPhaseDeleting:
+		return "", fmt.Errorf("%s %s has ended (%s), so there is nothing to cancel", r.Kind, r.Name, r.Phase)
+	case finalizing && r.Hooks > 0:
+		return "its hooks that have not begun are not run, and if there are some it becomes PartiallyFailed", nil
+	case finalizing:
+		return "", fmt.Errorf("%s %s is %s: its work and its operations have ended, so there is nothing to cancel; wait for its end", r.Kind, r.Name, r.Phase)
+	case phase == velerov1.BackupPhaseInProgress:
+		return "it stops and becomes Failed, and the operations that it has started are cancelled", nil
+	case r.Waits():
+		return fmt.Sprintf("its open operations (%d) are cancelled, and it becomes PartiallyFailed when they have ended", r.Operations.Open), nil
+	default:
+		return "it does not start, and becomes Failed", nil
 	}
 }
 

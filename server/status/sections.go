@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,33 @@ func printMetadata(d *layout.Description, m *metav1.ObjectMeta) {
 	d.Pairs([2]string{"Name", m.Name}, [2]string{"Namespace", m.Namespace},
 		[2]string{"Labels", layout.KeyValues(m.Labels)}, [2]string{"Annotations", layout.KeyValues(m.Annotations)})
 }
+
+// selectorLines returns the lines about label selectors.
+func selectorLines(one *metav1.LabelSelector, alternatives []*metav1.LabelSelector) [][2]string {
+	or := "<none>"
+	if len(alternatives) > 0 {
+		or = formatSelector(nil, alternatives)
+	}
+	return [][2]string{{"Label selector", formatSelector(one, nil)}, {"Or label selector", or}}
+}
+
+// printPolicies writes which ConfigMaps hold resource policies.
+func printPolicies(d *layout.Description, own *velerov1.TypedLocalObjectReference, global string) {
+	printReference(d, "Resource policies", own)
+	if global != "" {
+		printReference(d, "Global volume policies", &velerov1.TypedLocalObjectReference{Kind: "configmap", Name: global})
+	}
+}
+
+func printReference(d *layout.Description, head string, r *velerov1.TypedLocalObjectReference) {
+	if r != nil {
+		d.Gap()
+		d.Section(head, func() { d.Pairs([2]string{"Type", r.Kind}, [2]string{"Name", r.Name}) })
+	}
+}
+
+// moverOr returns the name of a data mover, that of the built-in one for the empty name.
+func moverOr(name string) string { return cmp.Or(name, "velero") }
 
 // attempts returns the line about a run that was started more than once, because a server was stopped or killed.
 func attempts(object metav1.Object) [][2]string {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -39,6 +40,15 @@ func EncodeJSON[T any](value T) (io.ReadSeeker, error) {
 	return bytes.NewReader(buffer.Bytes()), nil
 }
 
+// PutJSON encodes an artifact and stores it with one of the methods of a Store that put a file of a backup or restore.
+func PutJSON[T any](ctx context.Context, put func(ctx context.Context, name string, content io.ReadSeeker) error, name string, value T) error {
+	content, err := EncodeJSON(value)
+	if err != nil {
+		return err
+	}
+	return put(ctx, name, content)
+}
+
 // DecodeJSON reads a JSON artifact of a backup or restore. It returns the zero value of T if the artifact does not exist,
 // because all of them are optional.
 func DecodeJSON[T any](ctx context.Context, s *Store, kind velerov1.DownloadTargetKind, name string) (T, error) {
@@ -69,13 +79,25 @@ func decode[T any](kind, name string, open func() (io.ReadCloser, error)) (T, er
 	limited := &limitedReader{r: body, left: maxArtifactSize, max: maxArtifactSize}
 	if err := json.NewDecoder(limited).Decode(&value); err != nil {
 		var none T
-		return none, fmt.Errorf("decode %s of %q: %w", kind, name, err)
+		return none, fmt.Errorf("decode %s of %q: %w", kind, name, markDamage(err))
 	}
 	if _, err := io.Copy(io.Discard, limited); err != nil { // reads and verifies the checksum at the end
 		var none T
-		return none, fmt.Errorf("read %s of %q: %w", kind, name, err)
+		return none, fmt.Errorf("read %s of %q: %w", kind, name, markDamage(err))
 	}
 	return value, nil
+}
+
+// markDamage makes an error that content has caused, rather than reading it, ErrDamaged too.
+func markDamage(err error) error {
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, member := errors.AsType[*json.UnmarshalTypeError](err)
+	_, deflate := errors.AsType[flate.CorruptInputError](err)
+	switch {
+	case syntax, member, deflate, errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
 }
 
 // PutBackupMetadata stores velero-backup.json and overwrites an existing one.
@@ -140,6 +162,29 @@ func (s *Store) BackupMetadata(ctx context.Context, name string) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
+	return s.readMetadata(key, body)
+}
+
+// MetadataOfListed reads velero-backup.json as BackupMetadata does, with one call of the object store instead of two if it exists, as
+// it does for most listed backups. It is not for patient stores, which repeat the call for a file that is missing.
+func (s *Store) MetadataOfListed(ctx context.Context, name string) (metadata []byte, err error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	key := s.layout.metadata(name)
+	body, err := s.objects.GetObject(ctx, s.bucket, key)
+	if err != nil {
+		err = fmt.Errorf("read %s in bucket %q: %w", key, s.bucket, err)
+	} else if metadata, err = s.readMetadata(key, body); err == nil {
+		return metadata, nil
+	}
+	if found, errExists := s.exists(ctx, key); errExists == nil && !found {
+		return nil, fmt.Errorf("%s in bucket %q: %w", key, s.bucket, ErrNotFound)
+	}
+	return nil, err
+}
+
+func (s *Store) readMetadata(key string, body io.ReadCloser) ([]byte, error) {
 	defer func() { _ = body.Close() }() // only read from
 	metadata, err := io.ReadAll(&limitedReader{r: body, left: maxMetadataSize, max: maxMetadataSize})
 	if err != nil {
@@ -200,7 +245,7 @@ func (s *Store) gunzip(ctx context.Context, key string) (io.ReadCloser, error) {
 	plain, err := gzip.NewReader(body)
 	if err != nil {
 		_ = body.Close() // only read from
-		return nil, fmt.Errorf("read %s in bucket %q, want gzip: %w", key, s.bucket, err)
+		return nil, fmt.Errorf("read %s in bucket %q, want gzip: %w", key, s.bucket, markDamage(err))
 	}
 	return &gunzipped{Reader: plain, body: body}, nil
 }
@@ -221,27 +266,67 @@ func (s *Store) open(ctx context.Context, key string) (io.ReadCloser, error) {
 	return body, nil
 }
 
+// PutBackupLog stores the log of a dry run of a backup, which is compressed with gzip. That of a backup is stored with the backup.
+func (s *Store) PutBackupLog(ctx context.Context, name string, log io.ReadSeeker) error {
+	return s.putNamed(ctx, name, s.layout.log, log)
+}
+
+// PutBackupResults stores the errors and warnings of a backup, from EncodeJSON.
+func (s *Store) PutBackupResults(ctx context.Context, name string, results io.ReadSeeker) error {
+	return s.putNamed(ctx, name, s.layout.results, results)
+}
+
+// PutBackupResourceList stores the items of a backup by kind, from EncodeJSON.
+func (s *Store) PutBackupResourceList(ctx context.Context, name string, list io.ReadSeeker) error {
+	return s.putNamed(ctx, name, s.layout.resourceList, list)
+}
+
+// PutBackupVolumeInfo replaces the file volumeinfo of a backup.
+func (s *Store) PutBackupVolumeInfo(ctx context.Context, name string, infos io.ReadSeeker) error {
+	return s.putNamed(ctx, name, s.layout.volumeInfo, infos)
+}
+
+// PutPodVolumeBackups stores the list of PodVolumeBackups of a backup.
+func (s *Store) PutPodVolumeBackups(ctx context.Context, name string, list io.ReadSeeker) error {
+	return s.putNamed(ctx, name, s.layout.podVolumeBackups, list)
+}
+
+// PutBackupItemOperations stores the asynchronous operations of a backup, from EncodeJSON.
+func (s *Store) PutBackupItemOperations(ctx context.Context, name string, operations io.ReadSeeker) error {
+	return s.putNamed(ctx, name, s.layout.itemOperations, operations)
+}
+
 // PutRestoreLog stores the log of a restore, which is compressed with gzip.
 func (s *Store) PutRestoreLog(ctx context.Context, name string, log io.ReadSeeker) error {
-	return s.putRestore(ctx, name, s.layout.restoreLog, log)
+	return s.putNamed(ctx, name, s.layout.restoreLog, log)
 }
 
 // PutRestoreResults stores the errors and warnings of a restore, from EncodeJSON.
 func (s *Store) PutRestoreResults(ctx context.Context, name string, results io.ReadSeeker) error {
-	return s.putRestore(ctx, name, s.layout.restoreResults, results)
+	return s.putNamed(ctx, name, s.layout.restoreResults, results)
 }
 
 // PutRestoreResourceList stores the items of a restore by kind, from EncodeJSON.
 func (s *Store) PutRestoreResourceList(ctx context.Context, name string, list io.ReadSeeker) error {
-	return s.putRestore(ctx, name, s.layout.restoreResourceList, list)
+	return s.putNamed(ctx, name, s.layout.restoreResourceList, list)
 }
 
 // PutRestoreItemOperations stores the asynchronous operations of a restore, from EncodeJSON.
 func (s *Store) PutRestoreItemOperations(ctx context.Context, name string, operations io.ReadSeeker) error {
-	return s.putRestore(ctx, name, s.layout.restoreItemOperations, operations)
+	return s.putNamed(ctx, name, s.layout.restoreItemOperations, operations)
 }
 
-func (s *Store) putRestore(ctx context.Context, name string, key func(string) string, body io.ReadSeeker) error {
+// PutRestoreVolumeInfo stores of what the volumes of a restore were made, from EncodeJSON.
+func (s *Store) PutRestoreVolumeInfo(ctx context.Context, name string, infos io.ReadSeeker) error {
+	return s.putNamed(ctx, name, s.layout.restoreVolumeInfo, infos)
+}
+
+// PutRestoreDryRun stores what a dry run of a restore has found out, which is compressed with gzip.
+func (s *Store) PutRestoreDryRun(ctx context.Context, name string, outcomes io.ReadSeeker) error {
+	return s.putNamed(ctx, name, s.layout.restoreDryRun, outcomes)
+}
+
+func (s *Store) putNamed(ctx context.Context, name string, key func(string) string, body io.ReadSeeker) error {
 	if err := checkName(name); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/dryrun"
 )
 
 // topLevel returns the directories that may be at the root of a location (Velero's layout). A bucket with any other
@@ -71,6 +72,22 @@ func (l layout) csiVolumeSnapshotContents(backup string) string {
 	return l.backup(backup, "-csi-volumesnapshotcontents.json.gz")
 }
 
+func (l layout) csiVolumeSnapshotClasses(backup string) string {
+	return l.backup(backup, "-csi-volumesnapshotclasses.json.gz")
+}
+
+// backupFiles returns the keys of the files that a backup may have beside velero-backup.json and its artifacts.
+func (l layout) backupFiles(name string) []string {
+	return []string{
+		l.contents(name), l.log(name), l.podVolumeBackups(name), l.volumeSnapshots(name), l.itemOperations(name), l.resourceList(name),
+		l.results(name), l.volumeInfo(name), l.csiVolumeSnapshots(name), l.csiVolumeSnapshotContents(name),
+		l.csiVolumeSnapshotClasses(name),
+	}
+}
+
+// artifact returns the key of a file of a manifest writer.
+func (l layout) artifact(backup, name string) string { return l.backup(backup, "-"+name) }
+
 func (l layout) restore(name, suffix string) string {
 	return l.restoreDir(name) + "restore-" + name + suffix
 }
@@ -85,6 +102,8 @@ func (l layout) restoreResourceList(restore string) string {
 func (l layout) restoreItemOperations(restore string) string {
 	return l.restore(restore, "-itemoperations.json.gz")
 }
+
+func (l layout) restoreDryRun(restore string) string { return l.restore(restore, "-"+dryrun.FileName) }
 
 // restoreVolumeInfo returns the key of the only file of a restore without "restore-" in its name (Velero's layout).
 func (l layout) restoreVolumeInfo(restore string) string {
@@ -127,8 +146,24 @@ func (l layout) download(kind velerov1.DownloadTargetKind, name string) (string,
 // checkName returns an error unless name is a valid name of a Backup or Restore, so that a name is always exactly one
 // segment of a key.
 func checkName(name string) error {
+	if isLabel(name) {
+		return nil
+	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 		return fmt.Errorf("%q cannot be the name of a backup or restore: %s", name, strings.Join(problems, "; "))
 	}
 	return nil
+}
+
+// isLabel reports whether name is a DNS label, as almost all names are. It saves the regular expression for the names of a long list.
+func isLabel(name string) bool {
+	if len(name) == 0 || len(name) > validation.DNS1123LabelMaxLength || name[0] == '-' || name[len(name)-1] == '-' {
+		return false
+	}
+	for _, c := range []byte(name) {
+		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
 }

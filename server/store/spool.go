@@ -96,6 +96,13 @@ func (s *spool) Seek(offset int64, whence int) (int64, error) {
 	return 0, nil
 }
 
+// written returns how many bytes were written.
+func (s *spool) written() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size
+}
+
 // finish lets the reader see the end.
 func (s *spool) finish() {
 	s.mu.Lock()

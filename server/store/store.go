@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
 
@@ -20,6 +19,9 @@ var (
 
 	// ErrNotFound means that the bucket does not have the requested file.
 	ErrNotFound = errors.New("not found in object storage")
+
+	// ErrDamaged means that a file is not what it has to be: it was cut off or changed, or is of another format.
+	ErrDamaged = errors.New("the file is damaged")
 
 	// ErrNotCleaned means that a failed upload left objects in the bucket because the clean-up failed as well.
 	// RemovePartial removes them once the object store works again.
@@ -83,21 +85,49 @@ func (s *Store) BackupExists(ctx context.Context, name string) (bool, error) {
 }
 
 // ListBackups returns the names of the directories below backups/, sorted, whether or not they have a
-// velero-backup.json. It omits directories whose names are not valid names of backups.
-func (s *Store) ListBackups(ctx context.Context) ([]string, error) {
-	names, err := s.directories(ctx, s.layout.backups)
+// velero-backup.json. Those whose names are not valid names of backups are in foreign.
+func (s *Store) ListBackups(ctx context.Context) (names, foreign []string, err error) {
+	all, err := s.directories(ctx, s.layout.backups)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return checkName(name) != nil })
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	slices.Sort(all)
+	for _, name := range slices.Compact(all) {
+		if checkName(name) != nil {
+			foreign = append(foreign, name)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names, foreign, nil
 }
 
-// SignedURL returns a URL from which anyone can read the file that target names, for ttl. It does not check that the file
-// exists.
-func (s *Store) SignedURL(ctx context.Context, target velerov1.DownloadTarget, ttl time.Duration) (string, error) {
-	key, err := s.layout.download(target.Kind, target.Name)
+// ListPodVolumeBackups reports for each backup with a velero-backup.json whether it has a list of PodVolumeBackups. It lists all files
+// of all backups, which costs less than a call for each of many backups.
+func (s *Store) ListPodVolumeBackups(ctx context.Context) (map[string]bool, error) {
+	keys, err := s.objects.ListObjects(ctx, s.bucket, s.layout.backups)
+	if err != nil {
+		return nil, fmt.Errorf("list the files below %q in bucket %q: %w", s.layout.backups, s.bucket, err)
+	}
+	complete, have := map[string]bool{}, map[string]bool{}
+	for _, key := range keys {
+		name, _, _ := strings.Cut(strings.TrimPrefix(key, s.layout.backups), "/")
+		switch key {
+		case s.layout.metadata(name):
+			complete[name] = true
+		case s.layout.podVolumeBackups(name):
+			have[name] = true
+		}
+	}
+	for name := range complete {
+		complete[name] = have[name]
+	}
+	return complete, nil
+}
+
+// SignedURL returns a URL from which anyone can read a file, for ttl. It does not check that the file exists.
+func (s *Store) SignedURL(ctx context.Context, file File, ttl time.Duration) (string, error) {
+	key, err := s.layout.key(file)
 	if err != nil {
 		return "", err
 	}
@@ -108,18 +138,18 @@ func (s *Store) SignedURL(ctx context.Context, target velerov1.DownloadTarget, t
 	return url, nil
 }
 
-// Exists reports whether the bucket has the file that target names.
-func (s *Store) Exists(ctx context.Context, target velerov1.DownloadTarget) (bool, error) {
-	key, err := s.layout.download(target.Kind, target.Name)
+// Exists reports whether the bucket has a file.
+func (s *Store) Exists(ctx context.Context, file File) (bool, error) {
+	key, err := s.layout.key(file)
 	if err != nil {
 		return false, err
 	}
 	return s.exists(ctx, key)
 }
 
-// Download streams the file that target names as it is stored, compressed. It returns ErrNotFound if there is none.
-func (s *Store) Download(ctx context.Context, target velerov1.DownloadTarget) (io.ReadCloser, error) {
-	key, err := s.layout.download(target.Kind, target.Name)
+// Download streams a file as it is stored, compressed. It returns ErrNotFound if there is none.
+func (s *Store) Download(ctx context.Context, file File) (io.ReadCloser, error) {
+	key, err := s.layout.key(file)
 	if err != nil {
 		return nil, err
 	}

@@ -39,13 +39,13 @@ func TestDownloadKeysAreThoseOfVelero(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			url, err := store.New(newMemory(), "bucket", "p").SignedURL(t.Context(),
-				velerov1.DownloadTarget{Kind: kind, Name: "x"}, 10*time.Minute)
+				store.File{DownloadTarget: velerov1.DownloadTarget{Kind: kind, Name: "x"}}, 10*time.Minute)
 			require.NoError(t, err)
 			require.Equal(t, "https://objects.test/bucket/p/"+key+"?ttl=10m0s", url)
 		})
 	}
 	_, err := store.New(newMemory(), "bucket", "").SignedURL(t.Context(),
-		velerov1.DownloadTarget{Kind: "BackupSecrets", Name: "x"}, time.Minute)
+		store.File{DownloadTarget: velerov1.DownloadTarget{Kind: "BackupSecrets", Name: "x"}}, time.Minute)
 	require.ErrorContains(t, err, `unknown kind of download "BackupSecrets", want one of BackupContents, `)
 }
 
@@ -70,7 +70,7 @@ func TestRestoreKeysAreThoseOfVelero(t *testing.T) {
 
 func TestNamesMustBeOneSegmentOfAKey(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"", ".", "..", "a/b", "../b1", "A", "a\x00", "a b", strings.Repeat("a", 254)} {
+	for _, name := range []string{"", ".", "..", "a/b", "../b1", "A", "-a", "a-", "a_b", "a\x00", "a b", strings.Repeat("a", 254)} {
 		objects := newMemory()
 		s := store.New(objects, "bucket", "")
 		_, err := s.BeginBackup(t.Context(), name, "")
@@ -94,9 +94,10 @@ func TestListBackupsReturnsNamesOfDirectories(t *testing.T) {
 	t.Parallel()
 	objects := newMemory()
 	s := store.New(objects, "bucket", "/p/")
-	names, err := s.ListBackups(t.Context())
+	names, foreign, err := s.ListBackups(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, names)
+	require.Empty(t, foreign)
 
 	for _, key := range []string{
 		"p/backups/b2/velero-backup.json", "p/backups/b2/b2.tar.gz", "p/backups/b1/b1-logs.gz",
@@ -104,9 +105,10 @@ func TestListBackupsReturnsNamesOfDirectories(t *testing.T) {
 	} {
 		objects.set(key, "x")
 	}
-	names, err = s.ListBackups(t.Context())
+	names, foreign, err = s.ListBackups(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"b1", "b2"}, names)
+	require.Equal(t, []string{"..", "Not Valid"}, foreign)
 }
 
 func TestValidate(t *testing.T) {
@@ -178,7 +180,7 @@ func TestDirectoriesAreTakenAsVeleroTakesThem(t *testing.T) {
 					objects.set(path.Join(prefix, key), "x")
 				}
 				require.NoError(t, s.Validate(t.Context()))
-				names, err := s.ListBackups(t.Context())
+				names, _, err := s.ListBackups(t.Context())
 				require.NoError(t, err)
 				require.Subset(t, names, []string{"b1", "b2"})
 				require.NotContains(t, names, "")
@@ -200,7 +202,7 @@ func TestListingsWithForeignKeysAreErrors(t *testing.T) {
 
 	require.ErrorContains(t, s.DeleteBackup(t.Context(), "b1"), "which is elsewhere")
 	require.Len(t, objects.keys("bucket"), 2)
-	_, err := s.ListBackups(t.Context())
+	_, _, err := s.ListBackups(t.Context())
 	require.ErrorContains(t, err, `the object store answered "restores/r1/", want "backups/NAME/"`)
 }
 

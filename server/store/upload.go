@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Artifacts are the files that are stored beside the archive of a backup. Nil readers are skipped. All but Metadata are
@@ -20,6 +22,8 @@ type Artifacts struct {
 	ResourceList     io.ReadSeeker
 	Results          io.ReadSeeker
 	VolumeInfo       io.ReadSeeker
+	// CSI snapshots, their contents and classes
+	CSISnapshots, CSIContents, CSIClasses io.ReadSeeker
 
 	// Warn is called if the log could not be stored, which does not fail a backup. It may be nil.
 	Warn func(error)
@@ -83,7 +87,10 @@ func (u *Upload) stream(ctx context.Context) {
 // Abort. The writer must be used by one goroutine only.
 func (u *Upload) Contents() io.Writer { return u.body }
 
-// Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order. If storing
+// ArchiveSize returns the size of the archive as far as it is written.
+func (u *Upload) ArchiveSize() int64 { return u.body.written() }
+
+// Commit stores the log (best effort), velero-backup.json, the archive, then the rest: Velero's order. The rest is stored at the same time. If storing
 // anything but the log fails, Commit removes everything that it stored except the log, even if ctx was cancelled; if the
 // removal fails as well, the error is also ErrNotCleaned. If another backup of that name has appeared in the meantime,
 // Commit changes nothing and returns ErrBackupExists. It overwrites what an earlier attempt of the same backup, of a server that
@@ -134,15 +141,25 @@ func (u *Upload) commit(ctx context.Context, artifacts Artifacts) error {
 	if u.err != nil {
 		return u.err
 	}
-	for _, artifact := range artifacts.rest(l, u.name) {
-		if artifact.body == nil {
-			continue
-		}
-		if err := s.put(ctx, artifact.key, artifact.body); err != nil {
-			return err
-		}
+	if err := s.putAll(ctx, artifacts.rest(l, u.name)); err != nil {
+		return err
 	}
 	return s.mustHold(ctx, u.name, artifacts.Metadata)
+}
+
+// atOnce is how many files of a backup are stored at the same time, after those whose order matters.
+const atOnce = 3
+
+// putAll stores the artifacts in any order.
+func (s *Store) putAll(ctx context.Context, artifacts []artifact) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, artifact := range artifacts {
+		if artifact.body != nil {
+			group.Go(func() error { return s.put(ctx, artifact.key, artifact.body) })
+		}
+	}
+	return group.Wait()
 }
 
 type artifact struct {
@@ -159,6 +176,9 @@ func (a Artifacts) rest(l layout, name string) []artifact {
 		{l.resourceList(name), a.ResourceList},
 		{l.results(name), a.Results},
 		{l.volumeInfo(name), a.VolumeInfo},
+		{l.csiVolumeSnapshots(name), a.CSISnapshots},
+		{l.csiVolumeSnapshotContents(name), a.CSIContents},
+		{l.csiVolumeSnapshotClasses(name), a.CSIClasses},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // version 1. Execute calls Start; the result has no operation if the plugin had nothing to start.
 func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 	return asyncV1{
+		Many:   new(versioning.Many),
 		Plugin: versioning.NewPlugin("AsyncBackupItemAction", name),
 		client: asyncbackupitemactionv1.NewAsyncBackupItemActionServiceClient(conn),
 	}
@@ -27,18 +28,23 @@ func CallsAsyncV1() versioning.Calls {
 		// Start is idempotent because of its key.
 		asyncbackupitemactionv1.AsyncBackupItemActionService_Start_FullMethodName:    {Class: versioning.Execute, Repeatable: true},
 		asyncbackupitemactionv1.AsyncBackupItemActionService_Progress_FullMethodName: {Class: versioning.Query, Repeatable: true},
-		asyncbackupitemactionv1.AsyncBackupItemActionService_Cancel_FullMethodName:   {Class: versioning.Query},
+		// What it does not answer is asked for by Progress.
+		asyncbackupitemactionv1.AsyncBackupItemActionService_ProgressOfMany_FullMethodName: {Class: versioning.Query},
+		asyncbackupitemactionv1.AsyncBackupItemActionService_Cancel_FullMethodName:         {Class: versioning.Query},
 	}
 }
 
 type asyncV1 struct {
 	versioning.Plugin
+	*versioning.Many
 	client asyncbackupitemactionv1.AsyncBackupItemActionServiceClient
 }
 
 func (a asyncV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &asyncbackupitemactionv1.AppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
+
+func (asyncV1) Starts() versioning.Starts { return versioning.Keyed }
 
 func (a asyncV1) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
 	key, err := reply.StartKey(backup, item)
@@ -56,6 +62,13 @@ func (a asyncV1) Progress(ctx context.Context, operationID string, backup []byte
 	return versioning.Ask(ctx, a.Plugin, a.client.Progress, &asyncbackupitemactionv1.ProgressRequest{
 		Plugin: a.Name(), OperationId: operationID, Backup: backup,
 	}, versioning.Progress)
+}
+
+func (a asyncV1) ProgressOfMany(ctx context.Context, operationIDs []string, backup []byte) (map[string]framework.OperationProgress, error) {
+	answers, err := versioning.Ask(ctx, a.Plugin, a.client.ProgressOfMany, &asyncbackupitemactionv1.ProgressOfManyRequest{
+		Plugin: a.Name(), OperationIds: operationIDs, Backup: backup,
+	}, versioning.ManyProgress)
+	return answers, a.Answered(err)
 }
 
 func (a asyncV1) Cancel(ctx context.Context, operationID string, backup []byte) error {

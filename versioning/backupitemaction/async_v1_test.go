@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
@@ -34,8 +35,11 @@ func (c copier) Start(_ context.Context, input *abiav1.StartInput) (*abiav1.Star
 }
 
 func (c copier) Progress(_ context.Context, input *abiav1.ProgressInput) (framework.OperationProgress, error) {
-	if input.OperationID == "" {
+	switch input.OperationID {
+	case "":
 		return framework.OperationProgress{}, errors.New("asked after nothing")
+	case "broken":
+		panic("broken")
 	}
 	progress := c.progress
 	progress.Description += " " + input.OperationID + " of " + input.Backup.Name
@@ -188,4 +192,35 @@ func TestInvalidRepliesOfAsynchronousActionsAreRejected(t *testing.T) {
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
 	_, err = rawAsync{appliesTo: &asyncbackupitemactionv1.AppliesToResponse{ResourceSelector: &shared.ResourceSelector{Selector: "("}}}.hub(t).AppliesTo(t.Context())
 	require.ErrorIs(t, err, versioning.ErrInvalidReply)
+}
+
+func TestProgressOfManyLeavesOutWhatFails(t *testing.T) {
+	t.Parallel()
+	action := authorAsync(t, copier{progress: framework.OperationProgress{NCompleted: 3, Description: "copying"}})
+	require.Equal(t, 64, action.AtOnce())
+	owner := []byte(`{"metadata":{"name":"nightly"}}`)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // slow ones are left out as well
+		answers, err := action.ProgressOfMany(t.Context(), []string{"copy-1", "", "broken", "copy-2"}, owner)
+		require.NoError(c, err)
+		require.Equal(c, map[string]framework.OperationProgress{
+			"copy-1": {NCompleted: 3, Description: "copying copy-1 of nightly"}, "copy-2": {NCompleted: 3, Description: "copying copy-2 of nightly"},
+		}, answers)
+	}, 5*time.Minute, time.Millisecond)
+	_, err := action.Progress(t.Context(), "broken", owner)
+	require.ErrorContains(t, err, "plugin panicked: broken")
+	_, err = action.ProgressOfMany(t.Context(), make([]string, action.AtOnce()+1), owner)
+	require.ErrorIs(t, err, versioning.ErrInvalid)
+	require.Equal(t, 64, action.AtOnce())
+}
+
+func TestProgressOfManyIsOptional(t *testing.T) {
+	t.Parallel()
+	action := rawAsync{progress: &asyncbackupitemactionv1.ProgressResponse{Progress: &shared.OperationProgress{NCompleted: 1}}}.hub(t)
+	require.Equal(t, 64, action.AtOnce())
+	_, err := action.ProgressOfMany(t.Context(), []string{"copy-1", "copy-2"}, []byte("{}"))
+	require.ErrorContains(t, err, "AsyncBackupItemAction(example.io/")
+	require.Zero(t, action.AtOnce())
+	progress, err := action.Progress(t.Context(), "copy-1", []byte("{}"))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, progress.NCompleted)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/versioning"
 )
 
 // Action is the hub of the kinds BackupItemAction and AsyncBackupItemAction: their newest shape, and all
@@ -17,11 +18,19 @@ type Action interface {
 	Name() string
 	// AppliesTo returns the items that the action wants. It is idempotent, so the host may retry it.
 	AppliesTo(ctx context.Context) (framework.ResourceSelector, error)
-	// Execute lets the action look at one item and change it. It is never retried.
+	// Starts says whether Execute can start an operation, and whether it may be called again for the same item and backup to
+	// learn which.
+	Starts() versioning.Starts
+	// Execute lets the action look at one item and change it. It is never retried, except as Starts allows.
 	Execute(ctx context.Context, item, backup []byte) (*Result, error)
 	// Progress returns the progress of an operation that Execute started. It is idempotent.
 	// Versions without operations return versioning.ErrNoOperations.
 	Progress(ctx context.Context, operationID string, backup []byte) (framework.OperationProgress, error)
+	// AtOnce returns how many operations ProgressOfMany may be called for at once; 0 if the plugin has no such call.
+	AtOnce() int
+	// ProgressOfMany returns the progress of operations that Execute started for one backup, by their ids. An operation that is
+	// not in the result has to be asked for by Progress.
+	ProgressOfMany(ctx context.Context, operationIDs []string, backup []byte) (map[string]framework.OperationProgress, error)
 	// Cancel asks the plugin to stop an operation. Versions without operations return nil. If the plugin cannot stop the
 	// operation, the error is versioning.ErrNotCancelled.
 	Cancel(ctx context.Context, operationID string, backup []byte) error

@@ -30,12 +30,15 @@ func CallsV1() versioning.Calls {
 
 type v1 struct {
 	versioning.Plugin
+	versioning.OneByOne
 	client backupitemactionv1.BackupItemActionClient
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &backupitemactionv1.BackupItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
+
+func (v1) Starts() versioning.Starts { return versioning.NoOperations }
 
 func (a v1) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.Execute, &backupitemactionv1.ExecuteRequest{

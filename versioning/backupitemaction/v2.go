@@ -30,12 +30,15 @@ func CallsV2() versioning.Calls {
 
 type v2 struct {
 	versioning.Plugin
+	versioning.OneByOne
 	client backupitemactionv2.BackupItemActionClient
 }
 
 func (a v2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &backupitemactionv2.BackupItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
+
+func (v2) Starts() versioning.Starts { return versioning.Unkeyed }
 
 func (a v2) Execute(ctx context.Context, item, backup []byte) (*Result, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.Execute, &backupitemactionv2.ExecuteRequest{

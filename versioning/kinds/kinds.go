@@ -5,6 +5,7 @@ import (
 
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/datamover"
 	"github.com/cleat-dev/cleat/versioning/deleteitemaction"
 	"github.com/cleat-dev/cleat/versioning/itemblockaction"
 	"github.com/cleat-dev/cleat/versioning/loadsoothing"
@@ -167,6 +168,19 @@ func ManifestWriter() versioning.Kind[manifestwriter.Writer] {
 	}
 }
 
+// DataMover returns the kind whose plugins move the data of volumes.
+func DataMover() versioning.Kind[datamover.Mover] {
+	return versioning.Kind[datamover.Mover]{
+		Name: "DataMover", Configured: true,
+		Versions: []versioning.Version[datamover.Mover]{
+			{
+				Wire: "DataMover", Number: 1, Probe: "/cleat.datamover.v1.DataMoverService/Check",
+				Bind: datamover.NewV1, Calls: datamover.CallsV1(),
+			},
+		},
+	}
+}
+
 // All returns every version of every kind, without the hubs.
 func All() []versioning.WireKind {
 	return slices.Concat(
@@ -181,6 +195,7 @@ func All() []versioning.WireKind {
 		QueueAdmission().WireKinds(),
 		LoadSoothing().WireKinds(),
 		ManifestWriter().WireKinds(),
+		DataMover().WireKinds(),
 	)
 }
 

@@ -17,6 +17,7 @@ import (
 	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
 	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
 	"github.com/cleat-dev/cleat/framework/hostapi"
 	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
@@ -65,6 +66,7 @@ func registrations() map[string]framework.Registration {
 		riav1.Register(name, none), riav2.Register(name, none), ariav1.Register(name, none),
 		diav1.Register(name, none), ibav1.Register(name, none), osv1.Register(name, none),
 		vsv1.Register(name, none), qav1.Register(name, none), lsv1.Register(name, none), mwv1.Register(name, none),
+		dmv1.Register(name, none),
 	} {
 		byWire[registration.Kind()] = registration
 	}
@@ -74,7 +76,7 @@ func registrations() map[string]framework.Registration {
 func TestServerKnowsEveryKindThatAuthorsCanRegister(t *testing.T) {
 	t.Parallel()
 	registered := registrations()
-	require.Len(t, registered, 13)
+	require.Len(t, registered, 14)
 	for wire := range registered {
 		known, ok := kinds.Lookup(wire)
 		require.True(t, ok, wire)
@@ -155,6 +157,9 @@ func TestFacadeSendsTheNameItIsBoundTo(t *testing.T) {
 		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
 	}
 	for _, version := range kinds.ManifestWriter().Versions {
+		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
+	}
+	for _, version := range kinds.DataMover().Versions {
 		require.Equal(t, "a.b/c", version.Bind(nil, "a.b/c").Name())
 	}
 	for _, version := range kinds.ObjectStore().Versions {

@@ -30,14 +30,22 @@ type Load struct {
 	Node    string // empty when not known yet
 	Created time.Time
 	Ahead   int // New loads that are older
+
+	StorageClass string // empty when the volume has none or it is not known
+	Namespace    string // of the volume claim or pod
+	Bytes        int64  // size of the volume; 0 when not known
+	Owner        string // name of its Backup or Restore; empty when there is none
 }
 
-// Count is the number of loads of one kind that are under way on one node.
+// Count is the number of loads under way that are equal in what it says of them.
 type Count struct {
 	Kind     string
 	Node     string // empty for those whose node is not known yet
 	Accepted int
 	Prepared int
+
+	StorageClass, Namespace, Owner string // as in Load
+	Bytes                          int64  // size of these volumes, as far as it is known
 }
 
 // Decision is a policy's decision about a load.

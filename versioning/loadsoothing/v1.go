@@ -43,12 +43,18 @@ func (p v1) Admit(ctx context.Context, request *Request) (*Decision, error) {
 			Node:    request.Load.Node,
 			Created: timestamppb.New(request.Load.Created),
 			Ahead:   reply.Int32(request.Load.Ahead),
+
+			StorageClass: request.Load.StorageClass,
+			Namespace:    request.Load.Namespace,
+			Bytes:        request.Load.Bytes,
+			Owner:        request.Load.Owner,
 		},
 	}
 	for _, count := range request.Counts {
 		sent.Counts = append(sent.Counts, &loadsoothingv1.Count{
 			Kind: count.Kind, Node: count.Node,
 			Accepted: reply.Int32(count.Accepted), Prepared: reply.Int32(count.Prepared),
+			StorageClass: count.StorageClass, Namespace: count.Namespace, Owner: count.Owner, Bytes: count.Bytes,
 		})
 	}
 	return versioning.Ask(ctx, p.Plugin, p.client.Admit, sent, func(answer *loadsoothingv1.AdmitResponse) (*Decision, error) {

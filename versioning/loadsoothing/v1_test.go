@@ -57,9 +57,13 @@ func request() *loadsoothing.Request {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	return &loadsoothing.Request{
 		Config: []byte(`{"perNode":1}`), Now: now, Limit: 4,
-		Load: loadsoothing.Load{Kind: "DataUpload", Name: "nightly-x", Node: "n1", Created: now.Add(-time.Minute), Ahead: 2},
+		Load: loadsoothing.Load{
+			Kind: "DataUpload", Name: "nightly-x", Node: "n1", Created: now.Add(-time.Minute), Ahead: 2,
+			StorageClass: "fast", Namespace: "shop", Bytes: 5 << 40, Owner: "nightly",
+		},
 		Counts: []loadsoothing.Count{
-			{Kind: "DataUpload", Node: "n1", Accepted: 1, Prepared: 2}, {Kind: "PodVolumeRestore", Prepared: 1},
+			{Kind: "DataUpload", Node: "n1", Accepted: 1, Prepared: 2, StorageClass: "fast", Namespace: "shop", Owner: "nightly", Bytes: 7},
+			{Kind: "PodVolumeRestore", Prepared: 1},
 		},
 	}
 }
@@ -75,9 +79,13 @@ func TestPolicySeesLoadAndCounts(t *testing.T) {
 	got, sent := <-seen, request()
 	require.Equal(t, &lsv1.AdmitInput{
 		Now: sent.Now, Limit: 4,
-		Load: lsv1.Load{Kind: "DataUpload", Name: "nightly-x", Node: "n1", Created: sent.Load.Created, Ahead: 2},
+		Load: lsv1.Load{
+			Kind: "DataUpload", Name: "nightly-x", Node: "n1", Created: sent.Load.Created, Ahead: 2,
+			StorageClass: "fast", Namespace: "shop", Bytes: 5 << 40, Owner: "nightly",
+		},
 		Counts: []lsv1.Count{
-			{Kind: "DataUpload", Node: "n1", Accepted: 1, Prepared: 2}, {Kind: "PodVolumeRestore", Prepared: 1},
+			{Kind: "DataUpload", Node: "n1", Accepted: 1, Prepared: 2, StorageClass: "fast", Namespace: "shop", Owner: "nightly", Bytes: 7},
+			{Kind: "PodVolumeRestore", Prepared: 1},
 		},
 	}, got)
 	require.Equal(t, 4, got.Preparing())

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/manifest"
 )
 
 // Writer is the hub of the kind ManifestWriter, in its newest shape. It is safe for concurrent use. Errors are prefixed
@@ -24,9 +25,9 @@ type Keep func(name string, content io.Reader) error
 
 // Manifest is the description of one backup while it is written. Its methods must not be called concurrently.
 type Manifest interface {
-	// Add adds an item when it is written to the archive. An error means that the manifest has failed; there is
-	// no use in adding more, and Finish returns the same error.
-	Add(item *Item) error
+	// Add adds items that were written to the archive, in that order; it is one message to the plugin. An error means that the
+	// manifest has failed; there is no use in adding more, and Finish returns the same error.
+	Add(items ...*Item) error
 	// Finish ends the items, and waits until the last artifact is kept.
 	Finish() error
 	// Abort ends the manifest without a result, and waits until keep has returned. After Finish it does nothing.
@@ -53,6 +54,9 @@ type Item struct {
 	Annotations map[string]string
 	Owners      []Owner
 	Related     []framework.ResourceIdentifier // tied to it by an action
+	References  []manifest.Edge                // what it depends on beside its owners
+	Included    manifest.Inclusion
+	Object      []byte // JSON, for a writer that has announced the resource; nil for others
 }
 
 // Owner is an object that owns an item.

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/cleat-dev/cleat/framework/manifest"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/internal/reply"
@@ -24,7 +25,7 @@ func NewV1(conn grpc.ClientConnInterface, name string) Writer {
 // CallsV1 declares the methods of the version.
 func CallsV1() versioning.Calls {
 	return versioning.Calls{
-		manifestwriterv1.ManifestWriterService_Write_FullMethodName: {Class: versioning.Execute},
+		manifestwriterv1.ManifestWriterService_Write_FullMethodName: {Class: versioning.Execute, GivesAway: true},
 	}
 }
 
@@ -93,25 +94,48 @@ func (m *manifestV1) send(message *manifestwriterv1.WriteRequest) error {
 	return m.Wrap(err)
 }
 
-func (m *manifestV1) Add(item *Item) error {
-	sent := &manifestwriterv1.Item{
-		Group:       item.Group,
-		Version:     item.Version,
-		Resource:    item.Resource,
-		Kind:        item.Kind,
-		Namespace:   item.Namespace,
-		Name:        item.Name,
-		Uid:         item.UID,
-		Labels:      item.Labels,
-		Annotations: item.Annotations,
-		Related:     reply.Sent(item.Related),
+func (m *manifestV1) Add(items ...*Item) error {
+	sent := make([]*manifestwriterv1.Item, len(items))
+	together := make([]manifestwriterv1.Item, len(items)) // one allocation
+	for i, item := range items {
+		sent[i] = &together[i]
+		fill(sent[i], item)
 	}
+	return m.send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Items{Items: &manifestwriterv1.Items{Items: sent}}})
+}
+
+// fill makes an item into what is sent, which shares the item's maps.
+func fill(sent *manifestwriterv1.Item, item *Item) {
+	sent.Group, sent.Version, sent.Resource, sent.Kind = item.Group, item.Version, item.Resource, item.Kind
+	sent.Namespace, sent.Name, sent.Uid = item.Namespace, item.Name, item.UID
+	sent.Labels, sent.Annotations, sent.Object = item.Labels, item.Annotations, item.Object
+	sent.Related = reply.Sent(item.Related)
 	for _, owner := range item.Owners {
 		sent.Owners = append(sent.Owners, &manifestwriterv1.Owner{
 			ApiVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, Uid: owner.UID, Controller: owner.Controller,
 		})
 	}
-	return m.send(&manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Item{Item: sent}})
+	if n := len(item.References); n > 0 {
+		sent.References = make([]*manifestwriterv1.Reference, n)
+		together := make([]manifestwriterv1.Reference, n)
+		for i := range item.References {
+			edge, r := &item.References[i], &together[i]
+			r.Type, r.Strict, r.To, r.Path, r.Plugin = string(edge.Type), edge.Strict, ref(edge.To), edge.Path, edge.Plugin
+			sent.References[i] = r
+		}
+	}
+	if included := item.Included; included.By != "" {
+		sent.Included = &manifestwriterv1.Inclusion{By: included.By, Plugin: included.Plugin}
+		if included.Of != nil {
+			sent.Included.Of = ref(*included.Of)
+		}
+	}
+}
+
+func ref(to manifest.Ref) *manifestwriterv1.ObjectReference {
+	return &manifestwriterv1.ObjectReference{
+		Group: to.Group, Resource: to.Resource, Kind: to.Kind, Namespace: to.Namespace, Name: to.Name, Uid: to.UID,
+	}
 }
 
 func (m *manifestV1) Finish() error {

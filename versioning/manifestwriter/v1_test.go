@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/manifest"
 	mwv1 "github.com/cleat-dev/cleat/framework/manifestwriter/v1"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 	"github.com/cleat-dev/cleat/versioning"
@@ -106,13 +107,27 @@ func (k kept) keep(name string, content io.Reader) error {
 	return nil
 }
 
+// references are dependencies of an item.
+func references() []manifest.Edge {
+	return []manifest.Edge{
+		{Type: manifest.Reference, Strict: true, To: manifest.Ref{Kind: "ConfigMap", Namespace: "shop", Name: "web", UID: "u-9"}, Path: "spec.x[1].name"},
+		{Type: manifest.Action, To: manifest.Ref{Group: "g", Resource: "pods", Namespace: "shop", Name: "web-1-x"}, Plugin: "example.io/pods"},
+	}
+}
+
+func included() manifest.Inclusion {
+	return manifest.Inclusion{By: manifest.ByAction, Plugin: "example.io/sets", Of: &manifest.Ref{Resource: "sets", Name: "s"}}
+}
+
 func TestWriterSeesEveryItemAndItsArtifactsAreKept(t *testing.T) {
 	t.Parallel()
 	item := &manifestwriter.Item{
 		Group: "apps", Version: "v1", Resource: "replicasets", Kind: "ReplicaSet", Namespace: "shop", Name: "web-1", UID: "u-1",
 		Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"note": "x"},
-		Owners:  []manifestwriter.Owner{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "u-0", Controller: true}, {Kind: "Other"}},
-		Related: []framework.ResourceIdentifier{{Resource: "pods", Namespace: "shop", Name: "web-1-x"}},
+		Owners:     []manifestwriter.Owner{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "u-0", Controller: true}, {Kind: "Other"}},
+		Related:    []framework.ResourceIdentifier{{Resource: "pods", Namespace: "shop", Name: "web-1-x"}},
+		References: references(), Included: included(),
+		Object: []byte(`{"kind":"ReplicaSet"}`),
 	}
 	writer := author(t, func(ctx context.Context, input *mwv1.WriteInput, output mwv1.Artifacts) error {
 		config, err := json.Marshal(ctx.Value(configKey{}))
@@ -161,8 +176,10 @@ func TestWriterSeesEveryItemAndItsArtifactsAreKept(t *testing.T) {
 	require.Equal(t, mwv1.Item{
 		Group: "apps", Version: "v1", Resource: "replicasets", Kind: "ReplicaSet", Namespace: "shop", Name: "web-1", UID: "u-1",
 		Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"note": "x"},
-		Owners:  []mwv1.Owner{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "u-0", Controller: true}, {Kind: "Other"}},
-		Related: []framework.ResourceIdentifier{{Resource: "pods", Namespace: "shop", Name: "web-1-x"}},
+		Owners:     []mwv1.Owner{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "u-0", Controller: true}, {Kind: "Other"}},
+		Related:    []framework.ResourceIdentifier{{Resource: "pods", Namespace: "shop", Name: "web-1-x"}},
+		References: references(), Included: included(),
+		Object: []byte(`{"kind":"ReplicaSet"}`),
 	}, got)
 }
 
@@ -396,7 +413,7 @@ func TestFrameworkRejectsCallWithoutBegin(t *testing.T) {
 	client := manifestwriterv1.NewManifestWriterServiceClient(plugintest.Serve(t, mwv1.Register(name, func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) {
 		return nil, errors.New("never made")
 	})))
-	for _, first := range []*manifestwriterv1.WriteRequest{nil, {}, {Part: &manifestwriterv1.WriteRequest_Item{Item: &manifestwriterv1.Item{}}}} {
+	for _, first := range []*manifestwriterv1.WriteRequest{nil, {}, {Part: &manifestwriterv1.WriteRequest_Items{Items: &manifestwriterv1.Items{Items: []*manifestwriterv1.Item{{}}}}}} {
 		stream, err := client.Write(t.Context())
 		require.NoError(t, err)
 		if first != nil {

@@ -21,8 +21,12 @@ type Snapshot struct {
 	Now     time.Time
 	Limit   int      // of running and ready backups, at least 1
 	Running []Backup // phase InProgress, the oldest first
-	Ready   []Backup // phase ReadyToStart, the oldest first
-	Queued  []Backup // in the queue's order
+	// Operating wait for operations that work on their Namespaces, the oldest first; they hold no slots.
+	Operating []Backup
+	// Restoring are the restores that run, described as backups of what they write, the oldest first; they hold no slots.
+	Restoring []Backup
+	Ready     []Backup // phase ReadyToStart, the oldest first
+	Queued    []Backup // in the queue's order
 }
 
 // Free returns how many backups may be admitted, 0 when there are too many already.

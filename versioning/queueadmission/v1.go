@@ -34,13 +34,15 @@ type v1 struct {
 
 func (p v1) Decide(ctx context.Context, snapshot *Snapshot) (*Decision, error) {
 	return versioning.Ask(ctx, p.Plugin, p.client.Decide, &queueadmissionv1.DecideRequest{
-		Plugin:  p.Name(),
-		Config:  reply.Config(snapshot.Config),
-		Now:     timestamppb.New(snapshot.Now),
-		Limit:   reply.Int32(snapshot.Limit),
-		Running: sentBackups(snapshot.Running),
-		Ready:   sentBackups(snapshot.Ready),
-		Queued:  sentBackups(snapshot.Queued),
+		Plugin:    p.Name(),
+		Config:    reply.Config(snapshot.Config),
+		Now:       timestamppb.New(snapshot.Now),
+		Limit:     reply.Int32(snapshot.Limit),
+		Running:   sentBackups(snapshot.Running),
+		Operating: sentBackups(snapshot.Operating),
+		Restoring: sentBackups(snapshot.Restoring),
+		Ready:     sentBackups(snapshot.Ready),
+		Queued:    sentBackups(snapshot.Queued),
 	}, func(answer *queueadmissionv1.DecideResponse) (*Decision, error) {
 		decision, err := checkDecision(snapshot, answered(answer))
 		if err != nil {

@@ -58,8 +58,10 @@ func at(hour int) time.Time { return time.Date(2026, 5, 1, hour, 0, 0, 0, time.U
 func snapshot() *queueadmission.Snapshot {
 	return &queueadmission.Snapshot{
 		Config: []byte(`{"freeze":"sunday"}`), Now: at(12), Limit: 3,
-		Running: []queueadmission.Backup{{Name: "a", Namespaces: []string{"n1"}, ClusterScope: queueadmission.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
-		Ready:   []queueadmission.Backup{{Name: "b", ClusterScope: queueadmission.ClusterScopeRelated, Created: at(10), Spec: []byte("{}")}},
+		Running:   []queueadmission.Backup{{Name: "a", Namespaces: []string{"n1"}, ClusterScope: queueadmission.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
+		Operating: []queueadmission.Backup{{Name: "o", Namespaces: []string{"n3"}, ClusterScope: queueadmission.ClusterScopeNone, Created: at(7), Started: at(8), Spec: []byte("{}")}},
+		Restoring: []queueadmission.Backup{{Name: "restores/r", AllNamespaces: true, ClusterScope: queueadmission.ClusterScopeAll, Created: at(7), Started: at(7), Spec: []byte("{}")}},
+		Ready:     []queueadmission.Backup{{Name: "b", ClusterScope: queueadmission.ClusterScopeRelated, Created: at(10), Spec: []byte("{}")}},
 		Queued: []queueadmission.Backup{
 			{
 				Name: "c", Namespaces: []string{"n1", "n2"}, AllNamespaces: true, ClusterScope: queueadmission.ClusterScopeAll,
@@ -82,8 +84,10 @@ func TestPolicySeesWholeSnapshot(t *testing.T) {
 	got := <-seen
 	require.Equal(t, &qav1.DecideInput{
 		Now: at(12), Limit: 3,
-		Running: []qav1.Backup{{Name: "a", Namespaces: []string{"n1"}, ClusterScope: qav1.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
-		Ready:   []qav1.Backup{{Name: "b", ClusterScope: qav1.ClusterScopeRelated, Created: at(10), Spec: []byte("{}")}},
+		Operating: []qav1.Backup{{Name: "o", Namespaces: []string{"n3"}, ClusterScope: qav1.ClusterScopeNone, Created: at(7), Started: at(8), Spec: []byte("{}")}},
+		Running:   []qav1.Backup{{Name: "a", Namespaces: []string{"n1"}, ClusterScope: qav1.ClusterScopeNone, Created: at(8), Started: at(9), Spec: []byte("{}")}},
+		Restoring: []qav1.Backup{{Name: "restores/r", AllNamespaces: true, ClusterScope: qav1.ClusterScopeAll, Created: at(7), Started: at(7), Spec: []byte("{}")}},
+		Ready:     []qav1.Backup{{Name: "b", ClusterScope: qav1.ClusterScopeRelated, Created: at(10), Spec: []byte("{}")}},
 		Queued: []qav1.Backup{
 			{
 				Name: "c", Namespaces: []string{"n1", "n2"}, AllNamespaces: true, ClusterScope: qav1.ClusterScopeAll,

@@ -73,7 +73,7 @@ func giveReasons(snapshot *Snapshot, waiting []Waiting, reasons []Waiting) error
 		position[waiting[i].Name] = i
 	}
 	known := map[string]*Backup{}
-	for _, backups := range [][]Backup{snapshot.Running, snapshot.Ready, snapshot.Queued} {
+	for _, backups := range [][]Backup{snapshot.Operating, snapshot.Restoring, snapshot.Running, snapshot.Ready, snapshot.Queued} {
 		for i := range backups {
 			known[backups[i].Name] = &backups[i]
 		}

@@ -16,6 +16,7 @@ import (
 // not wait for additional items.
 func NewAsyncV1(conn grpc.ClientConnInterface, name string) Action {
 	return asyncV1{
+		Many:   new(versioning.Many),
 		Plugin: versioning.NewPlugin("AsyncRestoreItemAction", name),
 		client: asyncrestoreitemactionv1.NewAsyncRestoreItemActionServiceClient(conn),
 	}
@@ -28,18 +29,23 @@ func CallsAsyncV1() versioning.Calls {
 		// Start is idempotent because of its key.
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Start_FullMethodName:    {Class: versioning.Execute, Repeatable: true},
 		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Progress_FullMethodName: {Class: versioning.Query, Repeatable: true},
-		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Cancel_FullMethodName:   {Class: versioning.Query},
+		// What it does not answer is asked for by Progress.
+		asyncrestoreitemactionv1.AsyncRestoreItemActionService_ProgressOfMany_FullMethodName: {Class: versioning.Query},
+		asyncrestoreitemactionv1.AsyncRestoreItemActionService_Cancel_FullMethodName:         {Class: versioning.Query},
 	}
 }
 
 type asyncV1 struct {
 	versioning.Plugin
+	*versioning.Many
 	client asyncrestoreitemactionv1.AsyncRestoreItemActionServiceClient
 }
 
 func (a asyncV1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &asyncrestoreitemactionv1.AppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
+
+func (asyncV1) Starts() versioning.Starts { return versioning.Keyed }
 
 func (a asyncV1) Execute(ctx context.Context, input Input) (*Result, error) {
 	key, err := reply.StartKey(input.Restore, input.ItemFromBackup) // earlier actions may have renamed input.Item
@@ -57,6 +63,13 @@ func (a asyncV1) Progress(ctx context.Context, operationID string, restore []byt
 	return versioning.Ask(ctx, a.Plugin, a.client.Progress, &asyncrestoreitemactionv1.ProgressRequest{
 		Plugin: a.Name(), OperationId: operationID, Restore: restore,
 	}, versioning.Progress)
+}
+
+func (a asyncV1) ProgressOfMany(ctx context.Context, operationIDs []string, restore []byte) (map[string]framework.OperationProgress, error) {
+	answers, err := versioning.Ask(ctx, a.Plugin, a.client.ProgressOfMany, &asyncrestoreitemactionv1.ProgressOfManyRequest{
+		Plugin: a.Name(), OperationIds: operationIDs, Restore: restore,
+	}, versioning.ManyProgress)
+	return answers, a.Answered(err)
 }
 
 func (a asyncV1) Cancel(ctx context.Context, operationID string, restore []byte) error {

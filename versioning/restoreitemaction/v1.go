@@ -31,12 +31,15 @@ func CallsV1() versioning.Calls {
 
 type v1 struct {
 	versioning.Plugin
+	versioning.OneByOne
 	client restoreitemactionv1.RestoreItemActionClient
 }
 
 func (a v1) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &restoreitemactionv1.RestoreItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
+
+func (v1) Starts() versioning.Starts { return versioning.NoOperations }
 
 func (a v1) Execute(ctx context.Context, input Input) (*Result, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.Execute, &restoreitemactionv1.RestoreItemActionExecuteRequest{

@@ -33,12 +33,15 @@ func CallsV2() versioning.Calls {
 
 type v2 struct {
 	versioning.Plugin
+	versioning.OneByOne
 	client restoreitemactionv2.RestoreItemActionClient
 }
 
 func (a v2) AppliesTo(ctx context.Context) (framework.ResourceSelector, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.AppliesTo, &restoreitemactionv2.RestoreItemActionAppliesToRequest{Plugin: a.Name()}, versioning.Selector)
 }
+
+func (v2) Starts() versioning.Starts { return versioning.Unkeyed }
 
 func (a v2) Execute(ctx context.Context, input Input) (*Result, error) {
 	return versioning.Ask(ctx, a.Plugin, a.client.Execute, &restoreitemactionv2.RestoreItemActionExecuteRequest{

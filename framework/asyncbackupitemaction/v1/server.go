@@ -11,6 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
 func kind() glue.Kind[AsyncBackupItemAction] {
@@ -89,6 +90,17 @@ func (s *server) Progress(ctx context.Context, req *asyncbackupitemactionv1.Prog
 		return nil, err
 	}
 	return &asyncbackupitemactionv1.ProgressResponse{Progress: wire.Progress(progress)}, nil
+}
+
+func (s *server) ProgressOfMany(ctx context.Context, req *asyncbackupitemactionv1.ProgressOfManyRequest) (*asyncbackupitemactionv1.ProgressOfManyResponse, error) {
+	progress, err := glue.Many(ctx, req.GetOperationIds(), func(ctx context.Context, id string) (*shared.OperationProgress, error) {
+		reply, err := s.Progress(ctx, &asyncbackupitemactionv1.ProgressRequest{Plugin: req.GetPlugin(), OperationId: id, Backup: req.GetBackup()})
+		return reply.GetProgress(), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &asyncbackupitemactionv1.ProgressOfManyResponse{Progress: progress}, nil
 }
 
 func (s *server) Cancel(ctx context.Context, req *asyncbackupitemactionv1.CancelRequest) (*asyncbackupitemactionv1.CancelResponse, error) {

@@ -22,7 +22,7 @@ import (
 // Do not assume which process or value gets which call: Progress and Cancel may come to another process than the one whose
 // Start began the operation. ctx ends when the restore is cancelled, when the server stops, or at the server's deadline
 // for the call; an operation lives on when ctx ends. AppliesTo and Progress may be repeated after they failed. Start is
-// repeated only when its answer was lost, with the same key.
+// repeated, with the same key, when its answer was lost and when another server takes up the restore.
 type AsyncRestoreItemAction interface {
 	// AppliesTo returns the items that Start wants to see; the zero value selects all. Namespaces are those
 	// restored to. It is called once per
@@ -32,14 +32,16 @@ type AsyncRestoreItemAction interface {
 	// Start begins the work on one item and does not wait for it. A nil output, or one without OperationID, means that
 	// there was nothing to start. An error leaves the item out of the restore, which becomes PartiallyFailed.
 	Start(ctx context.Context, input *StartInput) (*StartOutput, error)
-	// Progress returns how far the operation is that Start has started. It looks, and does not wait. The server calls
-	// it every few seconds until it reports Completed, or until the restore's time for operations is over; the restore
-	// waits for that. An error does not end the operation: it is logged, and the server calls again.
+	// Progress returns how far the operation is that Start has started. It looks, and does not wait. The server calls it, often
+	// at first and every few seconds later, until it reports Completed; the restore waits for that. framework.ErrNotFound ends
+	// the operation as failed, at once. After any other error the server calls again, until the operation's time is over.
 	Progress(ctx context.Context, input *ProgressInput) (framework.OperationProgress, error)
-	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end. It is called when
-	// the time for operations is over, and may be called twice, or for an operation that has ended: neither is an
-	// error. It returns framework.ErrCannotCancel for an operation that cannot be stopped; the restore then goes on
-	// without it.
+	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end, for which the server
+	// waits a minute, or as long as its configuration says. Cancel is called when the operation's time is over, and when
+	// nobody waits for it any more: the restore was cancelled or deleted, or has failed. After an error it is called again;
+	// once it has returned nil, only another server calls it again. It may also be called for an operation that has ended,
+	// which is no error. It returns framework.ErrNotFound for an operation that it does not know, and framework.ErrCannotCancel
+	// for one that cannot be stopped; the restore then goes on without it.
 	Cancel(ctx context.Context, input *CancelInput) error
 }
 

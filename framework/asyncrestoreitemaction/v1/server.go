@@ -11,6 +11,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
 	asyncrestoreitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
 func kind() glue.Kind[AsyncRestoreItemAction] {
@@ -101,6 +102,17 @@ func (s *server) Progress(ctx context.Context, req *asyncrestoreitemactionv1.Pro
 		return nil, err
 	}
 	return &asyncrestoreitemactionv1.ProgressResponse{Progress: wire.Progress(progress)}, nil
+}
+
+func (s *server) ProgressOfMany(ctx context.Context, req *asyncrestoreitemactionv1.ProgressOfManyRequest) (*asyncrestoreitemactionv1.ProgressOfManyResponse, error) {
+	progress, err := glue.Many(ctx, req.GetOperationIds(), func(ctx context.Context, id string) (*shared.OperationProgress, error) {
+		reply, err := s.Progress(ctx, &asyncrestoreitemactionv1.ProgressRequest{Plugin: req.GetPlugin(), OperationId: id, Restore: req.GetRestore()})
+		return reply.GetProgress(), err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &asyncrestoreitemactionv1.ProgressOfManyResponse{Progress: progress}, nil
 }
 
 func (s *server) Cancel(ctx context.Context, req *asyncrestoreitemactionv1.CancelRequest) (*asyncrestoreitemactionv1.CancelResponse, error) {

@@ -32,6 +32,7 @@ func newInfo(c *catalog) *info {
 		answer.Plugins = append(answer.Plugins, &plugininfov1.Plugin{
 			Kind: kind, Version: int32(min(version, math.MaxInt32)), Name: served.name,
 			ConfigSchema: served.details.config.Schema(), AdapterOf: served.details.adapterOf,
+			Objects: served.details.objects,
 		})
 	}
 	slices.SortFunc(answer.Plugins, func(a, b *plugininfov1.Plugin) int {

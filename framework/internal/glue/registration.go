@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -31,6 +32,7 @@ type Option func(*details)
 type details struct {
 	config    *ConfigType
 	adapterOf string
+	objects   []string
 }
 
 // WithConfig declares the configuration of an implementation.
@@ -38,6 +40,21 @@ func WithConfig(config *ConfigType) Option { return func(d *details) { d.config 
 
 // AdapterOf declares that an implementation adapts the one of the same name and another kind.
 func AdapterOf(kind string) Option { return func(d *details) { d.adapterOf = kind } }
+
+// Objects declares the resources whose objects a manifest writer gets.
+func Objects(resources []string) Option { return func(d *details) { d.objects = resources } }
+
+// checkObjects returns an error if the declared resources are not names of resources.
+func checkObjects(resources []string) error {
+	for _, resource := range resources {
+		if resource != "*" && !resourceName.MatchString(resource) {
+			return fmt.Errorf("%q is not a resource; want its plural name and group, such as pods or deployments.apps, or * for all", resource)
+		}
+	}
+	return nil
+}
+
+var resourceName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)*$`)
 
 // NewRegistration returns the Registration of an implementation of kind. construct is called when a call needs the
 // implementation.
@@ -52,6 +69,9 @@ func NewRegistration[H any](kind Kind[H], name string, construct Constructor[H],
 		}
 		if construct == nil {
 			return errors.New("the constructor is nil")
+		}
+		if err := checkObjects(d.objects); err != nil {
+			return err
 		}
 		if d.config != nil && d.config.err != nil {
 			return d.config.err

@@ -55,12 +55,19 @@ func input(req *loadsoothingv1.AdmitRequest) *AdmitInput {
 			Node:    req.GetLoad().GetNode(),
 			Created: wire.Instant(req.GetLoad().GetCreated()),
 			Ahead:   int(req.GetLoad().GetAhead()),
+
+			StorageClass: req.GetLoad().GetStorageClass(),
+			Namespace:    req.GetLoad().GetNamespace(),
+			Bytes:        req.GetLoad().GetBytes(),
+			Owner:        req.GetLoad().GetOwner(),
 		},
 	}
 	for _, count := range req.GetCounts() {
 		received.Counts = append(received.Counts, Count{
 			Kind: count.GetKind(), Node: count.GetNode(),
 			Accepted: int(count.GetAccepted()), Prepared: int(count.GetPrepared()),
+			StorageClass: count.GetStorageClass(), Namespace: count.GetNamespace(), Owner: count.GetOwner(),
+			Bytes: count.GetBytes(),
 		})
 	}
 	return received

@@ -17,10 +17,10 @@ type LoadSoothing interface {
 	// Admit decides whether one load that is New may become Accepted.
 	//
 	// It is a pure function of its input and of the configuration that the policy was made with: the same input has the
-	// same output, whichever process is called. It is called for each New load on every node that could take it, and again
-	// after RetryAfter. The counts come from caches and may be a moment old, and nodes do not wait for each other: a few
-	// loads more than the policy wants may be admitted, and that is acceptable. Calls come concurrently. ctx ends at the
-	// node agent's deadline for decisions.
+	// same output, whichever process is called. It is called for each New load on a node that could take it, again after
+	// RetryAfter, and when the counts change. The counts include every load that an agent of cleat has admitted before, on any
+	// node, so that no more loads are admitted than the policy wants. Beside agents of Velero they may be a moment old. Calls
+	// come concurrently. ctx ends at the node agent's deadline for decisions.
 	//
 	// An error, a nil output, or one that breaks a rule of AdmitOutput leaves the load New; the node agent reports it and
 	// calls again, or lets a built-in policy decide, as it is configured.
@@ -36,7 +36,7 @@ type AdmitInput struct {
 	Limit int
 	// Load is the one to decide about.
 	Load Load
-	// Counts are the loads that are under way, by kind and node. What is not there is 0.
+	// Counts are the loads that are under way, by all fields of Count that are not numbers. What is not there is 0.
 	Counts []Count
 }
 
@@ -61,9 +61,17 @@ type Load struct {
 	Created time.Time
 	// Ahead is how many New loads, of all kinds and nodes, are older.
 	Ahead int
+	// StorageClass is that of the volume; empty when it has none or it is not known.
+	StorageClass string
+	// Namespace is that of the volume claim or pod.
+	Namespace string
+	// Bytes is the size of the volume; 0 when it is not known.
+	Bytes int64
+	// Owner is the name of the Backup or Restore that the load belongs to; empty when there is none.
+	Owner string
 }
 
-// Count is how many loads of one kind are under way on one node.
+// Count is how many loads are under way that are equal in what it says of them.
 type Count struct {
 	// Kind is "DataUpload", "DataDownload", "PodVolumeBackup" or "PodVolumeRestore".
 	Kind string
@@ -73,6 +81,10 @@ type Count struct {
 	Accepted int
 	// Prepared are the loads that have all they need and wait for their turn.
 	Prepared int
+	// StorageClass, Namespace and Owner are as in Load.
+	StorageClass, Namespace, Owner string
+	// Bytes is the size of these volumes, as far as it is known.
+	Bytes int64
 }
 
 // AdmitOutput is the decision about a load.

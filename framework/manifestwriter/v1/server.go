@@ -3,12 +3,14 @@ package v1
 import (
 	"errors"
 	"io"
+	"slices"
 
 	"google.golang.org/grpc"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/internal/glue"
 	"github.com/cleat-dev/cleat/framework/internal/wire"
+	"github.com/cleat-dev/cleat/framework/manifest"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 )
 
@@ -62,7 +64,8 @@ var errStoppedEarly = errors.New("Write returned without an error before it had 
 // received are the items of one call.
 type received struct {
 	receive func() (*manifestwriterv1.WriteRequest, error)
-	err     error // how they ended
+	rest    []*manifestwriterv1.Item // of the message received last
+	err     error                    // how they ended
 }
 
 // all yields the items that are still to come.
@@ -82,15 +85,20 @@ func (r *received) next() (*Item, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	message, err := r.receive()
-	if err == nil && message.GetItem() == nil {
-		err = errors.New("a message after the first must be an item")
+	if len(r.rest) == 0 {
+		message, err := r.receive()
+		r.rest = message.GetItems().GetItems()
+		if err == nil && len(r.rest) == 0 {
+			err = errors.New("a message after the first must have items")
+		}
+		if err != nil {
+			r.err = err
+			return nil, err
+		}
 	}
-	if err != nil {
-		r.err = err
-		return nil, err
-	}
-	return item(message.GetItem()), nil
+	next := item(r.rest[0])
+	r.rest = r.rest[1:]
+	return next, nil
 }
 
 // atEnd returns an error unless all items were seen. A writer may have stopped after the last one.
@@ -117,6 +125,18 @@ func item(sent *manifestwriterv1.Item) *Item {
 		Labels:      sent.GetLabels(),
 		Annotations: sent.GetAnnotations(),
 		Related:     wire.Received(sent.GetRelated()),
+		Object:      sent.GetObject(),
+		Included:    manifest.Inclusion{By: sent.GetIncluded().GetBy(), Plugin: sent.GetIncluded().GetPlugin()},
+	}
+	if of := sent.GetIncluded().GetOf(); of != nil {
+		of := ref(of)
+		received.Included.Of = &of
+	}
+	received.References = slices.Grow(received.References, len(sent.GetReferences()))
+	for _, r := range sent.GetReferences() {
+		received.References = append(received.References, manifest.Edge{
+			Type: manifest.EdgeType(r.GetType()), Strict: r.GetStrict(), To: ref(r.GetTo()), Path: r.GetPath(), Plugin: r.GetPlugin(),
+		})
 	}
 	for _, owner := range sent.GetOwners() {
 		received.Owners = append(received.Owners, Owner{
@@ -125,4 +145,11 @@ func item(sent *manifestwriterv1.Item) *Item {
 		})
 	}
 	return received
+}
+
+func ref(sent *manifestwriterv1.ObjectReference) manifest.Ref {
+	return manifest.Ref{
+		Group: sent.GetGroup(), Resource: sent.GetResource(), Kind: sent.GetKind(),
+		Namespace: sent.GetNamespace(), Name: sent.GetName(), UID: sent.GetUid(),
+	}
 }

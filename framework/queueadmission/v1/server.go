@@ -32,11 +32,13 @@ func (s *server) Decide(ctx context.Context, req *queueadmissionv1.DecideRequest
 	}
 	defer policy.Release()
 	decision, err := policy.Handler.Decide(ctx, &DecideInput{
-		Now:     wire.Instant(req.GetNow()),
-		Limit:   int(req.GetLimit()),
-		Running: backups(req.GetRunning()),
-		Ready:   backups(req.GetReady()),
-		Queued:  backups(req.GetQueued()),
+		Now:       wire.Instant(req.GetNow()),
+		Limit:     int(req.GetLimit()),
+		Running:   backups(req.GetRunning()),
+		Operating: backups(req.GetOperating()),
+		Restoring: backups(req.GetRestoring()),
+		Ready:     backups(req.GetReady()),
+		Queued:    backups(req.GetQueued()),
 	})
 	if err != nil {
 		return nil, err

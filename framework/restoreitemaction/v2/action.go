@@ -17,8 +17,14 @@ import (
 // Do not assume which process or value gets which call: Progress, Cancel and
 // AreAdditionalItemsReady may come to another process than the one whose Execute they follow. ctx ends when the
 // restore is cancelled, when the server stops, or at the server's deadline for the call; an action that waits for
-// something else must wait for ctx too. An operation lives on when ctx ends.
-// Execute is never repeated after it failed; AppliesTo, Progress and AreAdditionalItemsReady may be.
+// something else must wait for ctx too. An operation lives on when ctx ends. Execute is not
+// repeated after it failed; AppliesTo, Progress and AreAdditionalItemsReady may be.
+//
+// An operation that Execute starts has no key. The server records its id as soon as Execute has returned. If the server is killed
+// before, or if Execute fails after it has started something, the server never knows of that operation: nobody waits for
+// it or cancels it. A restore whose server was killed goes on in the next one, which calls Execute again for the same items. An action
+// that starts operations should therefore find the one that it has started for an item already (operations.Key), or be an
+// AsyncRestoreItemAction, which gets a key.
 type RestoreItemAction interface {
 	// AppliesTo returns the items that Execute wants to see; the zero value selects all. Namespaces are those
 	// restored to. It is called once per
@@ -29,15 +35,17 @@ type RestoreItemAction interface {
 	// sees. It may start an operation, work that goes on after Execute has returned. A nil output restores the item as
 	// it is. An error leaves the item out of the restore, which becomes PartiallyFailed.
 	Execute(ctx context.Context, input *ExecuteInput) (*ExecuteOutput, error)
-	// Progress returns how far the operation is that Execute has started. It looks, and does not wait. The server calls
-	// it every few seconds until it reports Completed, or until the restore's time for operations is over; the restore
-	// waits for that. An error does not end the operation: it is logged, and the server calls again. It is
-	// not called for an action that starts nothing.
+	// Progress returns how far the operation is that Execute has started. It looks, and does not wait. The server calls it, often
+	// at first and every few seconds later, until it reports Completed; the restore waits for that. framework.ErrNotFound ends
+	// the operation as failed, at once. After any other error the server calls again, until the operation's time is over.
+	// It is not called for an action that starts nothing.
 	Progress(ctx context.Context, input *ProgressInput) (framework.OperationProgress, error)
-	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end. It is called when
-	// the time for operations is over, and may be called twice, or for an operation that has ended: neither is an
-	// error. It returns framework.ErrCannotCancel for an operation that cannot be stopped; the restore then goes on
-	// without it.
+	// Cancel asks for the end of the operation, without waiting for it; Progress then reports the end, for which the server
+	// waits a minute, or as long as its configuration says. Cancel is called when the operation's time is over, and when
+	// nobody waits for it any more: the restore was cancelled or deleted, or has failed. After an error it is called again;
+	// once it has returned nil, only another server calls it again. It may also be called for an operation that has ended,
+	// which is no error. It returns framework.ErrNotFound for an operation that it does not know, and framework.ErrCannotCancel
+	// for one that cannot be stopped; the restore then goes on without it.
 	Cancel(ctx context.Context, input *CancelInput) error
 	// AreAdditionalItemsReady reports whether all additional items are ready for the item that asked for them. It is
 	// called only after an Execute that returned WaitForAdditionalItems, once those items are restored, and then every

@@ -10,6 +10,7 @@ import (
 	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
 	diav1 "github.com/cleat-dev/cleat/framework/deleteitemaction/v1"
 	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
 	lsv1 "github.com/cleat-dev/cleat/framework/loadsoothing/v1"
@@ -32,6 +33,7 @@ func main() {
 		ariav1.Register("example.io/copier", func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error) { return recopier{}, nil }),
 		qav1.Register("example.io/first-come", newFirstCome, framework.WithConfig(admission{})),
 		lsv1.Register("example.io/limit", func(context.Context, *framework.Setup) (lsv1.LoadSoothing, error) { return limit{}, nil }),
+		dmv1.Register("example.io/shelf", func(context.Context, *framework.Setup) (dmv1.DataMover, error) { return shelf{}, nil }),
 		mwv1.Register("example.io/inventory", func(context.Context, *framework.Setup) (mwv1.ManifestWriter, error) { return inventory{}, nil }),
 	)
 }

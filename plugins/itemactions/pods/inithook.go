@@ -71,7 +71,7 @@ func (*initHooks) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 		return nil, framework.Errorf("spec is missing, want that of a pod")
 	}
 	spec["initContainers"] = append(added, containers...)
-	framework.Log(ctx).Debug("added the init containers of restore hooks", "namespace", target(input), "name", input.Item.GetName())
+	framework.Log(ctx).Debug("added the init containers of restore hooks", "namespace", input.Restore.Spec.TargetNamespace(input.ItemFromBackup.GetNamespace()), "name", input.Item.GetName())
 	return riav1.NewExecuteOutput(input.Item), nil
 }
 
@@ -93,7 +93,7 @@ func annotatedContainer(input *riav1.ExecuteInput) ([]any, error) {
 	}
 	if name == "" {
 		// The same for each attempt of a restore, so that a repeated one finds the pod unchanged.
-		sum := sha256.Sum256([]byte(string(input.Restore.UID) + "/" + target(input) + "/" + input.Item.GetName()))
+		sum := sha256.Sum256([]byte(string(input.Restore.UID) + "/" + input.Restore.Spec.TargetNamespace(input.ItemFromBackup.GetNamespace()) + "/" + input.Item.GetName()))
 		name = "velero-restore-init-" + hex.EncodeToString(sum[:4])
 	}
 	container := map[string]any{"name": name, "image": image}
@@ -146,7 +146,7 @@ func hookContainers(input *riav1.ExecuteInput) ([]any, error) {
 
 // selects reports whether a hook applies to the pod.
 func selects(hook *velerov1.RestoreResourceHookSpec, input *riav1.ExecuteInput) (bool, error) {
-	namespace := target(input)
+	namespace := input.Restore.Spec.TargetNamespace(input.ItemFromBackup.GetNamespace())
 	matches := func(pattern string) bool {
 		matched, err := path.Match(pattern, namespace)
 		return pattern == namespace || err == nil && matched
@@ -162,13 +162,4 @@ func selects(hook *velerov1.RestoreResourceHookSpec, input *riav1.ExecuteInput) 
 		return false, framework.Errorf("labelSelector: %w", err)
 	}
 	return selector.Matches(labels.Set(input.Item.GetLabels())), nil
-}
-
-// target returns the namespace into which the item is restored.
-func target(input *riav1.ExecuteInput) string {
-	from := input.ItemFromBackup.GetNamespace()
-	if to, mapped := input.Restore.Spec.NamespaceMapping[from]; mapped {
-		return to
-	}
-	return from
 }

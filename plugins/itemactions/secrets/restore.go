@@ -37,7 +37,7 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 	if err != nil || kind != "kubernetes.io/service-account-token" {
 		return nil, err
 	}
-	namespace := target(input)
+	namespace := input.Restore.Spec.TargetNamespace(input.ItemFromBackup.GetNamespace())
 	accounts, err := accountsByName(secret.Object, secret.GetName())
 	if err != nil {
 		return nil, err
@@ -60,15 +60,6 @@ func (a *restore) Execute(ctx context.Context, input *riav1.ExecuteInput) (*riav
 	}
 	framework.Log(ctx).Debug("a token will be filled in by the cluster", "namespace", namespace, "name", secret.GetName())
 	return riav1.NewExecuteOutput(secret), nil
-}
-
-// target returns the namespace into which the item is restored.
-func target(input *riav1.ExecuteInput) string {
-	from := input.ItemFromBackup.GetNamespace()
-	if to, mapped := input.Restore.Spec.NamespaceMapping[from]; mapped {
-		return to
-	}
-	return from
 }
 
 // accountsByName returns the names of the ServiceAccounts for which a token Secret called name may have been created;

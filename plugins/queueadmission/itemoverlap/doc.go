@@ -22,5 +22,8 @@
 // such as the ClusterRoleBinding of a service account. Objects that actions of other vendors add against a backup's
 // filters cannot be foreseen.
 //
+// A backup also waits for a restore that writes objects which it may take, until the restore and its operations have ended. A restore
+// waits for nothing.
+//
 // Start reading at policy.go; filter.go compares two backups; resources.go and selectors.go compare their parts.
 package itemoverlap

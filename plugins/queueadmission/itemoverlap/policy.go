@@ -31,6 +31,6 @@ var _ qav1.QueueAdmission = policy{}
 func (p policy) Decide(_ context.Context, snapshot *qav1.DecideInput) (*qav1.DecideOutput, error) {
 	known := filters{known: map[*qav1.Backup]*filter{}, sharedVolumes: p.config.SharedVolumes}
 	return walk.Decide(snapshot, walk.Queue(snapshot), walk.Rule{
-		Key: known.key, Shares: known.share, Wide: known.wide, SharesWide: known.shareWide,
+		Key: known.key, Shares: known.share, Wide: known.wide, SharesWide: known.shareWide, Restores: true,
 	}), nil
 }

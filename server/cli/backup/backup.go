@@ -14,7 +14,7 @@ import (
 // NewCommand returns the command "backup".
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("backup", "Work with backups",
-		newCreateCommand(a), command.NewGetCommand(a, "backups", getter()), newDescribeCommand(a), newLogsCommand(a), newDeleteCommand(a))
+		newCreateCommand(a), command.NewGetCommand(a, "backups", getter()), newDescribeCommand(a), newLogsCommand(a), newDownloadCommand(a), newCancelCommand(a), newDeleteCommand(a))
 }
 
 func getter() command.Getter[velerov1.Backup, *velerov1.Backup, *velerov1.BackupList] {
@@ -27,11 +27,19 @@ func getter() command.Getter[velerov1.Backup, *velerov1.Backup, *velerov1.Backup
 	}
 }
 
+func newCancelCommand(a *command.App) *cobra.Command {
+	cmd := runs.NewCancelCommand(a, "backup", func() *runs.Object { return runs.Backup(&velerov1.Backup{}) })
+	cmd.ValidArgsFunction = getter().Complete(a)
+	return cmd
+}
+
 func newLogsCommand(a *command.App) *cobra.Command {
-	return runs.NewLogsCommand(a, "backup", velerov1.DownloadTargetKindBackupLog,
+	cmd := runs.NewLogsCommand(a, "backup", velerov1.DownloadTargetKindBackupLog,
 		func(ctx context.Context, cluster *command.Cluster, name string) (status.Run, string, error) {
 			var b velerov1.Backup
 			err := cluster.Get(ctx, cluster.Key(name), &b)
 			return status.BackupRun(&b), b.Spec.StorageLocation, err
 		})
+	cmd.ValidArgsFunction = getter().Complete(a)
+	return cmd
 }

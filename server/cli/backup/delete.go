@@ -45,6 +45,7 @@ func newDeleteCommand(a *command.App) *cobra.Command {
 			return deleteBackups(cmd.Context(), a, cluster, backups, await)
 		},
 	}
+	cmd.ValidArgsFunction = getter().Complete(a)
 	which.Add(cmd.Flags(), "delete", "backups")
 	cmd.Flags().BoolVar(&confirm, "confirm", false, "do not ask")
 	cmd.Flags().BoolVarP(&await, "wait", "w", false, "wait until the backups are deleted")

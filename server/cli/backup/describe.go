@@ -5,26 +5,23 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/status"
 )
 
 func newDescribeCommand(a *command.App) *cobra.Command {
-	return runs.NewDescribeCommand(a, "backup", "Describe backups: phase, errors and warnings, and with --details what is in them", load)
+	return runs.NewDescribeCommand(a, "backup", "Describe backups: phase, errors and warnings, and with --details what is in them", getter(), load)
 }
 
 // load composes the description of a backup. It mentions what it cannot find out.
-func load(ctx context.Context, cluster *command.Cluster, name string, files runs.Files) (runs.Description, error) {
-	b := new(velerov1.Backup)
-	if err := cluster.Get(ctx, cluster.Key(name), b); err != nil {
-		return nil, err
-	}
-	getter().SetKind(b)
+func load(ctx context.Context, cluster *command.Cluster, b *velerov1.Backup, files runs.Files) runs.Description {
 	description := status.NewBackupDescription(b)
+	description.Details = files.Details()
 	if description.QueueWait != nil {
 		if line, err := cluster.Queue(ctx); err != nil {
 			description.Problems = append(description.Problems, err.Error())
@@ -32,17 +29,24 @@ func load(ctx context.Context, cluster *command.Cluster, name string, files runs
 			description.Starts = status.Explain(b, line, nil, time.Now()).Starts
 		}
 	}
-	found, resources, problems := files.Load(ctx, status.BackupRun(b),
+	run := status.BackupRun(b)
+	found, resources, problems := files.Load(ctx, run,
 		velerov1.DownloadTargetKindBackupResults, velerov1.DownloadTargetKindBackupResourceList, b.Spec.StorageLocation)
 	description.Results, description.Resources = found, resources
 	description.Problems = append(description.Problems, problems...)
+	description.Volumes, problems = runs.LoadVolumes[[]snapshot.VolumeInfo](ctx, files, run, velerov1.DownloadTargetKindBackupVolumeInfos, b.Spec.StorageLocation)
+	description.Problems = append(description.Problems, problems...)
+	description.Operations, problems = files.LoadOperations(ctx, run, b.UID, b.Spec.StorageLocation)
+	description.Problems = append(description.Problems, problems...)
 
+	var loads velerov1.PodVolumeBackupList
+	description.Problems = append(description.Problems, files.List(ctx, &loads, velerov1.BackupNameLabel, b.Name)...)
+	description.PodVolumes = status.PodVolumesOfBackup(loads.Items)
+	var uploads velerov2alpha1.DataUploadList
+	description.Problems = append(description.Problems, files.List(ctx, &uploads, velerov1.BackupNameLabel, b.Name)...)
+	description.Movements = status.MovementsOfBackup(uploads.Items)
 	var requests velerov1.DeleteBackupRequestList
-	err := cluster.List(ctx, &requests, client.InNamespace(cluster.Namespace),
-		client.MatchingLabels{velerov1.BackupNameLabel: velerov1.ValidLabelValue(name)})
-	if err != nil {
-		description.Problems = append(description.Problems, err.Error())
-	}
+	description.Problems = append(description.Problems, files.List(ctx, &requests, velerov1.BackupNameLabel, b.Name)...)
 	description.AddDeletions(requests.Items)
-	return description, nil
+	return description
 }

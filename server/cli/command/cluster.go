@@ -1,19 +1,19 @@
 package command
 
 import (
-	"encoding/json"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/app"
 )
 
@@ -62,28 +62,12 @@ func (f *ClusterFlags) NamespaceOrDefault() (string, error) {
 	if namespace := os.Getenv("VELERO_NAMESPACE"); namespace != "" {
 		return namespace, nil
 	}
-	home, err := os.UserHomeDir()
+	c, err := ReadClientConfig()
 	if err != nil {
-		return defaultNamespace, nil //nolint:nilerr // without a home there is no file
+		return "", err
 	}
-	path := filepath.Join(home, ".config", "velero", "config.json")
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return defaultNamespace, nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the client's configuration: %w", err)
-	}
-	var file struct {
-		Namespace string `json:"namespace"`
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		return "", fmt.Errorf(`read the client's configuration %s, want {"namespace": "..."}: %w`, path, err)
-	}
-	if file.Namespace == "" {
-		return defaultNamespace, nil
-	}
-	return file.Namespace, nil
+	namespace, err := c.Text("namespace")
+	return cmp.Or(namespace, defaultNamespace), err
 }
 
 // Connect returns a connection to the cluster that the flags name.
@@ -120,4 +104,11 @@ type Cluster struct {
 // Key returns the key of an object in the server's namespace.
 func (s *Cluster) Key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: s.Namespace, Name: name}
+}
+
+// LocationOf returns the name of the location of a backup.
+func (s *Cluster) LocationOf(ctx context.Context, backup string) (string, error) {
+	var b velerov1.Backup
+	err := s.Get(ctx, s.Key(backup), &b)
+	return b.Spec.StorageLocation, err
 }

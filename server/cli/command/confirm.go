@@ -24,6 +24,6 @@ func (a *App) Confirm(question string) error {
 	case "y", "yes":
 		return nil
 	default:
-		return errors.New("nothing was deleted")
+		return errors.New("nothing was changed")
 	}
 }

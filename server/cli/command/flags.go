@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -47,6 +48,9 @@ func (s *LabelSelectors) Add(flags *pflag.FlagSet) {
 
 // Parse returns the selectors as a spec holds them.
 func (s *LabelSelectors) Parse() (*metav1.LabelSelector, []*metav1.LabelSelector, error) {
+	if s.one != "" && s.alternatives != "" {
+		return nil, nil, errors.New("--selector and --or-selector cannot be used together")
+	}
 	var one *metav1.LabelSelector
 	if s.one != "" {
 		selector, err := metav1.ParseToLabelSelector(s.one)

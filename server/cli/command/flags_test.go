@@ -22,11 +22,14 @@ func TestOptionalBoolIsNilUnlessGiven(t *testing.T) {
 
 func TestLabelSelectorsParse(t *testing.T) {
 	t.Parallel()
-	s := LabelSelectors{one: "a=b,c notin (d)", alternatives: "x=y or z"}
-	one, alternatives, err := s.Parse()
+	one, _, err := (&LabelSelectors{one: "a=b,c notin (d)"}).Parse()
 	require.NoError(t, err)
 	require.Equal(t, "a=b,c notin (d)", metav1.FormatLabelSelector(one))
+	_, alternatives, err := (&LabelSelectors{alternatives: "x=y or z"}).Parse()
+	require.NoError(t, err)
 	require.Len(t, alternatives, 2)
+	_, _, err = (&LabelSelectors{one: "a=b", alternatives: "x=y"}).Parse()
+	require.ErrorContains(t, err, "cannot be used together")
 	_, _, err = (&LabelSelectors{one: "a=("}).Parse()
 	require.ErrorContains(t, err, "--selector")
 	_, _, err = (&LabelSelectors{alternatives: "a=b or ("}).Parse()

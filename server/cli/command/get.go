@@ -1,8 +1,11 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,8 +26,11 @@ type Getter[V any, P interface {
 	Kind    string // "Backup"
 	NewList func() L
 	Items   func(L) *[]V
-	Sort    func([]V)
+	Sort    func([]V) // nil to sort by name
 	Table   func([]V, time.Time) layout.Table
+	// Is, unless nil, has the flag IsFlag restrict the list to the objects for which it returns true.
+	Is             func(*V) bool
+	IsFlag, IsHelp string
 }
 
 // NewGetCommand returns the command that lists the objects of a Getter. kinds is their kind in the plural, for people.
@@ -46,10 +52,19 @@ func NewGetCommand[V any, P interface {
 			if err != nil {
 				return err
 			}
+			if f.is {
+				items := g.Items(list)
+				*items = slices.DeleteFunc(*items, func(v V) bool { return !g.Is(&v) })
+				return g.print(a, f, list, false)
+			}
 			return g.print(a, f, list, len(args) == 1)
 		},
 	}
 	f.add(cmd)
+	if g.Is != nil {
+		cmd.Flags().BoolVar(&f.is, g.IsFlag, false, g.IsHelp)
+	}
+	cmd.ValidArgsFunction = g.Complete(a)
 	return cmd
 }
 
@@ -59,6 +74,7 @@ type getFlags struct {
 	selector     string
 	labelColumns []string
 	showLabels   bool
+	is           bool
 }
 
 func (f *getFlags) add(cmd *cobra.Command) {
@@ -73,6 +89,9 @@ func (g Getter[V, P, L]) List(ctx context.Context, cluster *Cluster, selector st
 	list = g.NewList()
 	options := []client.ListOption{client.InNamespace(cluster.Namespace)}
 	if selector != "" {
+		if len(names) > 0 {
+			return list, errors.New("--selector chooses among all: leave out the names")
+		}
 		parsed, err := labels.Parse(selector)
 		if err != nil {
 			return list, fmt.Errorf("--selector: %w", err)
@@ -92,7 +111,11 @@ func (g Getter[V, P, L]) List(ctx context.Context, cluster *Cluster, selector st
 		}
 		*items = append(*items, *item)
 	}
-	g.Sort(*items)
+	if g.Sort != nil {
+		g.Sort(*items)
+	} else {
+		slices.SortFunc(*items, func(a, b V) int { return cmp.Compare(P(&a).GetName(), P(&b).GetName()) })
+	}
 	for i := range *items {
 		g.SetKind(&(*items)[i])
 	}

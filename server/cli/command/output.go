@@ -50,6 +50,9 @@ func (f *PrintFlag) Add(flags *pflag.FlagSet, kind string) {
 	flags.StringVarP(&f.form, "output", "o", "", "print the "+kind+" as json or yaml instead of creating it")
 }
 
+// Form returns the value of the flag.
+func (f *PrintFlag) Form() string { return f.form }
+
 // Print prints object if the flag is given, and reports whether it is.
 func (f *PrintFlag) Print(w io.Writer, object client.Object) (given bool, err error) {
 	switch f.form {

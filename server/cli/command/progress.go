@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +14,9 @@ import (
 // State is a moment in the progress of some work.
 type State struct {
 	Phase       string
-	Done, Total int // items; Total is 0 while their number is not known
+	Detail      string // more about the phase; may be empty
+	What        string // what is counted, "items"
+	Done, Total int    // Total is 0 while it is not known
 }
 
 // Progress shows how far some work is.
@@ -30,6 +33,14 @@ func NewProgress(w io.Writer, what string) Progress {
 		return &Bar{w: w, what: what}
 	}
 	return &lines{w: w, what: what}
+}
+
+// NewBytesBar returns a bar that counts what is written to it, if w is a terminal. size is what there is to count, -1 if it is not known.
+func NewBytesBar(w io.Writer, what string, size int64) *progressbar.ProgressBar {
+	file, ok := w.(*os.File)
+	return progressbar.NewOptions64(size,
+		progressbar.OptionSetWriter(w), progressbar.OptionSetVisibility(ok && term.IsTerminal(int(file.Fd()))), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth())
 }
 
 // lines prints one line for each phase.
@@ -52,21 +63,28 @@ func (l *lines) End() {}
 
 // Bar draws a spinner, and a progress bar as soon as the number of items is known.
 type Bar struct {
-	w       io.Writer
-	what    string
-	bar     *progressbar.ProgressBar // nil while nothing is drawn
-	counted bool                     // bar knows the number of items
+	w      io.Writer
+	what   string
+	bar    *progressbar.ProgressBar // nil while nothing is drawn
+	counts string                   // what bar counts, once it knows their number
 }
 
 // State draws the bar.
 func (b *Bar) State(s State) {
-	if b.bar == nil || s.Total > 0 && !b.counted {
-		b.End()
-		b.counted = s.Total > 0
-		b.bar = b.make(s.Total)
+	counts := ""
+	if s.Total > 0 {
+		counts = cmp.Or(s.What, "items")
 	}
-	b.bar.Describe(fmt.Sprintf("%s: %s", b.what, s.Phase))
-	if b.counted {
+	if b.bar == nil || counts != "" && counts != b.counts {
+		b.End()
+		b.counts, b.bar = counts, b.make(s.Total)
+	}
+	text := fmt.Sprintf("%s: %s", b.what, s.Phase)
+	if s.Detail != "" {
+		text += ", " + s.Detail
+	}
+	b.bar.Describe(text)
+	if b.counts != "" {
 		b.bar.ChangeMax(max(s.Total, 1))
 		_ = b.bar.Set(min(s.Done, s.Total)) // only fails beyond the maximum
 	}
@@ -93,6 +111,6 @@ func (b *Bar) Note(text string) {
 func (b *Bar) End() {
 	if b.bar != nil {
 		_ = b.bar.Finish() // fails only if the terminal was closed
-		b.bar, b.counted = nil, false
+		b.bar, b.counts = nil, ""
 	}
 }

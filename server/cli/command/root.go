@@ -14,11 +14,15 @@ func NewRoot(app *App, children ...*cobra.Command) *cobra.Command {
 		Short:         "Back up and restore Kubernetes clusters",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			noteClientFlags(app, cmd)
+		},
 	}
 	root.SetOut(app.Out)
 	root.SetErr(app.Err)
 	root.SetArgs(app.Args)
 	app.Cluster.Add(root.PersistentFlags())
+	addClientFlags(root.PersistentFlags())
 	root.AddCommand(children...)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; \"%s --help\" lists the flags", err, cmd.CommandPath())

@@ -12,6 +12,8 @@ func NewCommand(a *command.App) *cobra.Command {
 		newGetCommand(a),
 		newInfoCommand(a),
 		newOrderCommand(a),
+		newAddCommand(a),
+		newRemoveCommand(a),
 		newLockCommand(a),
 		newVerifyCommand(a),
 		newInitCommand(a),

@@ -42,7 +42,7 @@ func (f *Flags) Add(cmd *cobra.Command, usage string) {
 	flags.StringVar(&f.Config, "config", "", "configuration file of a server: its settings for plugins apply where no flag is given")
 	flags.StringVar(&f.lock, "lock-file", "", "lock of the directory; empty for its file "+pluginlock.FileName+", if it exists")
 	flags.BoolVar(&f.NoBuiltIns, "no-built-ins", false, "leave out the plugins that are part of the server")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "print what the plugins log")
+	flags.BoolVar(&f.verbose, "verbose", false, "print what the plugins log")
 }
 
 // Complete reads the configuration file, if one is named.

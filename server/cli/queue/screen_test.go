@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/status"
 	"github.com/cleat-dev/cleat/server/status/statustest"
 )
@@ -55,7 +56,7 @@ func TestScreenIsDrawnInPlace(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	width, height := 100, 12
-	s := &screen{w: &out, size: func() (int, int) { return width, height }, backups: map[string]*velerov1.Backup{}}
+	s := &screen{screen: command.NewScreen(&out, func() (int, int) { return width, height }), backups: map[string]*velerov1.Backup{}}
 	for _, b := range statustest.Queue() {
 		require.NoError(t, s.change(nil, b))
 	}
@@ -90,12 +91,4 @@ func TestScreenIsDrawnInPlace(t *testing.T) {
 	for line := range strings.Lines(screenText(t, out.String())) {
 		require.LessOrEqual(t, len([]rune(line)), width+1)
 	}
-}
-
-func TestRowsOfNarrowerTerminal(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, 4, rows([]string{strings.Repeat("x", 100), "", "x"}, 50))
-	require.Equal(t, 3, rows([]string{strings.Repeat("x", 50), "", "x"}, 50))
-	require.Equal(t, "abc…", cut("abcdef", 4))
-	require.Equal(t, "größe", cut("größe", 5))
 }

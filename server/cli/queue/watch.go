@@ -191,8 +191,8 @@ func newQueueView(out, notes io.Writer, output string) (queueView, error) {
 	case "json":
 		return &changes{notes: notes, write: jsonChanges(out), now: time.Now}, nil
 	case "table":
-		if file, ok := terminalOf(out); ok {
-			return &screen{w: out, size: file.size, backups: map[string]*velerov1.Backup{}}, nil
+		if terminal, ok := command.ScreenOn(out); ok {
+			return &screen{screen: terminal, backups: map[string]*velerov1.Backup{}}, nil
 		}
 		return &changes{notes: notes, write: textChanges(out), now: time.Now}, nil
 	default:

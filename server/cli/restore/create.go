@@ -29,6 +29,7 @@ type createFlags struct {
 	parallelFiles                  int
 	itemOperationsTimeout          time.Duration
 	allowPartial, wait             bool
+	dryRun                         runs.DryRun
 	command.PrintFlag
 }
 
@@ -46,6 +47,9 @@ func (c *createFlags) run(ctx context.Context, a *command.App, args []string) er
 	}
 	if err := c.checkSource(ctx, cluster, restore); err != nil {
 		return err
+	}
+	if c.dryRun.On {
+		return c.dryRun.Restore(ctx, a, cluster, restore, c.Form())
 	}
 	if printed, err := c.Print(a.Out, restore); printed {
 		return err
@@ -150,6 +154,7 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	f.IntVar(&c.parallelFiles, "parallel-files-download", 0, "files of a volume to download at once")
 	f.StringToStringVar(&c.labels, "labels", nil, "labels of the restore")
 	f.StringToStringVar(&c.annotations, "annotations", nil, "annotations of the restore")
+	c.dryRun.Add(f, "restore")
 	runs.AddWait(f, &c.wait, "restore")
 	c.Add(f, "restore")
 	return cmd

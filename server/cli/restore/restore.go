@@ -1,22 +1,25 @@
 package restore
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/status"
 )
 
 // NewCommand returns the command "restore".
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("restore", "Work with restores",
-		newCreateCommand(a), command.NewGetCommand(a, "restores", getter()), newDescribeCommand(a), newLogsCommand(a))
+		newCreateCommand(a), command.NewGetCommand(a, "restores", getter()), newDescribeCommand(a), newLogsCommand(a), newCancelCommand(a),
+		command.NewDeleteCommand(a, "Restore", "restores", getter(), command.Deletion[velerov1.Restore]{
+			Short: "Delete restores with their logs; what they have restored stays",
+		}))
 }
 
 func getter() command.Getter[velerov1.Restore, *velerov1.Restore, *velerov1.RestoreList] {
@@ -24,46 +27,51 @@ func getter() command.Getter[velerov1.Restore, *velerov1.Restore, *velerov1.Rest
 		Kind:    "Restore",
 		NewList: func() *velerov1.RestoreList { return &velerov1.RestoreList{} },
 		Items:   func(l *velerov1.RestoreList) *[]velerov1.Restore { return &l.Items },
-		Sort: func(list []velerov1.Restore) {
-			slices.SortFunc(list, func(a, b velerov1.Restore) int { return cmp.Compare(a.Name, b.Name) })
-		},
-		Table: status.RestoreTable,
+		Table:   status.RestoreTable,
 	}
 }
 
+func newCancelCommand(a *command.App) *cobra.Command {
+	cmd := runs.NewCancelCommand(a, "restore", func() *runs.Object { return runs.Restore(&velerov1.Restore{}) })
+	cmd.ValidArgsFunction = getter().Complete(a)
+	return cmd
+}
+
 func newLogsCommand(a *command.App) *cobra.Command {
-	return runs.NewLogsCommand(a, "restore", velerov1.DownloadTargetKindRestoreLog,
+	cmd := runs.NewLogsCommand(a, "restore", velerov1.DownloadTargetKindRestoreLog,
 		func(ctx context.Context, cluster *command.Cluster, name string) (status.Run, string, error) {
 			var r velerov1.Restore
 			if err := cluster.Get(ctx, cluster.Key(name), &r); err != nil {
 				return status.Run{}, "", err
 			}
-			return status.RestoreRun(&r), backupLocation(ctx, cluster, r.Spec.BackupName), nil
+			location, _ := cluster.LocationOf(ctx, r.Spec.BackupName) // a file that cannot be found says so
+			return status.RestoreRun(&r), location, nil
 		})
+	cmd.ValidArgsFunction = getter().Complete(a)
+	return cmd
 }
 
 func newDescribeCommand(a *command.App) *cobra.Command {
-	return runs.NewDescribeCommand(a, "restore", "Describe restores: phase, errors and warnings, and with --details what became of each object", load)
+	return runs.NewDescribeCommand(a, "restore", "Describe restores: phase, errors and warnings, and with --details what became of each object", getter(), load)
 }
 
 // load composes the description of a restore. It mentions what it cannot find out.
-func load(ctx context.Context, cluster *command.Cluster, name string, files runs.Files) (runs.Description, error) {
-	r := new(velerov1.Restore)
-	if err := cluster.Get(ctx, cluster.Key(name), r); err != nil {
-		return nil, err
-	}
-	getter().SetKind(r)
-	description := &status.RestoreDescription{Restore: r}
-	description.Results, description.Resources, description.Problems = files.Load(ctx, status.RestoreRun(r),
-		velerov1.DownloadTargetKindRestoreResults, velerov1.DownloadTargetKindRestoreResourceList, backupLocation(ctx, cluster, r.Spec.BackupName))
-	return description, nil
-}
-
-// backupLocation returns the name of a backup's location. It is empty if the backup cannot be read.
-func backupLocation(ctx context.Context, cluster *command.Cluster, name string) string {
-	var b velerov1.Backup
-	if err := cluster.Get(ctx, cluster.Key(name), &b); err != nil {
-		return ""
-	}
-	return b.Spec.StorageLocation
+func load(ctx context.Context, cluster *command.Cluster, r *velerov1.Restore, files runs.Files) runs.Description {
+	description := &status.RestoreDescription{Restore: r, Details: files.Details()}
+	run := status.RestoreRun(r)
+	location, _ := cluster.LocationOf(ctx, r.Spec.BackupName) // a file that cannot be found says so
+	description.Results, description.Resources, description.Problems = files.Load(ctx, run,
+		velerov1.DownloadTargetKindRestoreResults, velerov1.DownloadTargetKindRestoreResourceList, location)
+	var problems []string
+	description.Volumes, problems = runs.LoadVolumes[[]snapshot.RestoreVolumeInfo](ctx, files, run, velerov1.DownloadTargetKindRestoreVolumeInfo, location)
+	description.Problems = append(description.Problems, problems...)
+	var loads velerov1.PodVolumeRestoreList
+	description.Problems = append(description.Problems, files.List(ctx, &loads, velerov1.RestoreNameLabel, r.Name)...)
+	description.PodVolumes = status.PodVolumesOfRestore(loads.Items)
+	var downloads velerov2alpha1.DataDownloadList
+	description.Problems = append(description.Problems, files.List(ctx, &downloads, velerov1.RestoreNameLabel, r.Name)...)
+	description.Movements = status.MovementsOfRestore(downloads.Items)
+	description.Operations, problems = files.LoadOperations(ctx, run, r.UID, location)
+	description.Problems = append(description.Problems, problems...)
+	return description
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
@@ -18,66 +19,87 @@ import (
 // describeTimeout is how long "describe" waits for the server to make a URL.
 const describeTimeout = 30 * time.Second
 
-// Description is a document about one run, which is also what -o json prints.
+// Description is what is known about one run.
 type Description interface {
+	// Print writes the description as text.
 	Print(w io.Writer) error
+	// Document returns what -o json prints.
+	Document() any
 }
 
-// NewDescribeCommand returns the command that describes runs. load composes the description of the run with the given
-// name; files downloads what belongs in it.
-func NewDescribeCommand(
-	a *command.App, kind, short string,
-	load func(ctx context.Context, cluster *command.Cluster, name string, files Files) (Description, error),
+// NewDescribeCommand returns the command that describes the runs of a Getter. load composes the description of a run; files downloads
+// what belongs in it.
+func NewDescribeCommand[V any, P interface {
+	*V
+	client.Object
+}, L client.ObjectList](
+	a *command.App, kind, short string, g command.Getter[V, P, L],
+	load func(ctx context.Context, cluster *command.Cluster, object *V, files Files) Description,
 ) *cobra.Command {
 	var d Downloads
 	var details bool
+	var selector string
 	output := "plaintext"
 	cmd := &cobra.Command{
-		Use:   "describe NAME...",
+		Use:   "describe [NAME...]",
 		Short: short,
-		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if output != "plaintext" && output != "json" {
+				return fmt.Errorf("--output %q: want plaintext or json", output)
+			}
 			cluster, err := a.Cluster.Connect()
 			if err != nil {
 				return err
 			}
-			for i, name := range args {
+			list, err := g.List(cmd.Context(), cluster, selector, args)
+			if err != nil {
+				return err
+			}
+			files := Files{downloads: &d, cluster: cluster, details: details, document: output == "json"}
+			objects := *g.Items(list)
+			for i := range objects {
 				if i > 0 {
 					fmt.Fprintln(a.Out)
 				}
-				description, err := load(cmd.Context(), cluster, name, Files{downloads: &d, cluster: cluster, details: details})
-				if err != nil {
-					return err
+				description := load(cmd.Context(), cluster, &objects[i], files)
+				if files.document {
+					err = layout.PrintJSON(a.Out, description.Document())
+				} else {
+					err = description.Print(a.Out)
 				}
-				if err := printDescription(a.Out, output, description); err != nil {
+				if err != nil {
 					return err
 				}
 			}
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&details, "details", false, "list all objects of the "+kind+" as well")
+	cmd.ValidArgsFunction = g.Complete(a)
+	cmd.Flags().BoolVar(&details, "details", false, "list all objects of the "+kind+" as well, its volumes and operations")
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only those whose labels match, without names")
 	cmd.Flags().StringVarP(&output, "output", "o", output, "form of the output: plaintext or json")
-	d.add(cmd.Flags(), describeTimeout)
+	d.Add(cmd.Flags(), describeTimeout)
 	return cmd
 }
 
-func printDescription(w io.Writer, output string, description Description) error {
-	switch output {
-	case "plaintext":
-		return description.Print(w)
-	case "json":
-		return layout.PrintJSON(w, description)
-	default:
-		return fmt.Errorf("--output %q: want plaintext or json", output)
-	}
-}
-
-// Files downloads the files of runs that a description contains.
+// Files downloads the files of runs that a description contains, and lists the objects that belong to them.
 type Files struct {
 	downloads *Downloads
 	cluster   *command.Cluster
 	details   bool
+	document  bool // JSON is wanted
+}
+
+// Details reports whether the user wants details.
+func (f Files) Details() bool { return f.details }
+
+// List lists the objects of the namespace that a label says to be of a run. A failure is mentioned in problems.
+func (f Files) List(ctx context.Context, into client.ObjectList, label, run string) (problems []string) {
+	err := f.cluster.List(ctx, into, client.InNamespace(f.cluster.Namespace), client.MatchingLabels{label: velerov1.ValidLabelValue(run)})
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	return problems
 }
 
 // Load returns the errors and warnings of a run, if it has any, and the list of its resources, if details are wanted.
@@ -104,4 +126,17 @@ func (f Files) Load(
 		resources = list
 	}
 	return found, resources, problems
+}
+
+// LoadVolumes downloads the file about the volumes of a backup or restore, if details or JSON are wanted and there is one. It returns the
+// zero value of T and what it could not find out otherwise.
+func LoadVolumes[T any](ctx context.Context, f Files, run status.Run, file velerov1.DownloadTargetKind, location string) (value T, problems []string) {
+	if !f.details && !f.document || !run.HasLog() {
+		return value, nil
+	}
+	value, err := fetch[T](ctx, f.downloads, f.cluster, file, run.Name, location)
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	return value, problems
 }

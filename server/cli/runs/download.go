@@ -10,21 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/pflag"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
-	"github.com/cleat-dev/cleat/server/download"
 )
 
 // Downloads fetches files of backups and restores from object storage, from URLs that the server makes.
@@ -34,91 +27,36 @@ type Downloads struct {
 	caFile   string
 }
 
-func (d *Downloads) add(flags *pflag.FlagSet, timeout time.Duration) {
-	flags.DurationVar(&d.timeout, "timeout", timeout, "how long to wait for the server to make the URL")
+// Timeout returns how long to wait for an answer of the server.
+func (d *Downloads) Timeout() time.Duration { return d.timeout }
+
+// Add adds the flags of a command that downloads files.
+func (d *Downloads) Add(flags *pflag.FlagSet, timeout time.Duration) {
+	flags.DurationVar(&d.timeout, "timeout", timeout, "how long to wait for an answer of the server")
 	flags.BoolVar(&d.insecure, "insecure-skip-tls-verify", false, "do not check the certificate of the object storage")
 	flags.StringVar(&d.caFile, "cacert", "", "file of CA certificates of the object storage")
 }
 
 // open opens a file and decompresses it. It trusts the CA of the given location as well.
 func (d *Downloads) open(ctx context.Context, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (io.ReadCloser, error) {
-	address, err := d.address(ctx, cluster, kind, name)
+	return d.OpenTarget(ctx, cluster, Target{Kind: kind, Name: name, Location: location})
+}
+
+// OpenTarget opens a file of a backup or restore and decompresses it. It trusts the CA of the location as well.
+func (d *Downloads) OpenTarget(ctx context.Context, cluster *command.Cluster, target Target) (io.ReadCloser, error) {
+	file, err := d.File(ctx, cluster, target)
 	if err != nil {
 		return nil, err
 	}
-	body, err := d.get(ctx, cluster, address, location)
+	body, err := file.Open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("download %s of %s: %w", kind, name, err)
+		return nil, errors.Join(err, file.Close())
 	}
 	plain, err := gzip.NewReader(body)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("download %s of %s: %w", kind, name, err), body.Close())
+		return nil, errors.Join(fmt.Errorf("download %s: %w", target, err), body.Close(), file.Close())
 	}
-	return &decompressed{Reader: plain, body: body}, nil
-}
-
-// address asks the server for a URL. The server deletes the request when the URL has expired.
-func (d *Downloads) address(ctx context.Context, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name string) (*url.URL, error) {
-	request := &velerov1.DownloadRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cutName(name) + "-" + uuid.NewString()},
-		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: kind, Name: name}},
-	}
-	if err := cluster.Create(ctx, request); err != nil {
-		return nil, fmt.Errorf("ask the server for the URL of %s %s: %w", kind, name, err)
-	}
-	err := wait.PollUntilContextTimeout(ctx, urlPoll, d.timeout, false, func(ctx context.Context) (bool, error) {
-		err := cluster.Get(ctx, client.ObjectKeyFromObject(request), request)
-		return request.Status.DownloadURL != "", err
-	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
-		return nil, fmt.Errorf("the server has made no URL of %s %s within %s: is it running? Its log says why", kind, name, d.timeout)
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch reason, missing, unavailable := download.Reason(request.Status.DownloadURL); {
-	case missing:
-		return nil, errNoFile
-	case unavailable:
-		return nil, fmt.Errorf("the server has no URL of %s %s: %s", kind, name, reason)
-	}
-	address, err := url.Parse(request.Status.DownloadURL)
-	if err != nil {
-		return nil, fmt.Errorf("parse the URL that the server made: %w", err)
-	}
-	return address, nil
-}
-
-// get reads from http, https and file URLs.
-func (d *Downloads) get(ctx context.Context, cluster *command.Cluster, address *url.URL, location string) (io.ReadCloser, error) {
-	if address.Scheme == "file" {
-		file, err := os.Open(address.Path)
-		if errors.Is(err, fs.ErrNotExist) { // the server has looked
-			return nil, fmt.Errorf("%s is a file on the machine of the server; give the server an address for downloads with --download-url", address.Path)
-		}
-		return file, err
-	}
-	transport, err := d.transport(ctx, cluster, location)
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := (&http.Client{Transport: transport}).Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("reach the object storage (see --cacert for its certificate): %w", err)
-	}
-	if response.StatusCode == http.StatusOK {
-		return response.Body, nil
-	}
-	defer func() { _ = response.Body.Close() }() // only read from
-	if response.StatusCode == http.StatusNotFound {
-		return nil, errNoFile
-	}
-	message, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // as far as it can be read
-	return nil, fmt.Errorf("the object storage answered %s: %s", response.Status, message)
+	return &decompressed{Reader: plain, body: body, file: file}, nil
 }
 
 // transport returns a transport that trusts the system's CAs, those of --cacert, and the one in the location.
@@ -127,13 +65,24 @@ func (d *Downloads) transport(ctx context.Context, cluster *command.Cluster, loc
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
-	if d.caFile != "" {
-		pem, err := os.ReadFile(d.caFile)
+	caFile, of := d.caFile, "--cacert"
+	if caFile == "" {
+		config, err := command.ReadClientConfig()
 		if err != nil {
-			return nil, fmt.Errorf("--cacert: %w", err)
+			return nil, err
+		}
+		if caFile, err = config.Text("cacert"); err != nil {
+			return nil, err
+		}
+		of = "cacert of the client's configuration"
+	}
+	if caFile != "" {
+		pem, err := os.ReadFile(caFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", of, err)
 		}
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--cacert: %s holds no certificate in PEM form", d.caFile)
+			return nil, fmt.Errorf("%s: %s holds no certificate in PEM form", of, caFile)
 		}
 	}
 	var bsl velerov1.BackupStorageLocation
@@ -157,30 +106,24 @@ func (d *Downloads) copyFile(ctx context.Context, cluster *command.Cluster, kind
 	return cmp.Or(err, body.Close())
 }
 
-// errNoFile reports that the bucket does not hold a file.
-var errNoFile = errors.New("file not found")
-
-// urlPoll is the time between two looks for the URL.
-const urlPoll = 50 * time.Millisecond
-
 // decompressed is a file whose Close closes the compressed body.
 type decompressed struct {
 	*gzip.Reader
-	body io.Closer
+	body, file io.Closer
 }
 
-func (u *decompressed) Close() error { return u.body.Close() }
-
-// cutName shortens the name of an object so that a UUID fits behind it.
-func cutName(name string) string {
-	return name[:min(len(name), 253-37)]
-}
+func (u *decompressed) Close() error { return errors.Join(u.body.Close(), u.file.Close()) }
 
 // fetch reads a JSON file of a backup or restore. It returns the zero value for a file that does not exist.
 func fetch[T any](ctx context.Context, d *Downloads, cluster *command.Cluster, kind velerov1.DownloadTargetKind, name, location string) (T, error) {
+	return fetchTarget[T](ctx, d, cluster, Target{Kind: kind, Name: name, Location: location})
+}
+
+// fetchTarget is fetch for a target.
+func fetchTarget[T any](ctx context.Context, d *Downloads, cluster *command.Cluster, target Target) (T, error) {
 	var value, none T
-	body, err := d.open(ctx, cluster, kind, name, location)
-	if errors.Is(err, errNoFile) {
+	body, err := d.OpenTarget(ctx, cluster, target)
+	if errors.Is(err, ErrNoFile) {
 		return none, nil
 	}
 	if err != nil {
@@ -188,7 +131,7 @@ func fetch[T any](ctx context.Context, d *Downloads, cluster *command.Cluster, k
 	}
 	err = json.NewDecoder(body).Decode(&value)
 	if err := cmp.Or(err, body.Close()); err != nil {
-		return none, fmt.Errorf("read %s of %s: %w", kind, name, err)
+		return none, fmt.Errorf("read %s: %w", target, err)
 	}
 	return value, nil
 }

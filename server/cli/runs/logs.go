@@ -41,12 +41,12 @@ func NewLogsCommand(
 				return fmt.Errorf("the log of %s %s is stored when its run has ended; its phase is %s", kind, run.Name, run.Phase)
 			}
 			err = d.copyFile(cmd.Context(), cluster, target, run.Name, location, a.Out)
-			if errors.Is(err, errNoFile) {
+			if errors.Is(err, ErrNoFile) {
 				return fmt.Errorf("there is no log of %s %s in the object storage; its phase is %s (%s)", kind, run.Name, run.Phase, layout.OrNone(run.FailureReason))
 			}
 			return err
 		},
 	}
-	d.add(cmd.Flags(), logsTimeout)
+	d.Add(cmd.Flags(), logsTimeout)
 	return cmd
 }

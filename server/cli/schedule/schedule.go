@@ -1,9 +1,7 @@
 package schedule
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +13,10 @@ import (
 // NewCommand returns the command "schedule".
 func NewCommand(a *command.App) *cobra.Command {
 	return command.NewParent("schedule", "Work with schedules, which create backups at the times of a cron expression",
-		newCreateCommand(a), command.NewGetCommand(a, "schedules", getter()), newDescribeCommand(a), newDeleteCommand(a),
+		newCreateCommand(a), command.NewGetCommand(a, "schedules", getter()), newDescribeCommand(a),
+		command.NewDeleteCommand(a, "Schedule", "schedules", getter(), command.Deletion[velerov1.Schedule]{
+			Short: "Delete schedules; their backups stay, unless the schedule owns them",
+		}),
 		newPauseCommand(a, "pause", true), newPauseCommand(a, "unpause", false))
 }
 
@@ -24,10 +25,7 @@ func getter() command.Getter[velerov1.Schedule, *velerov1.Schedule, *velerov1.Sc
 		Kind:    "Schedule",
 		NewList: func() *velerov1.ScheduleList { return &velerov1.ScheduleList{} },
 		Items:   func(l *velerov1.ScheduleList) *[]velerov1.Schedule { return &l.Items },
-		Sort: func(schedules []velerov1.Schedule) {
-			slices.SortFunc(schedules, func(a, b velerov1.Schedule) int { return cmp.Compare(a.Name, b.Name) })
-		},
-		Table: status.ScheduleTable,
+		Table:   status.ScheduleTable,
 	}
 }
 
@@ -56,6 +54,7 @@ func newDescribeCommand(a *command.App) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.ValidArgsFunction = getter().Complete(a)
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only those whose labels match")
 	return cmd
 }

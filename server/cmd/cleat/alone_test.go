@@ -32,6 +32,7 @@ import (
 type witnesses struct {
 	t       *testing.T
 	file    string
+	held    string   // while this file exists, items are held
 	plugins string   // the directory of the plugin
 	args    []string // of a server with the plugin
 }
@@ -40,14 +41,18 @@ type witnesses struct {
 func (s *site) watchItems(pause string) *witnesses {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	w := &witnesses{t: s.t, file: filepath.Join(dir, "notes"), plugins: filepath.Join(dir, "plugins")}
+	w := &witnesses{t: s.t, file: filepath.Join(dir, "notes"), held: filepath.Join(dir, "hold"), plugins: filepath.Join(dir, "plugins")}
 	programs.Copy(s.t, "server/cmd/cleat/testdata/witness", filepath.Join(w.plugins, "witness"))
 	config := filepath.Join(dir, "cleat.yaml")
-	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {environment: {WITNESS_FILE: %q, WITNESS_PAUSE: %s}}\n", w.file, pause)
+	text := fmt.Sprintf("apiVersion: cleat.dev/v1\nplugins: {concurrency: {example.io/witness: 1}, environment: {WITNESS_FILE: %q, WITNESS_PAUSE: %s, WITNESS_HOLD: %q}}\n", w.file, pause, w.held)
 	require.NoError(s.t, os.WriteFile(config, []byte(text), 0o600))
 	w.args = []string{"--config", config, "--plugin-dir", w.plugins}
 	return w
 }
+
+// hold makes the plugin keep each item until release.
+func (w *witnesses) hold()    { require.NoError(w.t, os.WriteFile(w.held, nil, 0o600)) }
+func (w *witnesses) release() { require.NoError(w.t, os.Remove(w.held)) }
 
 // runs returns the numbers of items by process and run, as "pid run".
 func (w *witnesses) runs() map[string]int {
@@ -123,7 +128,7 @@ func (c *completions) require(t *testing.T, names []string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return !slices.ContainsFunc(names, func(name string) bool { return c.completed[name] == 0 })
-	}, time.Minute, 10*time.Millisecond)
+	}, 5*time.Minute, 10*time.Millisecond)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	require.Empty(t, c.failed)
@@ -148,7 +153,7 @@ func TestAcceptHardening_ZombieLeader(t *testing.T) {
 			notes := s.watchItems("150ms")
 			completions := s.watchCompletions()
 			serve := func() *server {
-				return s.serve(append(notes.args, "--concurrent-backups", "2", "--leader-elect-lease-duration", "4s")...)
+				return s.serve(append(notes.args, "--concurrent-backups", "2", "--leader-elect-lease-duration", "10s")...)
 			}
 			zombie := serve()
 			zombie.awaitLog("this server leads")
@@ -163,7 +168,7 @@ func TestAcceptHardening_ZombieLeader(t *testing.T) {
 				s.beginBackupOf(names[i], shops[i%2])
 			}
 			moment := 1 + 5*round/2 // changes of phases; each backup has five
-			s.eventually("the moment to stop the leader", func(context.Context) (bool, error) { return completions.count() >= moment, nil })
+			require.Eventually(t, func() bool { return completions.count() >= moment }, 5*time.Minute, 10*time.Millisecond)
 			require.NoError(t, zombie.cmd.Process.Signal(syscall.SIGSTOP))
 			before := notes.runs()
 			next.awaitLog("this server leads")
@@ -330,7 +335,7 @@ func (w *wire) carry(here net.Conn) {
 // and a restore are in progress. Nobody exits, the leader stays the leader, and nothing fails or is attempted again.
 func TestAcceptHardening_ApiServerAway(t *testing.T) {
 	t.Parallel()
-	const away = 12 * time.Second
+	const lease, away = 9 * time.Second, 25 * time.Second
 	for how, cut := range map[string]struct{ begin, end func(*testing.T, *wire) }{
 		"refuses connections": {
 			func(_ *testing.T, w *wire) { w.refuse() },
@@ -347,7 +352,7 @@ func TestAcceptHardening_ApiServerAway(t *testing.T) {
 			var wire *wire
 			wire, s.serverKubeconfig = wireToAPIServer(t, s.kubeconfig)
 			serve := func() *server {
-				return s.serve(append(notes.args, "--concurrent-backups", "2", "--restore-workers", "1", "--leader-elect-lease-duration", "3s")...)
+				return s.serve(append(notes.args, "--concurrent-backups", "2", "--restore-workers", "1", "--leader-elect-lease-duration", lease.String())...)
 			}
 			leader := serve()
 			leader.awaitLog("this server leads")

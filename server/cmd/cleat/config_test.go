@@ -58,7 +58,7 @@ func TestServerRefusesUnusablePolicy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	for name, test := range map[string]struct{ policy, want string }{
-		"not there":       {"example.io/none", `unknown LoadSoothing "example.io/none"; known are: cleat.dev/limit`},
+		"not there":       {"example.io/none", `unknown LoadSoothing "example.io/none"; known are: cleat.dev/prepare-queue`},
 		"of another kind": {"cleat.dev/fifo", `"cleat.dev/fifo" is not a LoadSoothing but a plugin of the kind QueueAdmission`},
 	} {
 		t.Run(name, func(t *testing.T) {

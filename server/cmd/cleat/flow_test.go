@@ -9,11 +9,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
+
+// useShop creates the namespace "shop", which several tests use at the same time.
+func (s *site) useShop() {
+	s.t.Helper()
+	err := s.client.Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	if !apierrors.IsAlreadyExists(err) {
+		require.NoError(s.t, err)
+	}
+}
 
 // workload creates a namespace with some objects to back up.
 func (s *site) workload(configMaps int) string {
@@ -63,7 +73,7 @@ func TestBackupAndRestoreFromCommandLine(t *testing.T) {
 			require.Contains(t, out, "Backup completed with status: Completed")
 			require.Contains(t, progress, "backup first: Completed\n")
 			require.Equal(t, []string{
-				"first-itemoperations.json.gz", "first-logs.gz", "first-podvolumebackups.json.gz", "first-resource-list.json.gz",
+				"first-itemoperations.json.gz", "first-logs.gz", "first-manifest.json.gz", "first-podvolumebackups.json.gz", "first-resource-list.json.gz",
 				"first-results.gz", "first-volumeinfo.json.gz", "first-volumesnapshots.json.gz", "first.tar.gz", "velero-backup.json",
 			}, s.files("backups/first"))
 
@@ -90,7 +100,7 @@ func TestBackupAndRestoreFromCommandLine(t *testing.T) {
 			require.Contains(t, s.must("restore", "describe", "back", "--details"), "- "+restoredTo+"/item-a(created)\n")
 			require.Contains(t, s.must("restore", "logs", "back"), `msg="restore started"`)
 			require.Equal(t, []string{
-				"restore-back-itemoperations.json.gz", "restore-back-logs.gz", "restore-back-resource-list.json.gz", "restore-back-results.gz",
+				"back-volumeinfo.json.gz", "restore-back-itemoperations.json.gz", "restore-back-logs.gz", "restore-back-resource-list.json.gz", "restore-back-results.gz",
 			}, s.files("restores/back"))
 			own := s.must("version", "--client-only") // depends on the build
 			require.Equal(t, own+strings.Replace(own, "Client", "Server", 1), s.must("version", "--timeout", "2m"))

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -163,6 +164,13 @@ func (v *server) awaitLog(text string) {
 	v.site.eventually("the server writes "+text, func(context.Context) (bool, error) {
 		return strings.Contains(v.log.String(), text), nil
 	})
+}
+
+// awaitMatch waits until the server has written something that matches a regular expression.
+func (v *server) awaitMatch(pattern string) {
+	v.site.t.Helper()
+	wanted := regexp.MustCompile(pattern)
+	v.site.eventually("the server writes "+pattern, func(context.Context) (bool, error) { return wanted.MatchString(v.log.String()), nil })
 }
 
 func (s *site) beginStampedRestore(name, backup, shop string) {

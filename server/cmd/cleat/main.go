@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 
 	"github.com/cleat-dev/cleat/server/cli"
 	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/restorewait"
 )
 
 // linked is the version of a release, set by the linker.
@@ -26,9 +28,17 @@ func version() string {
 	return cmp.Or(linked, "dev")
 }
 
+// arguments returns those of the process. Under another name, the program is one of its commands.
+func arguments() []string {
+	if filepath.Base(os.Args[0]) == restorewait.Link {
+		return append([]string{restorewait.Name}, os.Args[1:]...)
+	}
+	return os.Args[1:]
+}
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := cli.New(command.Streams{Out: os.Stdout, Err: os.Stderr}, version(), os.Args[1:]).ExecuteContext(ctx)
+	err := cli.New(command.Streams{Out: os.Stdout, Err: os.Stderr}, version(), arguments()).ExecuteContext(ctx)
 	stop()
 	if err != nil {
 		if !command.IsQuiet(err) {

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,12 +35,16 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-// shared is the control plane of the tests of this package.
-var (
-	shared      controlplane.Shared
-	installOnce sync.Once
-	errInstall  error
-)
+// plane is a control plane with the definitions of the server.
+type plane struct {
+	controlplane.Shared
+	install    sync.Once
+	errInstall error
+}
+
+// shared is the control plane of the tests of this package. That with the volumes of a CSI driver is another one, because
+// the resources of snapshots would be part of every other backup.
+var shared, storage plane
 
 // inParallel is the number of tests that run at the same time. Most of their time they wait: for the deadline of a plugin,
 // for a lease, for a server to start.
@@ -59,7 +65,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	_ = os.Setenv("TMPDIR", dir) // a killed server leaves its temporary files
-	code := shared.Main(m)
+	_ = os.Setenv("GOGC", "400") // more than a thousand processes with small heaps, which would otherwise collect garbage from their start
+	storage.Options.CSISocket = filepath.Join(dir, "csi.sock")
+	code := max(shared.Main(m), besideVelero.stop(), storage.Stop())
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
@@ -70,17 +78,18 @@ func cleat(t *testing.T) string {
 	return programs.Build(t, "server/cmd/cleat")
 }
 
-// install runs "cleat install", once.
-func install(t *testing.T) {
+// get returns the control plane, on which "cleat install" has run once.
+func (p *plane) get(t *testing.T) *controlplane.Cluster {
 	t.Helper()
-	program, cluster := cleat(t), shared.Get(t)
-	installOnce.Do(func() {
+	program, cluster := cleat(t), p.Get(t)
+	p.install.Do(func() {
 		out, err := exec.Command(program, "install", "--crds-only", "--kubeconfig", cluster.Kubeconfig).CombinedOutput()
 		if err != nil {
-			errInstall = fmt.Errorf("%w: %s", err, out)
+			p.errInstall = fmt.Errorf("%w: %s", err, out)
 		}
 	})
-	require.NoError(t, errInstall)
+	require.NoError(t, p.errInstall)
+	return cluster
 }
 
 // site is a separate installation: a namespace, a location, a bucket.
@@ -91,8 +100,9 @@ type site struct {
 	namespace  string
 	bucketDir  string // directory with the objects as files
 	kubeconfig string
-	shop       string // a namespace to back up
-	several    bool   // its servers run at the same time; otherwise each gets the lease at once, because the one before is dead
+	shop       string   // a namespace to back up
+	several    bool     // its servers run at the same time; otherwise each gets the lease at once, because the one before is dead
+	resources  []string // of the backups that tests begin; all resources by default
 
 	serverKubeconfig string   // empty for kubeconfig
 	environment      []string // of its servers, in addition to that of the test
@@ -101,8 +111,12 @@ type site struct {
 // newSite installs the definitions and creates a namespace with a default location on S3, or on files.
 func newSite(t *testing.T, provider string) *site {
 	t.Helper()
-	install(t)
-	cluster := shared.Get(t)
+	return newSiteIn(t, shared.get(t), provider)
+}
+
+// newSiteIn is newSite in a cluster that has the definitions. The provider "aws" is Velero's plugin for S3.
+func newSiteIn(t *testing.T, cluster *controlplane.Cluster, provider string) *site {
+	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
 	require.NoError(t, err)
 	config.QPS = -1
@@ -120,7 +134,7 @@ func newSite(t *testing.T, provider string) *site {
 	}
 	bucket := cluster.NewBucket(t, "cleat")
 	switch provider {
-	case "cleat.dev/s3":
+	case "cleat.dev/s3", "aws":
 		s.bucketDir = filepath.Join(cluster.S3.Dir, bucket)
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cloud-credentials"},
@@ -144,10 +158,23 @@ func newSite(t *testing.T, provider string) *site {
 func (s *site) run(args ...string) (stdout, stderr string, err error) {
 	s.t.Helper()
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(s.t.Context(), cleat(s.t), append(args, "--kubeconfig", s.kubeconfig, "--namespace", s.namespace)...)
+	args = patiently(args)
+	if !slices.Contains(args, "--kubeconfig") {
+		args = append(args, "--kubeconfig", s.kubeconfig, "--namespace", s.namespace)
+	}
+	cmd := exec.CommandContext(s.t.Context(), cleat(s.t), args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
 	return out.String(), errs.String(), err
+}
+
+// patiently gives a command that waits for an answer of the server the time that a busy machine takes.
+func patiently(args []string) []string {
+	const waits = `^(queue|queue explain|operations|plugin (get|info|order)|(backup|restore) (describe|logs)|backup download)( |$)`
+	if slices.Contains(args, "--timeout") || slices.Contains(args, "--plugin-dir") || !regexp.MustCompile(waits).MatchString(strings.Join(args, " ")) {
+		return args
+	}
+	return append(slices.Clone(args), "--timeout", "5m")
 }
 
 // must runs a command that has to succeed.
@@ -166,13 +193,14 @@ type server struct {
 	done chan error
 }
 
-// serve starts a server that examines its queue only after changes. The end of the test kills it.
+// serve starts a server that examines its queue only after changes, and no bucket for new backups. The end of the test kills it.
 func (s *site) serve(args ...string) *server {
 	s.t.Helper()
 	v := &server{site: s, log: &logBuffer{}, done: make(chan error, 1)}
 	base := []string{"server", "--kubeconfig", cmp.Or(s.serverKubeconfig, s.kubeconfig), "--namespace", s.namespace, "--metrics-address", "0",
 		"--profiler-address", "", "--scratch-dir", s.t.TempDir(), "--plugin-dir", filepath.Join(s.t.TempDir(), "none"),
-		"--shutdown-grace-period", "1s", "--queue-sweep", "0", "--leader-elect-lease-duration", "1m", "--log-level", "debug"}
+		"--shutdown-grace-period", "1s", "--queue-sweep", "0", "--backup-sync-period", "0", "--leader-elect-lease-duration", "1m",
+		"--log-level", "debug"}
 	v.cmd = exec.Command(cleat(s.t), append(base, args...)...)
 	v.cmd.Stdout, v.cmd.Stderr = v.log, v.log
 	v.cmd.Env = append(append(os.Environ(), "POD_NAME=cleat-0"), s.environment...) // the name is not an identity
@@ -220,13 +248,15 @@ func (v *server) stop() error {
 	return v.wait()
 }
 
-// eventually calls ask until it returns true without an error.
+// eventually calls ask until it returns true without an error. It asks the less often the longer it waits, because several tests
+// that wait for their servers would otherwise keep the API server from serving these.
 func (s *site) eventually(what string, ask func(ctx context.Context) (bool, error)) {
 	s.t.Helper()
+	const shortest, longest = 50 * time.Millisecond, 250 * time.Millisecond
 	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Minute)
 	defer cancel()
 	var last error
-	for {
+	for began := time.Now(); ; {
 		ok, err := ask(ctx)
 		if ok && err == nil {
 			return
@@ -235,7 +265,7 @@ func (s *site) eventually(what string, ask func(ctx context.Context) (bool, erro
 		select {
 		case <-ctx.Done():
 			require.Fail(s.t, "not in time: "+what, "last error: %v", last)
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(min(max(shortest, time.Since(began)/5), longest)):
 		}
 	}
 }

@@ -138,6 +138,7 @@ func goEnvironment(t *testing.T, proxy string) []string {
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(cache, "cache", "download")+","+otherwise,
 		"GOMODCACHE="+t.TempDir(),
 		"GOSUMDB=off", // it does not know the release
+		"GOGC=",       // as authors have it: the search for leaks sets its own
 		"GOFLAGS=-modcacherw -trimpath",
 		"GOWORK=off", "GONOPROXY=", "GOPRIVATE=", "GOTOOLCHAIN=local",
 	)

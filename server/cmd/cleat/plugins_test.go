@@ -83,7 +83,11 @@ func TestPluginCommandsOfVelerosServer(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "cleat.dev/file")
 	answered := make(chan error, 1)
-	go func() { answered <- s.answerAsVelero(t.Context()) }()
+	answer := func() {
+		answered <- s.answerAsVelero(t.Context(), "v1.17.1",
+			velerov1.PluginInfo{Name: "velero.io/aws", Kind: "ObjectStore"}, velerov1.PluginInfo{Name: "velero.io/csi", Kind: "BackupItemActionV2"})
+	}
+	go answer()
 	table, note, err := s.run("plugin", "get", "--timeout", "2m")
 	require.NoError(t, err, note)
 	require.NoError(t, <-answered)
@@ -91,7 +95,7 @@ func TestPluginCommandsOfVelerosServer(t *testing.T) {
 velero.io/aws +ObjectStore +1 +<unknown> +<unknown>$`, table)
 	require.Contains(t, note, "The server (v1.17.1) reports only names and kinds of its plugins")
 
-	go func() { answered <- s.answerAsVelero(t.Context()) }()
+	go answer()
 	_, note, err = s.run("plugin", "order", "--timeout", "2m")
 	require.Error(t, err)
 	require.NoError(t, <-answered)
@@ -99,7 +103,7 @@ velero.io/aws +ObjectStore +1 +<unknown> +<unknown>$`, table)
 }
 
 // answerAsVelero answers the next request as Velero's server does.
-func (s *site) answerAsVelero(ctx context.Context) error {
+func (s *site) answerAsVelero(ctx context.Context, version string, plugins ...velerov1.PluginInfo) error {
 	for {
 		var requests velerov1.ServerStatusRequestList
 		if err := s.client.List(ctx, &requests, client.InNamespace(s.namespace)); err != nil {
@@ -111,8 +115,8 @@ func (s *site) answerAsVelero(ctx context.Context) error {
 				continue
 			}
 			before := request.DeepCopy()
-			request.Status.Phase, request.Status.ServerVersion = velerov1.ServerStatusRequestPhaseProcessed, "v1.17.1"
-			request.Status.Plugins = []velerov1.PluginInfo{{Name: "velero.io/aws", Kind: "ObjectStore"}, {Name: "velero.io/csi", Kind: "BackupItemActionV2"}}
+			request.Status.Phase, request.Status.ServerVersion = velerov1.ServerStatusRequestPhaseProcessed, version
+			request.Status.Plugins = plugins
 			return s.client.Patch(ctx, request, client.MergeFrom(before))
 		}
 		select {
@@ -123,21 +127,25 @@ func (s *site) answerAsVelero(ctx context.Context) error {
 	}
 }
 
-// runReadme runs the commands in a section of README.md and returns their number. If dir is not empty, ./plugins has a copy of
-// the plugin in it.
+// runReadme runs the commands in a section of README.md and returns their number. ./plugins has the plugin of dir, ./mover.tar is the image
+// of dir, ./credentials are credentials of an object store.
 func (s *site) runReadme(t *testing.T, section, dir string) (commands int) {
 	t.Helper()
 	work := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(work, "plugins"), 0o755))
-	if dir != "" {
-		require.NoError(t, os.Link(filepath.Join(dir, "kinds"), filepath.Join(work, "plugins", "kinds")))
+	require.NoError(t, os.WriteFile(filepath.Join(work, "credentials"), []byte("[default]\n"), 0o600))
+	for file, to := range map[string]string{"kinds": "plugins/kinds", "mover.tar": "mover.tar"} {
+		err := os.Link(filepath.Join(dir, file), filepath.Join(work, to))
+		require.True(t, err == nil || os.IsNotExist(err), "%v", err)
 	}
 	readme, err := os.ReadFile("../../../README.md")
 	require.NoError(t, err)
 	_, text, found := strings.Cut(string(readme), section)
 	require.True(t, found, "README.md has the section %q", section)
 	heading, _, _ := strings.Cut(section, " ")
-	text, _, _ = strings.Cut(text, "\n"+heading+" ")
+	for ; heading != ""; heading = heading[1:] {
+		text, _, _ = strings.Cut(text, "\n"+heading+" ")
+	}
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "    cleat ") {
 			continue
@@ -145,7 +153,7 @@ func (s *site) runReadme(t *testing.T, section, dir string) (commands int) {
 		commands++
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 		cmd.Dir = work
-		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(cleat(t))+":"+os.Getenv("PATH"), "KUBECONFIG="+s.kubeconfig, "VELERO_NAMESPACE="+s.namespace)
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(cleat(t))+":"+os.Getenv("PATH"), "KUBECONFIG="+s.kubeconfig, "HOME="+work, "VELERO_NAMESPACE="+s.namespace)
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s%s", line, out)
 	}

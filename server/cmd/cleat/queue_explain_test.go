@@ -30,7 +30,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// follower is "cleat queue -w" in a pipe.
+// follower is a command with -w in a pipe.
 type follower struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -40,7 +40,7 @@ type follower struct {
 
 func (s *site) follow(args ...string) *follower {
 	s.t.Helper()
-	cmd := exec.Command(cleat(s.t), append([]string{"queue", "-w", "--kubeconfig", s.kubeconfig, "--namespace", s.namespace}, args...)...)
+	cmd := exec.Command(cleat(s.t), append(patiently(args), "-w", "--kubeconfig", s.kubeconfig, "--namespace", s.namespace)...)
 	out, err := cmd.StdoutPipe()
 	require.NoError(s.t, err)
 	cmd.Stderr = os.Stderr
@@ -227,7 +227,7 @@ func TestAcceptQueue_Explain(t *testing.T) {
 // checkLive ends the running backups one after the other, and checks the printed changes.
 func (s *site) checkLive() {
 	t := s.t
-	text, documents := s.follow(), s.follow("-o", "json")
+	text, documents := s.follow("queue"), s.follow("queue", "-o", "json")
 	text.until("everything: Queued")
 	documents.until(`"name":"everything"`)
 	s.requireRead("follow.txt", strings.Join(text.shown, "\n")+"\n")

@@ -89,7 +89,7 @@ func (w *witness) require(t *testing.T) {
 func (s *site) beginBackupOf(name string, namespaces ...string) {
 	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
-		Spec:       velerov1.BackupSpec{IncludedNamespaces: namespaces},
+		Spec:       velerov1.BackupSpec{IncludedNamespaces: namespaces, IncludedResources: s.resources},
 	}))
 }
 
@@ -102,6 +102,7 @@ func TestAcceptQueue_KillEverywhere(t *testing.T) {
 	t.Parallel()
 	const limit, least = 2, 14
 	s := newSite(t, "cleat.dev/file")
+	s.resources = few()
 	g := &gate{}
 	s.serverKubeconfig, _ = g.behind(t, s.cluster)
 	shop, yard := s.workload(2), s.workload(2)
@@ -168,7 +169,7 @@ func TestAcceptQueue_TwoServers(t *testing.T) {
 	}
 	witness := s.watchBackups(limit)
 	serve := func() *server {
-		return s.serve("--concurrent-backups", fmt.Sprint(limit), "--leader-elect-lease-duration", "6s")
+		return s.serve("--concurrent-backups", fmt.Sprint(limit), "--leader-elect-lease-duration", "12s")
 	}
 	one := serve()
 	s.available()

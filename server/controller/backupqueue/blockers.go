@@ -28,6 +28,10 @@ func (q *Controller) Blockers(ctx context.Context, name string) (*serverreport.B
 		backups = append(backups, &list.Items[i])
 	}
 	line := queue.NewLine(backups)
+	var err error
+	if line.Restoring, err = q.restores(ctx); err != nil {
+		return nil, err
+	}
 	at := slices.IndexFunc(line.Queued, func(b *velerov1.Backup) bool { return b.Name == name })
 	if at < 0 {
 		return nil, nil
@@ -38,7 +42,7 @@ func (q *Controller) Blockers(ctx context.Context, name string) (*serverreport.B
 	}
 	line.Queued = line.Queued[:at+1]
 	snapshot := new(queue.Resolver).Snapshot(line, namespaces, 1, q.Now())
-	ahead := slices.Concat(snapshot.Running, snapshot.Ready, snapshot.Queued[:at])
+	ahead := slices.Concat(snapshot.Operating, snapshot.Restoring, snapshot.Running, snapshot.Ready, snapshot.Queued[:at])
 	order := make([]string, 0, len(ahead))
 	for i := range ahead {
 		order = append(order, ahead[i].Name)

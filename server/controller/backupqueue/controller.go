@@ -307,7 +307,18 @@ func (q *Controller) line(ctx context.Context) (queue.Line, error) {
 	if err != nil {
 		return queue.Line{}, fmt.Errorf("list the backups: %w", err)
 	}
-	return queue.NewLine(backups), nil
+	line := queue.NewLine(backups)
+	line.Restoring, err = q.restores(ctx)
+	return line, err
+}
+
+// restores returns the restores that run.
+func (q *Controller) restores(ctx context.Context) ([]*velerov1.Restore, error) {
+	var list velerov1.RestoreList
+	if err := q.List(ctx, &list, client.InNamespace(q.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the restores: %w", err)
+	}
+	return queue.RunningRestores(list.Items), nil
 }
 
 // namespaces returns the names of the namespaces.

@@ -72,7 +72,7 @@ func TestAcceptHardening_UnwritableInItsSlot(t *testing.T) {
 			require.NoError(s.t, err)
 			require.True(s.t, want || !may, name)
 			return may == want
-		}, patience, 2*time.Millisecond)
+		}, patience, 20*time.Millisecond)
 	}
 	for _, phase := range []velerov1.BackupPhase{velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseInProgress} {
 		t.Run(string(phase), func(t *testing.T) {

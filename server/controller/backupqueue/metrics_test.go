@@ -60,7 +60,7 @@ func TestMetricsShowTheQueue(t *testing.T) {
 			delete(got, "decision_seconds") // their number is random
 			delete(got, "unwritable")
 			return fmt.Sprint(got) == fmt.Sprint(want)
-		}, time.Minute, 5*time.Millisecond, "want %v, got last %v", want, &got)
+		}, 5*time.Minute, 5*time.Millisecond, "want %v, got last %v", want, &got)
 	}
 	s.shows("runs InProgress", "a-waits Queued 1", "b-starts ReadyToStart", "c-later Queued 2")
 	full := map[string]float64{"depth": 2, "running": 2, "wait_seconds": 1, "waiting NamespaceOverlap": 1, "waiting Limit": 1}

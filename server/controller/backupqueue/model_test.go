@@ -488,7 +488,7 @@ func (m *model) drain(b *velerov1.Backup) {
 // TestAcceptQueue_Model runs random lives on a real API server. There is no sweep, so each decision needs an event.
 func TestAcceptQueue_Model(t *testing.T) {
 	t.Parallel()
-	const lives, steps, workers = 40, 50, 4
+	const lives, steps, workers = 24, 50, 4
 	for worker := range uint64(workers) {
 		t.Run(fmt.Sprint(worker), func(t *testing.T) {
 			t.Parallel()

@@ -171,7 +171,7 @@ func (s *queueSite) shows(want ...string) {
 		}
 		slices.Sort(got)
 		return slices.Equal(want, got)
-	}, patience, 2*time.Millisecond, "want %v, got last %v", want, &got)
+	}, patience, 20*time.Millisecond, "want %v, got last %v", want, &got)
 }
 
 // says returns why a backup waits.

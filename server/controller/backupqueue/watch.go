@@ -30,7 +30,7 @@ func queueRequest() reconcile.Request {
 
 // Setup adds the watches of the controller to b. wake, if not nil, sends an event when the plugins change.
 func (q *Controller) Setup(b *ctrl.Builder, wake <-chan event.GenericEvent) *ctrl.Builder {
-	b = b.Watches(&velerov1.Backup{}, q.onBackup()).WatchesMetadata(namespaceMetadata(), q.onNamespace())
+	b = b.Watches(&velerov1.Backup{}, q.onBackup()).Watches(&velerov1.Restore{}, q.onRestore()).WatchesMetadata(namespaceMetadata(), q.onNamespace())
 	if q.Locations != nil {
 		b = b.Watches(&velerov1.BackupStorageLocation{}, q.onLocation())
 	}
@@ -54,7 +54,7 @@ func (q *Controller) wake(pending requests) {
 func (q *Controller) onBackup() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, pending requests) {
-			if b, ok := e.Object.(*velerov1.Backup); ok && queue.InLine(b) && !q.view.isOwn(b) {
+			if b, ok := e.Object.(*velerov1.Backup); ok && concerns(b) && !q.view.isOwn(b) {
 				q.wake(pending)
 			}
 		},
@@ -66,7 +66,25 @@ func (q *Controller) onBackup() handler.EventHandler {
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, pending requests) {
-			if b, ok := e.Object.(*velerov1.Backup); ok && queue.InLine(b) {
+			if b, ok := e.Object.(*velerov1.Backup); ok && concerns(b) {
+				q.wake(pending)
+			}
+		},
+	}
+}
+
+// onRestore requests a decision when a restore ends, or when it is known what it writes. The start of one admits nothing.
+func (q *Controller) onRestore() handler.EventHandler {
+	return handler.Funcs{
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, pending requests) {
+			before, ok := e.ObjectOld.(*velerov1.Restore)
+			after, also := e.ObjectNew.(*velerov1.Restore)
+			if ok && also && queue.Restoring(before) && (!queue.Restoring(after) || before.Annotations[queue.ScopeAnnotation] != after.Annotations[queue.ScopeAnnotation]) {
+				q.wake(pending)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, pending requests) {
+			if r, ok := e.Object.(*velerov1.Restore); ok && queue.Restoring(r) {
 				q.wake(pending)
 			}
 		},
@@ -81,15 +99,20 @@ func (q *Controller) onNamespace() handler.EventHandler {
 	}
 }
 
+// concerns reports whether a Backup is part of the queue, or keeps others waiting.
+func concerns(b *velerov1.Backup) bool { return queue.InLine(b) || queue.Occupies(b) }
+
 // matters reports whether a change of a Backup may change a decision. The progress of a running one does not.
 func matters(before, after *velerov1.Backup) bool {
 	switch {
 	case before.UID != after.UID:
 		return true
-	case !queue.InLine(before) && !queue.InLine(after):
+	case !concerns(before) && !concerns(after):
 		return false
 	case run.BackupPhase(before) != run.BackupPhase(after), (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
 		return true
+	case queue.Occupies(after):
+		return before.Annotations[queue.OccupiedAnnotation] != after.Annotations[queue.OccupiedAnnotation]
 	case !queue.Waits(after):
 		return false
 	default:

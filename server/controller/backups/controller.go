@@ -19,9 +19,12 @@ import (
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/policy"
 	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/snapshot"
 )
 
 // Engine collects what a backup selects and writes the archive. An error is fatal; the errors of single items are in the
@@ -40,19 +43,25 @@ type Admissions interface {
 // process has left InProgress starts anew, under the same name and in the same slot, until its attempts are used up.
 type Controller struct {
 	*run.Cluster
-	Runs          *run.Runs
-	Stores        run.Stores
-	StoreOutage   time.Duration // how long a run waits for its object store
-	Plugins       run.Plugins
-	Engine        Engine
-	Admissions    Admissions // nil if the queue is disabled
-	ServerVersion ServerVersion
-	Defaults      Defaults
-	LogOptions    run.LogOptions
-	Events        events.EventRecorder // nil for none
-	Metrics       *metrics.Metrics
-	Log           hclog.Logger
-	Now           func() time.Time
+	Runs         *run.Runs
+	Stores       run.Stores
+	StoreOutage  time.Duration // how long a run waits for its object store
+	Plugins      run.Plugins
+	Manifests    *policy.Manifests
+	Journals     *operation.Journals // nil for none
+	Snapshotters run.Snapshotters
+	Records      *snapshot.Records // nil for none
+	// VolumeSnapshots removes what an attempt before has left; nil only without Records.
+	VolumeSnapshots snapshot.VolumeSnapshots
+	Engine          Engine
+	Admissions      Admissions // nil if the queue is disabled
+	ServerVersion   ServerVersion
+	Defaults        Defaults
+	LogOptions      run.LogOptions
+	Events          events.EventRecorder // nil for none
+	Metrics         *metrics.Metrics
+	Log             hclog.Logger
+	Now             func() time.Time
 
 	ends ends
 }
@@ -75,7 +84,12 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	phase := run.BackupPhase(&b)
 	starts := phase == velerov1.BackupPhaseReadyToStart || phase == velerov1.BackupPhaseInProgress
-	if !starts || ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
+		return ctrl.Result{}, nil
+	case queue.Waits(&b) && velerov1.CancelRequested(&b):
+		return r.cancelWaiting(ctx, &b, log)
+	case !starts:
 		return ctrl.Result{}, nil
 	}
 	// The run begins before the phase is written, so that every InProgress backup has one.
@@ -101,7 +115,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	location, rules, err := r.start(ctx, active, &b)
 	switch {
-	case errors.Is(err, run.ErrNotFound), errors.Is(err, run.ErrPhaseChanged):
+	case run.Superseded(err):
 		log.Debug("not started", "reason", err)
 		return ctrl.Result{}, nil
 	case errors.Is(err, run.ErrLocationAway):
@@ -132,13 +146,29 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.work(active, &b, location, rules, log)
 }
 
+// cancelWaiting fails a backup that was cancelled before its turn.
+func (r *Controller) cancelWaiting(ctx context.Context, b *velerov1.Backup, log hclog.Logger) (ctrl.Result, error) {
+	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
+		b.Status.QueuePosition = 0
+		run.FailedBackup(run.ErrCancelled, r.Now())(b)
+		return nil
+	})
+	if run.Superseded(err) {
+		return ctrl.Result{}, nil
+	}
+	if err == nil {
+		log.Info("cancelled before its turn")
+	}
+	return ctrl.Result{}, err
+}
+
 // giveBack returns a ready backup to the queue, because others have got its slot while it could not be written.
 func (r *Controller) giveBack(ctx context.Context, b *velerov1.Backup, log hclog.Logger) (ctrl.Result, error) {
 	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
 		queue.Return(b)
 		return nil
 	})
-	if errors.Is(err, run.ErrNotFound) || errors.Is(err, run.ErrPhaseChanged) {
+	if run.Superseded(err) {
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -166,6 +196,14 @@ func (r *Controller) start(ctx context.Context, active *run.Run, b *velerov1.Bac
 	err = r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) (err error) {
 		admitted := b.DeepCopy()
 		claim, takeUp := active.Start(), run.BackupPhase(b) == velerov1.BackupPhaseInProgress
+		if velerov1.CancelRequested(b) {
+			b.Status.QueuePosition = 0
+			run.FailedBackup(run.ErrCancelled, r.Now())(b)
+			if takeUp {
+				run.MarkPartialData(b)
+			}
+			return nil
+		}
 		if takeUp {
 			if claim, err = active.TakeUp(b); err != nil {
 				run.FailedBackup(err, r.Now())(b)
@@ -222,7 +260,7 @@ func (r *Controller) notStarted(ctx context.Context, b *velerov1.Backup, reason 
 		run.FailedBackup(reason, r.Now())(b)
 		return nil
 	})
-	if err == nil || errors.Is(err, run.ErrNotFound) || errors.Is(err, run.ErrPhaseChanged) {
+	if err == nil || run.Superseded(err) {
 		r.Log.Error("could not start the backup", "backup", b.Namespace+"/"+b.Name, "error", reason)
 		return nil
 	}

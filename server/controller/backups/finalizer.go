@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,8 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
+	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/reference"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/store"
 )
 
@@ -26,10 +33,18 @@ import (
 // if it had been deleted during its run.
 type Finalizer struct {
 	*run.Cluster
-	Stores  run.Stores
-	Metrics *metrics.Metrics
-	Log     hclog.Logger
-	Now     func() time.Time
+	Stores   run.Stores
+	Plugins  run.Plugins
+	Engine   Refresh
+	SpoolDir string // for temporary files; empty means that of the system
+	// VolumeSnapshots keeps the CSI snapshots of a backup that is complete.
+	VolumeSnapshots snapshot.VolumeSnapshots
+	// Manifests describe a backup again that has changed after its operations, with what References finds.
+	Manifests  *policy.Manifests
+	References *reference.Table
+	Metrics    *metrics.Metrics
+	Log        hclog.Logger
+	Now        func() time.Time
 
 	mu      sync.Mutex
 	deleted map[client.ObjectKey]*velerov1.Backup // before they were finalized; their files are still to be deleted
@@ -55,7 +70,8 @@ func (r *Finalizer) OnDelete() handler.EventHandler {
 // isUnfinished reports whether a backup has to be finalized or cleaned up.
 func isUnfinished(b *velerov1.Backup) bool {
 	switch run.BackupPhase(b) {
-	case velerov1.BackupPhaseFinalizing, velerov1.BackupPhaseFinalizingPartiallyFailed:
+	case velerov1.BackupPhaseWaitingForPluginOperations, velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed,
+		velerov1.BackupPhaseFinalizing, velerov1.BackupPhaseFinalizingPartiallyFailed:
 		return true
 	case velerov1.BackupPhaseFailed:
 		return run.HasPartialData(b)
@@ -83,7 +99,7 @@ func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	case phase == velerov1.BackupPhaseFailed && run.HasPartialData(&b):
 		err = r.clean(ctx, &b, log)
 	}
-	if errors.Is(err, run.ErrNotFound) || errors.Is(err, run.ErrPhaseChanged) {
+	if run.Superseded(err) {
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{}, err
@@ -115,8 +131,12 @@ func (r *Finalizer) forget(ctx context.Context, key client.ObjectKey, log hclog.
 
 // finalize stores velero-backup.json with the final phase and then writes the phase.
 func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final velerov1.BackupPhase, log hclog.Logger) error {
-	status := velerov1.BackupStatus{Phase: final, CompletionTimestamp: run.Timestamp(r.Now())}
-	switch err := r.putMetadata(ctx, b, &status); {
+	status := velerov1.BackupStatus{Phase: final, CompletionTimestamp: b.Status.CompletionTimestamp}
+	if status.CompletionTimestamp == nil { // Velero decides it here
+		status.CompletionTimestamp = run.Timestamp(r.Now())
+	}
+	status.Errors, status.Warnings = b.Status.Errors, b.Status.Warnings
+	switch err := r.store(ctx, b, &status, log); {
 	case errors.Is(err, run.ErrLocationNotFound):
 		status.Phase = velerov1.BackupPhasePartiallyFailed
 		status.FailureReason = fmt.Sprintf("finalize the backup: %v", err)
@@ -138,29 +158,47 @@ func (r *Finalizer) finalize(ctx context.Context, b *velerov1.Backup, final vele
 func end(b *velerov1.Backup, status velerov1.BackupStatus) {
 	b.Status.Phase = status.Phase
 	b.Status.CompletionTimestamp = status.CompletionTimestamp
+	b.Status.Errors, b.Status.Warnings = status.Errors, status.Warnings
+	b.Status.CSIVolumeSnapshotsCompleted = status.CSIVolumeSnapshotsCompleted
 	if status.FailureReason != "" {
 		b.Status.FailureReason = status.FailureReason
 	}
 }
 
-// putMetadata overwrites velero-backup.json with the backup in its final status. An attempt before, of which this server may not
-// know whether its status was written, has decided when the backup was completed.
-func (r *Finalizer) putMetadata(ctx context.Context, b *velerov1.Backup, status *velerov1.BackupStatus) error {
+// store refreshes the archive and overwrites velero-backup.json with the backup in its final status. Each attempt writes the same, also
+// that of a server that was stopped and goes on.
+func (r *Finalizer) store(ctx context.Context, b *velerov1.Backup, status *velerov1.BackupStatus, log hclog.Logger) error {
 	location, err := r.GetLocation(ctx, b.Spec.StorageLocation)
 	if err != nil {
 		return err
 	}
 	objects, err := r.Stores.Open(ctx, location)
 	if err != nil {
-		return fmt.Errorf("open backup storage location %s: %w", location.Name, err)
-	}
-	stored, err := objects.BackupMetadata(ctx, b.Name)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	var before velerov1.Backup // stays empty if the file is missing or damaged
-	if json.Unmarshal(stored, &before) == nil && before.UID == b.UID && before.Status.CompletionTimestamp != nil {
-		status.CompletionTimestamp = before.Status.CompletionTimestamp
+	operations, err := r.operations(ctx, b, objects)
+	if err != nil {
+		return err
+	}
+	status.CSIVolumeSnapshotsCompleted = snapshot.CompletedCSI(operations)
+	if err := r.settlePodVolumes(ctx, b, objects, operations); err != nil {
+		return err
+	}
+	csi := snapshot.TakesCSI(operations)
+	if csi {
+		switch done, err := stored(ctx, b, objects); {
+		case err != nil:
+			return err
+		case done != nil: // an attempt before has gone on to what follows, and there is nothing to read again
+			*status = *done
+			return r.VolumeSnapshots.Keep(ctx, b.UID)
+		}
+		if err := r.settleVolumes(ctx, b, objects, operations); err != nil {
+			return err
+		}
+	}
+	if err := r.refresh(ctx, b, objects, operations, status, log); err != nil {
+		return err
 	}
 	ended := b.DeepCopy()
 	end(ended, *status)
@@ -168,7 +206,86 @@ func (r *Finalizer) putMetadata(ctx context.Context, b *velerov1.Backup, status 
 	if err != nil {
 		return err
 	}
-	return objects.PutBackupMetadata(ctx, b.Name, metadata)
+	if err := objects.PutBackupMetadata(ctx, b.Name, metadata); err != nil || !csi {
+		return err
+	}
+	return r.VolumeSnapshots.Keep(ctx, b.UID)
+}
+
+// stored returns the status of a backup in the bucket if it is final, and otherwise nil.
+func stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) (*velerov1.BackupStatus, error) {
+	metadata, err := objects.BackupMetadata(ctx, b.Name)
+	if err != nil {
+		return nil, err
+	}
+	var found velerov1.Backup
+	if err := json.Unmarshal(metadata, &found); err != nil || found.UID != b.UID || !found.Status.Phase.Terminal() {
+		return nil, nil //nolint:nilerr // a damaged file is replaced
+	}
+	return &found.Status, nil
+}
+
+// settleVolumes records in volumeinfo what became of the CSI snapshots and of their data.
+func (r *Finalizer) settleVolumes(ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation) error {
+	infos, err := store.DecodeJSON[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
+	if err != nil {
+		return err
+	}
+	uploads, err := r.uploads(ctx, b, operations)
+	if err != nil {
+		return err
+	}
+	taken, moved := snapshot.Settle(infos, operations), snapshot.SettleMovements(infos, operations, uploads)
+	if !taken && !moved {
+		return nil
+	}
+	return store.PutJSON(ctx, objects.PutBackupVolumeInfo, b.Name, infos)
+}
+
+// settlePodVolumes stores the PodVolumeBackups of the backup, which have ended, and records in volumeinfo what became of them.
+func (r *Finalizer) settlePodVolumes(ctx context.Context, b *velerov1.Backup, objects *store.Store, operations []operation.Operation) error {
+	if !snapshot.BacksUpPodVolumes(operations) {
+		return nil
+	}
+	var list velerov1.PodVolumeBackupList
+	if err := r.Live.List(ctx, &list, client.InNamespace(b.Namespace), client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)}); err != nil {
+		return fmt.Errorf("list the PodVolumeBackups: %w", err)
+	}
+	for i := range list.Items {
+		load := &list.Items[i]
+		load.APIVersion, load.Kind, load.ManagedFields = velerov1.SchemeGroupVersion.String(), "PodVolumeBackup", nil
+	}
+	slices.SortFunc(list.Items, func(a, b velerov1.PodVolumeBackup) int { return strings.Compare(a.Name, b.Name) })
+	if err := store.PutJSON(ctx, objects.PutPodVolumeBackups, b.Name, list.Items); err != nil {
+		return err
+	}
+	infos, err := store.DecodeJSON[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
+	if err != nil {
+		return err
+	}
+	snapshot.SettlePodVolumes(infos, list.Items)
+	return store.PutJSON(ctx, objects.PutBackupVolumeInfo, b.Name, infos)
+}
+
+// uploads returns the DataUploads of the operations of a backup, by the ids of the operations.
+func (r *Finalizer) uploads(ctx context.Context, b *velerov1.Backup, operations []operation.Operation) (map[string]*velerov2alpha1.DataUpload, error) {
+	uploads := map[string]*velerov2alpha1.DataUpload{}
+	for _, op := range snapshot.Movements(operations) {
+		for _, item := range op.PostOperationItems {
+			if item.Resource != "datauploads" {
+				continue
+			}
+			upload := new(velerov2alpha1.DataUpload)
+			err := r.Live.Get(ctx, client.ObjectKey{Namespace: b.Namespace, Name: item.Name}, upload)
+			if client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("get DataUpload %s: %w", item.Name, err)
+			}
+			if err == nil {
+				uploads[op.ID] = upload
+			}
+		}
+	}
+	return uploads, nil
 }
 
 // clean deletes the files of a failed backup and then removes the annotation.

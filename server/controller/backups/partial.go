@@ -2,7 +2,6 @@ package backups
 
 import (
 	"context"
-	"fmt"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/run"
@@ -22,11 +21,16 @@ func removeTraces(ctx context.Context, c *run.Cluster, stores run.Stores, b *vel
 	if err != nil {
 		return err
 	}
-	another, err := objects.BackupExists(ctx, b.Name)
-	if err != nil || another {
+	return deleteOthers(ctx, objects, b.Name)
+}
+
+// deleteOthers deletes all files below the name of a backup, unless a backup is stored there.
+func deleteOthers(ctx context.Context, objects *store.Store, name string) error {
+	stored, err := objects.BackupExists(ctx, name)
+	if err != nil || stored {
 		return err
 	}
-	return objects.DeleteBackup(ctx, b.Name)
+	return objects.DeleteBackup(ctx, name)
 }
 
 func removedPartial(ctx context.Context, c *run.Cluster, stores run.Stores, b *velerov1.Backup) (*store.Store, error) {
@@ -36,7 +40,7 @@ func removedPartial(ctx context.Context, c *run.Cluster, stores run.Stores, b *v
 	}
 	objects, err := stores.Open(ctx, location)
 	if err != nil {
-		return nil, fmt.Errorf("open backup storage location %s: %w", location.Name, err)
+		return nil, err
 	}
 	return objects, objects.RemovePartial(ctx, b.Name, b.UID)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
@@ -29,7 +30,7 @@ func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
 		"none":                    {},
 		"lists":                   {policy: "lists", rules: &resourcepolicy.Policy{Resources: &filter.ScopedLists{ExcludedNamespaced: []string{"secrets"}}}},
 		"lists-and-old-filters":   {policy: "lists", old: []string{"pods"}, want: "the filters of resources in config map " + c.Namespace + "/lists cannot be used together with includedResources"},
-		"volumes-and-old-filters": {policy: "volumes", old: []string{"pods"}, rules: &resourcepolicy.Policy{VolumePolicies: 1}},
+		"volumes-and-old-filters": {policy: "volumes", old: []string{"pods"}, rules: volumeRules(t, "{action: {type: skip}}")},
 		"star":                    {policy: "star", want: "spec.resourcePolicy: resource policy in config map " + c.Namespace + "/star: includeExcludePolicy.includedClusterScopedResources: * is not allowed"},
 		"missing":                 {policy: "lost", want: "spec.resourcePolicy: config map " + c.Namespace + "/lost does not exist"},
 	} {
@@ -60,6 +61,14 @@ func TestResourcePolicyIsReadBeforeTheStart(t *testing.T) {
 	}
 }
 
+// volumeRules returns a policy with rules for volumes only.
+func volumeRules(t *testing.T, rules string) *resourcepolicy.Policy {
+	t.Helper()
+	policy, err := resourcepolicy.Parse(&corev1.ConfigMap{Data: map[string]string{"p": "version: v1\nvolumePolicies: [" + rules + "]"}})
+	require.NoError(t, err)
+	return policy
+}
+
 // TestGlobalVolumePoliciesAreReadForEachBackup is --global-backup-volume-policies-configmap.
 func TestGlobalVolumePoliciesAreReadForEachBackup(t *testing.T) {
 	t.Parallel()
@@ -74,8 +83,8 @@ func TestGlobalVolumePoliciesAreReadForEachBackup(t *testing.T) {
 		rules       *resourcepolicy.Policy
 	}{
 		"none":        {},
-		"global-only": {global: "global", rules: &resourcepolicy.Policy{VolumePolicies: 1}},
-		"both":        {global: "global", own: "own", rules: &resourcepolicy.Policy{VolumePolicies: 3}},
+		"global-only": {global: "global", rules: volumeRules(t, "{action: {type: skip}}")},
+		"both":        {global: "global", own: "own", rules: volumeRules(t, "{action: {type: snapshot}}, {action: {type: skip}}, {action: {type: skip}}")},
 		"lost":        {global: "lost", own: "own", want: "flag --global-backup-volume-policies-configmap of the server: config map " + c.Namespace + "/lost does not exist; create it, or name another"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,20 +2,27 @@ package backups
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
+	"github.com/cleat-dev/cleat/server/dryrun"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/store"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -28,6 +35,10 @@ type work struct {
 	location *velerov1.BackupStorageLocation
 	policy   *resourcepolicy.Policy // nil if there is none
 	log      *runlog.Log
+	accepted *backup.Accepted                          // nil if it accepts no dry run
+	dryRun   func(*pluginhost.Session) *dryrun.Actions // nil for a real backup
+
+	description *description // nil until the engine runs
 }
 
 // do runs the engine, uploads the archive at the same time, and returns the change of status that follows, nil if the run is left
@@ -37,13 +48,19 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 	log := w.log.Logger()
 	objects, err := w.patient(log).Open(w.run.Ctx, w.location)
 	if err != nil {
-		return w.failed(fmt.Errorf("open backup storage location %s: %w", w.location.Name, err))
+		return w.failed(err)
 	}
 	if attempt := run.ClaimOf(w.backup).Attempt; attempt > 1 {
 		log.Warn("the server was stopped or killed in the attempt before; the backup starts anew", "attempt", attempt)
 		if err := objects.RemovePartial(w.run.Ctx, w.backup.Name, w.backup.UID); err != nil {
 			return w.failed(fmt.Errorf("remove what the last attempt has left: %w", err))
 		}
+		if err := w.removeSnapshots(); err != nil {
+			return w.failed(fmt.Errorf("remove the CSI snapshots that the last attempt has left: %w", err))
+		}
+	}
+	if w.accepted, err = w.accept(objects); err != nil {
+		return w.failed(err)
 	}
 	upload, err := objects.BeginBackup(w.run.Ctx, w.backup.Name, w.LogOptions.Dir)
 	if err != nil {
@@ -58,16 +75,30 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 		return err
 	})
 	*w.backup = *progress.End()
+	if w.description != nil {
+		defer w.description.close()
+	}
 	if err != nil {
 		return w.abort(upload, w.run.Reason(err))
 	}
 	run.ReportGaps(w.Events, w.backup, "Backup", result.Gaps)
-	w.warnOfOperations(result)
-	end = finalizingBackup(result)
+	end = endOfRun(result, w.Now())
 	if err := w.commit(upload, end, result); err != nil {
 		return w.failed(err)
 	}
 	return end
+}
+
+// removeSnapshots removes the CSI snapshots of an attempt before, if there are some on record.
+func (w *work) removeSnapshots() error {
+	if w.Records == nil {
+		return nil
+	}
+	records, _, err := w.Records.Of(w.run.Ctx, w.backup.UID)
+	if err != nil || !slices.ContainsFunc(records, func(r *snapshot.Record) bool { return r.CSI }) {
+		return err
+	}
+	return w.VolumeSnapshots.Remove(w.run.Ctx, w.backup.UID)
 }
 
 // failed returns the change of status after a fatal error, nil if the run is left to another server.
@@ -79,40 +110,81 @@ func (w *work) failed(err error) (end func(*velerov1.Backup)) {
 }
 
 func (w *work) collect(show func(done, total int), archive io.Writer) (*backup.Result, error) {
+	journal, err := run.OpenJournal(w.run.Ctx, w.Journals, run.OwnerOfBackup(w.backup), w.backup)
+	if err != nil {
+		return nil, err
+	}
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
+	absent := session.WarnOfAbsent(kinds.BackupItemAction().Name, kinds.AsyncBackupItemAction().Name, kinds.ItemBlockAction().Name,
+		kinds.ManifestWriter().Name)
 	ctx := session.Trace(w.run.Ctx, "Backup", w.backup.Namespace+"/"+w.backup.Name)
-	return w.Engine(ctx, backup.Request{
-		Backup:   w.backup.DeepCopy(),
-		Actions:  pluginhost.All(session, kinds.BackupItemActions()...),
-		Policy:   w.policy,
-		Log:      w.log.Logger(),
-		Progress: show,
-	}, archive)
-}
-
-// warnOfOperations adds a warning for each operation that an action has started: the backup does not wait for it.
-func (w *work) warnOfOperations(result *backup.Result) {
-	for _, operation := range result.Operations {
-		message := results.Message{
-			Resource: operation.Item.GroupResource(), Name: operation.Item.Name,
-			Text: fmt.Sprintf("plugin %s started operation %s; asynchronous operations are not supported yet, its end is not awaited and spec.itemOperationTimeout has no effect", operation.Action, operation.ID),
-		}
-		result.Results.Warnings.Add(operation.Item.Namespace, message.String())
-		w.log.Logger().Warn(message.Text, "resource", message.Resource, "namespace", operation.Item.Namespace, "name", message.Name)
+	if w.description, err = describe(ctx, w.Manifests, session, w.backup, w.LogOptions.Dir); err != nil {
+		return nil, err
 	}
+	defer w.description.Abort() // unless it is finished
+	request := backup.Request{
+		Backup:       w.backup.DeepCopy(),
+		Actions:      pluginhost.All(session, kinds.BackupItemActions()...),
+		Concurrency:  pluginhost.Concurrency(session, kinds.BackupItemActions()...),
+		BlockActions: pluginhost.All(session, kinds.ItemBlockAction()),
+		Policy:       w.policy,
+		Snapshots: &snapshot.Taker{
+			Backup: w.backup.DeepCopy(), Locations: w.backup.Spec.VolumeSnapshotLocations, Open: w.OpenSnapshotter(w.Snapshotters),
+			Records: w.Records, Log: w.log.Logger(),
+		},
+		Accepted: w.accepted,
+		Log:      w.log.Logger(),
+		Journal:  journal,
+		Progress: show,
+	}
+	if w.dryRun != nil {
+		request.DryRun = w.dryRun(session)
+	}
+	if w.Manifests.Any() {
+		request.Manifest = w.description
+	}
+	result, err := w.Engine(ctx, request, archive)
+	if err == nil {
+		w.description.Finish()
+	}
+	if result != nil {
+		result.Results.Warnings.Merge(results.Result{Velero: absent})
+	}
+	return result, errors.Join(err, journal.Flush(w.run.Final))
 }
 
-// finalizingBackup returns the change of status after a successful run.
-func finalizingBackup(result *backup.Result) func(*velerov1.Backup) {
+// endOfRun returns the change of status after a successful run. A backup with operations waits for their ends. For one without, this is when
+// it is completed: who finalizes it, once or again, writes that.
+func endOfRun(result *backup.Result, now time.Time) func(*velerov1.Backup) {
 	return func(b *velerov1.Backup) {
-		b.Status.Phase = velerov1.BackupPhaseFinalizing
 		b.Status.Warnings = result.Results.Warnings.Count()
 		b.Status.Errors = result.Results.Errors.Count()
-		if b.Status.Errors > 0 {
-			b.Status.Phase = velerov1.BackupPhaseFinalizingPartiallyFailed
+		b.Status.BackupItemOperationsAttempted = len(result.Operations)
+		b.Status.HookStatus = &result.Hooks
+		b.Status.VolumeSnapshotsAttempted, b.Status.VolumeSnapshotsCompleted = len(result.Snapshots), 0
+		for _, s := range result.Snapshots {
+			if s.Status.Phase == snapshot.Completed {
+				b.Status.VolumeSnapshotsCompleted++
+			}
 		}
+		b.Status.CSIVolumeSnapshotsAttempted = len(result.CSI.Snapshots)
 		b.Status.Progress = &velerov1.BackupProgress{TotalItems: result.Items, ItemsBackedUp: result.Items}
+		waits, partially := len(result.Operations) > 0, b.Status.Errors > 0
+		switch {
+		case waits && partially:
+			b.Status.Phase = velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
+		case waits:
+			b.Status.Phase = velerov1.BackupPhaseWaitingForPluginOperations
+		case partially:
+			b.Status.Phase = velerov1.BackupPhaseFinalizingPartiallyFailed
+		default:
+			b.Status.Phase = velerov1.BackupPhaseFinalizing
+		}
+		if !waits {
+			b.Status.CompletionTimestamp = run.Timestamp(now)
+		}
+		queue.Occupy(b, operation.Namespaces(result.Operations))
 	}
 }
 
@@ -122,6 +194,9 @@ func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *
 		w.run.Cancel(err)
 		return errors.Join(err, w.giveUp(upload))
 	}
+	result.Results.Merge(w.description.store(func(files map[string]io.ReadSeeker) error {
+		return upload.PutArtifacts(w.run.Ctx, w.backup.UID, files)
+	}, w.log.Logger()))
 	files, err := w.files(end, result)
 	if err != nil {
 		return errors.Join(err, upload.Abort(w.run.Final, nil, nil))
@@ -134,7 +209,11 @@ func (w *work) commit(upload *store.Upload, end func(*velerov1.Backup), result *
 		defer func() { _ = log.Close() }() // only read from
 		files.Log = log
 	}
-	return upload.Commit(w.run.Ctx, files)
+	if err := upload.Commit(w.run.Ctx, files); err != nil {
+		return err
+	}
+	w.Metrics.BackupStored(w.backup, upload.ArchiveSize())
+	return nil
 }
 
 // giveUp ends the upload. It deletes what was uploaded, unless another server has taken up the backup: then all files are of that one.
@@ -176,23 +255,35 @@ func (w *work) files(end func(*velerov1.Backup), result *backup.Result) (store.A
 			w.Log.Warn("could not store the log of the backup", "backup", w.backup.Name, "error", err)
 		},
 	}
-	none := []struct{}{}
 	for _, file := range []struct {
 		reader *io.ReadSeeker
 		encode func() (io.ReadSeeker, error)
 	}{
 		{&files.Results, func() (io.ReadSeeker, error) { return store.EncodeJSON(result.Results) }},
 		{&files.ResourceList, func() (io.ReadSeeker, error) { return store.EncodeJSON(result.ResourceList) }},
-		{&files.PodVolumeBackups, func() (io.ReadSeeker, error) { return store.EncodeJSON(none) }},
-		{&files.VolumeSnapshots, func() (io.ReadSeeker, error) { return store.EncodeJSON(none) }},
-		{&files.ItemOperations, func() (io.ReadSeeker, error) { return store.EncodeJSON(none) }},
-		{&files.VolumeInfo, func() (io.ReadSeeker, error) { return store.EncodeJSON(none) }},
+		{&files.PodVolumeBackups, func() (io.ReadSeeker, error) { return store.EncodeJSON([]struct{}{}) }},
+		{&files.VolumeSnapshots, func() (io.ReadSeeker, error) { return store.EncodeJSON(result.Snapshots) }},
+		{&files.ItemOperations, func() (io.ReadSeeker, error) {
+			return store.EncodeJSON(operation.NewFile(run.OwnerOfBackup(w.backup), result.Operations))
+		}},
+		{&files.VolumeInfo, func() (io.ReadSeeker, error) { return store.EncodeJSON(result.Volumes) }},
+		{&files.CSISnapshots, func() (io.ReadSeeker, error) { return encodeCSI(result.CSI.Snapshots) }},
+		{&files.CSIContents, func() (io.ReadSeeker, error) { return encodeCSI(result.CSI.Contents) }},
+		{&files.CSIClasses, func() (io.ReadSeeker, error) { return encodeCSI(result.CSI.Classes) }},
 	} {
 		if *file.reader, err = file.encode(); err != nil {
 			return store.Artifacts{}, err
 		}
 	}
 	return files, nil
+}
+
+// encodeCSI encodes a list of objects, nil if it is empty: not each backup has these files.
+func encodeCSI(list []json.RawMessage) (io.ReadSeeker, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return store.EncodeJSON(list)
 }
 
 // abort ends a run with a fatal error. It stores no archive, only the log and the metadata, and nothing at all if the backup

@@ -59,7 +59,11 @@ func (r *Controller) prepare(ctx context.Context, b *velerov1.Backup) (*velerov1
 	if err := r.excludeLabelledNamespaces(ctx, b); err != nil {
 		return nil, err
 	}
-	b.Status.ValidationErrors = slices.Concat(problems, vslProblems, checkBackupSpec(&b.Spec))
+	acceptProblems, err := r.checkAccepted(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	b.Status.ValidationErrors = slices.Concat(problems, vslProblems, checkBackupSpec(&b.Spec), acceptProblems)
 	if len(b.Spec.IncludedNamespaces) == 0 {
 		b.Spec.IncludedNamespaces = []string{"*"}
 	}
@@ -160,7 +164,7 @@ func (r *Controller) location(ctx context.Context, b *velerov1.Backup) (*velerov
 		return nil, nil, err
 	}
 	var problems []string
-	if location.Spec.AccessMode == velerov1.BackupStorageLocationAccessModeReadOnly {
+	if run.ReadOnly(location) {
 		problems = append(problems, fmt.Sprintf("backup can't be created because backup storage location %s is currently in read-only mode", name))
 	}
 	if problem := run.LocationProblem(location); problem != "" {
@@ -253,7 +257,7 @@ func (r *Controller) policy(ctx context.Context, b *velerov1.Backup) (*resourcep
 	case rules == nil:
 		rules = new(resourcepolicy.Policy)
 	}
-	rules.VolumePolicies += global.VolumePolicies
+	rules.VolumePolicies = slices.Concat(rules.VolumePolicies, global.VolumePolicies) // of which the first that applies counts
 	return rules, nil
 }
 

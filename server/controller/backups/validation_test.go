@@ -47,7 +47,7 @@ func TestDefaultsAreWrittenIntoTheSpec(t *testing.T) {
 		"velero.io/resource-timeout":                 "10m0s",
 	}, b.Annotations)
 	require.Equal(t, 1, b.Status.Version) //nolint:staticcheck // deprecated, and still read by old clients
-	require.Equal(t, "1.1.0", b.Status.FormatVersion)
+	require.Equal(t, "1.2.0", b.Status.FormatVersion)
 	require.Equal(t, controllertest.Noon().Add(720*time.Hour).Truncate(time.Second), b.Status.Expiration.UTC())
 
 	require.Equal(t, []string{"volumesnapshots.snapshot.storage.k8s.io"}, b.Spec.ExcludedNamespaceScopedResources)

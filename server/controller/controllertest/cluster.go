@@ -27,6 +27,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/api/velero/crds"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
@@ -67,7 +68,7 @@ func connect(ctx context.Context, kubeconfig string) (c Connection, err error) {
 	}
 	c.Config.QPS = -1
 	c.Scheme = runtime.NewScheme()
-	err = errors.Join(clientgoscheme.AddToScheme(c.Scheme), velerov1.AddToScheme(c.Scheme), apiextensionsv1.AddToScheme(c.Scheme))
+	err = errors.Join(clientgoscheme.AddToScheme(c.Scheme), velerov1.AddToScheme(c.Scheme), velerov2alpha1.AddToScheme(c.Scheme), apiextensionsv1.AddToScheme(c.Scheme))
 	if err != nil {
 		return c, err
 	}
@@ -124,6 +125,8 @@ func install(ctx context.Context, c client.Client) error {
 			new(velerov1.BackupList), new(velerov1.BackupStorageLocationList), new(velerov1.DeleteBackupRequestList),
 			new(velerov1.DownloadRequestList), new(velerov1.RestoreList), new(velerov1.ScheduleList),
 			new(velerov1.ServerStatusRequestList), new(velerov1.VolumeSnapshotLocationList),
+			new(velerov1.PodVolumeBackupList), new(velerov1.PodVolumeRestoreList), new(velerov1.BackupRepositoryList),
+			new(velerov2alpha1.DataUploadList), new(velerov2alpha1.DataDownloadList),
 		} {
 			errs = append(errs, c.List(ctx, list))
 		}

@@ -5,19 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/archive"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
 	"github.com/cleat-dev/cleat/server/deletion"
 	"github.com/cleat-dev/cleat/server/pluginhost"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/store"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -25,14 +32,27 @@ import (
 // Controller carries out DeleteBackupRequests. It repeats a request that a former server has begun.
 type Controller struct {
 	*run.Cluster
-	Stores      run.Stores
-	StoreOutage time.Duration // how long a deletion waits for its object store
-	Plugins     run.Plugins
-	Engine      Engine
-	SpoolDir    string // for archives that are read; empty means the system's directory for temporary files
-	Metrics     *metrics.Metrics
-	Log         hclog.Logger
-	Now         func() time.Time
+	Stores       run.Stores
+	StoreOutage  time.Duration // how long a deletion waits for its object store
+	Plugins      run.Plugins
+	Engine       Engine
+	Snapshotters run.Snapshotters
+	// Repositories has the data of volumes.
+	Repositories deletion.Repositories
+	SpoolDir     string // for archives that are read; empty means the system's directory for temporary files
+	Metrics      *metrics.Metrics
+	Events       events.EventRecorder
+	Log          hclog.Logger
+	Now          func() time.Time
+}
+
+// Setup makes a controller of requests. What this controller writes into a request, its phase, is no reason to look at it again.
+func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
+	return b.For(&velerov1.DeleteBackupRequest{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*velerov1.DeleteBackupRequest)
+		after, also := e.ObjectNew.(*velerov1.DeleteBackupRequest)
+		return ok && also && before.Status.Phase == after.Status.Phase
+	}}))
 }
 
 // Engine calls the DeleteItemActions of plugins; it is deletion.Run with its Deps.
@@ -56,8 +76,7 @@ func (r refusal) Error() string { return string(r) }
 // means that the status could not be determined or written.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	request := new(velerov1.DeleteBackupRequest)
-	// The cache may be too old for a final reply.
-	if err := r.Live.Get(ctx, req.NamespacedName, request); err != nil {
+	if err := r.Get(ctx, req.NamespacedName, request); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if request.DeletionTimestamp != nil {
@@ -69,8 +88,10 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	log := r.Log.With("backup", request.Spec.BackupName, "request", req.String())
 
 	backup, location, err := r.begin(ctx, request)
+	record := &audit{request: request, backup: backup}
 	if errors.Is(err, run.ErrNotFound) && request.Status.Phase == velerov1.DeleteBackupRequestPhaseInProgress {
 		// A former server has deleted the backup, but not the requests.
+		record.report(r.Log, r.Events, outcomeDeleted, nil)
 		return ctrl.Result{}, r.removeRequests(ctx, request, nil)
 	}
 	if errors.Is(err, run.ErrNotFound) {
@@ -81,25 +102,25 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: run.WaitDelay}, nil
 	}
 	if _, refused := errors.AsType[refusal](err); refused {
-		log.Warn("cannot delete the backup", "reason", err)
-		return ctrl.Result{}, r.process(ctx, request, err)
+		record.report(r.Log, r.Events, outcomeRefused, err)
+		return ctrl.Result{RequeueAfter: keepRequest}, r.process(ctx, request, err)
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("begin to delete the backup: %w", err)
 	}
 	log.Info("deleting the backup")
 	r.Metrics.DeletionStarted(backup)
-	err = r.delete(ctx, backup, location, log)
+	err = r.delete(ctx, record, location, log)
 	r.Metrics.DeletionEnded(backup, err)
 	switch {
 	case err == nil:
-		log.Info("the backup was deleted")
+		record.report(r.Log, r.Events, outcomeDeleted, nil)
 		return ctrl.Result{}, r.removeRequests(ctx, request, nil)
 	case ctx.Err() != nil: // the server stops; the next one continues
 		return ctrl.Result{}, nil
 	default:
-		log.Error("the backup was not deleted", "error", err)
-		return ctrl.Result{}, r.process(ctx, request, err)
+		record.report(r.Log, r.Events, outcomeFailed, err)
+		return ctrl.Result{RequeueAfter: keepRequest}, r.process(ctx, request, err)
 	}
 }
 
@@ -112,44 +133,43 @@ func (r *Controller) expire(ctx context.Context, request *velerov1.DeleteBackupR
 }
 
 // begin checks the request and moves it to InProgress and its backup to Deleting. It returns run.ErrNotFound if the backup
-// does not exist or is not the one with the uid of the request's label.
+// does not exist or is not the one with the uid of the request's label, and otherwise the backup, with an error as well.
 func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
 	if request.Spec.BackupName == "" {
 		return nil, nil, refusal("spec.backupName is required")
 	}
-	backup := new(velerov1.Backup)
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.BackupName}, backup)
-	if apierrors.IsNotFound(err) || err == nil && request.Labels[velerov1.BackupUIDLabel] != "" && request.Labels[velerov1.BackupUIDLabel] != string(backup.UID) {
-		return nil, nil, run.ErrNotFound
+	backup, err := r.backup(ctx, r.Client, request)
+	if errors.Is(err, run.ErrNotFound) || err == nil && run.BackupBusy(run.BackupPhase(backup)) {
+		backup, err = r.backup(ctx, r.Live, request) // the cache may be too old to refuse the request
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("get the backup: %w", err)
+		return nil, nil, err
 	}
 	if run.BackupBusy(run.BackupPhase(backup)) {
-		return nil, nil, refusal("backup is still in progress")
+		return backup, nil, refusal("backup is still in progress")
 	}
 	if err := r.unused(ctx, backup); err != nil {
-		return nil, nil, err
+		return backup, nil, err
 	}
 	location, err := r.writableLocation(ctx, backup)
 	if errors.Is(err, run.ErrLocationAway) && request.Status.Phase != velerov1.DeleteBackupRequestPhaseInProgress {
 		err = refusal("cannot delete backup because " + run.LocationProblem(location))
 	}
 	if err != nil {
-		return nil, nil, err
+		return backup, nil, err
 	}
 	if err := r.label(ctx, request, backup); err != nil {
-		return nil, nil, err
+		return backup, nil, err
 	}
 	if err := r.removeRequests(ctx, request, request); err != nil {
-		return nil, nil, err
+		return backup, nil, err
 	}
 	if run.BackupPhase(backup) != velerov1.BackupPhaseDeleting {
 		err = r.AdvanceBackup(ctx, backup, func(b *velerov1.Backup) error {
 			if b.Annotations == nil {
 				b.Annotations = make(map[string]string)
 			}
-			b.Annotations[deletedInPhase] = string(run.BackupPhase(b))
+			b.Annotations[run.DeletedInPhaseAnnotation] = string(run.BackupPhase(b))
 			b.Status.Phase = velerov1.BackupPhaseDeleting
 			b.Status.QueuePosition = 0
 			return nil
@@ -157,11 +177,24 @@ func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRe
 	}
 	switch {
 	case errors.Is(err, run.ErrPhaseChanged):
-		return nil, nil, refusal("backup is still in progress")
+		return backup, nil, refusal("backup is still in progress")
 	case err != nil: // run.ErrNotFound as well
-		return nil, nil, fmt.Errorf("set the backup's phase to Deleting: %w", err)
+		return backup, nil, fmt.Errorf("set the backup's phase to Deleting: %w", err)
 	}
 	return backup, location, nil
+}
+
+// backup reads the backup of a request. It returns run.ErrNotFound if that does not exist or is another one than the label says.
+func (r *Controller) backup(ctx context.Context, reader client.Reader, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, error) {
+	backup := new(velerov1.Backup)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.BackupName}, backup)
+	if apierrors.IsNotFound(err) || err == nil && request.Labels[velerov1.BackupUIDLabel] != "" && request.Labels[velerov1.BackupUIDLabel] != string(backup.UID) {
+		return nil, run.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get the backup: %w", err)
+	}
+	return backup, nil
 }
 
 // unused refuses to delete a backup while a restore reads it, because the restore would stay incomplete. A restore that
@@ -170,28 +203,44 @@ func (r *Controller) unused(ctx context.Context, backup *velerov1.Backup) error 
 	if run.BackupPhase(backup) == velerov1.BackupPhaseDeleting {
 		return nil
 	}
-	var list velerov1.RestoreList
-	if err := r.Live.List(ctx, &list, client.InNamespace(backup.Namespace)); err != nil {
-		return fmt.Errorf("list the restores of the backup: %w", err)
+	restores, err := r.restoresOf(ctx, backup)
+	if err != nil {
+		return err
 	}
-	for i := range list.Items {
-		restore := &list.Items[i]
+	for i := range restores {
+		restore := &restores[i]
 		phase := run.RestorePhase(restore)
-		if restore.Spec.BackupName == backup.Name && restore.DeletionTimestamp == nil && phase != velerov1.RestorePhaseNew && !phase.Terminal() {
+		if restore.DeletionTimestamp == nil && phase != velerov1.RestorePhaseNew && !phase.Terminal() {
 			return refusal(fmt.Sprintf("restore %s from this backup is %s; delete the backup when it has ended, or delete the restore first", restore.Name, phase))
 		}
 	}
 	return nil
 }
 
-// deletedInPhase is the annotation with the former phase of a Deleting backup.
-const deletedInPhase = "cleat.dev/deleted-in-phase"
+// restoresOf returns the restores of a backup. Those that this server has begun were in the cache before. So it asks the API server,
+// which knows their phases, only if there are some.
+func (r *Controller) restoresOf(ctx context.Context, backup *velerov1.Backup) ([]velerov1.Restore, error) {
+	restores, err := readRestores(ctx, r.Client, backup)
+	if err == nil && len(restores) > 0 {
+		restores, err = readRestores(ctx, r.Live, backup)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the restores of the backup: %w", err)
+	}
+	return restores, nil
+}
+
+func readRestores(ctx context.Context, reader client.Reader, backup *velerov1.Backup) ([]velerov1.Restore, error) {
+	var list velerov1.RestoreList
+	err := reader.List(ctx, &list, client.InNamespace(backup.Namespace))
+	return slices.DeleteFunc(list.Items, func(restore velerov1.Restore) bool { return restore.Spec.BackupName != backup.Name }), err
+}
 
 // writableLocation returns the location of a backup, or nil if the backup was never stored. If the location is not available, the
 // error is run.ErrLocationAway.
 func (r *Controller) writableLocation(ctx context.Context, backup *velerov1.Backup) (*velerov1.BackupStorageLocation, error) {
 	name := backup.Spec.StorageLocation
-	if neverStored(backup) {
+	if run.NeverStored(backup) {
 		return nil, nil
 	}
 	location, err := r.GetLocation(ctx, name)
@@ -201,27 +250,13 @@ func (r *Controller) writableLocation(ctx context.Context, backup *velerov1.Back
 	if err != nil {
 		return nil, err
 	}
-	if location.Spec.AccessMode == velerov1.BackupStorageLocationAccessModeReadOnly {
+	if run.ReadOnly(location) {
 		return nil, refusal(fmt.Sprintf("cannot delete backup because backup storage location %s is currently in read-only mode", name))
 	}
 	if run.LocationProblem(location) != "" {
 		return location, run.ErrLocationAway
 	}
 	return location, nil
-}
-
-// neverStored reports whether a backup was never started and so has no files.
-func neverStored(backup *velerov1.Backup) bool {
-	phase := run.BackupPhase(backup)
-	if phase == velerov1.BackupPhaseDeleting {
-		phase = velerov1.BackupPhase(backup.Annotations[deletedInPhase])
-	}
-	switch phase {
-	case velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart, velerov1.BackupPhaseFailedValidation:
-		return true
-	default:
-		return false
-	}
 }
 
 // label moves the request to InProgress and labels it with the backup.
@@ -241,13 +276,14 @@ func (r *Controller) label(ctx context.Context, request *velerov1.DeleteBackupRe
 
 // delete deletes everything that belongs to a Deleting backup, and the backup last, so that another attempt finds what it
 // needs.
-func (r *Controller) delete(ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
+func (r *Controller) delete(ctx context.Context, record *audit, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
+	backup := record.backup
 	// The restores are deleted first, because their files are found through the backup.
-	if err := r.deleteRestores(ctx, backup); err != nil {
+	if err := r.deleteRestores(ctx, record); err != nil {
 		return err
 	}
 	if location != nil {
-		if err := r.deleteStored(ctx, backup, location, log); err != nil {
+		if err := r.deleteStored(ctx, record, location, log); err != nil {
 			return err
 		}
 	}
@@ -259,10 +295,11 @@ func (r *Controller) delete(ctx context.Context, backup *velerov1.Backup, locati
 }
 
 // deleteStored deletes the files of the backup, unless they belong to another one.
-func (r *Controller) deleteStored(ctx context.Context, backup *velerov1.Backup, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
+func (r *Controller) deleteStored(ctx context.Context, record *audit, location *velerov1.BackupStorageLocation, log hclog.Logger) error {
+	backup := record.backup
 	objects, err := run.PatientStores{Stores: r.Stores, For: r.StoreOutage, Log: log}.Open(ctx, location)
 	if err != nil {
-		return fmt.Errorf("open backup storage location %s: %w", location.Name, err)
+		return err
 	}
 	metadata, err := objects.BackupMetadata(ctx, backup.Name)
 	switch {
@@ -275,11 +312,12 @@ func (r *Controller) deleteStored(ctx context.Context, backup *velerov1.Backup, 
 			return err
 		}
 		if !own {
+			record.foreign = true
 			log.Warn("the object storage holds another backup of that name, which stays")
 			return nil
 		}
 	}
-	if err := r.callPlugins(ctx, backup, objects, log); err != nil {
+	if err := deletion.Merge(r.callPlugins(ctx, backup, objects, log), r.deleteSnapshots(ctx, record, objects, log), r.forgetVolumes(ctx, record, objects, log)); err != nil {
 		return err
 	}
 	return objects.DeleteBackup(ctx, backup.Name)
@@ -289,6 +327,7 @@ func (r *Controller) deleteStored(ctx context.Context, backup *velerov1.Backup, 
 func (r *Controller) callPlugins(ctx context.Context, backup *velerov1.Backup, objects *store.Store, log hclog.Logger) error {
 	session := r.Plugins.Session(log)
 	defer session.Close()
+	session.WarnOfAbsent(kinds.DeleteItemAction().Name)
 	return r.Engine(session.Trace(ctx, "Backup", backup.Namespace+"/"+backup.Name), deletion.Request{
 		Backup:  backup.DeepCopy(),
 		Actions: pluginhost.All(session, kinds.DeleteItemAction()),
@@ -307,8 +346,53 @@ func (r *Controller) callPlugins(ctx context.Context, backup *velerov1.Backup, o
 	})
 }
 
+// deleteSnapshots has the plugins of VolumeSnapshotLocations delete the snapshots of the backup.
+func (r *Controller) deleteSnapshots(ctx context.Context, record *audit, objects *store.Store, log hclog.Logger) error {
+	snapshots, err := store.DecodeJSON[[]*snapshot.Snapshot](ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots, record.backup.Name)
+	if err != nil {
+		return fmt.Errorf("read which snapshots have to be deleted: %w", err)
+	}
+	record.addSnapshots(snapshots)
+	return deletion.DeleteSnapshots(ctx, r.OpenSnapshotter(r.Snapshotters), snapshots, log)
+}
+
+// forgetVolumes removes the data of volumes from their repositories.
+func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *store.Store, log hclog.Logger) error {
+	data, err := r.stored(ctx, record.backup, objects)
+	if err != nil {
+		return fmt.Errorf("read the data of which volumes has to be removed from repositories: %w", err)
+	}
+	forgotten, err := deletion.ForgetVolumes(ctx, r.Repositories, record.backup.Spec.StorageLocation, data, log)
+	record.snapshots = append(record.snapshots, forgotten...)
+	return err
+}
+
+// stored returns the data of volumes in repositories: what the bucket knows of, which may be that of another cluster, and what this cluster
+// does, where a backup that has failed left its loads only.
+func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) ([]deletion.Stored, error) {
+	podVolumes, err := store.DecodePodVolumeBackups[[]velerov1.PodVolumeBackup](ctx, objects, b.Name)
+	if err != nil {
+		return nil, err
+	}
+	infos, err := store.DecodeJSON[[]snapshot.VolumeInfo](ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, b.Name)
+	if err != nil {
+		return nil, err
+	}
+	var here velerov1.PodVolumeBackupList
+	var uploads velerov2alpha1.DataUploadList
+	for _, list := range []client.ObjectList{&here, &uploads} {
+		if err := r.Live.List(ctx, list, client.InNamespace(b.Namespace), client.MatchingLabels{velerov1.BackupUIDLabel: string(b.UID)}); err != nil {
+			return nil, fmt.Errorf("list the loads of the backup: %w", err)
+		}
+	}
+	return slices.Concat(
+		deletion.StoredByPods(podVolumes), deletion.StoredByPods(here.Items), deletion.StoredByMovements(infos), deletion.StoredByUploads(uploads.Items),
+	), nil
+}
+
 // owns reports whether a velero-backup.json is that of backup: it has the same uid, or backup is a copy of it in another
-// cluster, which has the same start and was created after that.
+// cluster, which has the same status and was not created before the start. Times are seconds, so that a backup of the same name that
+// started in the same second differs only by its failureReason: it found the name taken.
 func owns(backup *velerov1.Backup, metadata []byte) (bool, error) {
 	var stored velerov1.Backup
 	if err := json.Unmarshal(metadata, &stored); err != nil {
@@ -317,28 +401,28 @@ func owns(backup *velerov1.Backup, metadata []byte) (bool, error) {
 	if stored.UID == backup.UID {
 		return true, nil
 	}
-	started := backup.Status.StartTimestamp
-	return started != nil && started.Equal(stored.Status.StartTimestamp) && backup.CreationTimestamp.After(started.Time), nil
+	have, want := &backup.Status, &stored.Status
+	return have.StartTimestamp != nil && have.StartTimestamp.Equal(want.StartTimestamp) &&
+		have.CompletionTimestamp.Equal(want.CompletionTimestamp) && have.FailureReason == want.FailureReason &&
+		!backup.CreationTimestamp.Before(have.StartTimestamp), nil
 }
 
 // deleteRestores deletes the restores of a backup and waits for the end of their finalizers.
-func (r *Controller) deleteRestores(ctx context.Context, backup *velerov1.Backup) error {
+func (r *Controller) deleteRestores(ctx context.Context, record *audit) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, waitForRestores+r.StoreOutage, errors.New("deleting its restores took too long"))
 	defer cancel()
 	ticker := time.NewTicker(restoresPoll)
 	defer ticker.Stop()
 	for {
-		var list velerov1.RestoreList
-		if err := r.Live.List(ctx, &list, client.InNamespace(backup.Namespace)); err != nil {
-			return fmt.Errorf("list the restores of the backup: %w", err)
+		restores, err := r.restoresOf(ctx, record.backup)
+		if err != nil {
+			return err
 		}
 		var left []string
-		for i := range list.Items {
-			restore := &list.Items[i]
-			if restore.Spec.BackupName != backup.Name {
-				continue
-			}
+		for i := range restores {
+			restore := &restores[i]
 			left = append(left, restore.Name)
+			record.restore(restore.Name)
 			if restore.DeletionTimestamp != nil {
 				continue
 			}

@@ -15,6 +15,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/store"
 )
 
 func TestOwnerOfStoredData(t *testing.T) {
@@ -29,6 +30,10 @@ func TestOwnerOfStoredData(t *testing.T) {
 		}
 		return b
 	}
+	refused := backup("two", at(1), at(1))
+	refused.Status.FailureReason = store.ErrBackupExists.Error()
+	longer := backup("two", at(1), at(1))
+	longer.Status.CompletionTimestamp = at(2)
 	stored := backup("one", at(0), at(1))
 	for name, tt := range map[string]struct {
 		backup *velerov1.Backup
@@ -38,7 +43,9 @@ func TestOwnerOfStoredData(t *testing.T) {
 		"a copy made in another cluster":            {backup("two", at(60), at(1)), true},
 		"another of its name":                       {backup("two", at(30), at(31)), false},
 		"another that started in the same second":   {backup("two", at(0), at(1)), false},
-		"another that was created and started then": {backup("two", at(1), at(1)), false},
+		"a copy made in the second of the start":    {backup("two", at(1), at(1)), true},
+		"another that was created and started then": {refused, false},
+		"another that ended later":                  {longer, false},
 		"another that never started":                {backup("two", at(60), nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,19 +59,6 @@ func TestOwnerOfStoredData(t *testing.T) {
 	}
 	_, err := owns(stored, []byte("<html>"))
 	require.ErrorContains(t, err, "decode velero-backup.json of backup b, want the JSON of a Backup")
-}
-
-func TestNeverStored(t *testing.T) {
-	t.Parallel()
-	for phase, want := range map[velerov1.BackupPhase]bool{
-		"": true, "New": true, "Queued": true, "ReadyToStart": true, "FailedValidation": true,
-		"Completed": false, "PartiallyFailed": false, "Failed": false, "Deleting": false,
-	} {
-		require.Equal(t, want, neverStored(controllertest.NewBackup("b", controllertest.InPhase(phase))), phase)
-	}
-	deleting := controllertest.NewBackup("b", controllertest.InPhase("Deleting"))
-	deleting.Annotations = map[string]string{deletedInPhase: "FailedValidation"}
-	require.True(t, neverStored(deleting))
 }
 
 func TestRefusedDeletionHasAReason(t *testing.T) {

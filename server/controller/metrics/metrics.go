@@ -21,11 +21,15 @@ type Metrics struct {
 	backupItems       *prometheus.GaugeVec
 	backupItemErrors  *prometheus.GaugeVec
 	backupLastSuccess *prometheus.GaugeVec
+	backupArchive     *prometheus.GaugeVec
 	backupLastStatus  *prometheus.GaugeVec
 
 	deletionAttempts  *prometheus.CounterVec
 	deletionSuccesses *prometheus.CounterVec
 	deletionFailures  *prometheus.CounterVec
+
+	snapshots    snapshotCounters // of VolumeSnapshotLocations
+	csiSnapshots snapshotCounters // has the name of the backup as a label, too
 
 	restoreAttempts  *prometheus.CounterVec
 	restoreSuccesses *prometheus.CounterVec
@@ -61,6 +65,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		backupItems:       gauge("backup_items_total", "Items of the last backup."),
 		backupItemErrors:  gauge("backup_items_errors", "Errors of the last backup."),
 		backupLastSuccess: gauge("backup_last_successful_timestamp", "When the last Completed backup ended, in Unix seconds."),
+		backupArchive:     gauge("backup_tarball_size_bytes", "Size of the archive of the last backup that was stored."),
 		backupLastStatus:  gauge("backup_last_status", "1 when the last backup ended Completed, 0 otherwise."),
 		backupDurations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "velero", Name: "backup_duration_seconds", Help: "Time from the start to the end of a backup.",
@@ -76,6 +81,15 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		restoreInvalids:   counter("restore_validation_failed_total", "Restores that failed validation."),
 		scheduleIntervals: gauge("schedule_expected_interval_seconds", "Time between the next two backups of a schedule."),
 	}
+	snapshots := func(name, help string, labels ...string) (c snapshotCounters) {
+		for kind, counter := range map[string]**prometheus.CounterVec{"attempt": &c.attempted, "success": &c.succeeded, "failure": &c.failed} {
+			*counter = prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "velero", Name: name + "_" + kind + "_total", Help: help + ": " + kind + "."}, labels)
+			all = append(all, *counter)
+		}
+		return c
+	}
+	m.snapshots = snapshots("volume_snapshot", "Snapshots of volumes", "schedule")
+	m.csiSnapshots = snapshots("csi_snapshot", "CSI snapshots of volumes", "schedule", "backupName")
 	m.locations = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: "velero", Name: "backup_location_status_gauge", Help: "1 when the backup storage location is available, 0 otherwise.",
 	}, []string{"backup_location_name"})
@@ -85,6 +99,15 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// snapshotCounters count snapshots of volumes.
+type snapshotCounters struct{ attempted, succeeded, failed *prometheus.CounterVec }
+
+func (c *snapshotCounters) add(attempted, succeeded int, labels ...string) {
+	c.attempted.WithLabelValues(labels...).Add(float64(attempted))
+	c.succeeded.WithLabelValues(labels...).Add(float64(succeeded))
+	c.failed.WithLabelValues(labels...).Add(float64(max(0, attempted-succeeded)))
 }
 
 func scheduleOf(b *velerov1.Backup) string { return b.Labels[velerov1.ScheduleNameLabel] }
@@ -113,11 +136,19 @@ func (m *Metrics) BackupRan(b *velerov1.Backup) {
 		m.backupItems.WithLabelValues(scheduleOf(b)).Set(float64(b.Status.Progress.TotalItems))
 	}
 	m.backupItemErrors.WithLabelValues(scheduleOf(b)).Set(float64(b.Status.Errors))
+	m.snapshots.add(b.Status.VolumeSnapshotsAttempted, b.Status.VolumeSnapshotsCompleted, scheduleOf(b))
 	if b.Status.Warnings > 0 {
 		m.backupWarnings.WithLabelValues(scheduleOf(b)).Inc()
 	}
 	if b.Status.Phase == velerov1.BackupPhaseFailed {
 		m.BackupEnded(b)
+	}
+}
+
+// BackupStored sets the size of the archive of a backup.
+func (m *Metrics) BackupStored(b *velerov1.Backup, size int64) {
+	if m != nil {
+		m.backupArchive.WithLabelValues(scheduleOf(b)).Set(float64(size))
 	}
 }
 
@@ -138,6 +169,9 @@ func (m *Metrics) BackupEnded(b *velerov1.Backup) {
 		m.backupFailures.WithLabelValues(schedule).Inc()
 	}
 	m.backupLastStatus.WithLabelValues(schedule).Set(good)
+	if attempted := b.Status.CSIVolumeSnapshotsAttempted; attempted > 0 { // otherwise there would be time series for each backup
+		m.csiSnapshots.add(attempted, b.Status.CSIVolumeSnapshotsCompleted, schedule, b.Name)
+	}
 	if b.Status.StartTimestamp != nil && b.Status.CompletionTimestamp != nil {
 		took := b.Status.CompletionTimestamp.Sub(b.Status.StartTimestamp.Time)
 		m.backupDurations.WithLabelValues(schedule).Observe(float64(took / time.Second))

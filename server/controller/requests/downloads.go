@@ -81,7 +81,8 @@ func (r *Downloads) address(ctx context.Context, request *velerov1.DownloadReque
 	if err != nil {
 		return "", err
 	}
-	signed, unsigned := objects.SignedURL(ctx, target, urlLifetime)
+	file := download.FileOf(request)
+	signed, unsigned := objects.SignedURL(ctx, file, urlLifetime)
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
@@ -98,7 +99,7 @@ func (r *Downloads) address(ctx context.Context, request *velerov1.DownloadReque
 	if unsigned == nil { // for the machine of the server, as that of a directory is
 		return signed, nil
 	}
-	if found, err := objects.Exists(ctx, target); err == nil && !found {
+	if found, err := objects.Exists(ctx, file); err == nil && !found {
 		return download.NoFile(), nil
 	}
 	return download.Unavailable(fmt.Sprintf("the object store cannot make a URL of the file: %v; the server cannot offer the file itself, "+

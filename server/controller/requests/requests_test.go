@@ -2,6 +2,7 @@ package requests
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -37,7 +38,8 @@ func TestStatusRequestIsAnsweredAndDeleted(t *testing.T) {
 	var q velerov1.ServerStatusRequest
 	require.NoError(t, c.Get(t.Context(), c.Request("q").NamespacedName, &q))
 	require.Equal(t, velerov1.ServerStatusRequestPhaseProcessed, q.Status.Phase)
-	require.Equal(t, "v1", q.Status.ServerVersion)
+	require.Equal(t, "v1", serverreport.ServerVersion(&q))
+	require.Equal(t, "v1.18.3+cleat.v1", q.Status.ServerVersion, "Velero's client compares it with its own")
 	require.Equal(t, []velerov1.PluginInfo{{Name: "example.io/p", Kind: "ObjectStore"}}, q.Status.Plugins)
 	require.Equal(t, "stays", q.Annotations["own"])
 	require.JSONEq(t, `{"directory":"/plugins","plugins":[{"name":"example.io/p","status":"InUse"}]}`, q.Annotations[serverreport.PluginsAnnotation])
@@ -48,6 +50,37 @@ func TestStatusRequestIsAnsweredAndDeleted(t *testing.T) {
 	_, err = r.Reconcile(t.Context(), c.Request("q"))
 	require.NoError(t, err)
 	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), c.Request("q").NamespacedName, &q)))
+}
+
+func TestStatusRequestAboutOperations(t *testing.T) {
+	t.Parallel()
+	c := controllertest.NewCluster(t, nil)
+	var asked []string
+	r := &Statuses{
+		Cluster: c.Cluster, Now: time.Now, Plugins: func() []velerov1.PluginInfo { return nil },
+		Report: func(context.Context, string) *serverreport.PluginReport { panic("nobody has asked for it") },
+		Operations: func(owners []string) *serverreport.Operations {
+			asked = owners
+			return serverreport.NewOperations(time.Unix(60, 0).UTC(), []serverreport.OperationsOf{{Kind: "Backup", Name: "b", Operations: []serverreport.Operation{
+				{Plugin: "a.b/c", ID: "1", Resource: "pods", Name: "p", Phase: "New", Done: -1, Total: 5},
+			}}})
+		},
+	}
+	for i, tt := range []struct {
+		of   string
+		want []string
+	}{{"", []string{}}, {"backup/b,restore/r", []string{"backup/b", "restore/r"}}} {
+		name := fmt.Sprintf("o%d", i)
+		c.Add(t, &velerov1.ServerStatusRequest{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{serverreport.OperationsOfAnnotation: tt.of}}})
+		_, err := r.Reconcile(t.Context(), c.Request(name))
+		require.NoError(t, err)
+		require.Equal(t, tt.want, asked)
+		var q velerov1.ServerStatusRequest
+		require.NoError(t, c.Get(t.Context(), c.Request(name).NamespacedName, &q))
+		require.JSONEq(t, `{"time":"1970-01-01T00:01:00Z","open":1,"completed":0,"failed":0,"amounts":[{"done":-1,"total":5}],"owners":[
+			{"kind":"Backup","name":"b","open":1,"completed":0,"failed":0,"amounts":[{"done":-1,"total":5}],"operations":[
+				{"plugin":"a.b/c","id":"1","resource":"pods","name":"p","phase":"New","done":-1,"total":5}]}]}`, q.Annotations[serverreport.OperationsAnnotation])
+	}
 }
 
 func TestUnansweredDownloadRequestIsDeletedInTheEnd(t *testing.T) {

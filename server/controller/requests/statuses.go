@@ -2,6 +2,7 @@ package requests
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -29,8 +30,10 @@ type Statuses struct {
 	Policies func() *serverreport.PolicyReport
 	// Blockers returns the backups for which a queued backup waits, nil if it is not queued; may be nil.
 	Blockers func(ctx context.Context, backup string) (*serverreport.Blockers, error)
-	Log      hclog.Logger
-	Now      func() time.Time
+	// Operations returns the report on the operations of the owners with the given keys, of all if there are none; may be nil.
+	Operations func(owners []string) *serverreport.Operations
+	Log        hclog.Logger
+	Now        func() time.Time
 }
 
 // Reconcile answers one request, or deletes it keepStatus later.
@@ -45,11 +48,16 @@ func (r *Statuses) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	before := request.DeepCopy()
 	request.Status.Phase = velerov1.ServerStatusRequestPhaseProcessed
 	request.Status.ProcessedTimestamp = run.Timestamp(r.Now())
-	request.Status.ServerVersion = r.Version
+	request.Status.ServerVersion = serverreport.StatusVersion(r.Version)
+	metav1.SetMetaDataAnnotation(&request.ObjectMeta, serverreport.VersionAnnotation, r.Version)
 	request.Status.Plugins = r.Plugins()
-	r.report(ctx, request)
-	r.reportPolicies(request)
-	r.reportBlockers(ctx, request)
+	if owners, asked := request.Annotations[serverreport.OperationsOfAnnotation]; asked && r.Operations != nil {
+		r.reportOperations(request, owners)
+	} else {
+		r.report(ctx, request)
+		r.reportPolicies(request)
+		r.reportBlockers(ctx, request)
+	}
 	if err := r.Patch(ctx, request, client.MergeFrom(before)); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -95,6 +103,18 @@ func (r *Statuses) reportBlockers(ctx context.Context, request *velerov1.ServerS
 	if err != nil {
 		r.Log.Warn("the reply to a status request has no blockers", "request", request.Name, "backup", name, "error", err)
 	}
+}
+
+// reportOperations adds the report on the operations of the given owners. Someone who watches them asks often, and an object has room for
+// one long report, so the answer has no other. A failure is only logged.
+func (r *Statuses) reportOperations(request *velerov1.ServerStatusRequest, owners string) {
+	keys := strings.FieldsFunc(owners, func(c rune) bool { return c == ',' || c == ' ' })
+	text, err := r.Operations(keys).Encode()
+	if err != nil {
+		r.Log.Warn("the reply to a status request has no report on operations", "request", request.Name, "error", err)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&request.ObjectMeta, serverreport.OperationsAnnotation, text)
 }
 
 func (r *Statuses) expire(ctx context.Context, request *velerov1.ServerStatusRequest) (ctrl.Result, error) {

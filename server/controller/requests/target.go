@@ -12,15 +12,15 @@ import (
 	"github.com/cleat-dev/cleat/server/store"
 )
 
-// Open returns a function that opens the files of targets, for download.Server. It reads through the live client of the
+// Open returns a function that opens files, for download.Server. It reads through the live client of the
 // cluster, so that it works in a server that does not lead as well.
-func Open(cluster *run.Cluster, stores run.Stores) func(ctx context.Context, target velerov1.DownloadTarget) (io.ReadCloser, error) {
-	return func(ctx context.Context, target velerov1.DownloadTarget) (io.ReadCloser, error) {
-		objects, err := openTarget(ctx, cluster.Live, stores, cluster.Namespace, target)
+func Open(cluster *run.Cluster, stores run.Stores) func(ctx context.Context, file store.File) (io.ReadCloser, error) {
+	return func(ctx context.Context, file store.File) (io.ReadCloser, error) {
+		objects, err := openTarget(ctx, cluster.Live, stores, cluster.Namespace, file.DownloadTarget)
 		if err != nil {
 			return nil, err
 		}
-		return objects.Download(ctx, target)
+		return objects.Download(ctx, file)
 	}
 }
 
@@ -48,9 +48,5 @@ func openTarget(ctx context.Context, from client.Reader, stores run.Stores, name
 	if err := get("backup storage location", backup.Spec.StorageLocation, &location); err != nil {
 		return nil, err
 	}
-	objects, err := stores.Open(ctx, &location)
-	if err != nil {
-		return nil, fmt.Errorf("open backup storage location %s: %w", location.Name, err)
-	}
-	return objects, nil
+	return stores.Open(ctx, &location)
 }

@@ -16,8 +16,11 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
+	"github.com/cleat-dev/cleat/server/hook"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/snapshot"
 )
 
 // restoreFinalizer keeps a Restore until its files in the object storage are deleted.
@@ -35,7 +38,11 @@ type Controller struct {
 	Stores               run.Stores
 	StoreOutage          time.Duration // how long a run waits for its object store
 	Plugins              run.Plugins
+	Journals             *operation.Journals // nil for none
+	Snapshotters         run.Snapshotters
+	Records              *snapshot.Records
 	Engine               Engine
+	Hooks                *hook.Restores // nil for dry runs
 	ItemOperationTimeout time.Duration
 	AllVersions          bool // choose among all versions of the objects in a backup (EnableAPIGroupVersions)
 	LogOptions           run.LogOptions
@@ -67,7 +74,7 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	src, err := r.start(ctx, active, restore)
 	switch {
-	case errors.Is(err, run.ErrNotFound), errors.Is(err, run.ErrPhaseChanged):
+	case run.Superseded(err):
 		log.Debug("not started", "reason", err)
 		return ctrl.Result{}, nil
 	case errors.Is(err, run.ErrLocationAway):
@@ -98,6 +105,10 @@ func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // start claims the restore and writes InProgress, FailedValidation, or Failed if all its attempts were made.
 func (r *Controller) start(ctx context.Context, active *run.Run, restore *velerov1.Restore) (src source, err error) {
 	err = r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) (err error) {
+		if velerov1.CancelRequested(restore) {
+			run.FailedRestore(run.ErrCancelled, r.Now())(restore)
+			return nil
+		}
 		if run.RestorePhase(restore) == velerov1.RestorePhaseInProgress {
 			src, err = r.takeUp(ctx, active, restore)
 			return err

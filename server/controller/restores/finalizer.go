@@ -14,19 +14,35 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/controller/metrics"
+	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/snapshot"
+	"github.com/cleat-dev/cleat/server/store"
 )
 
 // Finalizer takes a restore from the end of its run to the final phase and deletes the files of a restore that is deleted.
-// Each step can be repeated.
+// It waits for the hooks of restored pods. Each step
+// can be repeated.
 type Finalizer struct {
 	*run.Cluster
-	Runs    *run.Runs
-	Stores  run.Stores
-	Metrics *metrics.Metrics
-	Log     hclog.Logger
-	Now     func() time.Time
+	Runs   *run.Runs
+	Stores run.Stores
+	Hooks  *hook.Restores
+	// VolumeSnapshots are those of CSI volumes; nil if the server does not restore them.
+	VolumeSnapshots snapshot.VolumeSnapshots
+	// ResourceTimeout bounds the wait for volumes.
+	ResourceTimeout time.Duration
+	// LogOptions are for the hooks that a former server has left.
+	LogOptions run.LogOptions
+	Metrics    *metrics.Metrics
+	Log        hclog.Logger
+	Now        func() time.Time
+
+	waits waits
 }
+
+// hooksPause is the time until the next look at the hooks and volumes of a restore that waits for nothing else.
+const hooksPause = time.Second
 
 // stillRunning is the time until the next look at a run that was stopped and has not ended yet.
 const stillRunning = time.Second
@@ -42,31 +58,64 @@ func (r *Finalizer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return r.remove(ctx, restore, log)
 	}
 	var err error
+	var again ctrl.Result
 	switch run.RestorePhase(restore) {
+	case velerov1.RestorePhaseWaitingForPluginOperations, velerov1.RestorePhaseWaitingForPluginOperationsPartiallyFailed:
+		_, err = r.hooksOf(ctx, restore)
 	case velerov1.RestorePhaseFinalizing:
-		err = r.finalize(ctx, restore, velerov1.RestorePhaseCompleted, log)
+		again, err = r.finalize(ctx, restore, velerov1.RestorePhaseCompleted, log)
 	case velerov1.RestorePhaseFinalizingPartiallyFailed:
-		err = r.finalize(ctx, restore, velerov1.RestorePhasePartiallyFailed, log)
+		again, err = r.finalize(ctx, restore, velerov1.RestorePhasePartiallyFailed, log)
 	default:
 	}
-	if errors.Is(err, run.ErrNotFound) || errors.Is(err, run.ErrPhaseChanged) {
+	if run.Superseded(err) {
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{}, err
+	return again, err
 }
 
-// finalize writes the final phase.
-func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, final velerov1.RestorePhase, log hclog.Logger) error {
-	err := r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
+// finalize waits for the volumes and the hooks of the restore, and then writes the final phase.
+func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, final velerov1.RestorePhase, log hclog.Logger) (ctrl.Result, error) {
+	hooks, err := r.hooksOf(ctx, restore)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	ended, unbound, err := r.bindVolumes(ctx, restore, log)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("wait for the restored volumes: %w", err)
+	}
+	if !ended {
+		return ctrl.Result{RequeueAfter: hooksPause}, nil
+	}
+	if err := r.storeErrors(ctx, restore, unbound, log); err != nil {
+		return ctrl.Result{}, fmt.Errorf("store what became of the restored volumes: %w", err)
+	}
+	var outcome hook.Outcome
+	if hooks != nil {
+		var ended bool
+		if outcome, ended = r.Hooks.Outcome(hooks); !ended {
+			return ctrl.Result{RequeueAfter: hooksPause}, nil
+		}
+		if err := r.storeHooks(ctx, restore, hooks, outcome, log); err != nil {
+			return ctrl.Result{}, fmt.Errorf("store what became of the hooks: %w", err)
+		}
+	}
+	err = r.AdvanceRestore(ctx, restore, func(restore *velerov1.Restore) error {
 		restore.Status.Phase = final
+		if failed := outcome.Errors.Count() + unbound.Count(); failed > 0 {
+			restore.Status.Phase = velerov1.RestorePhasePartiallyFailed
+			restore.Status.Errors += failed
+		}
+		restore.Status.HookStatus = &outcome.Status
 		restore.Status.CompletionTimestamp = run.Timestamp(r.Now())
 		return nil
 	})
 	if err == nil {
+		forgetHooks(r.Hooks, restore, log)
 		log.Info("the restore has ended", "phase", restore.Status.Phase)
 		r.Metrics.RestoreEnded(restore)
 	}
-	return err
+	return ctrl.Result{}, err
 }
 
 // remove stops the run of a deleted restore, deletes its files and then removes the finalizer.
@@ -78,6 +127,7 @@ func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log h
 		r.Runs.Stop(restore.UID, run.ErrDeleted)
 		return ctrl.Result{RequeueAfter: stillRunning}, nil
 	}
+	forgetHooks(r.Hooks, restore, log)
 	if err := r.removeFiles(ctx, restore, log); err != nil {
 		return ctrl.Result{}, fmt.Errorf("delete the files of the deleted restore: %w", err)
 	}
@@ -88,34 +138,43 @@ func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log h
 }
 
 // removeFiles deletes the files of a restore from the location of its backup. If the backup or the location was deleted, the
-// files cannot be found and stay.
+// files cannot be found and stay, as they do in a read-only location.
 func (r *Finalizer) removeFiles(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) error {
+	objects, err := r.files(ctx, restore, log)
+	if err != nil || objects == nil {
+		return err
+	}
+	return objects.DeleteRestore(ctx, restore.Name)
+}
+
+// files opens the location of the backup of a restore. It returns nil if that cannot be found any more.
+func (r *Finalizer) files(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (*store.Store, error) {
 	if restore.Spec.BackupName == "" {
-		return nil
+		return nil, nil
 	}
 	var backup velerov1.Backup
 	err := r.Get(ctx, client.ObjectKey{Namespace: restore.Namespace, Name: restore.Spec.BackupName}, &backup)
 	if apierrors.IsNotFound(err) {
 		log.Warn("the backup does not exist any more; the files of the restore, if any, stay in the object storage", "backup", restore.Spec.BackupName)
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("get backup %s: %w", restore.Spec.BackupName, err)
+		return nil, fmt.Errorf("get backup %s: %w", restore.Spec.BackupName, err)
 	}
 	location, err := r.GetLocation(ctx, backup.Spec.StorageLocation)
 	if errors.Is(err, run.ErrLocationNotFound) {
 		log.Warn("the backup storage location does not exist any more; the files of the restore, if any, stay in the object storage", "storageLocation", backup.Spec.StorageLocation)
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if run.ReadOnly(location) {
+		log.Warn("the backup storage location is read-only; the files of the restore stay in the object storage", "storageLocation", location.Name)
+		return nil, nil
 	}
 	if problem := run.LocationProblem(location); problem != "" {
-		return errors.New(problem)
+		return nil, errors.New(problem)
 	}
-	objects, err := r.Stores.Open(ctx, location)
-	if err != nil {
-		return fmt.Errorf("open backup storage location %s: %w", location.Name, err)
-	}
-	return objects.DeleteRestore(ctx, restore.Name)
+	return r.Stores.Open(ctx, location)
 }

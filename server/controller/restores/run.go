@@ -1,21 +1,23 @@
 package restores
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/hashicorp/go-hclog"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/archive"
+	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/restore/volume"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/server/runlog"
+	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/server/store"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
@@ -28,6 +30,7 @@ type work struct {
 	source source
 	log    *runlog.Log
 	server hclog.Logger
+	dryRun func(*pluginhost.Session) *restore.DryRun // nil for a real restore
 }
 
 // do reads the archive, runs the engine and stores the log, the results and the resource list. It returns the change of
@@ -39,7 +42,7 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 		if w.run.IsLeft(w.object) {
 			return nil
 		}
-		return run.FailedRestore(w.run.Reason(fmt.Errorf("open backup storage location %s: %w", w.source.location.Name, err)), w.Now())
+		return run.FailedRestore(w.run.Reason(err), w.Now())
 	}
 	if attempt := run.ClaimOf(w.object).Attempt; attempt > 1 {
 		log.Warn("the server was stopped or killed in the attempt before; the restore goes on", "attempt", attempt)
@@ -57,25 +60,37 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 	})
 	*w.object = *progress.End()
 	if err != nil && w.run.IsLeft(w.object) {
+		forgetHooks(w.Hooks, w.object, w.server)
 		return nil
 	}
 	run.ReportGaps(w.Events, w.object, "Restore", result.Gaps)
 	if err != nil {
 		reason := w.run.Reason(err)
 		log.Error("restore failed", "error", reason)
+		hooks := w.abortHooks(reason)
 		if !errors.Is(reason, run.ErrDeleted) {
 			result.Results.Errors.AddVelero(reason.Error())
+			result.Results.Errors.Merge(hooks.Errors)
 			w.put(objects, result)
+			if err := appendLog(w.run.Final, objects, w.object.Name, w.LogOptions.Dir, hooks.Log); err != nil {
+				w.server.Warn("could not store the log of the hooks", "error", err)
+			}
 		}
+		forgetHooks(w.Hooks, w.object, w.server)
 		return func(r *velerov1.Restore) {
 			countRestore(r, result)
+			r.Status.HookStatus = &hooks.Status
 			run.FailedRestore(reason, w.Now())(r)
 		}
 	}
-	w.warnOfOperations(result)
 	log.Info("restore done", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
 	w.put(objects, result)
-	return finalizingRestore(result)
+	attempted := 0
+	if hooks := w.Hooks.Of(w.object.UID); hooks != nil {
+		hooks.Close()
+		attempted = hooks.Status().HooksAttempted
+	}
+	return endOfRun(result, attempted)
 }
 
 // apply unpacks the archive and runs the engine.
@@ -93,8 +108,17 @@ func (w *work) apply(objects *store.Store, show func(done, total int)) (*restore
 	if err != nil {
 		return nil, err
 	}
+	journal, err := run.OpenJournal(w.run.Ctx, w.Journals, run.OwnerOfRestore(w.object), w.object)
+	if err != nil {
+		return nil, err
+	}
+	hooks, err := w.beginHooks()
+	if err != nil {
+		return nil, err
+	}
 	session := w.Plugins.Session(w.log.Logger())
 	defer session.Close()
+	absent := session.WarnOfAbsent(kinds.RestoreItemAction().Name, kinds.AsyncRestoreItemAction().Name)
 	ctx := session.Trace(w.run.Ctx, "Restore", w.object.GetNamespace()+"/"+w.object.GetName())
 	request := restore.Request{
 		Restore:   w.object.DeepCopy(),
@@ -103,24 +127,48 @@ func (w *work) apply(objects *store.Store, show func(done, total int)) (*restore
 		Modifiers: w.source.modifiers,
 		Versions:  w.source.versions,
 		Volumes:   volumes,
+		Snapshots: restore.Snapshots{Open: w.OpenSnapshotter(w.Snapshotters), Records: w.Records},
 		Resumed:   run.ClaimOf(w.object).Attempt > 1,
 		Log:       w.log.Logger(),
+		Journal:   journal,
 		Progress:  show,
+	}
+	if w.dryRun != nil {
+		request.DryRun = w.dryRun(session)
+	} else {
+		request.Begun = w.recordScope // a dry run writes nothing for which others would wait
+		request.Hooks = hooks
 	}
 	if w.source.policy != nil {
 		request.Rules = w.source.policy.Rules
 	}
-	return w.Engine(ctx, request)
+	result, err := w.Engine(ctx, request)
+	if result != nil {
+		result.Results.Warnings.Merge(results.Result{Velero: absent})
+	}
+	return result, errors.Join(err, journal.Flush(w.run.Final))
+}
+
+// recordScope records what the restore may write, so that backups which have nothing of it in common need not wait. Without the record
+// more of them do.
+func (w *work) recordScope(scope restore.Scope) {
+	changed := w.object.DeepCopy()
+	if !queue.Scope(scope).Record(changed) {
+		return
+	}
+	if err := w.Patch(w.run.Ctx, changed, client.MergeFrom(w.object)); err != nil {
+		w.server.Warn("could not record what the restore writes; backups may wait for it that need not", "error", err)
+	}
 }
 
 // volumes reads what the backup says about the data of volumes.
 func (w *work) volumes(objects *store.Store) ([]*volume.Volume, error) {
 	name := w.source.backup.Name
-	infos, err := store.DecodeJSON[[]volume.Info](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, name)
+	infos, err := store.DecodeJSON[[]snapshot.VolumeInfo](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeInfos, name)
 	if err != nil {
 		return nil, err
 	}
-	snapshots, err := store.DecodeJSON[[]volume.Snapshot](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots, name)
+	snapshots, err := store.DecodeJSON[[]snapshot.Snapshot](w.run.Ctx, objects, velerov1.DownloadTargetKindBackupVolumeSnapshots, name)
 	if err != nil {
 		return nil, err
 	}
@@ -160,15 +208,18 @@ func (w *work) put(objects *store.Store, result *restore.Result) {
 		failed("log", err)
 	}
 	name := w.object.Name
-	none := []struct{}{}
-	if err := putJSON(w.run.Final, objects.PutRestoreResourceList, name, result.ResourceList); err != nil {
+	operations := operation.NewFile(run.OwnerOfRestore(w.object), result.Operations)
+	if err := store.PutJSON(w.run.Final, objects.PutRestoreResourceList, name, result.ResourceList); err != nil {
 		failed("resource list", err)
 	}
-	if err := putJSON(w.run.Final, objects.PutRestoreItemOperations, name, none); err != nil {
+	if err := store.PutJSON(w.run.Final, objects.PutRestoreItemOperations, name, operations); err != nil {
 		failed("item operations", err)
 	}
+	if err := store.PutJSON(w.run.Final, objects.PutRestoreVolumeInfo, name, w.volumeInfo(result)); err != nil {
+		failed("volume info", err)
+	}
 	// The results come last: they include the failures of the others.
-	if err := putJSON(w.run.Final, objects.PutRestoreResults, name, result.Results); err != nil {
+	if err := store.PutJSON(w.run.Final, objects.PutRestoreResults, name, result.Results); err != nil {
 		failed("results", err)
 	}
 }
@@ -182,33 +233,22 @@ func (w *work) putLog(objects *store.Store) error {
 	return objects.PutRestoreLog(w.run.Final, w.object.Name, log)
 }
 
-func putJSON[T any](ctx context.Context, put func(context.Context, string, io.ReadSeeker) error, name string, value T) error {
-	data, err := store.EncodeJSON(value)
-	if err != nil {
-		return err
-	}
-	return put(ctx, name, data)
-}
-
-// warnOfOperations adds a warning for each operation that an action has started: the restore does not wait for it.
-func (w *work) warnOfOperations(result *restore.Result) {
-	for _, operation := range result.Operations {
-		message := results.Message{
-			Resource: operation.Item.GroupResource(), Name: operation.Item.Name,
-			Text: fmt.Sprintf("plugin %s started operation %s; asynchronous operations are not supported yet, its end is not awaited and spec.itemOperationTimeout has no effect", operation.Action, operation.ID),
-		}
-		result.Results.Warnings.Add(operation.Item.Namespace, message.String())
-		w.log.Logger().Warn(message.Text, "resource", message.Resource, "namespace", operation.Item.Namespace, "name", message.Name)
-	}
-}
-
-// finalizingRestore returns the change of status after a successful run.
-func finalizingRestore(result *restore.Result) func(*velerov1.Restore) {
+// endOfRun returns the change of status after a successful run. A restore with operations waits for their ends, and then for its hooks.
+func endOfRun(result *restore.Result, hooks int) func(*velerov1.Restore) {
 	return func(r *velerov1.Restore) {
 		countRestore(r, result)
-		r.Status.Phase = velerov1.RestorePhaseFinalizing
-		if r.Status.Errors > 0 {
+		r.Status.HookStatus = &velerov1.HookStatus{HooksAttempted: hooks}
+		r.Status.RestoreItemOperationsAttempted = len(result.Operations)
+		waits, partially := len(result.Operations) > 0, r.Status.Errors > 0
+		switch {
+		case waits && partially:
+			r.Status.Phase = velerov1.RestorePhaseWaitingForPluginOperationsPartiallyFailed
+		case waits:
+			r.Status.Phase = velerov1.RestorePhaseWaitingForPluginOperations
+		case partially:
 			r.Status.Phase = velerov1.RestorePhaseFinalizingPartiallyFailed
+		default:
+			r.Status.Phase = velerov1.RestorePhaseFinalizing
 		}
 		r.Status.Progress = &velerov1.RestoreProgress{TotalItems: result.Items, ItemsRestored: result.Items}
 	}

@@ -34,10 +34,7 @@ func NewBackup(schedule *velerov1.Schedule, moment time.Time) *velerov1.Backup {
 		Spec: *schedule.Spec.Template.DeepCopy(),
 	}
 	if owns := schedule.Spec.UseOwnerReferencesInBackup; owns != nil && *owns {
-		b.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: velerov1.SchemeGroupVersion.String(), Kind: "Schedule", Name: schedule.Name, UID: schedule.UID,
-			Controller: new(true),
-		}}
+		b.OwnerReferences = []metav1.OwnerReference{velerov1.ControllerRef("Schedule", schedule)}
 	}
 	return b
 }

@@ -41,7 +41,7 @@ func TestTableHoldsDeclarationsOfAllCalls(t *testing.T) {
 		objectstorev1.ObjectStore_DeleteObject_FullMethodName:                        {Call: versioning.Call{Class: versioning.Transfer}, Kind: "ObjectStore", Name: "DeleteObject", Limit: store},
 		queueadmissionv1.QueueAdmissionService_Decide_FullMethodName:                 {Call: versioning.Call{Class: versioning.Decision, Repeatable: true}, Kind: "QueueAdmission", Name: "Decide", Limit: query},
 		loadsoothingv1.LoadSoothingService_Admit_FullMethodName:                      {Call: versioning.Call{Class: versioning.Decision, Repeatable: true}, Kind: "LoadSoothing", Name: "Admit", Limit: query},
-		manifestwriterv1.ManifestWriterService_Write_FullMethodName:                  {Call: versioning.Call{Class: versioning.Execute}, Kind: "ManifestWriter", Name: "Write", Limit: execute},
+		manifestwriterv1.ManifestWriterService_Write_FullMethodName:                  {Call: versioning.Call{Class: versioning.Execute, GivesAway: true}, Kind: "ManifestWriter", Name: "Write", Limit: execute},
 		pluginlisterv1.PluginLister_ListPlugins_FullMethodName:                       {Call: versioning.Call{Class: versioning.Query, Repeatable: true}, Kind: "PluginLister", Name: "ListPlugins", Limit: query},
 		plugininfov1.PluginInfoService_GetPluginInfo_FullMethodName:                  {Call: versioning.Call{Class: versioning.Query, Repeatable: true}, Kind: "PluginInfo", Name: "GetPluginInfo", Limit: query},
 		"/from.the.Future/Unheard":                                                   {Call: versioning.Call{Class: versioning.Execute}, Kind: "Future", Name: "Unheard", Limit: execute},

@@ -12,6 +12,9 @@ import (
 // shownStderr is how many stderr lines an error message quotes; DiedError.Stderr has more.
 const shownStderr = 5
 
+// DuringStart is what stands for the name of a call in the error of a process that died before it was called.
+const DuringStart = "start"
+
 // DiedError is returned when the process of a plugin ended during a call, or before it could reply to one. It is not returned
 // when the caller cancelled.
 type DiedError struct {
@@ -19,7 +22,7 @@ type DiedError struct {
 	Plugin string
 	// Command is the path of the binary.
 	Command string
-	// During is the name of the call, or "start"; empty between calls.
+	// During is the name of the call, or DuringStart; empty between calls.
 	During string
 	// ExitStatus is how the process ended, e.g. "exit status 3" or "signal: killed".
 	ExitStatus string
@@ -92,14 +95,14 @@ func (e *OverdueError) Error() string {
 // failure.
 type OutOfServiceError struct {
 	Command  string
-	Failures int           // in a row
-	Retry    time.Duration // from now until a start is tried again
+	Failures int       // in a row
+	Until    time.Time // when a start is tried again; a time, so that the text stays the same until then
 	Last     error
 }
 
 func (e *OutOfServiceError) Error() string {
-	return fmt.Sprintf("plugin process %s is out of service for another %s after %d failures in a row, the last: %v",
-		e.Command, e.Retry.Round(time.Second), e.Failures, e.Last)
+	return fmt.Sprintf("plugin process %s is out of service until %s after %d failures in a row, the last: %v",
+		e.Command, e.Until.UTC().Format(time.RFC3339), e.Failures, e.Last)
 }
 
 // Unwrap returns the last failure.

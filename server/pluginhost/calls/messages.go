@@ -4,6 +4,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Cloned returns a copy of a message.
@@ -13,6 +14,21 @@ func Cloned(message any) (proto.Message, error) {
 		return nil, status.Errorf(codes.Internal, "%T is not a protobuf message", message)
 	}
 	return proto.Clone(m), nil
+}
+
+// MoveMessage makes into the message that from is; from must not be used any more.
+func MoveMessage(into any, from proto.Message) error {
+	target, ok := into.(proto.Message)
+	if !ok || target.ProtoReflect().Type() != from.ProtoReflect().Type() {
+		return CopyMessage(into, from)
+	}
+	proto.Reset(target)
+	from.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		target.ProtoReflect().Set(field, value)
+		return true
+	})
+	target.ProtoReflect().SetUnknown(from.ProtoReflect().GetUnknown())
+	return nil
 }
 
 // CopyMessage makes into a copy of from. A missing message is copied as an empty one, as over the wire.

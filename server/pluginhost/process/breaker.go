@@ -64,7 +64,7 @@ func (b *breaker) worked() {
 func (b *breaker) next(now time.Time, command string) (time.Duration, error) {
 	wait := max(0, b.until.Sub(now))
 	if b.open() && wait > 0 {
-		return 0, &calls.OutOfServiceError{Command: command, Failures: b.failures, Retry: wait, Last: b.last}
+		return 0, &calls.OutOfServiceError{Command: command, Failures: b.failures, Until: b.until, Last: b.last}
 	}
 	return wait, nil
 }
@@ -84,6 +84,11 @@ func (b *breaker) wait() time.Duration {
 		wait -= time.Duration(b.policy.Jitter() * float64(wait) / 2)
 	}
 	return wait
+}
+
+// CoolDownAfter returns how long to wait after so many failures in a row, each of as many starts as Threshold says.
+func (r Restart) CoolDownAfter(failures int) time.Duration {
+	return doubled(r.withDefaults().CoolDown, failures-1, maxCoolDown)
 }
 
 // doubled returns d doubled n times, but at most d times limit.

@@ -27,7 +27,7 @@ func TestBackOffDoublesUntilCircuitOpens(t *testing.T) {
 		var open *calls.OutOfServiceError
 		require.ErrorAs(t, err, &open)
 		require.ErrorIs(t, err, boom)
-		require.Equal(t, coolDown*time.Minute, open.Retry)
+		require.Equal(t, now.Add(coolDown*time.Minute), open.Until)
 		now = now.Add(coolDown * time.Minute)
 		wait, err := b.next(now, "/plugins/p")
 		require.NoError(t, err, "one start is tried after the cool-down")

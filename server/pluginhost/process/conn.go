@@ -13,7 +13,7 @@ import (
 
 // conn is the connection that facades call: one plugin name at a supervised process. For every call it gets a
 // process, sets the deadline, and finds out the cause of an error. Calls that are declared as repeatable are made a second time
-// if the process dies during the first.
+// if the process dies during the first, and all are if it dies before it is called.
 type conn struct {
 	supervisor *Supervisor
 	plugin     string
@@ -29,11 +29,8 @@ func (s *Supervisor) Conn(plugin string, onCall func()) grpc.ClientConnInterface
 func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	call := c.supervisor.pool.config.Calls.Call(method).Within(ctx)
 	err := c.once(ctx, call, method, args, reply, opts)
-	if err == nil || !call.Repeatable {
-		return err
-	}
-	var died *calls.DiedError
-	if errors.As(err, &died) && died.During == call.Name && ctx.Err() == nil {
+	died, ok := errors.AsType[*calls.DiedError](err)
+	if ok && (died.During == calls.DuringStart || call.Repeatable && died.During == call.Name) && ctx.Err() == nil {
 		err = c.once(ctx, call, method, args, reply, opts)
 	}
 	return err

@@ -137,6 +137,21 @@ func startContext(ctx context.Context, limit time.Duration) (context.Context, co
 
 var errStartTimeout = errors.New("start deadline is over")
 
+// slowError is returned for a plugin that cannot be called within the start deadline.
+type slowError struct {
+	path  string
+	limit time.Duration
+}
+
+func (e *slowError) Error() string {
+	return fmt.Sprintf("start plugin %s: it did not offer its services within %s; a plugin prints one handshake line to stdout and serves gRPC", e.path, e.limit)
+}
+
+// MayWork reports whether a plugin that failed with err may work when it is started again: it died or was too slow.
+func MayWork(err error) bool {
+	return errors.As(err, new(*calls.DiedError)) || errors.As(err, new(*calls.OverdueError)) || errors.As(err, new(*slowError))
+}
+
 // connect waits for the handshake and opens the connection.
 func (p *process) connect() error {
 	address, err := p.client.Start()
@@ -200,7 +215,7 @@ func (p *process) startError(ctx context.Context, err error) error {
 	p.removeSocket()
 	switch {
 	case errors.Is(err, errStartTimeout):
-		return fmt.Errorf("start plugin %s: it did not offer its services within %s; a plugin prints one handshake line to stdout and serves gRPC", p.path, p.settings.Calls.Deadlines().Start)
+		return &slowError{p.path, p.settings.Calls.Deadlines().Start}
 	case ctx.Err() != nil:
 		return fmt.Errorf("start plugin %s: %w", p.path, err)
 	case errors.As(err, new(*DistrustError)):
@@ -211,7 +226,7 @@ func (p *process) startError(ctx context.Context, err error) error {
 		}
 		return fmt.Errorf("start plugin %s: %w", p.path, err)
 	case !p.child.spoke.Load():
-		return p.died("", "start")
+		return p.died("", calls.DuringStart)
 	}
 	// go-plugin explains at length; the first line has the cause.
 	found, _, _ := strings.Cut(err.Error(), "\n")

@@ -89,6 +89,21 @@ func (o *Object) SetNamespace(namespace string) {
 	o.Metadata.Set("namespace", Quote(namespace))
 }
 
+// SetName sets the name.
+func (o *Object) SetName(name string) {
+	o.Name = name
+	o.Metadata.Set("name", Quote(name))
+}
+
+// SetAnnotation sets an annotation.
+func (o *Object) SetAnnotation(key, value string) {
+	if o.Annotations == nil {
+		o.Annotations = map[string]string{}
+	}
+	o.Annotations[key] = value
+	o.Metadata.Set("annotations", quoteMap(o.Annotations))
+}
+
 // SetLabel sets a label.
 func (o *Object) SetLabel(key, value string) {
 	if o.Labels == nil {

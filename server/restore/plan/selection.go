@@ -186,10 +186,7 @@ func (s *Selection) Includes(e archive.Entry, kind string, objectLabels map[stri
 
 // Target returns the namespace into which the objects of a namespace of the backup are restored.
 func (s *Selection) Target(namespace string) string {
-	if mapped, ok := s.spec.NamespaceMapping[namespace]; ok && namespace != "" {
-		return mapped
-	}
-	return namespace
+	return s.spec.TargetNamespace(namespace)
 }
 
 // RestoresStatus reports whether the status of an object is restored. An annotation of the object decides, else

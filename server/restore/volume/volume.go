@@ -1,59 +1,16 @@
 // Package volume reads what the files beside the archive of a backup say about the data of its volumes: volumeinfo, and
 // for backups that Velero made before 1.13 the lists of native snapshots and pod volume backups. The formats are Velero's.
 //
-// The package imports the standard library only. Start at List.
+// The package imports package snapshot, which has the types of the files. Start at List.
 package volume
 
 import (
 	"cmp"
 	"fmt"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/snapshot"
 )
-
-// How the data of a volume was backed up, as in volumeinfo.
-const (
-	NativeSnapshot  = "NativeSnapshot"
-	PodVolumeBackup = "PodVolumeBackup"
-	CSISnapshot     = "CSISnapshot"
-)
-
-// Info is an entry of the file volumeinfo.
-type Info struct {
-	PVCName           string `json:"pvcName"`
-	PVCNamespace      string `json:"pvcNamespace"`
-	PVName            string `json:"pvName"`
-	BackupMethod      string `json:"backupMethod"`
-	SnapshotDataMoved bool   `json:"snapshotDataMoved"`
-	Skipped           bool   `json:"skipped"`
-	CSISnapshotInfo   *struct {
-		SnapshotHandle string `json:"snapshotHandle"`
-		Driver         string `json:"driver"`
-	} `json:"csiSnapshotInfo"`
-	SnapshotDataMovementInfo *struct {
-		DataMover      string `json:"dataMover"`
-		SnapshotHandle string `json:"snapshotHandle"`
-	} `json:"snapshotDataMovementInfo"`
-	NativeSnapshotInfo *struct {
-		SnapshotHandle string `json:"snapshotHandle"`
-	} `json:"nativeSnapshotInfo"`
-	PVBInfo *struct {
-		SnapshotHandle string `json:"snapshotHandle"`
-		UploaderType   string `json:"uploaderType"`
-		VolumeName     string `json:"volumeName"`
-		PodName        string `json:"podName"`
-		PodNamespace   string `json:"podNamespace"`
-	} `json:"pvbInfo"`
-}
-
-// Snapshot is an entry of the file volumesnapshots.
-type Snapshot struct {
-	Spec struct {
-		Location             string `json:"location"`
-		PersistentVolumeName string `json:"persistentVolumeName"`
-	} `json:"spec"`
-	Status struct {
-		ProviderSnapshotID string `json:"providerSnapshotID"`
-	} `json:"status"`
-}
 
 // PodVolume is an entry of the file podvolumebackups.
 type PodVolume struct {
@@ -75,11 +32,21 @@ type PodVolume struct {
 
 // Volume is a volume whose data is in a backup. Names that are not known are empty.
 type Volume struct {
-	Method                  string
+	Method                  snapshot.Method
 	PV                      string
 	ClaimNamespace, Claim   string
 	PodNamespace, Pod, Name string // the pod, and the name of the volume in it
 	Where                   string // for messages: what holds the data
+	// Action is the action that restores the data; "" if none does.
+	Action string
+	// Empty says that there is nothing to restore: a data mover has found no file in the volume.
+	Empty bool
+	// Failed says that the data is not in the backup, because that failed to take it.
+	Failed bool
+	// OfVelero says that only Velero can read the data, which is in a repository of kopia.
+	OfVelero bool
+	// Snapshot is the one from which a new volume can be made; nil if there is none.
+	Snapshot *snapshot.Snapshot
 }
 
 // String names the volume in messages.
@@ -96,11 +63,17 @@ func (v *Volume) String() string {
 
 // List returns the volumes whose data a backup has. The lists of snapshots and pod volumes count only where there is no
 // volumeinfo.
-func List(infos []Info, snapshots []Snapshot, podVolumes []PodVolume) []*Volume {
+func List(infos []snapshot.VolumeInfo, snapshots []snapshot.Snapshot, podVolumes []PodVolume) []*Volume {
+	usable := map[string]*snapshot.Snapshot{} // by persistent volume
+	for i := range snapshots {
+		if s := &snapshots[i]; s.Status.ProviderSnapshotID != "" {
+			usable[s.Spec.PersistentVolumeName] = s
+		}
+	}
 	var volumes []*Volume
 	for i := range infos {
 		if info := &infos[i]; !info.Skipped && info.BackupMethod != "" {
-			volumes = append(volumes, info.volume())
+			volumes = append(volumes, volumeOf(info, usable[info.PVName]))
 		}
 	}
 	if len(infos) > 0 {
@@ -109,7 +82,7 @@ func List(infos []Info, snapshots []Snapshot, podVolumes []PodVolume) []*Volume 
 	for i := range snapshots {
 		if s := &snapshots[i]; s.Status.ProviderSnapshotID != "" {
 			volumes = append(volumes, &Volume{
-				Method: NativeSnapshot, PV: s.Spec.PersistentVolumeName,
+				Method: snapshot.Native, PV: s.Spec.PersistentVolumeName, Snapshot: s,
 				Where: fmt.Sprintf("snapshot %s of volume snapshot location %s", s.Status.ProviderSnapshotID, s.Spec.Location),
 			})
 		}
@@ -120,8 +93,13 @@ func List(infos []Info, snapshots []Snapshot, podVolumes []PodVolume) []*Volume 
 			continue
 		}
 		v := &Volume{
-			Method: PodVolumeBackup, PodNamespace: p.Spec.Pod.Namespace, Pod: p.Spec.Pod.Name, Name: p.Spec.Volume,
+			Method: snapshot.PodVolume, PodNamespace: p.Spec.Pod.Namespace, Pod: p.Spec.Pod.Name, Name: p.Spec.Volume,
 			Where: fileSystemBackup(p.Spec.UploaderType, p.Status.SnapshotID),
+		}
+		if isRestic(p.Spec.UploaderType) {
+			v.Action = snapshot.PodVolumeRestores
+		} else {
+			v.OfVelero = true
 		}
 		if claim := p.Metadata.Annotations["velero.io/pvc-name"]; claim != "" {
 			v.ClaimNamespace, v.Claim = p.Spec.Pod.Namespace, claim
@@ -131,20 +109,41 @@ func List(infos []Info, snapshots []Snapshot, podVolumes []PodVolume) []*Volume 
 	return volumes
 }
 
-func (i *Info) volume() *Volume {
-	v := &Volume{Method: i.BackupMethod, PV: i.PVName, ClaimNamespace: i.PVCNamespace, Claim: i.PVCName, Where: "what the method " + i.BackupMethod + " has made"}
+func volumeOf(i *snapshot.VolumeInfo, taken *snapshot.Snapshot) *Volume {
+	v := &Volume{Method: i.BackupMethod, PV: i.PVName, ClaimNamespace: i.PVCNamespace, Claim: i.PVCName, Where: "what the method " + string(i.BackupMethod) + " has made"}
 	switch {
-	case i.SnapshotDataMoved && i.SnapshotDataMovementInfo != nil:
-		v.Where = fmt.Sprintf("snapshot %s of data mover %s", i.SnapshotDataMovementInfo.SnapshotHandle, cmp.Or(i.SnapshotDataMovementInfo.DataMover, "velero"))
-	case i.CSISnapshotInfo != nil:
-		v.Where = fmt.Sprintf("snapshot %s of CSI driver %s", i.CSISnapshotInfo.SnapshotHandle, i.CSISnapshotInfo.Driver)
-	case i.NativeSnapshotInfo != nil:
-		v.Where = "snapshot " + i.NativeSnapshotInfo.SnapshotHandle
-	case i.PVBInfo != nil:
-		v.PodNamespace, v.Pod, v.Name = i.PVBInfo.PodNamespace, i.PVBInfo.PodName, i.PVBInfo.VolumeName
-		v.Where = fileSystemBackup(i.PVBInfo.UploaderType, i.PVBInfo.SnapshotHandle)
+	case i.SnapshotDataMoved && i.DataMovement != nil:
+		v.Where = fmt.Sprintf("snapshot %s of data mover %s", i.DataMovement.SnapshotHandle, cmp.Or(i.DataMovement.DataMover, "velero"))
+	case i.CSI != nil:
+		v.Where = fmt.Sprintf("snapshot %s of CSI driver %s", i.CSI.SnapshotHandle, i.CSI.Driver)
+	case i.Native != nil:
+		v.Where = "snapshot " + i.Native.SnapshotHandle
+	case i.PodVolume != nil:
+		v.PodNamespace, v.Pod, v.Name = i.PodVolume.PodNamespace, i.PodVolume.PodName, i.PodVolume.VolumeName
+		v.Where = fileSystemBackup(i.PodVolume.UploaderType, i.PodVolume.SnapshotHandle)
+	}
+	switch {
+	case i.BackupMethod == snapshot.Native:
+		v.Snapshot = taken
+	case i.BackupMethod == snapshot.CSI && i.Result == snapshot.Unusable:
+		v.Failed = true
+	case i.SnapshotDataMoved && i.DataMovement != nil && velerov1.IsVeleroDataMover(i.DataMovement.DataMover):
+		v.OfVelero = true
+	case i.BackupMethod == snapshot.CSI:
+		v.Action = snapshot.CSIRestoredClaims
+	case i.BackupMethod == snapshot.PodVolume && i.Result == snapshot.Unusable:
+		v.Failed = true
+	case i.PodVolume != nil && isRestic(i.PodVolume.UploaderType):
+		v.Action, v.Empty = snapshot.PodVolumeRestores, i.PodVolume.SnapshotHandle == ""
+	case i.PodVolume != nil:
+		v.OfVelero = true
 	}
 	return v
+}
+
+// isRestic reports whether an uploader is restic, the only one of old backups, which did not name it.
+func isRestic(uploader string) bool {
+	return cmp.Or(uploader, string(velerov1.RepositoryTypeRestic)) == string(velerov1.RepositoryTypeRestic)
 }
 
 func fileSystemBackup(uploader, snapshot string) string {

@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/snapshot"
 )
 
 func list(t *testing.T, infos, snapshots, podVolumes string) []*Volume {
 	t.Helper()
-	var i []Info
-	var s []Snapshot
+	var i []snapshot.VolumeInfo
+	var s []snapshot.Snapshot
 	var p []PodVolume
 	require.NoError(t, json.Unmarshal([]byte(infos), &i))
 	require.NoError(t, json.Unmarshal([]byte(snapshots), &s))
@@ -50,9 +52,9 @@ func TestBackupsWithoutVolumeinfoHaveLists(t *testing.T) {
 	t.Parallel()
 	volumes := list(t, `null`, oldSnapshots, oldPodVolumes)
 	require.Equal(t, []*Volume{
-		{Method: NativeSnapshot, PV: "pv-1", Where: "snapshot snap-1 of volume snapshot location aws"},
-		{Method: PodVolumeBackup, PodNamespace: "shop", Pod: "db", Name: "v", ClaimNamespace: "shop", Claim: "data", Where: "file system backup k1 of kopia"},
-		{Method: PodVolumeBackup, PodNamespace: "shop", Pod: "db", Name: "cache", Where: "file system backup r1 of restic"},
+		{Method: snapshot.Native, PV: "pv-1", Snapshot: volumes[0].Snapshot, Where: "snapshot snap-1 of volume snapshot location aws"},
+		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "v", ClaimNamespace: "shop", Claim: "data", Where: "file system backup k1 of kopia", OfVelero: true},
+		{Method: snapshot.PodVolume, PodNamespace: "shop", Pod: "db", Name: "cache", Where: "file system backup r1 of restic", Action: snapshot.PodVolumeRestores},
 	}, volumes)
 	x := NewIndex(volumes)
 	require.Len(t, x.OfPod("shop", "db"), 2)
@@ -61,4 +63,24 @@ func TestBackupsWithoutVolumeinfoHaveLists(t *testing.T) {
 	require.Equal(t, volumes[:1], x.OfPV("pv-1"))
 	require.Empty(t, Index{}.OfPV("pv-1"))
 	require.Empty(t, list(t, `[]`, `[]`, `null`))
+}
+
+// TestPodVolumesSayWhatBecameOfThem has what a backup may say of a volume of a pod.
+func TestPodVolumesSayWhatBecameOfThem(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		info          string
+		action        string
+		failed, empty bool
+		ofVelero      bool
+	}{
+		"stored":  {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"restic"}`, action: snapshot.PodVolumeRestores},
+		"unnamed": {info: `"pvbInfo":{"snapshotHandle":"s"}`, action: snapshot.PodVolumeRestores},
+		"kopia":   {info: `"pvbInfo":{"snapshotHandle":"s","uploaderType":"kopia"}`, ofVelero: true},
+		"empty":   {info: `"result":"succeeded","pvbInfo":{"uploaderType":"restic"}`, action: snapshot.PodVolumeRestores, empty: true},
+		"failed":  {info: `"result":"failed","pvbInfo":{"uploaderType":"restic"}`, failed: true},
+	} {
+		v := list(t, `[{"backupMethod":"PodVolumeBackup",`+row.info+`}]`, "null", "null")[0]
+		require.Equal(t, []any{row.action, row.failed, row.empty, row.ofVelero}, []any{v.Action, v.Failed, v.Empty, v.OfVelero}, name)
+	}
 }

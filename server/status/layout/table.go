@@ -18,13 +18,18 @@ type Table struct {
 
 // Print writes the table with aligned columns.
 func (t Table) Print(w io.Writer) error {
-	out := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	var aligned strings.Builder // whose writes do not fail
+	out := tabwriter.NewWriter(&aligned, 0, 0, 3, ' ', 0)
 	for _, row := range slices.Concat([][]string{t.Head}, t.Rows) {
-		if _, err := fmt.Fprintln(out, strings.TrimRight(strings.Join(row, "\t"), "\t")); err != nil {
+		_, _ = fmt.Fprintln(out, strings.Join(row, "\t"))
+	}
+	_ = out.Flush()
+	for line := range strings.Lines(aligned.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
 			return err
 		}
 	}
-	return out.Flush()
+	return nil
 }
 
 // AddLabels adds a column for each of keys and, if all is set, one with all labels.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,6 +63,19 @@ func Mebibytes(bytes int64) string {
 		return ""
 	}
 	return fmt.Sprintf("%.0f MiB", float64(bytes)/(1<<20))
+}
+
+// Bytes returns a number of bytes in the largest unit of which there is one, such as "1.5 GiB".
+func Bytes(bytes int64) string {
+	value, unit := float64(bytes), 0
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	for unit < len(units)-1 && math.Abs(value) >= 1024 {
+		value, unit = value/1024, unit+1
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
 }
 
 // Printable replaces the characters of text that could control a terminal. It keeps line ends.

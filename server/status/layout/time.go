@@ -9,9 +9,12 @@ import (
 )
 
 // FormatTime returns a time in UTC, and "<none>" for none.
-func FormatTime(t *metav1.Time) string {
+func FormatTime(t *metav1.Time) string { return TimeOr(t, "<none>") }
+
+// TimeOr returns a time in UTC, and none if there is no time.
+func TimeOr(t *metav1.Time, none string) string {
 	if t == nil || t.IsZero() {
-		return "<none>"
+		return none
 	}
 	return t.UTC().Format("2006-01-02 15:04:05 -0700 MST")
 }

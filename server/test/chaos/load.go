@@ -113,8 +113,8 @@ func (l *load) remove(ctx context.Context, backup string) error {
 	return l.site.client.Create(ctx, deletionOf(backup))
 }
 
-// removeAgain requests the deletion of a backup again if the request was refused: a server refuses one for a location that is not
-// available.
+// removeAgain requests the deletion of a backup again if the request has failed: a server refuses one for a location that is not
+// available, and keeps the backup if a plugin was killed that it called for an item.
 func (l *load) removeAgain(ctx context.Context, backup string) error {
 	request := deletionOf(backup)
 	err := l.site.client.Get(ctx, client.ObjectKeyFromObject(request), request)

@@ -27,6 +27,7 @@ import (
 const (
 	namespaces = 8  // with config maps that are backed up
 	configMaps = 25 // in each
+	operations = 3  // started for the first of them
 	bucket     = "chaos"
 )
 
@@ -109,6 +110,9 @@ func (s *site) connect(kubeconfig string) error {
 	return err
 }
 
+// operationsDir returns the directory in which the plugins keep their operations.
+func operationsDir(work string) string { return filepath.Join(work, "operations") }
+
 // fill creates the objects that are backed up.
 func (s *site) fill(ctx context.Context) error {
 	for n := range namespaces {
@@ -116,10 +120,14 @@ func (s *site) fill(ctx context.Context) error {
 			return err
 		}
 		for m := range configMaps {
-			if err := s.client.Create(ctx, &corev1.ConfigMap{
+			settings := &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Namespace: space(n), Name: fmt.Sprintf("settings-%02d", m), Labels: map[string]string{"app": "shop"}},
 				Data:       map[string]string{"text": strings.Repeat("chaos ", 50)},
-			}); err != nil {
+			}
+			if m < operations {
+				settings.Labels["worker"], settings.Annotations = "keyed", map[string]string{"work/length": "2s"}
+			}
+			if err := s.client.Create(ctx, settings); err != nil {
 				return err
 			}
 		}
@@ -175,7 +183,8 @@ func newServer(o options, kubeconfig string, n int) *server {
 		cmd := exec.Command(o.cleat, "server", "--kubeconfig", kubeconfig, "--namespace", roundtrip.Namespace,
 			"--plugin-dir", o.plugins, "--metrics-address", "127.0.0.1:0", "--concurrent-backups", fmt.Sprint(limit),
 			"--backup-attempts", "1000", "--restore-attempts", "1000", "--leader-elect-lease-duration", "4s", "--store-validation-frequency", "5s")
-		cmd.Env = append(os.Environ(), "VELERO_SCRATCH_DIR="+dir, "TMPDIR="+dir, "WITNESS_FILE="+filepath.Join(dir, "items"), "WITNESS_PAUSE=20ms")
+		cmd.Env = append(os.Environ(), "VELERO_SCRATCH_DIR="+dir, "TMPDIR="+dir, "WITNESS_FILE="+filepath.Join(dir, "items"), "WITNESS_PAUSE=20ms",
+			"WORK_DIR="+operationsDir(o.work))
 		cmd.Stdout, cmd.Stderr = log, log
 		return cmd, cmd.Start()
 	}}

@@ -18,9 +18,13 @@ import (
 type Options struct {
 	// S3TLS enables https for S3, with a certificate signed by the CA in S3.CAFile.
 	S3TLS bool
+	// Node adds a node with a real kubelet, which runs pods, and a scheduler.
+	Node bool
 	// APIServerFlags and ControllerManagerFlags are added to the flags of
 	// kube-apiserver and kube-controller-manager.
 	APIServerFlags, ControllerManagerFlags []string
+	// CSISocket is that of a CSI driver for whose volumes the cluster has controllers, which Do starts; "" for none.
+	CSISocket string
 	// Log receives the progress of the first build and the output of components
 	// that exit unexpectedly. nil means os.Stderr.
 	Log io.Writer
@@ -32,6 +36,15 @@ const (
 	APIServer         = "apiserver"
 	ControllerManager = "kcm"
 	S3Server          = "s3"
+
+	// Scheduler and NodeMachine are there with Options.Node. A node that is started again has another PID than Node says.
+	Scheduler   = "scheduler"
+	NodeMachine = "node"
+
+	// SnapshotController needs the definitions of snapshots; the two others need the driver of Options.CSISocket.
+	SnapshotController = "snapshot-controller"
+	CSISnapshotter     = "csi-snapshotter"
+	CSIProvisioner     = "csi-provisioner"
 )
 
 // S3 has the address and credentials of the S3 server. Buckets are addressed path-style.
@@ -44,6 +57,20 @@ type S3 struct {
 	CAFile    string `json:"caFile"` // PEM; empty if the endpoint is http
 }
 
+// Node says where the parts of the node of Options.Node are. Its namespaces are its own: nsenter runs a program in them, and pods reach the
+// API server and S3 only. What runs on the node without a network namespace of its own uses the same addresses as on the machine.
+type Node struct {
+	Name       string `json:"name"`
+	PID        int    `json:"pid"`        // of the first process of its namespaces
+	Kubelet    string `json:"kubelet"`    // the directory that is /var/lib/kubelet there, without what is mounted in it
+	S3Endpoint string `json:"s3Endpoint"` // URL, for pods
+	Containerd string `json:"containerd"` // socket
+	Ctr        string `json:"ctr"`        // the client of containerd
+}
+
+// ErrNoNode means that this machine cannot run a node.
+var ErrNoNode = errors.New("no node can run here")
+
 // Cluster is a running control plane. Its fields must not be changed. Its
 // methods are safe for concurrent use.
 type Cluster struct {
@@ -53,6 +80,7 @@ type Cluster struct {
 	CAFile     string `json:"caFile"`     // PEM, of the CA that signed the API server's certificate
 	Token      string `json:"token"`      // a bearer token of the kubeconfig's user
 	S3         S3     `json:"s3"`
+	Node       *Node  `json:"node"` // nil without Options.Node
 
 	launcher *exec.Cmd
 	in       io.WriteCloser
@@ -87,11 +115,17 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.S3TLS {
 		args = append(args, "-s3-tls")
 	}
+	if o.Node {
+		args = append(args, "-node")
+	}
 	for _, f := range o.APIServerFlags {
 		args = append(args, "-apiserver-flag", f)
 	}
 	for _, f := range o.ControllerManagerFlags {
 		args = append(args, "-kcm-flag", f)
+	}
+	if o.CSISocket != "" {
+		args = append(args, "-csi-socket", o.CSISocket)
 	}
 
 	last := &lastLines{next: o.Log}
@@ -112,9 +146,16 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 
 	// The launcher stops when its input ends.
 	keep := context.AfterFunc(ctx, func() { c.in.Close() })
-	err = c.out.Decode(c)
+	reply := struct {
+		*Cluster
+		NoNode string // why
+	}{Cluster: c}
+	err = c.out.Decode(&reply)
 	if !keep() {
 		err = context.Cause(ctx)
+	}
+	if err == nil && reply.NoNode != "" {
+		return nil, errors.Join(fmt.Errorf("%w: %s", ErrNoNode, reply.NoNode), c.Stop())
 	}
 	if err != nil {
 		err = errors.Join(err, c.Stop())

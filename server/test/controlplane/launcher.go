@@ -57,7 +57,7 @@ func buildLauncher(ctx context.Context) (path string, err error) {
 	built := filepath.Join(work, "localcluster")
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", built, ".")
 	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0",
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -trimpath", "GOWORK=off", "CGO_ENABLED=0",
 		"GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build in %s: %w:\n%s", source, err, output)
@@ -89,7 +89,7 @@ func repositoryRoot(dir string) (string, error) {
 // sourceSum returns a hash of the launcher's source and the version of the compiler.
 func sourceSum(dir string) (string, error) {
 	var names []string
-	for _, pattern := range []string{"*.go", "go.*", filepath.Join("binaries", "*")} {
+	for _, pattern := range []string{"*.go", "go.*", filepath.Join("binaries", "*"), filepath.Join("node", "*.go")} {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return "", err

@@ -2,8 +2,10 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
 	"testing"
 )
@@ -20,23 +22,41 @@ type Shared struct {
 }
 
 // Main runs the tests of a package, stops the cluster if one was started, and
-// returns the exit code for os.Exit.
+// returns the exit code for os.Exit. Clients of a cluster have small heaps and
+// plenty of garbage: like its components, the tests collect it less often.
 func (s *Shared) Main(m *testing.M) int {
-	code := m.Run()
+	debug.SetGCPercent(400)
+	return max(m.Run(), s.Stop())
+}
+
+// Stop stops the cluster, if one was started, and returns 1 if that fails. Main calls it. A package with several clusters calls it for the
+// others, after Main.
+func (s *Shared) Stop() int {
 	s.once.Do(func() {}) // no test may start it any more
 	if s.cluster == nil {
-		return code
+		return 0
 	}
 	if err := s.cluster.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return max(code, 1)
+		return 1
 	}
-	return code
+	return 0
 }
 
-// Get returns the package's cluster. It skips t under -short and fails t if the
-// cluster does not start.
+// Get returns the package's cluster. It skips t under -short, and where a node that
+// Options want cannot run. It fails t if the cluster does not start.
 func (s *Shared) Get(t testing.TB) *Cluster {
+	t.Helper()
+	cluster, err := s.Find(t)
+	if err != nil {
+		t.Skip(err)
+	}
+	return cluster
+}
+
+// Find is Get for tests that can do without a node: where the one that Options want
+// cannot run, it returns an error, which wraps ErrNoNode.
+func (s *Shared) Find(t testing.TB) (*Cluster, error) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: needs a control plane")
@@ -45,11 +65,14 @@ func (s *Shared) Get(t testing.TB) *Cluster {
 		// The cluster outlives the test that starts it.
 		s.cluster, s.err = Start(context.WithoutCancel(t.Context()), s.Options)
 	})
+	if errors.Is(s.err, ErrNoNode) {
+		return nil, s.err
+	}
 	if s.err != nil {
 		t.Fatal(s.err)
 	}
 	if s.cluster == nil {
 		t.Fatal("Get was called after the tests had ended")
 	}
-	return s.cluster
+	return s.cluster, nil
 }

@@ -29,7 +29,7 @@ var row = regexp.MustCompile("^\\| *\\d+ *\\| *`([^`]+\\.go)` *\\| *`([^`]+)` *\
 func TestWalksOfTheArchitectureMatchTheCode(t *testing.T) {
 	t.Parallel()
 	walks := readWalks(t)
-	require.Len(t, walks, 4, "a backup, an item, a restored item, a plugin binary")
+	require.Len(t, walks, 6, "a backup, an item, a restored item, a hook, an asynchronous operation, a plugin binary")
 	for title, hops := range walks {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,8 @@ import (
 
 // moduleFiles has a go.mod and a go.sum for each upstream project. They are
 // separate modules, so that each program is built with the dependencies that its
-// authors have chosen.
+// authors have chosen; except that csi.mod replaces what kubernetes.mod has too
+// by the same versions, so that it is compiled once.
 //
 //go:embed binaries/*.mod binaries/*.sum
 var moduleFiles embed.FS
@@ -31,6 +32,12 @@ const (
 	progAPIServer = "kube-apiserver"
 	progKCM       = "kube-controller-manager"
 	progS3        = "versitygw"
+	progScheduler = "kube-scheduler"
+	progKubelet   = "kubelet"
+
+	progSnapshotController = "snapshot-controller"
+	progSnapshotter        = "csi-snapshotter"
+	progProvisioner        = "csi-provisioner"
 )
 
 // pinnedPrograms returns the programs in the order in which they are built, with
@@ -42,6 +49,11 @@ func pinnedPrograms() ([]program, error) {
 		const pkg = "k8s.io/component-base/version."
 		return fmt.Sprintf("-X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=%[3]s -X %[1]sgitMinor=%[4]s", pkg, version, major, minor)
 	}
+	version := func(version string) string { return "-X main.version=" + version }
+	const (
+		snapshotter = "github.com/kubernetes-csi/external-snapshotter/v8"
+		provisioner = "github.com/kubernetes-csi/external-provisioner/v6"
+	)
 	list := []program{
 		{name: progEtcd, files: "etcd", module: "go.etcd.io/etcd/server/v3", pkg: "go.etcd.io/etcd/server/v3",
 			stamp: func(string) string { return "" }}, // the source of etcd has its version
@@ -49,6 +61,11 @@ func pinnedPrograms() ([]program, error) {
 			stamp: func(version string) string { return "-X main.Version=" + version }},
 		{name: progAPIServer, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-apiserver", stamp: kubernetes},
 		{name: progKCM, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", stamp: kubernetes},
+		{name: progScheduler, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kube-scheduler", stamp: kubernetes},
+		{name: progKubelet, files: "kubernetes", module: "k8s.io/kubernetes", pkg: "k8s.io/kubernetes/cmd/kubelet", stamp: kubernetes},
+		{name: progSnapshotController, files: "csi", module: snapshotter, pkg: snapshotter + "/cmd/snapshot-controller", stamp: version},
+		{name: progSnapshotter, files: "csi", module: snapshotter, pkg: snapshotter + "/cmd/csi-snapshotter", stamp: version},
+		{name: progProvisioner, files: "csi", module: provisioner, pkg: provisioner + "/cmd/csi-provisioner", stamp: version},
 	}
 	for i := range list {
 		mod, err := moduleFiles.ReadFile("binaries/" + list[i].files + ".mod")

@@ -23,7 +23,8 @@ func TestModuleFilesPinPrograms(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]string{
-		progEtcd: "v3.7.3", progAPIServer: "v1.36.3", progKCM: "v1.36.3", progS3: "v1.8.0",
+		progEtcd: "v3.7.3", progAPIServer: "v1.36.3", progKCM: "v1.36.3", progS3: "v1.8.0", progScheduler: "v1.36.3", progKubelet: "v1.36.3",
+		progSnapshotController: "v8.7.0", progSnapshotter: "v8.7.0", progProvisioner: "v6.3.0",
 	}, versions)
 }
 
@@ -68,8 +69,8 @@ func TestConcurrentCallsBuildProgramsOnce(t *testing.T) {
 	for i := range logs {
 		all.Go(func() {
 			paths, err := ensurePrograms(t.Context(), &logs[i])
-			if err == nil && len(paths) != 4 {
-				t.Errorf("want 4 paths, got %v", paths)
+			if err == nil && len(paths) != 9 {
+				t.Errorf("want 9 paths, got %v", paths)
 			}
 			if err != nil {
 				t.Error(err)
@@ -79,14 +80,14 @@ func TestConcurrentCallsBuildProgramsOnce(t *testing.T) {
 	all.Wait()
 	built, err := os.ReadFile(calls)
 	require.NoError(t, err)
-	require.Len(t, strings.Fields(string(built)), 4, "%s", built)
+	require.Len(t, strings.Fields(string(built)), 9, "%s", built)
 	var together string
 	for i := range logs {
 		together += logs[i].String()
 	}
 	for _, line := range []string{
-		"[1/4] building etcd v3.7.3\n",
-		"[4/4] building kube-controller-manager v1.36.3: done, 1 modules downloaded, 1 packages compiled, ",
+		"[1/9] building etcd v3.7.3\n",
+		"[4/9] building kube-controller-manager v1.36.3: done, 1 modules downloaded, 1 packages compiled, ",
 	} {
 		require.Equal(t, 1, strings.Count(together, line), "%q in\n%s", line, together)
 	}
@@ -126,6 +127,11 @@ func TestAssetsAreUsedAndOtherProgramsAreBuilt(t *testing.T) {
 	require.Equal(t, filepath.Join(dir, progAPIServer), paths[progAPIServer])
 	built, err := os.ReadFile(calls)
 	require.NoError(t, err)
-	require.Equal(t, []string{"github.com/versity/versitygw/cmd/versitygw", "k8s.io/kubernetes/cmd/kube-controller-manager"},
-		strings.Fields(string(built)))
+	require.Equal(t, []string{
+		"github.com/versity/versitygw/cmd/versitygw", "k8s.io/kubernetes/cmd/kube-controller-manager",
+		"k8s.io/kubernetes/cmd/kube-scheduler", "k8s.io/kubernetes/cmd/kubelet",
+		"github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller",
+		"github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter",
+		"github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner",
+	}, strings.Fields(string(built)))
 }

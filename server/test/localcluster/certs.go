@@ -12,10 +12,12 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/cleat-dev/cleat/server/test/localcluster/node"
 )
 
 // writeCertificates writes a new CA, a serving certificate for the loopback
-// interface, and the key that signs service account tokens. Each cluster has its
+// interface and a node, and the key that signs service account tokens. Each cluster has its
 // own CA, so that its clients cannot connect to another cluster.
 func writeCertificates(f files, now time.Time) error {
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -39,7 +41,7 @@ func writeCertificates(f files, now time.Time) error {
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:     []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(node.Address), net.ParseIP(node.ServiceAddress)},
 	}
 	servingKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

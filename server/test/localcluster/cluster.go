@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cleat-dev/cleat/server/test/localcluster/node"
 )
 
 const (
@@ -39,8 +41,17 @@ type cluster struct {
 // fails, it removes everything. If a component exits unexpectedly later, that
 // is reported on messages.
 func startCluster(ctx context.Context, programs map[string]string, o options, messages io.Writer) (*cluster, error) {
-	if err := sweep(os.TempDir()); err != nil {
-		fmt.Fprintf(messages, "localcluster: %v\n", err) // files of other clusters do not matter
+	if o.node {
+		if err := ensureNode(ctx, messages); err != nil {
+			return nil, err
+		}
+	}
+	err := sweep(os.TempDir())
+	if o.node {
+		err = errors.Join(err, node.Sweep())
+	}
+	if err != nil {
+		fmt.Fprintf(messages, "localcluster: %v\n", err) // what other clusters have left does not matter
 	}
 	for attempt := 1; ; attempt++ {
 		c, err := tryStartCluster(ctx, programs, o, messages)
@@ -60,6 +71,9 @@ func tryStartCluster(ctx context.Context, programs map[string]string, o options,
 		return nil, errors.Join(err, c.stop())
 	}
 	for _, component := range c.components {
+		if component.manual {
+			continue
+		}
 		if err := c.start(ctx, component); err != nil {
 			return nil, errors.Join(err, c.stop())
 		}
@@ -88,9 +102,17 @@ func (c *cluster) prepare(programs map[string]string, o options) error {
 			return fmt.Errorf("writing %s: %w", path, err)
 		}
 	}
+	if o.node {
+		if err := writeEgress(c.files); err != nil {
+			return err
+		}
+	}
 	var err error
 	c.components, err = newComponents(programs, c.files, c.endpoints, o)
-	return err
+	if err != nil || !o.node {
+		return err
+	}
+	return c.prepareNode(programs)
 }
 
 func kubeconfig(server, ca, token string) string {
@@ -112,7 +134,11 @@ users:
 // start starts a component and waits until it is ready. If that fails, start
 // kills the component and returns an error with the end of its log.
 func (c *cluster) start(ctx context.Context, it *component) (err error) {
-	p, err := c.spawner.start(it.name, it.logPath(c.files), it.program, it.args, it.env)
+	attributes := childAttributes()
+	if it.name == nodeName {
+		attributes = node.Attributes(attributes)
+	}
+	p, err := c.spawner.start(it.name, it.logPath(c.files), it.program, it.args, it.env, attributes)
 	if err != nil {
 		return err
 	}
@@ -160,7 +186,11 @@ func (c *cluster) watch(p *process) {
 func (c *cluster) do(ctx context.Context, verb, name string) error {
 	i := slices.IndexFunc(c.components, func(it *component) bool { return it.name == name })
 	if i < 0 {
-		return fmt.Errorf("unknown component %q: want %s, %s, %s or %s", name, etcd, apiserver, kcm, s3)
+		var names []string
+		for _, it := range c.components {
+			names = append(names, it.name)
+		}
+		return fmt.Errorf("unknown component %q: want one of %s", name, strings.Join(names, ", "))
 	}
 	it := c.components[i]
 	running := it.process != nil && it.process.running()
@@ -211,6 +241,6 @@ func (c *cluster) stop() error {
 	for _, release := range c.release {
 		release()
 	}
-	errs = append(errs, os.RemoveAll(c.files.dir), c.lock.Close())
+	errs = append(errs, remove(c.files.dir), c.lock.Close())
 	return errors.Join(errs...)
 }

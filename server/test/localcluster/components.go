@@ -22,6 +22,15 @@ const (
 	apiserver = "apiserver"
 	kcm       = "kcm"
 	s3        = "s3"
+
+	// These run with a node.
+	scheduler = "scheduler"
+	nodeName  = "node"
+
+	// These are the controllers of CSI volumes. They start on command only, because they need definitions and a driver.
+	snapshotController = "snapshot-controller"
+	snapshotter        = "csi-snapshotter"
+	provisioner        = "csi-provisioner"
 )
 
 // component is one server of the cluster. ready checks that it is ready, and that
@@ -33,6 +42,7 @@ type component struct {
 	env     []string
 	ready   func(context.Context) error
 	grace   time.Duration // time to stop before it is killed
+	manual  bool          // it does not start with the cluster
 	process *process      // nil before the first start
 }
 
@@ -62,15 +72,10 @@ func address(scheme string, port int) string {
 
 // newComponents returns the components in the order in which they start.
 func newComponents(programs map[string]string, f files, e endpoints, o options) ([]*component, error) {
-	ca, err := os.ReadFile(f.ca)
+	trusting, err := f.client()
 	if err != nil {
-		return nil, fmt.Errorf("reading the CA: %w", err)
+		return nil, err
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	// After a restart, connections to the old process cannot be used.
-	trusting := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	overSocket := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -82,7 +87,7 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 	// Their heaps are small and their garbage is plenty: a larger heap saves a tenth of their time.
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + f.dir, "TMPDIR=" + f.dir, "GOGC=400"}
 
-	return []*component{
+	return append([]*component{
 		{
 			// etcd listens on a socket in the cluster's directory, so it needs no port and
 			// cannot be confused with that of another cluster. The grace period is short
@@ -120,7 +125,7 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 				"--service-account-issuer=https://kubernetes.default.svc",
 				"--service-account-key-file=" + f.serviceAccountKey,
 				"--service-account-signing-key-file=" + f.serviceAccountKey,
-			}, o.apiserverFlags...),
+			}, append(egressFlags(f, o), o.apiserverFlags...)...),
 			ready: func(ctx context.Context) error {
 				return checkURL(ctx, trusting, e.apiserverURL()+"/readyz", bearer)
 			},
@@ -164,7 +169,39 @@ func newComponents(programs map[string]string, f files, e endpoints, o options) 
 				})
 			},
 		},
-	}, nil
+	}, csiComponents(programs, f, env, o.csiSocket)...), nil
+}
+
+// client returns a client that trusts the cluster's CA.
+func (f files) client() (*http.Client, error) {
+	ca, err := os.ReadFile(f.ca)
+	if err != nil {
+		return nil, fmt.Errorf("reading the CA: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	// After a restart, connections to the old process cannot be used.
+	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}, nil
+}
+
+// csiComponents returns the controllers of the volumes of a CSI driver that listens on a socket; none without one. They have no port,
+// and count as ready when they run.
+func csiComponents(programs map[string]string, f files, env []string, socket string) []*component {
+	if socket == "" {
+		return nil
+	}
+	csi := func(name, program string, args ...string) *component {
+		return &component{
+			name: name, program: programs[program], env: env, grace: stopGrace, manual: true, ready: func(context.Context) error { return nil },
+			args: append([]string{"--kubeconfig=" + f.kubeconfig, "--kube-api-qps=1000", "--kube-api-burst=2000"}, args...),
+		}
+	}
+	return []*component{
+		csi(snapshotController, progSnapshotController, "--retry-interval-start=100ms", "--retry-interval-max=2s"),
+		csi(snapshotter, progSnapshotter, "--csi-address="+socket, "--retry-interval-start=100ms", "--retry-interval-max=2s"),
+		csi(provisioner, progProvisioner, "--csi-address="+socket, "--retry-interval-start=100ms", "--retry-interval-max=2s", "--extra-create-metadata=true"),
+	}
 }
 
 // checkURL sends a GET request and returns an error unless the status is 200.

@@ -1,7 +1,8 @@
 // Command localcluster runs a Kubernetes control plane and an S3 server on a
 // machine that only has Go: etcd, kube-apiserver, kube-controller-manager and
-// versitygw, each built once from its Go module. There is no scheduler and no
-// kubelet, so pods stay pending; everything else works as in any cluster.
+// versitygw, each built once from its Go module. With -node there are a scheduler
+// and a kubelet too, which run pods (package node); without, pods stay pending,
+// and everything else works as in any cluster.
 //
 // Start reading at main.go, which has the commands. binaries.go and build.go
 // build the programs, cluster.go starts them as a cluster, process.go runs one

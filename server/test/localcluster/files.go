@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/cleat-dev/cleat/server/test/localcluster/node"
 )
 
 // dirPattern matches the names of clusters' directories below the directory for
@@ -19,6 +21,7 @@ type files struct {
 	ca, cert, key, serviceAccountKey    string
 	etcdData, etcdSocket                string
 	s3Data, s3Metadata                  string
+	node, egress                        string
 }
 
 func layout(dir string) files {
@@ -28,6 +31,7 @@ func layout(dir string) files {
 		ca: in("ca.crt"), cert: in("serving.crt"), key: in("serving.key"), serviceAccountKey: in("service-accounts.key"),
 		etcdData: in("etcd"), etcdSocket: in("etcd.sock"),
 		s3Data: in("buckets"), s3Metadata: in("s3-metadata"),
+		node: in("node"), egress: in("egress.json"),
 	}
 }
 
@@ -80,13 +84,22 @@ func sweep(root string) error {
 	var errs []error
 	for _, dir := range dirs {
 		if abandoned(dir) {
-			errs = append(errs, os.RemoveAll(dir))
+			errs = append(errs, remove(dir))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("removing the files of killed clusters: %w", err)
 	}
 	return nil
+}
+
+// remove removes the directory of a cluster whose processes have ended, and what the kernel keeps of its node.
+func remove(dir string) error {
+	var err error
+	if _, none := os.Stat(layout(dir).node); none == nil {
+		err = node.Remove(dir)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 // abandoned reports whether the launcher that created dir has exited. A directory

@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/cleat-dev/cleat/server/test/localcluster/node"
 )
 
 const usage = `localcluster runs a Kubernetes control plane and an S3 server from Go modules.
@@ -17,12 +19,14 @@ const usage = `localcluster runs a Kubernetes control plane and an S3 server fro
   localcluster down                   stop that cluster and remove its files
   localcluster run [flags] -- CMD...  run CMD with a new cluster, stop the cluster, exit with CMD's exit code
   localcluster serve [flags]          run a cluster until EOF on stdin (-o json), SIGINT or SIGTERM
-  localcluster build                  only build the programs, cached by version
+  localcluster build                  only build the programs, cached by version, and say whether a node can run
 
 Flags of up, run and serve:
   -s3-tls                   serve S3 over https, with a certificate signed by the cluster's CA
   -apiserver-flag FLAG      additional flag for kube-apiserver; may be repeated
   -kcm-flag FLAG            additional flag for kube-controller-manager; may be repeated
+  -node                     with a kubelet, which runs pods; needs Linux, root and Debian packages
+  -csi-socket PATH          have the controllers for a CSI driver there, which the commands of serve start
 Flags of serve:
   -o text|json              json: one line when ready, then commands on stdin (see README.md)
 
@@ -59,6 +63,11 @@ func command(ctx context.Context, args []string) error {
 	}
 	name, args := args[0], args[1:]
 	switch name {
+	case nodeName: // the first process of a node
+		return node.Main(ctx, strings.Join(args, " "))
+	case "pause": // the sandbox of a pod
+		<-ctx.Done()
+		return nil
 	case "help", "-h", "-help", "--help":
 		fmt.Print(usage)
 		return nil
@@ -78,8 +87,14 @@ func command(ctx context.Context, args []string) error {
 		return down(ctx)
 	}
 	programs, err := ensurePrograms(ctx, os.Stderr)
-	if err != nil || name == "build" {
+	if err != nil {
 		return err
+	}
+	if name == "build" {
+		if err := ensureNode(ctx, os.Stderr); err != nil {
+			fmt.Fprintf(os.Stderr, "localcluster: %v\n", err)
+		}
+		return nil
 	}
 	switch name {
 	case "up":
@@ -94,8 +109,10 @@ func command(ctx context.Context, args []string) error {
 // options are the flags of a command.
 type options struct {
 	s3TLS          bool
+	node           bool
 	apiserverFlags []string
 	kcmFlags       []string
+	csiSocket      string
 	output         string
 	record         string
 }
@@ -105,9 +122,11 @@ func parseOptions(name string, args []string) (options, []string, error) {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.Usage = func() { fmt.Fprint(os.Stderr, usage) }
 	if name == "up" || name == "run" || name == "serve" {
+		fs.BoolVar(&o.node, "node", false, "")
 		fs.BoolVar(&o.s3TLS, "s3-tls", false, "")
 		fs.Var((*repeated)(&o.apiserverFlags), "apiserver-flag", "")
 		fs.Var((*repeated)(&o.kcmFlags), "kcm-flag", "")
+		fs.StringVar(&o.csiSocket, "csi-socket", "", "")
 	}
 	if name == "serve" {
 		fs.StringVar(&o.output, "o", o.output, "")

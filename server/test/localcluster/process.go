@@ -46,7 +46,7 @@ type process struct {
 }
 
 // start starts a program and appends its output to the file log.
-func (s *spawner) start(name, log, path string, args, env []string) (*process, error) {
+func (s *spawner) start(name, log, path string, args, env []string, attributes *syscall.SysProcAttr) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
@@ -55,7 +55,7 @@ func (s *spawner) start(name, log, path string, args, env []string) (*process, e
 	p := &process{name: name, log: log, cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Env = env
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	p.cmd.SysProcAttr = childAttributes()
+	p.cmd.SysProcAttr = attributes
 	started := make(chan error)
 	s.work <- func() { started <- p.cmd.Start() }
 	if err := <-started; err != nil {

@@ -22,6 +22,10 @@ type description struct {
 	CAFile     string        `json:"caFile"`
 	Token      string        `json:"token"` // of a member of system:masters
 	S3         s3Description `json:"s3"`
+	// Node is set if the cluster has one.
+	Node *nodeDescription `json:"node,omitempty"`
+	// NoNode says why there is no cluster: the machine cannot run a node. All else is empty.
+	NoNode string `json:"noNode,omitempty"`
 }
 
 type s3Description struct {
@@ -52,6 +56,7 @@ func (c *cluster) describe() description {
 	if c.endpoints.s3TLS {
 		d.S3.CAFile = c.files.ca
 	}
+	d.Node = c.describeNode()
 	return d
 }
 
@@ -82,6 +87,10 @@ func serve(ctx context.Context, programs map[string]string, o options, in io.Rea
 	}
 
 	c, err := startCluster(ctx, programs, o, os.Stderr)
+	var no noNodeError
+	if errors.As(err, &no) && o.output == "json" {
+		return json.NewEncoder(out).Encode(description{NoNode: no.reason.Error()})
+	}
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func BuildModule(dir string) (string, error) {
 		return "", err
 	}
 	return link(root, dir, func(path string) *exec.Cmd {
-		cmd := exec.Command("go", "build", "-buildvcs=false", "-mod=readonly", "-o", path, ".")
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-mod=readonly", "-trimpath", "-ldflags=-s", "-o", path, ".")
 		cmd.Dir, cmd.Env = filepath.Join(root, filepath.FromSlash(dir)), append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 		return cmd
 	})
@@ -92,14 +92,16 @@ func Link(pkg string) (string, error) {
 		return "", err
 	}
 	return link(root, pkg, func(path string) *exec.Cmd {
-		cmd := exec.Command("go", "build", "-o", path, "./"+filepath.ToSlash(pkg))
+		cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s", "-o", path, "./"+filepath.ToSlash(pkg))
 		cmd.Dir = root
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // static, as in releases: it may run in an image that has nothing else
 		return cmd
 	})
 }
 
 // link links a program, unless it is up to date, which the go command finds out. A lock keeps other processes from starting
-// it meanwhile.
+// it meanwhile. Callers set -trimpath, so that what is compiled serves all directories, and -s, with which linking takes two thirds
+// of the time.
 func link(root, pkg string, build func(path string) *exec.Cmd) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -2,6 +2,7 @@
 // and an S3 bucket, backs up with the CLI, deletes everything, restores with the CLI, and compares all objects. The demo prints
 // the steps, and a test requires that there are no differences.
 //
-// Start with Run in roundtrip.go. Queue shows several backups in the queue, for the demo. The package imports server/test/world and
-// server/test/controlplane, and runs the server as a process.
+// Start with Run in roundtrip.go. Two more scenes of the demo follow it: Queue shows several backups in the queue, and Movers the
+// operations of two data movers. PodVolumes, a scene of its own, shows volumes of pods that run. The package imports server/test/world and server/test/controlplane, and runs the server and the
+// controller of a mover as processes.
 package roundtrip

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 	"strings"
 	"syscall"
 	"time"
@@ -55,7 +55,7 @@ func Queue(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, server.Stop()) }()
 
 	n.step("creating eight backups, and watching the queue with \"cleat queue -w\"")
-	stop, err := o.showQueue(ctx)
+	stop, err := o.show(ctx, o.Out, "queue", "-w")
 	if err != nil {
 		return err
 	}
@@ -83,38 +83,44 @@ func (q queued) object(w world.Spec) *unstructured.Unstructured {
 	}}
 }
 
-// showQueue starts "cleat queue -w". stop interrupts it as Ctrl-C does.
-func (s *Site) showQueue(ctx context.Context) (stop func() error, err error) {
-	cmd := s.command(context.WithoutCancel(ctx), "queue", "-w")
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+// show starts a command that shows something until stop interrupts it as Ctrl-C does.
+func (s *Site) show(ctx context.Context, out io.Writer, args ...string) (stop func() error, err error) {
+	what := "cleat " + strings.Join(args, " ")
+	cmd := s.command(context.WithoutCancel(ctx), args...)
+	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("cleat queue -w: %w", err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return func() error {
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		if err := cmd.Wait(); err != nil {
-			return fmt.Errorf("cleat queue -w: %w", err)
+			return fmt.Errorf("%s: %w", what, err)
 		}
 		return nil
 	}, nil
 }
 
-// awaitEnds waits until the backups of Queue are Completed. It returns an error if one fails.
+// awaitEnds waits until the backups of Queue are Completed. It returns an error if one has ended otherwise.
 func awaitEnds(ctx context.Context, resource dynamic.ResourceInterface) error {
-	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		completed := 0
-		for _, b := range eight() {
-			got, err := resource.Get(ctx, b.name, metav1.GetOptions{})
-			if err != nil {
-				return false, err
-			}
-			switch phase, _, _ := unstructured.NestedString(got.Object, "status", "phase"); {
-			case phase == "Completed":
-				completed++
-			case strings.Contains(phase, "Failed"):
-				return false, fmt.Errorf("backup %s has ended as %s", b.name, phase)
-			}
+	for _, b := range eight() {
+		if err := awaitCompleted(ctx, resource, b.name); err != nil {
+			return err
 		}
-		return completed == len(eight()), nil
+	}
+	return nil
+}
+
+// awaitCompleted waits until a backup or restore is Completed. It returns an error if it has ended otherwise.
+func awaitCompleted(ctx context.Context, resource dynamic.ResourceInterface, name string) error {
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		got, err := resource.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		phase, _, _ := unstructured.NestedString(got.Object, "status", "phase")
+		if strings.Contains(phase, "Failed") {
+			return false, fmt.Errorf("%s %s has ended as %s", got.GetKind(), name, phase)
+		}
+		return phase == "Completed", nil
 	})
 }

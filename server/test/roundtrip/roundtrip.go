@@ -7,18 +7,21 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
+	"github.com/cleat-dev/cleat/server/test/described"
 	"github.com/cleat-dev/cleat/server/test/world"
 )
 
 // Options configure a round trip.
 type Options struct {
 	Site
-	World world.Spec // its names must not exist in the cluster
-	Keep  bool       // do not delete the world at the end
-	Out   io.Writer  // receives a line for each step
+	World  world.Spec // its names must not exist in the cluster
+	Keep   bool       // do not delete the world at the end
+	Out    io.Writer  // receives a line for each step
+	Movers string     // the directory with the plugins of the function Movers
 }
 
 // Report is the result of a round trip.
@@ -26,6 +29,7 @@ type Report struct {
 	Objects     int // compared
 	Kinds       int
 	Differences []world.Difference
+	Described   int // items of the manifest, which are those of the archive
 	Marked      int // objects in the archive's resource list that the example plugin saw
 	Backup      time.Duration
 	Restore     time.Duration
@@ -77,6 +81,10 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	report.Backup = time.Since(began)
 	n.step("backed up in %.1fs", report.Backup.Seconds())
+	if report.Described, err = o.described(ctx, o.World.Prefix); err != nil {
+		return nil, err
+	}
+	n.step("its manifest and its archive have the same %d items", report.Described)
 
 	n.step("deleting the %d namespaces and all that was made outside of them", o.World.Namespaces)
 	if err := client.Delete(ctx, objects); err != nil {
@@ -101,6 +109,29 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	n.step("the example plugin worked on %d objects", report.Marked)
 	return report, nil
+}
+
+// described returns the number of items in the manifest of a backup. It returns an error unless they are those of its archive.
+func (o *Options) described(ctx context.Context, backup string) (int, error) {
+	dir := filepath.Join(o.S3.Dir, o.Bucket, "backups", backup)
+	archive, err := os.Open(filepath.Join(dir, backup+".tar.gz"))
+	if err != nil {
+		return 0, err
+	}
+	defer archive.Close()
+	stored, err := os.Open(filepath.Join(dir, backup+"-manifest.json.gz"))
+	if err != nil {
+		return 0, err
+	}
+	defer stored.Close()
+	items, differences, err := described.Compare(ctx, backup, archive, stored)
+	if err == nil && len(differences) > 0 {
+		err = fmt.Errorf("%d differences, the first: %s", len(differences), differences[0])
+	}
+	if err != nil {
+		return 0, fmt.Errorf("compare the manifest of %s with its archive: %w", backup, err)
+	}
+	return items, nil
 }
 
 // marked returns the number of objects that the example plugin has marked, according to its lines in the server's log.

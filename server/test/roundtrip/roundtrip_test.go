@@ -18,30 +18,39 @@ var plane controlplane.Shared
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 
 // TestAcceptBackup_RoundTrip does what the demo does: it backs up to S3 with an external plugin, deletes and restores, and
-// requires that all objects are as before.
+// requires that all objects are as before. Then it does the same with data movers and volumes. The world is smaller than that of
+// the demo: it has as many kinds.
 func TestAcceptBackup_RoundTrip(t *testing.T) {
 	t.Parallel()
 	cluster := plane.Get(t)
 	dir := t.TempDir()
 	cleat := programs.Build(t, "server/cmd/cleat")
 	programs.Copy(t, "examples/first-plugin", filepath.Join(dir, "plugins", "first-plugin"))
+	movers := filepath.Join(dir, "movers")
+	programs.Copy(t, "examples/data-mover", filepath.Join(movers, "data-mover"))
+	programs.Copy(t, "examples/small-mover", filepath.Join(movers, "small-mover"))
 	work := filepath.Join(dir, "work")
 	require.NoError(t, os.Mkdir(work, 0o700))
 
-	report, err := Run(t.Context(), Options{
+	spec := world.Demo("trip")
+	spec.Namespaces, spec.Large = 6, 3
+	options := Options{
 		Site: Site{
 			Cleat: cleat, PluginDir: filepath.Join(dir, "plugins"), Kubeconfig: cluster.Kubeconfig,
 			S3: cluster.S3, Bucket: cluster.NewBucket(t, "roundtrip"), WorkDir: work,
 		},
-		World: world.Demo("trip"), Keep: true, Out: logWriter{t},
-	})
+		World: spec, Keep: true, Out: logWriter{t}, Movers: movers,
+	}
+	report, err := Run(t.Context(), options)
 	require.NoError(t, err)
 	for _, d := range report.Differences {
 		t.Error(d)
 	}
-	require.GreaterOrEqual(t, report.Objects, 3000)
+	require.GreaterOrEqual(t, report.Objects, 900)
 	require.GreaterOrEqual(t, report.Kinds, 25)
+	require.GreaterOrEqual(t, report.Described, report.Objects)
 	require.Positive(t, report.Marked, "the example plugin was not called")
+	require.NoError(t, Movers(t.Context(), options))
 }
 
 type logWriter struct{ t *testing.T }

@@ -20,7 +20,10 @@ func Years() []string { return []string{"2020", "2022", "2024"} }
 // Tape is what Build takes for a plugin with an object store that Velero tolerates, see its documentation.
 const Tape = "tape"
 
-// Build builds the plugin of a year, or Tape, and copies it to dir. It returns the path of the copy, e.g. "stock-2020".
+// Disks is what Build takes for a plugin with a volume snapshotter whose disks and snapshots are files.
+const Disks = "disks"
+
+// Build builds the plugin of a year, Tape or Disks, and copies it to dir. It returns the path of the copy, e.g. "stock-2020".
 func Build(year, dir string) (string, error) {
 	built, err := programs.BuildModule("server/test/stockplugins/" + year)
 	if err != nil {

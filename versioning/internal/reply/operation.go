@@ -31,23 +31,11 @@ func OperationID(received string) error {
 	return nil
 }
 
-// Progress checks the progress that a plugin reports for an operation. It accepts more done than the total: totals
-// are estimates.
+// Progress returns the progress that a plugin reports for an operation. Its numbers are for people and are returned as they are, even if
+// they cannot be true. A time that does not exist is the zero time.
 func Progress(received *shared.OperationProgress) (framework.OperationProgress, error) {
 	if received == nil {
 		return framework.OperationProgress{}, errors.New("there is no progress in it")
-	}
-	if received.GetNCompleted() < 0 || received.GetNTotal() < 0 {
-		return framework.OperationProgress{}, fmt.Errorf("progress is %d of %d, want no negative numbers",
-			received.GetNCompleted(), received.GetNTotal())
-	}
-	started, err := instant("started", received.GetStarted())
-	if err != nil {
-		return framework.OperationProgress{}, err
-	}
-	updated, err := instant("updated", received.GetUpdated())
-	if err != nil {
-		return framework.OperationProgress{}, err
 	}
 	return framework.OperationProgress{
 		Completed:   received.GetCompleted(),
@@ -56,20 +44,17 @@ func Progress(received *shared.OperationProgress) (framework.OperationProgress, 
 		NTotal:      received.GetNTotal(),
 		Units:       received.GetOperationUnits(),
 		Description: received.GetDescription(),
-		Started:     started,
-		Updated:     updated,
+		Started:     instant(received.GetStarted()),
+		Updated:     instant(received.GetUpdated()),
 	}, nil
 }
 
-// instant checks a time. A missing time is the zero time, which is also what Velero's plugins send for it.
-func instant(field string, received *timestamppb.Timestamp) (time.Time, error) {
-	if received == nil {
-		return time.Time{}, nil
+// instant returns a time. A missing time is the zero time, which is also what Velero's plugins send for it.
+func instant(received *timestamppb.Timestamp) time.Time {
+	if !received.IsValid() {
+		return time.Time{}
 	}
-	if err := received.CheckValid(); err != nil {
-		return time.Time{}, fmt.Errorf("%s is not a time: %w", field, err)
-	}
-	return received.AsTime(), nil
+	return received.AsTime()
 }
 
 // Timeout checks a timeout that a plugin requests; none, or zero, leaves the choice to the host.

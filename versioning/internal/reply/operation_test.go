@@ -39,7 +39,7 @@ func TestOperationIDMustBeStorableAndPrintable(t *testing.T) {
 	}
 }
 
-func TestProgressMustBeConsistent(t *testing.T) {
+func TestProgressIsWhatIsReported(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 5, 1, 12, 0, 0, 5, time.UTC)
 	for name, test := range map[string]struct {
@@ -61,10 +61,10 @@ func TestProgressMustBeConsistent(t *testing.T) {
 		"more than estimated":  {&shared.OperationProgress{NCompleted: 9, NTotal: 7}, framework.OperationProgress{NCompleted: 9, NTotal: 7}, ""},
 		"zero times of Go":     {&shared.OperationProgress{Started: timestamppb.New(time.Time{})}, framework.OperationProgress{}, ""},
 		"absent":               {nil, framework.OperationProgress{}, "there is no progress in it"},
-		"less than nothing":    {&shared.OperationProgress{NCompleted: -1}, framework.OperationProgress{}, "progress is -1 of 0"},
-		"of less than nothing": {&shared.OperationProgress{NTotal: math.MinInt64}, framework.OperationProgress{}, "want no negative numbers"},
-		"started never":        {&shared.OperationProgress{Started: &timestamppb.Timestamp{Seconds: math.MaxInt64}}, framework.OperationProgress{}, "started is not a time"},
-		"updated never":        {&shared.OperationProgress{Updated: &timestamppb.Timestamp{Nanos: -1}}, framework.OperationProgress{}, "updated is not a time"},
+		"less than nothing":    {&shared.OperationProgress{NCompleted: -1}, framework.OperationProgress{NCompleted: -1}, ""},
+		"of less than nothing": {&shared.OperationProgress{NTotal: math.MinInt64}, framework.OperationProgress{NTotal: math.MinInt64}, ""},
+		"started never":        {&shared.OperationProgress{Started: &timestamppb.Timestamp{Seconds: math.MaxInt64}}, framework.OperationProgress{}, ""},
+		"updated never":        {&shared.OperationProgress{NTotal: 3, Updated: &timestamppb.Timestamp{Nanos: -1}}, framework.OperationProgress{NTotal: 3}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +106,7 @@ func TestTimeoutMustBeInRange(t *testing.T) {
 	}
 }
 
-// FuzzProgress proves that accepted progress has valid counts and times.
+// FuzzProgress proves that progress has its counts and valid times.
 func FuzzProgress(f *testing.F) {
 	f.Add(int64(1), int64(2), int64(1700000000), int32(5))
 	f.Add(int64(-1), int64(0), int64(math.MinInt64), int32(-1))
@@ -114,12 +114,8 @@ func FuzzProgress(f *testing.F) {
 		got, err := reply.Progress(&shared.OperationProgress{
 			NCompleted: done, NTotal: total, Started: &timestamppb.Timestamp{Seconds: seconds, Nanos: nanos},
 		})
-		if err != nil {
-			require.Zero(t, got)
-			return
-		}
-		require.GreaterOrEqual(t, got.NCompleted, int64(0))
-		require.GreaterOrEqual(t, got.NTotal, int64(0))
+		require.NoError(t, err)
+		require.Equal(t, [2]int64{done, total}, [2]int64{got.NCompleted, got.NTotal})
 		_, err = got.Started.MarshalJSON()
 		require.NoError(t, err)
 	})

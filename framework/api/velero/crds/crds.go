@@ -1,5 +1,5 @@
 // Package crds has the CustomResourceDefinitions of group velero.io, which are generated from the
-// types in package v1. The installer and tests use them.
+// types in packages v1 and v2alpha1. The installer and tests use them.
 //
 // It is a separate package so that plugins, which import the types, do not contain the definitions.
 // It may only import the standard library. Start reading at All.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/api/velero/crds"
 	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
@@ -47,7 +48,7 @@ func TestAPIServerPreservesEveryField(t *testing.T) {
 				t.Parallel()
 				// Unknown fields are errors, so that none can be pruned silently.
 				object := decode(t, document)
-				collection := "/apis/velero.io/v1/namespaces/" + namespace + "/" + expected[kind].plural
+				collection := "/apis/" + expected[kind].group() + "/namespaces/" + namespace + "/" + expected[kind].plural
 				name := strings.ToLower(kind) + "-" + filepath.Base(folder)
 				server.must(t, http.StatusCreated, http.MethodPost, collection+"?fieldValidation=Strict", typeJSON,
 					withMetadata(t, document, namespace, name))
@@ -145,13 +146,13 @@ func installDefinitions(t *testing.T, server apiServer) {
 		server.must(t, http.StatusCreated, http.MethodPost,
 			"/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldValidation=Strict", typeJSON, encoded)
 	}
-	const patience = time.Minute
+	const patience = 5 * time.Minute
 	started := time.Now()
 	poll := time.NewTicker(20 * time.Millisecond)
 	defer poll.Stop()
 	for kind, want := range expectations() {
 		for {
-			status, answer := server.do(t, http.MethodGet, "/apis/velero.io/v1/"+want.plural, "", nil)
+			status, answer := server.do(t, http.MethodGet, "/apis/"+want.group()+"/"+want.plural, "", nil)
 			if status == http.StatusOK {
 				break
 			}
@@ -173,11 +174,12 @@ func readDocuments(t *testing.T, folder string) map[string][]byte {
 	return documents
 }
 
-// decode reads an object of velero.io/v1, in which unknown fields are errors.
+// decode reads an object, in which unknown fields are errors.
 func decode(t *testing.T, document []byte) runtime.Object {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1.AddToScheme(scheme))
+	require.NoError(t, v2alpha1.AddToScheme(scheme))
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 	object, _, err := decoder.Decode(document, nil, nil)
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package crds_test
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework/api/velero/crds"
 	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 )
 
 // definition is the part of a CustomResourceDefinition that the tests read.
@@ -52,6 +54,8 @@ type column struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
 	JSONPath string `json:"jsonPath"`
+	Format   string `json:"format"`
+	Priority int    `json:"priority"`
 }
 
 // schema is the part of a structural schema that the tests read.
@@ -67,8 +71,9 @@ type schema struct {
 	PreserveUnknown      bool               `json:"x-kubernetes-preserve-unknown-fields"`
 }
 
-// expectation is what Velero's definition of a kind of velero.io/v1 contains.
+// expectation is what Velero's definition of a kind contains.
 type expectation struct {
+	version    string // v1 if empty
 	goType     reflect.Type
 	plural     string
 	shortNames []string
@@ -103,13 +108,24 @@ func below(prefix string, paths []string) []string {
 	return moved
 }
 
-// expectations returns what is expected of each kind of velero.io/v1.
+// expectations returns what is expected of each kind.
 func expectations() map[string]expectation {
 	var (
-		age       = column{"Age", "date", ".metadata.creationTimestamp"}
+		age       = column{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"}
 		hookModes = []string{"Continue", "Fail"}
 		usability = []string{"Available", "Unavailable"}
 		access    = []string{"ReadOnly", "ReadWrite"}
+		engines   = []string{"kopia", "restic", ""}
+		systems   = []string{"auto", "linux", "windows"}
+		loads     = []string{"New", "Accepted", "Prepared", "InProgress", "Canceling", "Canceled", "Completed", "Failed"}
+
+		status      = column{Name: "Status", Type: "string", JSONPath: ".status.phase"}
+		started     = column{Name: "Started", Type: "date", JSONPath: ".status.startTimestamp"}
+		done        = column{Name: "Bytes Done", Type: "integer", JSONPath: ".status.progress.bytesDone", Format: "int64"}
+		total       = column{Name: "Total Bytes", Type: "integer", JSONPath: ".status.progress.totalBytes", Format: "int64"}
+		incremental = column{Name: "Incremental Bytes", Type: "integer", JSONPath: ".status.incrementalBytes", Format: "int64", Priority: 10}
+		location    = column{Name: "Storage Location", Type: "string", JSONPath: ".spec.backupStorageLocation"}
+		node        = column{Name: "Node", Type: "string", JSONPath: ".status.node"}
 	)
 	return map[string]expectation{
 		"Backup": {
@@ -117,8 +133,8 @@ func expectations() map[string]expectation {
 			plural: "backups",
 			// Velero has none, so kubectl only shows the age.
 			columns: []column{
-				{"Status", "string", ".status.phase"},
-				{"Queue", "integer", ".status.queuePosition"},
+				{Name: "Status", Type: "string", JSONPath: ".status.phase"},
+				{Name: "Queue", Type: "integer", JSONPath: ".status.queuePosition"},
 				age,
 			},
 			required: below(".spec", backupTemplateRequired),
@@ -162,11 +178,11 @@ func expectations() map[string]expectation {
 			goType: reflect.TypeFor[v1.Schedule](),
 			plural: "schedules",
 			columns: []column{
-				{"Status", "string", ".status.phase"},
-				{"Schedule", "string", ".spec.schedule"},
-				{"LastBackup", "date", ".status.lastBackup"},
+				{Name: "Status", Type: "string", JSONPath: ".status.phase"},
+				{Name: "Schedule", Type: "string", JSONPath: ".spec.schedule"},
+				{Name: "LastBackup", Type: "date", JSONPath: ".status.lastBackup"},
 				age,
-				{"Paused", "boolean", ".spec.paused"},
+				{Name: "Paused", Type: "boolean", JSONPath: ".spec.paused"},
 			},
 			required: append([]string{".spec.schedule", ".spec.template"},
 				below(".spec.template", backupTemplateRequired)...),
@@ -181,10 +197,10 @@ func expectations() map[string]expectation {
 			plural:     "backupstoragelocations",
 			shortNames: []string{"bsl"},
 			columns: []column{
-				{"Phase", "string", ".status.phase"},
-				{"Last Validated", "date", ".status.lastValidationTime"},
+				{Name: "Phase", Type: "string", JSONPath: ".status.phase"},
+				{Name: "Last Validated", Type: "date", JSONPath: ".status.lastValidationTime"},
 				age,
-				{"Default", "boolean", ".spec.default"},
+				{Name: "Default", Type: "boolean", JSONPath: ".spec.default"},
 			},
 			required: []string{
 				".spec.provider", ".spec.objectStorage", ".spec.objectStorage.bucket",
@@ -205,8 +221,8 @@ func expectations() map[string]expectation {
 			goType: reflect.TypeFor[v1.DeleteBackupRequest](),
 			plural: "deletebackuprequests",
 			columns: []column{
-				{"BackupName", "string", ".spec.backupName"},
-				{"Status", "string", ".status.phase"},
+				{Name: "BackupName", Type: "string", JSONPath: ".spec.backupName"},
+				{Name: "Status", Type: "string", JSONPath: ".status.phase"},
 			},
 			required: []string{".spec.backupName"},
 			enums:    map[string][]string{".status.phase": {"New", "InProgress", "Processed"}},
@@ -232,10 +248,68 @@ func expectations() map[string]expectation {
 			required:   []string{".status.plugins[].name", ".status.plugins[].kind"},
 			enums:      map[string][]string{".status.phase": {"New", "Processed"}},
 		},
+		"PodVolumeBackup": {
+			goType: reflect.TypeFor[v1.PodVolumeBackup](),
+			plural: "podvolumebackups",
+			columns: []column{
+				status, started, done, total, incremental, location, age, node,
+				{Name: "Uploader", Type: "string", JSONPath: ".spec.uploaderType"},
+			},
+			required: below(".spec", []string{".node", ".pod", ".volume", ".backupStorageLocation", ".repoIdentifier"}),
+			enums:    map[string][]string{".status.phase": loads, ".spec.uploaderType": engines},
+		},
+		"PodVolumeRestore": {
+			goType: reflect.TypeFor[v1.PodVolumeRestore](),
+			plural: "podvolumerestores",
+			columns: []column{
+				status, started, done, total, location, age, node,
+				{Name: "Uploader Type", Type: "string", JSONPath: ".spec.uploaderType"},
+			},
+			required: below(".spec", []string{
+				".pod", ".volume", ".backupStorageLocation", ".repoIdentifier", ".snapshotID", ".sourceNamespace",
+			}),
+			enums: map[string][]string{".status.phase": loads, ".spec.uploaderType": engines},
+		},
+		"BackupRepository": {
+			goType:   reflect.TypeFor[v1.BackupRepository](),
+			plural:   "backuprepositories",
+			columns:  []column{age, {Name: "Repository Type", Type: "string", JSONPath: ".spec.repositoryType"}},
+			required: below(".spec", []string{".volumeNamespace", ".backupStorageLocation", ".maintenanceFrequency"}),
+			enums: map[string][]string{
+				".status.phase":                      {"New", "Ready", "NotReady"},
+				".status.recentMaintenance[].result": {"Succeeded", "Failed"},
+				".spec.repositoryType":               engines,
+			},
+		},
+		"DataUpload": {
+			version: "v2alpha1",
+			goType:  reflect.TypeFor[v2alpha1.DataUpload](),
+			plural:  "datauploads",
+			columns: []column{status, started, done, total, incremental, location, age, node},
+			required: below(".spec", []string{
+				".snapshotType", ".sourcePVC", ".backupStorageLocation", ".sourceNamespace", ".operationTimeout",
+				".csiSnapshot.volumeSnapshot", ".csiSnapshot.storageClass",
+			}),
+			enums: map[string][]string{".status.phase": loads, ".status.nodeOS": systems},
+		},
+		"DataDownload": {
+			version: "v2alpha1",
+			goType:  reflect.TypeFor[v2alpha1.DataDownload](),
+			plural:  "datadownloads",
+			columns: []column{status, started, done, total, location, age, node},
+			required: below(".spec", []string{
+				".targetVolume", ".targetVolume.pvc", ".targetVolume.pv", ".targetVolume.namespace",
+				".backupStorageLocation", ".snapshotID", ".sourceNamespace", ".operationTimeout",
+			}),
+			enums: map[string][]string{".status.phase": loads, ".spec.nodeOS": systems},
+		},
 	}
 }
 
-// readDefinitions returns the embedded definitions of version v1 by kind.
+// group returns the group and version of a kind.
+func (e expectation) group() string { return "velero.io/" + cmp.Or(e.version, "v1") }
+
+// readDefinitions returns the embedded definitions by kind.
 func readDefinitions(tb testing.TB) map[string]definition {
 	tb.Helper()
 	documents, err := crds.All()
@@ -245,9 +319,7 @@ func readDefinitions(tb testing.TB) map[string]definition {
 		var one definition
 		require.NoError(tb, yaml.Unmarshal(document, &one))
 		require.Len(tb, one.Spec.Versions, 1, one.Metadata.Name)
-		if one.Spec.Versions[0].Name == v1.SchemeGroupVersion.Version {
-			definitions[one.Spec.Names.Kind] = one
-		}
+		definitions[one.Spec.Names.Kind] = one
 	}
 	return definitions
 }
@@ -265,7 +337,7 @@ func TestNamesScopeAndColumnsAreAsInVelero(t *testing.T) {
 			t.Parallel()
 			got := definitions[kind]
 			require.Equal(t, want.plural+".velero.io", got.Metadata.Name)
-			require.Equal(t, "velero.io", got.Spec.Group)
+			require.Equal(t, want.group(), got.Spec.Group+"/"+got.Spec.Versions[0].Name)
 			require.Equal(t, "Namespaced", got.Spec.Scope)
 			require.Equal(t, kind+"List", got.Spec.Names.ListKind)
 			require.Equal(t, want.plural, got.Spec.Names.Plural)
@@ -380,7 +452,7 @@ func requireSameShape(t *testing.T, goType reflect.Type, node *schema, path stri
 		require.Equal(t, "string", node.Type, path)
 	case reflect.Bool:
 		require.Equal(t, "boolean", node.Type, path)
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		require.Equal(t, "integer", node.Type, path)
 	case reflect.Slice:
 		require.Equal(t, "array", node.Type, path)

@@ -1,6 +1,8 @@
 // Package v1 has the custom resources of group velero.io, version v1: Backup, Restore and Schedule,
 // the locations of data (BackupStorageLocation, VolumeSnapshotLocation), and the requests of clients
-// to the server (DownloadRequest, DeleteBackupRequest, ServerStatusRequest).
+// to the server (DownloadRequest, DeleteBackupRequest, ServerStatusRequest), the movement of data from
+// and to volumes of pods (PodVolumeBackup, PodVolumeRestore), and the repositories with that data
+// (BackupRepository).
 //
 // Field names, JSON tags and enum values are those of Velero, so that each side can read the objects
 // of the other without loss. None of these resources has a status subresource: clients write the

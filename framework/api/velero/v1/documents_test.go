@@ -2,6 +2,7 @@ package v1_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
@@ -34,15 +36,11 @@ func readDocuments(tb testing.TB, folder string) map[string][]byte {
 	return documents
 }
 
-// objectKinds returns the kinds of the package without their lists.
-func objectKinds(tb testing.TB) []string {
+// objectKinds returns the declared kinds without their lists.
+func objectKinds(tb testing.TB) map[string]schema.GroupVersion {
 	tb.Helper()
-	var kinds []string
-	for _, kind := range declaredKinds(newScheme(tb)) {
-		if !strings.HasSuffix(kind, "List") {
-			kinds = append(kinds, kind)
-		}
-	}
+	kinds := declaredKinds(newScheme(tb))
+	maps.DeleteFunc(kinds, func(kind string, _ schema.GroupVersion) bool { return strings.HasSuffix(kind, "List") })
 	return kinds
 }
 
@@ -50,13 +48,13 @@ func TestVeleroDocumentsRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, folder := range []string{"testdata", filepath.Join("testdata", "bare")} {
 		documents := readDocuments(t, folder)
-		for _, kind := range objectKinds(t) {
+		for kind, version := range objectKinds(t) {
 			t.Run(filepath.Base(folder)+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				require.Contains(t, documents, kind)
 				object, gvk, err := newDecoder(t).Decode(documents[kind], nil, nil)
 				require.NoError(t, err)
-				require.Equal(t, v1.SchemeGroupVersion.WithKind(kind), *gvk)
+				require.Equal(t, version.WithKind(kind), *gvk)
 				encoded, err := json.Marshal(object)
 				require.NoError(t, err)
 				require.JSONEq(t, string(documents[kind]), string(encoded))
@@ -70,7 +68,7 @@ func TestVeleroListsRoundTrip(t *testing.T) {
 	for kind, document := range readDocuments(t, "testdata") {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			list := `{"apiVersion":"velero.io/v1","kind":"` + kind + `List",` +
+			list := `{"apiVersion":"` + objectKinds(t)[kind].String() + `","kind":"` + kind + `List",` +
 				`"metadata":{"resourceVersion":"7","continue":"next","remainingItemCount":3},` +
 				`"items":[` + string(document) + `,` + string(document) + `]}`
 			object, _, err := newDecoder(t).Decode([]byte(list), nil, nil)
@@ -120,7 +118,7 @@ func TestDocumentsSetEveryField(t *testing.T) {
 	}
 }
 
-// noteFields records for each field of this package's types, by its path, whether it is set anywhere
+// noteFields records for each field of the types under test, by its path, whether it is set anywhere
 // in value.
 func noteFields(value reflect.Value, path string, set map[string]bool) {
 	switch value.Kind() {
@@ -133,7 +131,7 @@ func noteFields(value reflect.Value, path string, set map[string]bool) {
 			noteFields(value.Index(i), path+"[]", set)
 		}
 	case reflect.Struct:
-		if value.Type().PkgPath() != reflect.TypeFor[v1.Backup]().PkgPath() {
+		if !isOurs(value.Type()) {
 			return
 		}
 		for i := range value.NumField() {

@@ -10,7 +10,7 @@ const (
 	HookErrorModeContinue HookErrorMode = "Continue"
 
 	// HookErrorModeFail records the failure as an error of the item. The item is then not backed up;
-	// in a restore, its remaining hooks do not run.
+	// in a restore, no other hook begins.
 	HookErrorModeFail HookErrorMode = "Fail"
 )
 

@@ -55,6 +55,9 @@ const (
 	// the reason.
 	GCFailureLabel = "velero.io/gc-failure"
 
+	// ExpiredAnnotation has when a backup has expired. It marks a DeleteBackupRequest of the server itself.
+	ExpiredAnnotation = "cleat.dev/expired"
+
 	// PluginConfigLabel marks a ConfigMap in the server's namespace as the configuration of the
 	// plugin that another label names.
 	PluginConfigLabel = "velero.io/plugin-config"

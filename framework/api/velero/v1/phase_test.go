@@ -53,6 +53,25 @@ func TestRestorePhase(t *testing.T) {
 	}
 }
 
+func TestLoadPhase(t *testing.T) {
+	t.Parallel()
+	for phase, want := range map[v1.LoadPhase]struct{ isNew, terminal bool }{
+		"":                     {isNew: true},
+		v1.LoadPhaseNew:        {isNew: true},
+		v1.LoadPhaseAccepted:   {},
+		v1.LoadPhasePrepared:   {},
+		v1.LoadPhaseInProgress: {},
+		v1.LoadPhaseCanceling:  {},
+		v1.LoadPhaseCanceled:   {terminal: true},
+		v1.LoadPhaseCompleted:  {terminal: true},
+		v1.LoadPhaseFailed:     {terminal: true},
+		"Paused":               {},
+	} {
+		require.Equal(t, want.isNew, phase.IsNew(), "IsNew of %q", phase)
+		require.Equal(t, want.terminal, phase.Terminal(), "Terminal of %q", phase)
+	}
+}
+
 func TestDownloadTargetKindOfRestore(t *testing.T) {
 	t.Parallel()
 	for kind, ofRestore := range map[v1.DownloadTargetKind]bool{

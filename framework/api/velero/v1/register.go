@@ -32,9 +32,12 @@ func AddToScheme(scheme *runtime.Scheme) error {
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&Backup{}, &BackupList{},
+		&BackupRepository{}, &BackupRepositoryList{},
 		&BackupStorageLocation{}, &BackupStorageLocationList{},
 		&DeleteBackupRequest{}, &DeleteBackupRequestList{},
 		&DownloadRequest{}, &DownloadRequestList{},
+		&PodVolumeBackup{}, &PodVolumeBackupList{},
+		&PodVolumeRestore{}, &PodVolumeRestoreList{},
 		&Restore{}, &RestoreList{},
 		&Schedule{}, &ScheduleList{},
 		&ServerStatusRequest{}, &ServerStatusRequestList{},

@@ -147,6 +147,15 @@ type RestoreSpec struct {
 	UploaderConfig *UploaderConfigForRestore `json:"uploaderConfig,omitempty"`
 }
 
+// TargetNamespace returns the namespace into which the objects of a namespace of the backup are restored. Objects outside of namespaces,
+// whose namespace is "", stay there.
+func (s *RestoreSpec) TargetNamespace(namespace string) string {
+	if mapped, ok := s.NamespaceMapping[namespace]; ok && namespace != "" {
+		return mapped
+	}
+	return namespace
+}
+
 // PolicyType specifies what a restore does with an object that already exists. The server validates
 // it, not the schema.
 type PolicyType string
@@ -248,7 +257,7 @@ type ExecRestoreHook struct {
 	// +kubebuilder:validation:MinItems=1
 	Command []string `json:"command"`
 
-	// OnError specifies whether the other hooks of the pod still run if the command fails. Empty means
+	// OnError specifies whether other hooks of the restore still begin if the command fails. Empty means
 	// Continue.
 	// +optional
 	OnError HookErrorMode `json:"onError,omitempty"`

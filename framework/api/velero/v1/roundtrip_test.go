@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/randfill"
-
-	v1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
 // foreignValues fills the fields that contain raw JSON, which random bytes are not.
@@ -45,10 +43,10 @@ func TestRandomObjectsRoundTrip(t *testing.T) {
 	scheme := newScheme(t)
 	decoder := newDecoder(t)
 	fill := fuzzer.MergeFuzzerFuncs(metafuzzer.Funcs, foreignValues)
-	for _, kind := range declaredKinds(scheme) {
+	for kind, version := range declaredKinds(scheme) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			gvk := v1.SchemeGroupVersion.WithKind(kind)
+			gvk := version.WithKind(kind)
 			for seed := range int64(objectsPerKind) {
 				want, err := scheme.New(gvk)
 				require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"github.com/cleat-dev/cleat/framework/conformance/internal/rules/action"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/rules/announce"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/rules/end"
+	"github.com/cleat-dev/cleat/framework/conformance/internal/rules/mover"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/rules/operation"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/rules/policy"
 	"github.com/cleat-dev/cleat/framework/conformance/internal/rules/storage"
@@ -14,7 +15,7 @@ import (
 
 // Families returns all rules by family, in the order in which the rules of a plugin are checked.
 func Families() [][]suite.Rule {
-	return [][]suite.Rule{announce.Rules(), action.Rules(), operation.Rules(), storage.Rules(), policy.Rules(), end.Rules()}
+	return [][]suite.Rule{announce.Rules(), action.Rules(), operation.Rules(), storage.Rules(), mover.Rules(), policy.Rules(), end.Rules()}
 }
 
 // All returns the rules of all families.

@@ -41,6 +41,7 @@ func Probes() map[string]Probe {
 		"QueueAdmission":         {Method: "/cleat.queueadmission.v1.QueueAdmissionService/Decide"},
 		"LoadSoothing":           {Method: "/cleat.loadsoothing.v1.LoadSoothingService/Admit"},
 		"ManifestWriter":         {Method: "/cleat.manifestwriter.v1.ManifestWriterService/Write", stream: true, begin: 1},
+		"DataMover":              {Method: "/cleat.datamover.v1.DataMoverService/Check", stream: true},
 	}
 }
 
@@ -70,11 +71,14 @@ func (p Probe) Call(ctx context.Context, conn *grpc.ClientConn, name string) err
 	if err != nil {
 		return err
 	}
-	inner, err := proto.Marshal(request)
-	if err != nil {
-		return err
+	if p.begin > 0 {
+		inner, err := proto.Marshal(request)
+		if err != nil {
+			return err
+		}
+		request = withBytes(&emptypb.Empty{}, p.begin, inner)
 	}
-	_ = stream.SendMsg(withBytes(&emptypb.Empty{}, p.begin, inner)) // RecvMsg returns the error
+	_ = stream.SendMsg(request) // RecvMsg returns the error
 	_ = stream.CloseSend()
 	return stream.RecvMsg(&emptypb.Empty{})
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	asyncbackupitemactionv1 "github.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1"
+	datamoverv1 "github.com/cleat-dev/cleat/proto/cleat/datamover/v1"
 	loadsoothingv1 "github.com/cleat-dev/cleat/proto/cleat/loadsoothing/v1"
 	manifestwriterv1 "github.com/cleat-dev/cleat/proto/cleat/manifestwriter/v1"
 	queueadmissionv1 "github.com/cleat-dev/cleat/proto/cleat/queueadmission/v1"
@@ -31,7 +32,7 @@ import (
 func allKinds() []string {
 	return []string{
 		"BackupItemAction", "BackupItemActionV2", "RestoreItemActionV2", "DeleteItemAction", "ItemBlockAction", "AsyncBackupItemAction",
-		"ObjectStore", "VolumeSnapshotter", "QueueAdmission", "LoadSoothing", "ManifestWriter",
+		"ObjectStore", "VolumeSnapshotter", "QueueAdmission", "LoadSoothing", "ManifestWriter", "DataMover",
 	}
 }
 
@@ -59,6 +60,8 @@ func (p *program) register(server *grpc.Server, kind string) {
 		loadsoothingv1.RegisterLoadSoothingServiceServer(server, soothingServer{p: p})
 	case "ManifestWriter":
 		manifestwriterv1.RegisterManifestWriterServiceServer(server, manifestServer{p: p})
+	case "DataMover":
+		datamoverv1.RegisterDataMoverServiceServer(server, moverServer{m: p.mover})
 	}
 }
 

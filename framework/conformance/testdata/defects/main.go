@@ -56,7 +56,7 @@ func defects() map[string]defect {
 	all := map[string]defect{}
 	for _, some := range []map[string]defect{
 		processDefects(), actionDefects(), operationDefects(), storeDefects(), snapshotterDefects(),
-		policyDefects(), queueDefects(), soothingDefects(), manifestDefects(), unusual(),
+		policyDefects(), queueDefects(), soothingDefects(), manifestDefects(), moverDefects(), unusual(),
 	} {
 		maps.Copy(all, some)
 	}

@@ -115,14 +115,15 @@ func describe(stream manifestStream, see func(*manifestwriterv1.Item) error, tel
 		if err != nil {
 			return err
 		}
-		item := message.GetItem()
-		if item == nil {
+		if len(message.GetItems().GetItems()) == 0 {
 			return errors.New("a message without an item")
 		}
-		if err := see(item); err != nil {
-			return err
+		for _, item := range message.GetItems().GetItems() {
+			if err := see(item); err != nil {
+				return err
+			}
+			lines = fmt.Appendf(lines, "%q\n", item.GetName())
 		}
-		lines = fmt.Appendf(lines, "%q\n", item.GetName())
 	}
 }
 

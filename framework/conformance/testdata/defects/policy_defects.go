@@ -225,6 +225,20 @@ func soothingDefects() map[string]defect {
 	}
 }
 
+// firstItems is a stream of which only the first item of each message is read.
+type firstItems struct {
+	manifestStream
+}
+
+// Recv implements manifestStream.
+func (s *firstItems) Recv() (*manifestwriterv1.WriteRequest, error) {
+	message, err := s.manifestStream.Recv()
+	if items := message.GetItems(); items != nil {
+		items.Items = items.Items[:min(1, len(items.Items))]
+	}
+	return message, err
+}
+
 // manifestDefects returns defects of ManifestWriters.
 func manifestDefects() map[string]defect {
 	plant := func(write manifest) defect {
@@ -286,6 +300,9 @@ func manifestDefects() map[string]defect {
 				}
 				return nil
 			}, func([]byte) error { return nil })
+		}),
+		"manifest-messages": plant(func(stream manifestStream) error {
+			return inventory(&firstItems{stream})
 		}),
 		"manifest-garbage/crash": plant(func(stream manifestStream) error {
 			err := inventory(stream)

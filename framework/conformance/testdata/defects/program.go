@@ -60,6 +60,7 @@ type program struct {
 	queue     queue
 	soothing  soothing
 	manifest  manifest
+	mover     *mover
 }
 
 func newProgram() *program {
@@ -92,6 +93,7 @@ func newProgram() *program {
 		queue:    firstCome,
 		soothing: limit,
 		manifest: inventory,
+		mover:    &mover{},
 	}
 }
 

@@ -14,19 +14,28 @@ const (
 	longestPause = 3 * time.Second
 )
 
-// patient repeats reads while the API server does not respond, because an action that fails costs the item of a backup.
+// patient repeats requests while the API server does not respond, because an action that fails costs the item of a backup.
 type patient struct {
 	next http.RoundTripper
 	long time.Duration // how long it repeats
 }
 
-// RoundTrip implements http.RoundTripper. All requests of this package are reads without a body.
+// RoundTrip implements http.RoundTripper. All requests of this package are reads, or writes that may arrive twice.
 func (p patient) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, began := request.Context(), time.Now()
+	once := request.Body != nil && request.Body != http.NoBody && request.GetBody == nil
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		if request.GetBody != nil {
+			body, err := request.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			request = request.Clone(ctx)
+			request.Body = body
+		}
 		response, err := p.next.RoundTrip(request)
 		away := err != nil || response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusBadGateway
-		if !away || ctx.Err() != nil || time.Since(began) > p.long {
+		if !away || once || ctx.Err() != nil || time.Since(began) > p.long {
 			return response, err
 		}
 		if response != nil {

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +30,40 @@ func (a *away) RoundTrip(*http.Request) (*http.Response, error) {
 		recorder.WriteHeader(http.StatusNotFound)
 	}
 	return recorder.Result(), nil
+}
+
+// written is an API server that reads what is written, also when it refuses that.
+type written struct {
+	away
+	bodies []string
+}
+
+func (w *written) RoundTrip(request *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return nil, err
+	}
+	w.bodies = append(w.bodies, string(body))
+	return w.away.RoundTrip(request)
+}
+
+func TestWritesAreRepeatedAsAWhole(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := &written{away: away{unready: 2}}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x/api", strings.NewReader("object"))
+		require.NoError(t, err)
+		response, err := patient{next: server, long: outage}.RoundTrip(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, []string{"object", "object", "object"}, server.bodies)
+
+		server = &written{away: away{refused: 2}}
+		request.Body, request.GetBody = io.NopCloser(strings.NewReader("once")), nil
+		_, err = patient{next: server, long: outage}.RoundTrip(request)
+		require.EqualError(t, err, "connection refused")
+		require.Equal(t, []string{"once"}, server.bodies)
+	})
 }
 
 func TestReadsWaitForTheAPIServer(t *testing.T) {

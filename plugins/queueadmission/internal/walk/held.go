@@ -19,6 +19,9 @@ type Rule struct {
 	// nil, no backup is wide.
 	Wide       func(*qav1.Backup) bool
 	SharesWide func(a, b *qav1.Backup) bool
+
+	// Restores is set if backups wait for restores with which they overlap.
+	Restores bool
 }
 
 func (r Rule) key(backup *qav1.Backup) string {

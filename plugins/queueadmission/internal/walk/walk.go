@@ -18,12 +18,14 @@ const (
 // The states of the backups ahead, as clauses of messages. They do not distinguish a backup that is ready from one that
 // runs: the difference does not matter to those that wait and should not change their messages.
 const (
-	runs  = "runs"
-	waits = "is ahead of it in the queue"
+	operates = "waits for operations of plugins that work on it"
+	runs     = "runs"
+	restores = "restores objects"
+	waits    = "is ahead of it in the queue"
 )
 
 // Decide visits all queued backups in the given order. It admits each for which there is a free slot and that overlaps
-// no backup that runs, is ready, or precedes it in order, whether that one waits or is admitted now. So no backup is
+// no backup that runs, is ready, has operations that go on, or precedes it in order, whether that one waits or is admitted now. So no backup is
 // overtaken by one that would then block it, and a wide backup does not starve.
 //
 // Two backups overlap when they have a namespace in common and rule agrees, or when rule reports that they share
@@ -31,6 +33,14 @@ const (
 // keys that rule returns in one namespace.
 func Decide(snapshot *qav1.DecideInput, order []*qav1.Backup, rule Rule) *qav1.DecideOutput {
 	ahead := newHeld(rule)
+	for i := range snapshot.Operating {
+		ahead.add(&snapshot.Operating[i], operates)
+	}
+	if rule.Restores {
+		for i := range snapshot.Restoring {
+			ahead.add(&snapshot.Restoring[i], restores)
+		}
+	}
 	for i := range snapshot.Running {
 		ahead.add(&snapshot.Running[i], runs)
 	}

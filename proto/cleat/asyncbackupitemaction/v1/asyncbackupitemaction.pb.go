@@ -373,6 +373,116 @@ func (x *ProgressResponse) GetProgress() *shared.OperationProgress {
 	return nil
 }
 
+// ProgressOfManyRequest identifies operations of one backup.
+type ProgressOfManyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name under which the action is registered.
+	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// As Start returned them. At most 64.
+	OperationIds []string `protobuf:"bytes,2,rep,name=operation_ids,json=operationIds,proto3" json:"operation_ids,omitempty"`
+	// JSON of the Backup.
+	Backup        []byte `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgressOfManyRequest) Reset() {
+	*x = ProgressOfManyRequest{}
+	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgressOfManyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgressOfManyRequest) ProtoMessage() {}
+
+func (x *ProgressOfManyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgressOfManyRequest.ProtoReflect.Descriptor instead.
+func (*ProgressOfManyRequest) Descriptor() ([]byte, []int) {
+	return file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ProgressOfManyRequest) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *ProgressOfManyRequest) GetOperationIds() []string {
+	if x != nil {
+		return x.OperationIds
+	}
+	return nil
+}
+
+func (x *ProgressOfManyRequest) GetBackup() []byte {
+	if x != nil {
+		return x.Backup
+	}
+	return nil
+}
+
+// ProgressOfManyResponse is the states of operations.
+type ProgressOfManyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By operation_id.
+	Progress      map[string]*shared.OperationProgress `protobuf:"bytes,1,rep,name=progress,proto3" json:"progress,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgressOfManyResponse) Reset() {
+	*x = ProgressOfManyResponse{}
+	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgressOfManyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgressOfManyResponse) ProtoMessage() {}
+
+func (x *ProgressOfManyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgressOfManyResponse.ProtoReflect.Descriptor instead.
+func (*ProgressOfManyResponse) Descriptor() ([]byte, []int) {
+	return file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ProgressOfManyResponse) GetProgress() map[string]*shared.OperationProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
 // CancelRequest identifies the operation to cancel.
 type CancelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -388,7 +498,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[6]
+	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -400,7 +510,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[6]
+	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -413,7 +523,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescGZIP(), []int{6}
+	return file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CancelRequest) GetPlugin() string {
@@ -448,7 +558,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[7]
+	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +570,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[7]
+	mi := &file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +583,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescGZIP(), []int{7}
+	return file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CancelResponse) GetAck() bool {
@@ -507,17 +617,27 @@ const file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDesc = 
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
 	"\x06backup\x18\x03 \x01(\fR\x06backup\"L\n" +
 	"\x10ProgressResponse\x128\n" +
-	"\bprogress\x18\x01 \x01(\v2\x1c.generated.OperationProgressR\bprogress\"b\n" +
+	"\bprogress\x18\x01 \x01(\v2\x1c.generated.OperationProgressR\bprogress\"l\n" +
+	"\x15ProgressOfManyRequest\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12#\n" +
+	"\roperation_ids\x18\x02 \x03(\tR\foperationIds\x12\x16\n" +
+	"\x06backup\x18\x03 \x01(\fR\x06backup\"\xd5\x01\n" +
+	"\x16ProgressOfManyResponse\x12`\n" +
+	"\bprogress\x18\x01 \x03(\v2D.cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.ProgressEntryR\bprogress\x1aY\n" +
+	"\rProgressEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
+	"\x05value\x18\x02 \x01(\v2\x1c.generated.OperationProgressR\x05value:\x028\x01\"b\n" +
 	"\rCancelRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x16\n" +
 	"\x06backup\x18\x03 \x01(\fR\x06backup\"\"\n" +
 	"\x0eCancelResponse\x12\x10\n" +
-	"\x03ack\x18\x01 \x01(\bR\x03ack2\xce\x03\n" +
+	"\x03ack\x18\x01 \x01(\bR\x03ack2\xcf\x04\n" +
 	"\x1cAsyncBackupItemActionService\x12p\n" +
 	"\tAppliesTo\x120.cleat.asyncbackupitemaction.v1.AppliesToRequest\x1a1.cleat.asyncbackupitemaction.v1.AppliesToResponse\x12d\n" +
 	"\x05Start\x12,.cleat.asyncbackupitemaction.v1.StartRequest\x1a-.cleat.asyncbackupitemaction.v1.StartResponse\x12m\n" +
-	"\bProgress\x12/.cleat.asyncbackupitemaction.v1.ProgressRequest\x1a0.cleat.asyncbackupitemaction.v1.ProgressResponse\x12g\n" +
+	"\bProgress\x12/.cleat.asyncbackupitemaction.v1.ProgressRequest\x1a0.cleat.asyncbackupitemaction.v1.ProgressResponse\x12\x7f\n" +
+	"\x0eProgressOfMany\x125.cleat.asyncbackupitemaction.v1.ProgressOfManyRequest\x1a6.cleat.asyncbackupitemaction.v1.ProgressOfManyResponse\x12g\n" +
 	"\x06Cancel\x12-.cleat.asyncbackupitemaction.v1.CancelRequest\x1a..cleat.asyncbackupitemaction.v1.CancelResponseBYZWgithub.com/cleat-dev/cleat/proto/cleat/asyncbackupitemaction/v1;asyncbackupitemactionv1b\x06proto3"
 
 var (
@@ -532,7 +652,7 @@ func file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescGZIP
 	return file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDescData
 }
 
-var file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_goTypes = []any{
 	(*AppliesToRequest)(nil),          // 0: cleat.asyncbackupitemaction.v1.AppliesToRequest
 	(*AppliesToResponse)(nil),         // 1: cleat.asyncbackupitemaction.v1.AppliesToResponse
@@ -540,30 +660,37 @@ var file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_goTypes = []
 	(*StartResponse)(nil),             // 3: cleat.asyncbackupitemaction.v1.StartResponse
 	(*ProgressRequest)(nil),           // 4: cleat.asyncbackupitemaction.v1.ProgressRequest
 	(*ProgressResponse)(nil),          // 5: cleat.asyncbackupitemaction.v1.ProgressResponse
-	(*CancelRequest)(nil),             // 6: cleat.asyncbackupitemaction.v1.CancelRequest
-	(*CancelResponse)(nil),            // 7: cleat.asyncbackupitemaction.v1.CancelResponse
-	(*shared.ResourceSelector)(nil),   // 8: generated.ResourceSelector
-	(*shared.ResourceIdentifier)(nil), // 9: generated.ResourceIdentifier
-	(*shared.OperationProgress)(nil),  // 10: generated.OperationProgress
+	(*ProgressOfManyRequest)(nil),     // 6: cleat.asyncbackupitemaction.v1.ProgressOfManyRequest
+	(*ProgressOfManyResponse)(nil),    // 7: cleat.asyncbackupitemaction.v1.ProgressOfManyResponse
+	(*CancelRequest)(nil),             // 8: cleat.asyncbackupitemaction.v1.CancelRequest
+	(*CancelResponse)(nil),            // 9: cleat.asyncbackupitemaction.v1.CancelResponse
+	nil,                               // 10: cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.ProgressEntry
+	(*shared.ResourceSelector)(nil),   // 11: generated.ResourceSelector
+	(*shared.ResourceIdentifier)(nil), // 12: generated.ResourceIdentifier
+	(*shared.OperationProgress)(nil),  // 13: generated.OperationProgress
 }
 var file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_depIdxs = []int32{
-	8,  // 0: cleat.asyncbackupitemaction.v1.AppliesToResponse.resource_selector:type_name -> generated.ResourceSelector
-	9,  // 1: cleat.asyncbackupitemaction.v1.StartResponse.additional_items:type_name -> generated.ResourceIdentifier
-	9,  // 2: cleat.asyncbackupitemaction.v1.StartResponse.post_operation_items:type_name -> generated.ResourceIdentifier
-	10, // 3: cleat.asyncbackupitemaction.v1.ProgressResponse.progress:type_name -> generated.OperationProgress
-	0,  // 4: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.AppliesTo:input_type -> cleat.asyncbackupitemaction.v1.AppliesToRequest
-	2,  // 5: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Start:input_type -> cleat.asyncbackupitemaction.v1.StartRequest
-	4,  // 6: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Progress:input_type -> cleat.asyncbackupitemaction.v1.ProgressRequest
-	6,  // 7: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Cancel:input_type -> cleat.asyncbackupitemaction.v1.CancelRequest
-	1,  // 8: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.AppliesTo:output_type -> cleat.asyncbackupitemaction.v1.AppliesToResponse
-	3,  // 9: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Start:output_type -> cleat.asyncbackupitemaction.v1.StartResponse
-	5,  // 10: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Progress:output_type -> cleat.asyncbackupitemaction.v1.ProgressResponse
-	7,  // 11: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Cancel:output_type -> cleat.asyncbackupitemaction.v1.CancelResponse
-	8,  // [8:12] is the sub-list for method output_type
-	4,  // [4:8] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	11, // 0: cleat.asyncbackupitemaction.v1.AppliesToResponse.resource_selector:type_name -> generated.ResourceSelector
+	12, // 1: cleat.asyncbackupitemaction.v1.StartResponse.additional_items:type_name -> generated.ResourceIdentifier
+	12, // 2: cleat.asyncbackupitemaction.v1.StartResponse.post_operation_items:type_name -> generated.ResourceIdentifier
+	13, // 3: cleat.asyncbackupitemaction.v1.ProgressResponse.progress:type_name -> generated.OperationProgress
+	10, // 4: cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.progress:type_name -> cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.ProgressEntry
+	13, // 5: cleat.asyncbackupitemaction.v1.ProgressOfManyResponse.ProgressEntry.value:type_name -> generated.OperationProgress
+	0,  // 6: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.AppliesTo:input_type -> cleat.asyncbackupitemaction.v1.AppliesToRequest
+	2,  // 7: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Start:input_type -> cleat.asyncbackupitemaction.v1.StartRequest
+	4,  // 8: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Progress:input_type -> cleat.asyncbackupitemaction.v1.ProgressRequest
+	6,  // 9: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.ProgressOfMany:input_type -> cleat.asyncbackupitemaction.v1.ProgressOfManyRequest
+	8,  // 10: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Cancel:input_type -> cleat.asyncbackupitemaction.v1.CancelRequest
+	1,  // 11: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.AppliesTo:output_type -> cleat.asyncbackupitemaction.v1.AppliesToResponse
+	3,  // 12: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Start:output_type -> cleat.asyncbackupitemaction.v1.StartResponse
+	5,  // 13: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Progress:output_type -> cleat.asyncbackupitemaction.v1.ProgressResponse
+	7,  // 14: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.ProgressOfMany:output_type -> cleat.asyncbackupitemaction.v1.ProgressOfManyResponse
+	9,  // 15: cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService.Cancel:output_type -> cleat.asyncbackupitemaction.v1.CancelResponse
+	11, // [11:16] is the sub-list for method output_type
+	6,  // [6:11] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_init() }
@@ -577,7 +704,7 @@ func file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDesc), len(file_cleat_asyncbackupitemaction_v1_asyncbackupitemaction_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,10 +19,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AsyncBackupItemActionService_AppliesTo_FullMethodName = "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/AppliesTo"
-	AsyncBackupItemActionService_Start_FullMethodName     = "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/Start"
-	AsyncBackupItemActionService_Progress_FullMethodName  = "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/Progress"
-	AsyncBackupItemActionService_Cancel_FullMethodName    = "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/Cancel"
+	AsyncBackupItemActionService_AppliesTo_FullMethodName      = "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/AppliesTo"
+	AsyncBackupItemActionService_Start_FullMethodName          = "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/Start"
+	AsyncBackupItemActionService_Progress_FullMethodName       = "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/Progress"
+	AsyncBackupItemActionService_ProgressOfMany_FullMethodName = "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/ProgressOfMany"
+	AsyncBackupItemActionService_Cancel_FullMethodName         = "/cleat.asyncbackupitemaction.v1.AsyncBackupItemActionService/Cancel"
 )
 
 // AsyncBackupItemActionServiceClient is the client API for AsyncBackupItemActionService service.
@@ -43,6 +44,10 @@ type AsyncBackupItemActionServiceClient interface {
 	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
 	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(ctx context.Context, in *ProgressRequest, opts ...grpc.CallOption) (*ProgressResponse, error)
+	// ProgressOfMany is Progress for up to 64 operations at once. It is optional: a host that learns that it is
+	// not served calls Progress instead. Operations whose progress takes long to find out, or fails, are left out
+	// of the reply; the host then calls Progress for each of them.
+	ProgressOfMany(ctx context.Context, in *ProgressOfManyRequest, opts ...grpc.CallOption) (*ProgressOfManyResponse, error)
 	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
 	// the end, which Progress reports. Cancelling an operation that has ended is not an error. The deadline of
 	// the call is how long the host waits for the reply.
@@ -87,6 +92,16 @@ func (c *asyncBackupItemActionServiceClient) Progress(ctx context.Context, in *P
 	return out, nil
 }
 
+func (c *asyncBackupItemActionServiceClient) ProgressOfMany(ctx context.Context, in *ProgressOfManyRequest, opts ...grpc.CallOption) (*ProgressOfManyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProgressOfManyResponse)
+	err := c.cc.Invoke(ctx, AsyncBackupItemActionService_ProgressOfMany_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *asyncBackupItemActionServiceClient) Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CancelResponse)
@@ -115,6 +130,10 @@ type AsyncBackupItemActionServiceServer interface {
 	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
 	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(context.Context, *ProgressRequest) (*ProgressResponse, error)
+	// ProgressOfMany is Progress for up to 64 operations at once. It is optional: a host that learns that it is
+	// not served calls Progress instead. Operations whose progress takes long to find out, or fails, are left out
+	// of the reply; the host then calls Progress for each of them.
+	ProgressOfMany(context.Context, *ProgressOfManyRequest) (*ProgressOfManyResponse, error)
 	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
 	// the end, which Progress reports. Cancelling an operation that has ended is not an error. The deadline of
 	// the call is how long the host waits for the reply.
@@ -137,6 +156,9 @@ func (UnimplementedAsyncBackupItemActionServiceServer) Start(context.Context, *S
 }
 func (UnimplementedAsyncBackupItemActionServiceServer) Progress(context.Context, *ProgressRequest) (*ProgressResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Progress not implemented")
+}
+func (UnimplementedAsyncBackupItemActionServiceServer) ProgressOfMany(context.Context, *ProgressOfManyRequest) (*ProgressOfManyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ProgressOfMany not implemented")
 }
 func (UnimplementedAsyncBackupItemActionServiceServer) Cancel(context.Context, *CancelRequest) (*CancelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
@@ -217,6 +239,24 @@ func _AsyncBackupItemActionService_Progress_Handler(srv interface{}, ctx context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AsyncBackupItemActionService_ProgressOfMany_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProgressOfManyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AsyncBackupItemActionServiceServer).ProgressOfMany(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AsyncBackupItemActionService_ProgressOfMany_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AsyncBackupItemActionServiceServer).ProgressOfMany(ctx, req.(*ProgressOfManyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AsyncBackupItemActionService_Cancel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CancelRequest)
 	if err := dec(in); err != nil {
@@ -253,6 +293,10 @@ var AsyncBackupItemActionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Progress",
 			Handler:    _AsyncBackupItemActionService_Progress_Handler,
+		},
+		{
+			MethodName: "ProgressOfMany",
+			Handler:    _AsyncBackupItemActionService_ProgressOfMany_Handler,
 		},
 		{
 			MethodName: "Cancel",

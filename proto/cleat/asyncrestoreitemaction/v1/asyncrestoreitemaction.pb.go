@@ -382,6 +382,116 @@ func (x *ProgressResponse) GetProgress() *shared.OperationProgress {
 	return nil
 }
 
+// ProgressOfManyRequest identifies operations of one restore.
+type ProgressOfManyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name under which the action is registered.
+	Plugin string `protobuf:"bytes,1,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// As Start returned them. At most 64.
+	OperationIds []string `protobuf:"bytes,2,rep,name=operation_ids,json=operationIds,proto3" json:"operation_ids,omitempty"`
+	// JSON of the Restore.
+	Restore       []byte `protobuf:"bytes,3,opt,name=restore,proto3" json:"restore,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgressOfManyRequest) Reset() {
+	*x = ProgressOfManyRequest{}
+	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgressOfManyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgressOfManyRequest) ProtoMessage() {}
+
+func (x *ProgressOfManyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgressOfManyRequest.ProtoReflect.Descriptor instead.
+func (*ProgressOfManyRequest) Descriptor() ([]byte, []int) {
+	return file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ProgressOfManyRequest) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *ProgressOfManyRequest) GetOperationIds() []string {
+	if x != nil {
+		return x.OperationIds
+	}
+	return nil
+}
+
+func (x *ProgressOfManyRequest) GetRestore() []byte {
+	if x != nil {
+		return x.Restore
+	}
+	return nil
+}
+
+// ProgressOfManyResponse is the states of operations.
+type ProgressOfManyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By operation_id.
+	Progress      map[string]*shared.OperationProgress `protobuf:"bytes,1,rep,name=progress,proto3" json:"progress,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgressOfManyResponse) Reset() {
+	*x = ProgressOfManyResponse{}
+	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgressOfManyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgressOfManyResponse) ProtoMessage() {}
+
+func (x *ProgressOfManyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgressOfManyResponse.ProtoReflect.Descriptor instead.
+func (*ProgressOfManyResponse) Descriptor() ([]byte, []int) {
+	return file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ProgressOfManyResponse) GetProgress() map[string]*shared.OperationProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
 // CancelRequest identifies the operation to cancel.
 type CancelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -397,7 +507,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[6]
+	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -409,7 +519,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[6]
+	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -422,7 +532,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDescGZIP(), []int{6}
+	return file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CancelRequest) GetPlugin() string {
@@ -457,7 +567,7 @@ type CancelResponse struct {
 
 func (x *CancelResponse) Reset() {
 	*x = CancelResponse{}
-	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[7]
+	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +579,7 @@ func (x *CancelResponse) String() string {
 func (*CancelResponse) ProtoMessage() {}
 
 func (x *CancelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[7]
+	mi := &file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +592,7 @@ func (x *CancelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelResponse.ProtoReflect.Descriptor instead.
 func (*CancelResponse) Descriptor() ([]byte, []int) {
-	return file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDescGZIP(), []int{7}
+	return file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CancelResponse) GetAck() bool {
@@ -517,17 +627,27 @@ const file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDesc 
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x18\n" +
 	"\arestore\x18\x03 \x01(\fR\arestore\"L\n" +
 	"\x10ProgressResponse\x128\n" +
-	"\bprogress\x18\x01 \x01(\v2\x1c.generated.OperationProgressR\bprogress\"d\n" +
+	"\bprogress\x18\x01 \x01(\v2\x1c.generated.OperationProgressR\bprogress\"n\n" +
+	"\x15ProgressOfManyRequest\x12\x16\n" +
+	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12#\n" +
+	"\roperation_ids\x18\x02 \x03(\tR\foperationIds\x12\x18\n" +
+	"\arestore\x18\x03 \x01(\fR\arestore\"\xd6\x01\n" +
+	"\x16ProgressOfManyResponse\x12a\n" +
+	"\bprogress\x18\x01 \x03(\v2E.cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.ProgressEntryR\bprogress\x1aY\n" +
+	"\rProgressEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
+	"\x05value\x18\x02 \x01(\v2\x1c.generated.OperationProgressR\x05value:\x028\x01\"d\n" +
 	"\rCancelRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x18\n" +
 	"\arestore\x18\x03 \x01(\fR\arestore\"\"\n" +
 	"\x0eCancelResponse\x12\x10\n" +
-	"\x03ack\x18\x01 \x01(\bR\x03ack2\xd7\x03\n" +
+	"\x03ack\x18\x01 \x01(\bR\x03ack2\xdb\x04\n" +
 	"\x1dAsyncRestoreItemActionService\x12r\n" +
 	"\tAppliesTo\x121.cleat.asyncrestoreitemaction.v1.AppliesToRequest\x1a2.cleat.asyncrestoreitemaction.v1.AppliesToResponse\x12f\n" +
 	"\x05Start\x12-.cleat.asyncrestoreitemaction.v1.StartRequest\x1a..cleat.asyncrestoreitemaction.v1.StartResponse\x12o\n" +
-	"\bProgress\x120.cleat.asyncrestoreitemaction.v1.ProgressRequest\x1a1.cleat.asyncrestoreitemaction.v1.ProgressResponse\x12i\n" +
+	"\bProgress\x120.cleat.asyncrestoreitemaction.v1.ProgressRequest\x1a1.cleat.asyncrestoreitemaction.v1.ProgressResponse\x12\x81\x01\n" +
+	"\x0eProgressOfMany\x126.cleat.asyncrestoreitemaction.v1.ProgressOfManyRequest\x1a7.cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse\x12i\n" +
 	"\x06Cancel\x12..cleat.asyncrestoreitemaction.v1.CancelRequest\x1a/.cleat.asyncrestoreitemaction.v1.CancelResponseB[ZYgithub.com/cleat-dev/cleat/proto/cleat/asyncrestoreitemaction/v1;asyncrestoreitemactionv1b\x06proto3"
 
 var (
@@ -542,7 +662,7 @@ func file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDescGZ
 	return file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDescData
 }
 
-var file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_goTypes = []any{
 	(*AppliesToRequest)(nil),          // 0: cleat.asyncrestoreitemaction.v1.AppliesToRequest
 	(*AppliesToResponse)(nil),         // 1: cleat.asyncrestoreitemaction.v1.AppliesToResponse
@@ -550,29 +670,36 @@ var file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_goTypes = 
 	(*StartResponse)(nil),             // 3: cleat.asyncrestoreitemaction.v1.StartResponse
 	(*ProgressRequest)(nil),           // 4: cleat.asyncrestoreitemaction.v1.ProgressRequest
 	(*ProgressResponse)(nil),          // 5: cleat.asyncrestoreitemaction.v1.ProgressResponse
-	(*CancelRequest)(nil),             // 6: cleat.asyncrestoreitemaction.v1.CancelRequest
-	(*CancelResponse)(nil),            // 7: cleat.asyncrestoreitemaction.v1.CancelResponse
-	(*shared.ResourceSelector)(nil),   // 8: generated.ResourceSelector
-	(*shared.ResourceIdentifier)(nil), // 9: generated.ResourceIdentifier
-	(*shared.OperationProgress)(nil),  // 10: generated.OperationProgress
+	(*ProgressOfManyRequest)(nil),     // 6: cleat.asyncrestoreitemaction.v1.ProgressOfManyRequest
+	(*ProgressOfManyResponse)(nil),    // 7: cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse
+	(*CancelRequest)(nil),             // 8: cleat.asyncrestoreitemaction.v1.CancelRequest
+	(*CancelResponse)(nil),            // 9: cleat.asyncrestoreitemaction.v1.CancelResponse
+	nil,                               // 10: cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.ProgressEntry
+	(*shared.ResourceSelector)(nil),   // 11: generated.ResourceSelector
+	(*shared.ResourceIdentifier)(nil), // 12: generated.ResourceIdentifier
+	(*shared.OperationProgress)(nil),  // 13: generated.OperationProgress
 }
 var file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_depIdxs = []int32{
-	8,  // 0: cleat.asyncrestoreitemaction.v1.AppliesToResponse.resource_selector:type_name -> generated.ResourceSelector
-	9,  // 1: cleat.asyncrestoreitemaction.v1.StartResponse.additional_items:type_name -> generated.ResourceIdentifier
-	10, // 2: cleat.asyncrestoreitemaction.v1.ProgressResponse.progress:type_name -> generated.OperationProgress
-	0,  // 3: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.AppliesTo:input_type -> cleat.asyncrestoreitemaction.v1.AppliesToRequest
-	2,  // 4: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Start:input_type -> cleat.asyncrestoreitemaction.v1.StartRequest
-	4,  // 5: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Progress:input_type -> cleat.asyncrestoreitemaction.v1.ProgressRequest
-	6,  // 6: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Cancel:input_type -> cleat.asyncrestoreitemaction.v1.CancelRequest
-	1,  // 7: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.AppliesTo:output_type -> cleat.asyncrestoreitemaction.v1.AppliesToResponse
-	3,  // 8: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Start:output_type -> cleat.asyncrestoreitemaction.v1.StartResponse
-	5,  // 9: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Progress:output_type -> cleat.asyncrestoreitemaction.v1.ProgressResponse
-	7,  // 10: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Cancel:output_type -> cleat.asyncrestoreitemaction.v1.CancelResponse
-	7,  // [7:11] is the sub-list for method output_type
-	3,  // [3:7] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	11, // 0: cleat.asyncrestoreitemaction.v1.AppliesToResponse.resource_selector:type_name -> generated.ResourceSelector
+	12, // 1: cleat.asyncrestoreitemaction.v1.StartResponse.additional_items:type_name -> generated.ResourceIdentifier
+	13, // 2: cleat.asyncrestoreitemaction.v1.ProgressResponse.progress:type_name -> generated.OperationProgress
+	10, // 3: cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.progress:type_name -> cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.ProgressEntry
+	13, // 4: cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse.ProgressEntry.value:type_name -> generated.OperationProgress
+	0,  // 5: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.AppliesTo:input_type -> cleat.asyncrestoreitemaction.v1.AppliesToRequest
+	2,  // 6: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Start:input_type -> cleat.asyncrestoreitemaction.v1.StartRequest
+	4,  // 7: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Progress:input_type -> cleat.asyncrestoreitemaction.v1.ProgressRequest
+	6,  // 8: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.ProgressOfMany:input_type -> cleat.asyncrestoreitemaction.v1.ProgressOfManyRequest
+	8,  // 9: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Cancel:input_type -> cleat.asyncrestoreitemaction.v1.CancelRequest
+	1,  // 10: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.AppliesTo:output_type -> cleat.asyncrestoreitemaction.v1.AppliesToResponse
+	3,  // 11: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Start:output_type -> cleat.asyncrestoreitemaction.v1.StartResponse
+	5,  // 12: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Progress:output_type -> cleat.asyncrestoreitemaction.v1.ProgressResponse
+	7,  // 13: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.ProgressOfMany:output_type -> cleat.asyncrestoreitemaction.v1.ProgressOfManyResponse
+	9,  // 14: cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService.Cancel:output_type -> cleat.asyncrestoreitemaction.v1.CancelResponse
+	10, // [10:15] is the sub-list for method output_type
+	5,  // [5:10] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_init() }
@@ -586,7 +713,7 @@ func file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDesc), len(file_cleat_asyncrestoreitemaction_v1_asyncrestoreitemaction_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,10 +19,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AsyncRestoreItemActionService_AppliesTo_FullMethodName = "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/AppliesTo"
-	AsyncRestoreItemActionService_Start_FullMethodName     = "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/Start"
-	AsyncRestoreItemActionService_Progress_FullMethodName  = "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/Progress"
-	AsyncRestoreItemActionService_Cancel_FullMethodName    = "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/Cancel"
+	AsyncRestoreItemActionService_AppliesTo_FullMethodName      = "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/AppliesTo"
+	AsyncRestoreItemActionService_Start_FullMethodName          = "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/Start"
+	AsyncRestoreItemActionService_Progress_FullMethodName       = "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/Progress"
+	AsyncRestoreItemActionService_ProgressOfMany_FullMethodName = "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/ProgressOfMany"
+	AsyncRestoreItemActionService_Cancel_FullMethodName         = "/cleat.asyncrestoreitemaction.v1.AsyncRestoreItemActionService/Cancel"
 )
 
 // AsyncRestoreItemActionServiceClient is the client API for AsyncRestoreItemActionService service.
@@ -44,6 +45,10 @@ type AsyncRestoreItemActionServiceClient interface {
 	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
 	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(ctx context.Context, in *ProgressRequest, opts ...grpc.CallOption) (*ProgressResponse, error)
+	// ProgressOfMany is Progress for up to 64 operations at once. It is optional: a host that learns that it is
+	// not served calls Progress instead. Operations whose progress takes long to find out, or fails, are left out
+	// of the reply; the host then calls Progress for each of them.
+	ProgressOfMany(ctx context.Context, in *ProgressOfManyRequest, opts ...grpc.CallOption) (*ProgressOfManyResponse, error)
 	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
 	// the end, which Progress reports. Cancelling an operation that has ended is not an error. The deadline of
 	// the call is how long the host waits for the reply.
@@ -88,6 +93,16 @@ func (c *asyncRestoreItemActionServiceClient) Progress(ctx context.Context, in *
 	return out, nil
 }
 
+func (c *asyncRestoreItemActionServiceClient) ProgressOfMany(ctx context.Context, in *ProgressOfManyRequest, opts ...grpc.CallOption) (*ProgressOfManyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProgressOfManyResponse)
+	err := c.cc.Invoke(ctx, AsyncRestoreItemActionService_ProgressOfMany_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *asyncRestoreItemActionServiceClient) Cancel(ctx context.Context, in *CancelRequest, opts ...grpc.CallOption) (*CancelResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CancelResponse)
@@ -117,6 +132,10 @@ type AsyncRestoreItemActionServiceServer interface {
 	// Progress is called repeatedly until the operation has completed, also after a restart of the host or of
 	// the plugin. An error does not end the operation: the host calls again until its timeout.
 	Progress(context.Context, *ProgressRequest) (*ProgressResponse, error)
+	// ProgressOfMany is Progress for up to 64 operations at once. It is optional: a host that learns that it is
+	// not served calls Progress instead. Operations whose progress takes long to find out, or fails, are left out
+	// of the reply; the host then calls Progress for each of them.
+	ProgressOfMany(context.Context, *ProgressOfManyRequest) (*ProgressOfManyResponse, error)
 	// Cancel requests the end of an operation that takes too long or is no longer wanted. It need not wait for
 	// the end, which Progress reports. Cancelling an operation that has ended is not an error. The deadline of
 	// the call is how long the host waits for the reply.
@@ -139,6 +158,9 @@ func (UnimplementedAsyncRestoreItemActionServiceServer) Start(context.Context, *
 }
 func (UnimplementedAsyncRestoreItemActionServiceServer) Progress(context.Context, *ProgressRequest) (*ProgressResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Progress not implemented")
+}
+func (UnimplementedAsyncRestoreItemActionServiceServer) ProgressOfMany(context.Context, *ProgressOfManyRequest) (*ProgressOfManyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ProgressOfMany not implemented")
 }
 func (UnimplementedAsyncRestoreItemActionServiceServer) Cancel(context.Context, *CancelRequest) (*CancelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cancel not implemented")
@@ -219,6 +241,24 @@ func _AsyncRestoreItemActionService_Progress_Handler(srv interface{}, ctx contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AsyncRestoreItemActionService_ProgressOfMany_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProgressOfManyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AsyncRestoreItemActionServiceServer).ProgressOfMany(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AsyncRestoreItemActionService_ProgressOfMany_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AsyncRestoreItemActionServiceServer).ProgressOfMany(ctx, req.(*ProgressOfManyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AsyncRestoreItemActionService_Cancel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CancelRequest)
 	if err := dec(in); err != nil {
@@ -255,6 +295,10 @@ var AsyncRestoreItemActionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Progress",
 			Handler:    _AsyncRestoreItemActionService_Progress_Handler,
+		},
+		{
+			MethodName: "ProgressOfMany",
+			Handler:    _AsyncRestoreItemActionService_ProgressOfMany_Handler,
 		},
 		{
 			MethodName: "Cancel",

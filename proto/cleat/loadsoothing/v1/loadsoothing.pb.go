@@ -38,7 +38,7 @@ type AdmitRequest struct {
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	// The load to decide about. Never absent.
 	Load *Load `protobuf:"bytes,5,opt,name=load,proto3" json:"load,omitempty"`
-	// Numbers of loads in progress, by kind and node. Missing entries are 0.
+	// Numbers of loads in progress, by all fields of Count that are not numbers. Missing entries are 0.
 	Counts        []*Count `protobuf:"bytes,6,rep,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -128,7 +128,15 @@ type Load struct {
 	// When its custom resource was created. Never absent.
 	Created *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created,proto3" json:"created,omitempty"`
 	// Number of New loads, of all kinds and nodes, that are older than this one.
-	Ahead         int32 `protobuf:"varint,5,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	Ahead int32 `protobuf:"varint,5,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	// Storage class of the volume; empty if it has none or it is not known.
+	StorageClass string `protobuf:"bytes,6,opt,name=storage_class,json=storageClass,proto3" json:"storage_class,omitempty"`
+	// Namespace of the volume claim or pod.
+	Namespace string `protobuf:"bytes,7,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Size of the volume in bytes; 0 if not known.
+	Bytes int64 `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Name of the Backup or Restore that the load belongs to; empty if there is none.
+	Owner         string `protobuf:"bytes,9,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -198,7 +206,35 @@ func (x *Load) GetAhead() int32 {
 	return 0
 }
 
-// Count is the number of loads of one kind in progress on one node.
+func (x *Load) GetStorageClass() string {
+	if x != nil {
+		return x.StorageClass
+	}
+	return ""
+}
+
+func (x *Load) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Load) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Load) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+// Count is the number of loads in progress that are equal in what it says of them.
 type Count struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "DataUpload", "DataDownload", "PodVolumeBackup" or "PodVolumeRestore".
@@ -208,7 +244,15 @@ type Count struct {
 	// Loads whose snapshots, volumes and pods are being created.
 	Accepted int32 `protobuf:"varint,3,opt,name=accepted,proto3" json:"accepted,omitempty"`
 	// Loads that are ready and wait for a node.
-	Prepared      int32 `protobuf:"varint,4,opt,name=prepared,proto3" json:"prepared,omitempty"`
+	Prepared int32 `protobuf:"varint,4,opt,name=prepared,proto3" json:"prepared,omitempty"`
+	// As in Load.
+	StorageClass string `protobuf:"bytes,5,opt,name=storage_class,json=storageClass,proto3" json:"storage_class,omitempty"`
+	// As in Load.
+	Namespace string `protobuf:"bytes,6,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// As in Load.
+	Owner string `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Size of these volumes in bytes, as far as it is known.
+	Bytes         int64 `protobuf:"varint,8,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -267,6 +311,34 @@ func (x *Count) GetAccepted() int32 {
 func (x *Count) GetPrepared() int32 {
 	if x != nil {
 		return x.Prepared
+	}
+	return 0
+}
+
+func (x *Count) GetStorageClass() string {
+	if x != nil {
+		return x.StorageClass
+	}
+	return ""
+}
+
+func (x *Count) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Count) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Count) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
 	}
 	return 0
 }
@@ -347,18 +419,26 @@ const file_cleat_loadsoothing_v1_loadsoothing_proto_rawDesc = "" +
 	"\x03now\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\x05R\x05limit\x12/\n" +
 	"\x04load\x18\x05 \x01(\v2\x1b.cleat.loadsoothing.v1.LoadR\x04load\x124\n" +
-	"\x06counts\x18\x06 \x03(\v2\x1c.cleat.loadsoothing.v1.CountR\x06counts\"\x8e\x01\n" +
+	"\x06counts\x18\x06 \x03(\v2\x1c.cleat.loadsoothing.v1.CountR\x06counts\"\xfd\x01\n" +
 	"\x04Load\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x124\n" +
 	"\acreated\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x12\x14\n" +
-	"\x05ahead\x18\x05 \x01(\x05R\x05ahead\"g\n" +
+	"\x05ahead\x18\x05 \x01(\x05R\x05ahead\x12#\n" +
+	"\rstorage_class\x18\x06 \x01(\tR\fstorageClass\x12\x1c\n" +
+	"\tnamespace\x18\a \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05bytes\x18\b \x01(\x03R\x05bytes\x12\x14\n" +
+	"\x05owner\x18\t \x01(\tR\x05owner\"\xd6\x01\n" +
 	"\x05Count\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1a\n" +
 	"\baccepted\x18\x03 \x01(\x05R\baccepted\x12\x1a\n" +
-	"\bprepared\x18\x04 \x01(\x05R\bprepared\"\x7f\n" +
+	"\bprepared\x18\x04 \x01(\x05R\bprepared\x12#\n" +
+	"\rstorage_class\x18\x05 \x01(\tR\fstorageClass\x12\x1c\n" +
+	"\tnamespace\x18\x06 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05owner\x18\a \x01(\tR\x05owner\x12\x14\n" +
+	"\x05bytes\x18\b \x01(\x03R\x05bytes\"\x7f\n" +
 	"\rAdmitResponse\x12\x1a\n" +
 	"\badmitted\x18\x01 \x01(\bR\badmitted\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12:\n" +

@@ -31,9 +31,9 @@ const (
 // volumes and pods, which then wait for a node; the policy limits their number.
 type LoadSoothingServiceClient interface {
 	// Admit decides whether one New load may become Accepted. It is a pure function of the request. It is
-	// called for each New load on every node that could take it, again after retry_after, and when counts
-	// change. The counts come from caches and may be slightly old; calls for different loads may have the same
-	// counts. After an error, a reply that breaks a rule, or no reply, the load stays New, or a built-in policy
+	// called for each New load on a node that could take it, again after retry_after, and when counts change.
+	// The counts include every load that an agent of cleat has admitted before, on any node; those of other agents come
+	// from caches and may be slightly old. After an error, a reply that breaks a rule, or no reply, the load stays New, or a built-in policy
 	// decides, as the host is configured.
 	Admit(ctx context.Context, in *AdmitRequest, opts ...grpc.CallOption) (*AdmitResponse, error)
 }
@@ -65,9 +65,9 @@ func (c *loadSoothingServiceClient) Admit(ctx context.Context, in *AdmitRequest,
 // volumes and pods, which then wait for a node; the policy limits their number.
 type LoadSoothingServiceServer interface {
 	// Admit decides whether one New load may become Accepted. It is a pure function of the request. It is
-	// called for each New load on every node that could take it, again after retry_after, and when counts
-	// change. The counts come from caches and may be slightly old; calls for different loads may have the same
-	// counts. After an error, a reply that breaks a rule, or no reply, the load stays New, or a built-in policy
+	// called for each New load on a node that could take it, again after retry_after, and when counts change.
+	// The counts include every load that an agent of cleat has admitted before, on any node; those of other agents come
+	// from caches and may be slightly old. After an error, a reply that breaks a rule, or no reply, the load stays New, or a built-in policy
 	// decides, as the host is configured.
 	Admit(context.Context, *AdmitRequest) (*AdmitResponse, error)
 	mustEmbedUnimplementedLoadSoothingServiceServer()

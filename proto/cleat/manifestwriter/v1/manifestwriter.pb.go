@@ -30,7 +30,7 @@ type WriteRequest struct {
 	// Types that are valid to be assigned to Part:
 	//
 	//	*WriteRequest_Begin
-	//	*WriteRequest_Item
+	//	*WriteRequest_Items
 	Part          isWriteRequest_Part `protobuf_oneof:"part"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -82,10 +82,10 @@ func (x *WriteRequest) GetBegin() *Begin {
 	return nil
 }
 
-func (x *WriteRequest) GetItem() *Item {
+func (x *WriteRequest) GetItems() *Items {
 	if x != nil {
-		if x, ok := x.Part.(*WriteRequest_Item); ok {
-			return x.Item
+		if x, ok := x.Part.(*WriteRequest_Items); ok {
+			return x.Items
 		}
 	}
 	return nil
@@ -100,14 +100,14 @@ type WriteRequest_Begin struct {
 	Begin *Begin `protobuf:"bytes,1,opt,name=begin,proto3,oneof"`
 }
 
-type WriteRequest_Item struct {
-	// An item of the backup.
-	Item *Item `protobuf:"bytes,2,opt,name=item,proto3,oneof"`
+type WriteRequest_Items struct {
+	// Items of the backup.
+	Items *Items `protobuf:"bytes,2,opt,name=items,proto3,oneof"`
 }
 
 func (*WriteRequest_Begin) isWriteRequest_Part() {}
 
-func (*WriteRequest_Item) isWriteRequest_Part() {}
+func (*WriteRequest_Items) isWriteRequest_Part() {}
 
 // Begin begins the description of one backup.
 type Begin struct {
@@ -174,7 +174,54 @@ func (x *Begin) GetBackup() []byte {
 	return nil
 }
 
-// Item identifies one object of the backup. The rest of the object is in the archive.
+// Items are one or more items, in the order in which they were written to the archive.
+type Items struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The items, at least one.
+	Items         []*Item `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Items) Reset() {
+	*x = Items{}
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Items) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Items) ProtoMessage() {}
+
+func (x *Items) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Items.ProtoReflect.Descriptor instead.
+func (*Items) Descriptor() ([]byte, []int) {
+	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Items) GetItems() []*Item {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// Item identifies one object of the backup. The rest of the object is in the archive, and here for writers that have
+// asked for it.
 type Item struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// API group, empty for core.
@@ -198,14 +245,21 @@ type Item struct {
 	// Owners of the object, from its metadata. They need not be in the backup.
 	Owners []*Owner `protobuf:"bytes,10,rep,name=owners,proto3" json:"owners,omitempty"`
 	// Objects that an action has related to this one: in its item block, or as additional items.
-	Related       []*shared.ResourceIdentifier `protobuf:"bytes,11,rep,name=related,proto3" json:"related,omitempty"`
+	Related []*shared.ResourceIdentifier `protobuf:"bytes,11,rep,name=related,proto3" json:"related,omitempty"`
+	// What the object depends on beside its owners: objects that its fields name, and those of related with the action
+	// that requested them. They need not be in the backup.
+	References []*Reference `protobuf:"bytes,12,rep,name=references,proto3" json:"references,omitempty"`
+	// How the object came into the backup; absent if that is not known.
+	Included *Inclusion `protobuf:"bytes,13,opt,name=included,proto3" json:"included,omitempty"`
+	// JSON of the object as it is in the archive, if the writer has announced its resource in PluginInfo; else empty.
+	Object        []byte `protobuf:"bytes,14,opt,name=object,proto3" json:"object,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Item) Reset() {
 	*x = Item{}
-	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[2]
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -217,7 +271,7 @@ func (x *Item) String() string {
 func (*Item) ProtoMessage() {}
 
 func (x *Item) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[2]
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -230,7 +284,7 @@ func (x *Item) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Item.ProtoReflect.Descriptor instead.
 func (*Item) Descriptor() ([]byte, []int) {
-	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{2}
+	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Item) GetGroup() string {
@@ -310,6 +364,266 @@ func (x *Item) GetRelated() []*shared.ResourceIdentifier {
 	return nil
 }
 
+func (x *Item) GetReferences() []*Reference {
+	if x != nil {
+		return x.References
+	}
+	return nil
+}
+
+func (x *Item) GetIncluded() *Inclusion {
+	if x != nil {
+		return x.Included
+	}
+	return nil
+}
+
+func (x *Item) GetObject() []byte {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+// Reference is a dependency of an item on another object.
+type Reference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "reference" for an object that a field names, or "action" for one that an action has requested.
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// The item cannot be created or cannot work before the object exists.
+	Strict bool `protobuf:"varint,2,opt,name=strict,proto3" json:"strict,omitempty"`
+	// The object.
+	To *ObjectReference `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// Field that names the object: "spec.volumes[2].persistentVolumeClaim.claimName"; empty for "action".
+	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// Name of the action for "action".
+	Plugin        string `protobuf:"bytes,5,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reference) Reset() {
+	*x = Reference{}
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reference) ProtoMessage() {}
+
+func (x *Reference) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reference.ProtoReflect.Descriptor instead.
+func (*Reference) Descriptor() ([]byte, []int) {
+	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Reference) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Reference) GetStrict() bool {
+	if x != nil {
+		return x.Strict
+	}
+	return false
+}
+
+func (x *Reference) GetTo() *ObjectReference {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *Reference) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Reference) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+// ObjectReference names an object as far as it is known: by its resource, its kind, or both.
+type ObjectReference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// API group, empty for core.
+	Group string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
+	// Plural resource name; may be empty if kind is set.
+	Resource string `protobuf:"bytes,2,opt,name=resource,proto3" json:"resource,omitempty"`
+	// Kind of the object; may be empty if resource is set.
+	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Empty for a cluster-scoped object.
+	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the object.
+	Name string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	// The UID of the object; may be empty.
+	Uid           string `protobuf:"bytes,6,opt,name=uid,proto3" json:"uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ObjectReference) Reset() {
+	*x = ObjectReference{}
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ObjectReference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ObjectReference) ProtoMessage() {}
+
+func (x *ObjectReference) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ObjectReference.ProtoReflect.Descriptor instead.
+func (*ObjectReference) Descriptor() ([]byte, []int) {
+	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ObjectReference) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *ObjectReference) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *ObjectReference) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ObjectReference) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ObjectReference) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ObjectReference) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+// Inclusion is how an item came into the backup.
+type Inclusion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "filters": the spec selects it; "order": the spec names it in orderedResources; "action": an action has requested it
+	// for another item; "block": an item block action has put it into the block of another item; "content": it is the
+	// namespace or the definition of other items.
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// Name of the action for "action" and "block".
+	Plugin string `protobuf:"bytes,2,opt,name=plugin,proto3" json:"plugin,omitempty"`
+	// The item for which it was requested, for "action" and "block".
+	Of            *ObjectReference `protobuf:"bytes,3,opt,name=of,proto3" json:"of,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Inclusion) Reset() {
+	*x = Inclusion{}
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Inclusion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Inclusion) ProtoMessage() {}
+
+func (x *Inclusion) ProtoReflect() protoreflect.Message {
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Inclusion.ProtoReflect.Descriptor instead.
+func (*Inclusion) Descriptor() ([]byte, []int) {
+	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Inclusion) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Inclusion) GetPlugin() string {
+	if x != nil {
+		return x.Plugin
+	}
+	return ""
+}
+
+func (x *Inclusion) GetOf() *ObjectReference {
+	if x != nil {
+		return x.Of
+	}
+	return nil
+}
+
 // Owner is an owner of an item; it is in the same namespace, or cluster-scoped.
 type Owner struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -329,7 +643,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[3]
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -341,7 +655,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[3]
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -354,7 +668,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{3}
+	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Owner) GetApiVersion() string {
@@ -408,7 +722,7 @@ type WriteResponse struct {
 
 func (x *WriteResponse) Reset() {
 	*x = WriteResponse{}
-	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[4]
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +734,7 @@ func (x *WriteResponse) String() string {
 func (*WriteResponse) ProtoMessage() {}
 
 func (x *WriteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[4]
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -433,7 +747,7 @@ func (x *WriteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteResponse.ProtoReflect.Descriptor instead.
 func (*WriteResponse) Descriptor() ([]byte, []int) {
-	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{4}
+	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WriteResponse) GetPart() isWriteResponse_Part {
@@ -492,7 +806,7 @@ type Artifact struct {
 
 func (x *Artifact) Reset() {
 	*x = Artifact{}
-	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[5]
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +818,7 @@ func (x *Artifact) String() string {
 func (*Artifact) ProtoMessage() {}
 
 func (x *Artifact) ProtoReflect() protoreflect.Message {
-	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[5]
+	mi := &file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +831,7 @@ func (x *Artifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
 func (*Artifact) Descriptor() ([]byte, []int) {
-	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{5}
+	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Artifact) GetName() string {
@@ -531,15 +845,17 @@ var File_cleat_manifestwriter_v1_manifestwriter_proto protoreflect.FileDescripto
 
 const file_cleat_manifestwriter_v1_manifestwriter_proto_rawDesc = "" +
 	"\n" +
-	",cleat/manifestwriter/v1/manifestwriter.proto\x12\x17cleat.manifestwriter.v1\x1a\x1avelero/shared/shared.proto\"\x83\x01\n" +
+	",cleat/manifestwriter/v1/manifestwriter.proto\x12\x17cleat.manifestwriter.v1\x1a\x1avelero/shared/shared.proto\"\x86\x01\n" +
 	"\fWriteRequest\x126\n" +
-	"\x05begin\x18\x01 \x01(\v2\x1e.cleat.manifestwriter.v1.BeginH\x00R\x05begin\x123\n" +
-	"\x04item\x18\x02 \x01(\v2\x1d.cleat.manifestwriter.v1.ItemH\x00R\x04itemB\x06\n" +
+	"\x05begin\x18\x01 \x01(\v2\x1e.cleat.manifestwriter.v1.BeginH\x00R\x05begin\x126\n" +
+	"\x05items\x18\x02 \x01(\v2\x1e.cleat.manifestwriter.v1.ItemsH\x00R\x05itemsB\x06\n" +
 	"\x04part\"O\n" +
 	"\x05Begin\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\fR\x06config\x12\x16\n" +
-	"\x06backup\x18\x03 \x01(\fR\x06backup\"\xab\x04\n" +
+	"\x06backup\x18\x03 \x01(\fR\x06backup\"<\n" +
+	"\x05Items\x123\n" +
+	"\x05items\x18\x01 \x03(\v2\x1d.cleat.manifestwriter.v1.ItemR\x05items\"\xc7\x05\n" +
 	"\x04Item\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x1a\n" +
@@ -552,13 +868,35 @@ const file_cleat_manifestwriter_v1_manifestwriter_proto_rawDesc = "" +
 	"\vannotations\x18\t \x03(\v2..cleat.manifestwriter.v1.Item.AnnotationsEntryR\vannotations\x126\n" +
 	"\x06owners\x18\n" +
 	" \x03(\v2\x1e.cleat.manifestwriter.v1.OwnerR\x06owners\x127\n" +
-	"\arelated\x18\v \x03(\v2\x1d.generated.ResourceIdentifierR\arelated\x1a9\n" +
+	"\arelated\x18\v \x03(\v2\x1d.generated.ResourceIdentifierR\arelated\x12B\n" +
+	"\n" +
+	"references\x18\f \x03(\v2\".cleat.manifestwriter.v1.ReferenceR\n" +
+	"references\x12>\n" +
+	"\bincluded\x18\r \x01(\v2\".cleat.manifestwriter.v1.InclusionR\bincluded\x12\x16\n" +
+	"\x06object\x18\x0e \x01(\fR\x06object\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x82\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9d\x01\n" +
+	"\tReference\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x16\n" +
+	"\x06strict\x18\x02 \x01(\bR\x06strict\x128\n" +
+	"\x02to\x18\x03 \x01(\v2(.cleat.manifestwriter.v1.ObjectReferenceR\x02to\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12\x16\n" +
+	"\x06plugin\x18\x05 \x01(\tR\x06plugin\"\x9b\x01\n" +
+	"\x0fObjectReference\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\tR\x05group\x12\x1a\n" +
+	"\bresource\x18\x02 \x01(\tR\bresource\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x1c\n" +
+	"\tnamespace\x18\x04 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x06 \x01(\tR\x03uid\"m\n" +
+	"\tInclusion\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x16\n" +
+	"\x06plugin\x18\x02 \x01(\tR\x06plugin\x128\n" +
+	"\x02of\x18\x03 \x01(\v2(.cleat.manifestwriter.v1.ObjectReferenceR\x02of\"\x82\x01\n" +
 	"\x05Owner\x12\x1f\n" +
 	"\vapi_version\x18\x01 \x01(\tR\n" +
 	"apiVersion\x12\x12\n" +
@@ -589,33 +927,42 @@ func file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescGZIP() []byte {
 	return file_cleat_manifestwriter_v1_manifestwriter_proto_rawDescData
 }
 
-var file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_cleat_manifestwriter_v1_manifestwriter_proto_goTypes = []any{
 	(*WriteRequest)(nil),              // 0: cleat.manifestwriter.v1.WriteRequest
 	(*Begin)(nil),                     // 1: cleat.manifestwriter.v1.Begin
-	(*Item)(nil),                      // 2: cleat.manifestwriter.v1.Item
-	(*Owner)(nil),                     // 3: cleat.manifestwriter.v1.Owner
-	(*WriteResponse)(nil),             // 4: cleat.manifestwriter.v1.WriteResponse
-	(*Artifact)(nil),                  // 5: cleat.manifestwriter.v1.Artifact
-	nil,                               // 6: cleat.manifestwriter.v1.Item.LabelsEntry
-	nil,                               // 7: cleat.manifestwriter.v1.Item.AnnotationsEntry
-	(*shared.ResourceIdentifier)(nil), // 8: generated.ResourceIdentifier
+	(*Items)(nil),                     // 2: cleat.manifestwriter.v1.Items
+	(*Item)(nil),                      // 3: cleat.manifestwriter.v1.Item
+	(*Reference)(nil),                 // 4: cleat.manifestwriter.v1.Reference
+	(*ObjectReference)(nil),           // 5: cleat.manifestwriter.v1.ObjectReference
+	(*Inclusion)(nil),                 // 6: cleat.manifestwriter.v1.Inclusion
+	(*Owner)(nil),                     // 7: cleat.manifestwriter.v1.Owner
+	(*WriteResponse)(nil),             // 8: cleat.manifestwriter.v1.WriteResponse
+	(*Artifact)(nil),                  // 9: cleat.manifestwriter.v1.Artifact
+	nil,                               // 10: cleat.manifestwriter.v1.Item.LabelsEntry
+	nil,                               // 11: cleat.manifestwriter.v1.Item.AnnotationsEntry
+	(*shared.ResourceIdentifier)(nil), // 12: generated.ResourceIdentifier
 }
 var file_cleat_manifestwriter_v1_manifestwriter_proto_depIdxs = []int32{
-	1, // 0: cleat.manifestwriter.v1.WriteRequest.begin:type_name -> cleat.manifestwriter.v1.Begin
-	2, // 1: cleat.manifestwriter.v1.WriteRequest.item:type_name -> cleat.manifestwriter.v1.Item
-	6, // 2: cleat.manifestwriter.v1.Item.labels:type_name -> cleat.manifestwriter.v1.Item.LabelsEntry
-	7, // 3: cleat.manifestwriter.v1.Item.annotations:type_name -> cleat.manifestwriter.v1.Item.AnnotationsEntry
-	3, // 4: cleat.manifestwriter.v1.Item.owners:type_name -> cleat.manifestwriter.v1.Owner
-	8, // 5: cleat.manifestwriter.v1.Item.related:type_name -> generated.ResourceIdentifier
-	5, // 6: cleat.manifestwriter.v1.WriteResponse.artifact:type_name -> cleat.manifestwriter.v1.Artifact
-	0, // 7: cleat.manifestwriter.v1.ManifestWriterService.Write:input_type -> cleat.manifestwriter.v1.WriteRequest
-	4, // 8: cleat.manifestwriter.v1.ManifestWriterService.Write:output_type -> cleat.manifestwriter.v1.WriteResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	1,  // 0: cleat.manifestwriter.v1.WriteRequest.begin:type_name -> cleat.manifestwriter.v1.Begin
+	2,  // 1: cleat.manifestwriter.v1.WriteRequest.items:type_name -> cleat.manifestwriter.v1.Items
+	3,  // 2: cleat.manifestwriter.v1.Items.items:type_name -> cleat.manifestwriter.v1.Item
+	10, // 3: cleat.manifestwriter.v1.Item.labels:type_name -> cleat.manifestwriter.v1.Item.LabelsEntry
+	11, // 4: cleat.manifestwriter.v1.Item.annotations:type_name -> cleat.manifestwriter.v1.Item.AnnotationsEntry
+	7,  // 5: cleat.manifestwriter.v1.Item.owners:type_name -> cleat.manifestwriter.v1.Owner
+	12, // 6: cleat.manifestwriter.v1.Item.related:type_name -> generated.ResourceIdentifier
+	4,  // 7: cleat.manifestwriter.v1.Item.references:type_name -> cleat.manifestwriter.v1.Reference
+	6,  // 8: cleat.manifestwriter.v1.Item.included:type_name -> cleat.manifestwriter.v1.Inclusion
+	5,  // 9: cleat.manifestwriter.v1.Reference.to:type_name -> cleat.manifestwriter.v1.ObjectReference
+	5,  // 10: cleat.manifestwriter.v1.Inclusion.of:type_name -> cleat.manifestwriter.v1.ObjectReference
+	9,  // 11: cleat.manifestwriter.v1.WriteResponse.artifact:type_name -> cleat.manifestwriter.v1.Artifact
+	0,  // 12: cleat.manifestwriter.v1.ManifestWriterService.Write:input_type -> cleat.manifestwriter.v1.WriteRequest
+	8,  // 13: cleat.manifestwriter.v1.ManifestWriterService.Write:output_type -> cleat.manifestwriter.v1.WriteResponse
+	13, // [13:14] is the sub-list for method output_type
+	12, // [12:13] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_cleat_manifestwriter_v1_manifestwriter_proto_init() }
@@ -625,9 +972,9 @@ func file_cleat_manifestwriter_v1_manifestwriter_proto_init() {
 	}
 	file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[0].OneofWrappers = []any{
 		(*WriteRequest_Begin)(nil),
-		(*WriteRequest_Item)(nil),
+		(*WriteRequest_Items)(nil),
 	}
-	file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[4].OneofWrappers = []any{
+	file_cleat_manifestwriter_v1_manifestwriter_proto_msgTypes[8].OneofWrappers = []any{
 		(*WriteResponse_Artifact)(nil),
 		(*WriteResponse_Content)(nil),
 	}
@@ -637,7 +984,7 @@ func file_cleat_manifestwriter_v1_manifestwriter_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cleat_manifestwriter_v1_manifestwriter_proto_rawDesc), len(file_cleat_manifestwriter_v1_manifestwriter_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

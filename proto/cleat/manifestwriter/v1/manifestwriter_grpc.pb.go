@@ -29,8 +29,8 @@ const (
 // ManifestWriterService receives every item of a backup and returns files that describe it, which are stored
 // beside the backup.
 type ManifestWriterServiceClient interface {
-	// Write describes one backup. The host sends begin, then each item as it is written to the archive, in that
-	// order, and closes its side after the last; an item that is written again is sent again. The plugin sends
+	// Write describes one backup. The host sends begin, then the items soon after they are written to the archive, in that
+	// order and several in a message, and closes its side after the last; an item that is written again is sent again. The plugin sends
 	// artifacts, one after the other, at any time: the host always reads. It ends the call after it has
 	// received all items and sent all artifacts; ending it without an error before the host has closed its side
 	// breaks the contract. If the backup fails, the host cancels the call and keeps nothing. Calls may come
@@ -66,8 +66,8 @@ type ManifestWriterService_WriteClient = grpc.BidiStreamingClient[WriteRequest, 
 // ManifestWriterService receives every item of a backup and returns files that describe it, which are stored
 // beside the backup.
 type ManifestWriterServiceServer interface {
-	// Write describes one backup. The host sends begin, then each item as it is written to the archive, in that
-	// order, and closes its side after the last; an item that is written again is sent again. The plugin sends
+	// Write describes one backup. The host sends begin, then the items soon after they are written to the archive, in that
+	// order and several in a message, and closes its side after the last; an item that is written again is sent again. The plugin sends
 	// artifacts, one after the other, at any time: the host always reads. It ends the call after it has
 	// received all items and sent all artifacts; ending it without an error before the host has closed its side
 	// breaks the contract. If the backup fails, the host cancels the call and keeps nothing. Calls may come

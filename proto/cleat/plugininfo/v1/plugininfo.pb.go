@@ -141,7 +141,10 @@ type Plugin struct {
 	// The kind of which this implementation is an adapter for hosts that do not know that kind, for instance
 	// "AsyncBackupItemAction" for a BackupItemAction. The process serves that kind under the same name; a host that
 	// knows the kind does not use the adapter. Empty when this is not an adapter.
-	AdapterOf     string `protobuf:"bytes,5,opt,name=adapter_of,json=adapterOf,proto3" json:"adapter_of,omitempty"`
+	AdapterOf string `protobuf:"bytes,5,opt,name=adapter_of,json=adapterOf,proto3" json:"adapter_of,omitempty"`
+	// For a ManifestWriter: the resources whose whole objects it gets, "pods" or "deployments.apps", or "*" for all.
+	// Empty if it needs none.
+	Objects       []string `protobuf:"bytes,6,rep,name=objects,proto3" json:"objects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,6 +212,13 @@ func (x *Plugin) GetAdapterOf() string {
 		return x.AdapterOf
 	}
 	return ""
+}
+
+func (x *Plugin) GetObjects() []string {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
 }
 
 // ValidateConfigRequest names an implementation and gives a configuration for it.
@@ -504,14 +514,15 @@ const file_cleat_plugininfo_v1_plugininfo_proto_rawDesc = "" +
 	"\x15GetPluginInfoResponse\x12%\n" +
 	"\x0eplugin_version\x18\x01 \x01(\tR\rpluginVersion\x12+\n" +
 	"\x11framework_version\x18\x02 \x01(\tR\x10frameworkVersion\x125\n" +
-	"\aplugins\x18\x03 \x03(\v2\x1b.cleat.plugininfo.v1.PluginR\aplugins\"\x8e\x01\n" +
+	"\aplugins\x18\x03 \x03(\v2\x1b.cleat.plugininfo.v1.PluginR\aplugins\"\xa8\x01\n" +
 	"\x06Plugin\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12#\n" +
 	"\rconfig_schema\x18\x04 \x01(\fR\fconfigSchema\x12\x1d\n" +
 	"\n" +
-	"adapter_of\x18\x05 \x01(\tR\tadapterOf\"q\n" +
+	"adapter_of\x18\x05 \x01(\tR\tadapterOf\x12\x18\n" +
+	"\aobjects\x18\x06 \x03(\tR\aobjects\"q\n" +
 	"\x15ValidateConfigRequest\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x05R\aversion\x12\x12\n" +

@@ -98,7 +98,13 @@ type DecideRequest struct {
 	// Backups that were admitted and do not run yet (phase ReadyToStart), the oldest first.
 	Ready []*Backup `protobuf:"bytes,6,rep,name=ready,proto3" json:"ready,omitempty"`
 	// Backups that wait (phase Queued), in the queue's order. Never empty.
-	Queued        []*Backup `protobuf:"bytes,7,rep,name=queued,proto3" json:"queued,omitempty"`
+	Queued []*Backup `protobuf:"bytes,7,rep,name=queued,proto3" json:"queued,omitempty"`
+	// Backups that have ended their runs and wait for asynchronous operations, which work on the namespaces that are
+	// given with them, the oldest first. They count nothing towards the limit.
+	Operating []*Backup `protobuf:"bytes,8,rep,name=operating,proto3" json:"operating,omitempty"`
+	// Restores that run, the oldest first, described as backups of what they write: namespaces are those that they restore
+	// into, and their spec names resources. Their names begin with "restores/". They count nothing towards the limit.
+	Restoring     []*Backup `protobuf:"bytes,9,rep,name=restoring,proto3" json:"restoring,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -178,6 +184,20 @@ func (x *DecideRequest) GetReady() []*Backup {
 func (x *DecideRequest) GetQueued() []*Backup {
 	if x != nil {
 		return x.Queued
+	}
+	return nil
+}
+
+func (x *DecideRequest) GetOperating() []*Backup {
+	if x != nil {
+		return x.Operating
+	}
+	return nil
+}
+
+func (x *DecideRequest) GetRestoring() []*Backup {
+	if x != nil {
+		return x.Restoring
 	}
 	return nil
 }
@@ -388,7 +408,7 @@ type Wait struct {
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The reason for people; at most 1024 bytes.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// Names of the backups of the snapshot that it waits for, without itself.
+	// Names of the backups and restores of the snapshot that it waits for, without itself.
 	Blockers []string `protobuf:"bytes,4,rep,name=blockers,proto3" json:"blockers,omitempty"`
 	// Namespaces that it shares with them.
 	Namespaces    []string `protobuf:"bytes,5,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
@@ -465,7 +485,7 @@ var File_cleat_queueadmission_v1_queueadmission_proto protoreflect.FileDescripto
 
 const file_cleat_queueadmission_v1_queueadmission_proto_rawDesc = "" +
 	"\n" +
-	",cleat/queueadmission/v1/queueadmission.proto\x12\x17cleat.queueadmission.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x02\n" +
+	",cleat/queueadmission/v1/queueadmission.proto\x12\x17cleat.queueadmission.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xac\x03\n" +
 	"\rDecideRequest\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\fR\x06config\x12,\n" +
@@ -473,7 +493,9 @@ const file_cleat_queueadmission_v1_queueadmission_proto_rawDesc = "" +
 	"\x05limit\x18\x04 \x01(\x05R\x05limit\x129\n" +
 	"\arunning\x18\x05 \x03(\v2\x1f.cleat.queueadmission.v1.BackupR\arunning\x125\n" +
 	"\x05ready\x18\x06 \x03(\v2\x1f.cleat.queueadmission.v1.BackupR\x05ready\x127\n" +
-	"\x06queued\x18\a \x03(\v2\x1f.cleat.queueadmission.v1.BackupR\x06queued\"\xc3\x04\n" +
+	"\x06queued\x18\a \x03(\v2\x1f.cleat.queueadmission.v1.BackupR\x06queued\x12=\n" +
+	"\toperating\x18\b \x03(\v2\x1f.cleat.queueadmission.v1.BackupR\toperating\x12=\n" +
+	"\trestoring\x18\t \x03(\v2\x1f.cleat.queueadmission.v1.BackupR\trestoring\"\xc3\x04\n" +
 	"\x06Backup\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -543,20 +565,22 @@ var file_cleat_queueadmission_v1_queueadmission_proto_depIdxs = []int32{
 	2,  // 1: cleat.queueadmission.v1.DecideRequest.running:type_name -> cleat.queueadmission.v1.Backup
 	2,  // 2: cleat.queueadmission.v1.DecideRequest.ready:type_name -> cleat.queueadmission.v1.Backup
 	2,  // 3: cleat.queueadmission.v1.DecideRequest.queued:type_name -> cleat.queueadmission.v1.Backup
-	0,  // 4: cleat.queueadmission.v1.Backup.cluster_scope:type_name -> cleat.queueadmission.v1.ClusterScope
-	5,  // 5: cleat.queueadmission.v1.Backup.labels:type_name -> cleat.queueadmission.v1.Backup.LabelsEntry
-	6,  // 6: cleat.queueadmission.v1.Backup.annotations:type_name -> cleat.queueadmission.v1.Backup.AnnotationsEntry
-	7,  // 7: cleat.queueadmission.v1.Backup.created:type_name -> google.protobuf.Timestamp
-	7,  // 8: cleat.queueadmission.v1.Backup.started:type_name -> google.protobuf.Timestamp
-	4,  // 9: cleat.queueadmission.v1.DecideResponse.waits:type_name -> cleat.queueadmission.v1.Wait
-	8,  // 10: cleat.queueadmission.v1.DecideResponse.recheck_after:type_name -> google.protobuf.Duration
-	1,  // 11: cleat.queueadmission.v1.QueueAdmissionService.Decide:input_type -> cleat.queueadmission.v1.DecideRequest
-	3,  // 12: cleat.queueadmission.v1.QueueAdmissionService.Decide:output_type -> cleat.queueadmission.v1.DecideResponse
-	12, // [12:13] is the sub-list for method output_type
-	11, // [11:12] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	2,  // 4: cleat.queueadmission.v1.DecideRequest.operating:type_name -> cleat.queueadmission.v1.Backup
+	2,  // 5: cleat.queueadmission.v1.DecideRequest.restoring:type_name -> cleat.queueadmission.v1.Backup
+	0,  // 6: cleat.queueadmission.v1.Backup.cluster_scope:type_name -> cleat.queueadmission.v1.ClusterScope
+	5,  // 7: cleat.queueadmission.v1.Backup.labels:type_name -> cleat.queueadmission.v1.Backup.LabelsEntry
+	6,  // 8: cleat.queueadmission.v1.Backup.annotations:type_name -> cleat.queueadmission.v1.Backup.AnnotationsEntry
+	7,  // 9: cleat.queueadmission.v1.Backup.created:type_name -> google.protobuf.Timestamp
+	7,  // 10: cleat.queueadmission.v1.Backup.started:type_name -> google.protobuf.Timestamp
+	4,  // 11: cleat.queueadmission.v1.DecideResponse.waits:type_name -> cleat.queueadmission.v1.Wait
+	8,  // 12: cleat.queueadmission.v1.DecideResponse.recheck_after:type_name -> google.protobuf.Duration
+	1,  // 13: cleat.queueadmission.v1.QueueAdmissionService.Decide:input_type -> cleat.queueadmission.v1.DecideRequest
+	3,  // 14: cleat.queueadmission.v1.QueueAdmissionService.Decide:output_type -> cleat.queueadmission.v1.DecideResponse
+	14, // [14:15] is the sub-list for method output_type
+	13, // [13:14] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_cleat_queueadmission_v1_queueadmission_proto_init() }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,8 +19,23 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 )
 
+// starts returns how often programs of the test have been started.
+func starts() int {
+	journal, _ := os.ReadFile(os.Getenv("CLEAT_TEST_JOURNAL"))
+	return strings.Count(string(journal), "start\n")
+}
+
 // misbehaveAtStart does what the name of the file says and reports whether the program should exit.
 func misbehaveAtStart(name string) bool {
+	if times, err := strconv.Atoi(strings.TrimPrefix(name, "list-dies-")); err == nil {
+		if starts() > times {
+			return false
+		}
+		name = "list-dies"
+	}
+	if start, err := strconv.Atoi(strings.TrimPrefix(name, "dies-at-start-")); err == nil && starts() == start {
+		os.Exit(4)
+	}
 	switch name {
 	case "exits":
 		fmt.Fprintln(os.Stderr, "cannot read /etc/plugin.yaml: no such file or directory")

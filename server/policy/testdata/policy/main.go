@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -33,7 +34,7 @@ func main() {
 			return newPolicy(setup), nil
 		}, withSchema),
 		manifestwriter.Register("example.io/policy", newWriter, withSchema),
-		manifestwriter.Register("example.io/second", newWriter, withSchema),
+		manifestwriter.Register("example.io/second", newWriter, withSchema, manifestwriter.WithObjects("pods")),
 	)
 }
 
@@ -95,11 +96,21 @@ func (p policy) Admit(_ context.Context, _ *loadsoothing.AdmitInput) (*loadsooth
 
 // Write counts the items.
 func (p policy) Write(_ context.Context, input *manifestwriter.WriteInput) error {
+	switch p.config.Do {
+	case "hang first":
+		time.Sleep(time.Hour)
+	case "die in the middle":
+		return dieInTheMiddle(input)
+	case "write without end":
+		return writeWithoutEnd(input)
+	}
+	var objects []byte
 	count := 0
-	for _, err := range input.Items {
+	for item, err := range input.Items {
 		if err != nil {
 			return err
 		}
+		objects = append(objects, item.Object...)
 		count++
 	}
 	p.log.Info("seen all items", "count", count)
@@ -112,11 +123,51 @@ func (p policy) Write(_ context.Context, input *manifestwriter.WriteInput) error
 		artifact = "../count.txt"
 	case what == "take":
 		artifact = "items.jsonl"
+	case what == "show objects":
+		file, err := input.Artifacts.Create("objects")
+		if err == nil {
+			_, err = file.Write(objects)
+		}
+		return err
+	case what == "write nothing":
+		return nil
+	case strings.Contains(what, "."): // a name
+		artifact = what
 	}
 	file, err := input.Artifacts.Create(artifact)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(file, "%d items of %s", count, input.Backup.Name)
+	return err
+}
+
+// dieInTheMiddle ends the process when it has written a part of its file.
+func dieInTheMiddle(input *manifestwriter.WriteInput) error {
+	file, err := input.Artifacts.Create("part.txt")
+	if err != nil {
+		return err
+	}
+	if _, err := file.Write(make([]byte, 1<<20)); err != nil {
+		return err
+	}
+	for _, err := range input.Items {
+		if err != nil {
+			return err
+		}
+	}
+	os.Exit(3)
+	return nil
+}
+
+func writeWithoutEnd(input *manifestwriter.WriteInput) error {
+	file, err := input.Artifacts.Create("endless")
+	if err != nil {
+		return err
+	}
+	piece := make([]byte, 1<<20)
+	for err == nil {
+		_, err = file.Write(piece)
+	}
 	return err
 }

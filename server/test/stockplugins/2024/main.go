@@ -110,8 +110,8 @@ func (r restore) AreAdditionalItemsReady(in *library.ItemsReadyRequest) (*librar
 
 type block struct{ log logrus.FieldLogger }
 
-func (block) AppliesTo(in *library.AppliesToRequest) (*library.AppliesToResponse, error) {
-	return action{}.AppliesTo(in)
+func (block) AppliesTo(*library.AppliesToRequest) (*library.AppliesToResponse, error) {
+	return &library.AppliesToResponse{ResourceSelector: &library.ResourceSelector{IncludedResources: []string{"pods", "configmaps"}}}, nil
 }
 
 func (b block) GetRelatedItems(*library.ItemRequest) (*library.RelatedItemsResponse, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,7 +32,7 @@ func manifestPolicy() calls {
 			if !ok {
 				return nil, fmt.Errorf("%T is not a beginning", request)
 			}
-			_, err := s.write(ctx, []*manifestwriterv1.WriteRequest{first, itemMessage(wire.WithUnknown(manifestItem("first")))}, 0)
+			_, err := s.write(ctx, []*manifestwriterv1.WriteRequest{first, itemsMessage(wire.WithUnknown(manifestItem("first")))}, 0)
 			return nil, err
 		},
 	}
@@ -46,14 +47,23 @@ type described struct {
 	early    bool // the call ended without an error before the host had closed its side
 }
 
+// bytes returns the content of all artifacts.
+func (d *described) bytes() []byte {
+	var all []byte
+	for _, message := range d.messages {
+		all = append(all, message.GetContent()...)
+	}
+	return all
+}
+
 func begin(plugin string, config []byte, backup []byte) *manifestwriterv1.WriteRequest {
 	return &manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Begin{
 		Begin: &manifestwriterv1.Begin{Plugin: plugin, Config: config, Backup: backup},
 	}}
 }
 
-func itemMessage(item *manifestwriterv1.Item) *manifestwriterv1.WriteRequest {
-	return &manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Item{Item: item}}
+func itemsMessage(items ...*manifestwriterv1.Item) *manifestwriterv1.WriteRequest {
+	return &manifestwriterv1.WriteRequest{Part: &manifestwriterv1.WriteRequest_Items{Items: &manifestwriterv1.Items{Items: items}}}
 }
 
 func manifestItem(name string) *manifestwriterv1.Item {
@@ -68,6 +78,12 @@ func someItems() []*manifestwriterv1.Item {
 	owned := manifestItem("owned")
 	owned.Owners = []*manifestwriterv1.Owner{{ApiVersion: "apps/v1", Kind: "ReplicaSet", Name: "gone", Uid: "uid-gone", Controller: true}}
 	owned.Related = []*shared.ResourceIdentifier{{Resource: "secrets", Namespace: "conformance", Name: "gone"}}
+	owned.References = []*manifestwriterv1.Reference{
+		{Type: "reference", Strict: true, To: &manifestwriterv1.ObjectReference{Kind: "Secret", Namespace: "conformance", Name: "gone"}, Path: "spec.keys[0].secretName"},
+		{Type: "action", To: &manifestwriterv1.ObjectReference{Resource: "secrets", Namespace: "conformance", Name: "gone"}, Plugin: "example.io/keys"},
+		{},
+	}
+	owned.Included = &manifestwriterv1.Inclusion{By: "action", Plugin: "example.io/keys", Of: &manifestwriterv1.ObjectReference{Resource: "nodes", Name: "bare"}}
 	bare := &manifestwriterv1.Item{Version: "v1", Resource: "nodes", Kind: "Node", Name: "bare"}
 	return []*manifestwriterv1.Item{
 		manifestItem("first"), owned, bare, manifestItem("first"),
@@ -128,8 +144,8 @@ func (d *described) receive(stream manifestStream, moved func()) error {
 // description asks the writer to describe items.
 func (s *policy) description(ctx context.Context, config []byte, backupName string, items []*manifestwriterv1.Item) (*described, error) {
 	messages := []*manifestwriterv1.WriteRequest{begin(s.Name, config, sample.Encode(sample.Backup(backupName)))}
-	for _, item := range items {
-		messages = append(messages, itemMessage(item))
+	for some := range slices.Chunk(items, 100) {
+		messages = append(messages, itemsMessage(some...))
 	}
 	return s.write(ctx, messages, 0)
 }

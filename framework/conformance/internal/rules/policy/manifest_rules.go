@@ -43,6 +43,10 @@ func manifestRules() []suite.Rule {
 			Text: "10,000 items are described like a few.",
 		},
 		{
+			ID: "manifest-messages", Kinds: kinds, Check: with(checkManifestMessages),
+			Text: "Items are described alike whether each has a message of its own or all come in one.",
+		},
+		{
 			ID: "manifest-garbage", Kinds: kinds, Check: with(checkManifestGarbage),
 			Text: "A call that does not start with begin, has two, or has a Backup that is not JSON, is an error. The process does not exit.",
 		},
@@ -124,7 +128,7 @@ func checkManifestReadsAll(ctx context.Context, s *policy) error {
 	}
 	messages := []*manifestwriterv1.WriteRequest{begin(s.Name, config, sample.Encode(sample.Backup(sample.UsualOwner)))}
 	for i := range 50 {
-		messages = append(messages, itemMessage(manifestItem(fmt.Sprintf("item-%d", i))))
+		messages = append(messages, itemsMessage(manifestItem(fmt.Sprintf("item-%d", i))))
 	}
 	got, err := s.write(ctx, messages, early)
 	if err != nil {
@@ -132,6 +136,36 @@ func checkManifestReadsAll(ctx context.Context, s *policy) error {
 	}
 	if got.early {
 		return errors.New("it ends, and the host would have sent more items")
+	}
+	return nil
+}
+
+func checkManifestMessages(ctx context.Context, s *policy) error {
+	want, err := s.needsDescription(ctx)
+	if err != nil {
+		return err
+	}
+	again, err := s.needsDescription(ctx)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(again.bytes(), want.bytes()) {
+		return suite.Skip("the same items are described differently the second time")
+	}
+	config, err := s.ready(ctx)
+	if err != nil {
+		return err
+	}
+	messages := []*manifestwriterv1.WriteRequest{begin(s.Name, config, sample.Encode(sample.Backup(sample.UsualOwner)))}
+	for _, item := range someItems() {
+		messages = append(messages, itemsMessage(item))
+	}
+	got, err := s.write(ctx, messages, 0)
+	if err != nil {
+		return fmt.Errorf("with a message for each item: %w", err)
+	}
+	if !bytes.Equal(got.bytes(), want.bytes()) {
+		return errors.New("items are described differently if each has a message of its own")
 	}
 	return nil
 }
@@ -163,7 +197,7 @@ func checkManifestGarbage(ctx context.Context, s *policy) error {
 		lenient  bool // it may end without an error
 	}{
 		"a call without a message":        {messages: nil},
-		"a call that begins with an item": {messages: []*manifestwriterv1.WriteRequest{itemMessage(manifestItem("first"))}},
+		"a call that begins with an item": {messages: []*manifestwriterv1.WriteRequest{itemsMessage(manifestItem("first"))}},
 		"a call that begins with nothing": {messages: []*manifestwriterv1.WriteRequest{{}}},
 		"a call that begins twice":        {messages: []*manifestwriterv1.WriteRequest{good, good}},
 		"a Backup that is not JSON":       {messages: []*manifestwriterv1.WriteRequest{begin(s.Name, config, []byte(`{"metadata":[`))}, lenient: true},
@@ -231,7 +265,7 @@ func checkManifestCancelled(ctx context.Context, s *policy) error {
 		if err == nil {
 			_ = stream.Send(begin(s.Name, config, sample.Encode(sample.Backup(sample.UsualOwner))))
 			for range i {
-				_ = stream.Send(itemMessage(manifestItem("first")))
+				_ = stream.Send(itemsMessage(manifestItem("first")))
 			}
 		}
 		time.Sleep(time.Duration(i) * time.Millisecond) // some calls are cancelled before they have begun

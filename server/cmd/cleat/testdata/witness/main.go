@@ -1,5 +1,5 @@
 // Command witness is a plugin that notes which process handles which item of which backup, restore or deletion, in the file
-// that $WITNESS_FILE names, and that takes its time. The run of a deletion is "deletion/BACKUP".
+// that $WITNESS_FILE names, and that takes its time: $WITNESS_PAUSE, and then for as long as the file $WITNESS_HOLD exists. The run of a deletion is "deletion/BACKUP".
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	)
 }
 
-// note appends a line and waits. One write with O_APPEND is never mixed with those of other processes.
+// note appends a line and takes its time. One write with O_APPEND is never mixed with those of other processes.
 func note(ctx context.Context, run, item string) error {
 	file, err := os.OpenFile(os.Getenv("WITNESS_FILE"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -42,11 +42,16 @@ func note(ctx context.Context, run, item string) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(pause):
-		return nil
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		if _, err := os.Stat(os.Getenv("WITNESS_HOLD")); err != nil {
+			return nil
+		}
+		pause = 10 * time.Millisecond
 	}
 }
 

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/programs"
+	"github.com/cleat-dev/cleat/server/test/roundtrip"
+	"github.com/cleat-dev/cleat/server/test/world"
+)
+
+// demoVolumes shows volumes of pods. A machine that cannot run a node gets a line that says why.
+func demoVolumes(ctx context.Context, cleat, _, movers string) (err error) {
+	start := time.Now()
+	for _, path := range []*string{&cleat, &movers} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return err
+		}
+	}
+	restic, err := programs.FindRestic()
+	if err != nil {
+		fmt.Println("nothing to show:", err)
+		return nil
+	}
+	tree, err := programs.Link("server/test/pods/testdata/tree")
+	if err != nil {
+		return err
+	}
+	cluster, err := controlplane.Start(ctx, controlplane.Options{Node: true})
+	if errors.Is(err, controlplane.ErrNoNode) {
+		fmt.Println("nothing to show:", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	work, err := os.MkdirTemp("", "cleat-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if err := os.Mkdir(cluster.S3.Dir+"/demo", 0o755); err != nil {
+		return err
+	}
+	fmt.Printf("an API server, its controllers, an S3 server and a node with a kubelet are running (%.1fs)\n", time.Since(start).Seconds())
+	err = roundtrip.PodVolumes(ctx, roundtrip.PodVolumeOptions{
+		Options: roundtrip.Options{
+			Site:  roundtrip.Site{Cleat: cleat, PluginDir: movers, Kubeconfig: cluster.Kubeconfig, S3: cluster.S3, Bucket: "demo", WorkDir: work},
+			World: world.Demo("demo"), Out: os.Stdout,
+		},
+		Cluster: cluster, Tree: tree, Restic: restic,
+	})
+	if err == nil {
+		fmt.Printf("done in %.0fs\n", time.Since(start).Seconds())
+	}
+	return err
+}

@@ -1,0 +1,154 @@
+package v1
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+
+	"github.com/cleat-dev/cleat/framework/internal/glue"
+	datamoverv1 "github.com/cleat-dev/cleat/proto/cleat/datamover/v1"
+)
+
+func kind() glue.Kind[DataMover] {
+	return glue.Kind[DataMover]{Wire: "DataMover", Bind: bind}
+}
+
+func bind(registrar grpc.ServiceRegistrar, handlers *glue.Handlers[DataMover]) {
+	datamoverv1.RegisterDataMoverServiceServer(registrar, &server{handlers: handlers})
+}
+
+// server puts the movers of a process on the wire.
+type server struct {
+	datamoverv1.UnimplementedDataMoverServiceServer
+	handlers *glue.Handlers[DataMover]
+}
+
+func (s *server) Backup(req *datamoverv1.BackupRequest, stream grpc.ServerStreamingServer[datamoverv1.BackupResponse]) error {
+	output, err := call(s.handlers, stream, req.GetPlugin(),
+		func(p *datamoverv1.Progress) *datamoverv1.BackupResponse {
+			return &datamoverv1.BackupResponse{Part: &datamoverv1.BackupResponse_Progress{Progress: p}}
+		},
+		func(ctx context.Context, mover DataMover, report func(Progress)) (*BackupOutput, error) {
+			return mover.Backup(ctx, &BackupInput{
+				Repository: repository(req.GetRepository()), Key: req.GetKey(), Volume: volume(req.GetVolume()),
+				Parent: req.GetParent(), Tags: req.GetTags(), Settings: req.GetSettings(), Again: req.GetAgain(), Report: report,
+			})
+		})
+	if err != nil {
+		return err
+	}
+	return stream.Send(&datamoverv1.BackupResponse{Part: &datamoverv1.BackupResponse_Result{Result: &datamoverv1.BackupResult{
+		SnapshotId: output.SnapshotID, Bytes: output.Bytes, NewBytes: output.NewBytes, Warnings: output.Warnings,
+	}}})
+}
+
+func (s *server) Restore(req *datamoverv1.RestoreRequest, stream grpc.ServerStreamingServer[datamoverv1.RestoreResponse]) error {
+	output, err := call(s.handlers, stream, req.GetPlugin(),
+		func(p *datamoverv1.Progress) *datamoverv1.RestoreResponse {
+			return &datamoverv1.RestoreResponse{Part: &datamoverv1.RestoreResponse_Progress{Progress: p}}
+		},
+		func(ctx context.Context, mover DataMover, report func(Progress)) (*RestoreOutput, error) {
+			return mover.Restore(ctx, &RestoreInput{
+				Repository: repository(req.GetRepository()), SnapshotID: req.GetSnapshotId(), Volume: volume(req.GetVolume()),
+				Settings: req.GetSettings(), Bytes: req.GetBytes(), Report: report,
+			})
+		})
+	if err != nil {
+		return err
+	}
+	return stream.Send(&datamoverv1.RestoreResponse{Part: &datamoverv1.RestoreResponse_Result{Result: &datamoverv1.RestoreResult{
+		Bytes: output.Bytes, Warnings: output.Warnings,
+	}}})
+}
+
+func (s *server) Forget(req *datamoverv1.ForgetRequest, stream grpc.ServerStreamingServer[datamoverv1.ForgetResponse]) error {
+	output, err := call(s.handlers, stream, req.GetPlugin(),
+		func(p *datamoverv1.Progress) *datamoverv1.ForgetResponse {
+			return &datamoverv1.ForgetResponse{Part: &datamoverv1.ForgetResponse_Progress{Progress: p}}
+		},
+		func(ctx context.Context, mover DataMover, report func(Progress)) (*ForgetOutput, error) {
+			return mover.Forget(ctx, &ForgetInput{Repository: repository(req.GetRepository()), SnapshotIDs: req.GetSnapshotIds(), Report: report})
+		})
+	if err != nil {
+		return err
+	}
+	return stream.Send(&datamoverv1.ForgetResponse{Part: &datamoverv1.ForgetResponse_Result{Result: &datamoverv1.ForgetResult{
+		Warnings: output.Warnings,
+	}}})
+}
+
+func (s *server) Maintain(req *datamoverv1.MaintainRequest, stream grpc.ServerStreamingServer[datamoverv1.MaintainResponse]) error {
+	output, err := call(s.handlers, stream, req.GetPlugin(),
+		func(p *datamoverv1.Progress) *datamoverv1.MaintainResponse {
+			return &datamoverv1.MaintainResponse{Part: &datamoverv1.MaintainResponse_Progress{Progress: p}}
+		},
+		func(ctx context.Context, mover DataMover, report func(Progress)) (*MaintainOutput, error) {
+			return mover.Maintain(ctx, &MaintainInput{Repository: repository(req.GetRepository()), Settings: req.GetSettings(), Report: report})
+		})
+	if err != nil {
+		return err
+	}
+	return stream.Send(&datamoverv1.MaintainResponse{Part: &datamoverv1.MaintainResponse_Result{Result: &datamoverv1.MaintainResult{
+		FreedBytes: output.FreedBytes, Warnings: output.Warnings,
+	}}})
+}
+
+func (s *server) Check(req *datamoverv1.CheckRequest, stream grpc.ServerStreamingServer[datamoverv1.CheckResponse]) error {
+	output, err := call(s.handlers, stream, req.GetPlugin(),
+		func(p *datamoverv1.Progress) *datamoverv1.CheckResponse {
+			return &datamoverv1.CheckResponse{Part: &datamoverv1.CheckResponse_Progress{Progress: p}}
+		},
+		func(ctx context.Context, mover DataMover, report func(Progress)) (*CheckOutput, error) {
+			return mover.Check(ctx, &CheckInput{
+				Repository: repository(req.GetRepository()), Depth: depth(req.GetDepth()), Create: req.GetCreate(), Report: report,
+			})
+		})
+	if err != nil {
+		return err
+	}
+	return stream.Send(&datamoverv1.CheckResponse{Part: &datamoverv1.CheckResponse_Result{Result: &datamoverv1.CheckResult{
+		Created: output.Created, Warnings: output.Warnings,
+	}}})
+}
+
+// call has a mover do its work, and sends its progress meanwhile; wrap makes a message of that.
+func call[A, O any](
+	handlers *glue.Handlers[DataMover], stream grpc.ServerStreamingServer[A], plugin string,
+	wrap func(*datamoverv1.Progress) *A, work func(context.Context, DataMover, func(Progress)) (*O, error),
+) (*O, error) {
+	mover, err := handlers.Use(stream.Context(), plugin)
+	if err != nil {
+		return nil, err
+	}
+	defer mover.Release()
+	reports := &reporter{send: func(p *datamoverv1.Progress) error { return stream.Send(wrap(p)) }}
+	defer reports.end()
+	output, err := work(stream.Context(), mover.Handler, reports.report)
+	if err == nil && output == nil {
+		err = errors.New("the mover returned neither an output nor an error")
+	}
+	return output, err
+}
+
+func repository(sent *datamoverv1.Repository) Repository {
+	return Repository{
+		Provider: sent.GetProvider(), Config: sent.GetConfig(), Path: sent.GetPath(), Password: sent.GetPassword(), ReadOnly: sent.GetReadOnly(),
+	}
+}
+
+func volume(sent *datamoverv1.Volume) Volume {
+	return Volume{Path: sent.GetPath(), Block: sent.GetBlock()}
+}
+
+// depth returns the depth that was sent; one of a newer protocol counts as the deepest that is known.
+func depth(sent datamoverv1.Depth) Depth {
+	switch sent {
+	case datamoverv1.Depth_DEPTH_UNSPECIFIED, datamoverv1.Depth_DEPTH_ACCESS:
+		return Access
+	case datamoverv1.Depth_DEPTH_STRUCTURE:
+		return Structure
+	default:
+		return Data
+	}
+}

@@ -1,0 +1,180 @@
+package csi
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+)
+
+// loadKind is DataUpload or DataDownload, which are found by the operations that they carry out.
+type loadKind struct {
+	resource schema.GroupVersionResource
+	kind     string
+}
+
+var (
+	uploads   = loadKind{v2alpha1.SchemeGroupVersion.WithResource("datauploads"), "DataUpload"}
+	downloads = loadKind{v2alpha1.SchemeGroupVersion.WithResource("datadownloads"), "DataDownload"}
+)
+
+// loads are the DataUploads or DataDownloads of a namespace.
+type loads struct {
+	loadKind
+	api dynamic.ResourceInterface
+}
+
+func loadsIn(cluster Cluster, kind loadKind, namespace string) (*loads, error) {
+	objects, err := cluster.Dynamic()
+	if err != nil {
+		return nil, err
+	}
+	return &loads{kind, objects.Resource(kind.resource).Namespace(namespace)}, nil
+}
+
+// load is what a DataUpload and a DataDownload have in common.
+type load struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Cancel bool `json:"cancel"`
+	} `json:"spec"`
+	Status velerov1.LoadStatus `json:"status"`
+}
+
+// create creates a load. One of the same name for the same operation is as good.
+func (l *loads) create(ctx context.Context, object any) error {
+	wanted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return fmt.Errorf("encode the %s: %w", l.kind, err)
+	}
+	delete(wanted, "status")
+	u := &unstructured.Unstructured{Object: wanted}
+	u.SetGroupVersionKind(l.resource.GroupVersion().WithKind(l.kind))
+	_, err = l.api.Create(ctx, u, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) { // by a request whose reply was lost, or by a process that was killed
+		var known *unstructured.Unstructured
+		known, err = l.api.Get(ctx, u.GetName(), metav1.GetOptions{})
+		if err == nil && known.GetLabels()[velerov1.AsyncOperationIDLabel] != u.GetLabels()[velerov1.AsyncOperationIDLabel] {
+			err = errors.New("one of this name exists, for another operation")
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("create %s %s: %w", l.kind, u.GetName(), err)
+	}
+	return nil
+}
+
+// find returns the loads with a label, those that go on first, the newest first.
+func (l *loads) find(ctx context.Context, label, value string) ([]load, error) {
+	list, err := l.api.List(ctx, metav1.ListOptions{LabelSelector: label + "=" + value})
+	if err != nil {
+		return nil, fmt.Errorf("list the %ss with the label %s=%s: %w", l.kind, label, value, err)
+	}
+	found := make([]load, len(list.Items))
+	for i := range list.Items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &found[i]); err != nil {
+			return nil, fmt.Errorf("decode %s %s: %w", l.kind, list.Items[i].GetName(), err)
+		}
+	}
+	over := func(l load) int {
+		if l.Spec.Cancel || l.DeletionTimestamp != nil {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(found, func(a, b load) int {
+		return cmp.Or(cmp.Compare(over(a), over(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return found, nil
+}
+
+// progress returns how far the load of an operation is.
+func (l *loads) progress(ctx context.Context, operation string) (framework.OperationProgress, error) {
+	found, err := l.find(ctx, velerov1.AsyncOperationIDLabel, operation)
+	if err != nil {
+		return framework.OperationProgress{}, err
+	}
+	if len(found) == 0 {
+		return framework.OperationProgress{}, framework.NotFound("the %s of operation %s does not exist, or was deleted", l.kind, operation)
+	}
+	s := &found[0].Status
+	progress := framework.OperationProgress{
+		NCompleted: max(0, s.Progress.BytesDone), NTotal: max(0, s.Progress.TotalBytes), Units: "Bytes", Description: string(cmp.Or(s.Phase, velerov1.LoadPhaseNew)),
+		Completed: s.Phase.Terminal(),
+	}
+	for at, of := range map[*time.Time]*metav1.Time{&progress.Started: s.StartTimestamp, &progress.Updated: s.CompletionTimestamp} {
+		if of != nil {
+			*at = of.Time
+		}
+	}
+	switch {
+	case s.Phase == velerov1.LoadPhaseFailed:
+		progress.Err = cmp.Or(s.Message, l.kind+" "+found[0].Name+" failed")
+	case s.Phase == velerov1.LoadPhaseCanceled:
+		progress.Err = fmt.Sprintf("%s %s is canceled%s", l.kind, found[0].Name, because(s.Message))
+	case s.Message != "" && !progress.Completed:
+		progress.Description += ": " + s.Message
+	}
+	return progress, nil
+}
+
+// cancel asks for the end of the loads with a label. It returns how many there are.
+func (l *loads) cancel(ctx context.Context, label, value string) (int, error) {
+	found, err := l.find(ctx, label, value)
+	if err != nil {
+		return 0, err
+	}
+	for i := range found {
+		if found[i].Spec.Cancel || found[i].Status.Phase.Terminal() {
+			continue
+		}
+		_, err := l.api.Patch(ctx, found[i].Name, types.MergePatchType, []byte(`{"spec":{"cancel":true}}`), metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return 0, fmt.Errorf("cancel %s %s: %w", l.kind, found[i].Name, err)
+		}
+	}
+	return len(found), nil
+}
+
+// cancelOperation asks for the end of the load of an operation.
+func (l *loads) cancelOperation(ctx context.Context, operation string) error {
+	count, err := l.cancel(ctx, velerov1.AsyncOperationIDLabel, operation)
+	if err == nil && count == 0 {
+		err = framework.NotFound("the %s of operation %s does not exist, or was deleted", l.kind, operation)
+	}
+	return err
+}
+
+// metadata returns the metadata of a load that belongs to a run of the server, with Velero's names.
+func metadata(owner metav1.Object, kind, name, operation string, labels map[string]string) metav1.ObjectMeta {
+	labels[velerov1.AsyncOperationIDLabel] = operation
+	return metav1.ObjectMeta{
+		Namespace: owner.GetNamespace(), Name: name, Labels: labels,
+		OwnerReferences: []metav1.OwnerReference{velerov1.ControllerRef(kind, owner)},
+	}
+}
+
+// derivedName returns a name of the form that the API server would generate, the same for the same base and key.
+func derivedName(base, key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return prefix(base) + hex.EncodeToString(sum[:])[:5]
+}
+
+// prefix returns the beginning of a generated name, which leaves room for 5 letters in a label.
+func prefix(base string) string { return (base + "-")[:min(len(base)+1, 58)] }

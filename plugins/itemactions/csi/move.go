@@ -1,0 +1,101 @@
+package csi
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
+)
+
+// moves reports whether a backup moves the data of its snapshots to the backup storage.
+func moves(b *velerov1.Backup) bool {
+	return b.Spec.SnapshotMoveData != nil && *b.Spec.SnapshotMoveData
+}
+
+// uploadOperation returns the id of the operation that moves the data of a claim: Velero's.
+func uploadOperation(b *velerov1.Backup, claim types.UID) string {
+	return velerov1.ValidLabelValue("du-" + string(b.UID) + "." + string(claim))
+}
+
+// move creates the DataUpload of a snapshot of a claim, and returns its name.
+func (a *claims) move(ctx context.Context, b *velerov1.Backup, claim *unstructured.Unstructured, vs *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotContent) (string, error) {
+	class, err := field.Text(claim.Object, "spec", "storageClassName")
+	if err != nil {
+		return "", err
+	}
+	upload := &v2alpha1.DataUpload{
+		ObjectMeta: metadata(b, "Backup", prefix(b.Name)+rand.String(5), uploadOperation(b, claim.GetUID()), map[string]string{
+			velerov1.BackupNameLabel: velerov1.ValidLabelValue(b.Name), velerov1.BackupUIDLabel: string(b.UID), velerov1.PVCUIDLabel: string(claim.GetUID()),
+		}),
+		Spec: v2alpha1.DataUploadSpec{
+			SnapshotType: v2alpha1.SnapshotTypeCSI,
+			CSISnapshot:  &v2alpha1.CSISnapshotSpec{VolumeSnapshot: vs.Name, StorageClass: class, Driver: content.Spec.Driver},
+			SourcePVC:    claim.GetName(), SourceNamespace: claim.GetNamespace(), DataMover: velerov1.DataMoverFor(b.Spec.DataMover), BackupStorageLocation: b.Spec.StorageLocation,
+			DataMoverConfig:  b.Spec.UploaderConfig.MoverSettings(),
+			OperationTimeout: metav1.Duration{Duration: cmp.Or(b.Spec.CSISnapshotTimeout.Duration, defaultTimeout)},
+		},
+	}
+	if vs.Spec.VolumeSnapshotClassName != nil {
+		upload.Spec.CSISnapshot.SnapshotClass = *vs.Spec.VolumeSnapshotClassName
+	}
+	if size := content.Status.RestoreSize; size != nil {
+		upload.Annotations = map[string]string{velerov1.LoadBytesAnnotation: strconv.FormatInt(*size, 10)}
+	}
+	all, err := loadsIn(a.cluster, uploads, b.Namespace)
+	if err == nil {
+		err = all.create(ctx, upload)
+	}
+	return upload.Name, err
+}
+
+// Progress implements biav2.BackupItemAction.
+func (a *claims) Progress(ctx context.Context, input *biav2.ProgressInput) (framework.OperationProgress, error) {
+	all, err := loadsIn(a.cluster, uploads, input.Backup.Namespace)
+	if err != nil {
+		return framework.OperationProgress{}, err
+	}
+	return all.progress(ctx, input.OperationID)
+}
+
+// Cancel implements biav2.BackupItemAction.
+func (a *claims) Cancel(ctx context.Context, input *biav2.CancelInput) error {
+	all, err := loadsIn(a.cluster, uploads, input.Backup.Namespace)
+	if err != nil {
+		return err
+	}
+	return all.cancelOperation(ctx, input.OperationID)
+}
+
+// uploadItem returns the identifier of a DataUpload.
+func uploadItem(namespace, name string) framework.ResourceIdentifier {
+	return framework.ResourceIdentifier{Group: uploads.resource.Group, Resource: uploads.resource.Resource, Namespace: namespace, Name: name}
+}
+
+// cancelUploads asks for the end of all DataUploads of a backup. Whoever moves the data removes the snapshots that were handed over.
+func (s Snapshots) cancelUploads(ctx context.Context, backup types.UID) error {
+	namespace, err := s.namespace()
+	if err != nil {
+		return err
+	}
+	all, err := loadsIn(s.cluster, uploads, namespace)
+	if err != nil {
+		return err
+	}
+	_, err = all.cancel(ctx, velerov1.BackupUIDLabel, string(backup))
+	if apierrors.IsNotFound(err) { // without definition, there are none
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,357 @@
+package csi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned/typed/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/dynamic"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+const (
+	// The pause between two looks at a snapshot doubles from firstPause to longestPause.
+	firstPause   = 100 * time.Millisecond
+	longestPause = 2 * time.Second
+	// cleanUpTimeout bounds the removal of a snapshot whose call was cancelled.
+	cleanUpTimeout = time.Minute
+	// defaultTimeout is that of a backup without csiSnapshotTimeout.
+	defaultTimeout = 10 * time.Minute
+)
+
+// Cluster is what the actions read from the cluster, and how they reach its snapshots.
+type Cluster interface {
+	Snapshots() (snapshotclient.SnapshotV1Interface, error)
+	Dynamic() (dynamic.Interface, error)
+	ConfigMaps(namespace string) (corev1client.ConfigMapInterface, error)
+	PersistentVolume(ctx context.Context, name string) (*corev1.PersistentVolume, error)
+	ClaimExists(ctx context.Context, namespace, name string) (bool, error)
+}
+
+// Snapshots are the VolumeSnapshots of backups.
+type Snapshots struct {
+	cluster   Cluster
+	namespace func() (string, error) // of the server
+}
+
+// NewSnapshots returns the snapshots of a cluster. The DataUploads of backups are in the server's namespace.
+func NewSnapshots(cluster Cluster, namespace func() (string, error)) Snapshots {
+	return Snapshots{cluster, namespace}
+}
+
+// classes returns the classes of snapshots.
+func (s Snapshots) classes(ctx context.Context) ([]snapshotv1.VolumeSnapshotClass, error) {
+	api, err := s.cluster.Snapshots()
+	if err != nil {
+		return nil, err
+	}
+	list, err := api.VolumeSnapshotClasses().List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, errors.New("the cluster has no VolumeSnapshotClasses: install the snapshot controller and its definitions, or leave the volume out by a volume policy or snapshotVolumes=false")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the VolumeSnapshotClasses: %w", err)
+	}
+	return list.Items, nil
+}
+
+// take creates a VolumeSnapshot of a claim for a backup, with labels to which it adds.
+func (s Snapshots) take(ctx context.Context, b *velerov1.Backup, namespace, claim, class string, labels map[string]string) (*snapshotv1.VolumeSnapshot, error) {
+	api, err := s.cluster.Snapshots()
+	if err != nil {
+		return nil, err
+	}
+	labels[velerov1.BackupNameLabel], labels[velerov1.BackupUIDLabel] = velerov1.ValidLabelValue(b.Name), string(b.UID)
+	wanted := &snapshotv1.VolumeSnapshot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nameFor(claim), Labels: labels},
+		Spec: snapshotv1.VolumeSnapshotSpec{
+			Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim}, VolumeSnapshotClassName: &class,
+		},
+	}
+	made, err := api.VolumeSnapshots(namespace).Create(ctx, wanted, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) { // by a request whose reply was lost: nobody else makes up this name
+		made, err = api.VolumeSnapshots(namespace).Get(ctx, wanted.Name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create a VolumeSnapshot of class %s: %w", class, err)
+	}
+	return made, nil
+}
+
+// nameFor returns a new name of a snapshot, in the form that the API server would generate for Velero's: it fits into a label.
+func nameFor(claim string) string { return prefix("velero-"+claim) + rand.String(5) }
+
+// await waits until the storage system has a handle for a snapshot, and returns its content. An error says what the storage system says.
+func (s Snapshots) await(ctx context.Context, vs *snapshotv1.VolumeSnapshot, limit time.Duration) (*snapshotv1.VolumeSnapshotContent, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("VolumeSnapshot %s has no snapshot handle after %s", vs.Name, limit))
+	defer cancel()
+	said := "neither the snapshot controller nor the CSI driver has said why"
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		now, content, err := s.look(ctx, vs.Namespace, vs.Name)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return nil, err
+		case err == nil && content != nil && content.Status != nil && content.Status.SnapshotHandle != nil:
+			return content, nil
+		case err == nil:
+			said = cmp.Or(trouble(now, content), said)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return nil, fmt.Errorf("%w: %s", err, said)
+		}
+	}
+}
+
+func sleep(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// look returns a snapshot and its content, nil if it has none yet.
+func (s Snapshots) look(ctx context.Context, namespace, name string) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent, error) {
+	api, err := s.cluster.Snapshots()
+	if err != nil {
+		return nil, nil, err
+	}
+	vs, err := api.VolumeSnapshots(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("get VolumeSnapshot %s/%s: %w", namespace, name, err)
+	}
+	bound := contentOf(vs)
+	if bound == "" {
+		return vs, nil, nil
+	}
+	content, err := api.VolumeSnapshotContents().Get(ctx, bound, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("get VolumeSnapshotContent %s of VolumeSnapshot %s/%s: %w", bound, namespace, name, err)
+	}
+	return vs, content, nil
+}
+
+// contentOf returns the name of the content of a snapshot, "" if there is none yet.
+func contentOf(vs *snapshotv1.VolumeSnapshot) string {
+	if vs.Status == nil || vs.Status.BoundVolumeSnapshotContentName == nil {
+		return ""
+	}
+	return *vs.Status.BoundVolumeSnapshotContentName
+}
+
+// isReady reports whether volumes can be made of a snapshot.
+func isReady(vs *snapshotv1.VolumeSnapshot) bool {
+	return vs.Status != nil && vs.Status.ReadyToUse != nil && *vs.Status.ReadyToUse
+}
+
+// trouble returns what controllers and driver say against a snapshot, "" if they say nothing. They try again.
+func trouble(vs *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotContent) string {
+	message := func(e *snapshotv1.VolumeSnapshotError) string {
+		if e == nil || e.Message == nil {
+			return ""
+		}
+		return *e.Message
+	}
+	var of, more string
+	if content != nil && content.Status != nil {
+		of = message(content.Status.Error)
+	}
+	if vs.Status != nil {
+		more = message(vs.Status.Error)
+	}
+	return cmp.Or(of, more)
+}
+
+// drop deletes a snapshot and its content. The storage system deletes its own, unless keep is true. It is no error that they do not exist.
+func (s Snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot, keep bool) error {
+	api, err := s.cluster.Snapshots()
+	if err != nil {
+		return err
+	}
+	name := cmp.Or(contentOf(vs), "snapcontent-"+string(vs.UID)) // it exists before the snapshot refers to it
+	if keep {
+		err = dropContent(ctx, api, name, true) // it is deleted with the snapshot only if its policy is Delete
+	} else if err = setPolicy(ctx, api, name, snapshotv1.VolumeSnapshotContentDelete); apierrors.IsNotFound(err) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("VolumeSnapshotContent %s: %w", name, err)
+	}
+	return dropSnapshot(ctx, api, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
+}
+
+// dropContent deletes a content. The storage system deletes the snapshot, unless keep is true. It is no error that there is none.
+func dropContent(ctx context.Context, api snapshotclient.SnapshotV1Interface, name string, keep bool) error {
+	patch := map[string]any{"spec": map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentRetain}}
+	if !keep { // by the annotation, the driver deletes it whether a VolumeSnapshot is bound to it or not
+		patch = map[string]any{
+			"spec":     map[string]any{"deletionPolicy": snapshotv1.VolumeSnapshotContentDelete},
+			"metadata": map[string]any{"annotations": map[string]string{"snapshot.storage.kubernetes.io/volumesnapshot-being-deleted": "yes"}},
+		}
+	}
+	err := patchContent(ctx, api, name, patch)
+	if err == nil {
+		err = api.VolumeSnapshotContents().Delete(ctx, name, metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete VolumeSnapshotContent %s: %w", name, err)
+	}
+	return nil
+}
+
+// dropSnapshot deletes a VolumeSnapshot. It is no error that there is none.
+func dropSnapshot(ctx context.Context, api snapshotclient.SnapshotV1Interface, name types.NamespacedName) error {
+	err := api.VolumeSnapshots(name.Namespace).Delete(ctx, name.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete VolumeSnapshot %s: %w", name, err)
+	}
+	return nil
+}
+
+func setPolicy(ctx context.Context, api snapshotclient.SnapshotV1Interface, content string, policy snapshotv1.DeletionPolicy) error {
+	return patchContent(ctx, api, content, map[string]any{"spec": map[string]any{"deletionPolicy": policy}})
+}
+
+func patchContent(ctx context.Context, api snapshotclient.SnapshotV1Interface, content string, patch map[string]any) error {
+	text, err := json.Marshal(patch)
+	if err == nil {
+		_, err = api.VolumeSnapshotContents().Patch(ctx, content, types.MergePatchType, text, metav1.PatchOptions{})
+	}
+	return err
+}
+
+// removeLate removes a snapshot whose call may have been cancelled, and joins err with the error of that.
+func (s Snapshots) removeLate(ctx context.Context, vs *snapshotv1.VolumeSnapshot, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+	defer cancel()
+	now, _, errLook := s.look(ctx, vs.Namespace, vs.Name)
+	if errLook != nil {
+		now = vs
+	}
+	if left := s.drop(ctx, now, false); left != nil {
+		return fmt.Errorf("%w (it was not removed: %w)", err, left)
+	}
+	return err
+}
+
+// Remove deletes all snapshots that were taken for the backup with a UID, also at the storage system, and cancels the DataUploads of others.
+// It is no error if there are none.
+func (s Snapshots) Remove(ctx context.Context, backup types.UID) error {
+	if err := s.cancelUploads(ctx, backup); err != nil {
+		return err
+	}
+	return s.settle(ctx, backup, func(*snapshotv1.VolumeSnapshot) bool { return false })
+}
+
+// Keep deletes the objects of all snapshots of a stored backup. The storage system keeps those that are ready, unless their data was to be
+// moved: whoever moves it has deleted them, or has failed. The others are of no use.
+func (s Snapshots) Keep(ctx context.Context, backup types.UID) error {
+	return s.settle(ctx, backup, func(vs *snapshotv1.VolumeSnapshot) bool {
+		return isReady(vs) && vs.Labels[velerov1.AsyncOperationIDLabel] == ""
+	})
+}
+
+func (s Snapshots) settle(ctx context.Context, backup types.UID, keep func(*snapshotv1.VolumeSnapshot) bool) error {
+	var failed []error
+	err := s.each(ctx, velerov1.BackupUIDLabel, backup, func(vs *snapshotv1.VolumeSnapshot) {
+		failed = append(failed, s.drop(ctx, vs, keep(vs)))
+	})
+	return errors.Join(append(failed, err)...)
+}
+
+// each calls use for all snapshots with a UID in a label.
+func (s Snapshots) each(ctx context.Context, label string, uid types.UID, use func(*snapshotv1.VolumeSnapshot)) error {
+	api, err := s.cluster.Snapshots()
+	if err != nil {
+		return err
+	}
+	options := metav1.ListOptions{LabelSelector: label + "=" + string(uid), Limit: 500}
+	for {
+		list, err := api.VolumeSnapshots("").List(ctx, options)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // without definition, or without the right to take snapshots, there are none
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list the VolumeSnapshots with the label %s=%s: %w", label, uid, err)
+		}
+		for i := range list.Items {
+			use(&list.Items[i])
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// Restored returns the snapshots that the restore with a UID has created.
+func (s Snapshots) Restored(ctx context.Context, restore types.UID) (found []types.NamespacedName, err error) {
+	err = s.each(ctx, velerov1.RestoreUIDLabel, restore, func(vs *snapshotv1.VolumeSnapshot) {
+		found = append(found, types.NamespacedName{Namespace: vs.Namespace, Name: vs.Name})
+	})
+	return found, err
+}
+
+// DropRestored deletes the objects of a restored snapshot. Its content has the same name, and a policy by which the storage system
+// keeps its own.
+func (s Snapshots) DropRestored(ctx context.Context, vs types.NamespacedName) error {
+	api, err := s.cluster.Snapshots()
+	if err != nil {
+		return err
+	}
+	err = setPolicy(ctx, api, vs.Name, snapshotv1.VolumeSnapshotContentRetain)
+	if err == nil {
+		err = api.VolumeSnapshotContents().Delete(ctx, vs.Name, metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete VolumeSnapshotContent %s: %w", vs.Name, err)
+	}
+	err = api.VolumeSnapshots(vs.Namespace).Delete(ctx, vs.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete VolumeSnapshot %s: %w", vs, err)
+	}
+	return nil
+}
+
+// isOf reports whether a backup has taken a snapshot.
+func isOf(labels map[string]string, b *velerov1.Backup) bool {
+	return labels[velerov1.BackupUIDLabel] == string(b.UID)
+}
+
+// isFinalizing reports whether a backup only reads items again whose operations have ended.
+func isFinalizing(b *velerov1.Backup) bool {
+	return strings.HasPrefix(string(b.Status.Phase), string(velerov1.BackupPhaseFinalizing))
+}
+
+var (
+	snapshotsResource = framework.ResourceIdentifier{Group: snapshotv1.GroupName, Resource: "volumesnapshots"}
+	contentsResource  = framework.ResourceIdentifier{Group: snapshotv1.GroupName, Resource: "volumesnapshotcontents"}
+	classesResource   = framework.ResourceIdentifier{Group: snapshotv1.GroupName, Resource: "volumesnapshotclasses"}
+)
+
+// of returns the identifier of an item of a resource.
+func of(resource framework.ResourceIdentifier, namespace, name string) framework.ResourceIdentifier {
+	resource.Namespace, resource.Name = namespace, name
+	return resource
+}
+
+// all returns the selector of all items of a resource.
+func all(resource framework.ResourceIdentifier) framework.ResourceSelector {
+	return framework.ResourceSelector{IncludedResources: []string{resource.Resource + "." + resource.Group}}
+}

@@ -1,0 +1,234 @@
+package podvolumes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
+)
+
+const (
+	// waitContainer is the init container in which a restored pod waits for its volumes. oldContainer is how Velero called it first.
+	waitContainer = "restore-wait"
+	oldContainer  = "restic-wait"
+	// waitProgram is the program in it, in the images of this server and of Velero.
+	waitProgram = "/velero-restore-helper"
+	// waitLimit is the variable with the time after which the program gives up. Velero's does not know it.
+	waitLimit = "CLEAT_RESTORE_TIMEOUT"
+	// defaultLimit is the timeout of operations of a restore without itemOperationTimeout, and moreTime what the program waits longer.
+	defaultLimit = 4 * time.Hour
+	moreTime     = 10 * time.Minute
+
+	serverDeployment = "velero" // and its container
+	helperUser       = 1000
+)
+
+// removeWaiting removes the init containers that earlier restores have added to a pod. It reports whether there were some.
+func removeWaiting(pod map[string]any) (bool, error) {
+	containers, err := field.Objects(pod, "spec", "initContainers")
+	if err != nil {
+		return false, err
+	}
+	var kept []any
+	for _, container := range containers {
+		if name, _ := container["name"].(string); name != waitContainer && name != oldContainer {
+			kept = append(kept, container)
+		}
+	}
+	if len(kept) == len(containers) {
+		return false, nil
+	}
+	spec, err := field.Object(pod, "spec")
+	if err != nil {
+		return false, err
+	}
+	if spec["initContainers"] = kept; len(kept) == 0 {
+		delete(spec, "initContainers")
+	}
+	return true, nil
+}
+
+// addFirst makes a container the first init container of a pod.
+func addFirst(pod map[string]any, container *corev1.Container) error {
+	encoded, err := runtime.DefaultUnstructuredConverter.ToUnstructured(container)
+	if err != nil {
+		return err
+	}
+	others, err := field.List(pod, "spec", "initContainers")
+	if err != nil {
+		return err
+	}
+	spec, err := field.Object(pod, "spec")
+	if err != nil {
+		return err
+	}
+	spec["initContainers"] = append([]any{encoded}, others...)
+	return nil
+}
+
+// waitsFor reports whether a pod has the init container of a restore.
+func waitsFor(pod *corev1.Pod, r *velerov1.Restore) bool {
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == waitContainer && slices.Contains(c.Args, string(r.UID))
+	})
+}
+
+// container returns the init container in which a pod waits for its volumes. A ConfigMap with Velero's keys can change it.
+func (a *restores) container(
+	ctx context.Context, api client.Client, namespace string, r *velerov1.Restore, pod *corev1.Pod, stored []*velerov1.PodVolumeBackup,
+) (*corev1.Container, error) {
+	settings, err := a.deps.Settings(ctx, RestoreName)
+	if err != nil {
+		return nil, fmt.Errorf("the ConfigMap that configures %s: %w", RestoreName, err)
+	}
+	image, err := imageFor(ctx, api, namespace, settings["image"])
+	if err != nil {
+		return nil, err
+	}
+	resources, err := resourcesFor(settings)
+	if err != nil {
+		return nil, wrongSetting(err)
+	}
+	security, err := securityFor(settings, pod)
+	if err != nil {
+		return nil, wrongSetting(err)
+	}
+	limit := cmp.Or(r.Spec.ItemOperationTimeout.Duration, defaultLimit) + moreTime
+	container := &corev1.Container{
+		Name: waitContainer, Image: image, Command: []string{cmp.Or(settings["command"], waitProgram)}, Args: []string{string(r.UID)},
+		Env:       []corev1.EnvVar{fromField("POD_NAMESPACE", "metadata.namespace"), fromField("POD_NAME", "metadata.name"), {Name: waitLimit, Value: limit.String()}},
+		Resources: resources, SecurityContext: security, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+	for _, b := range stored {
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: b.Spec.Volume, MountPath: "/restores/" + b.Spec.Volume})
+	}
+	return container, nil
+}
+
+func fromField(name, path string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+}
+
+func wrongSetting(err error) error {
+	return framework.Errorf("the ConfigMap with the labels %s and %s=RestoreItemAction: %w", velerov1.PluginConfigLabel, RestoreName, err)
+}
+
+// imageFor returns the image of the init container: that of the settings if it names a registry, as in Velero, or that of the server. An
+// image without a tag gets the server's.
+func imageFor(ctx context.Context, api client.Client, namespace, configured string) (string, error) {
+	named := strings.Contains(configured, "/")
+	if named && strings.ContainsAny(path.Base(configured), ":@") {
+		return configured, nil
+	}
+	var server appsv1.Deployment
+	err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: serverDeployment}, &server)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("get Deployment %s/%s, for the image of init container %s: %w", namespace, serverDeployment, waitContainer, err)
+	}
+	own := ""
+	for i, c := range server.Spec.Template.Spec.Containers {
+		if i == 0 || c.Name == serverDeployment {
+			own = c.Image
+		}
+	}
+	_, tag, tagged := strings.Cut(path.Base(own), ":")
+	switch {
+	case named && tagged && !strings.Contains(own, "@"):
+		return configured + ":" + tag, nil
+	case named:
+		return configured, nil
+	case own != "":
+		return own, nil
+	}
+	return "", framework.Errorf("it is not known which image init container %s has, because Deployment %s/%s does not exist; name one under the key image in a ConfigMap with the labels %s and %s=RestoreItemAction",
+		waitContainer, namespace, serverDeployment, velerov1.PluginConfigLabel, RestoreName)
+}
+
+// resourcesFor returns the resources of the init container, by default Velero's.
+func resourcesFor(settings map[string]string) (corev1.ResourceRequirements, error) {
+	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
+	for _, s := range []struct {
+		key, normal string
+		list        corev1.ResourceList
+		name        corev1.ResourceName
+	}{
+		{"cpuRequest", "100m", r.Requests, corev1.ResourceCPU}, {"memRequest", "128Mi", r.Requests, corev1.ResourceMemory},
+		{"cpuLimit", "100m", r.Limits, corev1.ResourceCPU}, {"memLimit", "128Mi", r.Limits, corev1.ResourceMemory},
+	} {
+		text := cmp.Or(settings[s.key], s.normal)
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil {
+			return r, fmt.Errorf("data.%s: %q is not a quantity such as %s", s.key, text, s.normal)
+		}
+		if !quantity.IsZero() { // none
+			s.list[s.name] = quantity
+		}
+	}
+	for name, limit := range r.Limits {
+		if request, ok := r.Requests[name]; ok && request.Cmp(limit) > 0 {
+			return r, fmt.Errorf("the request of %s, %s, is above its limit, %s", name, &request, &limit)
+		}
+	}
+	return r, nil
+}
+
+// securityFor returns the security context of the init container: that of the settings, or else that of the pod's first container, or else
+// one that every namespace admits.
+func securityFor(settings map[string]string, pod *corev1.Pod) (*corev1.SecurityContext, error) {
+	var s corev1.SecurityContext
+	var wrong []error
+	configured := false
+	number := func(key string, to **int64) {
+		if text := settings[key]; text != "" {
+			id, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				wrong = append(wrong, fmt.Errorf("data.%s: %q is not a number", key, text))
+			}
+			*to, configured = &id, true
+		}
+	}
+	if text := settings["secCtx"]; text != "" {
+		configured = true
+		if err := yaml.UnmarshalStrict([]byte(text), &s); err != nil {
+			wrong = append(wrong, fmt.Errorf("data.secCtx is not a security context: %w", err))
+		}
+	}
+	number("secCtxRunAsUser", &s.RunAsUser)
+	number("secCtxRunAsGroup", &s.RunAsGroup)
+	if text := settings["secCtxAllowPrivilegeEscalation"]; text != "" {
+		allowed, err := strconv.ParseBool(text)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("data.secCtxAllowPrivilegeEscalation: %q is not true or false", text))
+		}
+		s.AllowPrivilegeEscalation, configured = &allowed, true
+	}
+	switch {
+	case len(wrong) > 0:
+		return nil, errors.Join(wrong...)
+	case configured:
+		return &s, nil
+	case len(pod.Spec.Containers) > 0 && pod.Spec.Containers[0].SecurityContext != nil:
+		return pod.Spec.Containers[0].SecurityContext.DeepCopy(), nil
+	}
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}, RunAsUser: new(int64(helperUser)), RunAsNonRoot: new(true),
+	}, nil
+}

@@ -1,0 +1,272 @@
+package podvolumes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
+	"github.com/cleat-dev/cleat/framework/operations"
+)
+
+// RestoreName is the name of the action of restores, which is Velero's.
+const RestoreName = "velero.io/pod-volume-restore"
+
+// NewRestore returns velero.io/pod-volume-restore. It creates a PodVolumeRestore for each volume of a pod that the backup has from
+// the file system, and adds the init container in which the pod waits for them. The operation ends when all of them have.
+func NewRestore(deps Deps) (ariav1.AsyncRestoreItemAction, error) {
+	return &restores{deps: deps}, nil
+}
+
+type restores struct {
+	deps   Deps
+	agents agents
+}
+
+// AppliesTo implements ariav1.AsyncRestoreItemAction.
+func (*restores) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return framework.ResourceSelector{IncludedResources: []string{"pods"}}, nil
+}
+
+// Start implements ariav1.AsyncRestoreItemAction. The pod does not exist yet, so the agent that accepts a PodVolumeRestore completes it
+// with the UID of the pod. A pod that exists is left alone.
+func (a *restores) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1.StartOutput, error) {
+	unchanged := ariav1.NewStartOutput(nil)
+	removed, err := removeWaiting(input.Item.Object)
+	if err != nil {
+		return nil, err
+	}
+	if removed {
+		unchanged = ariav1.NewStartOutput(input.Item) // of an earlier restore
+	}
+	pod, err := podOf(input.Item)
+	if err != nil {
+		return nil, err
+	}
+	if _, complete := input.Item.Object["spec"]; complete && len(pod.Spec.Volumes) == 0 {
+		return unchanged, nil
+	}
+	api, namespace, err := a.deps.open()
+	if err != nil {
+		return nil, err
+	}
+	id := operations.ID(RestoreName, input.Key)
+	known, err := findRestores(ctx, api, namespace, id)
+	if err != nil {
+		return nil, fmt.Errorf("list the PodVolumeRestores of the pod: %w", err)
+	}
+	source := client.ObjectKey{Namespace: input.ItemFromBackup.GetNamespace(), Name: input.ItemFromBackup.GetName()}
+	stored, err := storedVolumes(ctx, api, namespace, input.Restore.Spec.BackupName, source, pod)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(stored) == 0 && len(known) == 0:
+		return unchanged, nil
+	case len(stored) == 0:
+		return unchanged.WithOperation(id), nil
+	}
+	pod.Namespace = input.Restore.Spec.TargetNamespace(source.Namespace)
+	if len(known) == 0 {
+		switch exists, err := podExists(ctx, api, pod); {
+		case err != nil:
+			return nil, err
+		case exists:
+			framework.Log(ctx).Info("the pod exists, so its volumes are not restored", "namespace", pod.Namespace, "name", pod.Name)
+			return unchanged, nil
+		}
+		if err := checkAgent(ctx, api, namespace, ""); err != nil {
+			return nil, err
+		}
+	}
+	container, err := a.container(ctx, api, namespace, input.Restore, pod, stored)
+	if err != nil {
+		return nil, err
+	}
+	if err := addFirst(input.Item.Object, container); err != nil {
+		return nil, err
+	}
+	var fresh []client.Object
+	for _, b := range stored {
+		if has(known, b.Spec.Volume) {
+			continue
+		}
+		r, err := newRestore(ctx, api, namespace, id, input.Restore, pod, b, stored)
+		if err != nil {
+			return nil, err
+		}
+		fresh = append(fresh, r)
+	}
+	if err := createAll(ctx, api, fresh); err != nil {
+		return nil, err
+	}
+	return ariav1.NewStartOutput(input.Item).WithOperation(id), nil
+}
+
+func podExists(ctx context.Context, api client.Client, pod *corev1.Pod) (bool, error) {
+	err := api.Get(ctx, client.ObjectKeyFromObject(pod), new(corev1.Pod))
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look whether the pod exists: %w", err)
+	}
+	return true, nil
+}
+
+// storedVolumes returns the PodVolumeBackups with the data of a pod's volumes, sorted by volume: those of a backup that have a snapshot in a
+// repository of restic. source is the pod in the backup. What is in projected volumes comes from the cluster.
+func storedVolumes(ctx context.Context, api client.Client, namespace, backup string, source types.NamespacedName, pod *corev1.Pod) ([]*velerov1.PodVolumeBackup, error) {
+	var list velerov1.PodVolumeBackupList
+	labels := client.MatchingLabels{velerov1.BackupNameLabel: velerov1.ValidLabelValue(backup)}
+	if err := api.List(ctx, &list, client.InNamespace(namespace), labels); err != nil {
+		return nil, fmt.Errorf("list the PodVolumeBackups of backup %s: %w", backup, err)
+	}
+	var stored []*velerov1.PodVolumeBackup
+	for i := range list.Items {
+		b := &list.Items[i]
+		at := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.Name == b.Spec.Volume && v.Projected == nil && v.DownwardAPI == nil
+		})
+		if at >= 0 && b.Spec.Pod.Namespace == source.Namespace && b.Spec.Pod.Name == source.Name && b.Status.SnapshotID != "" && isRestic(&b.Spec) {
+			stored = append(stored, b)
+		}
+	}
+	slices.SortFunc(stored, func(a, b *velerov1.PodVolumeBackup) int { return strings.Compare(a.Spec.Volume, b.Spec.Volume) })
+	return slices.CompactFunc(stored, func(a, b *velerov1.PodVolumeBackup) bool { return a.Spec.Volume == b.Spec.Volume }), nil
+}
+
+// isRestic reports whether restic has the data. The first servers of Velero had no other engine and did not name it.
+func isRestic(spec *velerov1.PodVolumeBackupSpec) bool {
+	return spec.UploaderType == velerov1.RepositoryTypeRestic || spec.UploaderType == "" && spec.RepoIdentifier != ""
+}
+
+// newRestore returns the PodVolumeRestore of a volume.
+func newRestore(
+	ctx context.Context, api client.Client, namespace, id string, r *velerov1.Restore, pod *corev1.Pod, b *velerov1.PodVolumeBackup, all []*velerov1.PodVolumeBackup,
+) (*velerov1.PodVolumeRestore, error) {
+	var volumes []string
+	for _, other := range all {
+		volumes = append(volumes, other.Spec.Volume)
+	}
+	made := &velerov1.PodVolumeRestore{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: nameFor(r.Name, id, b.Spec.Volume),
+			OwnerReferences: []metav1.OwnerReference{velerov1.ControllerRef("Restore", r)},
+			Labels: map[string]string{
+				velerov1.RestoreNameLabel: velerov1.ValidLabelValue(r.Name), velerov1.RestoreUIDLabel: string(r.UID), velerov1.AsyncOperationIDLabel: id,
+			},
+			Annotations: map[string]string{volumesAnnotation: strings.Join(volumes, ",")},
+		},
+		Spec: velerov1.PodVolumeRestoreSpec{
+			Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, Volume: b.Spec.Volume,
+			BackupStorageLocation: b.Spec.BackupStorageLocation, RepoIdentifier: b.Spec.RepoIdentifier, UploaderType: velerov1.RepositoryTypeRestic,
+			SnapshotID: b.Status.SnapshotID, SnapshotSize: b.Status.Progress.TotalBytes, SourceNamespace: b.Spec.Pod.Namespace,
+			UploaderSettings: settingsOf(r.Spec.UploaderConfig),
+		},
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Name != b.Spec.Volume || v.PersistentVolumeClaim == nil {
+			continue
+		}
+		var claim corev1.PersistentVolumeClaim
+		err := api.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}, &claim)
+		if apierrors.IsNotFound(err) { // the pod waits for it
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("get the claim of volume %s: %w", v.Name, err)
+		}
+		made.Labels[velerov1.PVCUIDLabel] = string(claim.UID)
+		describe(made, &claim)
+	}
+	return made, nil
+}
+
+// settingsOf returns the settings of the mover that a restore asks for.
+func settingsOf(config *velerov1.UploaderConfigForRestore) map[string]string {
+	if config == nil {
+		return nil
+	}
+	settings := map[string]string{}
+	if config.WriteSparseFiles != nil {
+		settings["WriteSparseFiles"] = strconv.FormatBool(*config.WriteSparseFiles)
+	}
+	if config.ParallelFilesDownload > 0 {
+		settings["ParallelFilesDownload"] = strconv.Itoa(config.ParallelFilesDownload)
+	}
+	return settings
+}
+
+// Progress implements ariav1.AsyncRestoreItemAction. It is called when the run of the restore has ended, so a pod that does not exist
+// will not be created any more.
+func (a *restores) Progress(ctx context.Context, input *ariav1.ProgressInput) (framework.OperationProgress, error) {
+	api, loads, err := a.loads(ctx, input.OperationID)
+	if err != nil {
+		return framework.OperationProgress{}, err
+	}
+	progress := progressOf(loads)
+	if progress.Completed {
+		a.agents.ended(input.OperationID)
+		return progress, nil
+	}
+	hopeless, err := a.hopeless(ctx, api, input, loads)
+	if err != nil || hopeless == "" {
+		return progress, err
+	}
+	if err := cancelOpen(ctx, api, loads); err != nil {
+		return progress, err
+	}
+	a.agents.ended(input.OperationID)
+	progress.Completed, progress.Err, progress.Description = true, hopeless, ""
+	return progress, nil
+}
+
+// hopeless returns why the volumes of a pod will not be restored, or "".
+func (a *restores) hopeless(ctx context.Context, api client.Client, input *ariav1.ProgressInput, loads []load) (string, error) {
+	of, ok := loads[0].Object.(*velerov1.PodVolumeRestore)
+	if !ok {
+		return "", nil
+	}
+	name := of.Spec.Pod.Namespace + "/" + of.Spec.Pod.Name
+	var pod corev1.Pod
+	err := api.Get(ctx, client.ObjectKey{Namespace: of.Spec.Pod.Namespace, Name: of.Spec.Pod.Name}, &pod)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && of.Spec.Pod.UID != "" && pod.UID != of.Spec.Pod.UID:
+		return fmt.Sprintf("pod %s was deleted before its volumes were restored, or could not be created; its namespace may be terminating", name), nil
+	case err != nil:
+		return "", fmt.Errorf("get pod %s, whose volumes are restored: %w", name, err)
+	case !waitsFor(&pod, input.Restore):
+		return fmt.Sprintf("pod %s is not the one that the restore has created: it does not wait for its volumes in init container %s", name, waitContainer), nil
+	case pod.Spec.NodeName == "":
+		return "", nil
+	}
+	why, long, err := a.agents.missed(ctx, api, of.Namespace, pod.Spec.NodeName, input.OperationID)
+	if !long {
+		return "", err
+	}
+	return why, nil
+}
+
+// Cancel implements ariav1.AsyncRestoreItemAction.
+func (a *restores) Cancel(ctx context.Context, input *ariav1.CancelInput) error {
+	api, loads, err := a.loads(ctx, input.OperationID)
+	if err != nil {
+		return err
+	}
+	return cancelOpen(ctx, api, loads)
+}
+
+// loads returns the PodVolumeRestores of an operation, of which there are some.
+func (a *restores) loads(ctx context.Context, id string) (client.Client, []load, error) {
+	return a.deps.loads(ctx, id, "PodVolumeRestores", findRestores)
+}

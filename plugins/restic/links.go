@@ -1,0 +1,74 @@
+package restic
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/plugins/restic/internal/program"
+)
+
+// lossyLinks warns of links that restic before 0.16 does not store as they are.
+func (b *backup) lossyLinks(ctx context.Context) {
+	_ = filepath.WalkDir(b.volume.Path, func(path string, entry fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return fs.SkipAll
+		}
+		if err != nil || entry.Type() != fs.ModeSymlink {
+			return nil // restic reports what cannot be read
+		}
+		if target, err := os.Readlink(path); err == nil && !utf8.ValidString(target) {
+			b.warn("restic %s cannot store the target of the symbolic link %q, which is not UTF-8: it will lead to %q; 0.16 or newer can",
+				b.program.Version(), relative(b.volume.Path, path), target)
+		}
+		return nil
+	})
+}
+
+// checkLinks makes sure that a restore does not leave the volume. restic may follow symbolic links that are in the volume already; one
+// that leads out of it, at a place where the snapshot has a file or a directory, could make it write to the node.
+func (s *session) checkLinks(ctx context.Context, id, volume string) error {
+	root, err := filepath.EvalSymlinks(volume)
+	if err != nil {
+		return fmt.Errorf("volume: %w", err)
+	}
+	leaving := map[string]string{}
+	err = filepath.WalkDir(volume, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type() != fs.ModeSymlink {
+			return err
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			return err
+		}
+		to, err := filepath.EvalSymlinks(path)
+		if err != nil || !filepath.IsLocal(relative(root, to)) {
+			leaving["/"+relative(volume, path)] = target
+		}
+		return nil
+	})
+	if err != nil || len(leaving) == 0 {
+		return err
+	}
+	var found string
+	err = s.run(ctx, program.Command{Args: []string{"ls", "--json", id}, Line: func(line []byte) {
+		var node struct{ Type, Path string }
+		if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &node) != nil {
+			return
+		}
+		if _, is := leaving[node.Path]; is && node.Type != "symlink" {
+			found = node.Path
+		}
+	}})
+	if err == nil && found != "" {
+		err = framework.Invalid("the volume has a symbolic link %q to %q, where the snapshot has a file or directory; "+
+			"remove the link, because restic could follow it out of the volume", found, leaving[found])
+	}
+	return err
+}

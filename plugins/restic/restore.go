@@ -1,0 +1,120 @@
+package restic
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/cleat-dev/cleat/framework"
+	dmv1 "github.com/cleat-dev/cleat/framework/datamover/v1"
+	"github.com/cleat-dev/cleat/plugins/restic/internal/program"
+)
+
+// Restore implements dmv1.DataMover.
+func (m *mover) Restore(ctx context.Context, input *dmv1.RestoreInput) (*dmv1.RestoreOutput, error) {
+	s, err := m.open(ctx, input.Repository, input.Report)
+	if err != nil {
+		return nil, err
+	}
+	defer s.end()
+	id, err := s.snapshot(ctx, input.SnapshotID)
+	if err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(input.Volume.Path) {
+		return nil, framework.Invalid("volume %q is not an absolute path", input.Volume.Path)
+	}
+	if input.Volume.Block {
+		s.restoreSettings(input.Settings)
+		return s.restoreDevice(ctx, id, input)
+	}
+	if info, err := os.Stat(input.Volume.Path); err != nil {
+		return nil, fmt.Errorf("volume: %w", err)
+	} else if !info.IsDir() {
+		return nil, framework.Invalid("volume %s is not a directory", input.Volume.Path)
+	}
+	if err := s.checkLinks(ctx, id, input.Volume.Path); err != nil {
+		return nil, err
+	}
+	r := &restore{session: s, total: input.Bytes}
+	args := append([]string{"restore", id, "--target=."}, s.restoreSettings(input.Settings)...)
+	if s.program.AtLeast(0, 16) {
+		args = append(args, "--json")
+		r.told = true
+	}
+	if err := s.run(ctx, program.Command{Args: args, Dir: input.Volume.Path, Line: r.line, Beat: r.beat}); err != nil {
+		return nil, err
+	}
+	return &dmv1.RestoreOutput{Bytes: r.total, Warnings: s.warned()}, nil
+}
+
+// restoreSettings returns the flags for the settings of the user.
+func (s *session) restoreSettings(settings map[string]string) []string {
+	var flags []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		value := settings[name]
+		switch name {
+		case "WriteSparseFiles":
+			sparse, err := strconv.ParseBool(value)
+			switch {
+			case err != nil:
+				s.warn("the setting WriteSparseFiles is %q, want true or false; it has no effect", value)
+			case sparse && s.program.Has("restore", "--sparse"):
+				flags = append(flags, "--sparse")
+			case sparse:
+				s.warn("restic %s writes the holes of sparse files, which needs 0.15 or newer to be otherwise", s.program.Version())
+			}
+		case "ParallelFilesDownload":
+			files, err := strconv.Atoi(value)
+			switch {
+			case err != nil || files < 0 || files > 1000:
+				s.warn("the setting ParallelFilesDownload is %q, want a number; it has no effect", value)
+			case files > 0:
+				flags = append(flags, "-o", fmt.Sprintf("%s.connections=%d", s.place.backend, files))
+			}
+		default:
+			s.warn("the setting %q is not one of %s and has no effect", name, Name)
+		}
+	}
+	return flags
+}
+
+// restore is one restore of a directory.
+type restore struct {
+	*session
+	total int64 // bytes; 0 if not known
+	told  bool  // restic prints its progress
+}
+
+// line takes one line of restic's output.
+func (r *restore) line(line []byte) {
+	message, ok := program.Parse(line)
+	if !ok || message.Type != "status" && message.Type != "summary" {
+		return
+	}
+	r.report(func(p *dmv1.Progress) {
+		p.DoneBytes, p.DoneFiles = message.BytesRestored+message.BytesSkipped, message.FilesRestored+message.FilesSkipped
+		p.TotalBytes, p.TotalFiles = max(message.TotalBytes, p.DoneBytes), max(message.TotalFiles, p.DoneFiles)
+		p.Activity = ""
+	})
+	if message.Type == "summary" {
+		r.total = message.TotalBytes
+	}
+}
+
+// beat tells how much a restic has written that does not tell itself: to files, beside little to its cache and to connections.
+func (r *restore) beat(usage program.Usage) {
+	if r.told {
+		return
+	}
+	r.report(func(p *dmv1.Progress) {
+		p.DoneBytes, p.TotalBytes = usage.Written, r.total
+		if r.total > 0 {
+			p.DoneBytes = min(p.DoneBytes, r.total)
+		}
+	})
+}

@@ -1,0 +1,255 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/cleat-dev/cleat/plugins/itemactions"
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/controller"
+	"github.com/cleat-dev/cleat/server/location"
+	"github.com/cleat-dev/cleat/server/nodeagent"
+	"github.com/cleat-dev/cleat/server/nodeagent/expose"
+	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
+	"github.com/cleat-dev/cleat/server/nodeagent/repository"
+	"github.com/cleat-dev/cleat/server/nodeagent/settings"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/versioning/datamover"
+	"github.com/cleat-dev/cleat/versioning/kinds"
+)
+
+// NodeAgent is what the configuration of a node agent has beyond that of a server.
+type NodeAgent struct {
+	Node           string
+	ConfigMap      string // name; empty for none
+	HostPods       string // the kubelet's directory of pods
+	Pod            string // name of the pod in which the agent runs, for those that expose volumes
+	PrepareTimeout time.Duration
+	BesideVelero   bool
+}
+
+// ServeNodeAgent runs the agent of a node until ctx ends. Loads whose data is being moved then end when the next agent starts.
+func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
+	patience := run.Patience{For: c.Options.APIOutageTimeout, Log: c.Log.Named("api-server")}
+	mgr, err := newAgentManager(c, agent.Node)
+	if err != nil {
+		return err
+	}
+	live := patience.Reader(mgr.GetAPIReader())
+	discoverer, err := clientdiscovery.NewDiscoveryClientForConfig(c.REST)
+	if err != nil {
+		return fmt.Errorf("make a discovery client: %w", err)
+	}
+	if err := checkNamespace(ctx, live, c.Namespace); err != nil {
+		return err
+	}
+	if err := checkDefinitions(ctx, discoverer, patience); err != nil {
+		return err
+	}
+	configured, err := agentSettings(ctx, c, live, agent.ConfigMap)
+	if err != nil {
+		return err
+	}
+	pod, err := agentPod(ctx, c, live, agent.Pod)
+	if err != nil {
+		return err
+	}
+	for _, key := range configured.WithoutEffect(pod != nil) {
+		c.Log.Warn(fmt.Sprintf("ConfigMap %s/%s: %s has no effect", c.Namespace, agent.ConfigMap, key))
+	}
+	limit, err := nodeLimit(ctx, c, live, agent.Node, configured)
+	if err != nil {
+		return err
+	}
+
+	registry := prometheus.NewRegistry()
+	c.File = agentFile(c.File)
+	plugins, err := NewHost(ctx, c, registry, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer plugins.Close()
+	policies, err := policy.New(c.File, policy.Deps{Host: plugins, Log: c.Log.Named("policies"), Metrics: registry, Now: time.Now})
+	if err != nil {
+		return err
+	}
+	opener, _, closeOpener, err := newOpener(c, live, location.PluginHost{Host: plugins})
+	if err != nil {
+		return err
+	}
+	defer closeOpener()
+
+	collected, err := nodeagent.NewMetrics(registry, agent.Node, limit)
+	if err != nil {
+		return err
+	}
+	cluster := &run.Cluster{Client: mgr.GetClient(), Live: live, Namespace: c.Namespace}
+	identity := run.NewIdentity(agent.Node)
+	a := &nodeagent.Agent{
+		Cluster: cluster, Node: agent.Node, Identity: identity, HostPods: agent.HostPods,
+		Limit: limit, QueueLength: configured.LoadConcurrency.PrepareQueueLength,
+		Movers:         movers{plugins},
+		Repositories:   &repository.Opener{Cluster: cluster, Locations: opener, Identity: identity, Now: time.Now},
+		PrepareTimeout: agent.PrepareTimeout, BesideVelero: agent.BesideVelero,
+		Metrics: collected, Events: mgr.GetEventRecorder("cleat-node-agent"), Log: c.Log.Named("node-agent"), Now: time.Now,
+	}
+	if pod != nil {
+		a.Exposers = exposers(c, cluster, configured, pod)
+	}
+	if soothes(c.File, configured) {
+		a.Soothing, a.Describe = policies.Soothing, namesSoothing(c.File)
+	}
+	build := func(name string, workers int) *ctrl.Builder {
+		return controller.NewBuilder(mgr, name, workers, NewLogr(c.Log.Named(name)))
+	}
+	endpoints := newEndpoints(c.Options, prometheus.Gatherers{registry, ctrlmetrics.Registry}, mgr.GetCache(), c.Log)
+	err = endpoints.during(ctx, func(ctx context.Context) error {
+		if err := a.AddTo(ctx, mgr, build); err != nil {
+			return err
+		}
+		c.Log.Info("node agent started", "version", c.Version, "namespace", c.Namespace, "node", agent.Node, "loads at once", limit)
+		endpoints.setWorking()
+		if err := mgr.Start(ctx); err != nil {
+			return fmt.Errorf("run the controllers: %w", err)
+		}
+		return nil
+	})
+	if err == nil {
+		c.Log.Info("node agent stopped")
+	}
+	return err
+}
+
+// newAgentManager returns a manager whose cache has the loads of the namespace, the ledger of the agents, and the pods of the node.
+func newAgentManager(c Config, node string) (ctrl.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	unlimited := rest.CopyConfig(c.REST)
+	unlimited.QPS = -1 // there are few requests, and a free place must not wait
+	mgr, err := ctrl.NewManager(unlimited, ctrl.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{c.Namespace: {}},
+			DefaultTransform:  cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Pod{}: {
+					Namespaces: map[string]cache.Config{cache.AllNamespaces: {}},
+					Field:      fields.OneTermEqualSelector("spec.nodeName", node),
+				},
+				&corev1.ConfigMap{}: {Field: fields.OneTermEqualSelector("metadata.name", ledger.Name)},
+			},
+			SyncPeriod: new(resyncPeriod),
+		},
+		Metrics:                 metricsserver.Options{BindAddress: "0"}, // endpoints.go serves them
+		GracefulShutdownTimeout: new(5 * time.Second),
+		Logger:                  NewLogr(c.Log.Named("controller-runtime")),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server %s: %w", c.REST.Host, err)
+	}
+	return mgr, nil
+}
+
+// agentFile returns the part of a configuration file that concerns a node agent, which need not have the plugins of the server.
+func agentFile(file *config.File) *config.File {
+	part := *file
+	part.Backups, part.Restores, part.Operations = config.File{}.Backups, config.File{}.Restores, config.File{}.Operations
+	return &part
+}
+
+// agentSettings reads the ConfigMap of the node agents.
+func agentSettings(ctx context.Context, c Config, live client.Reader, name string) (*settings.Settings, error) {
+	if name == "" {
+		return &settings.Settings{}, nil
+	}
+	var cm corev1.ConfigMap
+	err := live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, &cm)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("ConfigMap %s/%s, see --node-agent-configmap, does not exist", c.Namespace, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get ConfigMap %s/%s, see --node-agent-configmap: %w", c.Namespace, name, err)
+	}
+	configured, warnings, err := settings.Parse(&cm)
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range warnings {
+		c.Log.Warn(warning)
+	}
+	return configured, nil
+}
+
+// agentPod returns the pod in which the agent runs, nil if there is none: then the agent exposes no volumes.
+func agentPod(ctx context.Context, c Config, live client.Reader, name string) (*corev1.Pod, error) {
+	pod := new(corev1.Pod)
+	err := live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, pod)
+	if apierrors.IsNotFound(err) {
+		c.Log.Warn("the agent does not run in a pod of its namespace, so it exposes no volumes for DataUploads and DataDownloads; somebody else has to. If it does, name the pod with --pod-name or $POD_NAME", "pod", name)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get pod %s, in which the agent runs: %w", name, err)
+	}
+	return pod, nil
+}
+
+// exposers returns what makes the volumes of DataUploads and DataDownloads accessible.
+func exposers(c Config, cluster *run.Cluster, configured *settings.Settings, pod *corev1.Pod) map[string]nodeagent.Exposer {
+	volumes := &expose.Volumes{
+		Cluster: cluster, Settings: configured, Agent: pod,
+		Snapshots: itemactions.Snapshots(itemactions.WithConfig(func() (*rest.Config, error) { return c.REST, nil })),
+	}
+	return map[string]nodeagent.Exposer{"DataUpload": expose.Uploads{Volumes: volumes}, "DataDownload": expose.Downloads{Volumes: volumes}}
+}
+
+// nodeLimit returns how many loads are moved at once on a node.
+func nodeLimit(ctx context.Context, c Config, live client.Reader, node string, configured *settings.Settings) (int, error) {
+	var of corev1.Node
+	err := live.Get(ctx, client.ObjectKey{Name: node}, &of)
+	if apierrors.IsNotFound(err) {
+		return 0, fmt.Errorf("node %q does not exist; name the node of this agent with --node-name or $NODE_NAME", node)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("get node %s: %w", node, err)
+	}
+	limit, why := configured.LoadConcurrency.NodeLimit(of.Labels)
+	c.Log.Info("the limit of this node is known", "loads at once", limit, "by", why)
+	return limit, nil
+}
+
+// soothes reports whether a policy is asked: without a limit, the built-in one would admit every load.
+func soothes(file *config.File, configured *settings.Settings) bool {
+	return namesSoothing(file) || len(file.NodeAgent.Soothing.Config.JSON) > 0 || configured.LoadConcurrency.PrepareQueueLength > 0
+}
+
+// namesSoothing reports whether the configuration names a policy that is not the built-in one.
+func namesSoothing(file *config.File) bool {
+	name := file.NodeAgent.Soothing.Plugin
+	return name != "" && name != policy.BuiltInSoothing
+}
+
+// movers finds the data movers of a plugin host.
+type movers struct{ host *pluginhost.Host }
+
+// Find implements nodeagent.Movers.
+func (m movers) Find(name string) (datamover.Mover, error) {
+	return pluginhost.Named(m.host, kinds.DataMover(), name)
+}

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/config"
+	"github.com/cleat-dev/cleat/server/controller/operations"
+	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/snapshot"
+)
+
+// addOperations adds the monitor of asynchronous operations, and the controllers that follow those of backups and restores.
+func addOperations(r *registrar, c Config, s services, common *operations.Common) (err error) {
+	wakes := new(operations.Wakes)
+	common.Monitor, err = operation.NewMonitor(operation.NewPlugins(s.host), operation.Options{
+		Frequency: c.Options.ItemOperationSyncFrequency, Limits: operationLimits(c.File.Operations, c.Options.FSBackupTimeout),
+		Ended: wakes.Wake, Notice: common.Notice, Log: common.Log, Metrics: s.registry,
+	})
+	if err != nil {
+		return fmt.Errorf("make the monitor of operations: %w", err)
+	}
+	err = r.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		common.Monitor.Run(ctx)
+		return nil
+	}))
+	if err != nil {
+		return fmt.Errorf("add the monitor of operations: %w", err)
+	}
+	if !r.isDisabled(run.BackupOperationsController) {
+		b := r.builder(run.BackupOperationsController, lightWorkers).For(&velerov1.Backup{}).WatchesRawSource(wakes.From(operation.OfBackup))
+		r.complete(run.BackupOperationsController, b, &operations.Backups{Common: common})
+	}
+	if !r.isDisabled(run.RestoreOperationsController) {
+		b := r.builder(run.RestoreOperationsController, lightWorkers).For(&velerov1.Restore{}).WatchesRawSource(wakes.From(operation.OfRestore))
+		r.complete(run.RestoreOperationsController, b, &operations.Restores{Common: common})
+	}
+	leftovers := &operations.Leftovers{Common: common, Starter: operations.NewStarter(s.host)}
+	r.complete(leftoversController, leftovers.Setup(r.builder(leftoversController, lightWorkers)), leftovers)
+	return nil
+}
+
+// leftoversController cannot be disabled: what others have started has to end.
+const leftoversController = "operations-leftovers"
+
+// operationLimits returns the limits of the operations of an action. Those on volumes of pods take no longer than files.
+func operationLimits(configured config.Operations, files time.Duration) func(action string) operation.Limits {
+	known := func(d config.Duration) time.Duration { return max(0, d.Std()) } // None is negative
+	return func(action string) operation.Limits {
+		limits := configured.Of(action)
+		timeout := known(limits.Timeout)
+		if ofFiles := action == snapshot.PodVolumeBackups || action == snapshot.PodVolumeRestores; ofFiles && (timeout == 0 || files < timeout) {
+			timeout = files
+		}
+		return operation.Limits{Timeout: timeout, Stall: known(limits.StallTimeout), Grace: known(limits.CancelGrace)}
+	}
+}

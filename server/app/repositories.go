@@ -1,0 +1,38 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cleat-dev/cleat/server/deletion"
+	"github.com/cleat-dev/cleat/server/location"
+	"github.com/cleat-dev/cleat/server/nodeagent/repository"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/versioning/datamover"
+)
+
+// repositories removes snapshots of volumes from their repositories, with the data movers that the server has among its plugins.
+type repositories struct {
+	opener repository.Opener
+	movers movers
+}
+
+func newRepositories(cluster *run.Cluster, locations *location.Opener, host *pluginhost.Host) *repositories {
+	return &repositories{repository.Opener{Cluster: cluster, Locations: locations, Now: time.Now}, movers{host}}
+}
+
+// Forget implements deletion.Repositories.
+func (r *repositories) Forget(ctx context.Context, moverName, locationName, namespace string, snapshots []string) error {
+	mover, err := r.movers.Find(moverName)
+	if err != nil {
+		return fmt.Errorf("%w, which it needs to remove what was backed up; add the plugin of %s to its plugin directory, and delete the backup again: %w", deletion.ErrNoMover, moverName, err)
+	}
+	of, err := r.opener.Open(ctx, mover, locationName, namespace, false)
+	if err != nil {
+		return err
+	}
+	_, err = mover.Forget(ctx, datamover.Forget{Repository: of, SnapshotIDs: snapshots}, nil)
+	return err
+}

@@ -1,0 +1,137 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Changes are objects that replace those of an archive, or are added to it. Their content is in a temporary file, with an index in
+// memory. The methods are safe for concurrent use, except with Close.
+type Changes struct {
+	mu      sync.Mutex
+	spool   *os.File
+	size    int64
+	objects map[object]*change
+	order   []*change
+}
+
+// object identifies an object, whatever its version.
+type object struct {
+	gr              schema.GroupResource
+	namespace, name string
+}
+
+// change is one object in one or more versions.
+type change struct {
+	object
+	versions []changedVersion // the preferred one first, if there is one
+}
+
+// changedVersion is an object in one version.
+type changedVersion struct {
+	version      string
+	preferred    bool
+	offset, size int64
+}
+
+// NewChanges returns changes that are kept in a file in dir; "" is the system's directory of temporary files.
+func NewChanges(dir string) (*Changes, error) {
+	file, err := os.CreateTemp(dir, "cleat-changes-*")
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary file for changes of an archive, see --scratch-dir: %w", err)
+	}
+	_ = os.Remove(file.Name()) // fails on systems that keep open files; Close removes it there
+	return &Changes{spool: file, objects: map[object]*change{}}, nil
+}
+
+// Item adds one object, as Writer.Item does. The last one counts if an object is added again in the same version.
+func (c *Changes) Item(gr schema.GroupResource, version string, preferred bool, namespace, name string, raw []byte) error {
+	if err := checkItem(gr, version, namespace, name); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, err := c.spool.WriteAt(raw, c.size); err != nil {
+		return fmt.Errorf("write a change of an archive to a temporary file, see --scratch-dir: %w", err)
+	}
+	added := changedVersion{version: version, preferred: preferred, offset: c.size, size: int64(len(raw))}
+	c.size += added.size
+	id := object{gr, namespace, name}
+	changed := c.objects[id]
+	if changed == nil {
+		changed = &change{object: id}
+		c.objects[id] = changed
+		c.order = append(c.order, changed)
+	}
+	for i, v := range changed.versions {
+		if v.version == version {
+			changed.versions[i] = added
+			return nil
+		}
+	}
+	changed.versions = append(changed.versions, added)
+	return nil
+}
+
+// Len returns the number of objects.
+func (c *Changes) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.order)
+}
+
+// Close removes the temporary file.
+func (c *Changes) Close() error {
+	err := c.spool.Close()
+	if removed := os.Remove(c.spool.Name()); removed != nil && !errors.Is(removed, os.ErrNotExist) {
+		err = errors.Join(err, removed)
+	}
+	if err != nil {
+		return fmt.Errorf("close the temporary file with changes of an archive: %w", err)
+	}
+	return nil
+}
+
+// read returns the content of an object.
+func (c *Changes) read(v changedVersion) ([]byte, error) {
+	raw := make([]byte, v.size)
+	if _, err := c.spool.ReadAt(raw, v.offset); err != nil {
+		return nil, fmt.Errorf("read a change of an archive: %w", err)
+	}
+	return raw, nil
+}
+
+// find returns the change of the object at a path and the folder of its version; nil if there is none.
+func (c *Changes) find(path string) (changed *change, versionDir string) {
+	gr, namespace, name, ok := parsePath(path)
+	if !ok {
+		gr, versionDir, namespace, name, ok = parseVersionedPath(path)
+	}
+	if !ok {
+		return nil, ""
+	}
+	return c.objects[object{gr, namespace, name}], versionDir
+}
+
+// at returns the version of the object that belongs into a folder.
+func (c *change) at(versionDir string) (changedVersion, bool) {
+	for _, v := range c.versions {
+		if v.preferred && (versionDir == "" || versionDir == v.version+preferredSuffix) || !v.preferred && versionDir == v.version {
+			return v, true
+		}
+	}
+	return changedVersion{}, false
+}
+
+// outdated reports whether a folder is that of the version that the API server preferred when the archive was written, and does not
+// any more.
+func (c *change) outdated(versionDir string) bool {
+	_, replaced := c.at("")
+	_, same := c.at(versionDir)
+	return replaced && !same && strings.HasSuffix(versionDir, preferredSuffix)
+}

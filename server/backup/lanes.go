@@ -1,0 +1,96 @@
+package backup
+
+import (
+	"context"
+	"runtime"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+)
+
+// starters is how many parallel workers a run has whose actions start operations with keys. Most of them wait for the journal, which
+// records what all of them are about to start in one write. The calls at once of an action are bounded by its turns.
+const starters = 192
+
+// lanes are the workers of a run. Blocks without hooks whose actions all take several calls at once go to the parallel ones. All others
+// go to the ordered ones, which back up one block after the other as Velero does, or as many at a time as the server is told.
+type lanes struct {
+	engine            *engine
+	ordered, parallel *workers
+}
+
+func (e *engine) newLanes(work func(*block)) lanes {
+	most := max(4, 2*runtime.GOMAXPROCS(0)) // such actions wait for others more than they work
+	for _, n := range e.req.Concurrency {
+		most = max(most, n)
+	}
+	if e.req.Journal != nil && slices.ContainsFunc(e.req.Actions, func(a backupitemaction.Action) bool { return a.Starts() == versioning.Keyed }) {
+		most = max(most, starters)
+	}
+	return lanes{
+		engine: e, ordered: newWorkers(cap(e.orderedTurns), work),
+		parallel: newWorkers(most, work),
+	}
+}
+
+// add waits until a block is queued, not until it is done.
+func (l lanes) add(b *block) {
+	for i := range b.objects {
+		if b.hooked || !l.engine.concurrent(b.objects[i].resource.GroupResource()) {
+			l.ordered.add(b)
+			return
+		}
+	}
+	l.parallel.add(b)
+}
+
+// wait returns when all blocks are done. No block may be added any more.
+func (l lanes) wait() {
+	l.ordered.wait()
+	l.parallel.wait()
+}
+
+// concurrent reports whether the objects of a resource have actions that all take several calls at once, and need no order. It is
+// called by one goroutine only.
+func (e *engine) concurrent(gr schema.GroupResource) bool {
+	answer, known := e.parallel[gr]
+	if known {
+		return answer
+	}
+	for a := range e.actions.Each(gr) {
+		if answer = e.req.Concurrency[a.Name()] > 1; !answer {
+			break
+		}
+	}
+	answer = answer && len(e.orderOf(gr)) == 0
+	e.parallel[gr] = answer
+	return answer
+}
+
+// newTurns returns the turns of each action, of which every call takes one. Actions that take one call at a time share those of the ordered
+// workers, because additional items may bring a parallel block to them.
+func (e *engine) newTurns() map[string]chan struct{} {
+	turns := map[string]chan struct{}{}
+	for _, a := range e.req.Actions {
+		if n := e.req.Concurrency[a.Name()]; n > 1 {
+			turns[a.Name()] = make(chan struct{}, n)
+		} else {
+			turns[a.Name()] = e.orderedTurns
+		}
+	}
+	return turns
+}
+
+// turn waits until an action may be called. done must be called after the call.
+func (e *engine) turn(ctx context.Context, action string) (done func(), err error) {
+	turns := e.turns[action]
+	select {
+	case turns <- struct{}{}:
+		return func() { <-turns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

@@ -1,0 +1,60 @@
+package backup_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/backup"
+	"github.com/cleat-dev/cleat/server/resourcepolicy"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+)
+
+// TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted calls Velero's actions for claims, one of which has the volume of the fixture. It
+// asks for more than the volume has, so that the cluster does not bind it.
+func TestActionsThatTakeSnapshotsAreCalledIfTheyAreWanted(t *testing.T) {
+	t.Parallel()
+	config := fixtureWorld(t)
+	const ns = "claims-of-actions"
+	create(t.Context(), t, config, fixtureObject{"namespaces", "v1", "Namespace", "", ns, nil, ""})
+	const body = `"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","resources":{"requests":{"storage":"5Gi"}}`
+	create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, "bound", labelSet{"tier": "db"}, body + `,"volumeName":"fixture-pv"}`})
+	create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, "pending", nil, body + `,"volumeName":"no-such-volume"}`})
+	const bound, pending = ns + "/bound", ns + "/pending"
+	for name, tt := range map[string]struct {
+		rules       string
+		snapshots   bool
+		csi, sphere []string
+	}{
+		"wanted":            {snapshots: true, csi: []string{bound, pending}, sphere: []string{bound, pending}},
+		"not wanted":        {csi: []string{pending}, sphere: []string{bound, pending}},
+		"wanted by a rule":  {rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: snapshot}}", csi: []string{bound, pending}, sphere: []string{bound, pending}},
+		"skipped by a rule": {rules: "{conditions: {volumeTypes: [hostPath]}, action: {type: skip}}", snapshots: true, csi: []string{pending}, sphere: []string{pending}},
+		"all are skipped":   {rules: "{action: {type: skip}}", snapshots: true},
+		"files by a rule":   {rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: fs-backup}}", snapshots: true, csi: []string{pending}, sphere: []string{bound, pending}},
+		"no rule applies":   {rules: "{conditions: {volumeTypes: [nfs]}, action: {type: skip}}", snapshots: true, csi: []string{bound, pending}, sphere: []string{bound, pending}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			named := func(name string) *testAction {
+				return &testAction{name: name, selector: framework.ResourceSelector{IncludedResources: []string{"pvc"}},
+					execute: func(item []byte) (*backupitemaction.Result, error) { return &backupitemaction.Result{Item: item}, nil }}
+			}
+			csi, sphere, other := named("velero.io/csi-pvc-backupper"), named("velero.io/vsphere-pvc-backupper"), named("example.com/other")
+			policy, err := resourcepolicy.Parse(&corev1.ConfigMap{Data: map[string]string{"p": "version: v1\nvolumePolicies: [" + tt.rules + "]"}})
+			require.NoError(t, err)
+			deps := depsFor(t, config)
+			deps.CSI = true
+			b := take(t.Context(), t, deps, backup.Request{
+				Actions: []backupitemaction.Action{csi, sphere, other}, Policy: policy,
+				Backup: newBackup(func(s *spec) { s.IncludedNamespaces, s.SnapshotVolumes = []string{ns}, &tt.snapshots }),
+			})
+			require.Zero(t, b.Errors, b.Results.Errors)
+			require.ElementsMatch(t, tt.csi, csi.calls)
+			require.ElementsMatch(t, tt.sphere, sphere.calls)
+			require.ElementsMatch(t, []string{bound, pending}, other.calls)
+		})
+	}
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/programs"
+	"github.com/cleat-dev/cleat/server/test/roundtrip"
+)
+
+const (
+	moverRounds = 2
+	moverPlaces = 2
+)
+
+// moverOverRestic measures backups and restores of a pod's volume by PodVolumeBackups and PodVolumeRestores: through a node agent that is a
+// process, its admission, the plugin host and the data mover cleat.dev/restic, over the bare restic with the same tree. The sides take turns.
+func moverOverRestic(ctx context.Context, cleat string, report func(string, float64)) (err error) {
+	restic, err := programs.FindRestic()
+	if err != nil {
+		return err
+	}
+	s, err := newSite(ctx, cleat)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	m := &moverSite{site: s, restic: restic, pods: filepath.Join(s.WorkDir, "pods")}
+	if err := m.begin(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.end()) }()
+	var ours, bare moverTimes
+	for round := range moverRounds {
+		source, err := m.pod(ctx, fmt.Sprint("source-", round))
+		if err != nil {
+			return err
+		}
+		if err := growTree(m.volume(source), uint64(round)); err != nil {
+			return err
+		}
+		sides := []func() error{
+			func() error { return bare.restic(ctx, restic, s.WorkDir, m.volume(source)) },
+			func() error { return m.round(ctx, &ours, source, fmt.Sprint("round-", round)) },
+		}
+		for i := range sides {
+			if err := sides[(i+round)%2](); err != nil { // no side is always first
+				return err
+			}
+		}
+		if err := os.RemoveAll(m.volume(source)); err != nil {
+			return err
+		}
+	}
+	say("restic: backup %v, again %v, restore %v", bare.backup, bare.again, bare.restore)
+	say("mover:  backup %v, again %v, restore %v", ours.backup, ours.again, ours.restore)
+	report("upload_over_restic", ours.backup.Seconds()/bare.backup.Seconds())
+	report("upload_again_over_restic", ours.again.Seconds()/bare.again.Seconds())
+	report("download_over_restic", ours.restore.Seconds()/bare.restore.Seconds())
+	return nil
+}
+
+// moverSite is a node whose kubelet is a directory, with a node agent.
+type moverSite struct {
+	*site
+	client  client.WithWatch
+	restic  string                // path of the program
+	pods    string                // the kubelet's directory of pods
+	running *exec.Cmd             // the node agent
+	owner   metav1.OwnerReference // a Restore
+}
+
+// begin starts the node agent.
+func (m *moverSite) begin(ctx context.Context) (err error) {
+	if m.client, _, err = m.queueClient(); err != nil {
+		return err
+	}
+	plugins := filepath.Join(m.WorkDir, "movers")
+	if err := build(ctx, "../../plugins/restic/cmd/cleat-restic", filepath.Join(plugins, "cleat-restic")); err != nil {
+		return err
+	}
+	restore := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: "r"}}
+	err = errors.Join(
+		os.Mkdir(m.pods, 0o750),
+		m.client.Create(ctx, restore),
+		addNode(ctx, m.client, roundtrip.Namespace, moverPlaces),
+	)
+	if err != nil {
+		return err
+	}
+	m.owner = velerov1.ControllerRef("Restore", restore)
+	m.running = m.agent(ctx, m.Kubeconfig, roundtrip.Namespace, m.pods, plugins)
+	m.running.Env = append(os.Environ(), "PATH="+filepath.Dir(m.restic)+":"+os.Getenv("PATH"), "CLEAT_STATE_DIR="+filepath.Join(m.WorkDir, "state"))
+	return m.running.Start()
+}
+
+func (m *moverSite) end() error {
+	err := m.running.Process.Signal(os.Interrupt)
+	_ = m.running.Wait()
+	return err
+}
+
+// pod runs a pod with the empty volume "data", as far as an agent can see.
+func (m *moverSite) pod(ctx context.Context, name string) (*corev1.Pod, error) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		Spec: corev1.PodSpec{
+			NodeName: agentNode, AutomountServiceAccountToken: new(false),
+			InitContainers: []corev1.Container{{Name: "restore-wait", Image: "wait"}},
+			Containers:     []corev1.Container{{Name: "app", Image: "app"}},
+			Volumes:        []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+		},
+	}
+	if err := m.client.Create(ctx, pod); err != nil {
+		return nil, err
+	}
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+		Name: "restore-wait", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	}}
+	return pod, errors.Join(os.MkdirAll(m.volume(pod), 0o750), m.client.Status().Update(ctx, pod))
+}
+
+func (m *moverSite) volume(pod *corev1.Pod) string {
+	return filepath.Join(m.pods, string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data")
+}
+
+// round backs a volume up twice and restores it, with a location of its own whose repository exists before.
+func (m *moverSite) round(ctx context.Context, times *moverTimes, source *corev1.Pod, name string) error {
+	store := filepath.Join(m.WorkDir, name)
+	location := &velerov1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: name},
+		Spec: velerov1.BackupStorageLocationSpec{
+			Provider: "cleat.dev/file", Config: map[string]string{"path": store},
+			StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "bucket"}},
+		},
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Join(store, "bucket"), 0o750), m.client.Create(ctx, location)); err != nil {
+		return err
+	}
+	target, err := m.pod(ctx, "target-"+name)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(m.volume(target), "file"), []byte("content"), 0o600); err != nil {
+		return err
+	}
+	if _, err := m.backUp(ctx, target, name, "small"); err != nil { // which makes the repository
+		return err
+	}
+	if err := os.Remove(filepath.Join(m.volume(target), "file")); err != nil {
+		return err
+	}
+	var snapshot string
+	return errors.Join(
+		took(&times.backup, func() (err error) { _, err = m.backUp(ctx, source, name, "first"); return err }),
+		took(&times.again, func() (err error) { snapshot, err = m.backUp(ctx, source, name, "second"); return err }),
+		took(&times.restore, func() error { return m.restore(ctx, target, name, snapshot) }),
+		os.RemoveAll(m.volume(target)), os.RemoveAll(store),
+	)
+}
+
+// backUp backs up the volume of a pod, and returns the snapshot.
+func (m *moverSite) backUp(ctx context.Context, pod *corev1.Pod, location, name string) (string, error) {
+	b := &velerov1.PodVolumeBackup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: location + "-" + name},
+		Spec: velerov1.PodVolumeBackupSpec{
+			Node: agentNode, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Volume: "data",
+			BackupStorageLocation: location, UploaderType: velerov1.RepositoryTypeRestic,
+		},
+	}
+	err := m.move(ctx, b, new(velerov1.PodVolumeBackupList), &b.Status.LoadStatus)
+	return b.Status.SnapshotID, err
+}
+
+// restore restores a snapshot into the volume of a pod.
+func (m *moverSite) restore(ctx context.Context, pod *corev1.Pod, location, snapshot string) error {
+	r := &velerov1.PodVolumeRestore{
+		ObjectMeta: metav1.ObjectMeta{Namespace: roundtrip.Namespace, Name: location, OwnerReferences: []metav1.OwnerReference{m.owner}},
+		Spec: velerov1.PodVolumeRestoreSpec{
+			Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, Volume: "data",
+			BackupStorageLocation: location, UploaderType: velerov1.RepositoryTypeRestic, SnapshotID: snapshot, SourceNamespace: pod.Namespace,
+		},
+	}
+	return m.move(ctx, r, new(velerov1.PodVolumeRestoreList), &r.Status.LoadStatus)
+}
+
+// move creates a load and waits until it is Completed.
+func (m *moverSite) move(ctx context.Context, load client.Object, list client.ObjectList, status *velerov1.LoadStatus) error {
+	watch, err := m.client.Watch(ctx, list, client.InNamespace(roundtrip.Namespace))
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	if err := m.client.Create(ctx, load); err != nil {
+		return err
+	}
+	for event := range watch.ResultChan() {
+		if o, ok := event.Object.(client.Object); !ok || o.GetName() != load.GetName() {
+			continue
+		}
+		if err := m.client.Get(ctx, client.ObjectKeyFromObject(load), load); err != nil {
+			return err
+		}
+		switch status.Phase {
+		case velerov1.LoadPhaseCompleted:
+			return nil
+		case velerov1.LoadPhaseFailed, velerov1.LoadPhaseCanceled:
+			return fmt.Errorf("%T %s is %s: %s", load, load.GetName(), status.Phase, status.Message)
+		}
+	}
+	return fmt.Errorf("%T %s: the watch ended early: %w", load, load.GetName(), context.Cause(ctx))
+}

@@ -1,0 +1,36 @@
+package command
+
+import (
+	"flag"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+)
+
+// addClientFlags adds the flags that all commands of Velero's client have beside those that name the cluster, hidden: scripts may set
+// them. Those of klog change what the Kubernetes client logs.
+func addClientFlags(flags *pflag.FlagSet) {
+	klogs := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(klogs)
+	added := pflag.NewFlagSet("client", pflag.ContinueOnError)
+	added.AddGoFlagSet(klogs)
+	added.StringSlice("features", nil, "features of Velero's client")
+	added.Bool("colorized", false, "colours in the output")
+	added.VisitAll(func(f *pflag.Flag) {
+		f.Hidden = true
+		flags.AddFlag(f)
+	})
+}
+
+// noteClientFlags says which of the flags were set that a client ignores. A command that has a flag of the same name acts on it.
+func noteClientFlags(a *App, cmd *cobra.Command) {
+	inherited := cmd.InheritedFlags()
+	if f := inherited.Lookup("features"); f != nil && f.Changed && f.Value.String() != "[]" {
+		fmt.Fprintln(a.Err, "--features is for Velero's client; cleat does not use it.")
+	}
+	if f := inherited.Lookup("colorized"); f != nil && f.Changed && f.Value.String() == "true" {
+		fmt.Fprintln(a.Err, "--colorized has no effect; the output has no colours.")
+	}
+}

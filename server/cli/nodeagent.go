@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/cleat-dev/cleat/server/app"
+	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/config"
+)
+
+func newNodeAgentCommand(a *command.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "node-agent",
+		Short: "Work with the agents of nodes",
+	}
+	cmd.AddCommand(newNodeAgentServerCommand(a), newNodeAgentHoldCommand())
+	return cmd
+}
+
+func newNodeAgentServerCommand(a *command.App) *cobra.Command {
+	s := serverFlags{options: config.Defaults()}
+	agent := app.NodeAgent{Node: os.Getenv("NODE_NAME"), HostPods: "/host_pods", PrepareTimeout: 30 * time.Minute, Pod: ownPod()}
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run the agent of a node",
+		Long: "Run the agent of a node: it moves the data of the node's volumes, for PodVolumeBackups, PodVolumeRestores,\n" +
+			"DataUploads and DataDownloads. Exactly one runs on each node.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runNodeAgent(a, cmd, &s, agent) },
+	}
+	flags := cmd.Flags()
+	s.options.AddAgentFlags(flags)
+	addVerbosity(flags)
+	flags.StringVar(&s.file, "config", "", "configuration file with the policy nodeAgent.soothing and the settings of plugins; see examples/config/cleat.yaml")
+	flags.StringVar(&agent.Node, "node-name", agent.Node, "name of the node; default $NODE_NAME")
+	flags.StringVar(&agent.ConfigMap, "node-agent-configmap", "", "ConfigMap with the settings of node agents, which is read at the start")
+	flags.StringVar(&agent.HostPods, "host-pods", agent.HostPods, "directory in which the kubelet mounts the volumes of pods, as this process sees it")
+	flags.StringVar(&agent.Pod, "pod-name", agent.Pod, "name of the pod in which the agent runs; default $POD_NAME, or else the name of the host")
+	flags.DurationVar(&agent.PrepareTimeout, "data-mover-prepare-timeout", agent.PrepareTimeout, "how long a load may be Accepted before it fails")
+	flags.BoolVar(&agent.BesideVelero, "beside-velero", false, "leave PodVolumeBackups and PodVolumeRestores for which there is no data mover here to Velero's agents on the same nodes, instead of failing them")
+	return cmd
+}
+
+// ownPod returns the name of the pod in which the process runs, if it runs in one.
+func ownPod() string {
+	host, _ := os.Hostname() // without one, no pod is found
+	return cmp.Or(os.Getenv("POD_NAME"), host)
+}
+
+// newNodeAgentHoldCommand returns what runs in the pods by which agents expose volumes.
+func newNodeAgentHoldCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "hold",
+		Short:  "Hold the volumes of a pod until it is deleted",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			<-cmd.Context().Done()
+			return nil
+		},
+	}
+}
+
+func runNodeAgent(a *command.App, cmd *cobra.Command, flags *serverFlags, agent app.NodeAgent) error {
+	if agent.Node == "" {
+		return errors.New("the name of the node is missing; set --node-name or $NODE_NAME")
+	}
+	if agent.PrepareTimeout <= 0 {
+		return fmt.Errorf("--data-mover-prepare-timeout %s: want more than 0", agent.PrepareTimeout)
+	}
+	c, err := serverConfig(a, cmd, flags)
+	if err != nil {
+		return err
+	}
+	if c.REST, err = a.Cluster.RestConfig(); err != nil {
+		return err
+	}
+	if c.Namespace, err = a.Cluster.NamespaceOrDefault(); err != nil {
+		return err
+	}
+	ctrl.SetLogger(app.NewLogr(c.Log.Named("controller-runtime")))
+	klog.SetLogger(app.NewLogr(c.Log.Named("client-go")))
+	limitGarbage()
+	return app.ServeNodeAgent(cmd.Context(), c, agent)
+}

@@ -1,0 +1,169 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/cli/plugindir"
+	"github.com/cleat-dev/cleat/server/install"
+	"github.com/cleat-dev/cleat/server/pluginimage"
+	"github.com/cleat-dev/cleat/server/pluginlock"
+)
+
+func newAddCommand(a *command.App) *cobra.Command {
+	add := adding{app: a, pull: string(corev1.PullIfNotPresent), silence: time.Minute}
+	var confirm bool
+	cmd := &cobra.Command{
+		Use:   "add IMAGE",
+		Short: "Add the plugins of a container image",
+		Long: "Add an image to the Deployment of the server, as an init container that copies its plugin files, as Velero does. The server's pod\n" +
+			"starts anew.\n\n" +
+			"With --plugin-dir, no cluster is needed: the command pulls the image, takes the files below its /plugins, checks that they work on this\n" +
+			"machine, and moves them into the directory. A running server notices. IMAGE names an image of a registry, or is the path of an OCI\n" +
+			"layout or of a tarball.",
+		Example: `  cleat plugin add velero/velero-plugin-for-aws:v1.13.0 --confirm
+  cleat plugin add velero/velero-plugin-for-aws:v1.13.0 --plugin-dir ./plugins
+  cleat plugin add registry.example.io/mover@sha256:... --plugin-dir ./plugins --key cosign.pub
+  cleat plugin add ./mover.tar --plugin-dir ./plugins --lock`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := add.directory.Complete(cmd); err != nil {
+				return err
+			}
+			if add.directory.Path != "" {
+				return add.toDirectory(cmd.Context(), args[0])
+			}
+			if add.key != "" || add.updateLock {
+				return errors.New("--key and --lock are for a directory: use them with --plugin-dir")
+			}
+			return add.toCluster(cmd.Context(), args[0], confirm)
+		},
+	}
+	flags := cmd.Flags()
+	add.directory.Add(cmd, "add the plugins to this directory, without a cluster; empty adds the image to the server in the cluster")
+	flags.StringVar(&add.pull, "image-pull-policy", add.pull, "when a node pulls the image: Always, IfNotPresent or Never")
+	flags.BoolVar(&confirm, "confirm", false, "do not ask before the server's pod starts anew")
+	flags.StringVar(&add.key, "key", "", "public key with which cosign verifies the image; an image without a valid signature is refused")
+	flags.BoolVar(&add.updateLock, "lock", false, "write the files into "+pluginlock.FileName+" as well, if there is one")
+	flags.DurationVar(&add.silence, "registry-timeout", add.silence, "how long a registry may send nothing")
+	return cmd
+}
+
+// adding is the command "add".
+type adding struct {
+	app        *command.App
+	directory  plugindir.Flags
+	pull, key  string
+	updateLock bool
+	silence    time.Duration
+}
+
+// toCluster adds an image to the Deployment of the server.
+func (c *adding) toCluster(ctx context.Context, image string, confirmed bool) error {
+	pull := corev1.PullPolicy(c.pull)
+	switch pull {
+	case corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
+	default:
+		return fmt.Errorf("--image-pull-policy %q: want Always, IfNotPresent or Never", c.pull)
+	}
+	if !confirmed {
+		if err := c.app.Confirm("The server's pod will start anew, and take up what runs. Add the plugins?"); err != nil {
+			return err
+		}
+	}
+	cluster, err := c.app.Cluster.Connect()
+	if err != nil {
+		return err
+	}
+	deployment, err := changeServer(ctx, cluster, func(d *deployment) error { return install.AddPlugin(d, image, pull) })
+	if err != nil {
+		return fmt.Errorf("add %s: %w", image, err)
+	}
+	fmt.Fprintf(c.app.Out, "Image %s was added to Deployment %s.\n", image, deployment)
+	return nil
+}
+
+// toDirectory takes the plugin files out of an image into a directory.
+func (c *adding) toDirectory(ctx context.Context, ref string) (err error) {
+	resolver := pluginimage.Resolver{
+		Platform: v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH}, Silence: pluginimage.Silence(c.silence),
+	}
+	image, err := resolver.Resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if c.key != "" {
+		if err := image.Verify(c.key); err != nil {
+			return err
+		}
+	}
+	store, err := pluginimage.OpenStore(c.directory.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	stage, err := store.Stage()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	added := pluginimage.Installed{Image: ref, Digest: image.Digest.String()}
+	if added.Files, err = image.Extract(stage); err != nil {
+		return err
+	}
+	if err := store.CheckNew(added); err != nil {
+		return fmt.Errorf("add %s: %w", ref, err)
+	}
+	if err := c.checkFiles(ctx, stage); err != nil {
+		return fmt.Errorf("add %s (%s): %w", ref, image.Digest, err)
+	}
+	if err := store.Add(added, stage); err != nil {
+		return fmt.Errorf("add %s: %w; the same command completes what it began", ref, err)
+	}
+	for _, file := range added.Files {
+		fmt.Fprintf(c.app.Out, "%s\n", filepath.Join(c.directory.Path, filepath.FromSlash(file.Name)))
+	}
+	fmt.Fprintf(c.app.Err, "Added from %s, digest %s.\n", ref, image.Digest)
+	return nil
+}
+
+// checkFiles starts the files in the directory stage, checks that they are plugins, and compares them with the lock, which it updates if the
+// user wants that.
+func (c *adding) checkFiles(ctx context.Context, stage string) error {
+	staged := c.directory
+	staged.Path = stage
+	found, changes, err := lockDirectory(ctx, c.app, &staged)
+	if err != nil {
+		return err
+	}
+	var problems error
+	for _, broken := range changes.Broken {
+		problems = errors.Join(problems, fmt.Errorf("file %s is not usable: %s", broken.File, broken.Reason))
+	}
+	lock, err := c.directory.ReadLock()
+	if problems != nil || err != nil {
+		return errors.Join(problems, err)
+	}
+	if lock == nil {
+		return nil
+	}
+	for _, plugin := range found.Plugins {
+		if err := lock.Check(plugin.Path, plugin.SHA256); err != nil && !c.updateLock {
+			problems = errors.Join(problems, fmt.Errorf("file %s must not run: %w, or add the image with --lock", plugin.Path, err))
+		}
+	}
+	if problems != nil || !c.updateLock {
+		return problems
+	}
+	return lock.With(found.Plugins).Write(c.directory.LockPath())
+}

@@ -1,0 +1,2 @@
+// Package repo has the command about backup repositories, which hold the data of volumes.
+package repo

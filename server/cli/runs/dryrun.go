@@ -1,0 +1,322 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/dryrun"
+	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/status/layout"
+)
+
+// DryRun are the flags for dry runs of a command that creates a backup or a restore.
+type DryRun struct {
+	// On says that a dry run is wanted.
+	On        bool
+	keep      time.Duration
+	downloads Downloads
+}
+
+// takeUp is the flag for how long to wait until a server begins, and for URLs.
+const takeUp = time.Minute
+
+// Add adds the flags.
+func (d *DryRun) Add(flags *pflag.FlagSet, kind string) {
+	flags.BoolVar(&d.On, "dry-run", false, "find out what the "+kind+" would do, and do nothing; waits, and prints the result, with -o json as JSON")
+	flags.DurationVar(&d.keep, "keep", velerov1.DefaultDryRunKeep, "with --dry-run: how long to keep the result")
+	d.downloads.Add(flags, takeUp)
+}
+
+// DryRunName returns the name of a dry run of a backup or restore.
+func DryRunName(name string) string { return name + "-dry-run" }
+
+// unclaimed are the validationErrors of a dry run that no server has begun. They make a server that does not know dry runs leave it alone.
+func unclaimed() []string { return []string{"dry run: no server has begun it yet"} }
+
+// Backup makes b a dry run, carries it out and prints what the backup would hold.
+func (d *DryRun) Backup(ctx context.Context, a *command.App, cluster *command.Cluster, b *velerov1.Backup, form string) error {
+	accept := fmt.Sprintf("See what would be in it with \"cleat manifest ls %s\", and back up exactly that with \"cleat backup create %s --accept\".\n", DryRunName(b.Name), b.Name)
+	b.Name = DryRunName(b.Name)
+	b.Status.Phase, b.Status.ValidationErrors = velerov1.BackupPhaseFailedValidation, unclaimed()
+	return d.carryOut(ctx, a, cluster, Backup(b), form, func() (int, error) {
+		target := d.target(velerov1.DownloadTargetKindBackupResourceList, b.Name, b.Spec.StorageLocation)
+		found, err := fetchTarget[dryrun.Collection](ctx, &d.downloads, cluster, target)
+		if err != nil {
+			return 0, err
+		}
+		messages, err := fetch[results.Results](ctx, &d.downloads, cluster, velerov1.DownloadTargetKindBackupResults, b.Name, b.Spec.StorageLocation)
+		if err != nil {
+			return 0, err
+		}
+		if form == "json" {
+			return b.Status.Errors, layout.PrintJSON(a.Out, struct {
+				Name string `json:"name"`
+				UID  string `json:"uid"`
+				dryrun.Collection
+				Results results.Results `json:"results"`
+			}{b.Name, string(b.UID), found, messages})
+		}
+		return b.Status.Errors, printCollection(a.Out, found, messages, accept)
+	})
+}
+
+// Restore makes r a dry run, carries it out and prints what the restore would do with each item. location is that of its backup.
+func (d *DryRun) Restore(ctx context.Context, a *command.App, cluster *command.Cluster, r *velerov1.Restore, form string) error {
+	r.Name = DryRunName(r.Name)
+	r.Status.Phase, r.Status.ValidationErrors = velerov1.RestorePhaseFailedValidation, unclaimed()
+	return d.carryOut(ctx, a, cluster, Restore(r), form, func() (int, error) {
+		var b velerov1.Backup
+		if err := cluster.Get(ctx, cluster.Key(r.Spec.BackupName), &b); err != nil {
+			return 0, err
+		}
+		file, err := d.downloads.OpenTarget(ctx, cluster, d.target(velerov1.DownloadTargetKindRestoreResourceList, r.Name, b.Spec.StorageLocation))
+		if err != nil {
+			return 0, err
+		}
+		show := printOutcomes
+		if form == "json" {
+			show = encodeOutcomes
+		}
+		err = show(a.Out, r, file)
+		return r.Status.Errors, cmp.Or(err, file.Close())
+	})
+}
+
+func (d *DryRun) target(kind velerov1.DownloadTargetKind, name, location string) Target {
+	return Target{Kind: kind, Name: name, Location: location, Annotations: map[string]string{velerov1.FileAnnotation: dryrun.FileName}}
+}
+
+// carryOut creates a dry run in place of an earlier one of that name, waits for its end and shows it. show returns the errors of the
+// run, because of which it would not be Completed.
+func (d *DryRun) carryOut(ctx context.Context, a *command.App, cluster *command.Cluster, o *Object, form string, show func() (int, error)) error {
+	if form != "" && form != "json" {
+		return fmt.Errorf("--output %q: want json with --dry-run", form)
+	}
+	if d.keep <= 0 {
+		return fmt.Errorf("--keep %s: want a duration such as 1h", d.keep)
+	}
+	annotations := maps.Clone(o.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[velerov1.DryRunAnnotation], annotations[velerov1.DryRunKeepAnnotation] = velerov1.DryRunRequested, d.keep.String()
+	o.SetAnnotations(annotations)
+	kind, name := o.state().Kind, o.GetName()
+	if err := d.replace(ctx, cluster, o); err != nil {
+		return err
+	}
+	waiting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	timer := time.AfterFunc(d.downloads.timeout, func() {
+		now, _ := o.DeepCopyObject().(client.Object)
+		if err := cluster.Get(waiting, client.ObjectKeyFromObject(o.Object), now); err == nil && run.ClaimOf(now).By == "" {
+			stop(fmt.Errorf("no server has begun the dry run %s within %s: does one run, and does it know dry runs? See --timeout", name, d.downloads.timeout))
+		}
+	})
+	defer timer.Stop()
+	if err := await(waiting, cluster, o, command.NewProgress(a.Err, "dry run "+name)); err != nil {
+		if ctx.Err() == nil && waiting.Err() != nil {
+			return context.Cause(waiting)
+		}
+		return fmt.Errorf("wait for the dry run: %w", err)
+	}
+	if o.GetAnnotations()[velerov1.DryRunAnnotation] != velerov1.DryRunDone {
+		return fmt.Errorf("dry run %s was not carried out: %s", name, strings.Join(o.state().ValidationErrors, "; "))
+	}
+	errs, err := show()
+	if err == nil && errs > 0 {
+		err = fmt.Errorf("the %s would not be Completed: it would have %s", kind, layout.Count(errs, "error"))
+	}
+	return err
+}
+
+// replace creates a dry run. An earlier one of that name that has ended is deleted before.
+func (d *DryRun) replace(ctx context.Context, cluster *command.Cluster, o *Object) error {
+	kind, name := o.state().Kind, o.GetName()
+	key := client.ObjectKeyFromObject(o.Object)
+	before, _ := o.DeepCopyObject().(client.Object)
+	switch err := cluster.Get(ctx, key, before); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	case !velerov1.IsDryRun(before):
+		return fmt.Errorf("a %s named %s exists, which is no dry run; choose another name", kind, name)
+	case !run.DryRunEnded(before) && before.GetDeletionTimestamp() == nil:
+		return fmt.Errorf("the dry run %s is in progress; wait for its end, or choose another name", name)
+	default:
+		if err := cluster.Delete(ctx, before, client.Preconditions{UID: new(before.GetUID())}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete the former dry run %s: %w", name, err)
+		}
+		err := wait.PollUntilContextTimeout(ctx, urlPoll, d.downloads.timeout, true, func(ctx context.Context) (bool, error) {
+			err := cluster.Get(ctx, key, before)
+			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		})
+		if err != nil {
+			return fmt.Errorf("wait until the former dry run %s is deleted: %w", name, err)
+		}
+	}
+	if err := cluster.Create(ctx, o.Object); err != nil {
+		return fmt.Errorf("create the dry run %s: %w", name, err)
+	}
+	return nil
+}
+
+// printCollection prints what a backup would hold, and what not.
+func printCollection(w io.Writer, found dryrun.Collection, messages results.Results, accept string) error {
+	table := layout.Table{Head: []string{"RESOURCE", "ITEMS", "LEFT OUT", "WHY"}}
+	for _, r := range found.Resources {
+		row := []string{r.Resource, fmt.Sprint(r.Items)}
+		for _, out := range r.LeftOut {
+			table.Rows = append(table.Rows, append(row, fmt.Sprint(out.Items), out.Reason))
+			row = []string{"", ""}
+		}
+		if len(r.LeftOut) == 0 {
+			table.Rows = append(table.Rows, row)
+		}
+	}
+	if err := table.Print(w); err != nil {
+		return err
+	}
+	printMessages(w, "Errors", messages.Errors)
+	printMessages(w, "Warnings", messages.Warnings)
+	printNotCalled(w, found.NotCalled)
+	_, err := fmt.Fprintf(w, "\n%s would be backed up; nothing was stored.\n%s", layout.Count(found.Items, "item"), accept)
+	return err
+}
+
+// printMessages prints the messages about a whole run, and the number of those about items.
+func printMessages(w io.Writer, title string, messages results.Result) {
+	if messages.Count() == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s: %d\n", title, messages.Count())
+	for _, text := range slices.Concat(messages.Velero, messages.Cluster) {
+		fmt.Fprintf(w, "  %s\n", text)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(messages.Namespaces)) {
+		for _, text := range messages.Namespaces[namespace] {
+			fmt.Fprintf(w, "  %s: %s\n", namespace, text)
+		}
+	}
+}
+
+func printNotCalled(w io.Writer, notCalled map[string]int) {
+	if len(notCalled) == 0 {
+		return
+	}
+	fmt.Fprint(w, "\nActions that were not called, because they may have side effects (see plugins.dryRun in the server's configuration):\n")
+	for _, action := range slices.Sorted(maps.Keys(notCalled)) {
+		fmt.Fprintf(w, "  %s, for %s\n", action, layout.Count(notCalled[action], "item"))
+	}
+}
+
+// printOutcomes prints what a restore would do: the items that need attention, then counts.
+func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader) error {
+	counts := map[string]map[dryrun.Verdict]int{}
+	unchecked := 0
+	summary, err := dryrun.ReadOutcomes(file, func(o dryrun.Outcome) error {
+		if counts[o.Resource] == nil {
+			counts[o.Resource] = map[dryrun.Verdict]int{}
+		}
+		counts[o.Resource][o.Outcome]++
+		if o.Unchecked {
+			unchecked++
+		}
+		switch o.Outcome {
+		case dryrun.Conflict, dryrun.Refused, dryrun.Failed:
+			_, err := fmt.Fprintf(w, "%s %s: %s: %s\n", o.Resource, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), o.Outcome, o.Reason)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	table := layout.Table{Head: []string{"RESOURCE"}}
+	for _, verdict := range dryrun.Verdicts() {
+		table.Head = append(table.Head, strings.ToUpper(string(verdict)))
+	}
+	for _, resource := range slices.Sorted(maps.Keys(counts)) {
+		row := []string{resource}
+		for _, verdict := range dryrun.Verdicts() {
+			row = append(row, fmt.Sprint(counts[resource][verdict]))
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	if err := table.Print(w); err != nil {
+		return err
+	}
+	printNotCalled(w, summary.NotCalled)
+	if unchecked > 0 {
+		fmt.Fprintf(w, "\n%s could not be checked by the API server, because what they need would be created by the same restore.\n", layout.Count(unchecked, "item"))
+	}
+	_, err = fmt.Fprintf(w, "\n%s.\n", dryrun.Describe(summary))
+	return err
+}
+
+// encodeOutcomes prints what a restore would do as one JSON document, without holding it in memory.
+func encodeOutcomes(w io.Writer, r *velerov1.Restore, file io.Reader) error {
+	if _, err := fmt.Fprintf(w, "{\"name\":%q,\"uid\":%q,\"items\":[", r.Name, r.UID); err != nil {
+		return err
+	}
+	separator := "\n"
+	summary, err := dryrun.ReadOutcomes(file, func(o dryrun.Outcome) error {
+		encoded, err := json.Marshal(o)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%s%s", separator, encoded)
+		}
+		separator = ",\n"
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	encoded, err := json.Marshal(summary)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "\n],\"summary\":%s}\n", encoded)
+	return err
+}
+
+// AcceptedDryRun returns a backup that takes exactly the items of a dry run: it has the spec, the labels and the annotations of that.
+func AcceptedDryRun(ctx context.Context, cluster *command.Cluster, name, dryRun string) (*velerov1.Backup, error) {
+	var done velerov1.Backup
+	if err := cluster.Get(ctx, cluster.Key(dryRun), &done); err != nil {
+		return nil, fmt.Errorf("--accept: %w", err)
+	}
+	switch done.Annotations[velerov1.DryRunAnnotation] {
+	case velerov1.DryRunDone:
+	case "":
+		return nil, fmt.Errorf("--accept: %s is a backup, not a dry run", dryRun)
+	default:
+		return nil, fmt.Errorf("--accept: the dry run %s was not carried out: %s", dryRun, strings.Join(done.Status.ValidationErrors, "; "))
+	}
+	b := &velerov1.Backup{TypeMeta: done.TypeMeta, Spec: done.Spec}
+	b.Namespace, b.Name, b.Labels = done.Namespace, name, maps.Clone(done.Labels)
+	b.Annotations = maps.Clone(done.Annotations)
+	for _, own := range []string{velerov1.DryRunAnnotation, velerov1.DryRunKeepAnnotation, velerov1.AttemptAnnotation, run.ClaimAnnotation} {
+		delete(b.Annotations, own)
+	}
+	b.Annotations[velerov1.AcceptAnnotation] = dryRun + "/" + string(done.UID)
+	if name == "" {
+		return nil, errors.New("the backup has no name: cleat backup create NAME --accept")
+	}
+	return b, nil
+}

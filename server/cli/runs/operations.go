@@ -1,0 +1,60 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/operationreport"
+	"github.com/cleat-dev/cleat/server/status"
+	"github.com/cleat-dev/cleat/server/status/serverreport"
+)
+
+// StoredOperations returns the operations of a run as the server has stored them last. location is that of its files.
+func (d *Downloads) StoredOperations(
+	ctx context.Context, cluster *command.Cluster, run status.Run, uid types.UID, location string,
+) serverreport.OperationsOf {
+	kind, target := operation.OfBackup, velerov1.DownloadTargetKindBackupItemOperations
+	if run.Kind == "restore" {
+		kind, target = operation.OfRestore, velerov1.DownloadTargetKindRestoreItemOperations
+	}
+	file, err := fetch[operation.File](ctx, d, cluster, target, run.Name, location)
+	if err != nil {
+		of := serverreport.OperationsOf{Kind: kind, Name: run.Name, UID: uid, Problem: err.Error(), Summary: run.Operations}
+		of.Silent = of.Open
+		return of
+	}
+	of := operationreport.OfFile(&operation.Owner{Kind: kind, Name: run.Name}, file) // a Backup may have been made anew from the bucket
+	of.UID = uid
+	return of
+}
+
+// LoadOperations returns the operations of a run, if details are wanted and there are any: those that the server follows now, or those
+// that it has stored. What cannot be found out is mentioned in problems.
+func (f Files) LoadOperations(
+	ctx context.Context, run status.Run, uid types.UID, location string,
+) (report *serverreport.Operations, problems []string) {
+	if !f.details || run.Operations.Attempted() == 0 {
+		return nil, nil
+	}
+	if run.Waits() {
+		live, err := f.cluster.Operations(ctx, f.downloads.timeout, serverreport.OwnerKey(run.Kind, run.Name))
+		if err == nil {
+			if report = live.Only(run.Title(), uid); len(report.Owners) > 0 {
+				return report, nil
+			}
+		} else {
+			problems = append(problems, fmt.Sprintf("how far the operations are now, beyond what is stored: %v", err))
+		}
+	}
+	stored := f.downloads.StoredOperations(ctx, f.cluster, run, uid, location)
+	if stored.Problem != "" {
+		problems = append(problems, stored.Problem)
+	}
+	return serverreport.NewOperations(time.Now(), []serverreport.OperationsOf{stored}), problems
+}

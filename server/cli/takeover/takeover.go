@@ -1,0 +1,187 @@
+package takeover
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cleat-dev/cleat/server/app"
+	"github.com/cleat-dev/cleat/server/cli/command"
+	"github.com/cleat-dev/cleat/server/install"
+	"github.com/cleat-dev/cleat/server/status/layout"
+	"github.com/cleat-dev/cleat/server/takeover"
+)
+
+// NewCommand returns the command "takeover".
+func NewCommand(a *command.App, server ServerFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "takeover",
+		Short: "Replace a running Velero by cleat, and put it back",
+		Long: "Replace the running Velero of a namespace by cleat, and put it back. Velero's Deployment stays, without pods; a copy of it, named\n" +
+			takeover.Name + ", runs cleat with the same plugins, volumes, rights and flags. Custom resources and buckets stay as they are.",
+	}
+	cmd.AddCommand(newCheck(a, server), newStart(a, server), newBack(a, server))
+	return cmd
+}
+
+// takeovers is what the commands share.
+type takeovers struct {
+	app     *command.App
+	server  ServerFlags
+	image   string
+	timeout time.Duration
+	force   bool
+	wait    bool
+}
+
+func (c *takeovers) connect() (*takeover.Takeover, *command.Cluster, error) {
+	cluster, err := c.app.Cluster.Connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &takeover.Takeover{
+		Client: cluster, Namespace: cluster.Namespace, Image: c.image, Lease: app.LeaseName, Arguments: arguments(c.server),
+		Report: func(name, action string) { fmt.Fprintf(c.app.Out, "%s %s\n", name, action) },
+	}, cluster, nil
+}
+
+func newCheck(a *command.App, server ServerFlags) *cobra.Command {
+	c := takeovers{app: a, server: server}
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "List what a take-over would miss, and change nothing",
+		Long: "List what is in use in the namespace and cleat does not serve, and what happens in a take-over. The command changes nothing but asks\n" +
+			"the server for its version and plugins. It fails if something would be missed.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t, cluster, err := c.connect()
+			if err != nil {
+				return err
+			}
+			return c.check(cmd.Context(), t, cluster)
+		},
+	}
+	c.addTimeout(cmd)
+	return cmd
+}
+
+func newStart(a *command.App, server ServerFlags) *cobra.Command {
+	c := takeovers{app: a, server: server}
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Stop Velero and run cleat in its place",
+		Long: "Check as \"takeover check\" does, stop Velero, wait until none of its pods is left, and run cleat in its place. The command may be run\n" +
+			"again if it was interrupted.",
+		Example: "  cleat takeover check\n  cleat takeover start\n  cleat takeover back",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.start(cmd.Context()) },
+	}
+	c.addTimeout(cmd)
+	cmd.Flags().StringVar(&c.image, "image", install.ImageOf(install.Image, a.Version), "image of cleat")
+	cmd.Flags().BoolVar(&c.force, "force", false, "take over although something would be missed")
+	cmd.Flags().BoolVar(&c.wait, "wait", true, "wait until cleat is available")
+	return cmd
+}
+
+func newBack(a *command.App, server ServerFlags) *cobra.Command {
+	c := takeovers{app: a, server: server}
+	cmd := &cobra.Command{
+		Use:   "back",
+		Short: "Stop cleat and run Velero again",
+		Long: "Stop the cleat that \"takeover start\" has started, wait until none of its pods is left, and run Velero again, as it was. Velero marks\n" +
+			"backups and restores as Failed that are in progress when it starts, so the command refuses while there are some. It may be run\n" +
+			"again if it was interrupted.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.back(cmd.Context()) },
+	}
+	cmd.Flags().BoolVar(&c.force, "force", false, "go back although backups or restores in progress will be Failed")
+	cmd.Flags().BoolVar(&c.wait, "wait", true, "wait until Velero is available")
+	return cmd
+}
+
+func (c *takeovers) addTimeout(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&c.timeout, "timeout", 10*time.Second, "how long to wait for Velero's server to say its version and its plugins")
+}
+
+// check prints the findings. It returns an error if a take-over would miss something.
+func (c *takeovers) check(ctx context.Context, t *takeover.Takeover, cluster *command.Cluster) error {
+	answer, err := cluster.ServerStatus(ctx, c.timeout, nil)
+	if err != nil {
+		fmt.Fprintf(c.app.Err, "Velero's server was not asked: %v\n", err)
+		answer = nil
+	}
+	findings, err := t.Check(ctx, answer)
+	if err != nil {
+		return err
+	}
+	for _, list := range []struct {
+		title string
+		lines []string
+	}{{"Cleat would miss:", findings.Missed}, {"To know:", findings.Notes}} {
+		if len(list.lines) == 0 {
+			continue
+		}
+		fmt.Fprintln(c.app.Out, list.title)
+		for _, line := range list.lines {
+			fmt.Fprintf(c.app.Out, "- %s\n", layout.OneLine(line))
+		}
+	}
+	if n := len(findings.Missed); n > 0 {
+		return fmt.Errorf("a take-over of namespace %s would miss %s", cluster.Namespace, layout.Count(n, "thing"))
+	}
+	fmt.Fprintf(c.app.Out, "A take-over of namespace %s misses nothing.\n", cluster.Namespace)
+	return nil
+}
+
+func (c *takeovers) start(ctx context.Context) error {
+	t, cluster, err := c.connect()
+	if err != nil {
+		return err
+	}
+	if err := c.check(ctx, t, cluster); err != nil {
+		if !c.force {
+			return fmt.Errorf("%w; --force takes over nevertheless", err)
+		}
+		fmt.Fprintf(c.app.Err, "Going on: %v.\n", err)
+	}
+	if err := t.Start(ctx); err != nil {
+		return err
+	}
+	return c.await(ctx, cluster, takeover.Name, "Cleat runs in place of Velero in namespace %s; \"cleat takeover back\" puts Velero back.\n")
+}
+
+func (c *takeovers) back(ctx context.Context) error {
+	t, cluster, err := c.connect()
+	if err != nil {
+		return err
+	}
+	running, err := t.InProgress(ctx)
+	if err != nil {
+		return err
+	}
+	if len(running) > 0 && !c.force {
+		return fmt.Errorf("in progress: %s; Velero marks them as Failed when it starts: wait for their end, or use --force", strings.Join(running, ", "))
+	}
+	velero, err := t.Back(ctx)
+	if err != nil {
+		return err
+	}
+	return c.await(ctx, cluster, velero, "Velero runs again in namespace %s.\n")
+}
+
+// await waits for a Deployment, unless the user does not want that, and prints the end.
+func (c *takeovers) await(ctx context.Context, cluster *command.Cluster, deployment, end string) error {
+	if c.wait {
+		err := install.AwaitServer(ctx, cluster, cluster.Namespace, deployment, func(why string) {
+			fmt.Fprintf(c.app.Err, "Waiting for Deployment %s: %s.\n", deployment, why)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(c.app.Out, end, cluster.Namespace)
+	return err
+}

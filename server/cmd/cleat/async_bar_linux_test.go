@@ -1,0 +1,46 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"os/exec"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/cli/clitest"
+)
+
+// TestAcceptAsync_Bar reads the bar of a backup that waits for operations from a terminal.
+func TestAcceptAsync_Bar(t *testing.T) {
+	t.Parallel()
+	terminal, behind := clitest.PseudoTerminal(t, 160, 24)
+	s := newSite(t, "cleat.dev/s3")
+	w := s.work()
+	s.serve(w.args...)
+	s.available()
+	shop := s.workload(1)
+	s.item(shop, "long", "keyed", "length", "10h")
+	s.item(shop, "short", "keyed")
+
+	var out bytes.Buffer
+	cmd := exec.Command(cleat(t), "backup", "create", "nightly", "--include-namespaces", shop, "--wait", "--kubeconfig", s.kubeconfig, "--namespace", s.namespace)
+	cmd.Stdout, cmd.Stderr = &out, terminal
+	require.NoError(t, cmd.Start())
+	timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill(); _ = terminal.Close() }) // limits the waiting
+	defer timer.Stop()
+	shown := ""
+	reader := bufio.NewReader(behind)
+	want := regexp.MustCompile(`backup nightly: WaitingForPluginOperations, 100\d B of 2.0 KiB[^\r]*\(1/2\)`)
+	for !want.MatchString(shown) {
+		text, err := reader.ReadString('\r')
+		require.NoError(t, err, shown)
+		shown += text
+	}
+	s.must("backup", "cancel", "nightly")
+	go func() { _, _ = reader.WriteTo(&bytes.Buffer{}) }()
+	require.Error(t, cmd.Wait(), "it is not Completed")
+	require.Equal(t, "Backup request \"nightly\" submitted successfully.\n", out.String())
+}

@@ -1,0 +1,271 @@
+package main_test
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/operation"
+)
+
+// gzipped decodes a compressed JSON file of the bucket.
+func gzipped[T any](s *site, path string) T {
+	s.t.Helper()
+	file, err := os.Open(filepath.Join(s.bucketDir, filepath.FromSlash(path)))
+	require.NoError(s.t, err)
+	defer file.Close()
+	plain, err := gzip.NewReader(file)
+	require.NoError(s.t, err)
+	var value T
+	require.NoError(s.t, json.NewDecoder(plain).Decode(&value))
+	return value
+}
+
+// messages returns the errors in the results of a backup as text.
+func (s *site) messages(backup string) string {
+	s.t.Helper()
+	raw := gzipped[map[string]json.RawMessage](s, "backups/"+backup+"/"+backup+"-results.gz")
+	return string(raw["errors"])
+}
+
+// operations returns the operations in the file of a backup.
+func (s *site) operations(b *velerov1.Backup) []operation.Operation {
+	s.t.Helper()
+	file := gzipped[operation.File](s, "backups/"+b.Name+"/"+b.Name+"-itemoperations.json.gz")
+	all, err := file.Operations(&operation.Owner{Kind: operation.OfBackup, Name: b.Name, UID: b.UID})
+	require.NoError(s.t, err)
+	return all
+}
+
+// awaitEnd waits until a backup has ended.
+func (s *site) awaitEnd(name string) *velerov1.Backup {
+	s.t.Helper()
+	var b velerov1.Backup
+	s.eventually("backup "+name+" has ended", func(ctx context.Context) (bool, error) {
+		err := s.client.Get(ctx, s.key(name), &b)
+		return b.Status.Phase.Terminal(), err
+	})
+	return &b
+}
+
+// begin creates a backup of a namespace with one item for which the plugin starts an operation.
+func (s *site) beginWork(name, worker string, timeout time.Duration, annotations ...string) (shop string) {
+	s.t.Helper()
+	shop = s.workload(1)
+	s.item(shop, "work", worker, annotations...)
+	require.NoError(s.t, s.client.Create(s.t.Context(), &velerov1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{shop}, ItemOperationTimeout: metav1.Duration{Duration: timeout}},
+	}))
+	return shop
+}
+
+// TestAcceptAsync_LyingPlugins has a plugin answer what no plugin should.
+func TestAcceptAsync_LyingPlugins(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		as       string
+		worker   string
+		phase    velerov1.BackupPhase
+		counts   [3]int   // attempted, completed, failed
+		messages []string // parts of the errors in the results
+	}{
+		{as: "no id", worker: "keyed", phase: "Completed"},
+		{as: "lies", worker: "keyed", phase: "Completed", counts: [3]int{1, 1, 0}},
+		{as: "lies of the negative", worker: "keyed", phase: "Completed", counts: [3]int{1, 1, 0}},
+		{as: "lies of the negative", worker: "keyless", phase: "Completed", counts: [3]int{1, 1, 0}},
+		{as: "goes back", worker: "keyed", phase: "Completed", counts: [3]int{1, 1, 0}},
+		{as: "dies in Start", worker: "keyed", phase: "Completed", counts: [3]int{1, 1, 0}},
+		{as: "refuses", worker: "keyed", phase: "PartiallyFailed", messages: []string{"refused as requested"}},
+		{as: "refuses", worker: "keyless", phase: "PartiallyFailed", messages: []string{"refused as requested"}},
+		{as: "long id", worker: "keyed", phase: "PartiallyFailed", messages: []string{"operation id has 2048 bytes, want at most 1024"}},
+		{as: "long id", worker: "keyless", phase: "PartiallyFailed", messages: []string{"operation id has 2048 bytes, want at most 1024"}},
+		{as: "control id", worker: "keyed", phase: "PartiallyFailed", messages: []string{"has control characters"}},
+		{as: "hangs in Start", worker: "keyed", phase: "PartiallyFailed", messages: []string{"did not answer Start within 3s"}},
+		{as: "fails", worker: "keyed", phase: "PartiallyFailed", counts: [3]int{1, 0, 1}, messages: []string{"failed as requested", "example.io/worker"}},
+		{as: "fails", worker: "keyless", phase: "PartiallyFailed", counts: [3]int{1, 0, 1}, messages: []string{"failed as requested", "example.io/keyless"}},
+		{as: "forgets", worker: "keyed", phase: "PartiallyFailed", counts: [3]int{1, 0, 1}, messages: []string{"is not known to the plugin any more"}},
+	} {
+		t.Run(test.as+" "+test.worker, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "cleat.dev/file")
+			w := s.work()
+			if test.as == "hangs in Start" { // the others have all the time that a busy machine takes
+				w.setPlugins("deadlines: {kinds: {AsyncBackupItemAction: 3s}}")
+			}
+			s.serve(w.args...)
+			s.available()
+			s.beginWork("b", test.worker, 0, "as", test.as)
+			b := s.awaitEnd("b")
+			require.Equal(t, test.phase, b.Status.Phase, b.Status.FailureReason)
+			require.Equal(t, test.counts, [3]int{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed})
+			require.Equal(t, len(test.messages) > 0, b.Status.Errors == 1, "%d errors", b.Status.Errors)
+			for _, part := range test.messages {
+				require.Contains(t, s.messages("b"), part)
+			}
+			if test.as != "hangs in Start" { // the plugin is asked again for an hour
+				s.awaitNoJournals()
+			}
+		})
+	}
+}
+
+// TestAcceptAsync_SameID has two items of a backup answered with the same operation. The second one is an error.
+func TestAcceptAsync_SameID(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	w := s.work()
+	s.serve(w.args...)
+	s.available()
+	shop := s.workload(1)
+	s.item(shop, "first", "keyed", "as", "same id")
+	s.item(shop, "second", "keyed", "as", "same id")
+	s.beginBackupOf("b", shop)
+	b := s.awaitBackup("b", velerov1.BackupPhasePartiallyFailed)
+	require.Equal(t, 1, b.Status.BackupItemOperationsAttempted)
+	require.Equal(t, 1, b.Status.BackupItemOperationsCompleted)
+	require.Contains(t, s.messages("b"), "the-same")
+	require.Equal(t, 0, b.Status.BackupItemOperationsFailed)
+}
+
+// TestAcceptAsync_Timeouts has operations exceed each of their limits. They are cancelled once, and the error says of whom, for which
+// item, how far the operation was and for how long it was silent.
+func TestAcceptAsync_Timeouts(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		as       string
+		timeout  time.Duration // of the spec
+		args     []string
+		settings string
+		messages []string
+		cancels  int
+	}{
+		"of the spec":              {as: "", timeout: 3 * time.Second, messages: []string{"3s", "of 1000 bytes"}, cancels: 1},
+		"of the server":            {as: "", args: []string{"--default-item-operation-timeout", "3s"}, messages: []string{"3s", "of 1000 bytes"}, cancels: 1},
+		"ceiling of the plugin":    {as: "", timeout: time.Hour, settings: "operations: {plugins: {example.io/worker: {timeout: 3s}}}", messages: []string{"3s"}, cancels: 1},
+		"no progress":              {as: "silent", settings: "operations: {stallTimeout: 3s}", messages: []string{"3s", "had done 7 of 1000 bytes"}, cancels: 1},
+		"ignores its cancellation": {as: "ignores Cancel", timeout: 2 * time.Second, settings: "operations: {cancelGrace: 2s}", messages: []string{"did not end within 2s", "may go on"}, cancels: 1},
+		"cannot be cancelled":      {as: "cannot be cancelled", timeout: 2 * time.Second, messages: []string{"cannot stop it", "may go on"}, cancels: 1},
+		"hangs in Cancel":          {as: "hangs in Cancel", timeout: 2 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"within 3s"}, cancels: -1},
+		"hangs in Progress":        {as: "hangs in Progress", timeout: 4 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"no progress"}, cancels: 1},
+		"dies in Progress":         {as: "dies in Progress", timeout: 4 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"work"}, cancels: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "cleat.dev/file")
+			w := s.work(test.settings)
+			s.serve(append(w.args, test.args...)...)
+			s.available()
+			shop := s.beginWork("b", "keyed", test.timeout, "as", test.as, "length", "1h")
+			b := s.awaitBackup("b", velerov1.BackupPhasePartiallyFailed)
+			require.Equal(t, [3]int{1, 0, 1}, [3]int{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed})
+			all := s.operations(b)
+			require.Len(t, all, 1)
+			require.Equal(t, operation.Failed, all[0].Phase)
+			for _, part := range append(test.messages, "example.io/worker", fmt.Sprintf("configmaps %s/work", shop)) {
+				require.Contains(t, strings.ReplaceAll(all[0].Error, "configmaps/", "configmaps "), part)
+			}
+			if test.cancels >= 0 {
+				require.Equal(t, test.cancels, w.notes()["cancel backup/"+shop+"/work"])
+			}
+			s.requireWhole(b)
+			s.awaitNoJournals()
+		})
+	}
+	t.Run("of the spec of a restore", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t, "cleat.dev/file")
+		w := s.work()
+		s.serve(w.args...)
+		s.available()
+		shop := s.beginWork("b", "keyed", 0, "in", "restore", "length", "1h")
+		s.awaitBackup("b", velerov1.BackupPhaseCompleted)
+		require.NoError(t, s.client.Create(t.Context(), &velerov1.Restore{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "r"},
+			Spec: velerov1.RestoreSpec{
+				BackupName: "b", NamespaceMapping: map[string]string{shop: shop + "-copy"}, ItemOperationTimeout: metav1.Duration{Duration: 3 * time.Second},
+			},
+		}))
+		r := s.awaitRestore("r", velerov1.RestorePhasePartiallyFailed)
+		require.Equal(t, [2]int{1, 1}, [2]int{r.Status.RestoreItemOperationsAttempted, r.Status.RestoreItemOperationsFailed})
+		errs := gzipped[map[string]json.RawMessage](s, "restores/r/restore-r-results.gz")["errors"]
+		require.Contains(t, string(errs), "timed out after 3s")
+		require.Equal(t, 1, w.notes()["cancel restore/"+shop+"/work"])
+	})
+}
+
+// TestAcceptAsync_AbsentPlugin backs up, restores and deletes while a plugin file is broken. Nothing fails because of it, but each run warns.
+func TestAcceptAsync_AbsentPlugin(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	w := s.work()
+	broken := filepath.Join(w.plugins, "broken")
+	require.NoError(t, os.WriteFile(broken, []byte("#!/bin/sh\necho secret >&2\nexit 3\n"), 0o755))
+	server := s.serve(w.args...)
+	s.available()
+	shop := s.beginWork("b", "keyed", 0)
+	b := s.awaitBackup("b", velerov1.BackupPhaseCompleted)
+	const absent = "broken are not in force, because it is quarantined: "
+	require.Equal(t, 1, b.Status.Warnings)
+	require.Contains(t, s.must("backup", "logs", "b"), absent)
+	results := func(path string) string { return string(gzipped[map[string]json.RawMessage](s, path)["warnings"]) }
+	require.Contains(t, results("backups/b/b-results.gz"), absent)
+	require.NotContains(t, results("backups/b/b-results.gz"), "secret")
+	s.restoreTo("r", "b", shop, shop+"-copy")
+	r := s.awaitRestore("r", velerov1.RestorePhaseCompleted)
+	require.GreaterOrEqual(t, r.Status.Warnings, 1)
+	require.Contains(t, results("restores/r/restore-r-results.gz"), absent)
+	server.awaitLine(absent, "restore="+s.namespace+"/r")
+
+	require.NoError(t, os.Remove(broken))
+	s.eventually("the file is gone from the list of plugins", func(context.Context) (bool, error) {
+		out, _, err := s.run("plugin", "get")
+		return !strings.Contains(out, "broken"), err
+	})
+	s.beginBackupOf("whole", shop)
+	require.Zero(t, s.awaitBackup("whole", velerov1.BackupPhaseCompleted).Status.Warnings)
+}
+
+// TestAcceptAsync_ClockJumps sets the clock between two servers, as the recorded times show it to the second one. Nothing is ended because of it,
+// and nothing is forgotten.
+func TestAcceptAsync_ClockJumps(t *testing.T) {
+	t.Parallel()
+	for name, jump := range map[string]time.Duration{"an hour forward": time.Hour, "an hour back": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "cleat.dev/file")
+			w := s.work("operations: {stallTimeout: 30m}")
+			server := s.serve(w.args...)
+			s.available()
+			shop := s.beginWork("b", "keyed", 2*time.Hour, "length", "held")
+			s.awaitBackup("b", velerov1.BackupPhaseWaitingForPluginOperations)
+			server.kill()
+			const path = "backups/b/b-itemoperations.json.gz"
+			file := gzipped[[]map[string]map[string]any](s, path)
+			require.Len(t, file, 1)
+			created, err := time.Parse(time.RFC3339, file[0]["status"]["created"].(string))
+			require.NoError(t, err)
+			file[0]["status"]["created"] = created.Add(-jump)
+			changed, err := json.Marshal(file)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(s.bucketDir, path), zipped(t, string(changed)), 0o600))
+			s.serve(w.args...).awaitLog("this server leads")
+			w.finish()
+			b := s.awaitBackup("b", velerov1.BackupPhaseCompleted)
+			require.Equal(t, 1, b.Status.BackupItemOperationsCompleted)
+			w.requireOnce("backup", shop, "work")
+			require.Zero(t, w.notes()["cancel backup/"+shop+"/work"])
+			s.awaitNoJournals()
+		})
+	}
+}

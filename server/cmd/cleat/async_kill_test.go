@@ -1,0 +1,148 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// hold makes the n-th call of the plugin in a round stop at its place. held returns the place, "" before.
+func (w *works) hold(round string, n int) (held func() string) {
+	w.site.t.Helper()
+	file := filepath.Join(w.dir, "hold")
+	require.NoError(w.site.t, os.WriteFile(file+".new", fmt.Appendf(nil, "%s %d", round, n), 0o600))
+	require.NoError(w.site.t, os.Rename(file+".new", file))
+	return func() string {
+		place, err := os.ReadFile(filepath.Join(w.dir, "held", round))
+		if !os.IsNotExist(err) {
+			require.NoError(w.site.t, err)
+		}
+		return string(place)
+	}
+}
+
+// release lets all calls go on from now on.
+func (w *works) release() { require.NoError(w.site.t, os.Remove(filepath.Join(w.dir, "hold"))) }
+
+// requireOnce requires that all operations of a run were begun once and have ended once, and that none was cancelled.
+func (w *works) requireOnce(run, namespace string, items ...string) {
+	w.site.t.Helper()
+	notes := w.notes()
+	for _, item := range items {
+		of := fmt.Sprintf("%s/%s/%s", run, namespace, item)
+		require.Equal(w.site.t, 1, notes["begun "+of], "begun %s: %v", of, notes)
+		require.Equal(w.site.t, 1, notes["ended "+of], "ended %s: %v", of, notes)
+		require.Zero(w.site.t, notes["cancel "+of], "cancelled %s", of)
+	}
+}
+
+// TestAcceptAsync_KillEverywhere kills the server with SIGKILL before and after each of its writes, to the API server and to S3, and
+// at each call of the plugin, during a backup and a restore with operations. The next server must go on with the operations: each is
+// begun once and ends once, and nothing stays open.
+func TestAcceptAsync_KillEverywhere(t *testing.T) {
+	t.Parallel()
+	const server, plugin = "server", "plugin"
+	for _, course := range []string{"backup", "restore"} {
+		for _, where := range []string{server + " " + string(before), server + " " + string(after), plugin} {
+			t.Run(course+" "+where, func(t *testing.T) {
+				t.Parallel()
+				s, g := newGatedSite(t)
+				s.resources = few()
+				w := s.work()
+				running := s.serve(w.args...)
+				s.available()
+				items := []string{"one", "two"}
+				shop := s.workload(1)
+				for _, item := range items {
+					s.item(shop, item, "keyed", "length", "300ms", "after", "later")
+				}
+				require.NoError(t, s.client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "later"}}))
+				if course == "restore" {
+					s.beginBackupOf("source", shop)
+					s.awaitBackup("source", velerov1.BackupPhaseCompleted)
+				}
+				least := 10
+				if where == plugin {
+					least = 6
+				}
+				for n := 1; ; n++ {
+					round := fmt.Sprintf("%s-%d", strings.Fields(where)[len(strings.Fields(where))-1], n)
+					var hit <-chan string
+					held := func() string { return "" }
+					if where == plugin {
+						held = w.hold(round, n)
+					} else {
+						hit = g.arm(n, moment(strings.Fields(where)[1]), writesOf(s.namespace))
+					}
+					if course == "backup" {
+						s.beginBackupOf(round, shop)
+					} else {
+						s.restoreTo(round, "source", shop, fmt.Sprintf("%s-%s", shop, round))
+					}
+					at := ""
+					s.eventually("the server is held or the course is done", func(ctx context.Context) (bool, error) {
+						done, err := s.done(ctx, round, course)
+						if at = held(); at != "" {
+							return true, nil
+						}
+						select {
+						case at = <-hit:
+							return true, nil
+						default:
+							return done, err
+						}
+					})
+					if at == "" {
+						require.Greater(t, n, least, "fewer places than expected")
+						g.disarm()
+						break
+					}
+					running.kill()
+					g.disarm()
+					if where == plugin {
+						w.release()
+					}
+					t.Logf("killed at %s %d: %s", where, n, at)
+					running = s.serve(w.args...)
+					if course == "backup" {
+						b := s.awaitBackup(round, velerov1.BackupPhaseCompleted)
+						require.Equal(t, [2]int{2, 2}, [2]int{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted})
+						s.requireWhole(b)
+					} else {
+						r := s.awaitRestore(round, velerov1.RestorePhaseCompleted)
+						require.Equal(t, [2]int{2, 2}, [2]int{r.Status.RestoreItemOperationsAttempted, r.Status.RestoreItemOperationsCompleted})
+					}
+					s.awaitNoJournals()
+					w.requireOnce(course, shop, items...)
+					w.forget()
+				}
+			})
+		}
+	}
+}
+
+// forget removes the operations of the plugin, so that the next round begins anew.
+func (w *works) forget() {
+	w.site.t.Helper()
+	require.NoError(w.site.t, os.RemoveAll(filepath.Join(w.dir, "notes")))
+	require.NoError(w.site.t, os.RemoveAll(filepath.Join(w.dir, "operations")))
+}
+
+// writesOf returns a match for the writes to a site's own resources and to S3.
+func writesOf(namespace string) func(*http.Request) bool {
+	own := writesTo("backups", "restores")
+	return func(r *http.Request) bool {
+		journal := r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/namespaces/"+namespace+"/configmaps")
+		return own(r) || journal
+	}
+}

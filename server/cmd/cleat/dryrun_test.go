@@ -1,0 +1,239 @@
+package main_test
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/manifest"
+	"github.com/cleat-dev/cleat/server/dryrun"
+)
+
+// manifestOf returns the items of a manifest in the bucket, as JSON.
+func (s *site) manifestOf(backup string) (items []string, header manifest.Header) {
+	s.t.Helper()
+	file, err := os.Open(filepath.Join(s.bucketDir, "backups", backup, backup+"-"+manifest.FileName))
+	require.NoError(s.t, err)
+	defer file.Close()
+	r, err := manifest.NewReader(file)
+	require.NoError(s.t, err)
+	for one, err := range r.Items() {
+		require.NoError(s.t, err)
+		encoded, err := json.Marshal(one)
+		require.NoError(s.t, err)
+		items = append(items, string(encoded))
+	}
+	return items, r.Header()
+}
+
+// unzipped opens a file of the bucket.
+func (s *site) unzipped(path ...string) *gzip.Reader {
+	s.t.Helper()
+	file, err := os.Open(filepath.Join(append([]string{s.bucketDir}, path...)...))
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = file.Close() })
+	plain, err := gzip.NewReader(file)
+	require.NoError(s.t, err)
+	return plain
+}
+
+func (s *site) backup(name string) *velerov1.Backup {
+	s.t.Helper()
+	var b velerov1.Backup
+	require.NoError(s.t, s.client.Get(s.t.Context(), s.key(name), &b))
+	return &b
+}
+
+// messagesOf returns the results of a backup as text.
+func (s *site) resultsOf(backup string) string {
+	s.t.Helper()
+	var all any
+	require.NoError(s.t, json.NewDecoder(s.unzipped("backups", backup, backup+"-results.gz")).Decode(&all))
+	return fmt.Sprint(all)
+}
+
+// TestAcceptManifest_DryRunBackup makes a dry run of a backup, and the backup that accepts it, without and with changes in between.
+func TestAcceptManifest_DryRunBackup(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	w := s.watchItems("0s")
+	s.serve(w.args...)
+	s.available()
+	shop := s.workload(10)
+	hidden := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "hidden", Labels: map[string]string{"velero.io/exclude-from-backup": "true"}}}
+	require.NoError(t, s.client.Create(t.Context(), hidden))
+
+	out := s.must("backup", "create", "b", "--include-namespaces", shop, "--dry-run")
+	require.Contains(t, out, "would be backed up; nothing was stored.\n")
+	require.Contains(t, out, "it has the label velero.io/exclude-from-backup=true")
+	require.Contains(t, out, "its namespace is not included")
+	require.Contains(t, out, "  example.io/witness, for 11 items\n")
+	require.Empty(t, w.runs(), "the plugin may have side effects")
+	dry := s.backup("b-dry-run")
+	require.Equal(t, velerov1.BackupPhaseFailedValidation, dry.Status.Phase)
+	require.Equal(t, velerov1.DryRunDone, dry.Annotations[velerov1.DryRunAnnotation])
+	require.Equal(t, []string{"b-dry-run-dry-run.json.gz", "b-dry-run-logs.gz", "b-dry-run-manifest.json.gz", "b-dry-run-results.gz"}, s.files("backups/b-dry-run"))
+	_, _, err := s.run("restore", "create", "--from-backup", "b-dry-run", "--wait")
+	require.ErrorContains(t, err, "exit status 1", "it cannot be restored")
+
+	var said struct {
+		UID string
+		dryrun.Collection
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.must("backup", "create", "b", "--include-namespaces", shop, "--dry-run", "-o", "json")), &said))
+	require.Equal(t, map[string]int{"example.io/witness": 11}, said.NotCalled)
+	require.NotEqual(t, string(dry.UID), said.UID, "it takes the place of the former one")
+
+	s.must("backup", "create", "b", "--accept", "--wait")
+	wanted, header := s.manifestOf("b-dry-run")
+	got, _ := s.manifestOf("b")
+	require.Equal(t, wanted, got, "said is done")
+	require.Len(t, wanted, said.Items)
+	require.True(t, header.Backup.DryRun)
+	require.Zero(t, s.backup("b").Status.Warnings, s.resultsOf("b"))
+	require.Equal(t, said.Items, s.backup("b").Status.Progress.ItemsBackedUp)
+	require.Len(t, w.runs(), 1, "the backup calls the plugin")
+
+	label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"new":"label"}}}`))
+	changed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-b"}}
+	require.NoError(t, s.client.Patch(t.Context(), changed, label))
+	hide := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"velero.io/exclude-from-backup":"true"}}}`))
+	require.NoError(t, s.client.Patch(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-c"}}, hide))
+	require.NoError(t, s.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-a"}}))
+	for i := range 12 {
+		fresh := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: fmt.Sprintf("new-%02d", i)}}
+		require.NoError(t, s.client.Create(t.Context(), fresh))
+	}
+	s.must("backup", "create", "c", "--accept=b-dry-run", "--wait")
+	got, _ = s.manifestOf("c")
+	require.Len(t, got, said.Items-1)
+	require.False(t, slices.ContainsFunc(got, func(one string) bool { return strings.Contains(one, `"new-`) }))
+	require.True(t, slices.ContainsFunc(got, func(one string) bool { return strings.Contains(one, `"item-c"`) }), "the filters do not select it any more")
+	texts := s.resultsOf("c")
+	require.Contains(t, texts, "items new since the accepted dry run, and not in the backup: 12: ")
+	require.Contains(t, texts, "and 2 more")
+	require.Contains(t, texts, "items gone since the accepted dry run, and not in the backup: 1: configmaps "+shop+"/item-a")
+	require.Contains(t, texts, "and in the backup as they are now: 2: configmaps "+shop+"/item-b, configmaps "+shop+"/item-c")
+	require.Equal(t, 3, s.backup("c").Status.Warnings)
+
+	_, errs, err := s.run("backup", "create", "d", "--accept=b-dry-run", "--include-namespaces", shop)
+	require.Error(t, err)
+	require.Contains(t, errs, "--accept takes the spec of the dry run, so leave out --include-namespaces")
+	require.NoError(t, s.client.Delete(t.Context(), s.backup("b-dry-run")))
+	s.awaitGone(&velerov1.Backup{}, "b-dry-run")
+	require.Empty(t, s.files("backups/b-dry-run"))
+	late := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "late", Annotations: map[string]string{
+		velerov1.AcceptAnnotation: "b-dry-run/" + said.UID,
+	}}}
+	require.NoError(t, s.client.Create(t.Context(), late))
+	require.Equal(t, []string{"the dry run b-dry-run does not exist any more, make another one"},
+		s.awaitBackup("late", velerov1.BackupPhaseFailedValidation).Status.ValidationErrors)
+
+	s.must("backup", "create", "short", "--include-namespaces", shop, "--dry-run", "--keep", "1m")
+	s.awaitGone(&velerov1.Backup{}, "short-dry-run")
+	require.Empty(t, s.files("backups/short-dry-run"))
+	_, errs, err = s.run("backup", "create", "wrong", "--storage-location", "none", "--dry-run")
+	require.Error(t, err)
+	require.Contains(t, errs, "dry run wrong-dry-run was not carried out: ")
+	require.Equal(t, velerov1.DryRunFailed, s.backup("wrong-dry-run").Annotations[velerov1.DryRunAnnotation])
+}
+
+// TestAcceptManifest_DryRunOutlivesServer kills the server in the middle of a dry run, which the next one begins anew. A dry run that was
+// created without a phase is none the less a dry run.
+func TestAcceptManifest_DryRunOutlivesServer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	w := s.watchItems("0s")
+	w.hold()
+	config := w.args[1]
+	text, err := os.ReadFile(config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(config, []byte(strings.Replace(string(text), "plugins: {", "plugins: {dryRun: [example.io/witness], ", 1)), 0o600))
+	first := s.serve(w.args...)
+	s.available()
+	shop := s.workload(3)
+	require.NoError(t, s.client.Create(t.Context(), &velerov1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "b-dry-run", Annotations: map[string]string{velerov1.DryRunAnnotation: velerov1.DryRunRequested}},
+		Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{shop}},
+	}))
+	s.eventually("the plugin is called", func(context.Context) (bool, error) { return len(w.runs()) > 0, nil })
+	first.kill()
+	w.release()
+	require.Equal(t, velerov1.DryRunRequested, s.backup("b-dry-run").Annotations[velerov1.DryRunAnnotation])
+	require.Equal(t, velerov1.BackupPhaseFailedValidation, s.backup("b-dry-run").Status.Phase)
+	s.serve(w.args...)
+	s.eventually("the dry run has ended", func(context.Context) (bool, error) {
+		return s.backup("b-dry-run").Annotations[velerov1.DryRunAnnotation] == velerov1.DryRunDone, nil
+	})
+	require.Equal(t, 2, velerov1.AttemptOf(s.backup("b-dry-run")))
+	said, _ := s.manifestOf("b-dry-run")
+	s.must("backup", "create", "b", "--accept", "--wait")
+	got, _ := s.manifestOf("b")
+	require.Equal(t, said, got)
+}
+
+// TestAcceptManifest_DryRunRestore makes a dry run of a restore from the command line, and the restore after it.
+func TestAcceptManifest_DryRunRestore(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	w := s.watchItems("0s")
+	s.serve(w.args...)
+	s.available()
+	shop := s.workload(5)
+	s.must("backup", "create", "b", "--include-namespaces", shop, "--wait")
+	before := w.runs()
+	require.NoError(t, s.client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-a"}}))
+	change := client.RawPatch("application/merge-patch+json", []byte(`{"data":{"n":"changed"}}`))
+	require.NoError(t, s.client.Patch(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: shop, Name: "item-b"}}, change))
+
+	out := s.must("restore", "create", "r", "--from-backup", "b", "--dry-run")
+	require.Contains(t, out, "configmaps "+shop+"/item-b: conflict: ")
+	require.Regexp(t, `configmaps +1 +0 +4 +1 +0 +0\n`, out)
+	require.Contains(t, out, "example.io/witness, for 6 items")
+	require.Equal(t, before, w.runs())
+	require.True(t, apierrors.IsNotFound(s.client.Get(t.Context(), client.ObjectKey{Namespace: shop, Name: "item-a"}, &corev1.ConfigMap{})))
+	var said struct {
+		Items   []dryrun.Outcome
+		Summary dryrun.Summary
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.must("restore", "create", "r", "--from-backup", "b", "--dry-run", "-o", "json")), &said))
+	require.Equal(t, said.Summary.Total(), len(said.Items))
+	require.Equal(t, 1, said.Summary.Items[dryrun.Created])
+
+	s.must("restore", "create", "r", "--from-backup", "b", "--wait")
+	var done map[string][]string
+	require.NoError(t, json.NewDecoder(s.unzipped("restores", "r", "restore-r-resource-list.json.gz")).Decode(&done))
+	for _, one := range said.Items {
+		action := string(one.Outcome)
+		if one.Outcome == dryrun.Conflict {
+			action = "failed"
+		}
+		require.Contains(t, done[one.APIVersion+"/"+one.Kind], fmt.Sprintf("%s/%s(%s)", one.Namespace, one.Name, action))
+	}
+	require.Equal(t, []string{"restore-r-dry-run-dry-run.json.gz", "restore-r-dry-run-logs.gz", "restore-r-dry-run-results.gz"}, s.files("restores/r-dry-run"))
+	require.NoError(t, s.client.Delete(t.Context(), &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "r-dry-run"}}))
+	s.awaitGone(&velerov1.Restore{}, "r-dry-run")
+	require.Empty(t, s.files("restores/r-dry-run"))
+}
+
+func TestCommandsOfReadmeForDryRuns(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	s.serve()
+	s.available()
+	s.useShop()
+	require.Equal(t, 5, s.runReadme(t, "### Dry runs\n", ""))
+}

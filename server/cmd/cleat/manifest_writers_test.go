@@ -1,0 +1,341 @@
+package main_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/framework/manifest"
+	"github.com/cleat-dev/cleat/server/results"
+	"github.com/cleat-dev/cleat/server/test/described"
+	"github.com/cleat-dev/cleat/server/test/programs"
+)
+
+// velerosFiles are the files that Velero writes beside a backup.
+func velerosFiles(backup string) []string {
+	files := []string{"velero-backup.json", backup + ".tar.gz"}
+	for _, suffix := range []string{"itemoperations.json.gz", "logs.gz", "podvolumebackups.json.gz", "resource-list.json.gz", "results.gz",
+		"volumeinfo.json.gz", "volumesnapshots.json.gz"} {
+		files = append(files, backup+"-"+suffix)
+	}
+	slices.Sort(files)
+	return files
+}
+
+// artifacts returns the files of a backup that Velero does not write, without its name.
+func (s *site) artifacts(backup string) []string {
+	s.t.Helper()
+	files := s.files("backups/" + backup)
+	require.Subset(s.t, files, velerosFiles(backup))
+	var others []string
+	for _, name := range files {
+		if !slices.Contains(velerosFiles(backup), name) && filepath.Ext(name) != ".tmp" { // what a killed upload to the file store leaves until the backup is deleted
+			others = append(others, strings.TrimPrefix(name, backup+"-"))
+		}
+	}
+	return others
+}
+
+func (s *site) file(backup, name string) []byte {
+	s.t.Helper()
+	content, err := os.ReadFile(filepath.Join(s.bucketDir, "backups", backup, name))
+	require.NoError(s.t, err)
+	return content
+}
+
+// loadManifest returns the manifest of a backup.
+func (s *site) loadManifest(backup string) *manifest.Manifest {
+	s.t.Helper()
+	read, header, err := manifest.Load(bytes.NewReader(s.file(backup, backup+"-manifest.json.gz")))
+	require.NoError(s.t, err)
+	require.Equal(s.t, backup, header.Backup.Name)
+	return read
+}
+
+// requireDescribed requires that the manifest of a backup has what its archive has, both ways, except for what no archive says.
+func (s *site) requireDescribed(backup string) {
+	s.t.Helper()
+	_, differences, err := described.Compare(s.t.Context(), backup, bytes.NewReader(s.file(backup, backup+".tar.gz")),
+		bytes.NewReader(s.file(backup, backup+"-manifest.json.gz")))
+	require.NoError(s.t, err)
+	require.Empty(s.t, differences)
+}
+
+// entries returns the paths in the archive of a backup.
+func (s *site) entries(backup string) (paths []string) {
+	s.t.Helper()
+	unpacked, err := gzip.NewReader(bytes.NewReader(s.file(backup, backup+".tar.gz")))
+	require.NoError(s.t, err)
+	for archive := tar.NewReader(unpacked); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return paths
+		}
+		require.NoError(s.t, err)
+		paths = append(paths, header.Name)
+	}
+}
+
+// download downloads the resource list of a backup, or a file of a manifest writer, as a client does.
+func (s *site) download(request, backup, file string) []byte {
+	s.t.Helper()
+	download := &velerov1.DownloadRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: request},
+		Spec:       velerov1.DownloadRequestSpec{Target: velerov1.DownloadTarget{Kind: velerov1.DownloadTargetKindBackupResourceList, Name: backup}},
+	}
+	if file != "" {
+		download.Annotations = map[string]string{velerov1.FileAnnotation: file}
+	}
+	require.NoError(s.t, s.client.Create(s.t.Context(), download))
+	s.eventually("the download request is answered", func(ctx context.Context) (bool, error) {
+		err := s.client.Get(ctx, s.key(request), download)
+		return download.Status.DownloadURL != "", err
+	})
+	get, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, download.Status.DownloadURL, nil)
+	require.NoError(s.t, err)
+	get.Header.Set("Accept-Encoding", "identity")
+	response, err := http.DefaultClient.Do(get)
+	require.NoError(s.t, err)
+	content, err := io.ReadAll(response.Body)
+	require.NoError(s.t, errors.Join(err, response.Body.Close()))
+	require.Equal(s.t, http.StatusOK, response.StatusCode, "%s", content)
+	return content
+}
+
+// writers writes a configuration with manifest writers, each "NAME" or "NAME, KEY: VALUE", and returns the flags of a server with them.
+func (s *site) writers(settings ...string) []string {
+	s.t.Helper()
+	plugins := s.t.TempDir()
+	programs.Copy(s.t, "server/cmd/cleat/testdata/writers", filepath.Join(plugins, "writers"))
+	programs.Copy(s.t, "server/policy/testdata/policy", filepath.Join(plugins, "policy"))
+	text := "backups:\n  manifestWriters:\n"
+	for _, setting := range settings {
+		text += "  - {plugin: " + setting + "}\n"
+	}
+	return []string{"--config", configFile(s.t, text), "--plugin-dir", plugins}
+}
+
+// problems returns the messages about a backup as a whole.
+func (s *site) problems(backup string) (warnings, errs []string) {
+	s.t.Helper()
+	found := gzipped[results.Results](s, "backups/"+backup+"/"+backup+"-results.gz")
+	return found.Warnings.Velero, found.Errors.Velero
+}
+
+// requireProblem requires that one of the messages has all of the texts.
+func requireProblem(t *testing.T, messages []string, texts ...string) {
+	t.Helper()
+	require.True(t, slices.ContainsFunc(messages, func(message string) bool {
+		return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(message, text) })
+	}), "want %q in %q", texts, messages)
+}
+
+// hostile are the writers that break a rule, with what is said of them.
+func hostile() map[string][]string {
+	return map[string][]string{
+		"example.io/fails":     {"the inventory is closed"},
+		"example.io/hangs":     {"did not answer Write within 3s"},
+		"example.io/policy":    {"died during Write: exit status 3"},
+		"example.io/endless":   {"the writer's files have more than 1073741824 bytes"},
+		"example.io/returns":   {"before it had seen all items"},
+		"example.io/traversal": {`invalid reply: artifact name "../x" must be`},
+		"example.io/metadata":  {"invalid reply: velero-backup.json is the name of a file that each backup has"},
+		"example.io/archive":   {"invalid reply: x.tar.gz would look like the archive of a backup"},
+		"example.io/results":   {"invalid reply: results.gz is the name of a file that each backup has"},
+		"example.io/twin":      {"it writes a file items.jsonl, as cleat.dev/item-list does"},
+	}
+}
+
+// TestAcceptManifest_Writers has good writers describe a backup beside such that fail, hang, die in the middle of a file, write without end,
+// write nothing, go on when they have ended, and take names that are not theirs.
+func TestAcceptManifest_Writers(t *testing.T) {
+	t.Parallel()
+	for _, failurePolicy := range []string{"Warn", "Fail"} {
+		t.Run(failurePolicy, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "cleat.dev/s3")
+			s.shop = s.workload(30)
+			settings := []string{"cleat.dev/manifest", "cleat.dev/item-list", "example.io/names", "example.io/nothing", "example.io/late"}
+			for name := range hostile() {
+				setting := name + ", failurePolicy: " + failurePolicy
+				switch name {
+				case "example.io/hangs":
+					setting += ", deadline: 3s"
+				case "example.io/policy":
+					setting += ", config: {do: die in the middle}"
+				}
+				settings = append(settings, setting)
+			}
+			s.serve(s.writers(settings...)...)
+			s.available()
+			s.beginBackup("b")
+			phase := velerov1.BackupPhaseCompleted
+			if failurePolicy == "Fail" {
+				phase = velerov1.BackupPhasePartiallyFailed
+			}
+			b := s.awaitBackup("b", phase)
+
+			require.Equal(t, []string{"items.jsonl", "late.txt", "manifest.json.gz", "names.txt"}, s.artifacts("b"))
+			s.requireDescribed("b")
+			lines := func(name string) int { return bytes.Count(s.file("b", "b-"+name), []byte("\n")) }
+			require.Equal(t, b.Status.Progress.ItemsBackedUp, lines("items.jsonl"))
+			require.Equal(t, b.Status.Progress.ItemsBackedUp, lines("names.txt"))
+			require.Empty(t, s.file("b", "b-late.txt"))
+			messages, others := s.problems("b")
+			if failurePolicy == "Fail" {
+				messages, others = others, messages
+			}
+			require.Len(t, messages, len(hostile()), "%q", messages)
+			require.Empty(t, others)
+			for name, texts := range hostile() {
+				requireProblem(t, messages, append(texts, "ManifestWriter("+name+")")...)
+			}
+			out := s.must("plugin", "get")
+			require.Regexp(t, `(?m)example\.io/fails.*`, out)
+			require.Contains(t, s.must("backup", "describe", "b"), "Format Version:  1.2.0")
+
+			// The backup is as good as any other.
+			require.NoError(t, s.client.Create(t.Context(), &velerov1.Restore{
+				ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "r"},
+				Spec:       velerov1.RestoreSpec{BackupName: "b", NamespaceMapping: map[string]string{s.shop: s.shop + "-copy"}},
+			}))
+			s.checkRestore("r")
+			s.must("backup", "delete", "b", "--confirm", "--wait")
+			require.Empty(t, s.files("backups/b"))
+		})
+	}
+}
+
+func TestAcceptManifest_NoItems(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	s.serve(s.writers("cleat.dev/manifest", "cleat.dev/item-list", "example.io/names")...)
+	s.available()
+	s.shop = s.workload(0)
+	require.NoError(t, s.client.Create(t.Context(), &velerov1.Backup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "none"},
+		Spec:       velerov1.BackupSpec{IncludedNamespaces: []string{s.shop}, IncludedResources: []string{"secrets"}},
+	}))
+	s.awaitBackup("none", velerov1.BackupPhaseCompleted)
+	require.Equal(t, []string{"items.jsonl", "manifest.json.gz", "names.txt"}, s.artifacts("none"))
+	require.Empty(t, s.file("none", "none-items.jsonl"))
+	for item := range s.loadManifest("none").Items() {
+		require.Fail(t, "there is an item", item.String())
+	}
+}
+
+// withoutKey starts a proxy to S3 that does not let a key be written, and returns its URL.
+func (s *site) withoutKey(suffix string) string {
+	s.t.Helper()
+	to, err := url.Parse(s.cluster.S3.Endpoint)
+	require.NoError(s.t, err)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(to)
+		r.Out.Host = r.In.Host // requests are signed for it
+	}, FlushInterval: -1}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if (r.Method == http.MethodPut || r.Method == http.MethodPost) && strings.HasSuffix(r.URL.Path, suffix) {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	s.t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestAcceptManifest_BucketTakesAllButTheManifest has a bucket that refuses the file of one writer.
+func TestAcceptManifest_BucketTakesAllButTheManifest(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/s3")
+	var location velerov1.BackupStorageLocation
+	require.NoError(t, s.client.Get(t.Context(), s.key("default"), &location))
+	location.Spec.Config["s3Url"] = s.withoutKey("-manifest.json.gz")
+	require.NoError(t, s.client.Update(t.Context(), &location))
+	s.serve(s.writers("cleat.dev/manifest", "cleat.dev/item-list")...)
+	s.available()
+	s.shop = s.workload(3)
+	s.beginBackup("b")
+	b := s.awaitBackup("b", velerov1.BackupPhaseCompleted)
+	require.Equal(t, []string{"items.jsonl"}, s.artifacts("b"))
+	require.Equal(t, 1, b.Status.Warnings)
+	warnings, errs := s.problems("b")
+	require.Empty(t, errs)
+	requireProblem(t, warnings, "the backup is not described by one of its manifest writers", "ManifestWriter(cleat.dev/manifest)", "b-manifest.json.gz")
+	require.Contains(t, s.must("plugin", "get", "-o", "wide"), "cleat.dev/manifest")
+}
+
+// TestAcceptManifest_StockReads compares what a backup has for Velero with and without manifest writers, and reads it through the paths that
+// Velero's clients use.
+func TestAcceptManifest_StockReads(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/s3")
+	s.shop = s.workload(5)
+	for name, args := range map[string][]string{
+		"without": {"--config", configFile(t, "backups: {manifestWriters: []}\n")},
+		"with":    s.writers("cleat.dev/manifest", "cleat.dev/item-list"),
+	} {
+		server := s.serve(args...)
+		s.available()
+		s.beginBackup(name)
+		s.awaitBackup(name, velerov1.BackupPhaseCompleted)
+		require.NoError(t, server.stop())
+	}
+	require.Empty(t, s.artifacts("without"))
+	require.Equal(t, []string{"items.jsonl", "manifest.json.gz"}, s.artifacts("with"))
+	for _, file := range velerosFiles("B") {
+		switch file {
+		case "velero-backup.json", "B-logs.gz", "B.tar.gz": // have times
+		default:
+			require.Equal(t, s.file("without", strings.Replace(file, "B", "without", 1)), s.file("with", strings.Replace(file, "B", "with", 1)), file)
+		}
+	}
+	require.Equal(t, s.entries("without"), s.entries("with"), "of the archives")
+	require.Equal(t, "1.2.0\n", string(s.archived("with", "metadata/version")))
+
+	s.serve(s.writers("cleat.dev/manifest", "cleat.dev/item-list")...)
+	s.available()
+	table := s.must("backup", "get")
+	for _, name := range []string{"with", "without"} {
+		require.Regexp(t, `(?m)^`+name+` +Completed +0 +0 `, table)
+		require.Contains(t, s.must("backup", "describe", name, "--details"), "- "+s.shop+"/item-a\n")
+		require.Contains(t, s.must("backup", "logs", name), `msg="backup started"`)
+		require.NoError(t, s.client.Create(t.Context(), &velerov1.Restore{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+			Spec:       velerov1.RestoreSpec{BackupName: name, NamespaceMapping: map[string]string{s.shop: s.shop + "-" + name}},
+		}))
+		s.checkRestore(name)
+		var restored corev1.ConfigMap
+		require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.shop + "-" + name, Name: "item-e"}, &restored))
+	}
+	for name, file := range map[string]string{"list": "", "manifest": "manifest.json.gz", "items": "items.jsonl"} {
+		content := s.download(name, "with", file)
+		want := "with-resource-list.json.gz"
+		if file != "" {
+			want = "with-" + file
+		}
+		require.Equal(t, s.file("with", want), content, name)
+	}
+	for _, name := range []string{"with", "without"} {
+		s.must("backup", "delete", name, "--confirm", "--wait")
+		require.Empty(t, s.files("backups/"+name), name)
+	}
+}

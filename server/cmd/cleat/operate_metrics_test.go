@@ -1,0 +1,31 @@
+package main_test
+
+import (
+	"testing"
+)
+
+// TestAcceptOperate_Metrics reads the metrics by which dashboards and alerts made for Velero judge a server.
+func TestAcceptOperate_Metrics(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	v := s.serve("--metrics-address", "127.0.0.1:0")
+	s.available()
+	shop := s.workload(2)
+	v.measures("velero_backup_total 0", "velero_restore_total 0")
+	s.must("schedule", "create", "nightly", "--schedule", "@yearly", "--paused", "--include-namespaces", shop)
+	s.must("backup", "create", "b", "--from-schedule", "nightly", "--wait")
+	s.must("backup", "create", "c", "--include-namespaces", shop, "--wait")
+	s.must("backup", "create", "d", "--include-namespaces", shop, "--dry-run")
+	s.must("restore", "create", "r", "--from-backup", "b", "--wait")
+	v.measures(
+		"velero_backup_total 2", "velero_restore_total 1",
+		`velero_backup_tarball_size_bytes{schedule="nightly"} [1-9]\d*`, `velero_backup_tarball_size_bytes{schedule=""} [1-9]\d*`,
+		`velero_backup_attempt_total{schedule="nightly"} 1`, `velero_backup_success_total{schedule="nightly"} 1`,
+		`velero_backup_last_status{schedule="nightly"} 1`, `velero_backup_last_successful_timestamp{schedule="nightly"} .*`,
+		`velero_backup_duration_seconds_count{schedule="nightly"} 1`, `velero_backup_items_total{schedule="nightly"} [1-9]\d*`,
+		`velero_restore_attempt_total{schedule="nightly"} 1`, `velero_restore_success_total{schedule="nightly"} 1`,
+		`velero_backup_location_status_gauge{backup_location_name="default"} 1`,
+	)
+	s.must("backup", "delete", "c", "--confirm", "--wait")
+	v.measures("velero_backup_total 1", `velero_backup_deletion_attempt_total{schedule=""} 1`, `velero_backup_deletion_success_total{schedule=""} 1`)
+}

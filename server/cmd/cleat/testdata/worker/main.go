@@ -1,0 +1,132 @@
+// Command worker is a plugin whose operations live in the directory that $WORK_DIR names, as those of a vendor's controller live in
+// custom resources: any process of the plugin knows them, and they go on by themselves. What an operation does is in annotations of
+// its item, "work/length", which is "held" or a duration, and "work/as". Each start, cancellation and end is noted.
+package main
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cleat-dev/cleat/framework"
+	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
+	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
+	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
+	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
+)
+
+func main() {
+	framework.Serve(
+		abiav1.Register("example.io/worker", func(context.Context, *framework.Setup) (abiav1.AsyncBackupItemAction, error) { return backups{}, nil }),
+		ariav1.Register("example.io/worker", func(context.Context, *framework.Setup) (ariav1.AsyncRestoreItemAction, error) { return restores{}, nil }),
+		biav2.Register("example.io/keyless", func(context.Context, *framework.Setup) (biav2.BackupItemAction, error) { return keyless{}, nil }),
+		riav2.Register("example.io/keyless", func(context.Context, *framework.Setup) (riav2.RestoreItemAction, error) {
+			return keylessRestores{}, nil
+		}),
+	)
+}
+
+func selector(worker string) framework.ResourceSelector {
+	return framework.ResourceSelector{IncludedResources: []string{"configmaps"}, LabelSelector: "worker=" + worker}
+}
+
+type backups struct{}
+
+func (backups) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return selector("keyed"), nil
+}
+
+func (backups) Start(ctx context.Context, input *abiav1.StartInput) (*abiav1.StartOutput, error) {
+	id, err := start(ctx, "backup", input.Key, input.Item)
+	if err != nil || id == "" {
+		return nil, err
+	}
+	return abiav1.NewStartOutput(input.Item).WithOperation(id, after(input.Item)...), nil
+}
+
+func (backups) Progress(ctx context.Context, input *abiav1.ProgressInput) (framework.OperationProgress, error) {
+	return progress(ctx, input.OperationID)
+}
+
+func (backups) Cancel(ctx context.Context, input *abiav1.CancelInput) error {
+	return cancel(ctx, input.OperationID)
+}
+
+type restores struct{}
+
+func (restores) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return selector("keyed"), nil
+}
+
+func (restores) Start(ctx context.Context, input *ariav1.StartInput) (*ariav1.StartOutput, error) {
+	id, err := start(ctx, "restore", input.Key, input.Item)
+	if err != nil || id == "" {
+		return nil, err
+	}
+	return ariav1.NewStartOutput(input.Item).WithOperation(id), nil
+}
+
+func (restores) Progress(ctx context.Context, input *ariav1.ProgressInput) (framework.OperationProgress, error) {
+	return progress(ctx, input.OperationID)
+}
+
+func (restores) Cancel(ctx context.Context, input *ariav1.CancelInput) error {
+	return cancel(ctx, input.OperationID)
+}
+
+type keyless struct{}
+
+func (keyless) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return selector("keyless"), nil
+}
+
+func (keyless) Execute(ctx context.Context, input *biav2.ExecuteInput) (*biav2.ExecuteOutput, error) {
+	id, err := start(ctx, "backup", "", input.Item)
+	if err != nil || id == "" {
+		return nil, err
+	}
+	return &biav2.ExecuteOutput{UpdatedItem: input.Item, OperationID: id, PostOperationItems: after(input.Item)}, nil
+}
+
+func (keyless) Progress(ctx context.Context, input *biav2.ProgressInput) (framework.OperationProgress, error) {
+	return progress(ctx, input.OperationID)
+}
+
+func (keyless) Cancel(ctx context.Context, input *biav2.CancelInput) error {
+	return cancel(ctx, input.OperationID)
+}
+
+type keylessRestores struct{}
+
+func (keylessRestores) AppliesTo(context.Context) (framework.ResourceSelector, error) {
+	return selector("keyless"), nil
+}
+
+func (keylessRestores) Execute(ctx context.Context, input *riav2.ExecuteInput) (*riav2.ExecuteOutput, error) {
+	id, err := start(ctx, "restore", "", input.Item)
+	if err != nil || id == "" {
+		return nil, err
+	}
+	return &riav2.ExecuteOutput{UpdatedItem: input.Item, OperationID: id}, nil
+}
+
+func (keylessRestores) Progress(ctx context.Context, input *riav2.ProgressInput) (framework.OperationProgress, error) {
+	return progress(ctx, input.OperationID)
+}
+
+func (keylessRestores) Cancel(ctx context.Context, input *riav2.CancelInput) error {
+	return cancel(ctx, input.OperationID)
+}
+
+func (keylessRestores) AreAdditionalItemsReady(context.Context, *riav2.AreAdditionalItemsReadyInput) (*riav2.AreAdditionalItemsReadyOutput, error) {
+	return &riav2.AreAdditionalItemsReadyOutput{Ready: true}, nil
+}
+
+// after returns the items to back up again at the end: the secret that the annotation "work/after" names.
+func after(item *unstructured.Unstructured) []framework.ResourceIdentifier {
+	name := item.GetAnnotations()["work/after"]
+	if name == "" {
+		return nil
+	}
+	return []framework.ResourceIdentifier{{Resource: "secrets", Namespace: item.GetNamespace(), Name: name}}
+}

@@ -1,0 +1,182 @@
+package backupsync
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/server/store"
+)
+
+// incompleteAnnotation marks a Backup whose PodVolumeBackups are still to be created, so that the next server continues.
+const incompleteAnnotation = ownAnnotations + "sync-incomplete"
+
+// ownAnnotations is how the annotations begin that steer a server. Those of the server that has made a backup are not for this one.
+const ownAnnotations = "cleat.dev/"
+
+// storedVolume is a PodVolumeBackup as it is in the bucket, with the fields that this server does not know.
+type storedVolume = map[string]any
+
+// storedBackup is a Backup of the bucket as it is to be created in this cluster. All fields of its spec and status are kept, also those that
+// this server does not know.
+type storedBackup struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	storedFields
+
+	ended *metav1.Time // nil if that is not known
+}
+
+// storedFields are the fields of a Backup that stay as they are in the bucket.
+type storedFields struct {
+	Spec   map[string]json.RawMessage `json:"spec"`
+	Status map[string]json.RawMessage `json:"status"`
+}
+
+// backup returns the Backup that velero-backup.json describes. An error is a reason to skip it.
+func (p *pass) backup(ctx context.Context, name string, metadata []byte) (*storedBackup, reason, error) {
+	var stored velerov1.Backup
+	fresh := new(storedBackup)
+	if err := errors.Join(json.Unmarshal(metadata, &stored), json.Unmarshal(metadata, &fresh.storedFields)); err != nil {
+		return nil, invalid, err
+	}
+	switch {
+	case stored.APIVersion != velerov1.SchemeGroupVersion.String() || stored.Kind != "Backup":
+		return nil, invalid, fmt.Errorf("it is a %s of %s, want a Backup of %s", stored.Kind, stored.APIVersion, velerov1.SchemeGroupVersion)
+	case stored.Name != name:
+		return nil, invalid, fmt.Errorf("it is Backup %q, want the name of the directory", stored.Name)
+	}
+	if phase := run.BackupPhase(&stored); !phase.Terminal() || velerov1.IsDryRun(&stored) {
+		if expires := stored.Status.Expiration; !run.BackupBusy(phase) || expires == nil || expires.After(p.Now()) {
+			return nil, inProgress, fmt.Errorf("its phase is %s", phase)
+		}
+		// Nobody works on it any more. It is brought in so that it can be deleted.
+		fresh.Status["phase"] = quoted(string(velerov1.BackupPhasePartiallyFailed))
+	}
+	labels := maps.Clone(stored.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[velerov1.StorageLocationLabel] = velerov1.ValidLabelValue(p.location.Name)
+	delete(labels, velerov1.GCFailureLabel)
+	maps.DeleteFunc(stored.Annotations, func(key, _ string) bool { return strings.HasPrefix(key, ownAnnotations) })
+	fresh.TypeMeta, fresh.ObjectMeta = stored.TypeMeta, metav1.ObjectMeta{
+		Namespace: p.Namespace, Name: name, Labels: labels, Annotations: stored.Annotations, OwnerReferences: p.owners(ctx, stored.OwnerReferences),
+	}
+	if fresh.Spec == nil {
+		fresh.Spec = map[string]json.RawMessage{}
+	}
+	fresh.Spec["storageLocation"] = quoted(p.location.Name)
+	fresh.ended = stored.Status.CompletionTimestamp
+	return fresh, 0, nil
+}
+
+// quoted returns text as JSON.
+func quoted(text string) json.RawMessage {
+	encoded, _ := json.Marshal(text) // has no errors
+	return encoded
+}
+
+// create creates a Backup, and returns its UID.
+func (p *pass) create(ctx context.Context, b *storedBackup) (types.UID, error) {
+	body, err := json.Marshal(b)
+	if err != nil {
+		return "", err
+	}
+	reply, err := p.API.Do(ctx, kubeapi.Request{
+		Method: http.MethodPost, Resource: velerov1.SchemeGroupVersion.WithResource("backups"), Namespace: b.Namespace,
+		ContentType: kubeapi.JSON, Body: body, Accept: kubeapi.Metadata,
+	})
+	if err != nil {
+		return "", err
+	}
+	var created metav1.PartialObjectMetadata
+	if err := json.Unmarshal(reply.Body, &created); err != nil {
+		return "", fmt.Errorf("decode the reply to the creation of Backup %s: %w", b.Name, err)
+	}
+	return created.UID, nil
+}
+
+// owners returns those of the owners of a backup that this cluster has: Schedules with the same UID. Kubernetes deletes an object whose
+// owners do not exist.
+func (p *pass) owners(ctx context.Context, stored []metav1.OwnerReference) []metav1.OwnerReference {
+	var kept []metav1.OwnerReference
+	for _, owner := range stored {
+		var schedule velerov1.Schedule
+		if owner.Kind == "Schedule" && owner.APIVersion == velerov1.SchemeGroupVersion.String() &&
+			p.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: owner.Name}, &schedule) == nil && schedule.UID == owner.UID {
+			kept = append(kept, owner)
+		}
+	}
+	return kept
+}
+
+// storedVolumes returns the PodVolumeBackups of a backup, none if their file is damaged.
+func (p *pass) storedVolumes(ctx context.Context, name string) ([]storedVolume, error) {
+	volumes, err := store.DecodePodVolumeBackups[[]storedVolume](ctx, p.objects, name)
+	if errors.Is(err, store.ErrDamaged) {
+		p.log.Warn("the PodVolumeBackups of a backup cannot be read, so they are not created", "backup", name, "error", err)
+		return nil, nil
+	}
+	return volumes, err
+}
+
+// bringVolumes creates the PodVolumeBackups of a Backup and then removes the annotation that says that they lack.
+func (p *pass) bringVolumes(ctx context.Context, name string, uid types.UID) error {
+	volumes, err := p.storedVolumes(ctx, name)
+	if err != nil && p.objects.Validate(ctx) != nil {
+		return err
+	}
+	if err != nil {
+		p.log.Warn("the PodVolumeBackups of a backup cannot be read; the next attempt follows", "backup", name, "error", err)
+		return nil
+	}
+	for _, volume := range volumes {
+		object := p.volume(volume, name, uid)
+		switch err := p.Create(ctx, object); {
+		case err == nil || apierrors.IsAlreadyExists(err):
+		case kubeapi.Transient(err) || ctx.Err() != nil:
+			return fmt.Errorf("create PodVolumeBackup %s of backup %s: %w", object.GetName(), name, err)
+		default:
+			p.log.Warn("a PodVolumeBackup of a backup was refused", "backup", name, "podVolumeBackup", object.GetName(), "error", err)
+		}
+	}
+	b := &velerov1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name}}
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:null}}}`, uid, incompleteAnnotation)
+	err = p.Patch(ctx, b, client.RawPatch(types.MergePatchType, []byte(patch)))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("write annotation %s of Backup %s: %w", incompleteAnnotation, name, err)
+	}
+	return nil
+}
+
+// volume returns a PodVolumeBackup as it is to be created in this cluster, as Velero does: it belongs to the new Backup.
+func (p *pass) volume(stored storedVolume, backup string, uid types.UID) *unstructured.Unstructured {
+	from := &unstructured.Unstructured{Object: stored}
+	fresh := &unstructured.Unstructured{Object: map[string]any{"spec": stored["spec"], "status": stored["status"]}}
+	fresh.SetGroupVersionKind(velerov1.SchemeGroupVersion.WithKind("PodVolumeBackup"))
+	fresh.SetNamespace(p.Namespace)
+	fresh.SetName(from.GetName())
+	fresh.SetAnnotations(from.GetAnnotations())
+	labels := from.GetLabels()
+	if labels[velerov1.BackupUIDLabel] != "" {
+		labels[velerov1.BackupUIDLabel] = string(uid)
+	}
+	fresh.SetLabels(labels)
+	fresh.SetOwnerReferences([]metav1.OwnerReference{velerov1.ControllerRef("Backup", &metav1.ObjectMeta{Name: backup, UID: uid})})
+	_ = unstructured.SetNestedField(fresh.Object, p.location.Name, "spec", "backupStorageLocation") // refused if there is no spec
+	return fresh
+}

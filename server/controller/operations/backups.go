@@ -1,0 +1,120 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/queue"
+	"github.com/cleat-dev/cleat/server/run"
+)
+
+// Backups takes backups from WaitingForPluginOperations to Finalizing when all their operations have ended.
+type Backups struct{ *Common }
+
+// Reconcile looks after one backup that waits. What it does can be repeated.
+func (r *Backups) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var b velerov1.Backup
+	if err := r.Get(ctx, req.NamespacedName, &b); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	phase := run.BackupPhase(&b)
+	if b.DeletionTimestamp != nil || phase != velerov1.BackupPhaseWaitingForPluginOperations && phase != velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed {
+		return ctrl.Result{}, nil
+	}
+	again, err := r.reconcile(ctx, &b)
+	if run.Superseded(err) {
+		return ctrl.Result{}, nil
+	}
+	return again, err
+}
+
+func (r *Backups) reconcile(ctx context.Context, b *velerov1.Backup) (ctrl.Result, error) {
+	location, err := r.GetLocation(ctx, b.Spec.StorageLocation)
+	switch {
+	case errors.Is(err, run.ErrLocationNotFound):
+		return ctrl.Result{}, r.giveUp(ctx, b, err)
+	case err != nil:
+		return ctrl.Result{}, err
+	case run.ReadOnly(location):
+		return ctrl.Result{}, r.giveUp(ctx, b, fmt.Errorf("backup storage location %s is currently in read-only mode", location.Name))
+	}
+	objects, err := r.Stores.Open(ctx, location)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	_, recorded := b.Annotations[queue.OccupiedAnnotation]
+	w := &waiting{
+		unrecorded: !recorded,
+		object:     b, owner: run.OwnerOfBackup(b), timeout: b.Spec.ItemOperationTimeout.Duration,
+		files: files{
+			objects: objects, name: b.Name,
+			operations: velerov1.DownloadTargetKindBackupItemOperations, results: velerov1.DownloadTargetKindBackupResults,
+			putOperations: objects.PutBackupItemOperations, putResults: objects.PutBackupResults,
+			remove: func(ctx context.Context) error { return objects.RemovePartial(ctx, b.Name, b.UID) },
+		},
+		counted: counts{b.Status.BackupItemOperationsAttempted, b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed},
+	}
+	return r.wait(ctx, w, func(ctx context.Context, all []operation.Operation) error {
+		return r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
+			setBackup(b, all)
+			return nil
+		})
+	}, func(ctx context.Context, all []operation.Operation, errs int) error { return r.end(ctx, b, all, errs) })
+}
+
+// setBackup writes the counts, and the namespaces that are taken, into the status.
+func setBackup(b *velerov1.Backup, all []operation.Operation) {
+	c := count(all)
+	b.Status.BackupItemOperationsAttempted = c.attempted
+	b.Status.BackupItemOperationsCompleted, b.Status.BackupItemOperationsFailed = c.completed, c.failed
+	queue.Occupy(b, operation.Namespaces(all))
+}
+
+// end moves a backup on to Finalizing.
+func (r *Backups) end(ctx context.Context, b *velerov1.Backup, all []operation.Operation, errs int) error {
+	uid, now := b.UID, run.Timestamp(r.Now())
+	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
+		partially := errs > 0 || b.Status.Phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed
+		if all != nil {
+			setBackup(b, all)
+		}
+		b.Status.Errors += errs
+		b.Status.Phase = velerov1.BackupPhaseFinalizing
+		if partially {
+			b.Status.Phase = velerov1.BackupPhaseFinalizingPartiallyFailed
+		}
+		b.Status.CompletionTimestamp = now
+		queue.Occupy(b, nil)
+		return nil
+	})
+	if err == nil || run.Superseded(err) {
+		r.forget(uid)
+	}
+	if err == nil {
+		r.Log.Info("all operations have ended", "backup", b.Namespace+"/"+b.Name, "operations", b.Status.BackupItemOperationsAttempted,
+			"completed", b.Status.BackupItemOperationsCompleted, "failed", b.Status.BackupItemOperationsFailed)
+	}
+	return err
+}
+
+// giveUp ends a backup whose files cannot be written any more (Velero's rule). Its operations are cancelled as leftovers.
+func (r *Backups) giveUp(ctx context.Context, b *velerov1.Backup, reason error) error {
+	err := r.AdvanceBackup(ctx, b, func(b *velerov1.Backup) error {
+		b.Status.Phase = velerov1.BackupPhasePartiallyFailed
+		b.Status.FailureReason = reason.Error()
+		b.Status.CompletionTimestamp = run.Timestamp(r.Now())
+		queue.Occupy(b, nil)
+		return nil
+	})
+	if err == nil {
+		r.Metrics.BackupEnded(b)
+		r.Log.Error("the backup does not wait for its operations any more", "backup", b.Namespace+"/"+b.Name, "reason", reason)
+	}
+	return err
+}

@@ -1,0 +1,48 @@
+package operations
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/kinds"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+// NewStarter returns the actions of a host whose starts have keys.
+func NewStarter(host *pluginhost.Host) Starter {
+	return starter{
+		backup:  pluginhost.NewIndex(host, kinds.AsyncBackupItemAction()),
+		restore: pluginhost.NewIndex(host, kinds.AsyncRestoreItemAction()),
+	}
+}
+
+type starter struct {
+	backup  *pluginhost.Index[backupitemaction.Action]
+	restore *pluginhost.Index[restoreitemaction.Action]
+}
+
+// Start implements Starter. The action gets the identity of the item as the item, because only the key counts.
+func (s starter) Start(ctx context.Context, owner *operation.Owner, start operation.Start) (string, error) {
+	if owner.Kind == operation.OfRestore {
+		action, err := s.restore.Named(start.Action)
+		if err != nil {
+			return "", err
+		}
+		result, err := action.Execute(ctx, restoreitemaction.Input{Item: start.Sent, ItemFromBackup: start.Sent, Restore: owner.JSON})
+		if err != nil || result == nil {
+			return "", err
+		}
+		return result.OperationID, nil
+	}
+	action, err := s.backup.Named(start.Action)
+	if err != nil {
+		return "", err
+	}
+	result, err := action.Execute(ctx, start.Sent, owner.JSON)
+	if err != nil || result == nil {
+		return "", err
+	}
+	return result.OperationID, nil
+}

@@ -1,0 +1,9 @@
+// Package operations follows the asynchronous operations that the actions of plugins have started for backups and restores:
+//
+//   - backups.go: Backups from WaitingForPluginOperations to Finalizing; restores.go the same for Restores
+//   - waiting.go: what both share: which operations there are, what is written about them, and when
+//   - leftovers.go: cancels operations whose backup or restore was deleted, has failed, or does not know them
+//   - call.go: asks plugins about operations
+//
+// What is known of an operation, and when it is polled, is in package operation; start reading there.
+package operations

@@ -1,0 +1,178 @@
+package install
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// clusterName returns the name of the installation's objects outside its namespace: Velero's.
+func clusterName(namespace string) string { return outsideName(component, namespace) }
+
+// outsideName returns the name of something outside of the namespace of the installation to which it belongs.
+func outsideName(name, namespace string) string {
+	if namespace == component {
+		return name
+	}
+	return name + "-" + namespace
+}
+
+// rbac returns what the service account of the server may do: everything, or what it needs for some namespaces.
+func rbac(o *Options) []runtime.Object {
+	if o.Namespaces == nil {
+		return []runtime.Object{clusterBinding(o, component, clusterName(o.Namespace), "cluster-admin")}
+	}
+	name := clusterName(o.Namespace)
+	objects := rights(o, component, name, clusterRules(o), ownRules())
+	for _, namespace := range o.Namespaces {
+		meta := outsideMeta(o, namespace, name)
+		objects = append(objects, &rbacv1.Role{TypeMeta: roleType, ObjectMeta: meta, Rules: namespaceRules()}, roleBinding(o, component, meta))
+	}
+	return objects
+}
+
+// agentAccount returns the name of the service account of the node agents: that of the server, as Velero's, or one with less rights.
+func agentAccount(o *Options, server string) string {
+	if o.Namespaces == nil {
+		return server
+	}
+	return DaemonSetName
+}
+
+// agentRBAC returns what the service account of the node agents may do.
+func agentRBAC(o *Options) []runtime.Object {
+	return rights(o, DaemonSetName, outsideName("cleat-"+DaemonSetName, o.Namespace), agentClusterRules(o), agentRules(o))
+}
+
+// rights returns what gives a service account the rights of some rules, in the cluster and in the namespace of the installation.
+func rights(o *Options, account, clusterRole string, cluster, own []rbacv1.PolicyRule) []runtime.Object {
+	meta := objectMeta(o, account)
+	return []runtime.Object{
+		&rbacv1.ClusterRole{
+			TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+			ObjectMeta: outsideMeta(o, "", clusterRole),
+			Rules:      cluster,
+		},
+		clusterBinding(o, account, clusterRole, clusterRole),
+		&rbacv1.Role{TypeMeta: roleType, ObjectMeta: meta, Rules: own},
+		roleBinding(o, account, meta),
+	}
+}
+
+var roleType = metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "Role"}
+
+func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+}
+
+// clusterRules returns what a server needs outside of namespaces: it reads what the objects of a namespace refer to. It writes the contents
+// of CSI snapshots and the volumes made of them only.
+func clusterRules(o *Options) []rbacv1.PolicyRule {
+	rules := []rbacv1.PolicyRule{
+		rule("", []string{"namespaces"}, "get", "list", "watch"),
+		rule("", []string{"persistentvolumes"}, "get", "list"),
+		rule("apiextensions.k8s.io", []string{"customresourcedefinitions"}, "get", "list"),
+		rule("rbac.authorization.k8s.io", []string{"clusterroles", "clusterrolebindings"}, "get", "list"),
+		rule("storage.k8s.io", []string{"storageclasses"}, "get", "list"),
+	}
+	if o.CSISnapshots {
+		rules = append(rules,
+			rule(snapshotGroup, []string{"volumesnapshotclasses"}, "get", "list"),
+			rule(snapshotGroup, []string{"volumesnapshotcontents"}, "get", "list", "create", "patch", "delete"),
+			rule(snapshotGroup, []string{"volumesnapshots"}, "list"), // those of a backup, in whichever namespace they are
+			rule("", []string{"persistentvolumes"}, "patch"),         // labels and reclaim policy of restored ones
+		)
+	}
+	return rules
+}
+
+const snapshotGroup = "snapshot.storage.k8s.io"
+
+// agentClusterRules returns what a node agent needs outside of the namespace of the installation: it reads which pods are on its node, and
+// what their volumes are. To move the data of CSI snapshots, it takes over snapshots, and hands over volumes to restored claims.
+func agentClusterRules(o *Options) []rbacv1.PolicyRule {
+	rules := []rbacv1.PolicyRule{
+		rule("", []string{"nodes", "persistentvolumes", "persistentvolumeclaims"}, "get"),
+		rule("", []string{"pods"}, "get", "list", "watch"),
+	}
+	if o.CSISnapshots {
+		rules = append(rules,
+			rule(snapshotGroup, []string{"volumesnapshots"}, "get", "delete"),
+			rule(snapshotGroup, []string{"volumesnapshotcontents"}, "get", "create", "patch", "delete"),
+			rule("", []string{"persistentvolumes"}, "list", "patch"),
+			rule("", []string{"persistentvolumeclaims"}, "patch"),
+			rule("storage.k8s.io", []string{"storageclasses"}, "get"),
+		)
+	}
+	return rules
+}
+
+// agentRules returns what a node agent needs in the namespace of the installation: loads, repositories with their password, locations with
+// their credentials, the ledger, and events. To move the data of CSI snapshots, it makes pods and claims that expose their volumes.
+func agentRules(o *Options) []rbacv1.PolicyRule {
+	rules := []rbacv1.PolicyRule{
+		rule("", []string{"namespaces"}, "get"),
+		rule("velero.io", []string{"podvolumebackups", "podvolumerestores", "datauploads", "datadownloads"}, "get", "list", "watch", "patch"),
+		rule("velero.io", []string{"backuprepositories"}, "get", "create", "patch"),
+		rule("velero.io", []string{"backupstoragelocations"}, "get"),
+		rule("", []string{"configmaps"}, "get", "list", "watch", "create", "update"),
+		rule("", []string{"secrets"}, "get", "create"),
+		rule("events.k8s.io", []string{"events"}, "create", "patch"),
+	}
+	if o.CSISnapshots {
+		rules = append(rules,
+			rule(snapshotGroup, []string{"volumesnapshots"}, "create"),
+			rule("", []string{"pods", "persistentvolumeclaims"}, "create", "delete"),
+		)
+	}
+	return rules
+}
+
+// ownRules returns what a server needs in its own namespace: its custom resources, their journal, its lease, its events, credentials, and what
+// backups of pod volumes ask about.
+func ownRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("velero.io", []string{rbacv1.ResourceAll}, "get", "list", "watch", "create", "update", "patch", "delete"),
+		rule("", []string{"configmaps"}, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
+		rule("", []string{"secrets"}, "get"),
+		rule("", []string{"pods"}, "list"),           // of the node agents
+		rule("apps", []string{"deployments"}, "get"), // its own, for the image of the init containers of restored pods
+		rule("", []string{"events"}, "create", "patch"),
+		rule("events.k8s.io", []string{"events"}, "create", "patch"),
+		rule("coordination.k8s.io", []string{"leases"}, "get", "create", "update", "patch"),
+	}
+}
+
+// namespaceRules returns what a server needs in a namespace that it backs up and restores: everything, because the namespace may hold
+// resources of any kind, and a Role can be restored only by one who has its rights.
+func namespaceRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{rule(rbacv1.APIGroupAll, []string{rbacv1.ResourceAll}, rbacv1.VerbAll)}
+}
+
+// outsideMeta returns the metadata of an object outside the namespace of the installation.
+func outsideMeta(o *Options, namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels(map[string]string{installationLabel: o.Namespace})}
+}
+
+func subjects(o *Options, account string) []rbacv1.Subject {
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: o.Namespace, Name: account}}
+}
+
+func clusterBinding(o *Options, account, name, role string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRoleBinding"},
+		ObjectMeta: outsideMeta(o, "", name),
+		Subjects:   subjects(o, account),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	}
+}
+
+// roleBinding returns the binding of the Role with the same name.
+func roleBinding(o *Options, account string, meta metav1.ObjectMeta) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"},
+		ObjectMeta: meta,
+		Subjects:   subjects(o, account),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+	}
+}

@@ -1,0 +1,163 @@
+package expose
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/plugins/itemactions/csi"
+	"github.com/cleat-dev/cleat/server/nodeagent"
+	"github.com/cleat-dev/cleat/server/nodeagent/settings"
+	"github.com/cleat-dev/cleat/server/run"
+)
+
+// Volumes is what the exposers share.
+type Volumes struct {
+	Cluster   *run.Cluster
+	Snapshots csi.Snapshots
+	Settings  *settings.Settings
+	// Agent is the pod of a node agent. Pods that expose volumes have its image and run where it may run.
+	Agent *corev1.Pod
+}
+
+// owner is a load as the owner of objects.
+type owner struct {
+	client.Object
+	kind schema.GroupVersionKind
+}
+
+func (o owner) String() string { return o.kind.Kind + " " + o.GetName() }
+
+// describe gives an object the name of the load, and makes it belong to the load.
+func (o owner) describe(object client.Object) {
+	object.SetNamespace(o.GetNamespace())
+	object.SetName(o.GetName())
+	object.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: o.kind.GroupVersion().String(), Kind: o.kind.Kind, Name: o.GetName(), UID: o.GetUID(), Controller: new(true),
+	}})
+	labels := object.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[velerov1.ExcludeFromBackupLabel] = "true"
+	object.SetLabels(labels)
+}
+
+// read reads the object of a load into object, and reports whether there is one.
+func (v *Volumes) read(ctx context.Context, o owner, object client.Object) (bool, error) {
+	err := v.Cluster.Live.Get(ctx, client.ObjectKeyFromObject(o.Object), object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get %s of %s: %w", nameOf(object), o, err)
+	case metav1.IsControlledBy(object, o.Object):
+		return true, nil
+	case object.GetDeletionTimestamp() != nil:
+		return false, nodeagent.Pending(fmt.Sprintf("%s %s, which a load of the same name has left, is being deleted", nameOf(object), o.GetName()))
+	}
+	return false, &nodeagent.Final{Err: fmt.Errorf("%s %s/%s exists and does not belong to %s; rename or delete it", nameOf(object), o.GetNamespace(), o.GetName(), o)}
+}
+
+// ensure reads the object of a load into object, which is created as wanted says if there is none.
+func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wanted func() error) error {
+	exists, err := v.read(ctx, o, object)
+	switch {
+	case err != nil:
+		return err
+	case exists && object.GetDeletionTimestamp() != nil:
+		return &nodeagent.Final{Err: fmt.Errorf("somebody has deleted %s %s, which exposes the volume", nameOf(object), o.GetName())}
+	case exists:
+		return nil
+	}
+	if err := wanted(); err != nil {
+		return err
+	}
+	o.describe(object)
+	err = v.Cluster.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) { // by a request whose reply was lost
+		return nodeagent.Pending(fmt.Sprintf("%s %s was just created", nameOf(object), o.GetName()))
+	}
+	if err != nil {
+		return fmt.Errorf("create %s %s: %w", nameOf(object), o.GetName(), err)
+	}
+	return nil
+}
+
+// discard deletes the pod and the claim of a load, with the volume of the claim.
+func (v *Volumes) discard(ctx context.Context, o owner) error {
+	if err := v.remove(ctx, o, new(corev1.Pod)); err != nil {
+		return err
+	}
+	claim := new(corev1.PersistentVolumeClaim)
+	exists, err := v.find(ctx, o, claim)
+	if err != nil || !exists {
+		return err
+	}
+	volume := claim.Spec.VolumeName
+	if volume == "" {
+		volume = "pvc-" + string(claim.UID) // as provisioners call it, which may be making it
+	}
+	if err := v.reclaim(ctx, volume); err != nil {
+		return err
+	}
+	return v.remove(ctx, o, claim)
+}
+
+// reclaim has a volume deleted with its claim, whatever its storage class says. It is no error that there is none.
+func (v *Volumes) reclaim(ctx context.Context, name string) error {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	err := v.Cluster.Live.Get(ctx, client.ObjectKeyFromObject(pv), pv)
+	if err == nil && pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		before := pv.DeepCopy()
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+		delete(pv.Annotations, policyAnnotation)
+		err = v.Cluster.Patch(ctx, pv, client.MergeFrom(before))
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("have persistent volume %s deleted with its claim: %w", name, err)
+	}
+	return nil
+}
+
+// find reads the object of a load into object, and reports whether there is one. One of somebody else does not count.
+func (v *Volumes) find(ctx context.Context, o owner, object client.Object) (bool, error) {
+	err := v.Cluster.Live.Get(ctx, client.ObjectKeyFromObject(o.Object), object)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get %s of %s: %w", nameOf(object), o, err)
+	}
+	return err == nil && metav1.IsControlledBy(object, o.Object), nil
+}
+
+// remove deletes the object of a load, at once. It is no error that there is none.
+func (v *Volumes) remove(ctx context.Context, o owner, object client.Object) error {
+	if object.GetUID() == "" {
+		if exists, err := v.find(ctx, o, object); err != nil || !exists {
+			return err
+		}
+	}
+	uid := object.GetUID()
+	err := v.Cluster.Delete(ctx, object, client.GracePeriodSeconds(0), client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete %s %s: %w", nameOf(object), o.GetName(), err)
+	}
+	return nil
+}
+
+// nameOf returns what messages call an object.
+func nameOf(object client.Object) string {
+	switch object.(type) {
+	case *corev1.Pod:
+		return "pod"
+	case *corev1.PersistentVolumeClaim:
+		return "volume claim"
+	default:
+		return fmt.Sprintf("%T", object)
+	}
+}

@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Name is the name of the ConfigMap.
+const Name = "cleat-node-agents"
+
+// MaxNotes is the largest number of notes, so that the ConfigMap stays below the limit of the API server, 1 MiB.
+const MaxNotes = 2000
+
+// The keys of the ConfigMap.
+const (
+	loadsKey  = "loads"
+	agentsKey = "agents"
+)
+
+// Ledger is the content of the ConfigMap. Its methods do not change it.
+type Ledger struct {
+	// Loads are the notes, by the UID of the load.
+	Loads map[types.UID]Note
+	// Agents are the node agents, by the name of their nodes. The value is different for each process.
+	Agents map[string]string
+}
+
+// Note says that a load may be Accepted, and what else there is to know of it while it is prepared.
+type Note struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Version is the resource version of the New load on which the write of Accepted is conditional.
+	Version string `json:"version"`
+	// Node is that of the agent that has admitted the load.
+	Node string `json:"node"`
+
+	StorageClass string `json:"storageClass,omitempty"`
+	Namespace    string `json:"namespace,omitempty"`
+	Owner        string `json:"owner,omitempty"`
+	Bytes        int64  `json:"bytes,omitempty"`
+}
+
+// Read returns the content of the ConfigMap. What somebody else has written into it is left out; the error says what. It is never nil if
+// something was left out, and the ledger is usable in any case.
+func Read(cm *corev1.ConfigMap) (Ledger, error) {
+	l := Ledger{Loads: map[types.UID]Note{}, Agents: map[string]string{}}
+	var raw map[types.UID]json.RawMessage
+	if text := cm.Data[loadsKey]; text != "" {
+		if err := json.Unmarshal([]byte(text), &raw); err != nil {
+			return l, fmt.Errorf("ConfigMap %s/%s: data.%s: %w", cm.Namespace, cm.Name, loadsKey, err)
+		}
+	}
+	var strange error
+	for uid, encoded := range raw {
+		var note Note
+		decoder := json.NewDecoder(bytes.NewReader(encoded))
+		if err := decoder.Decode(&note); err != nil || uid == "" || note.Version == "" {
+			strange = fmt.Errorf("ConfigMap %s/%s: data.%s: the note of %q is not one of a node agent", cm.Namespace, cm.Name, loadsKey, uid)
+			continue
+		}
+		l.Loads[uid] = note
+	}
+	if text := cm.Data[agentsKey]; text != "" {
+		if err := json.Unmarshal([]byte(text), &l.Agents); err != nil || l.Agents == nil {
+			l.Agents = map[string]string{}
+			strange = fmt.Errorf("ConfigMap %s/%s: data.%s is not a list of node agents", cm.Namespace, cm.Name, agentsKey)
+		}
+	}
+	return l, strange
+}
+
+// Clone returns a copy that can be changed.
+func (l Ledger) Clone() Ledger {
+	return Ledger{Loads: maps.Clone(l.Loads), Agents: maps.Clone(l.Agents)}
+}
+
+// ConfigMap returns the ledger as the next content of before, on whose resource version its write is conditional. A before without a
+// version is to be created.
+func (l Ledger) ConfigMap(before *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+	loads, err := json.Marshal(l.Loads)
+	if err != nil {
+		return nil, err
+	}
+	agents, err := json.Marshal(l.Agents)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: before.Namespace, Name: before.Name, UID: before.UID, ResourceVersion: before.ResourceVersion,
+			Labels: before.Labels, Annotations: before.Annotations,
+		},
+		Data: map[string]string{loadsKey: string(loads), agentsKey: string(agents)},
+	}, nil
+}

@@ -1,0 +1,117 @@
+package nodeagent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
+)
+
+const (
+	// returnGrace is how long after the prepare time-out the agent that has accepted a load may still end it itself.
+	returnGrace = time.Minute
+	// nodeCheck is how often an agent looks whether the node of a load of another agent exists, among nodeCheckers agents or less. More of them
+	// look less often, so that a large cluster has no more requests for a node than a small one.
+	nodeCheck    = 30 * time.Second
+	nodeCheckers = 10
+)
+
+// guard ends a load of another agent that does not return: its node does not exist any more, or it has been Accepted for too long. All
+// agents guard all loads; the first write ends one.
+func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
+	node := cmp.Or(l.node(), l.acceptedBy())
+	if _, err := m.Movers.Find(l.spec.mover); err != nil || node == "" || node == m.Node {
+		return 0, nil //nolint:nilerr // it is somebody else's, or edited by hand
+	}
+	gone, again, err := m.nodeGone(ctx, node)
+	if err != nil {
+		return 0, err
+	}
+	if gone {
+		had := "which had its volume"
+		if l.node() == "" {
+			had = "whose agent has accepted it"
+		}
+		_, err := m.end(ctx, l, failed(fmt.Sprintf("node %s, %s, does not exist any more", node, had)))
+		return 0, err
+	}
+	accepted := l.status.AcceptedTimestamp
+	if l.phase() != velerov1.LoadPhaseAccepted || accepted == nil {
+		return again, nil
+	}
+	if left := m.PrepareTimeout + returnGrace - m.Now().Sub(accepted.Time); left > 0 {
+		return min(again, left), nil
+	}
+	_, err = m.end(ctx, l, failed(fmt.Sprintf("timeout on preparing %s: the agent of node %s, which has accepted it, did not do it within %s and is away", l.name, l.acceptedBy(), m.PrepareTimeout)))
+	return 0, err
+}
+
+// nodeGone reports whether a node does not exist any more, as far as this agent has looked, and when to ask again.
+func (a *Agent) nodeGone(ctx context.Context, name string) (gone bool, again time.Duration, err error) {
+	again, known := a.others.wait(name, a.Now())
+	if again > 0 {
+		return false, again, nil
+	}
+	agents, err := a.agents(ctx)
+	if err != nil {
+		return false, 0, err
+	}
+	again = nodeCheck * time.Duration(max(agents, nodeCheckers)) / nodeCheckers
+	if !known && agents > nodeCheckers { // all of them begin at different times
+		again = rand.N(again)
+		a.others.look(name, a.Now().Add(again))
+		return false, again, nil
+	}
+	err = a.Live.Get(ctx, client.ObjectKey{Name: name}, new(corev1.Node))
+	if apierrors.IsNotFound(err) {
+		return true, 0, nil
+	}
+	if err == nil {
+		a.others.look(name, a.Now().Add(again))
+	}
+	return false, again, err
+}
+
+// agents returns how many agents have registered.
+func (a *Agent) agents(ctx context.Context) (int, error) {
+	var cm corev1.ConfigMap
+	err := a.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: ledger.Name}, &cm)
+	if err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	l, _ := ledger.Read(&cm) // what was edited is logged by the admission
+	return len(l.Agents), nil
+}
+
+// others are the nodes of other agents that exist, with the times of the next looks at them. It is safe for concurrent use.
+type others struct {
+	mu   sync.Mutex
+	next map[string]time.Time
+}
+
+// wait returns how long it is until the next look at a node, and whether there was one, or a plan for it.
+func (o *others) wait(node string, now time.Time) (wait time.Duration, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	next, known := o.next[node]
+	return max(0, next.Sub(now)), known
+}
+
+// look plans the next look at a node.
+func (o *others) look(node string, at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.next == nil {
+		o.next = map[string]time.Time{}
+	}
+	o.next[node] = at
+}

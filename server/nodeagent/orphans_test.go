@@ -1,0 +1,67 @@
+package nodeagent
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
+	"github.com/cleat-dev/cleat/server/run"
+)
+
+// TestNodesAreLookedUpAsOftenByManyAgents counts the requests with which all agents of a cluster look at one node for an hour, each of them
+// whenever it is to ask again, and more often, because loads change all the time.
+func TestNodesAreLookedUpAsOftenByManyAgents(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
+	for _, count := range []int{1, nodeCheckers, 500} {
+		registered := ledger.Ledger{Agents: map[string]string{}}
+		for i := range count {
+			registered.Agents[fmt.Sprint("n", i)] = "process"
+		}
+		cm, err := registered.ConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: ledger.Name}})
+		require.NoError(t, err)
+		requests := 0
+		api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(cm, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}).
+			WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+				if _, ok := object.(*corev1.Node); ok {
+					requests++
+				}
+				return c.Get(ctx, key, object, o...)
+			}}).Build()
+		began := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+		now := began
+		var agents []*Agent
+		for range count {
+			agents = append(agents, &Agent{Cluster: &run.Cluster{Client: api, Live: api, Namespace: modelNamespace}, Now: func() time.Time { return now }})
+		}
+		for ; now.Sub(began) < time.Hour; now = now.Add(nodeCheck / 3) {
+			for _, a := range agents {
+				gone, again, err := a.nodeGone(t.Context(), "other")
+				require.NoError(t, err)
+				require.False(t, gone)
+				require.Positive(t, again)
+			}
+		}
+		rounds := int(time.Hour / nodeCheck)
+		require.InDelta(t, min(count, nodeCheckers)*rounds, requests, float64(min(count, nodeCheckers)*rounds)/5, "%d agents", count)
+
+		now = now.Add(time.Hour)
+		require.NoError(t, api.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}))
+		for range 2 { // one load after the other
+			gone, _, err := agents[0].nodeGone(t.Context(), "other")
+			require.NoError(t, err)
+			require.True(t, gone)
+		}
+	}
+}

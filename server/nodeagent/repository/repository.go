@@ -1,0 +1,186 @@
+// Package repository opens the repositories in which the data of volumes is stored: one for each namespace and location, at the path, with
+// the password and with the BackupRepository that Velero gives a restic repository, so that either can restore what the other has stored.
+//
+// A repository is created by one agent: the one that creates its BackupRepository, or takes it over from one that has not come to an end.
+// Others wait for its phase Ready.
+//
+// The package imports the API types, run, location and the hubs of versioning. Start reading at Opener.Open.
+package repository
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/location"
+	"github.com/cleat-dev/cleat/server/run"
+	"github.com/cleat-dev/cleat/versioning/datamover"
+)
+
+// The Secret with the password of all repositories, and what Velero writes into it if there is none.
+const (
+	secretName      = "velero-repo-credentials"
+	secretKey       = "repository-password"
+	defaultPassword = "static-passw0rd"
+)
+
+const (
+	// pathPrefix is the folder of the location in which Velero keeps restic repositories.
+	pathPrefix = "restic/"
+	// maintenanceFrequency is Velero's default for restic repositories.
+	maintenanceFrequency = 7 * 24 * time.Hour
+	// creatorAnnotation of a New BackupRepository says which process creates the repository, and since when.
+	creatorAnnotation = "cleat.dev/creator"
+	// creationLimit is how long others wait for it.
+	creationLimit = 2 * time.Minute
+	poll          = 500 * time.Millisecond
+)
+
+// Opener opens repositories. It is safe for concurrent use.
+type Opener struct {
+	Cluster   *run.Cluster
+	Locations *location.Opener
+	Identity  string // of this process
+	Now       func() time.Time
+}
+
+// Open implements nodeagent.Repositories.
+func (o *Opener) Open(ctx context.Context, mover datamover.Mover, locationName, namespace string, create bool) (datamover.Repository, error) {
+	r, err := o.describe(ctx, locationName, namespace, create)
+	if err != nil {
+		return r, fmt.Errorf("open the repository of namespace %s in location %s: %w", namespace, locationName, err)
+	}
+	if !create {
+		return r, nil
+	}
+	if r.ReadOnly {
+		return r, fmt.Errorf("backup storage location %s is read-only, so nothing can be stored in it", locationName)
+	}
+	if err := o.ensure(ctx, mover, r, locationName, namespace); err != nil {
+		return r, fmt.Errorf("create the repository of namespace %s in location %s: %w", namespace, locationName, err)
+	}
+	return r, nil
+}
+
+// describe returns where a repository is and how it is opened.
+func (o *Opener) describe(ctx context.Context, locationName, namespace string, create bool) (datamover.Repository, error) {
+	var of velerov1.BackupStorageLocation
+	if err := o.Cluster.Live.Get(ctx, client.ObjectKey{Namespace: o.Cluster.Namespace, Name: locationName}, &of); err != nil {
+		return datamover.Repository{}, err
+	}
+	config, err := o.Locations.Config(ctx, &of)
+	if err != nil {
+		return datamover.Repository{}, err
+	}
+	password, err := o.password(ctx, create)
+	return datamover.Repository{
+		Provider: of.Spec.Provider, Config: config, Path: pathPrefix + namespace, Password: password, ReadOnly: run.ReadOnly(&of),
+	}, err
+}
+
+// password returns the password of all repositories. Without one, it is Velero's default; whoever creates a repository stores that.
+func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
+	var secret corev1.Secret
+	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: secretName}
+	err := o.Cluster.Live.Get(ctx, key, &secret)
+	if apierrors.IsNotFound(err) && !create {
+		return []byte(defaultPassword), nil
+	}
+	if apierrors.IsNotFound(err) {
+		secret = corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string][]byte{secretKey: []byte(defaultPassword)}}
+		if err = o.Cluster.Create(ctx, &secret); apierrors.IsAlreadyExists(err) {
+			err = o.Cluster.Live.Get(ctx, key, &secret)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Secret %s with the password of repositories: %w", secretName, err)
+	}
+	if len(secret.Data[secretKey]) == 0 {
+		return nil, fmt.Errorf("secret %s/%s has no key %s with the password of repositories", key.Namespace, key.Name, secretKey)
+	}
+	return secret.Data[secretKey], nil
+}
+
+// ensure returns when the repository exists.
+func (o *Opener) ensure(ctx context.Context, mover datamover.Mover, r datamover.Repository, locationName, namespace string) error {
+	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: namespace + "-" + locationName + "-restic"}
+	for {
+		var known velerov1.BackupRepository
+		err := o.Cluster.Live.Get(ctx, key, &known)
+		switch {
+		case apierrors.IsNotFound(err):
+			known = velerov1.BackupRepository{
+				ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{
+					velerov1.VolumeNamespaceLabel: velerov1.ValidLabelValue(namespace),
+					velerov1.StorageLocationLabel: velerov1.ValidLabelValue(locationName),
+					velerov1.RepositoryTypeLabel:  string(velerov1.RepositoryTypeRestic),
+				}, Annotations: map[string]string{creatorAnnotation: o.claim()}},
+				Spec: velerov1.BackupRepositorySpec{
+					VolumeNamespace: namespace, BackupStorageLocation: locationName, RepositoryType: velerov1.RepositoryTypeRestic,
+					MaintenanceFrequency: metav1.Duration{Duration: maintenanceFrequency},
+				},
+				Status: velerov1.BackupRepositoryStatus{Phase: velerov1.BackupRepositoryPhaseNew},
+			}
+			if err = o.Cluster.Create(ctx, &known); err == nil {
+				return o.create(ctx, mover, r, &known)
+			}
+			if !apierrors.IsAlreadyExists(err) {
+				return err
+			}
+		case err != nil:
+			return err
+		case known.Status.Phase == velerov1.BackupRepositoryPhaseReady:
+			return nil
+		case o.overdue(&known):
+			before := known.DeepCopy()
+			metav1.SetMetaDataAnnotation(&known.ObjectMeta, creatorAnnotation, o.claim())
+			err := o.Cluster.Patch(ctx, &known, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+			if err == nil {
+				return o.create(ctx, mover, r, &known)
+			}
+			if !apierrors.IsConflict(err) {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(poll):
+		}
+	}
+}
+
+// claim says that this process creates a repository from now on.
+func (o *Opener) claim() string { return o.Now().UTC().Format(time.RFC3339) + " " + o.Identity }
+
+// overdue reports whether nobody creates a repository: an attempt has failed, or its process does not come to an end.
+func (o *Opener) overdue(known *velerov1.BackupRepository) bool {
+	if known.Status.Phase == velerov1.BackupRepositoryPhaseNotReady {
+		return true
+	}
+	var at, by string
+	_, _ = fmt.Sscan(known.Annotations[creatorAnnotation], &at, &by)
+	since, err := time.Parse(time.RFC3339, at)
+	return err != nil || o.Now().Sub(since) > creationLimit
+}
+
+// create creates a repository that does not exist, and notes the result.
+func (o *Opener) create(ctx context.Context, mover datamover.Mover, r datamover.Repository, known *velerov1.BackupRepository) error {
+	_, failed := mover.Check(ctx, datamover.Check{Repository: r, Create: true}, nil)
+	before := known.DeepCopy()
+	known.Status.Phase, known.Status.Message = velerov1.BackupRepositoryPhaseReady, ""
+	if failed != nil {
+		known.Status.Phase, known.Status.Message = velerov1.BackupRepositoryPhaseNotReady, failed.Error()
+	} else if known.Status.LastMaintenanceTime == nil {
+		known.Status.LastMaintenanceTime = run.Timestamp(o.Now())
+	}
+	delete(known.Annotations, creatorAnnotation)
+	return errors.Join(failed, o.Cluster.Patch(context.WithoutCancel(ctx), known, client.MergeFrom(before)))
+}

@@ -1,0 +1,160 @@
+package nodeagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/nodeagent/hostpath"
+	"github.com/cleat-dev/cleat/server/nodeagent/signal"
+	"github.com/cleat-dev/cleat/versioning/datamover"
+)
+
+// progressPeriod is the shortest time between two writes of the progress of a load.
+const progressPeriod = 2 * time.Second
+
+var (
+	errCancelled  = errors.New("the load was canceled")
+	errDeleted    = errors.New("the load was deleted")
+	errSuperseded = errors.New("another client has ended the load")
+)
+
+// start moves the data of a load in the background. The load is reconciled when it has ended. If the agent stops before, the next one
+// finds the load InProgress and ends it.
+func (a *Agent) start(l *load, volume hostpath.Volume, t *transfer) {
+	ctx, cancel := context.WithCancelCause(a.life)
+	t.cancel = cancel
+	go func() {
+		defer cancel(nil)
+		o := a.move(ctx, l, volume, func(done, total int64) {
+			t.done.Store(done)
+			t.total.Store(total)
+		})
+		if a.life.Err() != nil {
+			return // the slot is as good as free, because the process ends
+		}
+		if a.slots.end(l.GetUID(), t, o) {
+			a.wakeNext(ctx)
+			return
+		}
+		a.slots.wake(l.name, l.Object)
+	}()
+}
+
+// move moves the data of a load and returns how the load ends.
+func (a *Agent) move(ctx context.Context, l *load, volume hostpath.Volume, progress func(done, total int64)) outcome {
+	o, err := a.call(ctx, l, volume, progress)
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+		return o
+	case errors.Is(cause, errCancelled):
+		return outcome{phase: velerov1.LoadPhaseCanceled, message: "canceled while its data was moved"}
+	default:
+		return failed(err.Error())
+	}
+}
+
+// call has the mover move the data.
+func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, progress func(done, total int64)) (outcome, error) {
+	if l.restore && l.podLabel != "" && l.spec.snapshotID == "" { // of a volume that was empty
+		return outcome{phase: velerov1.LoadPhaseCompleted}, nil
+	}
+	mover, err := a.Movers.Find(l.spec.mover)
+	if err != nil {
+		return outcome{}, err
+	}
+	repository, err := a.Repositories.Open(ctx, mover, l.spec.location, l.spec.repository, !l.restore)
+	if err != nil {
+		return outcome{}, err
+	}
+	report := func(p datamover.Progress) { progress(p.DoneBytes, p.TotalBytes) }
+	if l.restore {
+		restored, err := mover.Restore(ctx, datamover.Restore{
+			Repository: repository, SnapshotID: l.spec.snapshotID, Volume: datamover.Volume(volume), Settings: l.spec.settings,
+			Bytes: l.kind.spec(l.Object).bytes, // not those of an annotation, which are of the volume
+		}, report)
+		a.warn(l, restored.Warnings)
+		if err == nil && l.podLabel == "" {
+			err = signalRestored(l, volume.Path)
+		}
+		return outcome{phase: velerov1.LoadPhaseCompleted, bytes: restored.Bytes}, err
+	}
+	snapshot, err := mover.Backup(ctx, datamover.Backup{
+		Repository: repository, Key: string(l.GetUID()), Volume: datamover.Volume(volume), Parent: a.parent(ctx, l), Tags: l.spec.tags,
+		Settings: l.spec.settings,
+	}, report)
+	if err != nil {
+		return outcome{}, err
+	}
+	a.warn(l, snapshot.Warnings)
+	return outcome{phase: velerov1.LoadPhaseCompleted, bytes: snapshot.Bytes, backup: &stored{
+		id: snapshot.ID, newBytes: snapshot.NewBytes, path: volume.Path,
+	}}, nil
+}
+
+// warn logs what a mover has to say about a load.
+func (a *Agent) warn(l *load, warnings []string) {
+	for _, warning := range warnings {
+		a.Log.Warn("a data mover warns", "kind", l.name, "name", l.GetName(), "warning", warning)
+	}
+}
+
+// parent returns the snapshot of the last backup of the same volume in the same location, or "".
+func (a *Agent) parent(ctx context.Context, l *load) string {
+	volume := volumeOf(l)
+	loads, err := a.loads(ctx, l.kind)
+	if err != nil || volume == "" {
+		return "" // all data is read then
+	}
+	var newest *load
+	for _, other := range loads {
+		if other.phase() == velerov1.LoadPhaseCompleted && other.spec.location == l.spec.location && other.spec.mover == l.spec.mover &&
+			volumeOf(other) == volume && (newest == nil || newest.compare(other) < 0) {
+			newest = other
+		}
+	}
+	if newest == nil {
+		return ""
+	}
+	return newest.snapshot(newest.Object)
+}
+
+// volumeOf returns what is the same for all backups of one volume: the UID of its claim, or that of the pod and the name of the volume.
+func volumeOf(l *load) string {
+	if claim := l.GetLabels()[velerov1.PVCUIDLabel]; claim != "" {
+		return claim
+	}
+	if l.spec.pod.UID == "" {
+		return ""
+	}
+	return string(l.spec.pod.UID) + "/" + l.spec.volume
+}
+
+// signalRestored lets the pod of a restored volume go on.
+func signalRestored(l *load, volume string) error {
+	owner := metav1.GetControllerOf(l.Object)
+	if owner == nil {
+		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot be told that its volume is restored", l.name, l.GetName())
+	}
+	return signal.Restored(volume, string(owner.UID))
+}
+
+// signalFailed tells a pod that waits on this node that the data of its volume will not come. It cannot always: then the pod waits until its own
+// time is over.
+func (a *Agent) signalFailed(ctx context.Context, l *load, why string) {
+	owner := metav1.GetControllerOf(l.Object)
+	if !l.restore || l.podLabel != "" || owner == nil {
+		return
+	}
+	volume, wait, err := a.exposed(ctx, l)
+	if err != nil || wait != "" {
+		return
+	}
+	if err := signal.Failed(volume.Path, string(owner.UID), why); err != nil {
+		a.Log.Warn("could not tell the pod that its volume is not restored", "name", l.GetName(), "error", err)
+	}
+}

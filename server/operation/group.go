@@ -1,0 +1,168 @@
+package operation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/shorten"
+)
+
+// Group is the operations of one owner, which a Monitor follows. It is safe for concurrent use.
+type Group struct {
+	monitor *Monitor
+	owner   *Owner
+	all     []*tracked // sorted
+	done    chan struct{}
+
+	// Guarded by the monitor's mu.
+	open      int
+	forgotten bool
+	revision  Revision
+	noticed   map[[2]string]time.Time // by action and reason
+}
+
+// Followed is an operation as the monitor sees it.
+type Followed struct {
+	Operation
+	Trouble   string // error of the last call, "" after an answer
+	Cancelled string // why it is being cancelled, "" if it is not
+}
+
+// Revision counts what has happened to the operations of a group.
+type Revision struct {
+	Changes uint64 // of any field of a status
+	Ends    uint64 // of operations
+}
+
+// Owner returns the owner of the operations.
+func (g *Group) Owner() *Owner { return g.owner }
+
+// Operations returns all operations as they are now, sorted, and the revision that they have.
+func (g *Group) Operations() ([]Operation, Revision) {
+	g.monitor.mu.Lock()
+	defer g.monitor.mu.Unlock()
+	all := make([]Operation, len(g.all))
+	for i, t := range g.all {
+		all[i] = t.Operation
+		all[i].PostOperationItems = slices.Clone(t.PostOperationItems)
+	}
+	return all, g.revision
+}
+
+// Followed returns all operations as they are now, sorted. Their PostOperationItems are not to be changed.
+func (g *Group) Followed() []Followed {
+	g.monitor.mu.Lock()
+	defer g.monitor.mu.Unlock()
+	all := make([]Followed, len(g.all))
+	for i, t := range g.all {
+		all[i] = Followed{Operation: t.Operation, Trouble: t.trouble}
+		if t.ending != nil {
+			all[i].Cancelled = strings.TrimPrefix(t.ending.reason, cancelledBecause)
+		}
+	}
+	return all
+}
+
+// Revision returns the revision that Operations would return.
+func (g *Group) Revision() Revision {
+	g.monitor.mu.Lock()
+	defer g.monitor.mu.Unlock()
+	return g.revision
+}
+
+// Cancel cancels all open operations, once. The reason is in the errors of those that fail because of it.
+func (g *Group) Cancel(reason error) {
+	g.monitor.mu.Lock()
+	defer g.monitor.unlock()
+	if g.forgotten {
+		return
+	}
+	now := time.Now()
+	for _, t := range g.all {
+		if !t.Phase.Ended() {
+			g.monitor.cancel(t, outcomeCancelled, cancelledBecause+reason.Error(), now)
+		}
+	}
+}
+
+// cancelledBecause is between the name of an operation and the reason that Cancel was called with.
+const cancelledBecause = "was cancelled: "
+
+// Done returns a channel that is closed when all operations have ended.
+func (g *Group) Done() <-chan struct{} { return g.done }
+
+// String returns the owner as logs and errors name it.
+func (o *Owner) String() string { return fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name) }
+
+// Limits of texts of plugins in bytes. They are kept for each operation.
+const (
+	maxError       = 4 << 10
+	maxDescription = 1 << 10
+	maxUnits       = 64
+)
+
+func limited(text string, limit int) string {
+	return shorten.Text(strings.ToValidUTF8(text, "?"), limit)
+}
+
+// take takes what a plugin reports, as it is. Texts that are the same are kept, because those of a reply are new.
+func (t *tracked) take(p framework.OperationProgress) {
+	t.NCompleted, t.NTotal, t.Started, t.Updated = p.NCompleted, p.NTotal, p.Started, p.Updated
+	if units := limited(p.Units, maxUnits); units != t.Units {
+		t.Units = units
+	}
+	if description := limited(p.Description, maxDescription); description != t.Description {
+		t.Description = description
+	}
+	if t.Phase == New && (!p.Started.IsZero() || p.NCompleted != 0) {
+		t.Phase = InProgress
+	}
+}
+
+// name returns the operation as errors name it.
+func (t *tracked) name() string {
+	return fmt.Sprintf("operation %s of %s for %s", t.ID, t.Action, t.Item)
+}
+
+// unknown is the error of an operation that its action does not know.
+func (t *tracked) unknown(err error) string {
+	return fmt.Sprintf("%s is not known to the plugin any more, so nobody knows how it ended: %s", t.name(), limited(err.Error(), maxError))
+}
+
+// notCancelled is the error of an operation that its action cannot cancel.
+func (t *tracked) notCancelled(now time.Time) string {
+	return fmt.Sprintf("%s %s, but the plugin cannot stop it, so it was given up and may go on; %s", t.name(), t.ending.reason, t.far(now))
+}
+
+// cancelled is the error of an operation that ended with an error after it was cancelled.
+func (t *tracked) cancelled(text string, now time.Time) string {
+	return fmt.Sprintf("%s %s; %s; it then ended with the error: %s", t.name(), t.ending.reason, t.far(now), limited(text, maxError))
+}
+
+// givenUp is the error of an operation that did not end after it was cancelled.
+func (t *tracked) givenUp(now time.Time) string {
+	what := fmt.Sprintf("did not end within %s after it was cancelled", t.grace)
+	if !t.ending.confirmed {
+		what = fmt.Sprintf("could not be cancelled within %s", t.grace)
+	}
+	text := fmt.Sprintf("%s %s and %s, so it was given up and may go on; %s", t.name(), t.ending.reason, what, t.far(now))
+	if t.trouble != "" {
+		text += "; the last error: " + limited(t.trouble, maxError)
+	}
+	return text
+}
+
+// far says how far an operation was and for how long it has been silent.
+func (t *tracked) far(now time.Time) string {
+	done := "it has reported no progress"
+	switch units := strings.TrimSuffix(" "+t.Units, " "); {
+	case t.NTotal != 0:
+		done = fmt.Sprintf("it had done %d of %d%s", t.NCompleted, t.NTotal, units)
+	case t.NCompleted != 0:
+		done = fmt.Sprintf("it had done %d%s", t.NCompleted, units)
+	}
+	return fmt.Sprintf("%s, and nothing new for %s", done, now.Sub(t.progressed).Round(time.Second))
+}

@@ -1,0 +1,89 @@
+package operation
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/cleat-dev/cleat/framework"
+)
+
+// Kinds of owners.
+const (
+	OfBackup  = "Backup"
+	OfRestore = "Restore"
+)
+
+// Owner is the backup or restore for which operations were started.
+type Owner struct {
+	Kind      string // OfBackup or OfRestore
+	Namespace string
+	Name      string
+	UID       types.UID
+	JSON      []byte // of the object, for plugins
+}
+
+// Phase is the phase of an operation, as Velero's files name it.
+type Phase string
+
+// Phases. An operation is New until its plugin reports that the work has begun.
+const (
+	New        Phase = "New"
+	InProgress Phase = "InProgress"
+	Completed  Phase = "Completed"
+	Failed     Phase = "Failed"
+)
+
+// Ended reports whether the phase is a final one.
+func (p Phase) Ended() bool { return p == Completed || p == Failed }
+
+// Start is what an action is asked to start for an item.
+type Start struct {
+	Action string // name of the action
+	// Item that the operation is for. Of a restore, it has the namespace that is restored into.
+	Item framework.ResourceIdentifier
+	// Sent is the identity of the item as the action gets it, a JSON object with apiVersion, kind, and metadata with name and
+	// namespace. An action that is asked again to start the operation, only to learn its id, gets this as the item if there is no other.
+	Sent []byte
+}
+
+// Operation is an asynchronous operation that an action started for an item.
+type Operation struct {
+	Action             string
+	ID                 string
+	Item               framework.ResourceIdentifier // see Start
+	PostOperationItems []framework.ResourceIdentifier
+	Created            time.Time
+	Status
+}
+
+// Status is how far an operation is.
+type Status struct {
+	Phase       Phase
+	Error       string // of a failed one
+	NCompleted  int64
+	NTotal      int64
+	Units       string
+	Description string
+	Started     time.Time // zero if the plugin has not reported it
+	Updated     time.Time // likewise
+}
+
+// Compare orders operations by action, item and ID.
+func (o Operation) Compare(other Operation) int {
+	return cmp.Or(cmp.Compare(o.Action, other.Action), cmp.Compare(o.Item.String(), other.Item.String()), cmp.Compare(o.ID, other.ID))
+}
+
+// Namespaces returns the namespaces of the items of open operations, sorted. "" stands for cluster-scoped items.
+func Namespaces(operations []Operation) []string {
+	seen := map[string]struct{}{}
+	for i := range operations {
+		if !operations[i].Phase.Ended() {
+			seen[operations[i].Item.Namespace] = struct{}{}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}

@@ -1,0 +1,82 @@
+package operation
+
+import (
+	"context"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/server/pluginhost"
+	"github.com/cleat-dev/cleat/versioning"
+	"github.com/cleat-dev/cleat/versioning/backupitemaction"
+	"github.com/cleat-dev/cleat/versioning/kinds"
+	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
+)
+
+// NewPlugins returns the actions of a host. Each call goes to the plugin that has the name by then, so one that was replaced or
+// started again goes on with the operations of the former one. What plugins log goes to the server's log.
+func NewPlugins(host *pluginhost.Host) Plugins {
+	return plugins{
+		// A name that is used for both kinds means the one that is made for operations.
+		backup:  pluginhost.NewIndex(host, kinds.AsyncBackupItemAction(), kinds.BackupItemAction()),
+		restore: pluginhost.NewIndex(host, kinds.AsyncRestoreItemAction(), kinds.RestoreItemAction()),
+	}
+}
+
+type plugins struct {
+	backup  *pluginhost.Index[backupitemaction.Action]
+	restore *pluginhost.Index[restoreitemaction.Action]
+}
+
+// follower is what the hubs of actions share.
+type follower interface {
+	Starts() versioning.Starts
+	Progress(ctx context.Context, operationID string, owner []byte) (framework.OperationProgress, error)
+	AtOnce() int
+	ProgressOfMany(ctx context.Context, operationIDs []string, owner []byte) (map[string]framework.OperationProgress, error)
+	Cancel(ctx context.Context, operationID string, owner []byte) error
+}
+
+// Progress implements Plugins.
+func (p plugins) Progress(ctx context.Context, owner *Owner, action, id string) (framework.OperationProgress, error) {
+	a, err := p.action(owner, action)
+	if err != nil {
+		return framework.OperationProgress{}, err
+	}
+	return a.Progress(ctx, id, owner.JSON)
+}
+
+// AtOnce implements Plugins.
+func (p plugins) AtOnce(owner *Owner, action string) int {
+	a, err := p.action(owner, action)
+	if err != nil {
+		return 0
+	}
+	return a.AtOnce()
+}
+
+// ProgressOfMany implements Plugins.
+func (p plugins) ProgressOfMany(ctx context.Context, owner *Owner, action string, ids []string) (map[string]framework.OperationProgress, error) {
+	a, err := p.action(owner, action)
+	if err != nil {
+		return nil, err
+	}
+	return a.ProgressOfMany(ctx, ids, owner.JSON)
+}
+
+// Cancel implements Plugins.
+func (p plugins) Cancel(ctx context.Context, owner *Owner, action, id string) error {
+	a, err := p.action(owner, action)
+	if err != nil {
+		return err
+	}
+	if a.Starts() == versioning.NoOperations { // its Cancel does nothing
+		return versioning.ErrNoOperations
+	}
+	return a.Cancel(ctx, id, owner.JSON)
+}
+
+func (p plugins) action(owner *Owner, name string) (follower, error) {
+	if owner.Kind == OfRestore {
+		return p.restore.Named(name)
+	}
+	return p.backup.Named(name)
+}

@@ -1,0 +1,186 @@
+package csidriver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Parameters of a VolumeSnapshotClass.
+const (
+	// MadeWith is a file without which a snapshot is not made.
+	MadeWith = "madeWith"
+	// ReadyWith is a file without which a snapshot is not ready to use.
+	ReadyWith = "readyWith"
+)
+
+// record is the file beside the directory of a snapshot.
+type record struct {
+	Source    string
+	Size      int64
+	Created   time.Time
+	ReadyWith string
+}
+
+func (d *Driver) record(id string) string { return filepath.Join(d.snapshots(), id+".json") }
+
+// CreateVolume implements csi.ControllerServer. The id of a volume is its name.
+func (d *Driver) CreateVolume(_ context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	volume := &csi.Volume{VolumeId: request.Name, CapacityBytes: request.GetCapacityRange().GetRequiredBytes(), ContentSource: request.VolumeContentSource}
+	if exists(d.Volume(request.Name)) {
+		return &csi.CreateVolumeResponse{Volume: volume}, nil
+	}
+	source := request.GetVolumeContentSource().GetSnapshot()
+	if source == nil {
+		return &csi.CreateVolumeResponse{Volume: volume}, d.create(request)
+	}
+	made, err := d.snapshot(source.SnapshotId)
+	if err != nil {
+		return nil, err
+	}
+	if !made.ReadyToUse || made.SizeBytes > volume.CapacityBytes {
+		return nil, status.Errorf(codes.OutOfRange, "snapshot %s has %d bytes and ready=%t, the volume has %d", source.SnapshotId, made.SizeBytes, made.ReadyToUse, volume.CapacityBytes)
+	}
+	return &csi.CreateVolumeResponse{Volume: volume}, copyTo(filepath.Join(d.snapshots(), source.SnapshotId), d.Volume(request.Name))
+}
+
+// create makes an empty volume.
+func (d *Driver) create(request *csi.CreateVolumeRequest) error {
+	dir := d.Volume(request.Name)
+	isBlock := func(c *csi.VolumeCapability) bool { return c.GetBlock() != nil }
+	if slices.ContainsFunc(request.VolumeCapabilities, isBlock) {
+		if err := os.MkdirAll(dir+".part", 0o755); err != nil {
+			return err
+		}
+		file := filepath.Join(dir+".part", deviceFile)
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, request.GetCapacityRange().GetRequiredBytes())); err != nil {
+			return err
+		}
+		return os.Rename(dir+".part", dir)
+	}
+	return os.Mkdir(dir, 0o755)
+}
+
+// DeleteVolume implements csi.ControllerServer.
+func (d *Driver) DeleteVolume(_ context.Context, request *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+	return &csi.DeleteVolumeResponse{}, os.RemoveAll(d.Volume(filepath.Base(request.VolumeId)))
+}
+
+// CreateSnapshot implements csi.ControllerServer. The id of a snapshot is its name.
+func (d *Driver) CreateSnapshot(_ context.Context, request *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+	if file := request.Parameters[MadeWith]; file != "" && !exists(file) {
+		return nil, status.Errorf(codes.FailedPrecondition, "there is no file %s", filepath.Base(file))
+	}
+	if !exists(d.record(request.Name)) {
+		if !exists(d.Volume(request.SourceVolumeId)) {
+			return nil, status.Errorf(codes.NotFound, "there is no volume %s", request.SourceVolumeId)
+		}
+		if err := copyTo(d.Volume(request.SourceVolumeId), filepath.Join(d.snapshots(), request.Name)); err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(record{Source: request.SourceVolumeId, Size: d.size(request.SourceVolumeId), Created: time.Now(), ReadyWith: request.Parameters[ReadyWith]})
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(d.record(request.Name), text, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	made, err := d.snapshot(request.Name)
+	return &csi.CreateSnapshotResponse{Snapshot: made}, err
+}
+
+// size returns the size of a block volume. That of a directory is not known, it is what tests ask for.
+func (d *Driver) size(volume string) int64 {
+	if device, err := os.Stat(filepath.Join(d.Volume(volume), deviceFile)); err == nil {
+		return device.Size()
+	}
+	return 1 << 30
+}
+
+// DeleteSnapshot implements csi.ControllerServer.
+func (d *Driver) DeleteSnapshot(_ context.Context, request *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+	id := filepath.Base(request.SnapshotId)
+	return &csi.DeleteSnapshotResponse{}, errors.Join(os.RemoveAll(filepath.Join(d.snapshots(), id)), os.RemoveAll(d.record(id)))
+}
+
+// ListSnapshots implements csi.ControllerServer.
+func (d *Driver) ListSnapshots(_ context.Context, request *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
+	ids, err := d.Snapshots()
+	if request.SnapshotId != "" {
+		ids = []string{request.SnapshotId}
+	}
+	response := &csi.ListSnapshotsResponse{}
+	for _, id := range ids {
+		made, err := d.snapshot(id)
+		if status.Code(err) == codes.NotFound {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if request.SourceVolumeId == "" || request.SourceVolumeId == made.SourceVolumeId {
+			response.Entries = append(response.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: made})
+		}
+	}
+	return response, err
+}
+
+func (d *Driver) snapshot(id string) (*csi.Snapshot, error) {
+	text, err := os.ReadFile(d.record(filepath.Base(id)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, status.Errorf(codes.NotFound, "there is no snapshot %s", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r record
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, err
+	}
+	return &csi.Snapshot{
+		SnapshotId: id, SourceVolumeId: r.Source, SizeBytes: r.Size, CreationTime: timestamppb.New(r.Created),
+		ReadyToUse: r.ReadyWith == "" || exists(r.ReadyWith),
+	}, nil
+}
+
+// SnapshotsOf returns the ids of the snapshots of the volumes for which of returns true, sorted.
+func (d *Driver) SnapshotsOf(of func(volume string) bool) (found []string, err error) {
+	ids, err := d.Snapshots()
+	for _, id := range ids {
+		made, errOne := d.snapshot(id)
+		if errOne == nil && of(made.SourceVolumeId) {
+			found = append(found, id)
+		}
+	}
+	return found, err
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// copyTo copies a directory with all that its files have. Whoever looks sees it whole or not at all.
+func copyTo(from, to string) error {
+	part := to + ".part"
+	if err := os.RemoveAll(part); err != nil {
+		return err
+	}
+	if out, err := exec.Command("cp", "-a", from, part).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy a volume: %w: %s", err, out)
+	}
+	return os.Rename(part, to)
+}

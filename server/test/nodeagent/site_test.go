@@ -1,0 +1,555 @@
+package nodeagent_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/server/test/controlplane"
+	"github.com/cleat-dev/cleat/server/test/programs"
+)
+
+var shared, onNode plane
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	dir, err := os.MkdirTemp("", "agents-")
+	if err != nil {
+		panic(err)
+	}
+	shared.Options = controlplane.Options{CSISocket: filepath.Join(dir, "shared.sock")}
+	onNode.Options = controlplane.Options{CSISocket: filepath.Join(dir, "node.sock"), Node: true}
+	code := max(shared.Main(m), onNode.Stop())
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// patience is how long a test waits for what has to come.
+const patience = 10 * time.Minute
+
+// retry repeats a request until it succeeds.
+func retry(t *testing.T, what string, request func(context.Context) error) {
+	t.Helper()
+	var err error
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(50 * time.Millisecond) {
+		if err = request(t.Context()); err == nil {
+			return
+		}
+	}
+	require.NoError(t, err, "not in time: "+what)
+}
+
+// site is an installation with nodes, whose agents are processes and whose kubelets are directories, unless newMachine makes it.
+type site struct {
+	t           *testing.T
+	plane       *plane
+	onNode      func(program string, args ...string) *exec.Cmd // makes the command of an agent
+	client      client.WithWatch
+	namespace   string
+	nodes       []string
+	root        string // has a directory of pods for each node
+	notes       string // of the data mover
+	plugins     string
+	config      string   // file; empty for none
+	configMap   string   // of the node agents; empty for none
+	environment []string // of the processes, in addition to that of the test
+	pods        map[string]*corev1.Pod
+	history     *history
+	owner       types.UID // of a Restore
+}
+
+// newSite returns a site with some nodes, each with a pod with a volume.
+func newSite(t *testing.T, nodes int) *site {
+	t.Helper()
+	s := newEmptySite(t, &shared)
+	s.onNode = exec.Command
+	c, dir := s.client, t.TempDir()
+	s.root, s.notes = filepath.Join(dir, "nodes"), filepath.Join(dir, "notes")
+	programs.Copy(t, "server/test/nodeagent/testdata/mover", filepath.Join(s.plugins, "mover"))
+	s.create(&velerov1.BackupStorageLocation{
+		ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: velerov1.BackupStorageLocationSpec{
+			Provider: "cleat.dev/file", Config: map[string]string{"path": filepath.Join(dir, "store")},
+			StorageType: velerov1.StorageType{ObjectStorage: &velerov1.ObjectStorageLocation{Bucket: "bucket"}},
+		},
+	}, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "claim"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			VolumeName: "pv-1", StorageClassName: new("fast"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	})
+	for i := range nodes {
+		name := fmt.Sprintf("%s-n%d", s.namespace, i+1)
+		require.NoError(t, c.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"number": strconv.Itoa(i + 1)}}}))
+		t.Cleanup(func() { _ = c.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}) })
+		s.nodes = append(s.nodes, name)
+		s.pods[name] = s.pod("app-"+strconv.Itoa(i+1), name, nil)
+	}
+	return s
+}
+
+// retry repeats a request until it succeeds.
+func (s *site) retry(what string, request func(context.Context) error) {
+	s.t.Helper()
+	retry(s.t, what, request)
+}
+
+// eventually waits until a condition holds. Errors are tried again.
+func (s *site) eventually(what string, holds func() (bool, error)) {
+	s.t.Helper()
+	var err error
+	ok := false
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(50 * time.Millisecond) {
+		if ok, err = holds(); ok && err == nil {
+			return
+		}
+	}
+	require.Fail(s.t, "not in time: "+what, "%v", err)
+}
+
+// newEmptySite returns a site without locations, nodes and plugins.
+func newEmptySite(t *testing.T, p *plane) *site {
+	t.Helper()
+	s := &site{t: t, plane: p, client: p.connect(t), plugins: filepath.Join(t.TempDir(), "plugins"), pods: map[string]*corev1.Pod{}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "agents-"}}
+	require.NoError(t, s.client.Create(t.Context(), namespace))
+	s.namespace = namespace.Name
+	owner := &velerov1.Restore{ObjectMeta: metav1.ObjectMeta{Name: "r"}}
+	s.create(owner)
+	s.owner = owner.UID
+	s.history = s.watch()
+	return s
+}
+
+// create creates objects in the namespace of the site.
+func (s *site) create(objects ...client.Object) {
+	s.t.Helper()
+	for _, object := range objects {
+		object.SetNamespace(s.namespace)
+		require.NoError(s.t, s.client.Create(s.t.Context(), object))
+	}
+}
+
+// pod runs a pod on a node, as far as an agent can see: with the volumes "data", an emptyDir, and "claimed", and a running init container
+// restore-wait.
+func (s *site) pod(name, node string, labels map[string]string) *corev1.Pod {
+	s.t.Helper()
+	pod, err := s.runPod(s.t.Context(), name, node, labels)
+	require.NoError(s.t, err)
+	return pod
+}
+
+func (s *site) runPod(ctx context.Context, name, node string, labels map[string]string) (*corev1.Pod, error) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: labels},
+		Spec: corev1.PodSpec{
+			NodeName: node, AutomountServiceAccountToken: new(false),
+			InitContainers: []corev1.Container{{Name: "restore-wait", Image: "wait"}},
+			Containers:     []corev1.Container{{Name: "app", Image: "app"}},
+			Volumes: []corev1.Volume{
+				{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+				{Name: "claimed", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}},
+			},
+		},
+	}
+	for began := time.Now(); ; { // its service account may not exist yet
+		err := s.client.Create(ctx, pod)
+		if err == nil {
+			break
+		}
+		if time.Since(began) > patience || ctx.Err() != nil {
+			return nil, err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, dir := range []string{"kubernetes.io~empty-dir/data", "kubernetes.io~csi/pv-1/mount"} {
+		if err := os.MkdirAll(filepath.Join(s.root, node, string(pod.UID), "volumes", dir), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+		Name: "restore-wait", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	}}
+	return pod, s.client.Status().Update(ctx, pod)
+}
+
+// data returns the directory of the volume "data" of the pod of a node.
+func (s *site) data(node string) string {
+	return filepath.Join(s.root, node, string(s.pods[node].UID), "volumes/kubernetes.io~empty-dir/data")
+}
+
+// hold keeps the data mover from coming to the end of backups of a node; release lets it.
+func (s *site) hold(node string) {
+	s.t.Helper()
+	require.NoError(s.t, os.WriteFile(filepath.Join(s.data(node), "hold"), nil, 0o600))
+}
+
+func (s *site) release(node string) {
+	s.t.Helper()
+	require.NoError(s.t, os.RemoveAll(filepath.Join(s.data(node), "hold")))
+}
+
+// backup returns a PodVolumeBackup of the volume "data" of a node's pod.
+func (s *site) backup(name, node string) *velerov1.PodVolumeBackup {
+	pod := s.pods[node]
+	return &velerov1.PodVolumeBackup{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: velerov1.PodVolumeBackupSpec{
+			Node: node, Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: s.namespace, Name: pod.Name, UID: pod.UID}, Volume: "data",
+			BackupStorageLocation: "default", UploaderType: velerov1.RepositoryTypeRestic,
+		},
+	}
+}
+
+// restore returns a PodVolumeRestore of a snapshot into the volume "claimed" of a node's pod.
+func (s *site) restore(name, node, snapshot string) *velerov1.PodVolumeRestore {
+	pod := s.pods[node]
+	return &velerov1.PodVolumeRestore{
+		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "velero.io/v1", Kind: "Restore", Name: "r", UID: s.owner, Controller: new(true),
+		}}},
+		Spec: velerov1.PodVolumeRestoreSpec{
+			Pod: velerov1.ObjectReference{Kind: "Pod", Namespace: s.namespace, Name: pod.Name, UID: pod.UID}, Volume: "claimed",
+			BackupStorageLocation: "default", UploaderType: velerov1.RepositoryTypeRestic, SnapshotID: snapshot, SourceNamespace: s.namespace,
+		},
+	}
+}
+
+func (s *site) upload(name string) *velerov2alpha1.DataUpload {
+	return &velerov2alpha1.DataUpload{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: velerov2alpha1.DataUploadSpec{
+			SnapshotType: velerov2alpha1.SnapshotTypeCSI, CSISnapshot: &velerov2alpha1.CSISnapshotSpec{VolumeSnapshot: "v", StorageClass: "fast"},
+			SourcePVC: "claim", DataMover: "example.io/mover", BackupStorageLocation: "default", SourceNamespace: s.namespace,
+		},
+	}
+}
+
+func (s *site) download(name, snapshot string) *velerov2alpha1.DataDownload {
+	return &velerov2alpha1.DataDownload{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: velerov2alpha1.DataDownloadSpec{
+			TargetVolume: velerov2alpha1.TargetVolumeSpec{PVC: "claim", Namespace: s.namespace}, DataMover: "example.io/mover",
+			BackupStorageLocation: "default", SourceNamespace: s.namespace, SnapshotID: snapshot,
+		},
+	}
+}
+
+// expose runs a pod for each DataUpload and DataDownload that is Accepted, as whoever exposes CSI volumes does, until the test ends.
+func (s *site) expose() {
+	made := map[types.UID]bool{}
+	s.history.observe(func(o state) {
+		label := map[string]string{"DataUpload": velerov1.DataUploadLabel, "DataDownload": velerov1.DataDownloadLabel}[o.kind]
+		if label == "" || o.phase != velerov1.LoadPhaseAccepted || made[o.uid] {
+			return
+		}
+		made[o.uid] = true
+		node := s.nodes[len(made)%len(s.nodes)]
+		go func() { _, _ = s.runPod(s.t.Context(), o.name, node, map[string]string{label: o.name}) }()
+	})
+}
+
+// configure writes the ConfigMap of the node agents.
+func (s *site) configure(document string) {
+	s.t.Helper()
+	s.configMap = "agents"
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: s.configMap}, Data: map[string]string{"any.json": document}}
+	_ = s.client.Delete(s.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.configMap}})
+	s.create(cm)
+}
+
+// agent is a running process of a node agent.
+type agent struct {
+	node string
+	cmd  *exec.Cmd
+	log  *logBuffer
+	done chan error
+}
+
+// agents starts an agent for each node.
+func (s *site) agents(args ...string) []*agent {
+	s.t.Helper()
+	var all []*agent
+	for _, node := range s.nodes {
+		all = append(all, s.agent(node, args...))
+	}
+	return all
+}
+
+// agent starts the agent of a node. The end of the test kills it.
+func (s *site) agent(node string, args ...string) *agent {
+	s.t.Helper()
+	base := []string{
+		"node-agent", "server", "--kubeconfig", s.plane.Get(s.t).Kubeconfig, "--namespace", s.namespace, "--node-name", node,
+		"--host-pods", filepath.Join(s.root, node), "--plugin-dir", s.plugins, "--metrics-address", "0", "--profiler-address", "",
+		"--scratch-dir", s.t.TempDir(), "--log-level", "debug",
+	}
+	base = append(base, "--config", s.configFile())
+	if s.configMap != "" {
+		base = append(base, "--node-agent-configmap", s.configMap)
+	}
+	return s.start(node, append(base, args...)...)
+}
+
+// configFile writes the configuration of a process.
+func (s *site) configFile() string {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "cleat.yaml")
+	text := cmp.Or(s.config, "apiVersion: cleat.dev/v1\n")
+	if s.notes != "" {
+		text += fmt.Sprintf("plugins: {environment: {MOVER_NOTES: %q}}\n", s.notes)
+	}
+	require.NoError(s.t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+// start starts a process. The end of the test kills it.
+func (s *site) start(name string, args ...string) *agent {
+	s.t.Helper()
+	a := &agent{node: name, log: &logBuffer{}, done: make(chan error, 1)}
+	a.cmd = s.onNode(programs.Build(s.t, "server/cmd/cleat"), args...)
+	a.cmd.Stdout, a.cmd.Stderr = a.log, a.log
+	a.cmd.Env = append(os.Environ(), s.environment...)
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(s.t, a.cmd.Start())
+	go func() { a.done <- a.cmd.Wait() }()
+	s.t.Cleanup(func() {
+		a.kill()
+		if s.t.Failed() {
+			text := a.log.String()
+			s.t.Logf("log of the agent of %s:\n%s", a.node, text[max(0, len(text)-6<<10):])
+		}
+	})
+	return a
+}
+
+// kill sends SIGKILL to the agent and its plugins, as the end of its container does.
+func (a *agent) kill() {
+	_ = syscall.Kill(-a.cmd.Process.Pid, syscall.SIGKILL)
+	a.done <- <-a.done
+}
+
+// logBuffer keeps what a process writes.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// state is one state of a load.
+type state struct {
+	version uint64
+	kind    string
+	name    string
+	uid     types.UID
+	node    string
+	phase   velerov1.LoadPhase // empty if it was deleted
+	message string
+}
+
+// history has all states of all loads of a site.
+type history struct {
+	mu        sync.Mutex
+	changed   *sync.Cond
+	states    []state
+	last      map[string]state // by kind and name
+	observers []func(state)
+}
+
+// watch records the loads from now on.
+func (s *site) watch() *history {
+	s.t.Helper()
+	h := &history{last: map[string]state{}}
+	h.changed = sync.NewCond(&h.mu)
+	for kind, list := range map[string]client.ObjectList{
+		"PodVolumeBackup": new(velerov1.PodVolumeBackupList), "PodVolumeRestore": new(velerov1.PodVolumeRestoreList),
+		"DataUpload": new(velerov2alpha1.DataUploadList), "DataDownload": new(velerov2alpha1.DataDownloadList),
+	} {
+		require.NoError(s.t, s.client.List(s.t.Context(), list, client.InNamespace(s.namespace)))
+		w, err := s.client.Watch(s.t.Context(), list, client.InNamespace(s.namespace), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
+		require.NoError(s.t, err)
+		s.t.Cleanup(w.Stop)
+		go func() {
+			for e := range w.ResultChan() {
+				if object, ok := e.Object.(client.Object); ok && e.Type != watch.Error {
+					h.add(kind, object, e.Type == watch.Deleted)
+				}
+			}
+		}()
+	}
+	return h
+}
+
+func (h *history) add(kind string, object client.Object, deleted bool) {
+	encoded, _ := json.Marshal(object)
+	var load struct {
+		Spec   struct{ Node string }
+		Status struct {
+			Phase   velerov1.LoadPhase
+			Message string
+			Node    string
+		}
+	}
+	_ = json.Unmarshal(encoded, &load)
+	o := state{
+		kind: kind, name: object.GetName(), uid: object.GetUID(), phase: cmp.Or(load.Status.Phase, velerov1.LoadPhaseNew),
+		node: cmp.Or(load.Spec.Node, load.Status.Node), message: load.Status.Message,
+	}
+	o.version, _ = strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	if deleted {
+		o.phase = ""
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.states = append(h.states, o)
+	h.last[kind+"/"+o.name] = o
+	for _, observer := range h.observers {
+		observer(o)
+	}
+	h.changed.Broadcast()
+}
+
+// observe calls observer for each state from now on.
+func (h *history) observe(observer func(state)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.observers = append(h.observers, observer)
+}
+
+// await waits until the last states of all loads are as wanted.
+func (s *site) await(what string, ok func(last map[string]state) bool) {
+	s.t.Helper()
+	h := s.history
+	late := time.AfterFunc(patience, h.changed.Broadcast)
+	defer late.Stop()
+	deadline := time.Now().Add(patience)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for !ok(h.last) {
+		if time.Now().After(deadline) {
+			counts := map[string]int{}
+			for _, o := range h.last {
+				counts[o.kind+" "+string(o.phase)+" "+o.message]++
+			}
+			require.Fail(s.t, "not in time: "+what, "%v", counts)
+		}
+		h.changed.Wait()
+	}
+}
+
+// awaitPhase waits for a phase of one load, and returns its state.
+func (s *site) awaitPhase(key string, phase velerov1.LoadPhase) (found state) {
+	s.t.Helper()
+	s.await(key+" is "+string(phase), func(last map[string]state) bool {
+		found = last[key]
+		return found.phase == phase
+	})
+	return found
+}
+
+// awaitEnd waits until some loads exist and all have ended or were deleted.
+func (s *site) awaitEnd(count int) {
+	s.t.Helper()
+	s.await(fmt.Sprintf("%d loads end", count), func(last map[string]state) bool {
+		ended := 0
+		for _, o := range last {
+			if o.phase == "" || o.phase.Terminal() {
+				ended++
+			}
+		}
+		return ended >= count
+	})
+}
+
+// ends returns the number of loads by their last phase.
+func (s *site) ends() map[velerov1.LoadPhase]int {
+	s.history.mu.Lock()
+	defer s.history.mu.Unlock()
+	ends := map[velerov1.LoadPhase]int{}
+	for _, o := range s.history.last {
+		ends[o.phase]++
+	}
+	return ends
+}
+
+// most returns the largest number of loads for which counts holds at once, over all states in the order in which the API server stored
+// them, by key.
+func (s *site) most(counts func(state) (key string, counted bool)) map[string]int {
+	s.history.mu.Lock()
+	defer s.history.mu.Unlock()
+	states := slices.Clone(s.history.states)
+	slices.SortFunc(states, func(a, b state) int { return cmp.Compare(a.version, b.version) })
+	in, now, most := map[types.UID]string{}, map[string]int{}, map[string]int{}
+	for _, o := range states {
+		if key, counted := in[o.uid]; counted {
+			now[key]--
+			delete(in, o.uid)
+		}
+		if key, counted := counts(o); counted {
+			in[o.uid] = key
+			now[key]++
+			most[key] = max(most[key], now[key])
+		}
+	}
+	return most
+}
+
+// preparing counts the loads that are Accepted or Prepared.
+func preparing(o state) (string, bool) {
+	return "", o.phase == velerov1.LoadPhaseAccepted || o.phase == velerov1.LoadPhasePrepared
+}
+
+// snapshot makes a snapshot of an empty volume, for restores.
+func (s *site) snapshot() string {
+	s.t.Helper()
+	b := s.backup("first", s.nodes[0])
+	s.create(b)
+	s.awaitPhase("PodVolumeBackup/first", velerov1.LoadPhaseCompleted)
+	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKeyFromObject(b), b))
+	return b.Status.SnapshotID
+}
+
+// change changes an object, whatever its state is.
+func (s *site) change(object client.Object, change func()) {
+	s.t.Helper()
+	before, ok := object.DeepCopyObject().(client.Object)
+	require.True(s.t, ok)
+	change()
+	require.NoError(s.t, client.IgnoreNotFound(s.client.Patch(s.t.Context(), object, client.MergeFrom(before))))
+}

@@ -1,0 +1,209 @@
+package nodeagent_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/programs"
+)
+
+// TestAcceptNodeAgent_Soothing has agents, which are processes, admit loads of all four kinds.
+func TestAcceptNodeAgent_Soothing(t *testing.T) {
+	t.Parallel()
+	t.Run("Exact", testExact)
+	t.Run("Unconstrained", testUnconstrained)
+	t.Run("Deletions", testDeletions)
+	t.Run("External", testExternalPolicy)
+	t.Run("Broken", testBrokenPolicy)
+}
+
+// testExact moves 200 loads with three agents. Never more than two are Accepted or Prepared.
+func testExact(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3)
+	s.configure(`{"loadConcurrency": {"prepareQueueLength": 2}}`)
+	s.expose()
+	s.agents()
+	snapshot := s.snapshot()
+	const each = 50
+	for i := range each {
+		node := s.nodes[i%len(s.nodes)]
+		s.create(
+			s.backup(fmt.Sprintf("b-%d", i), node), s.restore(fmt.Sprintf("r-%d", i), node, snapshot),
+			s.upload(fmt.Sprintf("u-%d", i)), s.download(fmt.Sprintf("d-%d", i), snapshot),
+		)
+	}
+	s.awaitEnd(4*each + 1)
+	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 4*each + 1}, s.ends())
+	require.Equal(t, map[string]int{"": 2}, s.most(preparing))
+	s.requireReason("2 loads are in preparation, and no more than 2 may be at once")
+}
+
+// testUnconstrained has no or a negative prepareQueueLength: all loads are prepared at once.
+func testUnconstrained(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	node := s.nodes[0]
+	s.hold(node)
+	const loads = 12
+	for i, document := range []string{"", `{"loadConcurrency": {"prepareQueueLength": -2}}`} {
+		if document != "" {
+			s.configure(document)
+		}
+		a := s.agent(node)
+		for j := range loads {
+			s.create(s.backup(fmt.Sprintf("b-%d-%d", i, j), node))
+		}
+		s.await("all are prepared", func(last map[string]state) bool {
+			count := map[velerov1.LoadPhase]int{}
+			for _, o := range last {
+				count[o.phase]++
+			}
+			return count[velerov1.LoadPhasePrepared] == loads-1 && count[velerov1.LoadPhaseInProgress] == 1
+		})
+		require.Equal(t, "{}", s.ledger().Data["loads"])
+		s.release(node)
+		s.awaitEnd((i + 1) * loads)
+		s.hold(node)
+		if document != "" {
+			require.Contains(t, a.log.String(), "loadConcurrency.prepareQueueLength is -2 and is ignored")
+		}
+		a.kill()
+	}
+	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 2 * loads}, s.ends())
+}
+
+// testDeletions deletes loads in every phase, and edits and deletes the ledger. The places of those that are deleted go to others.
+func testDeletions(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.configure(`{"loadConcurrency": {"prepareQueueLength": 2}}`)
+	s.agents()
+	first, second := s.nodes[0], s.nodes[1]
+	s.hold(first)
+	s.create(s.backup("runs", first))
+	s.awaitPhase("PodVolumeBackup/runs", velerov1.LoadPhaseInProgress)
+	s.create(s.backup("prepared", first))
+	s.awaitPhase("PodVolumeBackup/prepared", velerov1.LoadPhasePrepared)
+	s.create(s.upload("accepted")) // nobody exposes its volume
+	s.awaitPhase("DataUpload/accepted", velerov1.LoadPhaseAccepted)
+	s.create(s.backup("new-1", second), s.backup("new-2", second), s.upload("new-3"))
+	s.await("all wait", func(last map[string]state) bool {
+		return last["PodVolumeBackup/new-1"].message != "" && last["PodVolumeBackup/new-2"].message != "" && last["DataUpload/new-3"].message != ""
+	})
+	for _, object := range []client.Object{s.backup("new-1", second), s.upload("new-3"), s.upload("accepted")} {
+		object.SetNamespace(s.namespace)
+		require.NoError(t, s.client.Delete(t.Context(), object))
+	}
+	s.awaitPhase("PodVolumeBackup/new-2", velerov1.LoadPhaseCompleted) // in the place of "accepted"
+
+	s.editLedger("not JSON")
+	s.create(s.upload("accepted-2"))
+	s.awaitPhase("DataUpload/accepted-2", velerov1.LoadPhaseAccepted)
+	s.editLedger(`{"stranger-1": {"version": "1", "kind": "DataUpload", "name": "stranger-1"}, "stranger-2": {"version": "99999999999999999999", "kind": "Toy", "name": "s"}, "stranger-3": 7}`)
+	for _, object := range []client.Object{s.backup("runs", first), s.backup("prepared", first), s.upload("accepted-2")} {
+		object.SetNamespace(s.namespace)
+		require.NoError(t, s.client.Delete(t.Context(), object))
+	}
+	s.awaitEnd(7)
+	s.create(s.backup("after-strangers", second))
+	s.awaitPhase("PodVolumeBackup/after-strangers", velerov1.LoadPhaseCompleted)
+	require.NoError(t, s.client.Delete(t.Context(), s.ledger()))
+	s.create(s.backup("after-loss", second))
+	s.awaitPhase("PodVolumeBackup/after-loss", velerov1.LoadPhaseCompleted)
+}
+
+// editLedger replaces the notes in the ledger.
+func (s *site) editLedger(loads string) {
+	s.t.Helper()
+	cm := s.ledger()
+	s.change(cm, func() { cm.Data["loads"] = loads })
+}
+
+// testExternalPolicy names a plugin that gives each storage class a budget.
+func testExternalPolicy(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	programs.Copy(t, "examples/load-budget", filepath.Join(s.plugins, "load-budget"))
+	s.config = "apiVersion: cleat.dev/v1\nnodeAgent: {soothing: {plugin: example.cleat.dev/class-budget, config: {classes: {fast: {loads: 1}}, default: {loads: 3}}}}\n"
+	const loads = 8
+	for i := range loads {
+		claimed := s.backup(fmt.Sprintf("fast-%d", i), s.nodes[i%2]) // only its claim says that it is of class fast
+		claimed.Spec.Volume = "claimed"
+		s.create(s.upload(fmt.Sprintf("u-%d", i)), s.backup(fmt.Sprintf("b-%d", i), s.nodes[i%2]), claimed)
+	}
+	s.expose()
+	s.agents()
+	s.awaitEnd(3 * loads)
+	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 3 * loads}, s.ends())
+	most := s.most(func(o state) (string, bool) {
+		_, counted := preparing(o)
+		return map[bool]string{true: "default", false: "fast"}[strings.HasPrefix(o.name, "b-")], counted
+	})
+	require.Equal(t, 1, most["fast"])
+	require.LessOrEqual(t, most["default"], 3)
+	var claimed velerov1.PodVolumeBackup
+	require.NoError(t, s.client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "fast-0"}, &claimed))
+	require.Equal(t, map[string]string{velerov1.LoadStorageClassAnnotation: "fast", velerov1.LoadBytesAnnotation: strconv.Itoa(1 << 30)}, claimed.Annotations)
+	s.requireReason("storage class fast has a budget of 1 loads, and as many are in preparation")
+}
+
+// testBrokenPolicy names a plugin whose process dies in each call. With failurePolicy Hold, loads stay New and say why. With UseBuiltIn, the
+// built-in policy decides.
+func testBrokenPolicy(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	programs.Copy(t, "server/policy/testdata/policy", filepath.Join(s.plugins, "policy"))
+	s.configure(`{"loadConcurrency": {"prepareQueueLength": 2}}`)
+	for i := range 6 {
+		s.create(s.backup(fmt.Sprintf("b-%d", i), s.nodes[0]))
+	}
+	const broken = "apiVersion: cleat.dev/v1\nnodeAgent: {soothing: {plugin: example.io/policy, failurePolicy: %s, config: {do: die}}}\n"
+	s.config = fmt.Sprintf(broken, "Hold")
+	a := s.agent(s.nodes[0])
+	s.await("all are held", func(last map[string]state) bool {
+		for _, o := range last {
+			if o.phase != velerov1.LoadPhaseNew || !strings.Contains(o.message, "held (failurePolicy: Hold): LoadSoothing(example.io/policy)") {
+				return false
+			}
+		}
+		return len(last) == 6
+	})
+	a.kill()
+	s.config = fmt.Sprintf(broken, "UseBuiltIn")
+	s.agent(s.nodes[0])
+	s.awaitEnd(6)
+	require.Equal(t, map[velerov1.LoadPhase]int{velerov1.LoadPhaseCompleted: 6}, s.ends())
+	require.LessOrEqual(t, s.most(preparing)[""], 2)
+}
+
+// requireReason requires that a load that waited said why.
+func (s *site) requireReason(reason string) {
+	s.t.Helper()
+	s.history.mu.Lock()
+	defer s.history.mu.Unlock()
+	told := map[string]int{}
+	for _, o := range s.history.states {
+		if o.phase == velerov1.LoadPhaseNew && o.message != "" {
+			told[o.message]++
+		}
+	}
+	require.Contains(s.t, told, reason)
+}
+
+// ledger returns the ledger of the agents.
+func (s *site) ledger() *corev1.ConfigMap {
+	s.t.Helper()
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cleat-node-agents"}}
+	require.NoError(s.t, s.client.Get(s.t.Context(), client.ObjectKeyFromObject(cm), cm))
+	return cm
+}

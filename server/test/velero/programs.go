@@ -1,0 +1,136 @@
+package velero
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// Version is the version of Velero in the module of the programs.
+const Version = "v1.18.3"
+
+// The packages of the programs, each named after its program.
+const (
+	serverPackage = "github.com/vmware-tanzu/velero/cmd/velero"
+	pluginPackage = "github.com/vmware-tanzu/velero-plugin-for-aws/velero-plugin-for-aws"
+)
+
+// linkFlags set the version, and switch off an endpoint of controller-runtime that Velero does not use and that would take port 8080.
+const linkFlags = "-s -w -X github.com/vmware-tanzu/velero/pkg/buildinfo.Version=" + Version +
+	" -X sigs.k8s.io/controller-runtime/pkg/metrics/server.DefaultBindAddress=0"
+
+// Programs are the built programs.
+type Programs struct {
+	Velero    string // path of the server, which is the command line as well
+	PluginDir string // a directory with the object store plugin "aws" and nothing else
+}
+
+// Get returns the programs. It skips t if they have not been built.
+func Get(t testing.TB) *Programs {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: needs Velero")
+	}
+	module, dir, err := locate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := programsIn(dir)
+	if _, err := os.Stat(p.Velero); err != nil {
+		t.Skipf("Velero %s is not built: run \"make velero\" (%s)", Version, module)
+	}
+	return p
+}
+
+// Build returns the programs, and builds them if that has not been done. It writes what the compiler does to out. If several processes
+// call it, one builds and the others wait.
+func Build(ctx context.Context, out io.Writer) (_ *Programs, err error) {
+	module, dir, err := locate()
+	if err != nil {
+		return nil, err
+	}
+	p := programsIn(dir)
+	if _, err := os.Stat(p.Velero); err == nil {
+		return p, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	if _, err := os.Stat(p.Velero); err == nil {
+		return p, nil // another process has built them
+	}
+	work, err := os.MkdirTemp(filepath.Dir(dir), ".build-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	built := programsIn(work)
+	for _, program := range []struct{ path, pkg, flags string }{
+		{filepath.Join(built.PluginDir, filepath.Base(pluginPackage)), pluginPackage, "-s -w"},
+		{built.Velero, serverPackage, linkFlags},
+	} {
+		fmt.Fprintf(out, "building %s, once\n", program.pkg)
+		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", program.flags, "-o", program.path, program.pkg)
+		cmd.Dir = module
+		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := cmd.Run(); err != nil {
+			return nil, fmt.Errorf("build %s: %w", program.pkg, err)
+		}
+	}
+	return p, os.Rename(work, dir)
+}
+
+func programsIn(dir string) *Programs {
+	return &Programs{Velero: filepath.Join(dir, "velero"), PluginDir: filepath.Join(dir, "plugins")}
+}
+
+// locate returns the directory of the module of the programs, and that of the programs which are built from its present content.
+func locate() (module, built string, err error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", "", err
+	}
+	module = filepath.Join(root, "server", "test", "velero", "programs")
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s %s %s %s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, linkFlags)
+	for _, name := range []string{"go.mod", "go.sum"} {
+		content, err := os.ReadFile(filepath.Join(module, name))
+		if err != nil {
+			return "", "", err
+		}
+		sum.Write(content)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", "", fmt.Errorf("no directory for built programs, set XDG_CACHE_HOME or HOME: %w", err)
+	}
+	return module, filepath.Join(cache, "cleat", "velero", Version+"-"+hex.EncodeToString(sum.Sum(nil)[:8])), nil
+}
+
+// moduleRoot returns the root of the main module, which the working directory is in.
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the root of the module: %w", err)
+	}
+	return string(bytes.TrimSpace(out)), nil
+}

@@ -1,0 +1,59 @@
+package versioning
+
+import (
+	"context"
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/framework/hostapi"
+	"github.com/cleat-dev/cleat/proto/velero/shared"
+	"github.com/cleat-dev/cleat/versioning/internal/reply"
+)
+
+// OneByOne is part of actions that are asked for the progress of one operation at a time.
+type OneByOne struct{}
+
+// AtOnce returns 0.
+func (OneByOne) AtOnce() int { return 0 }
+
+// ProgressOfMany returns nothing.
+func (OneByOne) ProgressOfMany(context.Context, []string, []byte) (map[string]framework.OperationProgress, error) {
+	return nil, nil
+}
+
+// Many is part of actions that may be asked for the progress of many operations at a time. It remembers if the plugin does not
+// know that call, which is optional.
+type Many struct{ unknown atomic.Bool }
+
+// AtOnce returns how many operations a call may ask for; 0 if the plugin does not know the call.
+func (m *Many) AtOnce() int {
+	if m.unknown.Load() {
+		return 0
+	}
+	return hostapi.ManyOperations
+}
+
+// Answered takes note of the error of a call, and returns it.
+func (m *Many) Answered(err error) error {
+	if status.Code(err) == codes.Unimplemented {
+		m.unknown.Store(true)
+	}
+	return err
+}
+
+// ManyProgress converts the reply to a ProgressOfMany call. It leaves out what Progress would refuse, for which the caller asks again and
+// learns why.
+func ManyProgress[A interface {
+	GetProgress() map[string]*shared.OperationProgress
+}](answer A) (map[string]framework.OperationProgress, error) {
+	all := make(map[string]framework.OperationProgress, len(answer.GetProgress()))
+	for id, received := range answer.GetProgress() {
+		if progress, err := reply.Progress(received); err == nil {
+			all[id] = progress
+		}
+	}
+	return all, nil
+}

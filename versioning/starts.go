@@ -1,0 +1,13 @@
+package versioning
+
+// Starts says whether a version of an item action can start operations that go on after its call.
+type Starts int
+
+const (
+	// NoOperations is a version whose calls end with their work.
+	NoOperations Starts = iota
+	// Unkeyed is a version that starts operations and whose calls must not be repeated: a second call starts a second operation.
+	Unkeyed
+	// Keyed is a version whose calls carry a key: a second call with the same key returns the operation of the first.
+	Keyed
+)
