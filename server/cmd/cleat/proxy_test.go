@@ -89,6 +89,16 @@ func (g *gate) wrap(next http.Handler) http.Handler {
 	})
 }
 
+// everyWrite calls round for the n-th write of a course, n = 1, 2, ..., until the course makes fewer writes and round returns false. Each is held
+// before it is made: what a course has left after a write is what it has left before the next one. The last one is held after it was made, too.
+func everyWrite(round func(n int, when moment) bool) (writes int) {
+	for round(writes+1, before) {
+		writes++
+	}
+	round(writes, after)
+	return writes
+}
+
 // writesTo matches the writes of the given custom resources, and all writes to S3.
 func writesTo(resources ...string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
