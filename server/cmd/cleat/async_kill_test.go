@@ -101,6 +101,7 @@ func TestAcceptAsync_KillEverywhere(t *testing.T) {
 					})
 					if at == "" {
 						g.disarm()
+						w.forget()
 						return false
 					}
 					running.kill()
