@@ -87,7 +87,7 @@ node-plugin: ## build and test the plugin in JavaScript, where there is npm
 # Those that take longest begin first, so that none of them runs alone at the end. The linter vets the code. Nobody debugs these
 # binaries, and without a symbol table linking them takes two thirds of the time.
 TEST    := go test -vet=off -ldflags=-s -parallel 8 -timeout 90m
-LONGEST := ./server/cmd/cleat ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/controller/backupqueue ./framework/conformance
+LONGEST := ./server/test/nodeagent ./server/cmd/cleat ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/controller/backupqueue ./framework/conformance
 .PHONY: test
 test: export CLEAT_MOVER_TEST_SIZE := 128Mi
 test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
@@ -96,7 +96,8 @@ test: cluster node-plugin ## run all tests, with a real API server, a real S3 se
 	@for module in $(MODULES); do (cd $$module && $(TEST) ./...) || exit 1; done
 
 # Packages whose own code starts goroutines or locks. Those that are only called by several goroutines are so in the tests of these.
-# Left out are packages whose tests run programs that are built without the race detector, and pure functions.
+# Left out are packages whose tests run programs that are built without the race detector, and pure functions; and what -short leaves out:
+# tests that repeat others in more variants, or with a control plane of their own.
 CONCURRENT := '^[[:space:]]*go [a-z]|\.Go\(|"sync[/"]|/sync/|make\(chan '
 APART      := /server/cmd/cleat$$|/server/test/(roundtrip|world|documents)$$|/server/plugininit$$|/plugins$$|/(examples|versioning|framework/api)/
 .PHONY: race
@@ -105,7 +106,7 @@ race: cluster ## run the tests of what runs concurrently under the race detector
 	@echo "building and running the tests with the race detector"
 	@packages=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{range .GoFiles}}{{$$.Dir}}/{{.}} {{end}}{{end}}' ./... | \
 		while read -r package files; do ! grep -qE $(CONCURRENT) $$files </dev/null || echo "$$package"; done | grep -vE '$(APART)'); \
-	CGO_ENABLED=1 $(TEST) -race -exec 'env CGO_ENABLED=0' $$packages
+	CGO_ENABLED=1 $(TEST) -race -short -exec 'env CGO_ENABLED=0' $$packages
 
 .PHONY: volumes
 volumes: cluster ## back up, delete and restore 2 GB of volumes with the data mover of a vendor, killing it on the way

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -118,7 +119,7 @@ func (v *volumes) runPods() {
 			switch event.Type {
 			case watch.Added:
 				running.Go(func() {
-					if err := v.run(ctx, pod); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+					if err := v.run(ctx, pod); client.IgnoreNotFound(err) != nil && !v.ending(ctx, pod) && ctx.Err() == nil {
 						v.t.Errorf("run pod %s: %v", pod.Name, err)
 					}
 				})
@@ -127,6 +128,13 @@ func (v *volumes) runPods() {
 			}
 		}
 	})
+}
+
+// ending reports whether a pod has been deleted, or is being deleted: nobody can run it any more.
+func (v *volumes) ending(ctx context.Context, pod *corev1.Pod) bool {
+	now := new(corev1.Pod)
+	err := v.client.Get(ctx, client.ObjectKeyFromObject(pod), now)
+	return apierrors.IsNotFound(err) || err == nil && (now.UID != pod.UID || now.DeletionTimestamp != nil)
 }
 
 // run runs one pod.
