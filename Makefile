@@ -96,17 +96,16 @@ test: cluster node-plugin ## run all tests, with a real API server, a real S3 se
 	@for module in $(MODULES); do (cd $$module && $(TEST) ./...) || exit 1; done
 
 # Packages whose own code starts goroutines or locks. Those that are only called by several goroutines are so in the tests of these.
-# Left out are packages whose tests run programs that are built without the race detector, and pure functions; and what -short leaves out:
-# tests that repeat others in more variants, or with a control plane of their own.
+# Left out are packages whose tests run programs that are built without the race detector, and pure functions.
 CONCURRENT := '^[[:space:]]*go [a-z]|\.Go\(|"sync[/"]|/sync/|make\(chan '
-APART      := /server/cmd/cleat$$|/server/test/(roundtrip|world|documents)$$|/server/plugininit$$|/plugins$$|/(examples|versioning|framework/api)/
+APART      := /server/cmd/cleat$$|/server/test/(roundtrip|world|documents)$$|/server/plugininit$$|/framework/conformance$$|/plugins$$|/plugins/restic$$|/(examples|versioning|framework/api)/
 .PHONY: race
 race: cluster ## run the tests of what runs concurrently under the race detector, which needs a C compiler
 	@command -v "$$(CGO_ENABLED=1 go env CC)" >/dev/null || { echo "the race detector needs a C compiler, such as gcc"; exit 1; }
 	@echo "building and running the tests with the race detector"
 	@packages=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{range .GoFiles}}{{$$.Dir}}/{{.}} {{end}}{{end}}' ./... | \
 		while read -r package files; do ! grep -qE $(CONCURRENT) $$files </dev/null || echo "$$package"; done | grep -vE '$(APART)'); \
-	CGO_ENABLED=1 $(TEST) -race -short -exec 'env CGO_ENABLED=0' $$packages
+	CGO_ENABLED=1 $(TEST) -race -exec 'env CGO_ENABLED=0' $$packages
 
 .PHONY: volumes
 volumes: cluster ## back up, delete and restore 2 GB of volumes with the data mover of a vendor, killing it on the way
