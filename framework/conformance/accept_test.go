@@ -131,9 +131,6 @@ func defectOptions(t *testing.T, kind string) []conformance.Option {
 // the plugin without a defect keeps the rules of all families is tested for each kind.
 func plantedDefects(t *testing.T) {
 	t.Parallel()
-	if raced {
-		t.Skip("the suite runs once for each of some two hundred defects, without the race detector")
-	}
 	binary := program(t, "defects")
 	defects := slices.DeleteFunc(plantedIn(t, binary), func(one planted) bool { return one.Unusual })
 	kinds, rules := map[string]bool{}, map[string]bool{}
