@@ -9,7 +9,7 @@ type OperationProgress struct {
 	// Err is why it ended badly, which makes the backup or restore PartiallyFailed; empty when it did not. It counts only
 	// together with Completed.
 	Err string
-	// NCompleted of NTotal are done; NTotal is 0 as long as it is not known. Neither is negative. The server shows what it is told.
+	// NCompleted of NTotal are done; NTotal is 0 as long as it is not known. Neither is negative. The server shows them as reported.
 	NCompleted int64
 	NTotal     int64
 	// Units is what NCompleted and NTotal count, for people: "bytes".

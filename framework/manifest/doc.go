@@ -18,7 +18,7 @@
 // It consists of several members of gzip, so that parts can be read alone: the header, blocks of items, parts of the index, each with a
 // line for each of some blocks, and the list of these parts. A last member is empty, and says in an extra field (id "CI": the version in
 // four bytes, then offset and length in eight each, little-endian) where that list is. So one request for the end of the file and one for a
-// block find an item. Whoever compresses the document anew loses that, and nothing else.
+// block find an item. A document that is compressed anew loses only that.
 //
 // Readers of a version accept fields that they do not know. A file of a higher version is an error.
 //

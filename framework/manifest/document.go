@@ -91,7 +91,7 @@ func (m *Manifest) serve(what served, kind string) {
 	}
 }
 
-// Set returns the items as strings. It tells whether two manifests have items in common.
+// Set returns the items as strings, to find out whether two manifests have items in common.
 func (m *Manifest) Set() sets.Set[string] {
 	all := sets.New[string]()
 	for item := range m.unsorted() {

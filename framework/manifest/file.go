@@ -15,7 +15,7 @@ import (
 // ErrNoItem is the error of File.Get for an item that is not in the manifest.
 const ErrNoItem = Error("the item is not in the manifest")
 
-// Of what is read.
+// Sizes of what is read, in bytes.
 const (
 	tailSize  = 128 << 10 // enough for the index of a million items
 	headSize  = 64 << 10  // of the start, which has the header

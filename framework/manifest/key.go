@@ -42,7 +42,7 @@ func (k key) compareObjects(other key) int {
 
 func compareItems(a, b *Item) int { return keyOf(a).compare(keyOf(b)) }
 
-// Of one item. The API server has lower limits for most names; it has none for those of roles and their bindings.
+// Limits of one item, in bytes. The API server has lower limits for most names; it has none for those of roles and their bindings.
 const (
 	maxName = 1 << 10
 	maxWord = 253 // group, version, resource, kind and namespace

@@ -9,7 +9,7 @@ import (
 // object, be it a Secret.
 func OmittedByDefault() []string { return []string{"kubectl.kubernetes.io/last-applied-configuration"} }
 
-// Omit removes the annotations from the item that the header names. It leaves the item's map as it is, which others may use.
+// Omit removes the annotations that the header names from the item. It does not change the item's map, which others may use.
 func (h Header) Omit(item *Item) {
 	omitted := func(key, _ string) bool { return slices.Contains(h.OmittedAnnotations, key) }
 	for key, value := range item.Annotations {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// plan gives each item of a graph its wave. It knows items by their places in the graph, and does not recurse, for a chain of
+// plan gives each item of a graph its wave. It knows items by their positions in the graph, and does not recurse, because a chain of
 // dependencies may be as long as a manifest.
 type plan struct {
 	items []*Item

@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// maxRuns is how many runs are kept before they are merged into one, for each that is read takes memory.
+// maxRuns is how many runs are kept before they are merged into one, because each one that is read takes memory.
 const maxRuns = 64
 
 // runs are sorted entries in a temporary file, later runs with what came later.

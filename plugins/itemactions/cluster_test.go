@@ -22,7 +22,7 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-var plane controlplane.Shared
+var plane = controlplane.Shared{Common: true}
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 

@@ -95,7 +95,7 @@ type backup struct {
 	looking sync.WaitGroup // at links, beside restic
 
 	summary  *program.Message
-	vanished []string // files that were gone when restic came to them
+	vanished []string // files that were deleted before restic read them
 	unread   []string // files that could not be read, with the reason
 	failed   int
 }
@@ -240,7 +240,7 @@ func (b *backup) line(line []byte) {
 	}
 }
 
-// problem takes an error of restic with one file.
+// problem handles an error of restic with one file.
 func (b *backup) problem(message program.Message) {
 	if message.During == "scan" { // which only counts
 		return

@@ -6,17 +6,17 @@
 // velero.io/aws, or another provider with config.s3Url) or a directory (cleat.dev/file). Repositories of Kopia are recognised
 // and refused. restic cannot ask S3 for encryption (serverSideEncryption, kmsKeyId); it encrypts by itself.
 //
-// Start reading at mover.go. A call opens a session (session.go): the place of the repository (place.go, objects.go) is looked at
-// without restic first, so that a missing bucket, server or repository is reported at once. Then commands run (internal/program);
-// one that meets a lock waits for it (locks.go), and one that fails is explained (failure.go). backup.go, restore.go, device.go and
+// Start reading at mover.go. A call opens a session (session.go): it first looks at the files of the repository without restic (place.go,
+// objects.go), so that a missing bucket, server or repository is reported at once. Then commands run (internal/program); one that meets
+// a lock waits for it (locks.go), and the error of one that fails is explained (failure.go). backup.go, restore.go, device.go and
 // upkeep.go have the calls.
 //
 // # Locks
 //
-// restic locks a repository for a backup or restore, exclusively for forget, prune and check. A command that meets a lock waits until it
-// goes away, for lockWait of the config, and then fails as unavailable. A lock is stale, and removed, if restic has not refreshed
-// it for 30 minutes, or if the process that has it was on this host, by its name, and is gone: the rule of "restic unlock". So
-// movers need host names of their own, as pods have them that do not use the network of their node.
+// restic locks a repository for a backup or restore, exclusively for forget, prune and check. A command that meets a lock waits for up to
+// lockWait of the config until the lock is removed, and then fails as unavailable. A lock is stale, and removed, if restic has not
+// refreshed it for 30 minutes, or if the lock names the host of the mover and a process that does not exist there: the rule of "restic
+// unlock". So each mover needs a host name of its own; a pod has one unless it uses the network of its node.
 //
 // # Secrets
 //

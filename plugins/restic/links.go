@@ -31,8 +31,8 @@ func (b *backup) lossyLinks(ctx context.Context) {
 	})
 }
 
-// checkLinks makes sure that a restore does not leave the volume. restic may follow symbolic links that are in the volume already; one
-// that leads out of it, at a place where the snapshot has a file or a directory, could make it write to the node.
+// checkLinks makes sure that a restore does not leave the volume. restic may follow symbolic links that are in the volume already: a
+// link that leads out of the volume, at the path of a file or directory of the snapshot, could make restic write to the node.
 func (s *session) checkLinks(ctx context.Context, id, volume string) error {
 	root, err := filepath.EvalSymlinks(volume)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	unlockEvery = time.Minute
 )
 
-// waitForLocks runs a command until it does not meet a lock of others, for lockWait.
+// waitForLocks runs a command, and repeats it for up to lockWait while the lock of another process prevents it.
 func (s *session) waitForLocks(ctx context.Context, run func() error) error {
 	began := time.Now()
 	for {
@@ -60,13 +60,13 @@ func (s *session) unlock(ctx context.Context) error {
 	}
 	for _, lock := range before {
 		if !slices.Contains(after, lock) {
-			framework.Log(ctx).Info("a lock is gone, it may have been stale", "repository", s.repository.String(), "lock", lock)
+			framework.Log(ctx).Info("a lock was removed, it may have been stale", "repository", s.repository.String(), "lock", lock)
 		}
 	}
 	return nil
 }
 
-// watchLocks returns when another attempt may succeed: when a lock is gone, when locks may have become stale, or at the deadline.
+// watchLocks returns when another attempt may succeed: when a lock was removed, when locks may have become stale, or at the deadline.
 func (s *session) watchLocks(ctx context.Context, deadline time.Time) error {
 	before, err := s.place.objects.list(ctx, "locks", "")
 	if err != nil {

@@ -51,7 +51,7 @@ func newMover(_ context.Context, setup *framework.Setup) (dmv1.DataMover, error)
 	return m, os.MkdirAll(m.cache, 0o700)
 }
 
-// restic returns the program. It looks for it until it is there.
+// restic returns the program. Each call looks for the program until one has found it.
 func (m *mover) restic(ctx context.Context) (*program.Program, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -35,7 +35,7 @@ func (m *mover) Forget(ctx context.Context, input *dmv1.ForgetInput) (*dmv1.Forg
 	if err := s.run(ctx, program.Command{Args: args}); err != nil {
 		return nil, err
 	}
-	for _, id := range args[1:] { // an id of which restic thinks otherwise is ignored by it
+	for _, id := range args[1:] { // restic ignores an id that it does not find
 		if _, err := s.snapshot(ctx, id); !errors.Is(err, framework.ErrNotFound) {
 			return nil, errors.Join(framework.Errorf("restic has not removed snapshot %s from repository %s", id, s.repository), err)
 		}

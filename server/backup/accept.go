@@ -94,7 +94,7 @@ func (a *Accepted) keyOf(group, resource, version, namespace, name string) key {
 	return a.seen.key(group, resource+"/"+version, namespace, name)
 }
 
-// print returns a hash of what a change of an item is told by.
+// print returns a hash by which a change of an item is recognised.
 func (a *Accepted) print(uid string, labels map[string]string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(a.seed)

@@ -16,7 +16,7 @@ import (
 const starters = 192
 
 // lanes are the workers of a run. Blocks without hooks whose actions all take several calls at once go to the parallel ones. All others
-// go to the ordered ones, which back up one block after the other as Velero does, or as many at a time as the server is told.
+// go to the ordered ones, which back up one block after the other as Velero does, or as many at a time as the server is configured to.
 type lanes struct {
 	engine            *engine
 	ordered, parallel *workers

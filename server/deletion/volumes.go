@@ -58,7 +58,7 @@ func StoredByUploads(loads []velerov2alpha1.DataUpload) (all []Stored) {
 	return all
 }
 
-// StoredByMovements returns what the DataUploads have stored that the file volumeinfo of a backup tells of.
+// StoredByMovements returns what DataUploads have stored according to the file volumeinfo of a backup.
 func StoredByMovements(infos []snapshot.VolumeInfo) (all []Stored) {
 	for i := range infos {
 		if moved := infos[i].DataMovement; infos[i].SnapshotDataMoved && moved != nil {
@@ -78,7 +78,7 @@ func storedOfClaim(mover, namespace, claim, id string) Stored {
 // place is a repository, as a data mover sees it.
 type place struct{ mover, namespace string }
 
-// compare orders places by namespace, then by mover.
+// compare orders repositories by namespace, then by mover.
 func (p place) compare(other place) int {
 	return cmp.Or(cmp.Compare(p.namespace, other.namespace), cmp.Compare(p.mover, other.mover))
 }
@@ -87,8 +87,8 @@ func (p place) compare(other place) int {
 // that fails does not keep the others. ForgetVolumes returns Failures if there are such. A deletion that did not succeed is repeated
 // from the start.
 //
-// What Velero has stored with kopia stays, because there is no data mover for it, and so does what a data mover has stored that the server does
-// not have: its vendor removes it. They are no reason to keep the backup, which nobody could delete then.
+// Data that Velero has stored with kopia stays, because there is no data mover for it. Data of a data mover that the server does not have
+// stays too; the vendor of the data mover removes it. Neither is an error, because the backup could never be deleted then.
 func ForgetVolumes(ctx context.Context, from Repositories, location string, data []Stored, log hclog.Logger) (forgotten []string, err error) {
 	byPlace := map[place][]string{}
 	for _, s := range data {

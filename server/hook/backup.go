@@ -92,7 +92,7 @@ func (b *Backup) Concern(namespace string, labels, annotations map[string]string
 func (b *Backup) commands(when Moment, namespace string, labels, annotations map[string]string, complain func(string)) []command {
 	prefixes := []string{string(when) + ".hook.backup.velero.io/"}
 	if when == Pre {
-		prefixes = append(prefixes, "hook.backup.velero.io/") // as before there were post hooks
+		prefixes = append(prefixes, "hook.backup.velero.io/") // the name from before there were post hooks
 	}
 	for _, prefix := range prefixes {
 		own := annotated{prefix: prefix, values: annotations, complain: complain}

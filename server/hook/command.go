@@ -36,7 +36,7 @@ func (c command) String() string {
 	return "hook " + c.hook
 }
 
-// annotated returns the value of one of the annotations of a hook; complain is called for values that cannot be used.
+// annotated is the annotations of a pod that describe a hook; complain is called for values that cannot be used.
 type annotated struct {
 	prefix   string // such as "pre.hook.backup.velero.io/"
 	values   map[string]string

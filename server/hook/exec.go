@@ -29,8 +29,7 @@ type Executor struct {
 	retryFor time.Duration
 }
 
-// NewExecutor returns an executor that tries for retryFor to reach an API server that is away. The limits of the rate of requests
-// of config do not apply.
+// NewExecutor returns an executor that tries for up to retryFor to reach the API server. The rate limits of config do not apply.
 func NewExecutor(config *rest.Config, retryFor time.Duration) (*Executor, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.RateLimiter = -1, nil
@@ -119,7 +118,7 @@ func worthSPDY(err error) bool {
 	return (httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)) && !apierrors.IsNotFound(replyOf(err)) && !notArrived(err)
 }
 
-// replyOf returns the error that the API server has answered a request with that failed by WebSocket.
+// replyOf returns the error with which the API server has answered a request that failed by WebSocket.
 func replyOf(err error) error {
 	if failure, ok := errors.AsType[*httpstream.UpgradeFailureError](err); ok {
 		return failure.Cause

@@ -106,7 +106,7 @@ func (p *podRun) wait() {
 	}
 }
 
-// pause returns how long nothing happens unless the pod changes.
+// pause returns the time after which wait looks at the pod again even if the pod has not changed.
 func (p *podRun) pause() time.Duration {
 	next := unseen
 	for _, w := range p.open {
@@ -221,8 +221,8 @@ func (p *podRun) endAll(why error) {
 	p.open = nil
 }
 
-// save writes the mark. It returns an error if the pod is gone or nothing may be done any more. Where pods cannot be annotated, hooks
-// run without.
+// save writes the mark. It returns an error if the pod was deleted or the hooks must end. A mark that cannot be written for another reason
+// is only logged, and the hooks run without it.
 func (p *podRun) save() error {
 	err := p.mark.write(p.restore.life, p.restore.all.executor, p.pod)
 	if err == nil || errors.Is(err, errGone) || p.restore.life.Err() != nil {

@@ -41,7 +41,7 @@ type Restore struct {
 	failures results.Result
 }
 
-// labelOf returns the label of what a restore has created.
+// labelOf returns the label selector of the objects that a restore has created.
 func labelOf(restore *velerov1.Restore) string {
 	return velerov1.RestoreNameLabel + "=" + velerov1.ValidLabelValue(restore.Name)
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/cleat-dev/cleat/server/runlog"
 )
 
-// Restores are the hooks of all restores of a server. They run while their restore goes on, also beyond the end of its run. It is safe for
-// concurrent use.
+// Restores runs the hooks of all restores of a server, also after the run of a restore has ended. It is safe for concurrent use.
 type Restores struct {
 	executor *Executor
 	grace    time.Duration
@@ -31,10 +30,10 @@ type Restores struct {
 	running map[types.UID]*Restore
 }
 
-// errStopped is why hooks end with their server. The next one goes on with them.
+// errStopped is the reason of hooks that end because the server stops. The next server continues them.
 var errStopped = errors.New("the server was stopped")
 
-// NewRestores returns an empty set. Commands may go on for grace after the server is to stop; they end at once when lost does.
+// NewRestores returns an empty set. Commands may continue for grace after the server is asked to stop; they end at once when lost ends.
 func NewRestores(lost context.Context, executor *Executor, grace time.Duration) *Restores {
 	all := &Restores{executor: executor, grace: grace, running: map[types.UID]*Restore{}}
 	all.server, all.stop = context.WithCancelCause(context.WithoutCancel(lost))
@@ -60,10 +59,10 @@ func (all *Restores) Start(ctx context.Context) error {
 	return nil // restores at work may still add pods, which they mark for the next server
 }
 
-// stopped reports whether what becomes of hooks is left to the next server.
+// stopped reports whether the server stops, so that the next one records the results of hooks.
 func (all *Restores) stopped() bool { return all.server.Err() != nil || all.life.Err() != nil }
 
-// Begin returns the hooks of a restore, which may be at work already. open opens their log.
+// Begin returns the hooks of a restore, which may be running already. open opens their log.
 func (all *Restores) Begin(restore *velerov1.Restore, open func() (*runlog.Log, error)) (*Restore, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -84,7 +83,7 @@ func (all *Restores) Of(uid types.UID) *Restore {
 	return all.running[uid]
 }
 
-// Resume goes on with the hooks of a restore whose run has ended under another server.
+// Resume continues the hooks of a restore whose run has ended under another server.
 func (all *Restores) Resume(ctx context.Context, restore *velerov1.Restore, open func() (*runlog.Log, error)) (*Restore, error) {
 	pods, err := all.restored(ctx, restore, metav1.NamespaceAll)
 	if apierrors.IsForbidden(err) { // the server may see some namespaces only
@@ -144,7 +143,7 @@ func (all *Restores) restoredInEach(ctx context.Context, restore *velerov1.Resto
 	return pods, nil
 }
 
-// missing records that hooks of pods are not known any more, of which there were wanted in all.
+// missing records as failed the hooks whose pods are not known any more; wanted is the number of all hooks of the restore.
 func (r *Restore) missing(wanted int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,7 +160,7 @@ func (all *Restores) Outcome(r *Restore) (Outcome, bool) {
 	return outcome, ended && !all.stopped()
 }
 
-// Forget ends all hooks of a restore and everything that is known of them.
+// Forget ends all hooks of a restore and drops everything that is known of them.
 func (all *Restores) Forget(uid types.UID) error {
 	all.mu.Lock()
 	r := all.running[uid]

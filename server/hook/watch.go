@@ -85,7 +85,7 @@ func (w *watch) find(pod Pod) *corev1.Pod {
 	return nil
 }
 
-// ask asks the API server for a pod that was not seen. It returns nil if it cannot be told.
+// ask gets a pod that was not seen from the API server. It returns nil without an error if the request fails.
 func (w *watch) ask(ctx context.Context, pod Pod) (*corev1.Pod, error) {
 	found, err := w.executor.pods.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	switch {

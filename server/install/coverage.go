@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CompleteDefinitions is Definitions for a cluster with another server's definitions: it leaves those alone that have all that the server
-// needs. With dryRun, it writes nothing and calls applied with what it would do.
+// CompleteDefinitions is Definitions for a cluster with another server's definitions: it does not change definitions that have everything
+// that this server needs. With dryRun, it writes nothing and calls applied with what it would do.
 func CompleteDefinitions(ctx context.Context, c client.Client, dryRun bool, applied func(name, action string)) error {
 	if err := apiextensionsv1.AddToScheme(c.Scheme()); err != nil {
 		return fmt.Errorf("build the scheme: %w", err)

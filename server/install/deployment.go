@@ -111,7 +111,7 @@ func movesMetrics(args []string) bool {
 func probe(path string) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("metrics")}},
-		// A server that is busy, on a node that is busy, is not restarted.
+		// A busy server, or one on a busy node, must not be restarted.
 		PeriodSeconds: 30, TimeoutSeconds: 10, FailureThreshold: 5,
 	}
 }

@@ -13,7 +13,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 )
 
-// Names of Velero's, by which its clients and dashboards find an installation.
+// Velero's names, by which its clients and dashboards find an installation.
 const (
 	componentLabel = "component"
 	component      = "velero"

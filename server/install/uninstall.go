@@ -23,7 +23,7 @@ import (
 
 const uninstallPoll = 200 * time.Millisecond
 
-// Uninstall removes what Apply installs, and Velero's client. The files in buckets stay.
+// Uninstall removes what Apply or Velero's client has installed. The files in buckets stay.
 type Uninstall struct {
 	Client    client.Client
 	Namespace string
@@ -76,8 +76,8 @@ func (u *Uninstall) list(ctx context.Context, d *apiextensionsv1.CustomResourceD
 	return list.Items, nil
 }
 
-// customResources deletes the custom resources of the installation. Those whose finalizers nobody removes lose them after the grace
-// period, when the server and the node agents are stopped.
+// customResources deletes the custom resources of the installation. After the grace period, it stops the server and the node agents, and
+// removes the finalizers that are left.
 func (u *Uninstall) customResources(ctx context.Context, kinds []apiextensionsv1.CustomResourceDefinition) error {
 	left := func(ctx context.Context, visit func(*unstructured.Unstructured) error) (count int, err error) {
 		for i := range kinds {
@@ -200,7 +200,7 @@ func (u *Uninstall) removeDefinitions(ctx context.Context, kinds []apiextensions
 	return nil
 }
 
-// otherUser returns somebody else who needs the definitions; empty if nobody does.
+// otherUser returns another user of the definitions; empty if there is none.
 func (u *Uninstall) otherUser(ctx context.Context, kinds []apiextensionsv1.CustomResourceDefinition) (string, error) {
 	var deployments appsv1.DeploymentList
 	if err := u.Client.List(ctx, &deployments, ComponentLabels()); err != nil {

@@ -30,10 +30,11 @@ func Items(
 	})
 }
 
-// Origins is what a manifest knows of items and no archive: how they came into the backup, and what actions have requested for them.
+// Origins is what a manifest knows of items and an archive does not: how they came into the backup, and what actions have requested for
+// them.
 type Origins struct {
 	seeds  [2]maphash.Seed
-	plain  map[string]*origin // of items without more, by how they came in
+	plain  map[string]*origin // of items for which no action has requested others, by how they came in
 	items  map[[2]uint64]*origin
 	posted map[framework.ResourceIdentifier]manifest.Inclusion
 }
@@ -43,7 +44,7 @@ type origin struct {
 	actions  []manifest.Edge
 }
 
-// NewOrigins returns the origins of no items.
+// NewOrigins returns Origins without items.
 func NewOrigins() *Origins {
 	return &Origins{
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, plain: map[string]*origin{}, items: map[[2]uint64]*origin{},
@@ -78,7 +79,7 @@ func (o *Origins) Read(r io.Reader) error {
 	return nil
 }
 
-// Post adds an item that an operation has named. It matters if no manifest has the item.
+// Post adds an item that an operation has named. It has an effect only if no manifest has the item.
 func (o *Origins) Post(item framework.ResourceIdentifier, included manifest.Inclusion) {
 	o.posted[item] = included
 }

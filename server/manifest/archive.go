@@ -22,7 +22,7 @@ import (
 // their edges, and how the objects came into the backup.
 //
 // header names the backup and the format of its archive. The annotations that it names are left out; nil stands for
-// manifest.OmittedByDefault. After an error, what was written is no manifest.
+// manifest.OmittedByDefault. After an error, what was written is not a manifest.
 func FromArchive(
 	ctx context.Context, r io.Reader, header manifest.Header, table *reference.Table, w io.Writer, options manifest.Options,
 ) error {

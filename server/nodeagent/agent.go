@@ -36,14 +36,14 @@ type Agent struct {
 	// QueueLength is how many loads may be Accepted or Prepared at once, for the policy; 0 if that is not configured.
 	QueueLength int
 	Soothing    Soothing // nil admits every load at once
-	// Describe says that the policy wants to know the storage class and the size of volumes, also where a load does not say them.
+	// Describe reports whether the policy needs the storage class and the size of volumes also where a load does not state them.
 	Describe     bool
 	Movers       Movers
 	Repositories Repositories
-	Exposers     map[string]Exposer // by the name of the kind; a kind without one is exposed by somebody else
+	Exposers     map[string]Exposer // by the name of the kind; without one, another component exposes the volumes
 	// PrepareTimeout is the longest time for which a load is Accepted.
 	PrepareTimeout time.Duration
-	// BesideVelero leaves loads whose engine no mover has to Velero's agents, instead of failing them.
+	// BesideVelero leaves loads whose engine has no mover to Velero's agents, instead of failing them.
 	BesideVelero bool
 	Metrics      *Metrics             // nil for none
 	Events       events.EventRecorder // nil for none

@@ -13,11 +13,11 @@ import (
 	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
 )
 
-// book is the agent's side of the ledger: the newest state that it knows, and the notes of which it knows that they mean nothing.
+// book is what the agent knows of the ledger: its newest state, and the notes that have not led to anything for a while.
 type book struct {
 	newest   *corev1.ConfigMap
 	suspects map[types.UID]suspect
-	strange  string // what was logged about entries of others
+	strange  string // the last warning about entries that no agent has written
 }
 
 // suspect is a note that has not led to anything for a while.
@@ -37,7 +37,7 @@ func (b *book) read(ctx context.Context, a *Agent) (ledger.Ledger, error) {
 		cached = corev1.ConfigMap{}
 		cached.Namespace, cached.Name = key.Namespace, key.Name
 		if b.newest != nil && b.newest.ResourceVersion != "" {
-			break // this agent has just created it, or somebody has deleted it: the next write will tell
+			break // it is not in the cache yet, or was deleted: the next write shows which
 		}
 		b.newest = &cached
 	case err != nil:
@@ -48,12 +48,12 @@ func (b *book) read(ctx context.Context, a *Agent) (ledger.Ledger, error) {
 	l, strange := ledger.Read(b.newest)
 	if strange != nil && strange.Error() != b.strange {
 		b.strange = strange.Error()
-		a.Log.Warn("the ledger of node agents was edited; what is not theirs is dropped", "error", strange)
+		a.Log.Warn("the ledger of node agents has entries that no agent has written; they are dropped", "error", strange)
 	}
 	return l, nil
 }
 
-// write replaces the ledger, unless another agent has done so meanwhile.
+// write replaces the ledger. done is false if another agent has written it meanwhile.
 func (b *book) write(ctx context.Context, a *Agent, l ledger.Ledger) (done bool, err error) {
 	cm, err := l.ConfigMap(b.newest)
 	if err != nil {
@@ -95,8 +95,8 @@ func (q *admission) register(ctx context.Context, v *view) (done bool, err error
 	return done, err
 }
 
-// reserve notes a load that the policy has admitted. It is not done if another agent has written the ledger meanwhile: then the policy is
-// asked again.
+// reserve writes the note of a load that the policy has admitted. done is false if another agent has written the ledger meanwhile: the
+// policy is then asked again.
 func (q *admission) reserve(ctx context.Context, v *view, l *load) (done bool, err error) {
 	next := q.pruned(v)
 	if len(next.Loads) >= ledger.MaxNotes {
@@ -115,8 +115,8 @@ func (q *admission) reserve(ctx context.Context, v *view, l *load) (done bool, e
 	return done, err
 }
 
-// pruned returns the ledger without notes that are void. A ledger that was lost gets notes of the loads that are being prepared, in case
-// that other agents do not know them yet.
+// pruned returns the ledger without void notes. If the ConfigMap does not exist, pruned adds notes of the loads that are being prepared,
+// because other agents may not have seen these loads yet.
 func (q *admission) pruned(v *view) ledger.Ledger {
 	pruned := v.ledger.Pruned(func(uid types.UID, note ledger.Note) ledger.State { return q.state(v, uid, note) })
 	if q.book.newest.ResourceVersion == "" {
@@ -136,9 +136,9 @@ func (l *load) note(node string) ledger.Note {
 	}
 }
 
-// suspect looks at notes that have not led to anything for a while: the load is still New, or nobody knows it. Their agent may have been
-// killed, and its node may not come back. A load that is New gets another version, so that the permission of the note is void, whatever
-// its agent still does; a load that does not exist is looked up.
+// suspect expires the notes that have not led to anything for a while, for example because their agent was killed: the load is still
+// New, or not in the cache. A load that is New is changed, so that its note permits nothing whatever the agent does later. A load that is
+// not in the cache is looked up in the API server.
 func (q *admission) suspect(ctx context.Context, v *view) {
 	kept := map[types.UID]suspect{}
 	for uid, note := range v.ledger.Loads {

@@ -6,15 +6,14 @@
 //	    -> InProgress  slots.go     it has one of the slots of the node; transfer.go has the mover move the data
 //	    -> Completed, Failed or Canceled
 //
-// The custom resources are the whole state. An agent that starts ends what nobody moves any more, and goes on with all else.
+// The custom resources are the whole state. An agent that starts ends the loads whose transfer was interrupted, and continues all others.
 //
-// A load whose agent does not return, because its node is gone or it is away for too long, is ended by any other agent (orphans.go).
+// If the node of an agent no longer exists, or the agent is away for too long, any other agent ends its loads (orphans.go).
 //
-// All agents are alike. Which of them takes a load is decided by the load: a pod's volume belongs to the agent of the pod's node. A
-// DataUpload or DataDownload can be accepted by any; turns.go says by which. All reads of loads are from the cache.
+// All agents are alike. The load decides which of them takes it: a pod's volume belongs to the agent of the pod's node; a DataUpload or
+// DataDownload can be accepted by any agent, and turns.go decides whose turn it is. All reads of loads are from the cache.
 //
-// The four kinds differ in kinds.go only. Whoever makes the volumes of one accessible implements Exposer; whoever moves data implements
-// Mover.
+// The four kinds differ in kinds.go only. An Exposer makes the volumes of a kind accessible; the plugins in Movers move data.
 //
 // It may import the API types, run, policy and the hubs of versioning, but no engine and no controller. Start reading at agent.go.
 package nodeagent

@@ -11,21 +11,20 @@ import (
 	"github.com/cleat-dev/cleat/server/nodeagent/hostpath"
 )
 
-// Exposer makes the volumes of one kind of loads accessible on some node: in a pod that has the label of the kind, with the name of the
-// load, and exactly one volume claim. Its calls are repeated, also by other agents after a crash, so they must be idempotent. They do not
-// wait: an error that is Pending says what for, and one that is Final ends the load.
+// Exposer makes the volumes of one kind of loads accessible on some node: in a pod that has the label of the kind, whose value is the name
+// of the load, and exactly one volume claim. Its calls are repeated, also by other agents after a crash, so they must be idempotent. They
+// do not block: an error of type Pending says what the load waits for, and one of type Final ends the load.
 type Exposer interface {
-	// Expose begins, or goes on. The load is Accepted, and is a pointer to its custom resource.
+	// Expose begins or continues to make the volume accessible. load is the custom resource, which is Accepted.
 	Expose(ctx context.Context, load client.Object) error
-	// Moved reports whether the data of a load that nobody moves any more was moved, and a process that was killed has begun to hand
-	// over the volume.
+	// Moved reports whether a process that was killed had moved all data of the load and begun to hand over the volume.
 	Moved(ctx context.Context, load client.Object) (bool, error)
 	// Release removes all that Expose has made. It is called before the end of a load is written; moved reports whether its data was
 	// moved, so that the volume of a restore can be handed over.
 	Release(ctx context.Context, load client.Object, moved bool) error
 }
 
-// Pending is an error of an Exposer that only time mends: it says what a load waits for.
+// Pending is an error of an Exposer that needs no action but another call: it says what a load waits for.
 type Pending string
 
 func (p Pending) Error() string { return string(p) }
@@ -40,7 +39,7 @@ func (f *Final) Unwrap() error { return f.Err }
 // restoreWait is the init container in which a restored pod waits for its volumes.
 const restoreWait = "restore-wait"
 
-// pod returns the pod on this node whose volume is, or exposes, that of a load; nil if there is none (yet).
+// pod returns the pod on this node that uses or exposes the volume of a load, nil if there is none yet.
 func (a *Agent) pod(ctx context.Context, l *load) (*corev1.Pod, error) {
 	if l.podLabel != "" {
 		var list corev1.PodList
@@ -70,8 +69,8 @@ func waits(pod *corev1.Pod) bool {
 	return false
 }
 
-// exposed returns the volume of a load, if it can be opened on this node now. Otherwise the text says what it waits for. An error is one
-// that waiting does not mend.
+// exposed returns the volume of a load, if it can be opened on this node now. Otherwise wait says what the load waits for. After an error
+// of type Final, waiting is of no use.
 func (a *Agent) exposed(ctx context.Context, l *load) (volume hostpath.Volume, wait string, err error) {
 	pod, err := a.pod(ctx, l)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 )
 
-// kind is one of the four custom resources of loads, and all in which they differ.
+// kind is one of the four custom resources of loads, with everything in which they differ.
 type kind struct {
 	name      string
 	restore   bool

@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/run"
 )
 
-// retryDelay is the time until the next look at a load that waits for something of which no event tells.
+// retryDelay is the time until the next look at a load that waits for something without an event.
 const retryDelay = 5 * time.Second
 
 // soon is the time until the next look at a load whose volume is being exposed or handed over, and at one that another client has changed.
@@ -79,7 +79,7 @@ func (m *machine) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	return ctrl.Result{RequeueAfter: after}, err
 }
 
-// step makes at most one write. It returns when to look again without an event, 0 for not.
+// step makes at most one write. It returns when to look again without an event, 0 for never.
 func (m *machine) step(ctx context.Context, l *load) (time.Duration, error) {
 	if t := m.slots.of(l.GetUID()); t != nil {
 		return m.follow(ctx, l, t)
@@ -164,7 +164,7 @@ func (m *machine) explain(ctx context.Context, l *load, reason string) error {
 	return err
 }
 
-// reasons remembers when the reasons were written for which loads wait.
+// reasons remembers when the reason why a load waits was last written, by the UID of the load.
 type reasons struct {
 	mu      sync.Mutex
 	written map[types.UID]time.Time
@@ -185,8 +185,8 @@ func (r *reasons) may(uid types.UID, now time.Time) bool {
 	return true
 }
 
-// expose goes on to make the volume of an Accepted load accessible. If another agent has ended the load meanwhile, what this call may
-// have made is removed again.
+// expose continues to make the volume of an Accepted load accessible. If another agent has ended the load meanwhile, expose removes
+// what this call may have made.
 func (m *machine) expose(ctx context.Context, l *load) error {
 	exposer := m.Exposers[l.name]
 	err := exposer.Expose(ctx, l.copy().Object)
@@ -246,7 +246,7 @@ func (m *machine) begin(ctx context.Context, l *load) (time.Duration, error) {
 	}
 	t := m.slots.take(l)
 	if t == nil {
-		return retryDelay, nil // whoever returns a slot wakes the next load
+		return retryDelay, nil // the load that frees a slot wakes the next one
 	}
 	started, err := m.write(ctx, l, func(l *load) {
 		l.status.Phase, l.status.StartTimestamp = velerov1.LoadPhaseInProgress, run.Timestamp(m.Now())
@@ -291,7 +291,7 @@ func (a *Agent) waitingForSlots(ctx context.Context) ([]*load, error) {
 	return waiting, nil
 }
 
-// free returns the slot of a load and wakes the loads that can have it.
+// free frees the slot of a load and wakes the loads that can have it.
 func (a *Agent) free(ctx context.Context, l *load) {
 	a.slots.release(l.GetUID())
 	a.wakeNext(ctx)
@@ -308,7 +308,7 @@ func (a *Agent) wakeNext(ctx context.Context) {
 	}
 }
 
-// follow writes what has become of a load with a slot.
+// follow writes the progress or the end of a load with a slot.
 func (m *machine) follow(ctx context.Context, l *load, t *transfer) (time.Duration, error) {
 	phase := l.phase()
 	if phase == velerov1.LoadPhasePrepared {
@@ -338,8 +338,8 @@ func (m *machine) follow(ctx context.Context, l *load, t *transfer) (time.Durati
 	return progressPeriod, m.report(ctx, l, t)
 }
 
-// abandon ends a load that is InProgress on this node and that nobody moves: its agent was killed. If that was after the data was
-// moved, the load is completed.
+// abandon ends a load that is InProgress on this node and has no transfer, because the agent was killed. If all data had been moved before,
+// the load is completed.
 func (m *machine) abandon(ctx context.Context, l *load) error {
 	if exposer := m.Exposers[l.name]; exposer != nil {
 		moved, err := exposer.Moved(ctx, l.copy().Object)

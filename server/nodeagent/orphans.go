@@ -19,18 +19,18 @@ import (
 const (
 	// returnGrace is how long after the prepare time-out the agent that has accepted a load may still end it itself.
 	returnGrace = time.Minute
-	// nodeCheck is how often an agent looks whether the node of a load of another agent exists, among nodeCheckers agents or less. More of them
-	// look less often, so that a large cluster has no more requests for a node than a small one.
+	// nodeCheck is the time between two checks of whether the node of another agent's load exists, with up to nodeCheckers agents. With more
+	// agents it grows, so that a large cluster sends no more requests for a node than a small one.
 	nodeCheck    = 30 * time.Second
 	nodeCheckers = 10
 )
 
-// guard ends a load of another agent that does not return: its node does not exist any more, or it has been Accepted for too long. All
-// agents guard all loads; the first write ends one.
+// guard ends a load of another agent whose node does not exist any more, or that has been Accepted for too long. All agents guard all
+// loads; the first write ends a load.
 func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
 	node := cmp.Or(l.node(), l.acceptedBy())
 	if _, err := m.Movers.Find(l.spec.mover); err != nil || node == "" || node == m.Node {
-		return 0, nil //nolint:nilerr // it is somebody else's, or edited by hand
+		return 0, nil //nolint:nilerr // it is not a load of these agents, or was edited by hand
 	}
 	gone, again, err := m.nodeGone(ctx, node)
 	if err != nil {
@@ -92,13 +92,13 @@ func (a *Agent) agents(ctx context.Context) (int, error) {
 	return len(l.Agents), nil
 }
 
-// others are the nodes of other agents that exist, with the times of the next looks at them. It is safe for concurrent use.
+// others are the existing nodes of other agents, with the time of the next check of each. It is safe for concurrent use.
 type others struct {
 	mu   sync.Mutex
 	next map[string]time.Time
 }
 
-// wait returns how long it is until the next look at a node, and whether there was one, or a plan for it.
+// wait returns the time until the next check of a node, and whether a check was planned before.
 func (o *others) wait(node string, now time.Time) (wait time.Duration, known bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,7 +106,7 @@ func (o *others) wait(node string, now time.Time) (wait time.Duration, known boo
 	return max(0, next.Sub(now)), known
 }
 
-// look plans the next look at a node.
+// look plans the next check of a node.
 func (o *others) look(node string, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	askAgain    = 5 * time.Second  // a load that was not admitted, if the policy says nothing
+	askAgain    = 5 * time.Second  // until the next question about a load that was not admitted, if the policy says nothing
 	conflictLag = time.Second      // until the next pass after a write that another agent has overtaken, if no event comes
 	patience    = 10 * time.Second // with the note of another agent for a load that stays New
 	rewrite     = time.Minute      // until another reason of a waiting load is written
-	reasonsOnce = 25               // reasons that are written in one pass, so that free places are not kept waiting
+	reasonsOnce = 25               // reasons that are written in one pass, so that admissions do not wait for them
 )
 
 // admission takes the New loads of the cluster whose turn is this agent's to Accepted, one pass after the other.
@@ -57,7 +57,7 @@ func newAdmission(a *Agent) *admission {
 	}
 }
 
-// watch has changes of the objects of one type lead to a pass.
+// watch makes changes of the objects of one type lead to a pass.
 func (q *admission) watch(ctx context.Context, mgr ctrl.Manager, object client.Object) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, object)
 	if err != nil {
@@ -211,7 +211,7 @@ func (q *admission) pass(ctx context.Context) (time.Duration, error) {
 	return max(0, next.Sub(q.Now())), nil
 }
 
-// unfit reports whether a New load is not to be accepted, and how it ends then; nil leaves it to somebody else.
+// unfit reports whether a New load is not to be accepted, and how it ends; end is nil for a load of another controller.
 func (q *admission) unfit(l *load) (end *outcome, is bool) {
 	_, missing := q.Movers.Find(l.spec.mover)
 	switch {
@@ -234,7 +234,7 @@ func engineOf(l *load) velerov1.RepositoryType {
 	return l.spec.engine
 }
 
-// foreign reports whether a load without a mover here is somebody else's.
+// foreign reports whether a load for which this agent has no mover belongs to another controller.
 func (q *admission) foreign(l *load) bool {
 	return l.podLabel != "" || l.spec.mover == "" && q.BesideVelero
 }
@@ -272,7 +272,8 @@ func (q *admission) waits(l *load) *waiting {
 	return w
 }
 
-// finish writes Accepted. If it cannot, the load stays New: its note is void if it has changed, and permits the next attempt otherwise.
+// finish moves a load to Accepted. If the write fails, the load stays New: its note is void if the load has changed, and permits the next
+// attempt otherwise.
 func (q *admission) finish(ctx context.Context, l *load) {
 	after, err := q.accept(ctx, l)
 	if err != nil {
@@ -290,7 +291,7 @@ func (q *admission) note(l *load, err error) {
 	}
 }
 
-// tell writes why loads wait, into their status. It returns true if it has not written all.
+// tell writes the reasons why loads wait into their status. more is true if some are still to be written.
 func (q *admission) tell(ctx context.Context, v *view, loads []*load) (more bool) {
 	wrote := 0
 	for _, l := range loads {

@@ -42,7 +42,7 @@ func (s *slots) of(uid types.UID) *transfer {
 	return s.taken[uid]
 }
 
-// others returns the UIDs of the loads with a slot that have a name but are not the one with uid.
+// others returns the UIDs of the loads of a kind and a name that have a slot, without uid.
 func (s *slots) others(kind, name string, uid types.UID) []types.UID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,14 +65,14 @@ func (s *slots) moving() int {
 	return len(s.taken)
 }
 
-// release returns the slot of a load whose end is written.
+// release frees the slot of a load whose end is written.
 func (s *slots) release(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.taken, uid)
 }
 
-// end notes how a transfer has ended. It returns true if its load does not need to know, so that the slot is free.
+// end records how a transfer has ended. released is true if the transfer was dropped before: then its slot is free now.
 func (s *slots) end(uid types.UID, t *transfer, o outcome) (released bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +90,8 @@ func (s *slots) ended(t *transfer) *outcome {
 	return t.ended
 }
 
-// drop stops the transfer of a load whose end nobody wants to know any more: it does not exist, or somebody else has ended it. The slot is
-// free when the transfer has ended, which is reported if it is so already.
+// drop stops the transfer of a load that was deleted, or that another client has ended. The slot is free when the transfer has ended;
+// released is true if that is the case already.
 func (s *slots) drop(uid types.UID, cause error) (released bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

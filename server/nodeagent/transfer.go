@@ -23,7 +23,7 @@ var (
 	errSuperseded = errors.New("another client has ended the load")
 )
 
-// start moves the data of a load in the background. The load is reconciled when it has ended. If the agent stops before, the next one
+// start moves the data of a load in the background, and has the load reconciled afterwards. If the agent stops before, the next process
 // finds the load InProgress and ends it.
 func (a *Agent) start(l *load, volume hostpath.Volume, t *transfer) {
 	ctx, cancel := context.WithCancelCause(a.life)
@@ -96,7 +96,7 @@ func (a *Agent) call(ctx context.Context, l *load, volume hostpath.Volume, progr
 	}}, nil
 }
 
-// warn logs what a mover has to say about a load.
+// warn logs the warnings of a mover about a load.
 func (a *Agent) warn(l *load, warnings []string) {
 	for _, warning := range warnings {
 		a.Log.Warn("a data mover warns", "kind", l.name, "name", l.GetName(), "warning", warning)
@@ -134,17 +134,17 @@ func volumeOf(l *load) string {
 	return string(l.spec.pod.UID) + "/" + l.spec.volume
 }
 
-// signalRestored lets the pod of a restored volume go on.
+// signalRestored lets the pod of a restored volume continue.
 func signalRestored(l *load, volume string) error {
 	owner := metav1.GetControllerOf(l.Object)
 	if owner == nil {
-		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot be told that its volume is restored", l.name, l.GetName())
+		return fmt.Errorf("%s %s belongs to no Restore, so the pod cannot learn that its volume is restored", l.name, l.GetName())
 	}
 	return signal.Restored(volume, string(owner.UID))
 }
 
-// signalFailed tells a pod that waits on this node that the data of its volume will not come. It cannot always: then the pod waits until its own
-// time is over.
+// signalFailed tells a pod that waits on this node that the data of its volume is not restored. If it fails to do so, the pod waits until
+// its own time-out.
 func (a *Agent) signalFailed(ctx context.Context, l *load, why string) {
 	owner := metav1.GetControllerOf(l.Object)
 	if !l.restore || l.podLabel != "" || owner == nil {

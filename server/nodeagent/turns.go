@@ -7,11 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// yieldFor is how long a place is left to the agent of an older load.
+// yieldFor is how long a position is left to the agent of an older load.
 const yieldFor = 5 * time.Second
 
-// turns remembers the agents to which this one yields, so that the oldest load of the cluster gets the next place, and agents that do not
-// use what they are left, which are passed over until they start again.
+// turns remembers the agents to which this agent yields, so that the oldest load of the cluster gets the next position. It also remembers
+// the agents that did not use the position that they were left: they are passed over until they start again.
 type turns struct {
 	away     map[string]string   // by node: the process that is away
 	yielding map[string]yielding // by node
@@ -47,7 +47,7 @@ func (t *turns) isAway(node, process string) bool {
 	return known
 }
 
-// yield reports whether a place is left to the agent of another node, which can accept a load.
+// yield reports whether a position is left to the agent of another node, which can accept the load.
 func (t *turns) yield(node string, v *view, l *load) bool {
 	process, registered := v.ledger.Agents[node]
 	if !registered || t.isAway(node, process) {
@@ -73,7 +73,7 @@ func (t *turns) yield(node string, v *view, l *load) bool {
 	return true
 }
 
-// settle ends a pass: agents that were not yielded to have used their places.
+// settle ends a pass. It forgets the agents to which the pass did not yield: they have used their positions.
 func (t *turns) settle() {
 	for node := range t.yielding {
 		if !t.now[node] {

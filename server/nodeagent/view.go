@@ -96,7 +96,7 @@ func (v *view) permits(l *load) bool {
 	return noted && note.Version == l.GetResourceVersion()
 }
 
-// gone returns the loads that were seen to be deleted, and forgets those of which no ledger in a cache can know any more.
+// gone returns the loads that were seen to be deleted. It forgets those that no cached ledger can contain any more.
 func (q *admission) gone(now time.Time) map[types.UID]bool {
 	const keep = 10 * time.Minute
 	q.mu.Lock()
@@ -112,7 +112,7 @@ func (q *admission) gone(now time.Time) map[types.UID]bool {
 	return gone
 }
 
-// counted is what loads have in common that are counted together.
+// counted is what loads that are counted together have in common.
 type counted struct {
 	Kind, Node, StorageClass, Namespace, Owner string
 

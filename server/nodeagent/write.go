@@ -46,8 +46,8 @@ func (a *Agent) write(ctx context.Context, l *load, change func(*load)) (*load, 
 // superseded reports whether an error means that the cached state of a load was old. An event follows.
 func superseded(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
-// accept moves a New load to Accepted, with Velero's marks, by which its agents count it.
-// A restore into a pod that did not exist yet, when it was created, gets the UID of the pod: it is this one, and no later one of the name.
+// accept moves a New load to Accepted, with the label by which Velero's agents count it. A restore that was created before its pod gets
+// the UID of the pod, so that no later pod of the same name is taken for it.
 func (a *Agent) accept(ctx context.Context, l *load) (*load, error) {
 	var waiting types.UID
 	if l.bind != nil && l.spec.pod.UID == "" {
@@ -153,7 +153,7 @@ func (a *Agent) tellEnd(l *load) {
 	}
 }
 
-// canceled is the end of a load that nobody works on.
+// canceled returns the outcome of a load that is canceled while it has no transfer.
 func canceled(l *load) outcome {
 	why := "spec.cancel was set"
 	if l.GetDeletionTimestamp() != nil {

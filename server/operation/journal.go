@@ -53,7 +53,7 @@ type call struct {
 type Recorded struct {
 	Start
 	ID    string // "" if it is not known whether the operation was started
-	Keyed bool   // the action answers the same operation if it is asked again
+	Keyed bool   // the action returns the same operation if it is asked again
 }
 
 // InDoubt reports whether it is not known whether the operation was started.
@@ -75,8 +75,8 @@ func (j *Journal) Damage() error {
 	return j.damage
 }
 
-// Starts returns the operations that were started, and those of which that is not known, in the order of their first records. The
-// order of concurrent ones is any.
+// Starts returns the operations that were started, or may have been, in the order of their first records. The order of concurrent starts
+// is undefined.
 func (j *Journal) Starts() []Recorded {
 	if j == nil {
 		return nil
@@ -215,7 +215,7 @@ type batch struct {
 
 func newBatch() *batch { return &batch{ready: make(chan struct{}), done: make(chan struct{})} }
 
-// look closes ready if as many callers have come as may still come. The caller holds the journal's mu.
+// look closes ready if as many callers wait for the batch as calls are open. The caller holds the journal's mu.
 func (b *batch) look(open int) {
 	select {
 	case <-b.ready:
@@ -259,8 +259,8 @@ func (j *Journal) commit(ctx context.Context, patient bool, lines ...line) error
 	}
 }
 
-// gather waits, as long as calls end, until as many callers have come as may still come: those whose calls are open. A write costs the API
-// server about the same for one record as for many.
+// gather waits, as long as calls end, until the callers of all open calls wait for the batch. A write costs the API server about the same for
+// one record as for many.
 func (j *Journal) gather(ctx context.Context, b *batch) {
 	for open := -1; ; {
 		j.mu.Lock()

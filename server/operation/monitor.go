@@ -28,8 +28,8 @@ const (
 	quickest   = 100 * time.Millisecond // pace of a new operation
 	slowing    = 20                     // the pace is the age divided by this
 	concurrent = 4                      // calls of one action
-	gathering  = 5                      // a call may be earlier than its pace by the pace divided by this, if others are made then
-	sweepEvery = time.Second            // time-outs are noticed
+	gathering  = 5                      // a call may be early by the pace divided by this, to be made along with others
+	sweepEvery = time.Second            // time between two checks for time-outs
 )
 
 // Plugins are the actions that have started operations.
@@ -56,8 +56,8 @@ type Options struct {
 	Limits    func(action string) Limits // nil: none
 	// Ended is called after an operation of an owner has ended. It must not block.
 	Ended func(owner *Owner)
-	// Notice is called with what people should know at once: the calls for an operation begin to fail, or it is cancelled because
-	// its time is over. What happens to many operations of an owner and an action is told once a minute. It must not block.
+	// Notice is called with what people should know at once: the calls for an operation begin to fail, or the operation is cancelled
+	// because its time is over. For many operations of one owner and action, it is called once a minute. It must not block.
 	Notice  func(Notice)
 	Log     hclog.Logger
 	Metrics prometheus.Registerer // nil: none
@@ -557,7 +557,7 @@ func (m *Monitor) sweep(now time.Time) {
 					m.end(t, Failed, t.ending.outcome, t.givenUp(now))
 				}
 			case !t.asked && now.Sub(t.followed) < t.grace:
-				// It may have ended while nobody looked.
+				// It may have ended before this monitor followed it.
 			case t.timeout > 0 && now.Sub(t.created) >= t.timeout:
 				m.timeOver(t, outcomeTimedOut, TimedOut, "timed out after "+t.timeout.String(), now)
 			case t.stall > 0 && now.Sub(t.progressed) >= t.stall:

@@ -23,7 +23,7 @@ const (
 	pageSize = 128 << 10
 	// writeSize is the size of the records of one write, unless it is a single one.
 	writeSize = 64 << 10
-	// attemptTimeout bounds one request, whose connection may be gone.
+	// attemptTimeout bounds one request, whose connection may be broken.
 	attemptTimeout = 30 * time.Second
 )
 
@@ -44,7 +44,7 @@ type pages struct {
 	writes int  // the number of the last one
 }
 
-// write makes lines durable. After an error some of them may be.
+// write makes lines durable. After an error some of them may be durable.
 func (p *pages) write(ctx context.Context, lines []line) error {
 	var content []byte
 	for _, l := range lines {
@@ -79,7 +79,7 @@ func (p *pages) add(ctx context.Context, lines string) error {
 		if !p.exists {
 			return p.create(ctx, key, lines)
 		}
-		// Of the reply nothing is needed, so it is only the metadata.
+		// The reply has only the metadata, because nothing of it is needed.
 		page := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
 		page.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 		err := p.client.Patch(ctx, page, client.RawPatch(types.MergePatchType, patch))

@@ -11,8 +11,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
-// NewPlugins returns the actions of a host. Each call goes to the plugin that has the name by then, so one that was replaced or
-// started again goes on with the operations of the former one. What plugins log goes to the server's log.
+// NewPlugins returns the actions of a host. Each call goes to the plugin that has the name at that time, so a plugin that was replaced or
+// restarted continues the operations of the former one. What plugins log goes to the server's log.
 func NewPlugins(host *pluginhost.Host) Plugins {
 	return plugins{
 		// A name that is used for both kinds means the one that is made for operations.

@@ -33,7 +33,7 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Extract writes the plugin files of the image to an empty directory: those below /plugins, as a container that copies them would have
+// Extract writes the plugin files of the image to an empty directory: those below /plugins, as a container that copies them would see
 // them.
 func (i *Image) Extract(dir string) ([]File, error) {
 	files, err := i.extract(dir)

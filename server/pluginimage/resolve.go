@@ -34,7 +34,7 @@ type Resolver struct {
 }
 
 // Resolve finds an image: a directory is an OCI layout, a file a tarball as "docker save" writes it, and anything else names an image of a
-// registry, whose credentials are those of Docker's configuration. A tag is resolved once; all that follows is of its digest.
+// registry, whose credentials are those of Docker's configuration. A tag is resolved once; later requests use its digest.
 func (r Resolver) Resolve(ctx context.Context, ref string) (*Image, error) {
 	if local(ref) {
 		info, err := os.Stat(ref)

@@ -124,8 +124,8 @@ func (s *Store) complete(image Installed) bool {
 	})
 }
 
-// Add records an image and moves its files from the directory stage to their places, each whole. A server that looks meanwhile sees a
-// file or does not. After a crash, the same call completes what it began.
+// Add records an image and moves its files from the directory stage to the plugin directory. Each file is moved atomically, so a server
+// never sees a part of it. After a crash, the same call completes what it began.
 func (s *Store) Add(image Installed, stage string) error {
 	s.forget(image.Image)
 	s.Images = append(s.Images, image)

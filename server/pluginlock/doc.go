@@ -10,6 +10,6 @@
 //	  - {kind: BackupItemAction, version: 2, name: example.io/mover}
 //
 // lock.go has what a lock is and what it says of a binary, parse.go reads the file, write.go writes it. The package
-// imports framework for the words of kinds, versioning for what a plugin lists, and nothing of the server. Start
+// imports framework for the names of kinds, versioning for what a plugin lists, and nothing of the server. Start
 // reading at lock.go.
 package pluginlock

@@ -106,8 +106,8 @@ func (p *Plan) place(all []waiting, exact Exact, now time.Time) {
 	}
 }
 
-// place returns the placement of a backup, and whether it has to be written. Behind the front, new words for the same reason with the
-// same blockers wait until there is more to write.
+// place returns the placement of a backup, and whether it has to be written. Behind the front, a new text for the same reason with
+// the same blockers waits until there is more to write.
 func (w *waiting) place(position int, front bool, now time.Time) (Placement, bool) {
 	p := Placement{Backup: w.backup, Position: position, Wait: velerov1.QueueWait{
 		Reason: w.Reason, Message: w.Message,

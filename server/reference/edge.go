@@ -47,7 +47,7 @@ func (w *walker) named(n *node, texts []text) error {
 	return nil
 }
 
-// at returns the text at a place of a rule.
+// at returns the text at a position that a rule has.
 func at(texts []text, place int) text {
 	if place == 0 {
 		return text{}

@@ -8,14 +8,14 @@ type node struct {
 	members map[string]*node // of an object
 	value   *node            // every other member of an object; nil if not needed
 	element *node            // every element of an array; nil if not needed
-	// text is the place of the value's text among those that are kept until the object around it ends, plus 1; 0 if not kept.
+	// text is the position of the value's text among those that are kept until the object around it ends, plus 1; 0 if not kept.
 	text  int
 	texts int       // how many texts an object keeps
 	named []*anchor // rules with the name in a text of the object
 	bare  []*Row    // rules with the value itself as the name
 }
 
-// anchor is a rule at the object that has the name. Places are those of texts, plus 1; 0 stands for none.
+// anchor is a rule at the object that has the name. Numbers are positions of texts, plus 1; 0 stands for none.
 type anchor struct {
 	row                                           *Row
 	label                                         string // of the name

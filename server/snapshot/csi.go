@@ -24,25 +24,25 @@ const (
 	CSIPrefix = "velero.io/csi-"
 	// CSIClaims takes the snapshots, in backups. Its operations move their data.
 	CSIClaims = CSIPrefix + "pvc-backupper"
-	// CSISnapshots waits for them.
+	// CSISnapshots waits for the snapshots, in backups.
 	CSISnapshots = CSIPrefix + "volumesnapshot-backupper"
 	// CSIRestoredClaims gives claims their snapshots, or has their data moved back, in restores.
 	CSIRestoredClaims = CSIPrefix + "pvc-restorer"
-	// RestoredUploads tells it what was moved.
+	// RestoredUploads gives CSIRestoredClaims the results of DataUploads, in restores.
 	RestoredUploads = "velero.io/dataupload"
 )
 
 // VolumeSnapshots looks after the VolumeSnapshots of backups and restores. Its calls can be repeated.
 type VolumeSnapshots interface {
-	// Remove deletes those of the backup with a UID, also at the storage system.
+	// Remove deletes the VolumeSnapshots of the backup with a UID, also at the storage system.
 	Remove(ctx context.Context, backup types.UID) error
 	// Keep deletes only the objects of the backup with a UID: the storage system keeps what is ready.
 	Keep(ctx context.Context, backup types.UID) error
-	// Restored returns those that the restore with a UID has created.
+	// Restored returns the VolumeSnapshots that the restore with a UID has created.
 	Restored(ctx context.Context, restore types.UID) ([]types.NamespacedName, error)
-	// DropRestored deletes the objects of a restored one.
+	// DropRestored deletes the objects of a restored VolumeSnapshot.
 	DropRestored(ctx context.Context, vs types.NamespacedName) error
-	// DropResults deletes the notes of what the restore with a UID, in a namespace, had to move back.
+	// DropResults deletes the results of DataUploads that were created in a namespace for the restore with a UID.
 	DropResults(ctx context.Context, namespace string, restore types.UID) error
 }
 
@@ -51,7 +51,7 @@ type CSIFiles struct {
 	Snapshots, Contents, Classes []json.RawMessage
 }
 
-// AddCSI adds an item of the group snapshot.storage.k8s.io that the backup has, unless it is not one of a snapshot of this backup.
+// AddCSI adds an item of the group snapshot.storage.k8s.io in the backup. It ignores the VolumeSnapshots of other backups.
 func (i *Infos) AddCSI(resource string, labels map[string]string, backup types.UID, raw []byte) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -87,7 +87,7 @@ func (i *Infos) Know(pv *corev1.PersistentVolume) {
 	i.of(pv)
 }
 
-// SkipOpen says of the volumes that an action was to back up why that was not asked: their claims are not in the backup.
+// SkipOpen marks as skipped the volumes that no action has backed up because their claims are not in the backup.
 func (i *Infos) SkipOpen(hasClaim func(namespace, name string) bool, reason string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -98,7 +98,7 @@ type CSIInfo struct {
 type MovementInfo struct {
 	DataMover        string             `json:"dataMover"`
 	UploaderType     string             `json:"uploaderType"`
-	RetainedSnapshot string             `json:"retainedSnapshot,omitempty"` // name of the VolumeSnapshot, in Velero even if it is gone
+	RetainedSnapshot string             `json:"retainedSnapshot,omitempty"` // name of the VolumeSnapshot, in Velero even if it was deleted
 	SnapshotHandle   string             `json:"snapshotHandle"`
 	OperationID      string             `json:"operationID"`
 	Size             int64              `json:"size"`

@@ -12,7 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/server/operation"
 )
 
-// unknown is what Velero writes for a CSI snapshot that is gone when its data was moved.
+// unknown is what Velero writes for a CSI snapshot whose data is moved, because the snapshot is deleted afterwards.
 const unknown = "unknown"
 
 // UploaderType returns the engine of a data mover, as Velero's files name it; "" if it is not known.

@@ -24,7 +24,7 @@ const OwnerLabel = "cleat.dev/snapshot-of"
 const (
 	recordKey = "record"
 	idKey     = "snapshotID"
-	// requestTimeout bounds one request, whose connection may be gone.
+	// requestTimeout bounds one request, whose connection may be broken.
 	requestTimeout = 30 * time.Second
 )
 

@@ -21,7 +21,7 @@ type BackupDescription struct {
 	Backup    *velerov1.Backup
 	Details   bool
 	QueueWait *velerov1.QueueWait // of a Queued backup
-	Starts    string              // when a Queued backup starts, in words
+	Starts    string              // when a Queued backup starts, as text
 	Results   *results.Results
 	Resources map[string][]string
 	// Operations are those of details, as they were at its time.

@@ -24,7 +24,7 @@ type Explanation struct {
 	State   string      `json:"state"` // a sentence
 	Created metav1.Time `json:"created"`
 	Ahead   int         `json:"ahead"`             // number of backups before it in the queue
-	Starts  string      `json:"starts,omitempty"`  // when it starts, in words
+	Starts  string      `json:"starts,omitempty"`  // when it starts, as text
 	WaitFor []string    `json:"waitFor,omitempty"` // names of the backups that it waits for directly
 	More    bool        `json:"more,omitempty"`    // there may be more of them, further ahead
 	// Chain lists all backups that it waits for, directly or through others, down to those that run.

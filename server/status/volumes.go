@@ -8,7 +8,7 @@ import (
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
-// printVolumes writes how the data of volumes was backed up, in Velero's words: the numbers, or each volume if they are loaded.
+// printVolumes writes how the data of volumes was backed up, as Velero does: the numbers, or each volume if they are loaded.
 func (doc *BackupDescription) printVolumes(d *layout.Description) {
 	status := &doc.Backup.Status
 	d.Gap()
@@ -88,7 +88,7 @@ func printCSI(d *layout.Description, v *snapshot.VolumeInfo) {
 	})
 }
 
-// printVolumes writes from what the volumes were restored, in Velero's words.
+// printVolumes writes from what the volumes were restored, as Velero does.
 func (doc *RestoreDescription) printVolumes(d *layout.Description) {
 	if len(doc.PodVolumes) > 0 {
 		d.Gap()

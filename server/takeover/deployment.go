@@ -63,12 +63,12 @@ func argumentsOf(velero *appsv1.Deployment) ([]string, error) {
 	return line[at+1:], nil
 }
 
-// imageOf returns the image of a server.
 // isCleat reports whether an image is cleat's.
 func isCleat(image string) bool {
 	return strings.HasPrefix(image, install.Image+":") || strings.HasPrefix(image, install.Image+"@")
 }
 
+// imageOf returns the image of a server, "" if the Deployment has no container of a server.
 func imageOf(d *appsv1.Deployment) string {
 	server, err := install.ServerContainer(&d.Spec.Template.Spec)
 	if err != nil {

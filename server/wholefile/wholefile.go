@@ -38,7 +38,7 @@ func (f *File) Commit(mode fs.FileMode) error {
 // Abort removes what was written, unless Commit has put it in its place.
 func (f *File) Abort() {
 	_ = f.Close()
-	_ = os.Remove(f.Name()) // gone if all went well
+	_ = os.Remove(f.Name()) // fails after Commit, which has renamed the file
 }
 
 // Write writes a file with some content.

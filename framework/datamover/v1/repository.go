@@ -15,7 +15,7 @@ type Repository struct {
 	ReadOnly bool
 }
 
-// String returns the place of the repository without secrets, for errors and logs: "cleat.dev/s3 backups/velero/restic/shop".
+// String returns where the repository is, without secrets, for errors and logs: "cleat.dev/s3 backups/velero/restic/shop".
 func (r Repository) String() string {
 	place := r.Path
 	for _, key := range []string{"prefix", "bucket"} {

@@ -1,4 +1,4 @@
-// Package v1 is the kind DeleteItemAction in its version 1: an action is told of the items of a backup that is being
+// Package v1 is the kind DeleteItemAction in its version 1: an action gets the items of a backup that is being
 // deleted, and removes what the backup left elsewhere. It runs in this project's server and in stock Velero.
 //
 // Start reading at action.go, the author's interface; server.go puts it on the wire.

@@ -1,4 +1,4 @@
-// Package v1 is the kind ManifestWriter in its version 1: it is told of every item of a backup and writes files that
+// Package v1 is the kind ManifestWriter in its version 1: it gets every item of a backup and writes files that
 // describe it. It runs in this project's server only; stock Velero does not see it. The server asks those that its
 // config names.
 //

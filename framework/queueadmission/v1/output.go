@@ -24,7 +24,7 @@ type Wait struct {
 	// Reason is one word for programs, UpperCamelCase, at most 64 letters and digits: "NamespaceOverlap". It is a
 	// label of metrics, so there should be few.
 	Reason string
-	// Message is the reason in words, one line, at most 1024 bytes.
+	// Message is the reason for people, one line, at most 1024 bytes.
 	Message string
 	// Blockers are the names of backups in the input that it waits for. Name the nearest only: each change of Reason or
 	// Blockers is a write to the Backup, and "cleat queue explain" finds the others by asking again without that one.

@@ -15,8 +15,8 @@ const defaultClass = "snapshot.storage.kubernetes.io/is-default-class"
 
 // chooseClass returns the VolumeSnapshotClass for a snapshot of a driver's volume: the one that an annotation of the claim names, or one of
 // the backup, or the one with a label for Velero, or the default one, or the only one. A name that an annotation gives must be that
-// of a class of the driver. Velero goes on with the next rule then; that a snapshot is not of the class that the user wants would
-// be noticed too late.
+// of a class of the driver. Velero continues with the next rule instead, and the user would notice too late that the snapshot is
+// not of the wanted class.
 func chooseClass(driver string, claim map[string]string, b *velerov1.Backup, classes []snapshotv1.VolumeSnapshotClass) (string, error) {
 	forDriver := velerov1.VolumeSnapshotClassKey + "_" + strings.ToLower(driver)
 	for _, given := range []struct{ where, annotation, name string }{

@@ -81,14 +81,14 @@ func (a *deletedContents) delete(ctx context.Context, api snapshotclient.Snapsho
 	return awaitDeletion(ctx, api, name, hasHandle)
 }
 
-// hasHandle reports whether the driver knows the snapshot of a content, or has said that it does not exist. The snapshotter drops a content
-// that is deleted before, and the snapshot stays.
+// hasHandle reports whether the driver knows the snapshot of a content, or has said that it does not exist. If a content is deleted before, the
+// snapshotter drops only the content, and the snapshot stays.
 func hasHandle(content *snapshotv1.VolumeSnapshotContent) bool {
 	return content.Status != nil && content.Status.SnapshotHandle != nil ||
 		strings.Contains(trouble(&snapshotv1.VolumeSnapshot{}, content), "can not find snapshot")
 }
 
-// awaitDeletion deletes a content as soon as may is true of it, and waits until it does not exist any more.
+// awaitDeletion deletes a content as soon as may allows it, and waits until the content does not exist any more.
 func awaitDeletion(ctx context.Context, api snapshotclient.SnapshotV1Interface, name string, may func(*snapshotv1.VolumeSnapshotContent) bool) error {
 	contents := api.VolumeSnapshotContents()
 	ctx, cancel := context.WithTimeoutCause(ctx, deletionTimeout, fmt.Errorf("VolumeSnapshotContent %s still exists after %s; is the driver installed in this cluster?", name, deletionTimeout))

@@ -26,8 +26,8 @@ import (
 // resultUsage is the value of the label velero.io/resource-usage of the ConfigMaps with the results of DataUploads.
 const resultUsage = "DataUpload"
 
-// NewRestoredUploads returns velero.io/dataupload. A DataUpload of the backup is not restored, which would move data again. What it has
-// moved, and where, goes to a ConfigMap for velero.io/csi-pvc-restorer, which exists as long as the restore runs.
+// NewRestoredUploads returns velero.io/dataupload. It does not restore a DataUpload of the backup, which would move data again. It writes
+// the result of the DataUpload to a ConfigMap for velero.io/csi-pvc-restorer, which exists as long as the restore runs.
 func NewRestoredUploads(cluster Cluster) (riav1.RestoreItemAction, error) {
 	return &restoredUploads{cluster}, nil
 }
@@ -101,7 +101,7 @@ func backupOf(ctx context.Context, cluster Cluster, r *velerov1.Restore) (*veler
 	return backup, nil
 }
 
-// resultOf returns the result of the DataUpload of a claim, which is called as in the backup.
+// resultOf returns the result of the DataUpload of a claim, which is named as in the backup.
 func (a *restoredClaims) resultOf(ctx context.Context, r *velerov1.Restore, namespace, claim string) (*v2alpha1.DataUploadResult, error) {
 	api, err := a.cluster.ConfigMaps(r.Namespace)
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *restoredClaims) resultOf(ctx context.Context, r *velerov1.Restore, name
 	return result, nil
 }
 
-// download starts moving the data of a claim back, and makes the claim one that waits for a volume with the data.
+// download starts moving the data of a claim back, and makes the claim wait for a volume with the data.
 func (a *restoredClaims) download(ctx context.Context, input *riav2.ExecuteInput, backup *velerov1.Backup, spec map[string]any) (*riav2.ExecuteOutput, error) {
 	r, stored := input.Restore, input.ItemFromBackup
 	namespace, name := r.Spec.TargetNamespace(stored.GetNamespace()), stored.GetName()

@@ -21,13 +21,13 @@ import (
 // sourceAnnotation of the content of a snapshot that was handed over is the name of the content that had it before.
 const sourceAnnotation = "cleat.dev/source-content"
 
-// managedByLabel is the label of a content by which the snapshotter of one node looks after it, where there is one for each node.
+// managedByLabel of a content names the node whose snapshotter manages the content, where each node has a snapshotter.
 const managedByLabel = "snapshot.storage.kubernetes.io/managed-by"
 
 var (
 	// ErrNotTaken is returned for a snapshot that does not exist, or not any more.
 	ErrNotTaken = errors.New("there is no such snapshot")
-	// ErrNameTaken is returned for a snapshot that cannot be handed over, because somebody has an object of the name that it would get.
+	// ErrNameTaken is returned for a snapshot that cannot be handed over, because another owner has an object of the name that it would get.
 	ErrNameTaken = errors.New("a name is taken")
 )
 
@@ -37,12 +37,12 @@ type Handed struct {
 	Mode        *corev1.PersistentVolumeMode
 }
 
-// HandOver makes the snapshot of a VolumeSnapshot one of another namespace, where volumes can be made of it: the storage system keeps the
-// snapshot, and the objects of the former namespace are deleted. It does not wait: the text says what for, and the call is to
-// be repeated until it is empty. A call that comes to no end, wherever, is continued by the next one, or undone by Discard.
+// HandOver moves the snapshot of a VolumeSnapshot to another namespace, where volumes can be made of it: the storage system keeps the
+// snapshot, and the objects in the former namespace are deleted. HandOver does not block: wait says what it waits for, and the call is to
+// be repeated until wait is empty. A call that is interrupted, at any point, is continued by the next one, or undone by Discard.
 //
-// The new content is there before the former one lets go, and holds all that later steps need. So at any time, some
-// object in the cluster leads to the snapshot.
+// The new content exists, with all that later steps need, before the former one is deleted. So at any time, some object in the cluster
+// leads to the snapshot.
 func (s Snapshots) HandOver(ctx context.Context, from, to types.NamespacedName) (handed Handed, wait string, err error) {
 	api, err := s.cluster.Snapshots()
 	if err != nil {
@@ -77,8 +77,8 @@ func (s Snapshots) HandOver(ctx context.Context, from, to types.NamespacedName) 
 	return handed, "", nil
 }
 
-// Discard deletes a snapshot with all its objects, whatever HandOver has come to. It is no error that there is none. Objects of somebody
-// else stay.
+// Discard deletes a snapshot with all its objects, however far HandOver has come. It is no error that there is none. Objects of other owners
+// stay.
 func (s Snapshots) Discard(ctx context.Context, from, to types.NamespacedName) error {
 	api, err := s.cluster.Snapshots()
 	if err != nil {

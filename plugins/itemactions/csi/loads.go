@@ -57,7 +57,7 @@ type load struct {
 	Status velerov1.LoadStatus `json:"status"`
 }
 
-// create creates a load. One of the same name for the same operation is as good.
+// create creates a load. It is no error that one of the same name exists for the same operation.
 func (l *loads) create(ctx context.Context, object any) error {
 	wanted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

@@ -83,7 +83,7 @@ func describe(content *snapshotv1.VolumeSnapshotContent) map[string]string {
 	return known
 }
 
-// Progress reports whether a snapshot is ready. What controllers and driver say against it is no end: they try again.
+// Progress reports whether a snapshot is ready. Errors of controllers and the driver do not end the operation, because they try again.
 func (a *volumeSnapshots) Progress(ctx context.Context, input *biav2.ProgressInput) (framework.OperationProgress, error) {
 	namespace, name, started, err := parse(input.OperationID)
 	if err != nil {

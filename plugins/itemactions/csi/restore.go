@@ -181,7 +181,7 @@ func (a *restoredContents) setClass(ctx context.Context, spec map[string]any, dr
 	return nil
 }
 
-// belongTo labels a snapshot or its content as one of the restore, and of no backup any more, which would look after it.
+// belongTo labels a snapshot or its content with the restore. It removes the label of the backup, so that only the restore cleans up.
 func belongTo(item *unstructured.Unstructured, r *velerov1.Restore) {
 	labels := item.GetLabels()
 	if labels == nil {

@@ -11,7 +11,7 @@ import (
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 )
 
-// A secret that a driver needs is named by two annotations, each with two keys: those that Velero looks for, and those that the snapshot
+// secretKeys are the keys of the two annotations that name a secret of a driver: those that Velero looks for, or those that the snapshot
 // controllers write.
 type secretKeys struct{ name, namespace string }
 
@@ -23,7 +23,7 @@ var (
 	listSecret = []secretKeys{{"csi.storage.k8s.io/snapshotter-list-secret-name", "csi.storage.k8s.io/snapshotter-list-secret-namespace"}}
 )
 
-// secretOf returns the secrets that an item names.
+// secretsOf returns the secrets that an item names.
 func secretsOf(item *unstructured.Unstructured, known []secretKeys) (found []framework.ResourceIdentifier) {
 	annotations := item.GetAnnotations()
 	for _, keys := range known {

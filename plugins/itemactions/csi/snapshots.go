@@ -161,7 +161,7 @@ func isReady(vs *snapshotv1.VolumeSnapshot) bool {
 	return vs.Status != nil && vs.Status.ReadyToUse != nil && *vs.Status.ReadyToUse
 }
 
-// trouble returns what controllers and driver say against a snapshot, "" if they say nothing. They try again.
+// trouble returns the error that a controller or the driver reports for a snapshot, "" if there is none. They try again.
 func trouble(vs *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotContent) string {
 	message := func(e *snapshotv1.VolumeSnapshotError) string {
 		if e == nil || e.Message == nil {
@@ -179,7 +179,8 @@ func trouble(vs *snapshotv1.VolumeSnapshot, content *snapshotv1.VolumeSnapshotCo
 	return cmp.Or(of, more)
 }
 
-// drop deletes a snapshot and its content. The storage system deletes its own, unless keep is true. It is no error that they do not exist.
+// drop deletes a VolumeSnapshot and its content. The storage system deletes its snapshot, unless keep is true. It is no error that they do not
+// exist.
 func (s Snapshots) drop(ctx context.Context, vs *snapshotv1.VolumeSnapshot, keep bool) error {
 	api, err := s.cluster.Snapshots()
 	if err != nil {
@@ -260,8 +261,8 @@ func (s Snapshots) Remove(ctx context.Context, backup types.UID) error {
 	return s.settle(ctx, backup, func(*snapshotv1.VolumeSnapshot) bool { return false })
 }
 
-// Keep deletes the objects of all snapshots of a stored backup. The storage system keeps those that are ready, unless their data was to be
-// moved: whoever moves it has deleted them, or has failed. The others are of no use.
+// Keep deletes the objects of all snapshots of a stored backup. The storage system keeps the snapshots that are ready, except those whose data
+// was to be moved: they are of no use after the data was moved, or could not be. Snapshots that are not ready are of no use either.
 func (s Snapshots) Keep(ctx context.Context, backup types.UID) error {
 	return s.settle(ctx, backup, func(vs *snapshotv1.VolumeSnapshot) bool {
 		return isReady(vs) && vs.Labels[velerov1.AsyncOperationIDLabel] == ""
@@ -309,7 +310,7 @@ func (s Snapshots) Restored(ctx context.Context, restore types.UID) (found []typ
 }
 
 // DropRestored deletes the objects of a restored snapshot. Its content has the same name, and a policy by which the storage system
-// keeps its own.
+// keeps its snapshot.
 func (s Snapshots) DropRestored(ctx context.Context, vs types.NamespacedName) error {
 	api, err := s.cluster.Snapshots()
 	if err != nil {

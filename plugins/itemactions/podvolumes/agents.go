@@ -16,10 +16,10 @@ import (
 // agentDelay is how long a node may have no pod of a node agent: it may be a new node, or the agent may be replaced.
 const agentDelay = time.Minute
 
-// listAge is for how long a list of the pods of agents serves the looks at operations that go on.
+// listAge is for how long a list of the pods of agents is used to check open operations.
 const listAge = 5 * time.Second
 
-// agents are the node agents, as far as their pods say. It is safe for concurrent use.
+// agents is what the pods of the node agents say about them. It is safe for concurrent use.
 type agents struct {
 	mu     sync.Mutex
 	listed time.Time
@@ -36,7 +36,7 @@ func listAgents(ctx context.Context, api client.Client, namespace string) ([]cor
 	return list.Items, nil
 }
 
-// checkAgent returns an error that says what to do unless the node agent of a node is at work, or any if node is empty.
+// checkAgent returns an error that says what to do, unless the node agent of a node is at work. Any agent counts if node is empty.
 func checkAgent(ctx context.Context, api client.Client, namespace, node string) error {
 	pods, err := listAgents(ctx, api, namespace)
 	if err != nil {
@@ -48,8 +48,8 @@ func checkAgent(ctx context.Context, api client.Client, namespace, node string) 
 	return nil
 }
 
-// missed looks at the agent of an operation that goes on, on a node. why says what to do if it is not at work; long reports whether it has had
-// no pod for some time, so that nobody should wait for it.
+// missed checks the agent of the node of an open operation. why says what to do if the agent is not at work; long reports whether it has had
+// no pod for so long that the operation should end.
 func (a *agents) missed(ctx context.Context, api client.Client, namespace, node, operation string) (why string, long bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,8 +82,8 @@ func (a *agents) ended(operation string) {
 	delete(a.away, operation)
 }
 
-// state returns what to do about the node agent of a node, or of any if it is empty; nothing if it is at work. found reports whether it has a pod
-// there, or is being replaced.
+// state returns what to do about the node agent of a node, "" if it is at work. Any agent counts if node is empty. found reports whether the
+// agent has a pod there, or is being replaced.
 func state(agents []corev1.Pod, namespace, node string) (why string, found bool) {
 	if len(agents) == 0 {
 		why = fmt.Sprintf("namespace %s has no node agents, which move the data of volumes; install them with cleat install --use-node-agent", namespace)

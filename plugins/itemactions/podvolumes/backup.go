@@ -135,7 +135,7 @@ func newBackup(ctx context.Context, api client.Client, namespace, id string, b *
 	return made, nil
 }
 
-// describe tells the policy that decides when a load may begin about its claim.
+// describe notes on a load the storage class and the size of its claim, for the policy that decides when the load may begin.
 func describe(object client.Object, claim *corev1.PersistentVolumeClaim) {
 	annotations := object.GetAnnotations()
 	if class := claim.Spec.StorageClassName; class != nil && *class != "" {

@@ -32,7 +32,7 @@ const (
 	waitProgram = "/velero-restore-helper"
 	// waitLimit is the variable with the time after which the program gives up. Velero's does not know it.
 	waitLimit = "CLEAT_RESTORE_TIMEOUT"
-	// defaultLimit is the timeout of operations of a restore without itemOperationTimeout, and moreTime what the program waits longer.
+	// defaultLimit is the timeout of operations of a restore without itemOperationTimeout, and moreTime is how much longer the program waits.
 	defaultLimit = 4 * time.Hour
 	moreTime     = 10 * time.Minute
 

@@ -84,7 +84,7 @@ func has(loads []load, volume string) bool {
 // idPattern matches the ids of operations.
 var idPattern = regexp.MustCompile(`^op-[0-9a-f]{32}$`)
 
-// checkID returns an error unless an id can be one of ours.
+// checkID returns an error unless an id can be one of this package.
 func checkID(id string) error {
 	if !idPattern.MatchString(id) {
 		return framework.NotFound("%q is not the id of an operation on the volumes of a pod", id)
@@ -92,8 +92,8 @@ func checkID(id string) error {
 	return nil
 }
 
-// nameFor returns the name of the load of a volume for an operation of owner. It looks like one that the API server generates, and nobody
-// else makes it up.
+// nameFor returns the name of the load of a volume for an operation of owner. It looks like one that the API server generates, and no
+// other client uses it.
 func nameFor(owner, id, volume string) string {
 	sum := sha256.Sum256([]byte(id + "/" + volume))
 	const prefix = 50
@@ -147,7 +147,7 @@ func cancelOpen(ctx context.Context, api client.Client, loads []load) error {
 	return nil
 }
 
-// failOpen ends the loads that have not ended, in the place of an agent that is away. An agent that has changed one meanwhile is not away.
+// failOpen ends the loads that have not ended, on behalf of an agent that is away. It returns an error if the agent has changed one meanwhile.
 func failOpen(ctx context.Context, api client.Client, loads []load, why string) error {
 	for _, l := range loads {
 		if l.status.Phase.Terminal() {

@@ -93,7 +93,7 @@ func printItems(w io.Writer, form string, items iter.Seq2[*manifest.Item, error]
 	return t.end()
 }
 
-// inclusion returns how an item came into a backup, in few words.
+// inclusion returns briefly how an item came into a backup.
 func inclusion(i manifest.Inclusion) string {
 	text := cmp.Or(i.By, "<unknown>")
 	if i.Plugin != "" {

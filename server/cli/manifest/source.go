@@ -282,7 +282,7 @@ func beginning(ctx context.Context, file *runs.File) ([]byte, error) {
 	start := make([]byte, 512)
 	n, err := io.ReadFull(plain, start)
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		err = nil // which others notice
+		err = nil // the callers notice a file that is too short
 	}
 	return start[:n], err
 }

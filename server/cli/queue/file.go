@@ -215,7 +215,7 @@ func (r *backupsReader) check(node *yaml.Node, b *velerov1.Backup) {
 
 var lineOfYAML = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
 
-// typeText returns the type of a field in words of users.
+// typeText returns the type of a field as users name it.
 func typeText(goType string) string {
 	switch {
 	case strings.HasPrefix(goType, "[]"):

@@ -249,7 +249,7 @@ func contentRange(response *http.Response) (first, last, size int64, err error) 
 	return first, last, size, err
 }
 
-// TemporaryFile returns a file without a name, where the system allows it: it is gone however the process ends.
+// TemporaryFile returns a file without a name, where the system allows it: the file disappears however the process ends.
 func TemporaryFile() (*os.File, error) {
 	file, err := os.CreateTemp("", "cleat-*")
 	if err != nil {

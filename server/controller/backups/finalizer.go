@@ -189,7 +189,7 @@ func (r *Finalizer) store(ctx context.Context, b *velerov1.Backup, status *veler
 		switch done, err := stored(ctx, b, objects); {
 		case err != nil:
 			return err
-		case done != nil: // an attempt before has gone on to what follows, and there is nothing to read again
+		case done != nil: // an earlier attempt has passed this step, and there is nothing left to read
 			*status = *done
 			return r.VolumeSnapshots.Keep(ctx, b.UID)
 		}

@@ -24,7 +24,8 @@ import (
 // incompleteAnnotation marks a Backup whose PodVolumeBackups are still to be created, so that the next server continues.
 const incompleteAnnotation = ownAnnotations + "sync-incomplete"
 
-// ownAnnotations is how the annotations begin that steer a server. Those of the server that has made a backup are not for this one.
+// ownAnnotations is the prefix of the annotations that control a server. A stored backup may have some of the server that has made it,
+// which are left out.
 const ownAnnotations = "cleat.dev/"
 
 // storedVolume is a PodVolumeBackup as it is in the bucket, with the fields that this server does not know.
@@ -134,7 +135,7 @@ func (p *pass) storedVolumes(ctx context.Context, name string) ([]storedVolume, 
 	return volumes, err
 }
 
-// bringVolumes creates the PodVolumeBackups of a Backup and then removes the annotation that says that they lack.
+// bringVolumes creates the PodVolumeBackups of a Backup, and then removes incompleteAnnotation.
 func (p *pass) bringVolumes(ctx context.Context, name string, uid types.UID) error {
 	volumes, err := p.storedVolumes(ctx, name)
 	if err != nil && p.objects.Validate(ctx) != nil {

@@ -28,7 +28,7 @@ const (
 	largePartOfThem = 20 // 1/20
 )
 
-// settled is how long ago a backup must have ended so that a list has all its files, whatever the clocks of clusters differ.
+// settled is how long ago a backup must have ended so that a list has all its files, even if the clocks of clusters differ.
 const settled = time.Hour
 
 // atOnce is the number of backups that are created or deleted at once.
@@ -133,7 +133,7 @@ func stateOf(b *velerov1.Backup, location string) state {
 	}
 }
 
-// orphans returns the Backups of a location that have ended and whose directory is gone.
+// orphans returns the Backups of a location that have ended and whose directory no longer exists.
 func (r *Controller) orphans(cluster cache.Store, location string, names []string) (gone []*velerov1.Backup) {
 	for _, object := range cluster.List() {
 		b, ok := object.(*velerov1.Backup)
@@ -147,7 +147,7 @@ func (r *Controller) orphans(cluster cache.Store, location string, names []strin
 	return gone
 }
 
-// each calls f for all, several at once. The first error ends it.
+// each calls f for all, several at once, until the first error.
 func each[T any](ctx context.Context, all []T, f func(context.Context, T) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -212,7 +212,7 @@ func (p *pass) hasNoVolumes(b *storedBackup) bool {
 	return listed && !has && b.ended != nil && p.began.Sub(b.ended.Time) > settled
 }
 
-// remove deletes a Backup whose files are gone, unless it has changed.
+// remove deletes a Backup whose files no longer exist, unless the Backup has changed.
 func (p *pass) remove(ctx context.Context, known *velerov1.Backup) error {
 	name := known.Name
 	if stored, err := p.objects.BackupExists(ctx, name); err != nil || stored {
@@ -224,9 +224,9 @@ func (p *pass) remove(ctx context.Context, known *velerov1.Backup) error {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("delete Backup %s, whose files are gone: %w", name, err)
+		return fmt.Errorf("delete Backup %s, whose files no longer exist: %w", name, err)
 	}
 	p.deleted.Add(1)
-	p.log.Info("deleted a Backup, because its files are gone from the bucket", "backup", name)
+	p.log.Info("deleted a Backup, because its files are no longer in the bucket", "backup", name)
 	return nil
 }

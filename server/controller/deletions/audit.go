@@ -25,8 +25,8 @@ const (
 // maxReason is the length of a reason in an event, whose note may have 1 kB.
 const maxReason = 512
 
-// audit is what is recorded of a request to delete a backup. The API server tells a controller no user: the one of the request is in the
-// API server's own audit log, under the name and UID of the request that stand here.
+// audit is what is recorded of a request to delete a backup. A controller cannot know the user who made the request: the audit log of the
+// API server has the user, under the name and UID that are recorded here.
 type audit struct {
 	request   *velerov1.DeleteBackupRequest
 	backup    *velerov1.Backup // nil if it was not found
@@ -53,8 +53,7 @@ func (a *audit) addSnapshots(all []*snapshot.Snapshot) {
 	}
 }
 
-// report writes one line to the log. If somebody has asked for the deletion, or it did not succeed, there is an event too: backups that
-// expire by the thousand have none.
+// report writes one line to the log. It also records an event, unless an expired backup was deleted: backups may expire by the thousand.
 func (a *audit) report(log hclog.Logger, recorder events.EventRecorder, outcome string, err error) {
 	manager, why := requester(a.request), "requested"
 	if a.request.Annotations[velerov1.ExpiredAnnotation] != "" {
@@ -96,8 +95,7 @@ func (a *audit) report(log hclog.Logger, recorder events.EventRecorder, outcome 
 	}
 }
 
-// requester returns the name of the client that has created an object, as it or its user agent says; "unknown" if the object does not
-// say.
+// requester returns the name of the client that has created an object, its first field manager; "unknown" if there is none.
 func requester(o metav1.Object) string {
 	manager, first := "unknown", (*metav1.Time)(nil)
 	for _, entry := range o.GetManagedFields() {

@@ -46,7 +46,7 @@ type Controller struct {
 	Now          func() time.Time
 }
 
-// Setup makes a controller of requests. What this controller writes into a request, its phase, is no reason to look at it again.
+// Setup makes a controller of requests. A change of the phase, which only this controller writes, does not lead to another look.
 func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
 	return b.For(&velerov1.DeleteBackupRequest{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*velerov1.DeleteBackupRequest)
@@ -133,7 +133,7 @@ func (r *Controller) expire(ctx context.Context, request *velerov1.DeleteBackupR
 }
 
 // begin checks the request and moves it to InProgress and its backup to Deleting. It returns run.ErrNotFound if the backup
-// does not exist or is not the one with the uid of the request's label, and otherwise the backup, with an error as well.
+// does not exist or is not the one with the uid of the request's label. Otherwise it returns the backup, even with an error.
 func (r *Controller) begin(ctx context.Context, request *velerov1.DeleteBackupRequest) (*velerov1.Backup, *velerov1.BackupStorageLocation, error) {
 	if request.Spec.BackupName == "" {
 		return nil, nil, refusal("spec.backupName is required")
@@ -217,8 +217,8 @@ func (r *Controller) unused(ctx context.Context, backup *velerov1.Backup) error 
 	return nil
 }
 
-// restoresOf returns the restores of a backup. Those that this server has begun were in the cache before. So it asks the API server,
-// which knows their phases, only if there are some.
+// restoresOf returns the restores of a backup. The cache has every restore that this server has begun, but maybe not its current phase. So
+// restoresOf asks the API server only if the cache has some.
 func (r *Controller) restoresOf(ctx context.Context, backup *velerov1.Backup) ([]velerov1.Restore, error) {
 	restores, err := readRestores(ctx, r.Client, backup)
 	if err == nil && len(restores) > 0 {
@@ -367,8 +367,8 @@ func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *
 	return err
 }
 
-// stored returns the data of volumes in repositories: what the bucket knows of, which may be that of another cluster, and what this cluster
-// does, where a backup that has failed left its loads only.
+// stored returns the data of a backup's volumes in repositories. It is listed in the files in the bucket, which another cluster may have
+// written, and in the loads in this cluster, which are all that a failed backup leaves.
 func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) ([]deletion.Stored, error) {
 	podVolumes, err := store.DecodePodVolumeBackups[[]velerov1.PodVolumeBackup](ctx, objects, b.Name)
 	if err != nil {

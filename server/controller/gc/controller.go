@@ -178,7 +178,7 @@ func newRequest(b *velerov1.Backup) *velerov1.DeleteBackupRequest {
 	}
 }
 
-// await waits until the backup is deleted or the request has failed. Who deletes says why.
+// await waits until the backup is deleted or the request has failed. The controller of the request logs the reason.
 func (r *Controller) await(ctx context.Context, b *velerov1.Backup, request *velerov1.DeleteBackupRequest, log hclog.Logger) error {
 	err := wait.PollUntilContextTimeout(ctx, poll, cmp.Or(r.patience, defaultPatience), false, func(ctx context.Context) (bool, error) {
 		var now velerov1.Backup

@@ -18,8 +18,8 @@ import (
 	"github.com/cleat-dev/cleat/versioning"
 )
 
-// Leftovers cancels the operations for which nobody waits: of a backup or restore that was deleted or has failed, or that has started
-// them in an attempt before and does not know them any more. It deletes the journals of those that have ended.
+// Leftovers cancels the operations for which nobody waits: the backup or restore was deleted or has failed, or it has started them in an
+// earlier attempt and does not know them any more. Leftovers deletes a journal when its operations have ended.
 //
 // A request names the UID of an owner of operations.
 type Leftovers struct {
@@ -30,15 +30,16 @@ type Leftovers struct {
 	asked map[types.UID]time.Time // owners whose plugins could not answer, and since when
 }
 
-// Starter asks an action again to start an operation under the same key, which returns the id of the one that it has started.
+// Starter calls an action again to start an operation under the same key. The action returns the id of the operation that it has started
+// for the key.
 type Starter interface {
 	Start(ctx context.Context, owner *operation.Owner, start operation.Start) (id string, err error)
 }
 
-// errLeftOver is why operations are cancelled that nobody waits for.
+// errLeftOver is the reason why leftover operations are cancelled.
 var errLeftOver = errors.New("nobody waits for it any more")
 
-// state is what becomes of the operations in a journal.
+// state is the state of the owner of a journal, which decides what happens to the operations.
 type state int
 
 const (
@@ -116,7 +117,7 @@ func (r *Leftovers) backupState(ctx context.Context, b *velerov1.Backup) (state,
 	case phase == velerov1.BackupPhaseWaitingForPluginOperations, phase == velerov1.BackupPhaseWaitingForPluginOperationsPartiallyFailed:
 		now = waits
 	case phase == velerov1.BackupPhasePartiallyFailed && b.Status.BackupItemOperationsAttempted > b.Status.BackupItemOperationsCompleted+b.Status.BackupItemOperationsFailed:
-		return lost, nil, nil // its location is gone
+		return lost, nil, nil // its location was deleted
 	}
 	location, err := r.GetLocation(ctx, b.Spec.StorageLocation)
 	if errors.Is(err, run.ErrLocationNotFound) {
@@ -224,7 +225,7 @@ func (r *Leftovers) resolve(ctx context.Context, owner *operation.Owner, left []
 	return all, nil
 }
 
-// leftOf returns an owner beside the one that a backup or restore may wait for.
+// leftOf returns the owner under which the monitor follows leftover operations, so that they stay apart from those that are waited for.
 func leftOf(owner *operation.Owner) *operation.Owner {
 	beside := *owner
 	beside.UID = owner.UID + "/left"

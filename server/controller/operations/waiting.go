@@ -29,7 +29,7 @@ const (
 	// writePause is the least time between two writes about the same backup or restore, except for the last one.
 	writePause = time.Second
 
-	// progressPause is the least time between two writes that no operation's end, but only progress, is the reason for.
+	// progressPause is the least time between two writes while operations make progress and none ends.
 	progressPause = 30 * time.Second
 )
 
@@ -74,7 +74,7 @@ func count(all []operation.Operation) counts {
 
 func (c counts) open() int { return c.attempted - c.completed - c.failed }
 
-// files are the files of a backup or restore that tell of its operations.
+// files are the stored files of a backup or restore that describe its operations.
 type files struct {
 	objects                   *store.Store
 	name                      string
@@ -90,7 +90,7 @@ type waiting struct {
 	timeout time.Duration
 	files   files
 	counted counts // in the status
-	// unrecorded is set for a backup whose namespaces that operations work on are not recorded: another kind of server has run it.
+	// unrecorded is set for a backup that another kind of server has run: the namespaces of its operations are not recorded.
 	unrecorded bool
 }
 
@@ -140,7 +140,7 @@ func (c *Common) follow(ctx context.Context, w *waiting) (*operation.Group, erro
 	return group, nil
 }
 
-// errUnknown means that nobody knows any more which operations a backup or restore waits for.
+// errUnknown means that there is no record of the operations that a backup or restore waits for.
 var errUnknown = errors.New("the record of its asynchronous operations is lost")
 
 // load returns the operations of a backup or restore: those in its file. If the file is missing or damaged, load returns those in the
@@ -221,8 +221,8 @@ func (c *Common) adopt(ctx context.Context, owner *operation.Owner, all []operat
 	return group.Wait()
 }
 
-// report stores what has changed since the last call, if it is time to: the file of the operations, and by setCounts the status. It
-// returns the operations as they are, and when to call again, 0 if only an event can be the reason.
+// report stores what has changed since the last call, if the pauses allow it: the file of the operations, and by setCounts the status. It
+// returns the current operations, and when to call again, 0 if only an event leads to the next call.
 func (c *Common) report(ctx context.Context, w *waiting, group *operation.Group, setCounts func(context.Context, []operation.Operation) error) ([]operation.Operation, time.Duration, error) {
 	all, revision := group.Operations()
 	now, counted := c.Now(), count(all)
@@ -266,7 +266,7 @@ func (c *Common) remember(uid types.UID, done written) {
 	c.written[uid] = done
 }
 
-// forget ends what is known of a backup or restore that does not wait any more.
+// forget drops what is known of a backup or restore that does not wait any more.
 func (c *Common) forget(uid types.UID) {
 	c.Monitor.Forget(uid)
 	c.mu.Lock()
@@ -316,7 +316,8 @@ func put[T any](ctx context.Context, c *Common, w *waiting, to func(context.Cont
 	return run.ErrNotFound
 }
 
-// isDeleted reports whether the files of a backup or restore are deleted, now or before: those of a restore while its finalizer keeps it.
+// isDeleted reports whether the files of a backup or restore are being deleted, or were. The files of a restore are deleted while its
+// finalizer keeps it.
 func (c *Common) isDeleted(ctx context.Context, w *waiting) (bool, error) {
 	now, ok := w.object.DeepCopyObject().(client.Object)
 	if !ok {

@@ -21,8 +21,8 @@ import (
 	"github.com/cleat-dev/cleat/server/store"
 )
 
-// Controller deletes the snapshots of runs that are over which their backups do not have, and the records of all of them. A request
-// names the UID of a backup.
+// Controller deletes the snapshots that a run has taken and its backup does not have, and the records of all snapshots of the run, when the
+// run has ended. A request names the UID of a backup.
 type Controller struct {
 	*run.Cluster
 	Stores       run.Stores
@@ -56,7 +56,7 @@ func metadata(kind string) *metav1.PartialObjectMetadata {
 	return object
 }
 
-// Reconcile looks after the records of one backup, when its run is over. An error leads to another attempt.
+// Reconcile looks after the records of one backup, when its run has ended. An error leads to another attempt.
 func (r *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	uid := types.UID(req.Name)
 	if known, err := r.hasRecords(ctx, uid); err != nil || !known {
@@ -117,8 +117,8 @@ func (r *Controller) phase(ctx context.Context, name types.NamespacedName, uid t
 	return run.BackupPhase(&b), nil
 }
 
-// settleCSI removes the CSI snapshots of a backup that is over, unless it was completed: then what its finalizer may have left of
-// their objects goes, and they stay. It drops the record.
+// settleCSI removes the CSI snapshots of a backup that has ended. If the backup was completed, only the objects that its finalizer may
+// have left are deleted, and the snapshots stay. settleCSI then drops the record.
 func (r *Controller) settleCSI(ctx context.Context, record *snapshot.Record, uid types.UID) error {
 	objects, err := r.open(ctx, record, uid)
 	if err != nil {

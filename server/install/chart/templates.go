@@ -94,8 +94,8 @@ func (c *Chart) agentRBAC(condition string) (string, error) {
 	return all.String(), nil
 }
 
-// object returns an object of an installation with all objects: KIND/NAME, or KIND if there is one of it, in a namespace, or outside of
-// namespaces for "".
+// object returns an object of an installation with all options. what is KIND/NAME, or KIND if there is only one object of the kind;
+// namespace is other for an object outside of the installation's namespace, and "" for all else.
 func (c *Chart) object(what, namespace string) (*unstructured.Unstructured, error) {
 	kind, name, named := strings.Cut(what, "/")
 	options := *c.Options
@@ -237,8 +237,8 @@ func (c *Chart) daemonSet(m *marked) {
 
 func podPath(path ...string) []string { return append([]string{"spec", "template", "spec"}, path...) }
 
-// pod marks the template of pods whose values are at a path. Their arguments are a command, its flags, which are template code, and more of
-// the user's.
+// pod marks a template of pods. values is the path of their values. The arguments are the command, flags, which is template code, and
+// extraArgs, which come from the user.
 func (m *marked) pod(values, flags, extraArgs string, command ...any) {
 	for field, name := range map[string]string{"labels": "podLabels", "annotations": "podAnnotations"} {
 		text := "{{- with .Values." + name + " }}\n{{- toYaml . | nindent INDENT0 }}\n{{- end }}"

@@ -1,4 +1,4 @@
-// Package stored reads the manifests of backups that are in a bucket, whether or not they have one there.
+// Package stored reads the manifests of backups in a bucket. For a backup without a manifest, it makes one from the archive.
 package stored
 
 import (

@@ -19,8 +19,8 @@ import (
 // selectedNodeAnnotation of a claim is the node for whose pod its volume is to be made.
 const selectedNodeAnnotation = "volume.kubernetes.io/selected-node"
 
-// Downloads exposes an empty volume for each DataDownload, which becomes that of the target claim when it has its data. It implements
-// nodeagent.Exposer.
+// Downloads exposes an empty volume for each DataDownload. Once the volume has the data, it becomes the volume of the target claim.
+// Downloads implements nodeagent.Exposer.
 type Downloads struct{ *Volumes }
 
 // download is a DataDownload.

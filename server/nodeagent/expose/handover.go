@@ -24,8 +24,8 @@ const (
 	boundByControllerAnnotation = "pv.kubernetes.io/bound-by-controller"
 )
 
-// handOver makes the volume that a download has filled that of the target claim. The first write gives the volume a label by
-// which all others, and those who repeat them, find it.
+// handOver binds the volume that a download has filled to the target claim. Its first write labels the volume, so that later writes and
+// repeated calls find it.
 func (d Downloads) handOver(ctx context.Context, load *download) error {
 	pv, err := d.filled(ctx, load)
 	if err != nil {
@@ -100,7 +100,7 @@ func (d Downloads) begin(ctx context.Context, load *download, target *corev1.Per
 	})
 }
 
-// unexpose deletes the pod and the claim of a download, and returns when they are gone.
+// unexpose deletes the pod and the claim of a download. The error is Pending until they no longer exist.
 func (d Downloads) unexpose(ctx context.Context, load *download) error {
 	for _, object := range []client.Object{new(corev1.Pod), new(corev1.PersistentVolumeClaim)} {
 		exists, err := d.find(ctx, load.owner, object)
@@ -120,7 +120,7 @@ func (d Downloads) unexpose(ctx context.Context, load *download) error {
 	return nil
 }
 
-// bind writes into a volume and a claim that they belong together.
+// bind makes a volume and a claim refer to each other.
 func (d Downloads) bind(ctx context.Context, pv *corev1.PersistentVolume, target *corev1.PersistentVolumeClaim) error {
 	if target.Spec.VolumeName == "" {
 		before := target.DeepCopy()
@@ -145,7 +145,8 @@ func (d Downloads) bind(ctx context.Context, pv *corev1.PersistentVolume, target
 	})
 }
 
-// giveUp ends handing over a volume whose target does not exist any more: it is deleted. One that has its target is handed over.
+// giveUp ends a handover that was begun: it completes the handover if the target claim refers to the volume, and has the volume deleted
+// otherwise.
 func (d Downloads) giveUp(ctx context.Context, load *download) error {
 	pv, err := d.filled(ctx, load)
 	if err != nil || pv == nil || pv.Annotations[policyAnnotation] == "" {

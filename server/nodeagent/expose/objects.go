@@ -65,7 +65,7 @@ func (v *Volumes) read(ctx context.Context, o owner, object client.Object) (bool
 	return false, &nodeagent.Final{Err: fmt.Errorf("%s %s/%s exists and does not belong to %s; rename or delete it", nameOf(object), o.GetNamespace(), o.GetName(), o)}
 }
 
-// ensure reads the object of a load into object, which is created as wanted says if there is none.
+// ensure reads the object of a load into object. If there is none, wanted fills in object, and ensure creates it.
 func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wanted func() error) error {
 	exists, err := v.read(ctx, o, object)
 	switch {
@@ -126,7 +126,7 @@ func (v *Volumes) reclaim(ctx context.Context, name string) error {
 	return nil
 }
 
-// find reads the object of a load into object, and reports whether there is one. One of somebody else does not count.
+// find reads the object of a load into object, and reports whether there is one. An object of another owner does not count.
 func (v *Volumes) find(ctx context.Context, o owner, object client.Object) (bool, error) {
 	err := v.Cluster.Live.Get(ctx, client.ObjectKeyFromObject(o.Object), object)
 	if client.IgnoreNotFound(err) != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/cleat-dev/cleat/server/nodeagent"
 )
 
-// Names in a pod that holds a volume, which is where the process in it does not look at it.
+// Names in a pod that holds a volume. The process in the pod does not use the paths.
 const (
 	containerName = "holder"
 	volumeName    = "volume"
@@ -88,7 +88,7 @@ func (v *Volumes) pod(h holder) *corev1.Pod {
 	return pod
 }
 
-// tolerations returns those that the agent was given, without those that every pod of a DaemonSet gets.
+// tolerations returns the tolerations of an agent's pod, without those that every pod of a DaemonSet gets.
 func tolerations(agent *corev1.Pod) []corev1.Toleration {
 	return slices.DeleteFunc(slices.Clone(agent.Spec.Tolerations), func(t corev1.Toleration) bool {
 		return strings.HasPrefix(t.Key, "node.kubernetes.io/")
@@ -115,7 +115,7 @@ func affinity(selector *metav1.LabelSelector) *corev1.Affinity {
 	}}
 }
 
-// state returns nil for a pod that holds its volume, and otherwise what it waits for, or why it never will.
+// state returns nil for a pod that holds its volume. Otherwise the error is Pending, or Final if the pod never will.
 func state(pod *corev1.Pod, claim *corev1.PersistentVolumeClaim) error {
 	switch pod.Status.Phase {
 	case corev1.PodRunning:

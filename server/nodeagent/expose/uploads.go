@@ -21,7 +21,7 @@ import (
 // Uploads exposes the snapshots of DataUploads as volumes. It implements nodeagent.Exposer.
 type Uploads struct{ *Volumes }
 
-// upload is a DataUpload with the names of its snapshot, where it was taken and in the namespace of the agents.
+// upload is a DataUpload with the names of its VolumeSnapshot before and after HandOver.
 type upload struct {
 	owner
 	spec     *v2alpha1.DataUploadSpec
@@ -101,7 +101,7 @@ func (u Uploads) claim(ctx context.Context, load *upload, snapshot csi.Handed, c
 	return nil
 }
 
-// complete takes from the claim of the source what is not known of a snapshot.
+// complete sets the fields of a snapshot that are not known, from the claim of the source volume.
 func (u Uploads) complete(ctx context.Context, load *upload, snapshot *csi.Handed) error {
 	var source corev1.PersistentVolumeClaim
 	key := types.NamespacedName{Namespace: load.spec.SourceNamespace, Name: load.spec.SourcePVC}

@@ -31,7 +31,7 @@ type Ledger struct {
 	Agents map[string]string
 }
 
-// Note says that a load may be Accepted, and what else there is to know of it while it is prepared.
+// Note permits a load to become Accepted, and describes it while it is prepared.
 type Note struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
@@ -46,8 +46,8 @@ type Note struct {
 	Bytes        int64  `json:"bytes,omitempty"`
 }
 
-// Read returns the content of the ConfigMap. What somebody else has written into it is left out; the error says what. It is never nil if
-// something was left out, and the ledger is usable in any case.
+// Read returns the content of the ConfigMap without entries that no agent has written. The error names such an entry. The ledger is
+// usable in any case.
 func Read(cm *corev1.ConfigMap) (Ledger, error) {
 	l := Ledger{Loads: map[types.UID]Note{}, Agents: map[string]string{}}
 	var raw map[types.UID]json.RawMessage
@@ -80,8 +80,8 @@ func (l Ledger) Clone() Ledger {
 	return Ledger{Loads: maps.Clone(l.Loads), Agents: maps.Clone(l.Agents)}
 }
 
-// ConfigMap returns the ledger as the next content of before, on whose resource version its write is conditional. A before without a
-// version is to be created.
+// ConfigMap returns before with the ledger as its content. Its write is conditional on the resource version of before; without a version,
+// the ConfigMap is to be created.
 func (l Ledger) ConfigMap(before *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 	loads, err := json.Marshal(l.Loads)
 	if err != nil {

@@ -13,7 +13,7 @@ type Seen struct {
 	Version string
 }
 
-// State is what a note means beside the state of its load.
+// State is what a note means, given the state of its load.
 type State int
 
 const (

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Turn returns the node of the agent whose turn it is to take a load that any agent can take: the same for all who see the same ledger,
-// and evenly distributed over the loads. Agents that are away, as reported by away, are passed over. It returns "" if there is none.
+// Turn returns the node of the agent whose turn it is to take a load that any agent can take. All agents that see the same ledger get the
+// same node, and the loads are evenly distributed. Agents for which away is true are passed over. Turn returns "" if no agent is left.
 func (l Ledger) Turn(uid types.UID, away func(node string) bool) string {
 	best, highest := "", uint64(0)
 	for node := range l.Agents {

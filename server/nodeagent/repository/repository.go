@@ -1,7 +1,7 @@
 // Package repository opens the repositories in which the data of volumes is stored: one for each namespace and location, at the path, with
 // the password and with the BackupRepository that Velero gives a restic repository, so that either can restore what the other has stored.
 //
-// A repository is created by one agent: the one that creates its BackupRepository, or takes it over from one that has not come to an end.
+// A repository is created by one agent: the one that creates its BackupRepository, or takes it over from an agent that has not finished.
 // Others wait for its phase Ready.
 //
 // The package imports the API types, run, location and the hubs of versioning. Start reading at Opener.Open.
@@ -38,7 +38,7 @@ const (
 	maintenanceFrequency = 7 * 24 * time.Hour
 	// creatorAnnotation of a New BackupRepository says which process creates the repository, and since when.
 	creatorAnnotation = "cleat.dev/creator"
-	// creationLimit is how long others wait for it.
+	// creationLimit is how long other processes wait for the creation.
 	creationLimit = 2 * time.Minute
 	poll          = 500 * time.Millisecond
 )
@@ -85,7 +85,7 @@ func (o *Opener) describe(ctx context.Context, locationName, namespace string, c
 	}, err
 }
 
-// password returns the password of all repositories. Without one, it is Velero's default; whoever creates a repository stores that.
+// password returns the password of all repositories. If there is no Secret, it returns Velero's default, which it stores if create is set.
 func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 	var secret corev1.Secret
 	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: secretName}
@@ -157,10 +157,10 @@ func (o *Opener) ensure(ctx context.Context, mover datamover.Mover, r datamover.
 	}
 }
 
-// claim says that this process creates a repository from now on.
+// claim returns the value of creatorAnnotation by which this process creates a repository from now on.
 func (o *Opener) claim() string { return o.Now().UTC().Format(time.RFC3339) + " " + o.Identity }
 
-// overdue reports whether nobody creates a repository: an attempt has failed, or its process does not come to an end.
+// overdue reports whether the creation of a repository has failed, or takes longer than creationLimit.
 func (o *Opener) overdue(known *velerov1.BackupRepository) bool {
 	if known.Status.Phase == velerov1.BackupRepositoryPhaseNotReady {
 		return true

@@ -212,7 +212,7 @@ func (s *Settings) Affinity(class string) *metav1.LabelSelector {
 }
 
 // WithoutEffect returns the keys that are set and have no effect: data movers run beside the agent, not in the pods that expose volumes.
-// An agent that exposes no volumes has no use for the others that concern them either.
+// In an agent that exposes no volumes, the keys about these pods have no effect either.
 func (s *Settings) WithoutEffect(exposes bool) []string {
 	without := map[string]bool{"privilegedFsBackup": s.PrivilegedFsBackup, "cachePVC": s.CachePVC != nil}
 	if !exposes {

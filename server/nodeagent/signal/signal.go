@@ -24,10 +24,10 @@ const (
 	pause     = time.Second
 )
 
-// Restored says in a volume that a restore has its data restored. What is there of former restores came with the data, and is removed.
+// Restored marks a volume as restored by a restore. It removes the marks of former restores, which came with the data.
 func Restored(volume, restore string) error { return write(volume, restore, "") }
 
-// Failed says in a volume that a restore has failed to restore its data, and why.
+// Failed marks a volume whose data a restore could not restore, with the reason.
 func Failed(volume, restore, why string) error { return write(volume, restore+suffix, why) }
 
 func write(volume, name, text string) error {
@@ -44,8 +44,8 @@ func write(volume, name, text string) error {
 	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
 }
 
-// Wait waits until a restore has the data of all volumes restored that are directories in root. It returns an error when it has failed to
-// restore one of them, or when ctx ends. tell is called with what it waits for, when that changes.
+// Wait waits until a restore has restored the data of all volumes, which are the directories in root. It returns an error when the restore
+// of one of them has failed, or when ctx ends. tell is called with what Wait waits for, whenever that changes.
 func Wait(ctx context.Context, root, restore string, tell func(string)) error {
 	told := ""
 	for {

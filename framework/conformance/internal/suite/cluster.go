@@ -18,7 +18,7 @@ func (s *Suite) HasCluster() bool {
 	})
 }
 
-// NeedsCluster reports whether an error says that there is no cluster, in the words of the clients of Kubernetes.
+// NeedsCluster reports whether an error says that there is no cluster, as the clients of Kubernetes word it.
 func NeedsCluster(err error) bool {
 	text := strings.ToLower(status.Convert(err).Message())
 	return slices.ContainsFunc([]string{

@@ -33,7 +33,7 @@ type picture struct {
 	alone         int // where the nodes without any edge begin; 0 if there are none
 }
 
-// vertex is a node in its column, or the place where a long edge passes through a column.
+// vertex is a node in its column, or the point where a long edge passes through a column.
 type vertex struct {
 	column int
 	node   int // -1 for an edge

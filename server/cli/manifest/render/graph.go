@@ -70,7 +70,7 @@ func (n *Node) label() string {
 	}
 }
 
-// marks returns what is special about the node, in words.
+// marks returns what is special about the node, as short texts.
 func (n *Node) marks() []string {
 	var marks []string
 	if n.Missing {

@@ -25,7 +25,7 @@ type Weight struct {
 // heaviest is more than any item can weigh, in bytes: 1 PiB.
 const heaviest = 1 << 50
 
-// validate checks the weight that a plugin told of the item at an index.
+// validate checks the weight that a plugin returned for the item at an index.
 func (w Weight) validate(index int) error {
 	switch {
 	case w.Bytes < 0:
