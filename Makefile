@@ -87,12 +87,16 @@ node-plugin: ## build and test the plugin in JavaScript, where there is npm
 # Those that take longest begin first, so that none of them runs alone at the end. The linter vets the code. Nobody debugs these
 # binaries, and without a symbol table linking them takes two thirds of the time.
 TEST    := go test -vet=off -ldflags=-s -parallel 8 -timeout 90m
+# Packages whose tests need nothing but namespaces and buckets of their own share a control plane, which this file describes meanwhile.
+COMMON  := $(CACHE)/common/$(subst /,-,$(CURDIR)).json
+SHARING := mkdir -p $(dir $(COMMON)) && go -C server/test/localcluster run . run -record $(COMMON) -- \
+	env -C $(CURDIR) -u KUBECONFIG CLEAT_TEST_CLUSTER=$(COMMON)
 LONGEST := ./server/test/nodeagent ./server/cmd/cleat ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/controller/backupqueue ./framework/conformance
 .PHONY: test
 test: export CLEAT_MOVER_TEST_SIZE := 128Mi
 test: cluster node-plugin ## run all tests, with a real API server, a real S3 server and real plugin processes
 	@echo "building and running the tests"
-	@$(TEST) $(LONGEST) ./...
+	@$(SHARING) $(TEST) $(LONGEST) ./...
 	@for module in $(MODULES); do (cd $$module && $(TEST) ./...) || exit 1; done
 
 # Packages whose own code starts goroutines or locks. Those that are only called by several goroutines are so in the tests of these.
@@ -105,7 +109,7 @@ race: cluster ## run the tests of what runs concurrently under the race detector
 	@echo "building and running the tests with the race detector"
 	@packages=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}} {{range .GoFiles}}{{$$.Dir}}/{{.}} {{end}}{{end}}' ./... | \
 		while read -r package files; do ! grep -qE $(CONCURRENT) $$files </dev/null || echo "$$package"; done | grep -vE '$(APART)'); \
-	CGO_ENABLED=1 $(TEST) -race -exec 'env CGO_ENABLED=0' $$packages
+	$(SHARING) CGO_ENABLED=1 $(TEST) -race -exec 'env CGO_ENABLED=0' $$packages
 
 .PHONY: volumes
 volumes: cluster ## back up, delete and restore 2 GB of volumes with the data mover of a vendor, killing it on the way

@@ -36,7 +36,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-var plane controlplane.Shared
+var plane = controlplane.Shared{Common: true}
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())

@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-var plane controlplane.Shared
+var plane = controlplane.Shared{Common: true}
 
 func TestMain(m *testing.M) {
 	code := plane.Main(m)

@@ -20,7 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/controlplane"
 )
 
-var plane controlplane.Shared
+var plane = controlplane.Shared{Common: true}
 
 func TestMain(m *testing.M) { os.Exit(plane.Main(m)) }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/kubelet"
 )
 
-var shared controlplane.Shared
+var shared = controlplane.Shared{Common: true}
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

@@ -39,7 +39,7 @@ import (
 	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-var plane controlplane.Shared
+var plane = controlplane.Shared{Common: true}
 
 // pluginFiles is the directory in which the external plugin is built once for all tests.
 var pluginFiles string

@@ -8,5 +8,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(controllertest.Main(m))
+	os.Exit(controllertest.MainAlone(m))
 }

@@ -34,7 +34,7 @@ import (
 
 // The control plane of the test binary, with what its clients share.
 var (
-	plane       controlplane.Shared
+	plane       = controlplane.Shared{Common: true}
 	connectOnce sync.Once
 	connection  Connection
 	errConnect  error
@@ -44,6 +44,12 @@ var (
 func Main(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
 	return plane.Main(m)
+}
+
+// MainAlone is Main for a package whose tests have a control plane for themselves, because they watch or change what belongs to no namespace.
+func MainAlone(m *testing.M) int {
+	plane.Common = false
+	return Main(m)
 }
 
 // Connection is shared by all clients of the control plane, because discovery takes a while.

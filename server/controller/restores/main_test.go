@@ -7,4 +7,4 @@ import (
 	"github.com/cleat-dev/cleat/server/controller/controllertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(controllertest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(controllertest.MainAlone(m)) }

@@ -82,7 +82,7 @@ type Cluster struct {
 	S3         S3     `json:"s3"`
 	Node       *Node  `json:"node"` // nil without Options.Node
 
-	launcher *exec.Cmd
+	launcher *exec.Cmd // nil if other packages use the cluster
 	in       io.WriteCloser
 
 	mu      sync.Mutex // held during a command
@@ -173,7 +173,10 @@ func (c *Cluster) Do(ctx context.Context, verb, component string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if c.stopped {
+	switch {
+	case c.launcher == nil:
+		return fmt.Errorf("%s %s: other packages use this control plane, start another one", verb, component)
+	case c.stopped:
 		return fmt.Errorf("%s %s: the control plane is stopped", verb, component)
 	}
 	if strings.ContainsAny(verb+component, " \t\r\n") {
@@ -196,11 +199,11 @@ func (c *Cluster) Do(ctx context.Context, verb, component string) error {
 }
 
 // Stop stops the cluster and waits until its processes have exited and its files
-// are removed. A second call does nothing and returns the same error.
+// are removed. It leaves a cluster alone that other packages use. A second call does nothing and returns the same error.
 func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stopped {
+	if c.stopped || c.launcher == nil {
 		return c.stopErr
 	}
 	c.stopped = true

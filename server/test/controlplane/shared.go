@@ -15,9 +15,13 @@ import (
 type Shared struct {
 	// Options configure the cluster.
 	Options Options
+	// Common lets the tests share a cluster with other packages, where one is offered ("make test" does). They have to be content with
+	// namespaces and buckets of their own, the definitions of this module's custom resources, and no Options.
+	Common bool
 
 	once    sync.Once
 	cluster *Cluster
+	own     bool // Stop stops it
 	err     error
 }
 
@@ -33,7 +37,7 @@ func (s *Shared) Main(m *testing.M) int {
 // others, after Main.
 func (s *Shared) Stop() int {
 	s.once.Do(func() {}) // no test may start it any more
-	if s.cluster == nil {
+	if s.cluster == nil || !s.own {
 		return 0
 	}
 	if err := s.cluster.Stop(); err != nil {
@@ -62,8 +66,14 @@ func (s *Shared) Find(t testing.TB) (*Cluster, error) {
 		t.Skip("-short: needs a control plane")
 	}
 	s.once.Do(func() {
+		if s.Common {
+			if s.cluster, s.err = common(); s.cluster != nil || s.err != nil {
+				return
+			}
+		}
 		// The cluster outlives the test that starts it.
 		s.cluster, s.err = Start(context.WithoutCancel(t.Context()), s.Options)
+		s.own = true
 	})
 	if errors.Is(s.err, ErrNoNode) {
 		return nil, s.err

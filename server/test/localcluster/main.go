@@ -27,6 +27,8 @@ Flags of up, run and serve:
   -kcm-flag FLAG            additional flag for kube-controller-manager; may be repeated
   -node                     with a kubelet, which runs pods; needs Linux, root and Debian packages
   -csi-socket PATH          have the controllers for a CSI driver there, which the commands of serve start
+Flags of run:
+  -record FILE              describe the cluster in FILE, in JSON as serve does, while CMD runs
 Flags of serve:
   -o text|json              json: one line when ready, then commands on stdin (see README.md)
 
@@ -130,7 +132,9 @@ func parseOptions(name string, args []string) (options, []string, error) {
 	}
 	if name == "serve" {
 		fs.StringVar(&o.output, "o", o.output, "")
-		fs.StringVar(&o.record, "record", "", "") // only used by "up"
+	}
+	if name == "serve" || name == "run" {
+		fs.StringVar(&o.record, "record", "", "") // of serve, only used by "up"
 	}
 	if err := fs.Parse(args); err != nil {
 		return o, nil, err

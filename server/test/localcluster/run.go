@@ -28,11 +28,22 @@ func run(ctx context.Context, programs map[string]string, o options, command []s
 	if err != nil {
 		return err
 	}
-	err = runCommand(c.describe(), command)
+	err = runRecorded(c.describe(), o.record, command)
 	if stopErr := c.stop(); stopErr != nil {
 		fmt.Fprintf(os.Stderr, "localcluster: stopping the cluster: %v\n", stopErr)
 	}
 	return err
+}
+
+// runRecorded runs the command. Meanwhile the file describes the cluster, unless its path is empty.
+func runRecorded(d description, file string, command []string) (err error) {
+	if file != "" {
+		if err := record(file, d); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, removeIfThere(file)) }()
+	}
+	return runCommand(d, command)
 }
 
 // runCommand runs the command. Signals do not end the launcher: those of the
