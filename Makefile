@@ -90,7 +90,7 @@ TEST    := go test -vet=off -ldflags=-s -parallel 8 -timeout 90m
 # Packages whose tests need nothing but namespaces and buckets of their own share a control plane, which this file describes meanwhile.
 COMMON  := $(CACHE)/common/$(subst /,-,$(CURDIR)).json
 SHARING := mkdir -p $(dir $(COMMON)) && go -C server/test/localcluster run . run -record $(COMMON) -- \
-	env -C $(CURDIR) -u KUBECONFIG CLEAT_TEST_CLUSTER=$(COMMON)
+	env -C $(CURDIR) CLEAT_TEST_CLUSTER=$(COMMON)
 LONGEST := ./server/test/nodeagent ./server/cmd/cleat ./server/test/roundtrip ./examples/data-mover ./examples/small-mover ./server/controller/backupqueue ./framework/conformance
 .PHONY: test
 test: export CLEAT_MOVER_TEST_SIZE := 128Mi

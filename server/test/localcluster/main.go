@@ -28,7 +28,7 @@ Flags of up, run and serve:
   -node                     with a kubelet, which runs pods; needs Linux, root and Debian packages
   -csi-socket PATH          have the controllers for a CSI driver there, which the commands of serve start
 Flags of run:
-  -record FILE              describe the cluster in FILE, in JSON as serve does, while CMD runs
+  -record FILE              describe the cluster in FILE, in JSON as serve does, instead of in CMD's environment
 Flags of serve:
   -o text|json              json: one line when ready, then commands on stdin (see README.md)
 

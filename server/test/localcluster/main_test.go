@@ -59,6 +59,22 @@ func TestRunSetsEnvironmentAndReturnsExitCode(t *testing.T) {
 	requireNoClusters(t, root)
 }
 
+func TestRunRecordsClusterWhileCommandRuns(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("-short: starts a cluster")
+	}
+	root := shortDir(t)
+	file := filepath.Join(root, "cluster.json")
+	out := output(t, launcher(t, root, "run", "-record", file, "--", "sh", "-c", "! env | grep ^LOCALCLUSTER_S3_ >&2 && cat "+file))
+	var d description
+	require.NoError(t, json.Unmarshal([]byte(out), &d))
+	require.NotEmpty(t, d.APIServer)
+	require.NotEmpty(t, d.S3.SecretKey)
+	require.NoFileExists(t, file)
+	requireNoClusters(t, root)
+}
+
 func TestUpReusesClusterAndDownRemovesIt(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -35,22 +35,23 @@ func run(ctx context.Context, programs map[string]string, o options, command []s
 	return err
 }
 
-// runRecorded runs the command. Meanwhile the file describes the cluster, unless its path is empty.
+// runRecorded runs the command with the cluster in its environment, or, if file is not empty, with a file that describes it meanwhile.
 func runRecorded(d description, file string, command []string) (err error) {
-	if file != "" {
-		if err := record(file, d); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, removeIfThere(file)) }()
+	if file == "" {
+		return runCommand(command, d.environment())
 	}
-	return runCommand(d, command)
+	if err := record(file, d); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, removeIfThere(file)) }()
+	return runCommand(command, nil)
 }
 
 // runCommand runs the command. Signals do not end the launcher: those of the
 // terminal reach the command directly, and the others are passed on.
-func runCommand(d description, command []string) error {
+func runCommand(command, environment []string) error {
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), d.environment()...)
+	cmd.Env = append(os.Environ(), environment...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run: %w", err)
