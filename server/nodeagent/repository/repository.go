@@ -9,6 +9,8 @@ package repository
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -111,6 +113,7 @@ func (o *Opener) password(ctx context.Context, create bool) ([]byte, error) {
 // ensure returns when the repository exists.
 func (o *Opener) ensure(ctx context.Context, mover datamover.Mover, r datamover.Repository, locationName, namespace string) error {
 	key := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: namespace + "-" + locationName + "-restic"}
+	distinct := distinctName(key.Name, namespace, locationName)
 	for {
 		var known velerov1.BackupRepository
 		err := o.Cluster.Live.Get(ctx, key, &known)
@@ -136,6 +139,12 @@ func (o *Opener) ensure(ctx context.Context, mover datamover.Mover, r datamover.
 			}
 		case err != nil:
 			return err
+		case known.Spec.VolumeNamespace != namespace || known.Spec.BackupStorageLocation != locationName:
+			if key.Name == distinct {
+				return fmt.Errorf("the BackupRepository %s is of namespace %q in location %q, delete it", key.Name, known.Spec.VolumeNamespace, known.Spec.BackupStorageLocation)
+			}
+			key.Name = distinct
+			continue
 		case known.Status.Phase == velerov1.BackupRepositoryPhaseReady:
 			return nil
 		case o.overdue(&known):
@@ -155,6 +164,12 @@ func (o *Opener) ensure(ctx context.Context, mover datamover.Mover, r datamover.
 		case <-time.After(poll):
 		}
 	}
+}
+
+// distinctName returns the name of a BackupRepository whose usual name another one has: both parts of it may have hyphens.
+func distinctName(usual, namespace, locationName string) string {
+	sum := sha256.Sum256([]byte(namespace + "/" + locationName))
+	return usual + "-" + hex.EncodeToString(sum[:4])
 }
 
 // claim returns the value of creatorAnnotation by which this process creates a repository from now on.
