@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"reflect"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -238,6 +239,15 @@ func (l *load) acceptedBy() string {
 		return *by
 	}
 	return l.node()
+}
+
+// acceptedAt returns since when the load is Accepted. One whose status does not say that, because another client has written it, counts from
+// its creation.
+func (l *load) acceptedAt() time.Time {
+	if at := l.status.AcceptedTimestamp; at != nil {
+		return at.Time
+	}
+	return l.GetCreationTimestamp().Time
 }
 
 // owner returns the name of the Backup or Restore that the load belongs to.

@@ -110,10 +110,7 @@ func (m *machine) prepare(ctx context.Context, l *load) (time.Duration, error) {
 		_, err := m.end(ctx, l, canceled(l))
 		return 0, err
 	}
-	left := m.PrepareTimeout
-	if accepted := l.status.AcceptedTimestamp; accepted != nil {
-		left -= m.Now().Sub(accepted.Time)
-	}
+	left := m.PrepareTimeout - m.Now().Sub(l.acceptedAt())
 	var exposing error
 	again := retryDelay
 	if mine && m.Exposers[l.name] != nil {
@@ -157,7 +154,7 @@ func (m *machine) prepare(ctx context.Context, l *load) (time.Duration, error) {
 // explain writes what an Accepted load waits for into its status, if it waits for long.
 func (m *machine) explain(ctx context.Context, l *load, reason string) error {
 	now := m.Now()
-	if accepted := l.status.AcceptedTimestamp; l.status.Message == reason || accepted == nil || now.Sub(accepted.Time) < explainAfter || !m.reasons.may(l.GetUID(), now) {
+	if l.status.Message == reason || now.Sub(l.acceptedAt()) < explainAfter || !m.reasons.may(l.GetUID(), now) {
 		return nil
 	}
 	_, err := m.write(ctx, l, func(l *load) { l.status.Message = reason })

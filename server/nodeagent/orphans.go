@@ -44,11 +44,10 @@ func (m *machine) guard(ctx context.Context, l *load) (time.Duration, error) {
 		_, err := m.end(ctx, l, failed(fmt.Sprintf("node %s, %s, does not exist any more", node, had)))
 		return 0, err
 	}
-	accepted := l.status.AcceptedTimestamp
-	if l.phase() != velerov1.LoadPhaseAccepted || accepted == nil {
+	if l.phase() != velerov1.LoadPhaseAccepted {
 		return again, nil
 	}
-	if left := m.PrepareTimeout + returnGrace - m.Now().Sub(accepted.Time); left > 0 {
+	if left := m.PrepareTimeout + returnGrace - m.Now().Sub(l.acceptedAt()); left > 0 {
 		return min(again, left), nil
 	}
 	_, err = m.end(ctx, l, failed(fmt.Sprintf("timeout on preparing %s: the agent of node %s, which has accepted it, did not do it within %s and is away", l.name, l.acceptedBy(), m.PrepareTimeout)))

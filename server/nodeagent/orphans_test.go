@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
 	"github.com/cleat-dev/cleat/server/nodeagent/ledger"
 	"github.com/cleat-dev/cleat/server/run"
 )
@@ -64,4 +66,28 @@ func TestNodesAreLookedUpAsOftenByManyAgents(t *testing.T) {
 			require.True(t, gone)
 		}
 	}
+}
+
+// TestAcceptedLoadWithoutTimestampTimesOut has a load that another client has made Accepted count from its creation.
+func TestAcceptedLoadWithoutTimestampTimesOut(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 1, 1)
+	a := m.agents[0].q.Agent
+	a.PrepareTimeout = 30 * time.Minute
+	require.NoError(t, m.store.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other"}}))
+	kind := dataUploads()
+	phaseOf := func(age time.Duration) velerov1.LoadPhase {
+		upload := &velerov2alpha1.DataUpload{ObjectMeta: metav1.ObjectMeta{
+			Namespace: modelNamespace, Name: fmt.Sprint("of-", age), CreationTimestamp: metav1.NewTime(m.clock.Add(-age)),
+		}}
+		upload.Spec.DataMover = "some"
+		upload.Status.Phase, upload.Status.AcceptedByNode = velerov1.LoadPhaseAccepted, "other"
+		require.NoError(t, m.store.Create(t.Context(), upload))
+		_, err := (&machine{Agent: a, kind: kind}).guard(t.Context(), newLoad(kind, upload))
+		require.NoError(t, err)
+		require.NoError(t, m.store.Get(t.Context(), client.ObjectKeyFromObject(upload), upload))
+		return upload.Status.Phase
+	}
+	require.Equal(t, velerov1.LoadPhaseAccepted, phaseOf(29*time.Minute))
+	require.Equal(t, velerov1.LoadPhaseFailed, phaseOf(time.Hour))
 }
