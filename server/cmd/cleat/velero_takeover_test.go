@@ -40,7 +40,7 @@ func (s *site) holdPods(labels client.MatchingLabels) (release func()) {
 	return func() { set("null") }
 }
 
-// awaitReplicas waits until a Deployment has so many pods by its spec, and returns it.
+// awaitReplicas waits until a Deployment has so many pods by its spec and its controller has seen that, and returns it.
 func (s *site) awaitReplicas(name string, n int32) *appsv1.Deployment {
 	s.t.Helper()
 	var d appsv1.Deployment
@@ -49,7 +49,7 @@ func (s *site) awaitReplicas(name string, n int32) *appsv1.Deployment {
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
-		return err == nil && *d.Spec.Replicas == n, err
+		return *d.Spec.Replicas == n && d.Status.ObservedGeneration == d.Generation, err
 	})
 	return &d
 }
