@@ -160,7 +160,8 @@ func (d Downloads) giveUp(ctx context.Context, load *download) error {
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("get volume claim %s: %w", load.target, err)
 	}
-	return d.reclaim(ctx, pv.Name)
+	_, err = d.reclaim(ctx, pv.Name)
+	return err
 }
 
 // Moved implements nodeagent.Exposer.

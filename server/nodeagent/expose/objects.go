@@ -3,8 +3,10 @@ package expose
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -25,6 +27,9 @@ type Volumes struct {
 	// Agent is the pod of a node agent. Pods that expose volumes have its image and run where it may run.
 	Agent *corev1.Pod
 }
+
+// provisionerAnnotation of a claim is the provisioner that has been told to make its volume.
+const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
 // owner is a load as the owner of objects.
 type owner struct {
@@ -90,7 +95,8 @@ func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wan
 	return nil
 }
 
-// discard deletes the pod and the claim of a load, with the volume of the claim.
+// discard deletes the pod and the claim of a load, with the volume of the claim. The error is Pending while a volume is being made that would
+// outlive its claim.
 func (v *Volumes) discard(ctx context.Context, o owner) error {
 	if err := v.remove(ctx, o, new(corev1.Pod)); err != nil {
 		return err
@@ -102,18 +108,55 @@ func (v *Volumes) discard(ctx context.Context, o owner) error {
 	}
 	volume := claim.Spec.VolumeName
 	if volume == "" {
-		volume = "pvc-" + string(claim.UID) // as provisioners call it, which may be making it
+		volume = "pvc-" + string(claim.UID) // as provisioners call it
 	}
-	if err := v.reclaim(ctx, volume); err != nil {
+	made, err := v.reclaim(ctx, volume)
+	if err != nil {
 		return err
+	}
+	if !made {
+		coming, err := v.coming(ctx, claim)
+		if err != nil {
+			return err
+		}
+		if coming {
+			return nodeagent.Pending(fmt.Sprintf("the volume of volume claim %s is being made, and is deleted after that", claim.Name))
+		}
 	}
 	return v.remove(ctx, o, claim)
 }
 
-// reclaim has a volume deleted with its claim, whatever its storage class says. It is no error that there is none.
-func (v *Volumes) reclaim(ctx context.Context, name string) error {
+// How long a volume may take to be made: after its claim was created, and until a provisioner has been told to make it. Those that take
+// longer are not waited for.
+const (
+	makingVolume        = 10 * time.Minute
+	choosingProvisioner = 15 * time.Second
+)
+
+// coming reports whether a provisioner may be making a volume for a claim that its storage class would have it keep without the claim.
+func (v *Volumes) coming(ctx context.Context, claim *corev1.PersistentVolumeClaim) (bool, error) {
+	limit := choosingProvisioner
+	if claim.Annotations[provisionerAnnotation] != "" {
+		limit = makingVolume
+	}
+	if claim.Spec.StorageClassName == nil || time.Since(claim.CreationTimestamp.Time) > limit {
+		return false, nil
+	}
+	var class storagev1.StorageClass
+	err := v.Cluster.Live.Get(ctx, client.ObjectKey{Name: *claim.Spec.StorageClassName}, &class)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get storage class %s: %w", *claim.Spec.StorageClassName, err)
+	}
+	return err == nil && class.ReclaimPolicy != nil && *class.ReclaimPolicy != corev1.PersistentVolumeReclaimDelete, nil
+}
+
+// reclaim has a volume deleted with its claim, whatever its storage class says, and reports whether there is one.
+func (v *Volumes) reclaim(ctx context.Context, name string) (exists bool, err error) {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	err := v.Cluster.Live.Get(ctx, client.ObjectKeyFromObject(pv), pv)
+	err = v.Cluster.Live.Get(ctx, client.ObjectKeyFromObject(pv), pv)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
 	if err == nil && pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		before := pv.DeepCopy()
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
@@ -121,9 +164,9 @@ func (v *Volumes) reclaim(ctx context.Context, name string) error {
 		err = v.Cluster.Patch(ctx, pv, client.MergeFrom(before))
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("have persistent volume %s deleted with its claim: %w", name, err)
+		return false, fmt.Errorf("have persistent volume %s deleted with its claim: %w", name, err)
 	}
-	return nil
+	return true, nil
 }
 
 // find reads the object of a load into object, and reports whether there is one. An object of another owner does not count.

@@ -18,9 +18,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Parameters of a VolumeSnapshotClass.
+// Parameters of a VolumeSnapshotClass or a StorageClass.
 const (
-	// MadeWith is a file without which a snapshot is not made.
+	// MadeWith is a file without which a snapshot is not made, or a volume that is not made of a snapshot.
 	MadeWith = "madeWith"
 	// ReadyWith is a file without which a snapshot is not ready to use.
 	ReadyWith = "readyWith"
@@ -37,13 +37,20 @@ type record struct {
 func (d *Driver) record(id string) string { return filepath.Join(d.snapshots(), id+".json") }
 
 // CreateVolume implements csi.ControllerServer. The id of a volume is its name.
-func (d *Driver) CreateVolume(_ context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (d *Driver) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	volume := &csi.Volume{VolumeId: request.Name, CapacityBytes: request.GetCapacityRange().GetRequiredBytes(), ContentSource: request.VolumeContentSource}
 	if exists(d.Volume(request.Name)) {
 		return &csi.CreateVolumeResponse{Volume: volume}, nil
 	}
 	source := request.GetVolumeContentSource().GetSnapshot()
 	if source == nil {
+		for file := request.Parameters[MadeWith]; file != "" && !exists(file); {
+			select {
+			case <-ctx.Done():
+				return nil, status.FromContextError(ctx.Err()).Err()
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
 		return &csi.CreateVolumeResponse{Volume: volume}, d.create(request)
 	}
 	made, err := d.snapshot(source.SnapshotId)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/stretchr/testify/require"
@@ -129,6 +130,32 @@ func csiEndsEverywhere(t *testing.T) {
 		require.Empty(t, target.Spec.VolumeName)
 		require.Nil(t, target.DeletionTimestamp)
 	}
+}
+
+// csiCanceledWhileVolumeIsMade cancels a load while its volume is being made, which its class would keep without a claim. Nothing of it is left.
+func csiCanceledWhileVolumeIsMade(t *testing.T) {
+	t.Parallel()
+	v, _ := newHeld(t, 1, `{}`)
+	file, policy := filepath.Join(t.TempDir(), "made"), corev1.PersistentVolumeReclaimRetain
+	slow := v.class("slow", func(c *storagev1.StorageClass) {
+		c.ReclaimPolicy, c.Parameters = &policy, map[string]string{csidriver.MadeWith: file}
+	})
+	v.target("slow", slow)
+	download := v.downloadOf("slow", held)
+	v.create(download)
+	v.agents()
+	claim := new(corev1.PersistentVolumeClaim)
+	v.eventually("a volume is being made", func() (bool, error) {
+		err := v.client.Get(t.Context(), client.ObjectKeyFromObject(download), claim)
+		return err == nil && claim.Annotations["volume.kubernetes.io/storage-provisioner"] != "", client.IgnoreNotFound(err)
+	})
+	v.change(download, func() { cancelLoad(download) })
+	time.Sleep(2 * time.Second) // an agent looks at it once per second
+	require.NoError(t, v.client.Get(t.Context(), client.ObjectKeyFromObject(download), claim))
+	require.Nil(t, claim.DeletionTimestamp)
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	v.awaitPhase("DataDownload/slow", velerov1.LoadPhaseCanceled)
+	v.remains(0)
 }
 
 // remains waits until the cluster has no objects of snapshots and exposed volumes but some, and as many contents as there are snapshots with one.

@@ -32,6 +32,7 @@ func TestAcceptNodeAgent_CSI(t *testing.T) {
 	t.Run("there and back", csiThereAndBack)
 	t.Run("deleted with their backups", csiDeletions)
 	t.Run("ends in each phase", csiEndsEverywhere)
+	t.Run("canceled while a volume is made", csiCanceledWhileVolumeIsMade)
 	t.Run("prepare time-outs", csiPrepareTimeouts)
 	t.Run("names that are taken", csiTakenNames)
 	t.Run("delayed binding", csiDelayedBinding)
