@@ -107,8 +107,9 @@ func TestNodePluginCopiesAndChecks(t *testing.T) {
 	require.NotEmpty(t, started.OperationID)
 	require.Contains(t, string(started.Item), `"generation":12345678901234567`, "numbers stay what they are")
 	require.Contains(t, string(started.Item), `"example.cleat.dev/copy":"`+started.OperationID+`"`)
-	require.Contains(t, log.String(), "[INFO]  copying: ")
-	require.Contains(t, log.String(), "plugin=example.cleat.dev/copy")
+	require.Eventually(t, func() bool { // what a process writes and what it answers are two streams
+		return strings.Contains(log.String(), "[INFO]  copying: ") && strings.Contains(log.String(), "plugin=example.cleat.dev/copy")
+	}, longEnough, aMoment)
 	again, err := copies.Execute(t.Context(), []byte(labelledConfigMap), []byte(nightly))
 	require.NoError(t, err)
 	require.Equal(t, started, again, "the same start has the same answer")
