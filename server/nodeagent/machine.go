@@ -71,8 +71,12 @@ func (m *machine) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, err
 	}
 	m.forget(ctx, request.Name, object.GetUID())
-	after, err := m.step(ctx, newLoad(m.kind, object))
+	l := newLoad(m.kind, object)
+	after, err := m.step(ctx, l)
 	m.Metrics.move(m.slots.moving())
+	if wait, pending := errors.AsType[Pending](err); pending && l.phase() == velerov1.LoadPhaseAccepted {
+		err = cmp.Or(m.explain(ctx, l, string(wait)), err)
+	}
 	if _, pending := errors.AsType[Pending](err); pending || superseded(err) {
 		return ctrl.Result{RequeueAfter: soon}, nil // an event comes before that, if there is one
 	}

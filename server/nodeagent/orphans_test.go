@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -90,4 +91,32 @@ func TestAcceptedLoadWithoutTimestampTimesOut(t *testing.T) {
 	}
 	require.Equal(t, velerov1.LoadPhaseAccepted, phaseOf(29*time.Minute))
 	require.Equal(t, velerov1.LoadPhaseFailed, phaseOf(time.Hour))
+}
+
+// exposer is an Exposer whose volumes are being made.
+type exposer struct{ Exposer }
+
+func (exposer) Release(context.Context, client.Object, bool) error {
+	return Pending("its volume is being made")
+}
+
+func TestCanceledLoadSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, 1, 1)
+	a := m.agents[0].q.Agent
+	a.slots, a.Exposers = newSlots(1), map[string]Exposer{"DataUpload": exposer{}}
+	upload := &velerov2alpha1.DataUpload{ObjectMeta: metav1.ObjectMeta{Namespace: modelNamespace, Name: "u"}}
+	upload.Spec.DataMover, upload.Spec.Cancel = "some", true
+	upload.Status.Phase, upload.Status.AcceptedByNode = velerov1.LoadPhaseAccepted, a.Node
+	upload.Status.AcceptedTimestamp = &metav1.Time{Time: m.clock.Add(-explainAfter)}
+	require.NoError(t, m.store.Create(t.Context(), upload))
+	m.agents[0].sync(1)
+
+	key := client.ObjectKeyFromObject(upload)
+	result, err := (&machine{Agent: a, kind: dataUploads()}).Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+	require.NoError(t, err)
+	require.Equal(t, soon, result.RequeueAfter)
+	require.NoError(t, m.store.Get(t.Context(), key, upload))
+	require.Equal(t, velerov1.LoadPhaseAccepted, upload.Status.Phase)
+	require.Equal(t, "its volume is being made", upload.Status.Message)
 }
