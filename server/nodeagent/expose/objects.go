@@ -98,32 +98,37 @@ func (v *Volumes) ensure(ctx context.Context, o owner, object client.Object, wan
 // discard deletes the pod and the claim of a load, with the volume of the claim. The error is Pending while a volume is being made that would
 // outlive its claim.
 func (v *Volumes) discard(ctx context.Context, o owner) error {
-	if err := v.remove(ctx, o, new(corev1.Pod)); err != nil {
-		return err
-	}
 	claim := new(corev1.PersistentVolumeClaim)
 	exists, err := v.find(ctx, o, claim)
-	if err != nil || !exists {
+	if err != nil {
 		return err
 	}
+	if exists {
+		if err := v.doom(ctx, claim); err != nil {
+			return err
+		}
+	}
+	if err := v.remove(ctx, o, new(corev1.Pod)); err != nil || !exists {
+		return err
+	}
+	return v.remove(ctx, o, claim)
+}
+
+// doom has the volume of a claim deleted with the claim.
+func (v *Volumes) doom(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	volume := claim.Spec.VolumeName
 	if volume == "" {
 		volume = "pvc-" + string(claim.UID) // as provisioners call it
 	}
 	made, err := v.reclaim(ctx, volume)
-	if err != nil {
+	if err != nil || made {
 		return err
 	}
-	if !made {
-		coming, err := v.coming(ctx, claim)
-		if err != nil {
-			return err
-		}
-		if coming {
-			return nodeagent.Pending(fmt.Sprintf("the volume of volume claim %s is being made, and is deleted after that", claim.Name))
-		}
+	coming, err := v.coming(ctx, claim)
+	if err == nil && coming {
+		return nodeagent.Pending(fmt.Sprintf("the volume of volume claim %s is being made, and is deleted after that", claim.Name))
 	}
-	return v.remove(ctx, o, claim)
+	return err
 }
 
 // How long a volume may take to be made: after its claim was created, and until a provisioner has been told to make it. Those that take
