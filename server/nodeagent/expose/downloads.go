@@ -100,13 +100,12 @@ func (d Downloads) node(ctx context.Context, target *corev1.PersistentVolumeClai
 	if name == nil || *name == "" || d.Settings.RestorePVC.IgnoreDelayBinding {
 		return "", nil
 	}
-	var class storagev1.StorageClass
-	err := d.Cluster.Live.Get(ctx, client.ObjectKey{Name: *name}, &class)
-	if apierrors.IsNotFound(err) {
-		return "", nodeagent.Pending(fmt.Sprintf("storage class %s of volume claim %s/%s does not exist", *name, target.Namespace, target.Name))
-	}
+	class, err := d.class(ctx, *name)
 	if err != nil {
-		return "", fmt.Errorf("get storage class %s: %w", *name, err)
+		return "", err
+	}
+	if class == nil {
+		return "", nodeagent.Pending(fmt.Sprintf("storage class %s of volume claim %s/%s does not exist", *name, target.Namespace, target.Name))
 	}
 	if class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
 		return "", nil

@@ -121,7 +121,7 @@ func (v *Volumes) doom(ctx context.Context, claim *corev1.PersistentVolumeClaim)
 		volume = "pvc-" + string(claim.UID) // as provisioners call it
 	}
 	made, err := v.reclaim(ctx, volume)
-	if err != nil || made {
+	if err != nil || made || claim.Spec.VolumeName != "" {
 		return err
 	}
 	coming, err := v.coming(ctx, claim)
@@ -147,12 +147,21 @@ func (v *Volumes) coming(ctx context.Context, claim *corev1.PersistentVolumeClai
 	if claim.Spec.StorageClassName == nil || time.Since(claim.CreationTimestamp.Time) > limit {
 		return false, nil
 	}
-	var class storagev1.StorageClass
-	err := v.Cluster.Live.Get(ctx, client.ObjectKey{Name: *claim.Spec.StorageClassName}, &class)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("get storage class %s: %w", *claim.Spec.StorageClassName, err)
+	class, err := v.class(ctx, *claim.Spec.StorageClassName)
+	return class != nil && class.ReclaimPolicy != nil && *class.ReclaimPolicy != corev1.PersistentVolumeReclaimDelete, err
+}
+
+// class reads a storage class, nil if there is none of that name.
+func (v *Volumes) class(ctx context.Context, name string) (*storagev1.StorageClass, error) {
+	class := new(storagev1.StorageClass)
+	err := v.Cluster.Live.Get(ctx, client.ObjectKey{Name: name}, class)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get storage class %s: %w", name, err)
 	}
-	return err == nil && class.ReclaimPolicy != nil && *class.ReclaimPolicy != corev1.PersistentVolumeReclaimDelete, nil
+	return class, nil
 }
 
 // reclaim has a volume deleted with its claim, whatever its storage class says, and reports whether there is one.
