@@ -47,6 +47,7 @@ func (s *Site) Serve(dir string, flags ...string) (*Server, error) {
 	v := &Server{cmd: s.Command(context.Background(), args...), done: make(chan struct{})}
 	v.cmd.Stdout, v.cmd.Stderr = &v.log, &v.log
 	v.cmd.Args[0] = filepath.Join(filepath.Dir(s.Velero), "velero") // it starts itself by this name to run its own plugins
+	v.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // for Kill
 	if err := v.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start Velero's server: %w", err)
 	}
@@ -96,9 +97,9 @@ func (v *Server) Stop() error {
 	}
 }
 
-// Kill kills the server, and waits for it.
+// Kill kills the server and its plugins, which would not end by themselves, as the end of a container does. It waits for the server.
 func (v *Server) Kill() {
-	_ = v.cmd.Process.Kill()
+	_ = syscall.Kill(-v.PID(), syscall.SIGKILL) // there may be nothing left
 	<-v.done
 }
 
