@@ -3,21 +3,18 @@ package framework_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 func TestPluginIsLittleLargerThanGoPlugin(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir,
-		"./testdata/bare", "./testdata/hello").CombinedOutput()
-	require.NoError(t, err, "%s", output)
-	size := func(program string) float64 {
-		info, err := os.Stat(filepath.Join(dir, program))
+	size := func(name string) float64 {
+		info, err := os.Stat(program(t, name))
 		require.NoError(t, err)
 		return float64(info.Size())
 	}
@@ -38,6 +35,7 @@ func TestPluginLinksFewModules(t *testing.T) {
 
 func TestFrameworkDoesNotLinkUnneededPackages(t *testing.T) {
 	t.Parallel()
+	programs.Depend(t, "./framework/...")
 	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./...").Output()
 	require.NoError(t, err)
 	packages := strings.Fields(string(output))
@@ -54,6 +52,7 @@ func TestFrameworkDoesNotLinkUnneededPackages(t *testing.T) {
 
 func TestPluginLinksOnlyWhatItUses(t *testing.T) {
 	t.Parallel()
+	programs.Depend(t, "./framework/testdata/hello")
 	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./testdata/hello").Output()
 	require.NoError(t, err)
 	packages := strings.Fields(string(output))

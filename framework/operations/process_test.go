@@ -1,9 +1,7 @@
 package operations_test
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,22 +14,8 @@ import (
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	biav2 "github.com/cleat-dev/cleat/framework/backupitemaction/v2"
 	"github.com/cleat-dev/cleat/framework/plugintest"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
-
-// mover is the directory with the plugin testdata/mover, which the first test that needs it builds.
-var mover struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if mover.dir != "" {
-		_ = os.RemoveAll(mover.dir)
-	}
-	os.Exit(code)
-}
 
 // site runs processes of the plugin testdata/mover on one state directory.
 type site struct {
@@ -42,17 +26,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	mover.once.Do(func() {
-		if mover.dir, mover.err = os.MkdirTemp("", "operations-test-"); mover.err != nil {
-			return
-		}
-		output, err := exec.Command("go", "build", "-o", mover.dir, "./testdata/mover").CombinedOutput()
-		if err != nil {
-			mover.err = fmt.Errorf("%w: %s", err, output)
-		}
-	})
-	require.NoError(t, mover.err)
-	return &site{t: t, binary: filepath.Join(mover.dir, "mover"), state: t.TempDir()}
+	return &site{t: t, binary: programs.Build(t, "framework/operations/testdata/mover"), state: t.TempDir()}
 }
 
 // start starts a process with the given lease.

@@ -1,11 +1,13 @@
 package plugintest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,14 +19,37 @@ import (
 )
 
 // Build builds the Go package at path, "." for the test's own, and returns the path of the binary, which is removed at
-// the end of the test.
+// the end of the test. When the source of the package or of what it imports from its module has changed, the go command runs
+// the test again instead of showing its last result.
 func Build(t testing.TB, path string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "plugin")
-	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, path).CombinedOutput(); err != nil {
-		t.Fatalf("go build %s: %v\n%s", path, err, output)
+	goCommand(t, "build", "-o", binary, path)
+	if path == "." {
+		return binary // the go command knows the source of the test's own package
+	}
+	// It knows other files as well, at which the test has looked.
+	for _, file := range strings.Split(goCommand(t, "list", "-deps", "-f", sources, path), "\n") {
+		_, _ = os.Stat(file)
 	}
 	return binary
+}
+
+// sources is a template of "go list" that prints the directory of a package of the main module, and the files that are compiled into it.
+const sources = `{{$p := .}}{{with .Module}}{{if .Main}}{{$p.Dir}}
+{{range $p.GoFiles}}{{$p.Dir}}/{{.}}
+{{end}}{{range $p.EmbedFiles}}{{$p.Dir}}/{{.}}
+{{end}}{{end}}{{end}}`
+
+func goCommand(t testing.TB, args ...string) string {
+	t.Helper()
+	var out, problems bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("go %s %s: %v\n%s", args[0], args[len(args)-1], err, problems.Bytes())
+	}
+	return out.String()
 }
 
 // Start starts binary as a host does. args are its command line; without any it is "--log-level=trace".

@@ -3,12 +3,9 @@ package plugintest_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -33,36 +30,13 @@ import (
 	riav1 "github.com/cleat-dev/cleat/framework/restoreitemaction/v1"
 	riav2 "github.com/cleat-dev/cleat/framework/restoreitemaction/v2"
 	vsv1 "github.com/cleat-dev/cleat/framework/volumesnapshotter/v1"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
-// programs is a directory with the framework's test plugins, which the first test builds.
-var programs struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
+// program returns the path of a test plugin of the framework.
 func program(t *testing.T, name string) string {
 	t.Helper()
-	programs.once.Do(func() {
-		if programs.dir, programs.err = os.MkdirTemp("", "plugintest-test-"); programs.err != nil {
-			return
-		}
-		output, err := exec.Command("go", "build", "-o", programs.dir, "../testdata/kinds", "../testdata/plugin").CombinedOutput()
-		if err != nil {
-			programs.err = fmt.Errorf("%w: %s", err, output)
-		}
-	})
-	require.NoError(t, programs.err)
-	return filepath.Join(programs.dir, name)
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if programs.dir != "" {
-		_ = os.RemoveAll(programs.dir)
-	}
-	os.Exit(code)
+	return programs.Build(t, "framework/testdata/"+name)
 }
 
 func TestProcessLogsPrintsAndDies(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"github.com/cleat-dev/cleat/proto/velero/shared"
 	volumesnapshotterv1 "github.com/cleat-dev/cleat/proto/velero/volumesnapshotter/v1"
 	"github.com/cleat-dev/cleat/server/plugininit"
+	"github.com/cleat-dev/cleat/server/test/programs"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/datamover"
 	"github.com/cleat-dev/cleat/versioning/kinds"
@@ -67,6 +68,7 @@ func buildAuthored(t *testing.T, command string) {
 	sum, err := os.ReadFile(filepath.Join(tree, "go.sum"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(module, "go.sum"), sum, 0o600))
+	programs.Depend(t, "./framework/...")
 	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-o", command, ".")
 	build.Dir, build.Env = module, append(os.Environ(), "GOWORK=off")
 	output, err := build.CombinedOutput()

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cleat-dev/cleat/server/plugininit"
+	"github.com/cleat-dev/cleat/server/test/programs"
 	"github.com/cleat-dev/cleat/versioning/kinds"
 )
 
@@ -38,6 +39,7 @@ func write(t *testing.T, dir string, kinds ...string) {
 // because of -trimpath; it runs all tests, whether they have passed before or not.
 func run(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
+	programs.Depend(t, "./framework/...")
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod -trimpath -count=1", "GOWORK=off")
 	output, err := cmd.CombinedOutput()

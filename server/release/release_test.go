@@ -31,6 +31,7 @@ import (
 // mustMake runs a target of the Makefile, for some products and one platform, and returns the directory in which it has written.
 func mustMake(t *testing.T, target, products string) string {
 	t.Helper()
+	programs.Depend(t, "./server/cmd/cleat-release", "./server/cmd/cleat", "./plugins/...", "./examples/...")
 	bin := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "make", target, "VERSION=v1.2.3", "PLATFORMS=linux/"+runtime.GOARCH, "PRODUCTS="+products, "BIN="+bin)
 	cmd.Dir = filepath.Join("..", "..")

@@ -226,6 +226,7 @@ func runWithoutVersion1(t *testing.T, plugins string) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), encoded, 0o600))
 
+	programs.Depend(t, "./...")
 	without := "-overlay=" + filepath.Join(dir, "overlay.json")
 	output, err := exec.CommandContext(t.Context(), "go", "build", without, "./...").CombinedOutput()
 	require.NoError(t, err, string(output))

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 // checkout is the root of the source tree.
@@ -67,6 +68,7 @@ func requireKubectl(t *testing.T) {
 func TestAcceptOperate_FirstHour(t *testing.T) {
 	t.Parallel()
 	requireKubectl(t)
+	programs.Depend(t, "./framework/...") // of the plugin that it builds
 	s := ownCluster(t)
 	dir := t.TempDir()
 	// Go programs are built as everywhere else: with the caches that are there.

@@ -3,6 +3,7 @@
 package programs
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -78,11 +79,8 @@ func BuildModule(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return link(root, dir, func(path string) *exec.Cmd {
-		cmd := exec.Command("go", "build", "-buildvcs=false", "-mod=readonly", "-trimpath", "-ldflags=-s", "-o", path, ".")
-		cmd.Dir, cmd.Env = filepath.Join(root, filepath.FromSlash(dir)), append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-		return cmd
-	})
+	b := tree{root: root, dir: filepath.Join(root, filepath.FromSlash(dir)), env: []string{"GOWORK=off", "GOFLAGS=-mod=readonly"}}
+	return b.link(dir, ".")
 }
 
 // Link is Build for callers without a test.
@@ -91,34 +89,48 @@ func Link(pkg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return link(root, pkg, func(path string) *exec.Cmd {
-		cmd := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-ldflags=-s", "-o", path, "./"+filepath.ToSlash(pkg))
-		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // static, as in releases: it may run in an image that has nothing else
-		return cmd
-	})
+	b := tree{root: root, dir: root, env: []string{"CGO_ENABLED=0"}} // static, as in releases: it may run in an image that has nothing else
+	return b.link(pkg, "./"+filepath.ToSlash(pkg))
 }
 
-// link links a program, unless it is up to date, which the go command finds out. A lock keeps other processes from starting
-// it meanwhile. Callers set -trimpath, so that what is compiled serves all directories, and -s, with which linking takes two thirds
-// of the time.
-func link(root, pkg string, build func(path string) *exec.Cmd) (string, error) {
+// tree is where the go command builds programs.
+type tree struct {
+	root string   // of this module
+	dir  string   // of the module of the program
+	env  []string // in addition to that of the test
+}
+
+func (b tree) run(args ...string) ([]byte, error) {
+	cmd := exec.Command("go", args...)
+	cmd.Dir, cmd.Env = b.dir, append(os.Environ(), b.env...)
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go %s in %s: %w: %s", args[0], b.dir, err, problems.Bytes())
+	}
+	return out, nil
+}
+
+// link links the program of pkg, unless it is up to date, which the go command finds out. A lock keeps other processes from starting
+// it meanwhile. With -trimpath, what is compiled serves all directories, and with -s, linking takes two thirds of the time.
+func (b tree) link(name, pkg string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256([]byte(root))
-	dir := filepath.Join(cache, "cleat", "test-programs", hex.EncodeToString(sum[:8]), strings.ReplaceAll(filepath.ToSlash(pkg), "/", "_"))
+	sum := sha256.Sum256([]byte(b.root))
+	dir := filepath.Join(cache, "cleat", "test-programs", hex.EncodeToString(sum[:8]), strings.ReplaceAll(filepath.ToSlash(name), "/", "_"))
 	lock, err := lockDir(dir)
 	if err != nil {
 		return "", err
 	}
 	defer lock.Close()
-	path := filepath.Join(dir, filepath.Base(pkg))
-	if out, err := build(path).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w: %s", pkg, err, out)
+	path := filepath.Join(dir, filepath.Base(name))
+	if _, err := b.run("build", "-buildvcs=false", "-trimpath", "-ldflags=-s", "-o", path, pkg); err != nil {
+		return "", err
 	}
-	return path, nil
+	return path, b.dependOnProgram(pkg, path)
 }
 
 // lockDir makes a directory and locks it against other processes, until the file is closed.

@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cleat-dev/cleat/server/test/programs"
 )
 
 func TestPackageImportsNoLargeLibraries(t *testing.T) {
 	t.Parallel()
+	programs.Depend(t, "./framework/api/velero/...")
 	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".", "../v2alpha1").Output()
 	require.NoError(t, err)
 	packages := strings.Fields(string(output))
