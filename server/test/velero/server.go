@@ -47,7 +47,7 @@ func (s *Site) Serve(dir string, flags ...string) (*Server, error) {
 	v := &Server{cmd: s.Command(context.Background(), args...), done: make(chan struct{})}
 	v.cmd.Stdout, v.cmd.Stderr = &v.log, &v.log
 	v.cmd.Args[0] = filepath.Join(filepath.Dir(s.Velero), "velero") // it starts itself by this name to run its own plugins
-	v.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // for Kill
+	v.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}         // for Kill
 	if err := v.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start Velero's server: %w", err)
 	}
