@@ -238,8 +238,9 @@ func (f *files) claim(namespace, name, pv string) {
 	require.NoError(f.t, f.client.Create(f.t.Context(), claim))
 	volume := f.persistent(pv, claim)
 	require.NoError(f.t, f.client.Create(f.t.Context(), volume))
+	before := claim.DeepCopy()
 	claim.Status.Phase, claim.Status.Capacity, claim.Status.AccessModes = corev1.ClaimBound, size, modes
-	require.NoError(f.t, f.client.Status().Update(f.t.Context(), claim))
+	require.NoError(f.t, f.client.Status().Patch(f.t.Context(), claim, client.MergeFrom(before))) // controllers write to the claim as well
 }
 
 func (f *files) persistent(name string, claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
