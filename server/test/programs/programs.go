@@ -100,9 +100,11 @@ type tree struct {
 	env  []string // in addition to that of the test
 }
 
+// run runs the go command in the directory of the module. With Cmd.Dir, os/exec would look at that directory, whose time changes with
+// every page in it.
 func (b tree) run(args ...string) ([]byte, error) {
-	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Env = b.dir, append(os.Environ(), b.env...)
+	cmd := exec.Command("go", append([]string{"-C", b.dir}, args...)...)
+	cmd.Env = append(os.Environ(), b.env...)
 	var problems bytes.Buffer
 	cmd.Stderr = &problems
 	out, err := cmd.Output()
