@@ -69,7 +69,7 @@ func (e *engine) run(ctx context.Context, w io.Writer) (err error) {
 		e.archive = out
 	} else {
 		e.archive = nowhere{}
-		e.countAll(ctx)
+		e.countUnlisted(ctx)
 	}
 	err = e.collect(ctx, cancel)
 	if err == nil {
