@@ -54,8 +54,8 @@ func (e *engine) leaveOut(gr schema.GroupResource, reason string) {
 	e.dry.leftOut[leftOut{gr, reason}]++
 }
 
-// countUnlisted begins to count the objects of resources of which no list of the backup holds all. A backup of everything has none: each
-// request counts, since the client of a server may send only so many a second.
+// countUnlisted begins to count the objects of resources of which no list of the backup holds all. A backup of everything has hardly
+// any. Each request counts, since the client of a server may send only so many a second.
 func (e *engine) countUnlisted(ctx context.Context) {
 	turns := make(chan struct{}, countersAtOnce)
 	for _, res := range e.unlisted() {

@@ -101,24 +101,25 @@ func publish(t *testing.T, release module.Version) (proxy string) {
 func sourceFiles(t *testing.T, root string) []modzip.File {
 	t.Helper()
 	var files []modzip.File
-	for _, top := range []string{"go.mod", "go.sum", "LICENSE", "README.md", "framework", "proto", "plugins", "server", "versioning", "examples"} {
-		require.NoError(t, filepath.WalkDir(filepath.Join(root, top), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if entry.IsDir() {
-				_, err := os.Stat(filepath.Join(path, "go.mod"))
-				if err == nil || strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "node_modules"}, entry.Name()) {
-					return filepath.SkipDir
-				}
-				return nil
-			}
-			relative, err := filepath.Rel(root, path)
-			if entry.Type().IsRegular() {
-				files = append(files, sourceFile{on: path, in: filepath.ToSlash(relative)})
-			}
+	add := func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
 			return err
-		}))
+		}
+		if entry.IsDir() {
+			_, err := os.Stat(filepath.Join(path, "go.mod"))
+			if err == nil || strings.HasPrefix(entry.Name(), ".") || slices.Contains([]string{"bin", "dist", "node_modules"}, entry.Name()) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		relative, err := filepath.Rel(root, path)
+		if entry.Type().IsRegular() {
+			files = append(files, sourceFile{on: path, in: filepath.ToSlash(relative)})
+		}
+		return err
+	}
+	for _, top := range []string{"go.mod", "go.sum", "LICENSE", "README.md", "framework", "proto", "plugins", "server", "versioning", "examples"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(root, top), add))
 	}
 	return files
 }

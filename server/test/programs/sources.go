@@ -22,7 +22,7 @@ const files = `{{if not .Standard}}{{$dir := .Dir}}{{$dir}}{{range .GoFiles}}
 // Depend makes the results of the running tests depend on the source of packages, patterns relative to the root of this module, and
 // of all that they import. The go command keeps the results of tests for as long as their own source and the files at which
 // they have looked are the same. It does not know what other processes read, such as a go command that a test runs.
-// Build and its like call Depend.
+// Build and its like do this for the programs that they build.
 func Depend(t testing.TB, packages ...string) {
 	t.Helper()
 	root, err := moduleRoot()
@@ -39,7 +39,7 @@ func (b tree) sources(packages ...string) ([]string, error) {
 		return nil, err
 	}
 	list := []string{filepath.Join(b.dir, "go.mod"), filepath.Join(b.dir, "go.sum")}
-	for path := range strings.FieldsFuncSeq(string(out), func(r rune) bool { return r == '\n' }) {
+	for path := range strings.SplitSeq(string(out), "\n") {
 		if within, err := filepath.Rel(b.root, path); err == nil && filepath.IsLocal(within) {
 			list = append(list, path)
 		}
