@@ -18,7 +18,7 @@ type unchecked struct {
 
 // checkDecision checks the decision about snapshot, and returns it in the new order of the queue.
 func checkDecision(snapshot *Snapshot, received unchecked) (*Decision, error) {
-	queued := map[string]*Backup{} // those without a decision yet
+	queued := make(map[string]*Backup, len(snapshot.Queued)) // those without a decision yet
 	for i := range snapshot.Queued {
 		queued[snapshot.Queued[i].Name] = &snapshot.Queued[i]
 	}
@@ -72,7 +72,7 @@ func giveReasons(snapshot *Snapshot, waiting []Waiting, reasons []Waiting) error
 	for i := range waiting {
 		position[waiting[i].Name] = i
 	}
-	known := map[string]*Backup{}
+	known := make(map[string]*Backup, len(snapshot.Queued))
 	for _, backups := range [][]Backup{snapshot.Operating, snapshot.Restoring, snapshot.Running, snapshot.Ready, snapshot.Queued} {
 		for i := range backups {
 			known[backups[i].Name] = &backups[i]

@@ -50,6 +50,7 @@ func (s *server) Decide(ctx context.Context, req *queueadmissionv1.DecideRequest
 		Admit:        decision.Admit,
 		Order:        decision.Order,
 		RecheckAfter: wire.Timeout(decision.RecheckAfter),
+		Waits:        make([]*queueadmissionv1.Wait, 0, len(decision.Waits)),
 	}
 	for _, wait := range decision.Waits {
 		answer.Waits = append(answer.Waits, &queueadmissionv1.Wait{
