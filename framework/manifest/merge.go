@@ -1,39 +1,45 @@
 package manifest
 
-import "iter"
+import (
+	"container/heap"
+	"iter"
+)
 
 // merge yields the elements of sorted sequences in their order. Those that compare as equal come together, as one or nil for each
 // sequence; of several in one sequence it is the first. Nothing comes after an error. The slice may be used until the next is asked for.
 func merge[T any](compare func(a, b *T) int, sequences ...iter.Seq2[*T, error]) iter.Seq2[[]*T, error] {
 	return func(yield func([]*T, error) bool) {
-		heads := make([]head[T], len(sequences))
+		rest := &heads[T]{compare: compare}
 		for i, sequence := range sequences {
 			next, stop := iter.Pull2(sequence)
 			defer stop()
-			heads[i].next = next
-			if err := heads[i].advance(); err != nil {
+			h := &head[T]{sequence: i, next: next}
+			if err := h.advance(); err != nil {
 				yield(nil, err)
 				return
 			}
-		}
-		equal := make([]*T, len(heads))
-		for {
-			least := least(compare, heads)
-			if least == nil {
-				return
+			if h.element != nil {
+				heap.Push(rest, h)
 			}
-			for i := range heads {
-				h, taken := &heads[i], (*T)(nil)
-				for h.element != nil && compare(h.element, least) == 0 {
-					if taken == nil {
-						taken = h.element
-					}
-					if err := h.advance(); err != nil {
-						yield(nil, err)
-						return
-					}
+		}
+		equal := make([]*T, len(sequences))
+		for rest.Len() > 0 {
+			clear(equal)
+			least := rest.all[0].element
+			for rest.Len() > 0 && compare(rest.all[0].element, least) == 0 {
+				h := rest.all[0]
+				if equal[h.sequence] == nil {
+					equal[h.sequence] = h.element
 				}
-				equal[i] = taken
+				if err := h.advance(); err != nil {
+					yield(nil, err)
+					return
+				}
+				if h.element == nil {
+					heap.Pop(rest)
+				} else {
+					heap.Fix(rest, 0)
+				}
 			}
 			if !yield(equal, nil) {
 				return
@@ -44,8 +50,9 @@ func merge[T any](compare func(a, b *T) int, sequences ...iter.Seq2[*T, error]) 
 
 // head is the first element of what is left of a sequence.
 type head[T any] struct {
-	element *T // nil at the end
-	next    func() (*T, error, bool)
+	sequence int
+	element  *T // nil at the end
+	next     func() (*T, error, bool)
 }
 
 func (h *head[T]) advance() (err error) {
@@ -53,13 +60,20 @@ func (h *head[T]) advance() (err error) {
 	return err
 }
 
-// least returns the element that comes first, or nil if there is none.
-func least[T any](compare func(a, b *T) int, heads []head[T]) *T {
-	var least *T
-	for _, h := range heads {
-		if h.element != nil && (least == nil || compare(h.element, least) < 0) {
-			least = h.element
-		}
-	}
-	return least
+// heads is a heap of the sequences that have not ended, by their first elements.
+type heads[T any] struct {
+	compare func(a, b *T) int
+	all     []*head[T]
+}
+
+func (h *heads[T]) Len() int           { return len(h.all) }
+func (h *heads[T]) Less(i, j int) bool { return h.compare(h.all[i].element, h.all[j].element) < 0 }
+func (h *heads[T]) Swap(i, j int)      { h.all[i], h.all[j] = h.all[j], h.all[i] }
+func (h *heads[T]) Push(x any)         { h.all = append(h.all, x.(*head[T])) } //nolint:forcetypeassert // of heap.Push above
+
+func (h *heads[T]) Pop() any {
+	last := len(h.all) - 1
+	ended := h.all[last]
+	h.all = h.all[:last]
+	return ended
 }

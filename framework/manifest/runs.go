@@ -12,7 +12,7 @@ import (
 )
 
 // maxRuns is how many runs are kept before they are merged into one, because each one that is read takes memory.
-const maxRuns = 64
+const maxRuns = 128
 
 // runs are sorted entries in a temporary file, later runs with what came later.
 type runs struct {

@@ -26,7 +26,7 @@ type record struct{ at, key, line int }
 const recordSize = 24
 
 func newSorter(options Options) *sorter {
-	return &sorter{memory: cmp.Or(options.Memory, 16<<20), runs: runs{dir: options.Dir}}
+	return &sorter{memory: cmp.Or(options.Memory, 4<<20), runs: runs{dir: options.Dir}}
 }
 
 func (s *sorter) add(key string, line []byte) error {

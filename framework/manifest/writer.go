@@ -16,7 +16,7 @@ type Options struct {
 	// Dir is the directory for what does not fit into memory, the system's one for temporary files if it is empty. A file there has no
 	// name, so that it disappears with the process.
 	Dir string
-	// Memory is how many bytes of items are kept in memory, 16 MiB if it is 0.
+	// Memory is how many bytes of items are kept in memory, 4 MiB if it is 0.
 	Memory int
 }
 
