@@ -39,6 +39,7 @@ func awsConfig(ctx context.Context, c Config) (aws.Config, error) {
 	}
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+			t.MaxIdleConnsPerHost = t.MaxIdleConns // the server has one host, and more than the default of 10 requests at once
 			t.TLSClientConfig = &tls.Config{
 				MinVersion:         tls.VersionTLS12,
 				RootCAs:            roots,

@@ -15,10 +15,12 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -148,7 +150,7 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 		runner.Admissions = admission
 		workers += lightWorkers // which do not wait for the runs; the queue limits those
 	}
-	r.add(run.BackupController, &velerov1.Backup{}, workers, runner, backupRuns.StopOnRequest())
+	r.add(run.BackupController, &velerov1.Backup{}, workers, runner, backupRuns.StopOnRequest(), run.UnsettledBackups())
 	dryRunner := &backups.Controller{
 		Cluster: cluster, Runs: backupRuns, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host, Engine: backupEngine,
 		Manifests: s.policies.DryRuns, Snapshotters: s.opener, ServerVersion: s.discoverer.ServerVersionWithContext, Defaults: backupDefaults(o), LogOptions: logs,
@@ -156,13 +158,13 @@ func addControllers(mgr ctrl.Manager, c Config, s services) error {
 	}
 	r.add(run.BackupDryRunController, &velerov1.Backup{}, dryRunsAtOnce, &backups.DryRuns{
 		Controller: dryRunner, Harmless: c.File.Plugins.DryRun,
-	}, backupRuns.StopOnRequest())
+	}, backupRuns.StopOnRequest(), run.UnsettledBackups())
 	finalizer := &backups.Finalizer{
 		Cluster: cluster, Stores: s.opener, Plugins: s.host, Engine: refresh, SpoolDir: s.scratch, VolumeSnapshots: volumeSnapshots,
 		Manifests: s.policies.Manifests, References: references,
 		Metrics: collected, Log: log(run.BackupFinalizerController), Now: time.Now,
 	}
-	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete())
+	r.add(run.BackupFinalizerController, &velerov1.Backup{}, lightWorkers, finalizer, finalizer.OnDelete(), run.UnsettledBackups())
 	deleter := &deletions.Controller{
 		Cluster: cluster, Stores: s.opener, StoreOutage: o.StoreOutageTimeout, Plugins: s.host,
 		Engine: newDeletionEngine(c, resources), Repositories: newRepositories(cluster, s.opener, s.host), Snapshotters: s.opener, SpoolDir: s.scratch, Metrics: collected, Events: recorder,
@@ -325,13 +327,13 @@ type registrar struct {
 	err      error
 }
 
-// add adds a controller of the objects of one kind. watch, if not nil, is called for every change of such an object, even
-// while the object is being reconciled.
-func (r *registrar) add(name string, object client.Object, workers int, reconciler reconcile.Reconciler, watch handler.EventHandler) {
+// add adds a controller of the objects of one kind, which reconciles those with events that pass. watch, if not nil, is called for every
+// change of such an object, even while the object is being reconciled.
+func (r *registrar) add(name string, object client.Object, workers int, reconciler reconcile.Reconciler, watch handler.EventHandler, pass ...predicate.Predicate) {
 	if r.err != nil || r.isDisabled(name) {
 		return
 	}
-	b := r.builder(name, workers).For(object)
+	b := r.builder(name, workers).For(object, builder.WithPredicates(pass...))
 	if watch != nil {
 		b = b.Watches(object, watch)
 	}

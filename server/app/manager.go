@@ -50,8 +50,10 @@ func newManager(c Config) (ctrl.Manager, error) {
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{c.Namespace: {}},
+			DefaultTransform:  cache.TransformStripManagedFields(),
 			SyncPeriod:        new(resyncPeriod),
 		},
+		MapperProvider:          newMapper,
 		Metrics:                 metricsserver.Options{BindAddress: "0"}, // endpoints.go serves them
 		GracefulShutdownTimeout: new(c.Options.ShutdownGracePeriod + run.FinalWrites + 5*time.Second),
 		Logger:                  NewLogr(c.Log.Named("controller-runtime")),

@@ -157,6 +157,7 @@ func newAgentManager(c Config, node string) (ctrl.Manager, error) {
 			},
 			SyncPeriod: new(resyncPeriod),
 		},
+		MapperProvider:          newMapper,
 		Metrics:                 metricsserver.Options{BindAddress: "0"}, // endpoints.go serves them
 		GracefulShutdownTimeout: new(5 * time.Second),
 		Logger:                  NewLogr(c.Log.Named("controller-runtime")),

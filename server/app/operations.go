@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -33,7 +34,7 @@ func addOperations(r *registrar, c Config, s services, common *operations.Common
 		return fmt.Errorf("add the monitor of operations: %w", err)
 	}
 	if !r.isDisabled(run.BackupOperationsController) {
-		b := r.builder(run.BackupOperationsController, lightWorkers).For(&velerov1.Backup{}).WatchesRawSource(wakes.From(operation.OfBackup))
+		b := r.builder(run.BackupOperationsController, lightWorkers).For(&velerov1.Backup{}, builder.WithPredicates(run.UnsettledBackups())).WatchesRawSource(wakes.From(operation.OfBackup))
 		r.complete(run.BackupOperationsController, b, &operations.Backups{Common: common})
 	}
 	if !r.isDisabled(run.RestoreOperationsController) {

@@ -14,7 +14,7 @@ import (
 func TestPiecesAreFullExceptTheLast(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int][]int{
-		0: nil, 1: {1}, 16383: {16383}, 16384: {16384}, 16385: {16384, 1}, 40000: {16384, 16384, 7232},
+		0: nil, 1: {1}, 2047: {2047}, 2048: {2048}, 2049: {2049}, 16383: {16383}, 16384: {16384}, 16385: {16384, 1}, 40000: {16384, 16384, 7232},
 	} {
 		content := bytes.Repeat([]byte("x"), size)
 		for name, reader := range map[string]io.Reader{

@@ -31,8 +31,8 @@ const (
 // settled is how long ago a backup must have ended so that a list has all its files, even if the clocks of clusters differ.
 const settled = time.Hour
 
-// atOnce is the number of backups that are created or deleted at once.
-const atOnce = 16
+// atOnce is the number of backups that are created or deleted at once. Half of them wait for the bucket, the others for the API server.
+const atOnce = 32
 
 // pass is one look at one bucket.
 type pass struct {
@@ -76,14 +76,16 @@ func (r *Controller) sync(ctx context.Context, location *velerov1.BackupStorageL
 	p.skipped.begin(names, foreign)
 	var missing []string
 	var unfinished []*velerov1.Backup
+	found := 0
 	for _, name := range names {
 		b := r.find(cluster, name)
 		switch {
 		case b == nil && p.skipped.isDue(name, now):
 			missing = append(missing, name)
 		case b != nil:
+			found++
 			p.skipped.drop(name)
-			if stateOf(b, location.Name) == incomplete {
+			if b.Annotations[incompleteAnnotation] != "" && stateOf(b, location.Name) == incomplete {
 				unfinished = append(unfinished, b)
 			}
 		}
@@ -98,7 +100,7 @@ func (r *Controller) sync(ctx context.Context, location *velerov1.BackupStorageL
 		err = each(ctx, unfinished, func(ctx context.Context, b *velerov1.Backup) error { return p.bringVolumes(ctx, b.Name, b.UID) })
 	}
 	if err == nil {
-		err = each(ctx, r.orphans(cluster, location.Name, names), p.remove)
+		err = each(ctx, r.orphans(cluster.List(), location.Name, names, found), p.remove)
 	}
 	if created, deleted := p.created.Load(), p.deleted.Load(); created+deleted > 0 {
 		p.log.Info("the cluster follows the bucket", "created", created, "deleted", deleted)
@@ -133,9 +135,13 @@ func stateOf(b *velerov1.Backup, location string) state {
 	}
 }
 
-// orphans returns the Backups of a location that have ended and whose directory no longer exists.
-func (r *Controller) orphans(cluster cache.Store, location string, names []string) (gone []*velerov1.Backup) {
-	for _, object := range cluster.List() {
+// orphans returns the Backups of a location that have ended and whose directory no longer exists. found is how many of all Backups have a
+// directory in names.
+func (r *Controller) orphans(all []any, location string, names []string, found int) (gone []*velerov1.Backup) {
+	if found == len(all) {
+		return nil
+	}
+	for _, object := range all {
 		b, ok := object.(*velerov1.Backup)
 		if !ok || b.Namespace != r.Namespace {
 			continue

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
@@ -40,7 +41,7 @@ func (r *Controller) Setup(b *ctrl.Builder) *ctrl.Builder {
 	}
 	ofBackup := func(_ context.Context, object client.Object) []ctrl.Request { return request(string(object.GetUID())) }
 	return b.WatchesMetadata(metadata("ConfigMap"), handler.EnqueueRequestsFromMapFunc(ofRecord)).
-		Watches(&velerov1.Backup{}, handler.EnqueueRequestsFromMapFunc(ofBackup))
+		Watches(&velerov1.Backup{}, handler.EnqueueRequestsFromMapFunc(ofBackup), builder.WithPredicates(run.UnsettledBackups()))
 }
 
 func request(uid string) []ctrl.Request {

@@ -1,0 +1,37 @@
+package run
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+)
+
+// UnsettledBackups selects the events that the controllers of runs need: all but those of backups that are settled, of which a cluster has
+// thousands. Each of them would be reconciled at the start of the server, when it is brought from a bucket, and at each resync.
+func UnsettledBackups() predicate.Predicate {
+	unsettled := func(object client.Object) bool {
+		b, ok := object.(*velerov1.Backup)
+		return !ok || !isSettled(b)
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return unsettled(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return unsettled(e.ObjectOld) || unsettled(e.ObjectNew) },
+	}
+}
+
+// isSettled reports whether nothing of a run is left to do for a backup. A dry run is still to be deleted when it has ended, and a
+// failed backup may have left files.
+func isSettled(b *velerov1.Backup) bool {
+	switch BackupPhase(b) {
+	case velerov1.BackupPhaseCompleted, velerov1.BackupPhasePartiallyFailed, velerov1.BackupPhaseFailedValidation:
+	case velerov1.BackupPhaseFailed:
+		if HasPartialData(b) {
+			return false
+		}
+	default:
+		return false
+	}
+	return len(b.Finalizers) == 0 && !velerov1.IsDryRun(b)
+}
