@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -70,17 +71,13 @@ func (x *Executor) run(ctx context.Context, c call) (*ran, error) {
 
 // try makes one request, by WebSocket, or by SPDY if something on the way does not let WebSockets through.
 func (x *Executor) try(ctx context.Context, c call) (*ran, error) {
-	url := x.pods.RESTClient().Post().Resource("pods").Namespace(c.namespace).Name(c.pod).SubResource("exec").
+	address := x.pods.RESTClient().Post().Resource("pods").Namespace(c.namespace).Name(c.pod).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: c.container, Command: c.command, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
-	socket, err := remotecommand.NewWebSocketExecutor(x.config, http.MethodGet, url.String())
+	socket, err := remotecommand.NewWebSocketExecutor(x.config, http.MethodGet, address.String())
 	if err != nil {
 		return nil, err
 	}
-	spdy, err := remotecommand.NewSPDYExecutor(x.config, http.MethodPost, url)
-	if err != nil {
-		return nil, err
-	}
-	both, err := remotecommand.NewFallbackExecutor(socket, spdy, worthSPDY)
+	both, err := remotecommand.NewFallbackExecutor(socket, &spdy{x.config, address}, worthSPDY)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +105,24 @@ func (x *Executor) try(ctx context.Context, c call) (*ran, error) {
 		return result, err
 	}
 	return result, replyOf(err)
+}
+
+// spdy runs a command by SPDY. Most requests do not need it, so nothing is prepared before.
+type spdy struct {
+	config *rest.Config
+	url    *url.URL
+}
+
+func (s *spdy) Stream(options remotecommand.StreamOptions) error {
+	return s.StreamWithContext(context.Background(), options)
+}
+
+func (s *spdy) StreamWithContext(ctx context.Context, options remotecommand.StreamOptions) error {
+	executor, err := remotecommand.NewSPDYExecutor(s.config, http.MethodPost, s.url)
+	if err != nil {
+		return err
+	}
+	return executor.StreamWithContext(ctx, options)
 }
 
 // maxReason is the most bytes of a command's output in an error.
