@@ -301,23 +301,26 @@ func (r *Controller) deleteStored(ctx context.Context, record *audit, location *
 	if err != nil {
 		return err
 	}
+	stored := new(velerov1.Backup) // without a phase if there is none
 	metadata, err := objects.BackupMetadata(ctx, backup.Name)
 	switch {
 	case errors.Is(err, store.ErrNotFound): // there may be other files
 	case err != nil:
 		return err
 	default:
-		own, err := owns(backup, metadata)
-		if err != nil {
+		if stored, err = decodeStored(backup.Name, metadata); err != nil {
 			return err
 		}
-		if !own {
+		if !owns(backup, stored) {
 			record.foreign = true
 			log.Warn("the object storage holds another backup of that name, which stays")
 			return nil
 		}
 	}
-	if err := deletion.Merge(r.callPlugins(ctx, backup, objects, log), r.deleteSnapshots(ctx, record, objects, log), r.forgetVolumes(ctx, record, objects, log)); err != nil {
+	err = deletion.Merge(
+		r.callPlugins(ctx, backup, objects, log), r.deleteSnapshots(ctx, record, objects, log), r.forgetVolumes(ctx, record, objects, mayHaveLoads(stored), log),
+	)
+	if err != nil {
 		return err
 	}
 	return objects.DeleteBackup(ctx, backup.Name)
@@ -356,9 +359,9 @@ func (r *Controller) deleteSnapshots(ctx context.Context, record *audit, objects
 	return deletion.DeleteSnapshots(ctx, r.OpenSnapshotter(r.Snapshotters), snapshots, log)
 }
 
-// forgetVolumes removes the data of volumes from their repositories.
-func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *store.Store, log hclog.Logger) error {
-	data, err := r.stored(ctx, record.backup, objects)
+// forgetVolumes removes the data of volumes from their repositories. loads reports whether there may be loads that the files do not have.
+func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *store.Store, loads bool, log hclog.Logger) error {
+	data, err := r.stored(ctx, record.backup, objects, loads)
 	if err != nil {
 		return fmt.Errorf("read the data of which volumes has to be removed from repositories: %w", err)
 	}
@@ -369,7 +372,7 @@ func (r *Controller) forgetVolumes(ctx context.Context, record *audit, objects *
 
 // stored returns the data of a backup's volumes in repositories. It is listed in the files in the bucket, which another cluster may have
 // written, and in the loads in this cluster, which are all that a failed backup leaves.
-func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *store.Store) ([]deletion.Stored, error) {
+func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *store.Store, loads bool) ([]deletion.Stored, error) {
 	podVolumes, err := store.DecodePodVolumeBackups[[]velerov1.PodVolumeBackup](ctx, objects, b.Name)
 	if err != nil {
 		return nil, err
@@ -378,6 +381,10 @@ func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *st
 	if err != nil {
 		return nil, err
 	}
+	inFiles := slices.Concat(deletion.StoredByPods(podVolumes), deletion.StoredByMovements(infos))
+	if !loads {
+		return inFiles, nil
+	}
 	var here velerov1.PodVolumeBackupList
 	var uploads velerov2alpha1.DataUploadList
 	for _, list := range []client.ObjectList{&here, &uploads} {
@@ -385,26 +392,35 @@ func (r *Controller) stored(ctx context.Context, b *velerov1.Backup, objects *st
 			return nil, fmt.Errorf("list the loads of the backup: %w", err)
 		}
 	}
-	return slices.Concat(
-		deletion.StoredByPods(podVolumes), deletion.StoredByPods(here.Items), deletion.StoredByMovements(infos), deletion.StoredByUploads(uploads.Items),
-	), nil
+	return slices.Concat(inFiles, deletion.StoredByPods(here.Items), deletion.StoredByUploads(uploads.Items)), nil
 }
 
-// owns reports whether a velero-backup.json is that of backup: it has the same uid, or backup is a copy of it in another
+// decodeStored returns the Backup of a velero-backup.json.
+func decodeStored(name string, metadata []byte) (*velerov1.Backup, error) {
+	stored := new(velerov1.Backup)
+	if err := json.Unmarshal(metadata, stored); err != nil {
+		return nil, fmt.Errorf("decode velero-backup.json of backup %s, want the JSON of a Backup: %w", name, err)
+	}
+	return stored, nil
+}
+
+// mayHaveLoads reports whether a stored backup may have loads in its cluster that its files do not have. One that has completed without
+// operations has no DataUploads, and its files have all PodVolumeBackups.
+func mayHaveLoads(stored *velerov1.Backup) bool {
+	return stored.Status.Phase != velerov1.BackupPhaseCompleted || stored.Status.BackupItemOperationsAttempted > 0
+}
+
+// owns reports whether backup is the stored one, as its velero-backup.json has it: it has the same uid, or backup is a copy of it in another
 // cluster, which has the same status and was not created before the start. Times are seconds, so that a backup of the same name that
 // started in the same second differs only by its failureReason: it found the name taken.
-func owns(backup *velerov1.Backup, metadata []byte) (bool, error) {
-	var stored velerov1.Backup
-	if err := json.Unmarshal(metadata, &stored); err != nil {
-		return false, fmt.Errorf("decode velero-backup.json of backup %s, want the JSON of a Backup: %w", backup.Name, err)
-	}
+func owns(backup, stored *velerov1.Backup) bool {
 	if stored.UID == backup.UID {
-		return true, nil
+		return true
 	}
 	have, want := &backup.Status, &stored.Status
 	return have.StartTimestamp != nil && have.StartTimestamp.Equal(want.StartTimestamp) &&
 		have.CompletionTimestamp.Equal(want.CompletionTimestamp) && have.FailureReason == want.FailureReason &&
-		!backup.CreationTimestamp.Before(have.StartTimestamp), nil
+		!backup.CreationTimestamp.Before(have.StartTimestamp)
 }
 
 // deleteRestores deletes the restores of a backup and waits for the end of their finalizers.

@@ -52,13 +52,34 @@ func TestOwnerOfStoredData(t *testing.T) {
 			t.Parallel()
 			metadata, err := json.Marshal(stored)
 			require.NoError(t, err)
-			own, err := owns(tt.backup, metadata)
+			decoded, err := decodeStored("b", metadata)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, own)
+			require.Equal(t, tt.want, owns(tt.backup, decoded))
 		})
 	}
-	_, err := owns(stored, []byte("<html>"))
+	_, err := decodeStored("b", []byte("<html>"))
 	require.ErrorContains(t, err, "decode velero-backup.json of backup b, want the JSON of a Backup")
+}
+
+func TestBackupsThatMayHaveLoads(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		phase      velerov1.BackupPhase
+		operations int
+		want       bool
+	}{
+		"nothing is stored":            {"", 0, true},
+		"completed without operations": {velerov1.BackupPhaseCompleted, 0, false},
+		"completed with operations":    {velerov1.BackupPhaseCompleted, 1, true},
+		"partially failed":             {velerov1.BackupPhasePartiallyFailed, 0, true},
+		"failed":                       {velerov1.BackupPhaseFailed, 0, true},
+		"not finalized":                {velerov1.BackupPhaseFinalizing, 0, true},
+	} {
+		stored := controllertest.NewBackup("b", func(b *velerov1.Backup) {
+			b.Status.Phase, b.Status.BackupItemOperationsAttempted = tt.phase, tt.operations
+		})
+		require.Equal(t, tt.want, mayHaveLoads(stored), name)
+	}
 }
 
 func TestRefusedDeletionHasAReason(t *testing.T) {
