@@ -47,7 +47,7 @@ func Decide(snapshot *qav1.DecideInput, order []*qav1.Backup, rule Rule) *qav1.D
 	for i := range snapshot.Ready {
 		ahead.add(&snapshot.Ready[i], runs)
 	}
-	decision := &qav1.DecideOutput{Order: make([]string, 0, len(order)), Waits: make([]qav1.Wait, 0, len(order))}
+	decision := &qav1.DecideOutput{}
 	for _, backup := range order {
 		blocker := ahead.nearest(backup)
 		switch {
