@@ -24,14 +24,5 @@ func UnsettledBackups() predicate.Predicate {
 // isSettled reports whether nothing of a run is left to do for a backup. A dry run is still to be deleted when it has ended, and a
 // failed backup may have left files.
 func isSettled(b *velerov1.Backup) bool {
-	switch BackupPhase(b) {
-	case velerov1.BackupPhaseCompleted, velerov1.BackupPhasePartiallyFailed, velerov1.BackupPhaseFailedValidation:
-	case velerov1.BackupPhaseFailed:
-		if HasPartialData(b) {
-			return false
-		}
-	default:
-		return false
-	}
-	return len(b.Finalizers) == 0 && !velerov1.IsDryRun(b)
+	return BackupPhase(b).Terminal() && !HasPartialData(b) && !velerov1.IsDryRun(b) && len(b.Finalizers) == 0
 }
