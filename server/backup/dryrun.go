@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -58,10 +59,7 @@ func (e *engine) leaveOut(gr schema.GroupResource, reason string) {
 // any. Each request counts, since the client of a server may send only so many a second.
 func (e *engine) countUnlisted(ctx context.Context) {
 	turns := make(chan struct{}, countersAtOnce)
-	for _, res := range e.unlisted() {
-		if e.notListed(res) == "" {
-			continue
-		}
+	for res := range e.unlisted() {
 		e.dry.counted.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
@@ -116,10 +114,9 @@ func (e *engine) collection() *dryrun.Collection {
 		missing[why.resource] += n
 		row(why.resource).LeftOut = append(row(why.resource).LeftOut, dryrun.LeftOut{Reason: why.reason, Items: n})
 	}
-	for _, res := range e.unlisted() {
+	for res, reason := range e.unlisted() {
 		gr := res.GroupResource()
-		rest := e.dry.total[gr] - e.record.count(gr) - missing[gr]
-		if reason := e.notListed(res); reason != "" && rest > 0 {
+		if rest := e.dry.total[gr] - e.record.count(gr) - missing[gr]; rest > 0 {
 			row(gr).LeftOut = append(row(gr).LeftOut, dryrun.LeftOut{Reason: reason, Items: rest})
 		}
 	}
@@ -134,15 +131,20 @@ func (e *engine) collection() *dryrun.Collection {
 	return found
 }
 
-// unlisted returns the resources of which the cluster may have objects that no list of the backup held, each once.
-func (e *engine) unlisted() []discovery.Resource {
-	var all []discovery.Resource
-	for _, res := range e.sel.snapshot.Resources() {
-		if !slices.ContainsFunc(all, func(other discovery.Resource) bool { return sameObjects(res, other) }) {
+// unlisted yields the resources of which the cluster may have objects that no list of the backup held, each once, with the reason.
+func (e *engine) unlisted() iter.Seq2[discovery.Resource, string] {
+	return func(yield func(discovery.Resource, string) bool) {
+		var all []discovery.Resource
+		for _, res := range e.sel.snapshot.Resources() {
+			if slices.ContainsFunc(all, func(other discovery.Resource) bool { return sameObjects(res, other) }) {
+				continue
+			}
 			all = append(all, res)
+			if reason := e.notListed(res); reason != "" && !yield(res, reason) {
+				return
+			}
 		}
 	}
-	return all
 }
 
 // notListed returns why objects of a resource were not listed, "" if there is no reason: they are new.
