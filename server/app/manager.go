@@ -37,13 +37,15 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func newManager(c Config) (ctrl.Manager, error) {
+// newManager returns a manager whose cache has the objects of the server's namespace, or those that objects selects of a kind. When it is
+// stopped, its controllers have grace to end.
+func newManager(c Config, grace time.Duration, objects map[client.Object]cache.ByObject) (ctrl.Manager, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
 	}
-	// The controllers send few requests, and a backup that is admitted must not wait behind --client-qps, which limits the
-	// requests for the objects that are backed up and restored.
+	// The controllers send few requests, and a backup that is admitted, or a free place for a load, must not wait behind --client-qps,
+	// which limits the requests for the objects that are backed up and restored.
 	unlimited := rest.CopyConfig(c.REST)
 	unlimited.QPS = -1
 	mgr, err := ctrl.NewManager(unlimited, ctrl.Options{
@@ -51,11 +53,12 @@ func newManager(c Config) (ctrl.Manager, error) {
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{c.Namespace: {}},
 			DefaultTransform:  cache.TransformStripManagedFields(),
+			ByObject:          objects,
 			SyncPeriod:        new(resyncPeriod),
 		},
 		MapperProvider:          newMapper,
 		Metrics:                 metricsserver.Options{BindAddress: "0"}, // endpoints.go serves them
-		GracefulShutdownTimeout: new(c.Options.ShutdownGracePeriod + run.FinalWrites + 5*time.Second),
+		GracefulShutdownTimeout: &grace,
 		Logger:                  NewLogr(c.Log.Named("controller-runtime")),
 	})
 	if err != nil {

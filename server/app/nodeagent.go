@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/cleat-dev/cleat/plugins/itemactions"
 	"github.com/cleat-dev/cleat/server/config"
@@ -137,35 +136,13 @@ func ServeNodeAgent(ctx context.Context, c Config, agent NodeAgent) error {
 
 // newAgentManager returns a manager whose cache has the loads of the namespace, the ledger of the agents, and the pods of the node.
 func newAgentManager(c Config, node string) (ctrl.Manager, error) {
-	scheme, err := Scheme()
-	if err != nil {
-		return nil, err
-	}
-	unlimited := rest.CopyConfig(c.REST)
-	unlimited.QPS = -1 // there are few requests, and a free place must not wait
-	mgr, err := ctrl.NewManager(unlimited, ctrl.Options{
-		Scheme: scheme,
-		Cache: cache.Options{
-			DefaultNamespaces: map[string]cache.Config{c.Namespace: {}},
-			DefaultTransform:  cache.TransformStripManagedFields(),
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}: {
-					Namespaces: map[string]cache.Config{cache.AllNamespaces: {}},
-					Field:      fields.OneTermEqualSelector("spec.nodeName", node),
-				},
-				&corev1.ConfigMap{}: {Field: fields.OneTermEqualSelector("metadata.name", ledger.Name)},
-			},
-			SyncPeriod: new(resyncPeriod),
+	return newManager(c, 5*time.Second, map[client.Object]cache.ByObject{
+		&corev1.Pod{}: {
+			Namespaces: map[string]cache.Config{cache.AllNamespaces: {}},
+			Field:      fields.OneTermEqualSelector("spec.nodeName", node),
 		},
-		MapperProvider:          newMapper,
-		Metrics:                 metricsserver.Options{BindAddress: "0"}, // endpoints.go serves them
-		GracefulShutdownTimeout: new(5 * time.Second),
-		Logger:                  NewLogr(c.Log.Named("controller-runtime")),
+		&corev1.ConfigMap{}: {Field: fields.OneTermEqualSelector("metadata.name", ledger.Name)},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server %s: %w", c.REST.Host, err)
-	}
-	return mgr, nil
 }
 
 // agentFile returns the part of a configuration file that concerns a node agent, which need not have the plugins of the server.

@@ -50,7 +50,7 @@ func Serve(ctx context.Context, c Config) error {
 	}
 	fence := leader.fence
 	c.REST = fence.Config(c.REST) // for all but the lease
-	mgr, err := newManager(c)
+	mgr, err := newManager(c, c.Options.ShutdownGracePeriod+run.FinalWrites+5*time.Second, nil)
 	if err != nil {
 		return err
 	}
