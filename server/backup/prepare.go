@@ -58,7 +58,7 @@ func (e *engine) connect(ctx context.Context) (snapshot *discovery.Snapshot, err
 		return nil, err
 	}
 	err = e.client.Retry(ctx, "discovery", func(ctx context.Context) (err error) {
-		snapshot, err = e.deps.Discovery.Refresh(ctx)
+		snapshot, err = e.deps.Discovery.Snapshot(ctx)
 		return err
 	})
 	return snapshot, err

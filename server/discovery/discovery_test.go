@@ -1,10 +1,10 @@
 package discovery
 
 import (
-	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
@@ -126,39 +126,104 @@ func (s server) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIRes
 	return s.answer()
 }
 
-func TestHelperCachesSnapshot(t *testing.T) {
+func TestHelperReturnsWhatIsServedNow(t *testing.T) {
 	t.Parallel()
 	calls, failure := 0, error(nil)
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	h := New(server{answer: func() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 		calls++
 		groups, lists := served()
 		return groups, lists, failure
 	}}, hclog.NewNullLogger())
-	h.now = func() time.Time { return now }
-	snapshot := func(take func(context.Context) (*Snapshot, error), want int) *Snapshot {
-		t.Helper()
-		s, err := take(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, want, calls)
-		return s
-	}
-	first := snapshot(h.Snapshot, 1)
-	now = now.Add(MaxAge - 1)
-	require.Same(t, first, snapshot(h.Snapshot, 1))
-	require.NotSame(t, first, snapshot(h.Refresh, 2))
-	now = now.Add(MaxAge)
-	last := snapshot(h.Snapshot, 3)
+	first, err := h.Snapshot(t.Context())
+	require.NoError(t, err)
+	second, err := h.Snapshot(t.Context())
+	require.NoError(t, err)
+	require.NotSame(t, first, second)
+	require.Equal(t, 2, calls)
 
 	failure = &clientdiscovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{
 		{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints"),
 	}}
-	partial := snapshot(h.Refresh, 4)
-	require.Len(t, partial.Resources(), len(last.Resources()))
+	partial, err := h.Snapshot(t.Context())
+	require.NoError(t, err)
+	require.Len(t, partial.Resources(), len(second.Resources()))
 	require.Equal(t, []string{"API group metrics.k8s.io/v1 could not be discovered, its objects are left out: no endpoints"}, partial.Warnings())
 
 	failure = errors.New("connection refused")
-	_, err := h.Refresh(t.Context())
+	_, err = h.Snapshot(t.Context())
 	require.ErrorContains(t, err, "discover the resources of the API server: connection refused")
-	require.Same(t, partial, snapshot(h.Snapshot, 5), "the last snapshot must be kept")
+}
+
+// TestCallersShareDiscovery has callers ask while a discovery is under way. It may have begun before they asked, so they share
+// the next one.
+func TestCallersShareDiscovery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		release := make(chan struct{})
+		h := New(server{answer: func() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+			if calls.Add(1) == 1 {
+				<-release
+			}
+			groups, lists := served()
+			return groups, lists, nil
+		}}, hclog.NewNullLogger())
+		const callers = 5
+		snapshots := make(chan *Snapshot, callers)
+		ask := func() {
+			s, err := h.Snapshot(t.Context())
+			if err == nil {
+				snapshots <- s
+			}
+		}
+		go ask()
+		synctest.Wait() // the first is in its discovery
+		for range callers - 1 {
+			go ask()
+		}
+		synctest.Wait() // the others wait for it
+		close(release)
+		first, second := <-snapshots, <-snapshots
+		require.NotSame(t, first, second)
+		for range callers - 2 {
+			require.Same(t, second, <-snapshots)
+		}
+		require.EqualValues(t, 2, calls.Load())
+	})
+}
+
+// TestNamesAreLookedUpAgain asks for a resource that is served a moment after its definition was installed.
+func TestNamesAreLookedUpAgain(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		names []string
+		calls int
+	}{
+		"known":           {[]string{"pods", "deploy"}, 1},
+		"a pattern":       {[]string{"*.example.io", "*"}, 1},
+		"none":            {nil, 1},
+		"just installed":  {[]string{"pods", "mg"}, 2},
+		"never installed": {[]string{"unicorns"}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				h := New(server{answer: func() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+					groups, lists := served()
+					if calls++; calls > 1 {
+						lists = append(lists, &metav1.APIResourceList{GroupVersion: "example.io/v1", APIResources: []metav1.APIResource{
+							{Name: "mugs", SingularName: "mug", Kind: "Mug", ShortNames: []string{"mg"}, Namespaced: true, Verbs: all},
+						}})
+					}
+					return groups, lists, nil
+				}}, hclog.NewNullLogger())
+				s, err := h.SnapshotWith(t.Context(), tt.names)
+				require.NoError(t, err)
+				require.Equal(t, tt.calls, calls)
+				_, known := s.Resolve("mg")
+				require.Equal(t, tt.calls > 1, known)
+			})
+		})
+	}
 }

@@ -1,6 +1,6 @@
 // Package discovery lists the resources that an API server serves and resolves the names that people write for them.
 //
-// Start with Snapshot, the immutable result of one discovery. Helper takes snapshots and caches the last one. A snapshot
+// Start with Snapshot, the immutable result of one discovery. Helper takes snapshots, one for callers that ask at the same time. A snapshot
 // contains only the resources that a backup can hold: those that can be listed, created, read and deleted, without
 // subresources, each in the version that the server prefers.
 //

@@ -5,52 +5,66 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	clientdiscovery "k8s.io/client-go/discovery"
 )
 
-// MaxAge is the age at which Helper.Snapshot replaces the cached snapshot.
-const MaxAge = 5 * time.Minute
-
-// Helper takes snapshots of an API server and caches the last one. It is safe for concurrent use.
+// Helper takes snapshots of an API server. It is safe for concurrent use.
 type Helper struct {
 	client clientdiscovery.DiscoveryInterfaceWithContext
 	log    hclog.Logger
-	now    func() time.Time
+	begun  atomic.Uint64 // the number of discoveries that have begun
 
-	mu    sync.Mutex // held during discovery, so that concurrent callers share one snapshot
-	last  *Snapshot
-	taken time.Time
+	turn   chan struct{} // has an element during a discovery; guards what follows
+	last   *Snapshot
+	number uint64 // of the discovery that last is of
 }
 
 // New returns a helper for an API server. It does not call the server yet.
 func New(client clientdiscovery.DiscoveryInterface, log hclog.Logger) *Helper {
-	return &Helper{client: clientdiscovery.ToDiscoveryInterfaceWithContext(client), log: log, now: time.Now}
+	return &Helper{client: clientdiscovery.ToDiscoveryInterfaceWithContext(client), log: log, turn: make(chan struct{}, 1)}
 }
 
-// Snapshot returns the last snapshot if it is younger than MaxAge, and a new one otherwise.
+// Snapshot returns what the API server serves now: nothing in it is older than the call. Callers that wait for another one's
+// discovery share the next. Snapshot omits groups that cannot be discovered, such as those of an aggregated API server that is
+// down, and names them in the snapshot's warnings.
 func (h *Helper) Snapshot(ctx context.Context) (*Snapshot, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.last != nil && h.now().Sub(h.taken) < MaxAge {
+	before := h.begun.Load()
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if h.number > before {
 		return h.last, nil
 	}
-	return h.refresh(ctx)
+	return h.discover(ctx)
 }
 
-// Refresh takes a new snapshot, for example after custom resource definitions were created. It omits groups that cannot be
-// discovered, such as those of an aggregated API server that is down, and names them in the snapshot's warnings. After any
-// other failure it returns an error and keeps the last snapshot.
-func (h *Helper) Refresh(ctx context.Context) (*Snapshot, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.refresh(ctx)
+// settling is how long a definition that was just installed may take until it is served.
+const settling = time.Second
+
+// SnapshotWith is Snapshot for a caller that has names of resources to resolve. If it cannot resolve one, it looks again a moment later:
+// the definition may just have been installed.
+func (h *Helper) SnapshotWith(ctx context.Context, names []string) (*Snapshot, error) {
+	s, err := h.Snapshot(ctx)
+	if err != nil || !slices.ContainsFunc(names, s.lacks) {
+		return s, err
+	}
+	select {
+	case <-time.After(settling):
+		return h.Snapshot(ctx)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
-func (h *Helper) refresh(ctx context.Context) (*Snapshot, error) {
+func (h *Helper) discover(ctx context.Context) (*Snapshot, error) {
+	number := h.begun.Add(1)
 	groups, lists, err := h.client.ServerGroupsAndResourcesWithContext(ctx)
 	warnings, err := failedGroups(err)
 	if err != nil {
@@ -59,7 +73,7 @@ func (h *Helper) refresh(ctx context.Context) (*Snapshot, error) {
 	for _, w := range warnings {
 		h.log.Warn(w)
 	}
-	h.last, h.taken = NewSnapshot(groups, lists, warnings...), h.now()
+	h.last, h.number = NewSnapshot(groups, lists, warnings...), number
 	return h.last, nil
 }
 

@@ -28,6 +28,11 @@ type Resource struct {
 	NotPreferred bool
 }
 
+// Serves reports whether the server serves the objects in a version.
+func (r Resource) Serves(version string) bool {
+	return r.GroupVersion.Version == version || slices.Contains(r.Others, version)
+}
+
 // In returns the resource in another version than the preferred one.
 func (r Resource) In(version string) Resource {
 	r.GroupVersion.Version, r.Others, r.NotPreferred = version, nil, true

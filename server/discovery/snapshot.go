@@ -84,6 +84,12 @@ func (s *Snapshot) Resolve(name string) (schema.GroupResource, bool) {
 	return schema.GroupResource{}, false
 }
 
+// lacks reports whether a name is that of a resource which the server does not serve. Patterns are no names.
+func (s *Snapshot) lacks(name string) bool {
+	_, ok := s.Resolve(name)
+	return !ok && name != "" && !strings.ContainsAny(name, "*?[")
+}
+
 // ByGroupResource finds a resource by its group and plural name.
 func (s *Snapshot) ByGroupResource(gr schema.GroupResource) (Resource, bool) {
 	i, ok := s.byGroupResource[gr]

@@ -43,6 +43,8 @@ type Outcome struct {
 	// Unchecked means that the API server could not say whether it would accept the item, because what the item needs would
 	// be created by the same restore.
 	Unchecked bool `json:"unchecked,omitempty"`
+	// Incomplete means that the item would be restored, but not as requested; the reason says why.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // Summary is the end of the file of a restore.

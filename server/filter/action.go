@@ -55,8 +55,9 @@ func (a Action) Matches(gr schema.GroupResource, namespace string, objectLabels 
 	return a.selector == nil || a.selector.Matches(labels.Set(objectLabels()))
 }
 
-// ResolveNames returns resource names in the form "resource.group", which for the core group is "resource". It keeps "*",
-// globs and names that cannot be resolved as they are; the latter are in unresolved too.
+// ResolveNames returns resource names in the form "resource.group", which for the core group is "resource". It keeps globs
+// and names that cannot be resolved as they are. Names that cannot be resolved, and globs that match no resource, are in
+// unresolved too.
 func ResolveNames(names []string, snapshot *discovery.Snapshot) (resolved, unresolved []string) {
 	for _, name := range names {
 		if gr, ok := snapshot.Resolve(name); ok {
@@ -64,11 +65,20 @@ func ResolveNames(names []string, snapshot *discovery.Snapshot) (resolved, unres
 			continue
 		}
 		resolved = append(resolved, name)
-		if !IsGlob(name) {
+		if !matchesResource(name, snapshot) {
 			unresolved = append(unresolved, name)
 		}
 	}
 	return resolved, unresolved
+}
+
+// matchesResource reports whether a glob matches a resource. It is true for one that cannot be compiled, which is an error elsewhere.
+func matchesResource(name string, snapshot *discovery.Snapshot) bool {
+	if !IsGlob(name) {
+		return false
+	}
+	pattern, err := newList([]string{name})
+	return err != nil || slices.ContainsFunc(snapshot.Resources(), func(r discovery.Resource) bool { return pattern.match(r.GroupResource().String()) })
 }
 
 func withoutStar(names []string) []string {

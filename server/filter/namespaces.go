@@ -10,12 +10,13 @@ import (
 // Namespaces is a namespace filter, applied to the namespaces that exist: in the cluster for a backup, in the archive for a
 // restore.
 type Namespaces struct {
-	names    Names
-	nothing  bool // set if no include is left after globs were expanded
-	expanded bool
-	missing  []string
-	existing []string
-	without  []string
+	names     Names
+	nothing   bool // set if no include is left after globs were expanded
+	expanded  bool
+	missing   []string
+	unmatched []string
+	existing  []string
+	without   []string
 }
 
 // NewNamespaces returns a filter. It expands globs to the existing namespaces that they match, unless the includes are empty
@@ -30,10 +31,13 @@ func NewNamespaces(includes, excludes, existing []string) (Namespaces, error) {
 		}
 	}
 	ns := Namespaces{existing: slices.Clone(existing)}
+	var err error
+	if ns.unmatched, err = unmatchedOf(includes, excludes, existing); err != nil {
+		return Namespaces{}, err
+	}
 	if len(includes) > 0 && !slices.Contains(includes, "*") {
 		ns.missing = missing(includes, existing)
 		if slices.ContainsFunc(includes, IsGlob) || slices.ContainsFunc(excludes, IsGlob) {
-			var err error
 			if includes, err = expand(includes, existing); err != nil {
 				return Namespaces{}, err
 			}
@@ -43,7 +47,6 @@ func NewNamespaces(includes, excludes, existing []string) (Namespaces, error) {
 			ns.expanded, ns.nothing = true, len(includes) == 0
 		}
 	}
-	var err error
 	ns.names, err = NewNames(includes, excludes)
 	return ns, err
 }
@@ -74,6 +77,10 @@ func (n Namespaces) Expanded() bool { return n.expanded }
 
 // Missing returns the included names, other than globs, of namespaces that do not exist.
 func (n Namespaces) Missing() []string { return n.missing }
+
+// Unmatched returns the patterns of the includes, and the names and patterns of the excludes, that match no existing namespace, in the
+// form "includedNamespaces: team-*".
+func (n Namespaces) Unmatched() []string { return n.unmatched }
 
 // Existing returns the number of namespaces that exist, included or not.
 func (n Namespaces) Existing() int { return len(n.existing) }
@@ -135,6 +142,30 @@ func missing(includes, existing []string) []string {
 		}
 	}
 	return absent
+}
+
+// unmatchedOf returns what Unmatched does.
+func unmatchedOf(includes, excludes, existing []string) ([]string, error) {
+	var found []string
+	for field, list := range map[string][]string{
+		"includedNamespaces": slices.DeleteFunc(slices.Clone(includes), func(name string) bool { return !IsGlob(name) }),
+		"excludedNamespaces": excludes,
+	} {
+		for _, name := range list {
+			if name == "" || name == "*" || slices.Contains(existing, name) {
+				continue
+			}
+			matched, err := expand([]string{name}, existing)
+			if err != nil {
+				return nil, err
+			}
+			if !IsGlob(name) || len(matched) == 0 {
+				found = append(found, field+": "+name)
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
 }
 
 // expand replaces each glob with the existing names that it matches.

@@ -45,6 +45,21 @@ type RuleLists struct {
 // Empty reports whether there are no rules.
 func (l RuleLists) Empty() bool { return len(l.Cluster) == 0 && len(l.Namespaces) == 0 }
 
+// UnmatchedNamespaces returns the names and patterns of namespaces that match no existing one.
+func (l RuleLists) UnmatchedNamespaces(existing []string) []string {
+	var unmatched []string
+	for _, rules := range l.Namespaces {
+		for _, name := range rules.Namespaces {
+			// A pattern that cannot be compiled is an error of NewRules.
+			if one, err := newList([]string{name}); err == nil && !slices.ContainsFunc(existing, one.match) {
+				unmatched = append(unmatched, name)
+			}
+		}
+	}
+	slices.Sort(unmatched)
+	return slices.Compact(unmatched)
+}
+
 // Rules select objects by rules for their resource and namespace. The zero value has none.
 type Rules struct {
 	cluster    *ruleSet

@@ -26,6 +26,7 @@ type Item struct {
 type conditions struct {
 	namespaces    filter.Names
 	groupResource *glob.Pattern
+	resource      string // the text of groupResource
 	name          *regexp.Regexp
 	labels        labels.Selector
 	matches       jsonpatch.Patch // tests; empty if there are none
@@ -39,6 +40,7 @@ func newConditions(d conditionsDocument) (c conditions, err error) {
 	if c.groupResource, err = glob.Compile(d.GroupResource, '.'); err != nil {
 		return c, fmt.Errorf("groupResource: %q is not a glob: %w", d.GroupResource, err)
 	}
+	c.resource = d.GroupResource
 	if c.namespaces, err = filter.NewNames(d.Namespaces, nil); err != nil {
 		return c, fmt.Errorf("namespaces: %w", err)
 	}

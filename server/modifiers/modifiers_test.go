@@ -216,6 +216,56 @@ func TestFailingRuleChangesNothing(t *testing.T) {
 	}
 }
 
+func TestErrorOfMissingFieldHasMergePatchThatWorks(t *testing.T) {
+	t.Parallel()
+	of := Item{GroupResource: schema.GroupResource{Resource: "configmaps"}, Namespace: "n", Name: "c"}
+	const object = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"list":[]}`
+	for name, tt := range map[string]struct{ patches, instead string }{
+		"the first label":           {"{operation: add, path: /metadata/labels/three, value: '3'}", `{"metadata":{"labels":{"three":"3"}}}`},
+		"a quoted value":            {`{operation: add, path: /metadata/labels/three, value: '"3"'}`, `{"metadata":{"labels":{"three":"3"}}}`},
+		"an escaped key":            {"{operation: add, path: /metadata/annotations/example.io~1a~0b, value: x}", `{"metadata":{"annotations":{"example.io/a~b":"x"}}}`},
+		"after one that applies":    {"{operation: add, path: /data, value: '{}'}, {operation: replace, path: /data/a, value: b}", `{"data":{"a":"b"}}`},
+		"what is not there to go":   {"{operation: remove, path: /data/none}", `{"data":{"none":null}}`},
+		"an element of a list":      {"{operation: add, path: /spec/list/-, value: x}", ""},
+		"the source of a copy":      {"{operation: copy, from: /data/a, path: /data/b}", ""},
+		"a list and then its index": {"{operation: add, path: /spec/containers/0/image, value: x}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changed, errs := rules(t, "- conditions: {groupResource: configmaps}\n  patches: ["+tt.patches+"]").Apply(of, as(object))
+			require.Empty(t, changed)
+			require.Len(t, errs, 1)
+			if tt.instead == "" {
+				require.NotContains(t, errs[0].Error(), "patchData")
+				return
+			}
+			require.ErrorContains(t, errs[0], "use mergePatches: [{patchData: '"+tt.instead+"'}] instead")
+			_, errs = rules(t, "- conditions: {groupResource: configmaps}\n  mergePatches: [{patchData: '"+tt.instead+"'}]").Apply(of, as(object))
+			require.Empty(t, errs)
+		})
+	}
+}
+
+func TestRulesThatNoObjectMeetsAreNamed(t *testing.T) {
+	t.Parallel()
+	r := rules(t, `
+- conditions: {groupResource: deployments}
+  mergePatches: [{patchData: '{spec: {paused: true}}'}]
+- conditions: {groupResource: '*.apps'}
+  mergePatches: [{patchData: '{spec: {paused: true}}'}]
+- conditions: {groupResource: '*.apps', matches: [{path: /spec/paused, value: never}]}
+  mergePatches: [{patchData: '{spec: {paused: true}}'}]
+`)
+	require.Len(t, r.Unmatched(), 3)
+	_, errs := r.Apply(deploymentItem, as(deployment))
+	require.Empty(t, errs)
+	unmatched := r.Unmatched()
+	require.Len(t, unmatched, 2)
+	require.Contains(t, unmatched[0], `resourceModifierRules[0] applies to no object that is restored: none meets its conditions (groupResource "deployments"`)
+	require.Contains(t, unmatched[1], "resourceModifierRules[2] ")
+	require.Empty(t, (*Rules)(nil).Unmatched())
+}
+
 func TestUnselectedObjectsAreNotEncoded(t *testing.T) {
 	t.Parallel()
 	never := func() []byte { panic("not to be called") }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,7 +77,7 @@ func parse(cm *corev1.ConfigMap) (*Rules, error) {
 	}
 	rules := &Rules{}
 	for i, d := range doc.ResourceModifierRules {
-		r := rule{name: fmt.Sprintf("resourceModifierRules[%d]", i)}
+		r := rule{name: fmt.Sprintf("resourceModifierRules[%d]", i), met: new(atomic.Bool)}
 		if r.conditions, err = newConditions(d.Conditions); err != nil {
 			return nil, fmt.Errorf("%s.conditions.%w", r.name, err)
 		}

@@ -66,7 +66,10 @@ func newJSONPatch(list []operation) (change, error) {
 	if err != nil {
 		return nil, fmt.Errorf(".patches: %w", err)
 	}
-	return func(object []byte) ([]byte, error) { return applyOperations(patch, object) }, nil
+	return func(object []byte) ([]byte, error) {
+		changed, err := applyOperations(patch, object)
+		return changed, explain(err, list, object)
+	}, nil
 }
 
 // check validates an operation. Its errors begin with the name of the field.

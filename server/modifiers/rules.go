@@ -3,6 +3,7 @@ package modifiers
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 
@@ -18,6 +19,22 @@ type rule struct {
 	name       string // the rule's path in the document, e.g. "resourceModifierRules[0]"
 	conditions conditions
 	change     change
+	met        *atomic.Bool // an object has met the conditions
+}
+
+// Unmatched returns a text for each rule whose conditions no item has met so far.
+func (r *Rules) Unmatched() []string {
+	if r == nil {
+		return nil
+	}
+	var texts []string
+	for i := range r.list {
+		if one := &r.list[i]; !one.met.Load() {
+			texts = append(texts, fmt.Sprintf("%s applies to no object that is restored: none meets its conditions (groupResource %q, with the plural name and the group, "+
+				"as in configmaps or deployments.apps; namespaces are those of the backup)", one.name, one.conditions.resource))
+		}
+	}
+	return texts
 }
 
 // Apply applies the rules that select the item. It calls object for the item's JSON only if there is such a rule. changed is
@@ -60,6 +77,9 @@ func (r *rule) apply(original, current []byte) ([]byte, error) {
 	}
 	if !matches {
 		return nil, nil
+	}
+	if !r.met.Load() {
+		r.met.Store(true)
 	}
 	next, err := r.change(current)
 	if errors.Is(err, jsonpatch.ErrTestFailed) {

@@ -103,6 +103,7 @@ func (r *itemRun) report(action string) {
 	outcome := dryrun.Outcome{
 		Resource: r.entry.GroupResource.String(), Namespace: r.namespace, Name: r.entry.Name,
 		Outcome: dryrun.Verdict(action), Reason: strings.Join(r.finding.reasons, "; "), Unchecked: r.finding.unchecked,
+		Incomplete: (r.warned || r.failed) && (action == actionCreated || action == actionUpdated),
 	}
 	if r.obj != nil {
 		outcome.APIVersion, outcome.Kind = r.obj.GroupVersion().String(), r.obj.Kind

@@ -119,9 +119,6 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 	if req.Begun != nil {
 		req.Begun(e.scope())
 	}
-	for _, name := range e.selection.MissingNamespaces() {
-		e.results.RunWarning(fmt.Sprintf("namespace %s of includedNamespaces is not in the backup", name))
-	}
 	if err := e.listNamespaces(ctx); err != nil {
 		return err
 	}
@@ -131,7 +128,11 @@ func (e *engine) run(ctx context.Context, deps Deps, req Request) error {
 	if err := e.restoreCRDs(ctx, deps.Discovery); err != nil {
 		return err
 	}
-	return e.restoreOthers(ctx)
+	if err := e.restoreOthers(ctx, deps.Discovery); err != nil {
+		return err
+	}
+	e.warnOfIdle()
+	return nil
 }
 
 // prepare resolves everything that is fixed for the whole run.
@@ -148,7 +149,7 @@ func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error
 		return fmt.Errorf("encode the restore for plugins: %w", err)
 	}
 	e.warnOfGaps(gaps.Restore())
-	snapshot, err := e.discover(ctx, deps.Discovery.Snapshot)
+	snapshot, err := e.discover(ctx, deps.Discovery)
 	if err != nil {
 		return err
 	}
@@ -164,44 +165,53 @@ func (e *engine) prepare(ctx context.Context, deps Deps, req Request) (err error
 // warnOfGaps warns of what the spec requests and the server does not support.
 func (e *engine) warnOfGaps(list []gaps.Gap[velerov1.RestoreSpec]) {
 	for _, warning := range gaps.Warnings(list, &e.restore.Spec) {
-		e.log.Warn(warning)
-		e.results.RunWarning(warning)
+		e.warn(warning)
 		e.state.gaps = append(e.state.gaps, warning) // before the first worker starts
 	}
 }
 
-// use resolves filters and actions against the resources of the cluster.
+// use resolves filters and actions against the resources of the cluster, with those that a dry run would have defined.
 func (e *engine) use(snapshot *discovery.Snapshot) error {
+	if e.dry != nil {
+		snapshot = snapshot.With(e.dry.definedResources()...)
+	}
 	e.snapshot.Store(snapshot)
 	return errors.Join(e.selection.Resolve(snapshot), e.actions.Resolve(snapshot))
 }
 
-// discover calls a discovery helper, which does not repeat requests itself.
-func (e *engine) discover(ctx context.Context, read func(context.Context) (*discovery.Snapshot, error)) (snapshot *discovery.Snapshot, err error) {
+// discover returns what the API server serves now. It waits a moment for a definition that has just been installed, if names are not
+// resolved without it. A discovery helper does not repeat requests itself.
+func (e *engine) discover(ctx context.Context, helper *discovery.Helper, names ...string) (snapshot *discovery.Snapshot, err error) {
 	err = e.api.Retry(ctx, "discovery", func(ctx context.Context) (err error) {
-		snapshot, err = read(ctx)
+		snapshot, err = helper.SnapshotWith(ctx, names)
 		return err
 	})
 	return snapshot, err
 }
 
-// restoreCRDs restores the custom resource definitions, so that the cluster serves the custom resources.
+// restoreCRDs restores the custom resource definitions, so that the cluster serves the custom resources. It looks again at what the
+// cluster serves if that has changed, or if a name in the spec is unknown.
 func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) error {
 	entries, err := e.collect(crdsResource)
-	if err != nil || len(entries) == 0 {
+	if err != nil {
 		return err
 	}
-	e.expect(len(entries))
-	if err := e.restoreAll(ctx, entries); err != nil {
-		return err
+	if len(entries) > 0 {
+		e.expect(len(entries))
+		if err := e.restoreAll(ctx, entries); err != nil {
+			return err
+		}
 	}
 	if e.dry != nil {
-		return e.use(e.snapshot.Load().With(e.dry.definedResources()...))
+		if err := e.use(e.snapshot.Load()); err != nil {
+			return err
+		}
 	}
-	if !e.tracker.wroteAny() {
+	unresolved := e.selection.Unresolved()
+	if len(unresolved) == 0 && (e.dry != nil || !e.tracker.wroteAny()) {
 		return nil
 	}
-	snapshot, err := e.discover(ctx, helper.Refresh)
+	snapshot, err := e.discover(ctx, helper, unresolved...)
 	if err != nil {
 		e.log.Warn("discovery after the restore of custom resource definitions failed", "error", err)
 		e.results.RunWarning(fmt.Sprintf("after the restore of custom resource definitions: %v", err))
@@ -210,30 +220,17 @@ func (e *engine) restoreCRDs(ctx context.Context, helper *discovery.Helper) erro
 	return e.use(snapshot)
 }
 
-// chooseVersions chooses the version of each resource of which the archive has several. Custom resource definitions are
-// restored in the one that their cluster preferred.
-func (e *engine) chooseVersions() {
-	for _, gr := range e.archive.Resources() {
-		source, others := e.archive.Versions(gr)
-		served, ok := e.snapshot.Load().ByGroupResource(gr)
-		if len(others) == 0 || !ok {
-			continue
-		}
-		version, why := plan.ChooseVersion(e.versions[gr.String()], source, others, served)
-		if version != source {
-			e.archive.Use(gr, version)
-		}
-		e.log.Info("chose the version to restore", "resource", gr.String(), "version", version, "reason", why)
-	}
-}
-
 // restoreOthers restores all other resources, one after the other.
-func (e *engine) restoreOthers(ctx context.Context) error {
+func (e *engine) restoreOthers(ctx context.Context, helper *discovery.Helper) error {
 	for _, warning := range e.selection.Warnings() {
-		e.log.Warn(warning)
-		e.results.RunWarning("spec.resourcePolicy: " + warning)
+		e.warn("spec.resourcePolicy: " + warning)
 	}
-	e.chooseVersions()
+	for _, warning := range e.selection.Unmatched() {
+		e.warn(warning)
+	}
+	for _, gr := range e.archive.Resources() {
+		e.chooseVersion(gr)
+	}
 	ordered := e.options.Priorities.Order(e.archive.Resources(), e.snapshot.Load())
 	ordered = slices.DeleteFunc(ordered, func(gr schema.GroupResource) bool { return gr == crdsResource })
 	levels := make([][]archive.Entry, len(ordered))
@@ -249,12 +246,31 @@ func (e *engine) restoreOthers(ctx context.Context) error {
 			continue
 		}
 		start := time.Now()
+		if err := e.lookAgain(ctx, helper, ordered[i], entries); err != nil {
+			return err
+		}
 		if err := e.restoreAll(ctx, entries); err != nil {
 			return err
 		}
 		e.log.Info("restored a resource", "resource", ordered[i].String(), "items", len(entries), "seconds", time.Since(start).Seconds())
 	}
 	return nil
+}
+
+// warnOfIdle warns of what the spec has for objects of the backup and none of them has met.
+func (e *engine) warnOfIdle() {
+	for _, warning := range e.selection.UnmatchedSelectors() {
+		e.warn(warning)
+	}
+	for _, warning := range e.modifiers.Unmatched() {
+		e.warn("spec.resourceModifier: " + warning)
+	}
+}
+
+// warn records a warning about the restore as a whole.
+func (e *engine) warn(text string) {
+	e.log.Warn(text)
+	e.results.RunWarning(text)
 }
 
 // restoreAll restores the items of a resource and returns when all are done.

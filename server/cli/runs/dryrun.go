@@ -89,11 +89,15 @@ func (d *DryRun) Restore(ctx context.Context, a *command.App, cluster *command.C
 		if err != nil {
 			return 0, err
 		}
+		messages, err := fetch[results.Results](ctx, &d.downloads, cluster, velerov1.DownloadTargetKindRestoreResults, r.Name, b.Spec.StorageLocation)
+		if err != nil {
+			return 0, cmp.Or(err, file.Close())
+		}
 		show := printOutcomes
 		if form == "json" {
 			show = encodeOutcomes
 		}
-		err = show(a.Out, r, file)
+		err = show(a.Out, r, file, messages)
 		return r.Status.Errors, cmp.Or(err, file.Close())
 	})
 }
@@ -227,7 +231,7 @@ func printNotCalled(w io.Writer, notCalled map[string]int) {
 }
 
 // printOutcomes prints what a restore would do: the items that need attention, then counts.
-func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader) error {
+func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader, messages results.Results) error {
 	counts := map[string]map[dryrun.Verdict]int{}
 	unchecked := 0
 	summary, err := dryrun.ReadOutcomes(file, func(o dryrun.Outcome) error {
@@ -238,8 +242,8 @@ func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader) error {
 		if o.Unchecked {
 			unchecked++
 		}
-		switch o.Outcome {
-		case dryrun.Conflict, dryrun.Refused, dryrun.Failed:
+		switch {
+		case o.Incomplete, o.Outcome == dryrun.Conflict, o.Outcome == dryrun.Refused, o.Outcome == dryrun.Failed:
 			_, err := fmt.Fprintf(w, "%s %s: %s: %s\n", o.Resource, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), o.Outcome, o.Reason)
 			return err
 		}
@@ -262,6 +266,8 @@ func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader) error {
 	if err := table.Print(w); err != nil {
 		return err
 	}
+	printMessages(w, "Errors of the restore as a whole", results.Result{Velero: messages.Errors.Velero})
+	printMessages(w, "Warnings about the restore as a whole", results.Result{Velero: messages.Warnings.Velero})
 	printNotCalled(w, summary.NotCalled)
 	if unchecked > 0 {
 		fmt.Fprintf(w, "\n%s could not be checked by the API server, because what they need would be created by the same restore.\n", layout.Count(unchecked, "item"))
@@ -271,7 +277,7 @@ func printOutcomes(w io.Writer, _ *velerov1.Restore, file io.Reader) error {
 }
 
 // encodeOutcomes prints what a restore would do as one JSON document, without holding it in memory.
-func encodeOutcomes(w io.Writer, r *velerov1.Restore, file io.Reader) error {
+func encodeOutcomes(w io.Writer, r *velerov1.Restore, file io.Reader, messages results.Results) error {
 	if _, err := fmt.Fprintf(w, "{\"name\":%q,\"uid\":%q,\"items\":[", r.Name, r.UID); err != nil {
 		return err
 	}
@@ -291,7 +297,11 @@ func encodeOutcomes(w io.Writer, r *velerov1.Restore, file io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "\n],\"summary\":%s}\n", encoded)
+	said, err := json.Marshal(messages)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "\n],\"summary\":%s,\"results\":%s}\n", encoded, said)
 	return err
 }
 

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
@@ -42,33 +40,26 @@ func NonRestorableResources() []string {
 type Selection struct {
 	spec       *velerov1.RestoreSpec
 	server     string // namespace of the server that restores
+	backup     *archive.Archive
+	present    []string // namespaces of the backup
 	resources  filter.Names
 	status     filter.Names
+	unresolved []string // names of resources that the cluster does not serve, and globs that match nothing that it serves
 	namespaces filter.Namespaces
-	selectors  []labels.Selector // an object must match one of them, if there are any
-	policy     filter.RuleLists  // rules of the resource policy; they replace the label selectors where they decide
-	rules      filter.Rules      // of the policy, resolved
-	warnings   []string          // about the rules
+	selectors  *filter.Selectors
+	policy     filter.RuleLists // rules of the resource policy; they replace the label selectors where they decide
+	rules      filter.Rules     // of the policy, resolved
+	warnings   []string         // about the rules
 }
 
 // NewSelection resolves the filters of a restore, and the rules of its resource policy, against the content of an archive
 // and the resources of a cluster.
 func NewSelection(restore *velerov1.Restore, policy filter.RuleLists, backup *archive.Archive, snapshot *discovery.Snapshot) (*Selection, error) {
 	spec := &restore.Spec
-	s := &Selection{spec: spec, server: restore.Namespace, policy: policy}
-	if spec.LabelSelector != nil && len(spec.OrLabelSelectors) > 0 {
-		return nil, errors.New("labelSelector and orLabelSelectors are both given, want one of them")
-	}
-	selectors := spec.OrLabelSelectors
-	if spec.LabelSelector != nil {
-		selectors = []*metav1.LabelSelector{spec.LabelSelector}
-	}
-	for _, selector := range selectors {
-		parsed, err := metav1.LabelSelectorAsSelector(selector)
-		if err != nil {
-			return nil, fmt.Errorf("label selector: %w", err)
-		}
-		s.selectors = append(s.selectors, parsed)
+	s := &Selection{spec: spec, server: restore.Namespace, backup: backup, policy: policy}
+	var err error
+	if s.selectors, err = filter.NewSelectors(spec.LabelSelector, spec.OrLabelSelectors); err != nil {
+		return nil, err
 	}
 	if slices.Contains(spec.ExcludedNamespaces, "*") {
 		return nil, errors.New(`excludedNamespaces holds "*", which leaves nothing to restore; name the namespaces to exclude`)
@@ -80,9 +71,8 @@ func NewSelection(restore *velerov1.Restore, policy filter.RuleLists, backup *ar
 	for e := range backup.Items(namespacesResource) {
 		present[e.Name] = true
 	}
-	var err error
-	s.namespaces, err = filter.NewNamespaces(spec.IncludedNamespaces, spec.ExcludedNamespaces, slices.Sorted(maps.Keys(present)))
-	if err != nil {
+	s.present = slices.Sorted(maps.Keys(present))
+	if s.namespaces, err = filter.NewNamespaces(spec.IncludedNamespaces, spec.ExcludedNamespaces, s.present); err != nil {
 		return nil, fmt.Errorf("namespaces of the restore: %w", err)
 	}
 	return s, s.Resolve(snapshot)
@@ -90,10 +80,9 @@ func NewSelection(restore *velerov1.Restore, policy filter.RuleLists, backup *ar
 
 // Resolve resolves the resource filters again. It is called when the cluster serves more than before.
 func (s *Selection) Resolve(snapshot *discovery.Snapshot) (err error) {
+	s.unresolved = nil
 	names := func(includes, excludes []string) (filter.Names, error) {
-		includes, _ = filter.ResolveNames(includes, snapshot)
-		excludes, _ = filter.ResolveNames(excludes, snapshot)
-		return filter.NewNames(includes, excludes)
+		return filter.NewNames(s.resolve(includes, snapshot), s.resolve(excludes, snapshot))
 	}
 	if s.resources, err = names(s.spec.IncludedResources, s.spec.ExcludedResources); err != nil {
 		return fmt.Errorf("resources of the restore: %w", err)
@@ -111,9 +100,6 @@ func (s *Selection) Resolve(snapshot *discovery.Snapshot) (err error) {
 
 // Warnings returns what is wrong with the rules of the resource policy in this cluster.
 func (s *Selection) Warnings() []string { return s.warnings }
-
-// MissingNamespaces returns the included namespaces that the backup does not contain.
-func (s *Selection) MissingNamespaces() []string { return s.namespaces.Missing() }
 
 // isRequired reports whether the filters by type and namespace do not apply to a resource, because volumes
 // depend on it.
@@ -165,7 +151,7 @@ func (s *Selection) Allows(e archive.Entry) bool {
 
 // SelectsByContent reports whether objects of a resource are selected by more than their paths in the archive.
 func (s *Selection) SelectsByContent(gr schema.GroupResource) bool {
-	return (len(s.selectors) > 0 || s.rules.Any()) && !isRequired(gr)
+	return (s.selectors.Any() || s.rules.Any()) && !isRequired(gr)
 }
 
 // MatchesContent reports whether the rule for an object selects it or, where there is no rule, a label selector.
@@ -173,9 +159,7 @@ func (s *Selection) MatchesContent(e archive.Entry, kind string, objectLabels ma
 	if selected, decided := s.rules.Select(e.GroupResource, kind, e.Namespace, e.Name, objectLabels); decided {
 		return selected
 	}
-	return len(s.selectors) == 0 || slices.ContainsFunc(s.selectors, func(one labels.Selector) bool {
-		return one.Matches(labels.Set(objectLabels))
-	})
+	return s.selectors.Match(objectLabels)
 }
 
 // Includes reports whether an object is restored for its own sake by all filters together.
