@@ -70,7 +70,7 @@ func (e *engine) backUpNamespaces(ctx context.Context) error {
 			if selected, decided := e.sel.rules.Select(namespacesResource, resource.Kind, "", meta.Name, meta.Labels); decided && !selected {
 				return nil
 			}
-			if e.sel.namespaces.Everything() && !e.sel.matches(meta.Labels) && !e.record.collectedFrom(meta.Name) {
+			if e.sel.namespaces.Everything() && !e.sel.selectors.Match(meta.Labels) && !e.record.collectedFrom(meta.Name) {
 				return nil
 			}
 		}

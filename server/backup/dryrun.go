@@ -160,7 +160,7 @@ func (e *engine) notListed(res discovery.Resource) string {
 	if res.Namespaced && !e.sel.namespaces.All() || res.GroupResource() == namespacesResource {
 		reasons = append(reasons, "its namespace is not included")
 	}
-	if len(e.sel.selectors) > 0 {
+	if e.sel.selectors.Any() {
 		reasons = append(reasons, "its labels do not match the selector")
 	}
 	return strings.Join(reasons, ", or ")

@@ -78,6 +78,9 @@ func (e *engine) run(ctx context.Context, w io.Writer) (err error) {
 	if err == nil {
 		err = e.takeRest(ctx)
 	}
+	if err == nil {
+		e.warnOfIdle()
+	}
 	if err != nil {
 		cancel(err)
 	}
@@ -118,6 +121,9 @@ func (e *engine) collect(ctx context.Context, cancel context.CancelCauseFunc) er
 		return nil
 	}
 	consume := func(p *pages.Page) error {
+		if len(p.Objects) > 0 {
+			e.sel.selectors.Matched(p.List.Selector)
+		}
 		related := !p.List.Resource.NotPreferred && e.blockActions.Concerns(p.List.Resource.GroupResource())
 		for _, raw := range p.Objects {
 			b := &block{objects: []object{{resource: p.List.Resource, raw: raw, listed: true, included: manifest.Inclusion{By: manifest.ByFilters}}}, done: p.Release}

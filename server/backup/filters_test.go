@@ -125,7 +125,7 @@ func TestAcceptBackup_Filters(t *testing.T) {
 		"excluded pattern wins over included pattern":      {spec: spec{IncludedNamespaces: []string{"*-prod"}, ExcludedNamespaces: []string{"bank*"}}, want: shopProd},
 		"excluded name wins over included pattern":         {spec: spec{IncludedNamespaces: []string{"bank?"}, ExcludedNamespaces: []string{"bank1"}}, want: namespace("bank2")},
 		"excluded pattern wins over included name":         {spec: spec{IncludedNamespaces: []string{"bank1", "empty"}, ExcludedNamespaces: []string{"bank*"}}, want: namespace("empty")},
-		"a pattern that matches nothing is only a warning": {spec: spec{IncludedNamespaces: []string{"none-*"}}, warnings: []string{"no namespace matches the patterns of spec.includedNamespaces none-*"}},
+		"a pattern that matches nothing is only a warning": {spec: spec{IncludedNamespaces: []string{"none-*"}}, warnings: []string{"spec.includedNamespaces: none-* matches no namespace of the cluster"}},
 		"an excluded namespace also excludes cluster-scoped objects that no action requests": {
 			spec: spec{ExcludedNamespaces: []string{"shop-prod"}},
 			want: all.namespaced().without(all.in("shop-prod")).and(all.namespaces().without(all.namespaces("shop-prod")), widgetCRD),
@@ -246,10 +246,11 @@ func TestAcceptBackup_Filters(t *testing.T) {
 		},
 		"a label in namespaces where nothing has it": {
 			spec: spec{LabelSelector: selector("app=web"), IncludedNamespaces: []string{"bank1", "empty"}}, want: all.namespaces("bank1", "empty"),
+			warnings: []string{`label selector "app=web" matches no object that the other filters of the backup include`},
 		},
 		"a label of namespaces":    {spec: spec{LabelSelector: selector("env=prod")}, want: all.namespaces("shop-prod", "bank-prod")},
 		"one of some labels":       {spec: spec{LabelSelector: selector("app in (bank,db)")}, want: all.labelled("app", "bank", "db").and(all.namespaces("bank-prod", "shop-prod", "shop-test"))},
-		"a label that nothing has": {spec: spec{LabelSelector: selector("app=none")}},
+		"a label that nothing has": {spec: spec{LabelSelector: selector("app=none")}, warnings: []string{`label selector "app=none" matches no object that the other filters of the backup include`}},
 		"the empty selector":       {spec: spec{LabelSelector: &metav1.LabelSelector{}}, want: all},
 		"a label and a resource":   {spec: spec{LabelSelector: selector("app=web"), IncludedResources: []string{"cm", "svc"}}, want: all.labelled("app", "web").kinds("ConfigMap", "Service")},
 		"not a label": {
@@ -338,11 +339,11 @@ func TestInvalidSpecsFailTheBackup(t *testing.T) {
 	t.Parallel()
 	deps := depsFor(t, fixtureWorld(t))
 	for want, spec := range map[string]spec{
-		`namespace pattern "a**": must not contain "**"`:         {IncludedNamespaces: []string{"a**"}},
-		`namespace pattern "{a,b}": must not contain any of`:     {ExcludedNamespaces: []string{"{a,b}"}},
-		`namespace pattern "a[": has a "[" without a "]"`:        {IncludedNamespaces: []string{"a["}},
-		"cannot be used together with the lists":                 {IncludedResources: []string{"pods"}, ExcludedClusterScopedResources: []string{"pv"}},
-		"spec.labelSelector and spec.orLabelSelectors cannot be": {LabelSelector: selector("a=b"), OrLabelSelectors: []*metav1.LabelSelector{selector("a=b")}},
+		`namespace pattern "a**": must not contain "**"`:     {IncludedNamespaces: []string{"a**"}},
+		`namespace pattern "{a,b}": must not contain any of`: {ExcludedNamespaces: []string{"{a,b}"}},
+		`namespace pattern "a[": has a "[" without a "]"`:    {IncludedNamespaces: []string{"a["}},
+		"cannot be used together with the lists":             {IncludedResources: []string{"pods"}, ExcludedClusterScopedResources: []string{"pv"}},
+		"labelSelector and orLabelSelectors cannot be":       {LabelSelector: selector("a=b"), OrLabelSelectors: []*metav1.LabelSelector{selector("a=b")}},
 		"label selector of the spec": {LabelSelector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Maybe"}}}},
 	} {

@@ -2,6 +2,8 @@ package backup
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +27,9 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, lanes
 			e.record.warned(resource.GroupResource(), "", entry, "spec.orderedResources: want namespace/name, or name for a cluster-scoped object", nil)
 			continue
 		}
+		const notSelected = "spec.orderedResources: the filters of the backup do not include the object"
 		if resource.Namespaced && !e.sel.namespaces.Match(namespace) {
+			e.record.warned(resource.GroupResource(), namespace, name, notSelected, nil)
 			continue
 		}
 		raw, err := e.get(ctx, resource, namespace, name)
@@ -42,6 +46,9 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, lanes
 			continue
 		}
 		meta, err := item.ParseMeta(raw)
+		if err == nil && !e.sel.selects(resource, meta) {
+			e.record.warned(resource.GroupResource(), namespace, name, notSelected, nil)
+		}
 		if err != nil || !e.sel.selects(resource, meta) {
 			continue
 		}
@@ -61,15 +68,15 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, lanes
 	return nil
 }
 
-// orderOf returns the entries of spec.orderedResources for a resource, which is named there by its plural
-// with or without the group.
+// orderOf returns the entries of spec.orderedResources for a resource, which may have any of its names there.
 func (e *engine) orderOf(resource schema.GroupResource) []string {
+	ordered := e.req.Backup.Spec.OrderedResources
 	var entries []string
-	for _, key := range []string{resource.String(), resource.Resource} {
-		if len(entries) > 0 {
-			break
+	for _, key := range slices.Sorted(maps.Keys(ordered)) {
+		if gr, ok := e.sel.snapshot.Resolve(key); !ok || gr != resource {
+			continue
 		}
-		for entry := range strings.SplitSeq(e.req.Backup.Spec.OrderedResources[key], ",") {
+		for entry := range strings.SplitSeq(ordered[key], ",") {
 			if entry = strings.TrimSpace(entry); entry != "" {
 				entries = append(entries, entry)
 			}

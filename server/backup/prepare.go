@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cleat-dev/cleat/server/backup/pages"
@@ -58,7 +57,7 @@ func (e *engine) connect(ctx context.Context) (snapshot *discovery.Snapshot, err
 		return nil, err
 	}
 	err = e.client.Retry(ctx, "discovery", func(ctx context.Context) (err error) {
-		snapshot, err = e.deps.Discovery.Snapshot(ctx)
+		snapshot, err = e.deps.Discovery.SnapshotWith(ctx, e.resourceNames())
 		return err
 	})
 	return snapshot, err
@@ -89,8 +88,8 @@ func (e *engine) newSelection(ctx context.Context, snapshot *discovery.Snapshot)
 		e.warn(warning)
 	}
 	var err error
-	if sel.selectors, err = selectors(spec.LabelSelector, spec.OrLabelSelectors); err != nil {
-		return nil, err
+	if sel.selectors, err = filter.NewSelectors(spec.LabelSelector, spec.OrLabelSelectors); err != nil {
+		return nil, fmt.Errorf("spec: %w", err)
 	}
 	if sel.namespaces, err = e.namespaceFilter(ctx, snapshot); err != nil {
 		return nil, err
@@ -168,14 +167,14 @@ func (e *engine) namespaceFilter(ctx context.Context, snapshot *discovery.Snapsh
 			Text: "namespace of spec.includedNamespaces does not exist"}.String())
 		e.log.Error("namespace of spec.includedNamespaces does not exist", "name", name)
 	}
+	for _, name := range ns.Unmatched() {
+		e.warn(fmt.Sprintf("spec.%s matches no namespace of the cluster", name))
+	}
 	for _, name := range terminating {
 		if ns.Match(name) {
 			e.record.warned(namespacesResource, name, name, "namespace is terminating, it is left out with the objects in it that are being deleted", nil)
 			e.log.Warn("namespace is terminating", "namespace", name)
 		}
-	}
-	if ns.Expanded() && len(ns.List()) == 0 {
-		e.warn(fmt.Sprintf("no namespace matches the patterns of spec.includedNamespaces %s", strings.Join(spec.IncludedNamespaces, ", ")))
 	}
 	return ns, nil
 }

@@ -32,8 +32,13 @@ func NewNamespaces(includes, excludes, existing []string) (Namespaces, error) {
 	}
 	ns := Namespaces{existing: slices.Clone(existing)}
 	var err error
-	if ns.unmatched, err = unmatchedOf(includes, excludes, existing); err != nil {
-		return Namespaces{}, err
+	for _, name := range ns.Absent(includes) {
+		if IsGlob(name) {
+			ns.unmatched = append(ns.unmatched, "includedNamespaces: "+name)
+		}
+	}
+	for _, name := range ns.Absent(excludes) {
+		ns.unmatched = append(ns.unmatched, "excludedNamespaces: "+name)
 	}
 	if len(includes) > 0 && !slices.Contains(includes, "*") {
 		ns.missing = missing(includes, existing)
@@ -81,6 +86,9 @@ func (n Namespaces) Missing() []string { return n.missing }
 // Unmatched returns the patterns of the includes, and the names and patterns of the excludes, that match no existing namespace, in the
 // form "includedNamespaces: team-*".
 func (n Namespaces) Unmatched() []string { return n.unmatched }
+
+// Absent returns those of the given names and patterns that match no existing namespace.
+func (n Namespaces) Absent(names []string) []string { return Absent(names, n.existing) }
 
 // Existing returns the number of namespaces that exist, included or not.
 func (n Namespaces) Existing() int { return len(n.existing) }
@@ -134,6 +142,18 @@ func checkBrackets(pattern string) error {
 	}
 }
 
+// Absent returns the names and patterns that match none of the existing names. It leaves out "*".
+func Absent(names, existing []string) []string {
+	var absent []string
+	for _, name := range names {
+		// A pattern that cannot be compiled is an error elsewhere.
+		if one, err := newList([]string{name}); err == nil && name != "" && !one.all && !slices.ContainsFunc(existing, one.match) {
+			absent = append(absent, name)
+		}
+	}
+	return absent
+}
+
 func missing(includes, existing []string) []string {
 	var absent []string
 	for _, name := range includes {
@@ -142,30 +162,6 @@ func missing(includes, existing []string) []string {
 		}
 	}
 	return absent
-}
-
-// unmatchedOf returns what Unmatched does.
-func unmatchedOf(includes, excludes, existing []string) ([]string, error) {
-	var found []string
-	for field, list := range map[string][]string{
-		"includedNamespaces": slices.DeleteFunc(slices.Clone(includes), func(name string) bool { return !IsGlob(name) }),
-		"excludedNamespaces": excludes,
-	} {
-		for _, name := range list {
-			if name == "" || name == "*" || slices.Contains(existing, name) {
-				continue
-			}
-			matched, err := expand([]string{name}, existing)
-			if err != nil {
-				return nil, err
-			}
-			if !IsGlob(name) || len(matched) == 0 {
-				found = append(found, field+": "+name)
-			}
-		}
-	}
-	slices.Sort(found)
-	return slices.Compact(found), nil
 }
 
 // expand replaces each glob with the existing names that it matches.

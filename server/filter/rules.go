@@ -45,19 +45,13 @@ type RuleLists struct {
 // Empty reports whether there are no rules.
 func (l RuleLists) Empty() bool { return len(l.Cluster) == 0 && len(l.Namespaces) == 0 }
 
-// UnmatchedNamespaces returns the names and patterns of namespaces that match no existing one.
-func (l RuleLists) UnmatchedNamespaces(existing []string) []string {
-	var unmatched []string
+// NamespaceNames returns the names and patterns of all namespaces with rules.
+func (l RuleLists) NamespaceNames() []string {
+	var names []string
 	for _, rules := range l.Namespaces {
-		for _, name := range rules.Namespaces {
-			// A pattern that cannot be compiled is an error of NewRules.
-			if one, err := newList([]string{name}); err == nil && !slices.ContainsFunc(existing, one.match) {
-				unmatched = append(unmatched, name)
-			}
-		}
+		names = append(names, rules.Namespaces...)
 	}
-	slices.Sort(unmatched)
-	return slices.Compact(unmatched)
+	return names
 }
 
 // Rules select objects by rules for their resource and namespace. The zero value has none.

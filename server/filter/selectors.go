@@ -50,6 +50,15 @@ func (s *Selectors) Unmatched() []string {
 	return s.texts(func(one *selector) bool { return !one.matched.Load() })
 }
 
+// Matched records that the API server has applied a selector of Texts and found an object.
+func (s *Selectors) Matched(text string) {
+	for i := 0; s != nil && i < len(s.list); i++ {
+		if s.list[i].String() == text {
+			s.list[i].matched.Store(true)
+		}
+	}
+}
+
 func (s *Selectors) texts(of func(*selector) bool) []string {
 	var texts []string
 	for i := 0; s != nil && i < len(s.list); i++ {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +36,9 @@ type Backup struct {
 // backupHook is a hook of the spec that applies to pods.
 type backupHook struct {
 	selector
+	name     string
 	commands map[Moment][]command
+	met      *atomic.Bool // a pod has the hook
 }
 
 // NewBackup returns the hooks of a backup. resolve finds a resource by one of its names.
@@ -52,10 +55,21 @@ func NewBackup(spec *velerov1.BackupHooks, executor *Executor, resolve func(name
 			return nil, fmt.Errorf("hook %s: resources: %w", s.Name, err)
 		}
 		if resources.Match("pods") {
-			b.hooks = append(b.hooks, backupHook{selected, map[Moment][]command{Pre: commandsOf(s.Name, s.PreHooks), Post: commandsOf(s.Name, s.PostHooks)}})
+			b.hooks = append(b.hooks, backupHook{selected, s.Name, map[Moment][]command{Pre: commandsOf(s.Name, s.PreHooks), Post: commandsOf(s.Name, s.PostHooks)}, new(atomic.Bool)})
 		}
 	}
 	return b, nil
+}
+
+// Unmatched returns the names of the hooks in the spec that no pod has had so far.
+func (b *Backup) Unmatched() []string {
+	var names []string
+	for _, h := range b.hooks {
+		if !h.met.Load() {
+			names = append(names, h.name)
+		}
+	}
+	return names
 }
 
 // resolved returns names of resources as the API server writes them. Globs and unknown names stay as they are.
@@ -103,6 +117,7 @@ func (b *Backup) commands(when Moment, namespace string, labels, annotations map
 	var all []command
 	for _, h := range b.hooks {
 		if h.matches(namespace, labels) {
+			h.met.Store(true)
 			all = append(all, h.commands[when]...)
 		}
 	}

@@ -234,7 +234,7 @@ func TestInvalidFiltersFailTheRestore(t *testing.T) {
 		"both label filters": {func(s *velerov1.RestoreSpec) {
 			s.LabelSelector = &metav1.LabelSelector{}
 			s.OrLabelSelectors = []*metav1.LabelSelector{{}}
-		}, "want one of them"},
+		}, "cannot be used together"},
 		"bad resource glob": {func(s *velerov1.RestoreSpec) { s.IncludedResources = []string{"a[b"} }, `"a[b"`},
 		"bad status resource": {func(s *velerov1.RestoreSpec) {
 			s.RestoreStatus = &velerov1.RestoreStatusSpec{IncludedResources: []string{"a[b"}}

@@ -61,7 +61,8 @@ resourceModifierRules:
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Results.Errors.Count(), "%+v", result.Results.Errors)
 	require.Contains(t, result.Results.Errors.Namespaces[target][0], "error modifying configmaps/"+target+"/unsuited: resourceModifierRules[2]: ")
-	require.Zero(t, result.Results.Warnings.Count(), "%+v", result.Results.Warnings)
+	require.Equal(t, 1, result.Results.Warnings.Count(), "%+v", result.Results.Warnings)
+	require.Contains(t, result.Results.Warnings.Velero[0], "spec.resourceModifier: resourceModifierRules[1] applies to no object that is restored", "its namespace is that of the target")
 	require.Equal(t, []string{target + "/after(created)", target + "/owned(created)", target + "/plain(created)", target + "/unsuited(created)"}, result.ResourceList["v1/ConfigMap"])
 
 	live := func(one thing, name string) obj {

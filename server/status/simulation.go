@@ -15,6 +15,7 @@ type Simulation struct {
 	Policy     string   `json:"policy"`
 	Limit      int      `json:"limit"`
 	Namespaces []string `json:"namespaces,omitempty"` // of the simulated cluster
+	LeftOut    []string `json:"leftOut,omitempty"`    // what is wrong with backups that are not simulated
 	Rounds     []Round  `json:"rounds"`
 	Order      []string `json:"order,omitempty"` // in which backups start
 	Stuck      []string `json:"stuck,omitempty"` // backups that never start

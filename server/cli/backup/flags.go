@@ -40,14 +40,14 @@ func (c *SpecFlags) Add(f *pflag.FlagSet, kind string) {
 	f.StringVar(&spec.StorageLocation, "storage-location", "", "where to store the backup; empty for the default location")
 	f.StringSliceVar(&spec.VolumeSnapshotLocations, "volume-snapshot-locations", nil, "where to store volume snapshots")
 	c.selectors.Add(f)
-	f.StringVar(&c.ordered, "ordered-resources", "", "what to back up first, as RESOURCE=NAMESPACE/NAME,...;RESOURCE=...")
+	command.AddOnce(f, &c.ordered, "ordered-resources", "what to back up first, as RESOURCE=NAMESPACE/NAME,...;RESOURCE=...", "write both into one, with a semicolon between them")
 	f.DurationVar(&c.csiTimeout, "csi-snapshot-timeout", 0, "how long to wait for a CSI snapshot")
 	f.DurationVar(&c.itemOperationsTimeout, "item-operation-timeout", 0, "how long asynchronous operations of plugins may take")
 	command.AddOptionalBool(f, &spec.SnapshotVolumes, "snapshot-volumes", "take snapshots of volumes")
 	command.AddOptionalBool(f, &spec.SnapshotMoveData, "snapshot-move-data", "move the data of snapshots to the backup storage")
 	f.StringVar(&spec.DataMover, "data-mover", "", "data mover to use")
 	command.AddOptionalBool(f, &spec.DefaultVolumesToFsBackup, "default-volumes-to-fs-backup", "back up all volumes of pods from the file system")
-	f.StringVar(&c.policies, "resource-policies-configmap", "", "ConfigMap with resource policies")
+	command.AddOnce(f, &c.policies, "resource-policies-configmap", "ConfigMap with resource policies", "write the rules of both into one ConfigMap")
 	f.IntVar(&c.parallelFiles, "parallel-files-upload", 0, "files of a volume to upload at once")
 	c.PrintFlag.Add(f, kind)
 }
@@ -82,6 +82,9 @@ func parseOrdered(text string) (map[string]string, error) {
 		resource, names = strings.TrimSpace(resource), strings.TrimSpace(names)
 		if !ok || resource == "" || names == "" {
 			return nil, fmt.Errorf("--ordered-resources: %q: want RESOURCE=NAMESPACE/NAME,NAME;RESOURCE=NAME", entry)
+		}
+		if former, twice := ordered[resource]; twice {
+			return nil, fmt.Errorf("--ordered-resources: %s is there twice, want %s=%s,%s", resource, resource, former, names)
 		}
 		ordered[resource] = names
 	}

@@ -79,7 +79,7 @@ type getFlags struct {
 
 func (f *getFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.output, "output", "o", "table", "form of the output: table, json or yaml")
-	cmd.Flags().StringVarP(&f.selector, "selector", "l", "", "only those whose labels match, e.g. a=b,c!=d")
+	AddSelector(cmd.Flags(), &f.selector, "only those whose labels match, e.g. a=b,c!=d")
 	cmd.Flags().StringSliceVarP(&f.labelColumns, "label-columns", "L", nil, "labels to show in columns of their own")
 	cmd.Flags().BoolVar(&f.showLabels, "show-labels", false, "show all labels in the last column")
 }
@@ -136,7 +136,7 @@ type Selection struct {
 // Add adds the flags of a command that applies verb to objects.
 func (s *Selection) Add(flags *pflag.FlagSet, verb, kinds string) {
 	flags.BoolVar(&s.all, "all", false, verb+" all "+kinds)
-	flags.StringVarP(&s.selector, "selector", "l", "", verb+" the "+kinds+" whose labels match")
+	AddSelector(flags, &s.selector, verb+" the "+kinds+" whose labels match")
 }
 
 // Select returns the objects that a command applies to: those named, those selected, or all.

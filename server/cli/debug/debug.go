@@ -47,8 +47,8 @@ func NewCommand(a *command.App) *cobra.Command {
 	}
 	downloads.Add(cmd.Flags(), serverTimeout)
 	cmd.Flags().StringVar(&output, "output", "", "file to write; bundle-TIME.tar.gz without it")
-	cmd.Flags().StringVar(&backup, "backup", "", "name of a backup of which to add the log")
-	cmd.Flags().StringVar(&restore, "restore", "", "name of a restore of which to add the log")
+	command.AddOnce(cmd.Flags(), &backup, "backup", "name of a backup of which to add the log", "write a bundle for each backup")
+	command.AddOnce(cmd.Flags(), &restore, "restore", "name of a restore of which to add the log", "write a bundle for each restore")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "name each file as it is added")
 	return cmd
 }

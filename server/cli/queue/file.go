@@ -23,6 +23,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/config"
 	"github.com/cleat-dev/cleat/server/filter"
+	"github.com/cleat-dev/cleat/server/queue"
 	"github.com/cleat-dev/cleat/server/status/layout"
 )
 
@@ -30,32 +31,33 @@ import (
 const maxBackupsFile = 256 << 20
 
 // readBackups reads Backups from a file, or from stdin if path is "-": YAML documents or JSON, Backups or lists of them, as
-// kubectl prints them. It keeps their order. Backups without a creation time are created now, one after the other. The
-// error lists everything that is wrong, with file, line and what would be right.
-func readBackups(path string, stdin io.Reader, now time.Time) ([]*velerov1.Backup, error) {
+// kubectl prints them. It keeps their order. Backups without a creation time are created now, one after the other. Backups that
+// are not in the queue any more are left out, whatever is in them. So are those that a server would not read; problems has them,
+// with file, line and what would be right. An error means that the file has no Backup, or cannot be read to its end.
+func readBackups(path string, stdin io.Reader, now time.Time) (backups []*velerov1.Backup, problems []error, err error) {
 	name, from := path, stdin
 	if path == "-" {
 		name = "stdin"
 	} else {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("read the backups: %w", err)
+			return nil, nil, fmt.Errorf("read the backups: %w", err)
 		}
 		defer file.Close()
 		from = file
 	}
 	data, err := io.ReadAll(io.LimitReader(from, maxBackupsFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the backups: %w", err)
+		return nil, nil, fmt.Errorf("read the backups: %w", err)
 	}
 	if len(data) > maxBackupsFile {
-		return nil, fmt.Errorf("read the backups: %s is larger than %d bytes", name, maxBackupsFile)
+		return nil, nil, fmt.Errorf("read the backups: %s is larger than %d bytes", name, maxBackupsFile)
 	}
 	return parseBackups(name, data, now)
 }
 
 // parseBackups parses data; see readBackups. Errors mention name as the file.
-func parseBackups(name string, data []byte, now time.Time) ([]*velerov1.Backup, error) {
+func parseBackups(name string, data []byte, now time.Time) (backups []*velerov1.Backup, problems []error, err error) {
 	r := &backupsReader{file: name, now: now, lines: map[string]int{}}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	for {
@@ -66,16 +68,19 @@ func parseBackups(name string, data []byte, now time.Time) ([]*velerov1.Backup, 
 		}
 		if err != nil {
 			r.noYAML(err)
-			break
+			return nil, nil, errors.Join(r.problems()...)
 		}
 		if len(document.Content) > 0 && document.Content[0].ShortTag() != "!!null" {
 			r.object(document.Content[0])
 		}
 	}
-	if len(r.backups) == 0 && len(r.found) == 0 {
+	if len(r.backups)+r.ended > 0 {
+		return r.backups, r.problems(), nil
+	}
+	if len(r.found) == 0 {
 		r.problem(0, "", "contains no Backup; want YAML documents of kind Backup, or what \"kubectl get backups -o yaml\" prints")
 	}
-	return r.backups, r.err()
+	return nil, nil, errors.Join(r.problems()...)
 }
 
 // backupsReader collects the Backups of a file.
@@ -83,6 +88,7 @@ type backupsReader struct {
 	file    string
 	now     time.Time
 	backups []*velerov1.Backup
+	ended   int            // Backups that are not in the queue any more
 	lines   map[string]int // by name
 	found   []*config.Problem
 }
@@ -91,14 +97,14 @@ func (r *backupsReader) problem(line int, key, format string, args ...any) {
 	r.found = append(r.found, &config.Problem{File: r.file, Line: line, Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// err returns all problems in the order of the lines.
-func (r *backupsReader) err() error {
+// problems returns all problems in the order of the lines.
+func (r *backupsReader) problems() []error {
 	slices.SortStableFunc(r.found, func(a, b *config.Problem) int { return cmp.Compare(a.Line, b.Line) })
 	errs := make([]error, 0, len(r.found))
 	for _, problem := range r.found {
 		errs = append(errs, problem)
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 func (r *backupsReader) noYAML(err error) {
@@ -137,6 +143,10 @@ func (r *backupsReader) object(node *yaml.Node) {
 }
 
 func (r *backupsReader) backup(node *yaml.Node) {
+	if hasLeftQueue(node) {
+		r.ended++
+		return
+	}
 	before := len(r.found)
 	if version := child(node, "apiVersion"); version == nil || version.Value != velerov1.SchemeGroupVersion.String() {
 		r.problem(line(node, "apiVersion"), "apiVersion", "want %s", velerov1.SchemeGroupVersion)
@@ -155,6 +165,20 @@ func (r *backupsReader) backup(node *yaml.Node) {
 	b.UID = types.UID("backup-" + strconv.Itoa(len(r.backups))) // unique
 	r.lines[b.Name] = node.Line
 	r.backups = append(r.backups, b)
+}
+
+// hasLeftQueue reports whether a Backup neither waits nor runs, nor occupies namespaces any more.
+func hasLeftQueue(node *yaml.Node) bool {
+	status := child(node, "status")
+	if status == nil {
+		return false
+	}
+	phase := child(status, "phase")
+	if phase == nil {
+		return false
+	}
+	b := &velerov1.Backup{Status: velerov1.BackupStatus{Phase: velerov1.BackupPhase(phase.Value)}}
+	return slices.Contains(backupPhases(), b.Status.Phase) && !queue.InLine(b) && !queue.Occupies(b)
 }
 
 // decode returns node as a Backup, and nil after a problem. Unknown fields are allowed in metadata and status, which

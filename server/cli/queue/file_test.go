@@ -18,10 +18,11 @@ func FuzzParseBackups(f *testing.F) {
 	}
 	f.Add([]byte("kind: List\nitems: [{kind: List, items: [&a {kind: Backup, spec: *a}]}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		backups, err := parseBackups("x.yaml", data, statustest.Noon())
-		if err != nil {
-			require.ErrorContains(t, err, "x.yaml")
-			return
+		backups, problems, err := parseBackups("x.yaml", data, statustest.Noon())
+		for _, problem := range append(problems, err) {
+			if problem != nil {
+				require.ErrorContains(t, problem, "x.yaml")
+			}
 		}
 		names := map[string]bool{}
 		for _, b := range backups {

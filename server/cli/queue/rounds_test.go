@@ -22,7 +22,7 @@ func playWith(t *testing.T, names []string, decide func(*queueadmission.Snapshot
 	for _, name := range names {
 		content.WriteString(backupOf(name, ""))
 	}
-	backups, err := parseBackups("x.yaml", []byte(content.String()), statustest.Noon())
+	backups, _, err := parseBackups("x.yaml", []byte(content.String()), statustest.Noon())
 	require.NoError(t, err)
 	s := &simulation{backups: backups, limit: 1, now: statustest.Noon(), decide: func(_ context.Context, snapshot *queueadmission.Snapshot) (*queueadmission.Decision, error) {
 		return decide(snapshot)

@@ -36,6 +36,7 @@ type simulateFlags struct {
 	limit      int
 	namespaces []string
 	output     string
+	leftOut    []string // what is wrong with backups that are not simulated
 }
 
 func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
@@ -45,6 +46,9 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 	backups, err := f.backups(cmd)
 	if err != nil {
 		return err
+	}
+	for _, problem := range f.leftOut {
+		fmt.Fprintln(a.Err, "Left out:", problem)
 	}
 	if err := f.complete(cmd); err != nil {
 		return err
@@ -66,7 +70,7 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 	}
 	document := status.Simulation{
 		APIVersion: status.APIVersion, Kind: "QueueSimulation", Policy: name,
-		Limit: cmp.Or(f.limit, f.directory.Options.ConcurrentBackups, 1), Namespaces: f.namespaces, Rounds: []status.Round{},
+		Limit: cmp.Or(f.limit, f.directory.Options.ConcurrentBackups, 1), Namespaces: f.namespaces, LeftOut: f.leftOut, Rounds: []status.Round{},
 	}
 	s := &simulation{
 		backups: backups, namespaces: f.namespaces, limit: document.Limit, now: time.Now(),
@@ -78,7 +82,7 @@ func (f *simulateFlags) run(cmd *cobra.Command, a *command.App) error {
 	return play(cmd.Context(), a, &document, s, f.output)
 }
 
-// backups reads the backups of the file. It sets the namespaces of the cluster.
+// backups reads the backups of the file. It sets the namespaces of the cluster, and what was left out.
 func (f *simulateFlags) backups(cmd *cobra.Command) ([]*velerov1.Backup, error) {
 	for _, name := range f.namespaces {
 		if wrong := validation.IsDNS1123Label(name); len(wrong) > 0 {
@@ -88,9 +92,12 @@ func (f *simulateFlags) backups(cmd *cobra.Command) ([]*velerov1.Backup, error) 
 	if f.limit < 0 {
 		return nil, fmt.Errorf("--concurrent-backups is %d, want at least 1", f.limit)
 	}
-	backups, err := readBackups(f.file, cmd.InOrStdin(), time.Now())
+	backups, problems, err := readBackups(f.file, cmd.InOrStdin(), time.Now())
 	if err != nil {
 		return nil, err
+	}
+	for _, problem := range problems {
+		f.leftOut = append(f.leftOut, problem.Error())
 	}
 	if !cmd.Flags().Changed("namespaces") {
 		f.namespaces = namedBy(backups)
@@ -153,7 +160,8 @@ func newSimulateCommand(a *command.App) *cobra.Command {
 		Short: "Show in which order backups would run, and which would wait, without a cluster",
 		Long: "Show in which order the backups of a file would run, and which would wait for others, without a cluster. The policy\n" +
 			"is the one that a server would ask: a built-in one, or one in --plugin-dir. In each round it admits backups; then the\n" +
-			"backup that has run longest ends. Backups that have ended already are left out.",
+			"backup that has run longest ends. Backups that have ended already are left out; so are those that a server could not read,\n" +
+			"which the command names.",
 		Example: "  kubectl get backups -n velero -o yaml | cleat queue simulate -f - --concurrent-backups 3\n" +
 			"  cleat queue simulate -f backups.yaml --policy cleat.dev/priority --namespaces shop,billing",
 		Args: cobra.NoArgs,

@@ -2,10 +2,12 @@ package queue
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -158,10 +160,55 @@ func TestSimulateErrors(t *testing.T) {
 			require.ErrorContains(t, err, test.want)
 		})
 	}
-	_, err := clitest.Execute(t, NewCommand, "queue", "simulate", "-f", "testdata/mistakes.yaml")
-	require.Error(t, err)
+}
+
+// TestSimulationLeavesOutWhatServerCouldNotRead simulates the one good backup among many mistakes.
+func TestSimulationLeavesOutWhatServerCouldNotRead(t *testing.T) {
+	t.Parallel()
+	_, problems, err := readBackups("testdata/mistakes.yaml", nil, statustest.Noon())
+	require.NoError(t, err)
 	statustest.Golden(t, "queue_mistakes.txt", func(w io.Writer) error {
-		_, err := io.WriteString(w, err.Error()+"\n")
+		_, err := fmt.Fprintln(w, errors.Join(problems...))
 		return err
 	})
+	out, err := simulate(t, "-f", "testdata/mistakes.yaml", "-o", "json")
+	require.NoError(t, err)
+	var done status.Simulation
+	said, document, _ := strings.Cut(out, "{\n")
+	require.Equal(t, len(problems), strings.Count(said, "Left out: testdata/mistakes.yaml:"))
+	require.NoError(t, json.Unmarshal([]byte("{"+document), &done))
+	require.Equal(t, []string{"good"}, done.Order)
+	require.Len(t, done.LeftOut, len(problems))
+	for i := range problems {
+		require.EqualError(t, problems[i], done.LeftOut[i])
+	}
+}
+
+func TestSimulationIgnoresWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	const bad = "{apiVersion: velero.io/v1, kind: Backup, metadata: {name: %s}, spec: {includedNamespaces: [\"bad[\"], ttl: 30d}, status: {phase: %s}}\n---\n"
+	ended := fmt.Sprintf(bad+bad+bad, "a", "Completed", "a", "FailedValidation", "b", "Deleting")
+	for name, tt := range map[string]struct {
+		file    string
+		queued  int
+		problem string
+	}{
+		"ended ones alone":              {file: ended},
+		"beside one that waits":         {file: ended + "{apiVersion: velero.io/v1, kind: Backup, metadata: {name: a}}", queued: 1},
+		"one that waits cannot be read": {ended + fmt.Sprintf(bad, "c", "Queued"), 0, "is not a Backup"},
+		"one that runs cannot be read":  {ended + fmt.Sprintf(bad, "c", "InProgress"), 0, "is not a Backup"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backups, problems, err := parseBackups("x.yaml", []byte(tt.file), statustest.Noon())
+			require.NoError(t, err)
+			require.Len(t, backups, tt.queued)
+			if tt.problem == "" {
+				require.Empty(t, problems)
+				return
+			}
+			require.Len(t, problems, 1)
+			require.ErrorContains(t, problems[0], tt.problem)
+		})
+	}
 }

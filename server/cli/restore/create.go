@@ -15,7 +15,6 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/cli/command"
 	"github.com/cleat-dev/cleat/server/cli/runs"
-	"github.com/cleat-dev/cleat/server/config"
 )
 
 // createFlags are the flags of "restore create".
@@ -120,6 +119,9 @@ func (c *createFlags) checkSource(ctx context.Context, cluster *command.Cluster,
 	return nil
 }
 
+// oneConfigMap says what is right instead of two ConfigMaps.
+const oneConfigMap = "write the rules of both into one ConfigMap"
+
 func newCreateCommand(a *command.App) *cobra.Command {
 	c := new(createFlags)
 	cmd := &cobra.Command{
@@ -132,12 +134,12 @@ func newCreateCommand(a *command.App) *cobra.Command {
 		},
 	}
 	f, spec := cmd.Flags(), &c.spec
-	f.StringVar(&spec.BackupName, "from-backup", "", "backup to restore from")
-	f.StringVar(&spec.ScheduleName, "from-schedule", "", "schedule whose newest backup to restore from")
+	command.AddOnce(f, &spec.BackupName, "from-backup", "backup to restore from", "create a restore for each backup")
+	command.AddOnce(f, &spec.ScheduleName, "from-schedule", "schedule whose newest backup to restore from", "create a restore for each schedule")
 	f.BoolVar(&c.allowPartial, "allow-partially-failed", false, "with --from-schedule: take a PartiallyFailed backup when it is the newest")
 	f.StringSliceVar(&spec.IncludedNamespaces, "include-namespaces", nil, "namespaces to restore, names or patterns; all without it")
 	f.StringSliceVar(&spec.ExcludedNamespaces, "exclude-namespaces", nil, "namespaces to leave out")
-	f.Var(config.NewPairs(&spec.NamespaceMapping), "namespace-mappings", "namespaces to restore under another name, as FROM:TO,...")
+	f.Var(command.NewMappings(&spec.NamespaceMapping), "namespace-mappings", "namespaces to restore under another name, as FROM:TO,...")
 	f.StringSliceVar(&spec.IncludedResources, "include-resources", nil, "resources to restore, as resource.group")
 	f.StringSliceVar(&spec.ExcludedResources, "exclude-resources", nil, "resources to leave out")
 	command.AddOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources", "restore cluster-scoped resources")
@@ -148,8 +150,8 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	command.AddOptionalBool(f, &spec.RestorePVs, "restore-volumes", "restore volumes from snapshots")
 	command.AddOptionalBool(f, &spec.PreserveNodePorts, "preserve-nodeports", "keep the node ports of services")
 	f.DurationVar(&c.itemOperationsTimeout, "item-operation-timeout", 0, "how long asynchronous operations of plugins may take")
-	f.StringVar(&c.modifiers, "resource-modifier-configmap", "", "ConfigMap with resource modifiers")
-	f.StringVar(&c.policy, "resource-policies-configmap", "", "ConfigMap with filters per namespace and kind")
+	command.AddOnce(f, &c.modifiers, "resource-modifier-configmap", "ConfigMap with resource modifiers", oneConfigMap)
+	command.AddOnce(f, &c.policy, "resource-policies-configmap", "ConfigMap with filters per namespace and kind", oneConfigMap)
 	command.AddOptionalBool(f, &c.writeSparse, "write-sparse-files", "write sparse files in volumes")
 	f.IntVar(&c.parallelFiles, "parallel-files-download", 0, "files of a volume to download at once")
 	f.StringToStringVar(&c.labels, "labels", nil, "labels of the restore")

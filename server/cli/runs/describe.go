@@ -76,7 +76,7 @@ func NewDescribeCommand[V any, P interface {
 	}
 	cmd.ValidArgsFunction = g.Complete(a)
 	cmd.Flags().BoolVar(&details, "details", false, "list all objects of the "+kind+" as well, its volumes and operations")
-	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only those whose labels match, without names")
+	command.AddSelector(cmd.Flags(), &selector, "only those whose labels match, without names")
 	cmd.Flags().StringVarP(&output, "output", "o", output, "form of the output: plaintext or json")
 	d.Add(cmd.Flags(), describeTimeout)
 	return cmd

@@ -55,6 +55,6 @@ func newDescribeCommand(a *command.App) *cobra.Command {
 		},
 	}
 	cmd.ValidArgsFunction = getter().Complete(a)
-	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only those whose labels match")
+	command.AddSelector(cmd.Flags(), &selector, "only those whose labels match")
 	return cmd
 }

@@ -67,8 +67,24 @@ func (s *Selection) Unmatched() []string {
 		texts = append(texts, s.unmatchedResources("spec.restoreStatus.includedResources", status.IncludedResources, s.status.Includes(), s.isHeld)...)
 		texts = append(texts, s.unmatchedResources("spec.restoreStatus.excludedResources", status.ExcludedResources, s.status.Excludes(), s.isKnown)...)
 	}
-	for _, name := range s.policy.UnmatchedNamespaces(s.present) {
+	for _, name := range s.namespaces.Absent(s.policy.NamespaceNames()) {
 		texts = append(texts, fmt.Sprintf("spec.resourcePolicy: namespacedFilterPolicies: %s matches no namespace of the backup", name))
+	}
+	return append(texts, s.unmatchedHooks()...)
+}
+
+// unmatchedHooks returns a text for each namespace in a hook that nothing is restored into.
+func (s *Selection) unmatchedHooks() []string {
+	var targets []string
+	for _, source := range s.namespaces.List() {
+		targets = append(targets, s.Target(source))
+	}
+	var texts []string
+	for i := range s.spec.Hooks.Resources {
+		hook := &s.spec.Hooks.Resources[i]
+		for _, name := range filter.Absent(slices.Concat(hook.IncludedNamespaces, hook.ExcludedNamespaces), targets) {
+			texts = append(texts, fmt.Sprintf("spec.hooks: hook %s: %s matches no namespace that is restored into", hook.Name, name))
+		}
 	}
 	return texts
 }
