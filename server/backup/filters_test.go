@@ -344,7 +344,7 @@ func TestInvalidSpecsFailTheBackup(t *testing.T) {
 		`namespace pattern "a[": has a "[" without a "]"`:    {IncludedNamespaces: []string{"a["}},
 		"cannot be used together with the lists":             {IncludedResources: []string{"pods"}, ExcludedClusterScopedResources: []string{"pv"}},
 		"labelSelector and orLabelSelectors cannot be":       {LabelSelector: selector("a=b"), OrLabelSelectors: []*metav1.LabelSelector{selector("a=b")}},
-		"label selector of the spec": {LabelSelector: &metav1.LabelSelector{
+		"spec: label selector": {LabelSelector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Maybe"}}}},
 	} {
 		_, err := backup.Run(t.Context(), deps, backup.Request{Backup: newBackup(func(s *velerov1.BackupSpec) { *s = spec }), Log: discard()}, &strings.Builder{})

@@ -171,7 +171,7 @@ func (s *site) run(args ...string) (stdout, stderr string, err error) {
 // patiently gives a command that waits for an answer of the server the time that a busy machine takes.
 func patiently(args []string) []string {
 	const waits = `^(queue|queue explain|operations|plugin (get|info|order)|(backup|restore) (describe|logs)|backup download)( |$)`
-	if slices.Contains(args, "--timeout") || slices.Contains(args, "--plugin-dir") || !regexp.MustCompile(waits).MatchString(strings.Join(args, " ")) {
+	if slices.Contains(args, "--timeout") || slices.Contains(args, "simulate") || slices.Contains(args, "--plugin-dir") || !regexp.MustCompile(waits).MatchString(strings.Join(args, " ")) {
 		return args
 	}
 	return append(slices.Clone(args), "--timeout", "5m")
