@@ -35,8 +35,18 @@ type mugs struct {
 
 const mugsGroup = "kitchen.example.io"
 
-func (s *site) mugs(suffix string) *mugs {
-	own := strings.TrimPrefix(s.namespace, "cleat-") + suffix
+// newKitchen returns a site of its own, whose server looks at the served resources only for what its test does.
+func newKitchen(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t, "cleat.dev/file")
+	require.NoError(t, apiextensionsv1.AddToScheme(s.client.Scheme()))
+	s.serve("--features", "EnableAPIGroupVersions")
+	s.available()
+	return s
+}
+
+func (s *site) mugs() *mugs {
+	own := strings.TrimPrefix(s.namespace, "cleat-")
 	return &mugs{site: s, plural: "mugs" + own, singular: "mug" + own, short: "mg" + own}
 }
 
@@ -125,8 +135,7 @@ func (m *mugs) in(version, namespace string) int {
 func TestAcceptReported_CasesNames(t *testing.T) {
 	t.Parallel()
 	all := newSite(t, "cleat.dev/file")
-	require.NoError(t, apiextensionsv1.AddToScheme(all.client.Scheme()))
-	all.serve("--features", "EnableAPIGroupVersions")
+	all.serve()
 	all.available()
 	shop := all.workload(2)
 	all.must("backup", "create", "shop", "--include-namespaces", shop, "--wait")
@@ -160,14 +169,14 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 
 	t.Run("a resource by its singular and its short name, right after its definition was installed", func(t *testing.T) {
 		t.Parallel()
-		s := all.in(t)
-		mugs := s.mugs("n")
+		s := newKitchen(t)
+		mugs := s.mugs()
 		mugs.install("v1")
 		from := s.workload(1)
 		mugs.create("v1", from)
 		s.must("backup", "create", "mugs", "--include-namespaces", from, "--wait")
 		mugs.uninstall()
-		s.must("restore", "create", "look", "--from-backup", "shop", "--namespace-mappings", shop+":"+shop+"-look", "--wait") // looks at what is served
+		s.must("backup", "create", "look", "--include-namespaces", from, "--wait") // looks at what is served
 		mugs.install("v1")
 		defer mugs.uninstall()
 
@@ -181,10 +190,10 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 
 	t.Run("a backup of a definition that was installed a moment ago", func(t *testing.T) {
 		t.Parallel()
-		s := all.in(t)
+		s := newKitchen(t)
 		from := s.workload(1)
 		s.must("backup", "create", "before", "--include-namespaces", from, "--wait") // looks at what is served
-		mugs := s.mugs("b")
+		mugs := s.mugs()
 		mugs.install("v1")
 		defer mugs.uninstall()
 		mugs.create("v1", from)
@@ -195,8 +204,8 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 
 	t.Run("another version that is served by now", func(t *testing.T) {
 		t.Parallel()
-		s := all.in(t)
-		mugs := s.mugs("v")
+		s := newKitchen(t)
+		mugs := s.mugs()
 		mugs.install("v1alpha1", "v1beta1")
 		defer mugs.uninstall()
 		from := s.workload(0)
