@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,15 +50,14 @@ func NewGetCommand[V any, P interface {
 				return err
 			}
 			list, err := g.List(cmd.Context(), cluster, f.selector, args)
-			if err != nil {
+			items := g.Items(list)
+			if err != nil && len(*items) == 0 {
 				return err
 			}
 			if f.is {
-				items := g.Items(list)
 				*items = slices.DeleteFunc(*items, func(v V) bool { return !g.Is(&v) })
-				return g.print(a, f, list, false)
 			}
-			return g.print(a, f, list, len(args) == 1)
+			return errors.Join(g.print(a, f, list, len(args) == 1 && !f.is), err)
 		},
 	}
 	f.add(cmd)
@@ -84,7 +84,8 @@ func (f *getFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.showLabels, "show-labels", false, "show all labels in the last column")
 }
 
-// List returns the named objects, or without names all whose labels match.
+// List returns the named objects, or without names all whose labels match. If some of the named objects do not exist, it returns the others
+// and an error.
 func (g Getter[V, P, L]) List(ctx context.Context, cluster *Cluster, selector string, names []string) (list L, err error) {
 	list = g.NewList()
 	options := []client.ListOption{client.InNamespace(cluster.Namespace)}
@@ -104,12 +105,18 @@ func (g Getter[V, P, L]) List(ctx context.Context, cluster *Cluster, selector st
 			return list, err
 		}
 	}
+	var missing []error
 	for _, name := range names {
 		item := new(V)
-		if err := cluster.Get(ctx, cluster.Key(name), P(item)); err != nil {
+		err := cluster.Get(ctx, cluster.Key(name), P(item))
+		switch {
+		case apierrors.IsNotFound(err):
+			missing = append(missing, err)
+		case err != nil:
 			return list, err
+		default:
+			*items = append(*items, *item)
 		}
-		*items = append(*items, *item)
 	}
 	if g.Sort != nil {
 		g.Sort(*items)
@@ -119,7 +126,7 @@ func (g Getter[V, P, L]) List(ctx context.Context, cluster *Cluster, selector st
 	for i := range *items {
 		g.SetKind(&(*items)[i])
 	}
-	return list, nil
+	return list, errors.Join(missing...)
 }
 
 // SetKind sets apiVersion and kind, which a client leaves empty.
