@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +24,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	velerov2alpha1 "github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/server/readable"
 	"github.com/cleat-dev/cleat/server/run"
 )
 
@@ -48,12 +51,17 @@ func newManager(c Config, grace time.Duration, objects map[client.Object]cache.B
 	// which limits the requests for the objects that are backed up and restored.
 	unlimited := rest.CopyConfig(c.REST)
 	unlimited.QPS = -1
+	informers := readable.Informers{
+		Scheme: scheme, Group: velerov1.SchemeGroupVersion.Group, Namespace: c.Namespace, LeftOut: leaveOut(c.Log),
+		Live: sync.OnceValues(func() (client.Reader, error) { return client.New(unlimited, client.Options{Scheme: scheme}) }),
+	}
 	mgr, err := ctrl.NewManager(unlimited, ctrl.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{c.Namespace: {}},
 			DefaultTransform:  cache.TransformStripManagedFields(),
 			ByObject:          objects,
+			NewInformer:       informers.New,
 			SyncPeriod:        new(resyncPeriod),
 		},
 		MapperProvider:          newMapper,
@@ -65,6 +73,13 @@ func newManager(c Config, grace time.Duration, objects map[client.Object]cache.B
 		return nil, fmt.Errorf("connect to the API server %s: %w", c.REST.Host, err)
 	}
 	return mgr, nil
+}
+
+// leaveOut returns what is done about an object that a list leaves out.
+func leaveOut(log hclog.Logger) func(error) {
+	return func(err error) {
+		log.Error("an object is left out of all that the server does; correct or delete it with kubectl", "error", err)
+	}
 }
 
 // checkNamespace returns an error if the server's namespace does not exist.

@@ -20,6 +20,7 @@ import (
 	"github.com/cleat-dev/cleat/server/download"
 	"github.com/cleat-dev/cleat/server/location"
 	"github.com/cleat-dev/cleat/server/policy"
+	"github.com/cleat-dev/cleat/server/readable"
 	"github.com/cleat-dev/cleat/server/run"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
@@ -55,7 +56,7 @@ func Serve(ctx context.Context, c Config) error {
 		return err
 	}
 	patience := run.Patience{For: c.Options.APIOutageTimeout, Log: c.Log.Named("api-server")}
-	live := patience.Reader(mgr.GetAPIReader())
+	live := patience.Reader(readable.Reader{Reader: mgr.GetAPIReader(), Scheme: mgr.GetScheme(), LeftOut: leaveOut(c.Log)})
 	discoverer, err := clientdiscovery.NewDiscoveryClientForConfig(c.REST)
 	if err != nil {
 		return fmt.Errorf("make a discovery client: %w", err)

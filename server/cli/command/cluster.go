@@ -15,6 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/app"
+	"github.com/cleat-dev/cleat/server/readable"
 )
 
 // ClusterFlags name the cluster of a command, and the namespace of the server.
@@ -99,6 +100,11 @@ const defaultNamespace = "velero"
 type Cluster struct {
 	client.WithWatch
 	Namespace string
+}
+
+// List lists objects of the cluster. It names those that cannot be read, and leaves them out.
+func (s *Cluster) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return readable.List(ctx, s.WithWatch, s.Scheme(), list, func(err error) { fmt.Fprintln(os.Stderr, "Left out:", err) }, options...)
 }
 
 // Key returns the key of an object in the server's namespace.

@@ -321,4 +321,33 @@ func TestAcceptReported_CasesNames(t *testing.T) {
 		require.Contains(t, errs, "spec.includedNamespaces: ")
 		require.Contains(t, out, "They started in this order: good")
 	})
+
+	t.Run("one backup that cannot be read, beside all that lists backups", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t, "cleat.dev/file")
+		unreadable := func(name string) {
+			b := new(unstructured.Unstructured)
+			b.SetGroupVersionKind(velerov1.SchemeGroupVersion.WithKind("Backup"))
+			b.SetNamespace(s.namespace)
+			b.SetName(name)
+			b.Object["spec"] = map[string]any{"ttl": "9999999h"} // longer than a duration can be
+			require.NoError(t, s.client.Create(t.Context(), b))
+		}
+		unreadable("from-before")
+		server := s.serve()
+		s.available()
+		s.must("backup", "create", "one", "--include-namespaces", shop, "--wait")
+		unreadable("while-it-runs")
+		s.must("backup", "create", "two", "--include-namespaces", shop, "--wait")
+		s.must("restore", "create", "three", "--from-backup", "two", "--namespace-mappings", shop+":"+shop+"-readable", "--wait")
+		s.must("backup", "delete", "one", "--confirm", "--wait")
+		out, errs, err := s.run("backup", "get")
+		require.NoError(t, err)
+		require.Contains(t, out, "two ")
+		require.NotContains(t, out, "from-before")
+		require.Contains(t, errs, "Left out: Backup "+s.namespace+"/from-before cannot be read: ")
+		require.Contains(t, errs, "9999999h")
+		s.must("queue")
+		require.Contains(t, server.log.String(), "Backup "+s.namespace+"/while-it-runs cannot be read: ")
+	})
 }
