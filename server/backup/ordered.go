@@ -46,10 +46,11 @@ func (e *engine) ordered(ctx context.Context, resource discovery.Resource, lanes
 			continue
 		}
 		meta, err := item.ParseMeta(raw)
-		if err == nil && !e.sel.selects(resource, meta) {
-			e.record.warned(resource.GroupResource(), namespace, name, notSelected, nil)
+		if err != nil {
+			continue // the lists report it
 		}
-		if err != nil || !e.sel.selects(resource, meta) {
+		if !e.sel.selects(resource, meta) {
+			e.record.warned(resource.GroupResource(), namespace, name, notSelected, nil)
 			continue
 		}
 		e.record.expect(1)

@@ -228,6 +228,7 @@ func (e *engine) restoreOthers(ctx context.Context, helper *discovery.Helper) er
 	for _, warning := range e.selection.Unmatched() {
 		e.warn(warning)
 	}
+	e.logUnknownVersions()
 	for _, gr := range e.archive.Resources() {
 		e.chooseVersion(gr)
 	}

@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +25,17 @@ func (e *engine) chooseVersion(gr schema.GroupResource) {
 		e.archive.Use(gr, version)
 	}
 	e.log.Info("chose the version to restore", "resource", gr.String(), "version", version, "reason", why)
+}
+
+// logUnknownVersions logs which of the preferred versions are of no resource that there is. They are the server's settings, so that no
+// restore is to blame.
+func (e *engine) logUnknownVersions() {
+	for _, name := range slices.Sorted(maps.Keys(e.versions)) {
+		gr := schema.ParseGroupResource(name)
+		if _, served := e.snapshot.Load().ByGroupResource(gr); !served && e.archive.Count(gr) == 0 {
+			e.log.Warn("versions are preferred of a resource that neither the cluster nor the backup has; write its plural name and its group", "resource", name)
+		}
+	}
 }
 
 // lookAgain finds out whether the cluster serves by now a version of a resource that the archive has, if it did not before. It must be
