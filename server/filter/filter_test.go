@@ -70,19 +70,19 @@ func TestNamespaces(t *testing.T) {
 	existing := []string{"a1", "a2", "b1", "b2"}
 	for _, row := range []struct {
 		includes, excludes, list, missing string
-		all, everything, expanded         bool
+		all, everything                   bool
 	}{
 		{list: "a1 a2 b1 b2", all: true, everything: true},
 		{includes: "*", list: "a1 a2 b1 b2", all: true, everything: true},
 		{includes: "*", excludes: "a*", list: "b1 b2", all: true},
 		{excludes: "b?", list: "a1 a2", all: true},
 		{includes: "a1 nope", list: "a1", missing: "nope"},
-		{includes: "a* nope", list: "a1 a2", missing: "nope", expanded: true},
-		{includes: "a* a1", excludes: "a1", list: "a2", expanded: true},
-		{includes: "a1 b1", excludes: "a*", list: "b1", expanded: true},
-		{includes: "z*", expanded: true},
-		{includes: "z*", excludes: "a1", expanded: true},
-		{includes: "[ab]2", list: "a2 b2", expanded: true},
+		{includes: "a* nope", list: "a1 a2", missing: "nope"},
+		{includes: "a* a1", excludes: "a1", list: "a2"},
+		{includes: "a1 b1", excludes: "a*", list: "b1"},
+		{includes: "z*"},
+		{includes: "z*", excludes: "a1"},
+		{includes: "[ab]2", list: "a2 b2"},
 	} {
 		ns, err := filter.NewNamespaces(strings.Fields(row.includes), strings.Fields(row.excludes), existing)
 		require.NoError(t, err)
@@ -90,7 +90,6 @@ func TestNamespaces(t *testing.T) {
 		require.Equal(t, strings.Fields(row.missing), append([]string{}, ns.Missing()...), "%+v", row)
 		require.Equal(t, row.all, ns.All(), "%+v", row)
 		require.Equal(t, row.everything, ns.Everything(), "%+v", row)
-		require.Equal(t, row.expanded, ns.Expanded(), "%+v", row)
 	}
 	all, err := filter.NewNamespaces(nil, nil, existing)
 	require.NoError(t, err)
@@ -206,4 +205,42 @@ func FuzzNames(f *testing.F) {
 			require.True(t, ns.Match(listed))
 		}
 	})
+}
+
+func TestNamespacesThatMatchNothingAreNamed(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ includes, excludes, missing, unmatched string }{
+		{includes: "*", excludes: "a1"},
+		{includes: "a1 a*", excludes: "b?"},
+		{includes: "a1 nope z*", missing: "nope", unmatched: "includedNamespaces:z*"},
+		{excludes: "nope a1 z*", unmatched: "excludedNamespaces:nope excludedNamespaces:z*"},
+	} {
+		ns, err := filter.NewNamespaces(strings.Fields(row.includes), strings.Fields(row.excludes), []string{"a1", "a2", "b1"})
+		require.NoError(t, err)
+		require.Equal(t, row.missing, strings.Join(ns.Missing(), " "), "%+v", row)
+		require.Equal(t, row.unmatched, strings.ReplaceAll(strings.Join(ns.Unmatched(), " "), ": ", ":"), "%+v", row)
+	}
+}
+
+func TestSelectorsRecordWhatTheyHaveMatched(t *testing.T) {
+	t.Parallel()
+	one, several := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "1"}}, []*metav1.LabelSelector{
+		{MatchLabels: map[string]string{"a": "1"}}, {MatchLabels: map[string]string{"b": "1"}}, {MatchLabels: map[string]string{"c": "1"}},
+	}
+	_, err := filter.NewSelectors(one, several)
+	require.ErrorContains(t, err, "cannot be used together")
+	s, err := filter.NewSelectors(nil, several)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a=1", "b=1", "c=1"}, s.Texts())
+	require.False(t, s.Match(map[string]string{"d": "1"}))
+	require.Len(t, s.Unmatched(), 3)
+	require.True(t, s.Match(map[string]string{"a": "1", "b": "1"}))
+	require.Equal(t, []string{"c=1"}, s.Unmatched())
+	s.Matched("c=1")
+	require.Empty(t, s.Unmatched())
+	for _, none := range []*filter.Selectors{nil, new(filter.Selectors)} {
+		require.True(t, none.Match(nil))
+		require.Empty(t, none.Unmatched())
+		require.False(t, none.Any())
+	}
 }

@@ -12,7 +12,6 @@ import (
 type Namespaces struct {
 	names     Names
 	nothing   bool // set if no include is left after globs were expanded
-	expanded  bool
 	missing   []string
 	unmatched []string
 	existing  []string
@@ -49,7 +48,7 @@ func NewNamespaces(includes, excludes, existing []string) (Namespaces, error) {
 			if excludes, err = expand(excludes, existing); err != nil {
 				return Namespaces{}, err
 			}
-			ns.expanded, ns.nothing = true, len(includes) == 0
+			ns.nothing = len(includes) == 0
 		}
 	}
 	ns.names, err = NewNames(includes, excludes)
@@ -76,9 +75,6 @@ func (n Namespaces) Everything() bool { return !n.nothing && n.names.Everything(
 func (n Namespaces) All() bool {
 	return !n.nothing && (len(n.names.Includes()) == 0 || n.names.includes.all)
 }
-
-// Expanded reports whether globs were expanded.
-func (n Namespaces) Expanded() bool { return n.expanded }
 
 // Missing returns the included names, other than globs, of namespaces that do not exist.
 func (n Namespaces) Missing() []string { return n.missing }
