@@ -3,6 +3,7 @@ package restore
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -68,10 +69,14 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 			r.refuse(ctx, to, err, own)
 			return causeOf(ctx)
 		}
-		if raw, err = r.read(ctx, to); err != nil && fatal(ctx, err) {
+		raw, err = r.read(ctx, to)
+		switch {
+		case err != nil && fatal(ctx, err):
 			return err
-		} else if err != nil || raw == nil {
-			return r.fail(fmt.Errorf("error restoring %s: it existed, and could not be read again after it was changed or deleted: %w", r.id, err))
+		case err != nil:
+			return r.fail(fmt.Errorf("error restoring %s: it was changed while it was compared, and cannot be read again: %w", r.id, err))
+		case raw == nil:
+			return r.fail(fmt.Errorf("error restoring %s: it was deleted while it was compared; restore it again", r.id))
 		}
 	}
 }
@@ -223,33 +228,42 @@ func (r *itemRun) reportLeft(x *existing, takes func(drift.Difference) bool, for
 	if !slices.ContainsFunc(left, func(d drift.Difference) bool { return !d.Immutable }) && r.updates() {
 		r.finding.verdict = dryrun.Refused
 	}
-	what := fmt.Sprintf("%s exists in the cluster and differs from the backup in %s; ", r.id, pathsOf(left))
-	switch {
-	case r.updates() && !foreign:
-		what = fmt.Sprintf("%s exists in the cluster and could not be updated in %s", r.id, pathsOf(left))
-	case len(left) < len(x.differences):
-		what += "only what it lacked was added"
-	default:
-		what += "it was left as it is"
+	if r.updates() && !foreign { // what stays has an obstacle
+		extent := ""
+		if len(left) < len(x.differences) {
+			extent = " in full"
+		}
+		r.warn(fmt.Errorf("%s exists in the cluster and could not be updated%s: %s", r.id, extent, strings.Join(obstaclesOf(left), "; ")))
+		return
 	}
-	if !r.updates() && !foreign && slices.ContainsFunc(left, func(d drift.Difference) bool { return d.Obstacle == "" }) {
-		what += ", existingResourcePolicy update would patch it"
+	what := []string{fmt.Sprintf("%s exists in the cluster and differs from the backup in %s", r.id, pathsOf(left)), "it was left as it is"}
+	if len(left) < len(x.differences) {
+		what[1] = "only what it lacked was added"
 	}
-	obstacles := map[string][]drift.Difference{}
+	if !foreign && slices.ContainsFunc(left, func(d drift.Difference) bool { return d.Obstacle == "" }) {
+		what[1] += ", existingResourcePolicy update would patch it"
+	}
+	r.warn(errors.New(strings.Join(append(what, obstaclesOf(left)...), "; ")))
+}
+
+// obstaclesOf returns why fields stay, each reason once with its fields.
+func obstaclesOf(left []drift.Difference) []string {
+	fields := map[string][]drift.Difference{}
 	var order []string
 	for _, d := range left {
 		if d.Obstacle == "" {
 			continue
 		}
-		if obstacles[d.Obstacle] == nil {
+		if fields[d.Obstacle] == nil {
 			order = append(order, d.Obstacle)
 		}
-		obstacles[d.Obstacle] = append(obstacles[d.Obstacle], d)
+		fields[d.Obstacle] = append(fields[d.Obstacle], d)
 	}
+	var reasons []string
 	for _, obstacle := range order {
-		what += fmt.Sprintf("; %s: %s", pathsOf(obstacles[obstacle]), obstacle)
+		reasons = append(reasons, pathsOf(fields[obstacle])+": "+obstacle)
 	}
-	r.warn(fmt.Errorf("%s", what))
+	return reasons
 }
 
 // pathsOf names the first of the fields.
