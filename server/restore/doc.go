@@ -19,6 +19,7 @@
 //	ready/         waiting for additional items
 //	write.go       creating the object and restoring its field ownership and status
 //	existing.go    objects that the cluster has already
+//	drift/         how such an object differs from the backup, and what an update leaves alone
 //	crds.go        waiting for custom resource definitions
 //	dryrun.go      what a dry run does differently
 //	resume.go      what an attempt that was interrupted has created

@@ -1,7 +1,6 @@
 package restore
 
 import (
-	"encoding/json"
 	"net/http"
 	"testing"
 
@@ -26,7 +25,7 @@ func TestExistingObjects(t *testing.T) {
 	}{
 		{name: "equal", action: "skipped", data: obj{"a": "1"}},
 		{name: "equal, policy none", policy: none, action: "skipped", data: obj{"a": "1"}},
-		{name: "equal, policy update", policy: update, action: "skipped", data: obj{"a": "1"}, labelled: true},
+		{name: "equal, policy update", policy: update, action: "skipped", data: obj{"a": "1"}},
 		{name: "equal but for status, owners and names of restores", change: `{"metadata":{"labels":{"velero.io/restore-name":"older","velero.io/backup-name":"older"}}}`, action: "skipped", data: obj{"a": "1"}},
 		{name: "different", change: `{"data":{"a":"2"}}`, action: "failed", data: obj{"a": "2"}, warns: "differs from the backup"},
 		{name: "different, policy none", policy: none, change: `{"data":{"a":"2"}}`, action: "failed", data: obj{"a": "2"}, warns: "differs from the backup"},
@@ -75,7 +74,9 @@ func TestExistingServiceAccountIsMerged(t *testing.T) {
 		"secrets":  []obj{{"name": "both"}, {"name": "backup"}}, "imagePullSecrets": []obj{{"name": "pull-backup"}},
 	})
 	result := c.mustRestore(pack(t, backup), newRestore("r", nil))
-	require.Zero(t, result.Results.Errors.Count()+result.Results.Warnings.Count(), "%+v", result.Results)
+	require.Zero(t, result.Results.Errors.Count(), "%+v", result.Results)
+	require.Len(t, result.Results.Warnings.Namespaces[ns], 1)
+	require.Contains(t, result.Results.Warnings.Namespaces[ns][0], "differs from the backup in metadata.labels.both; only what it lacked was added")
 	require.Equal(t, []string{ns + "/robot(updated)"}, result.ResourceList["v1/ServiceAccount"])
 	live := c.live(backup)
 	require.Equal(t, []any{obj{"name": "live"}, obj{"name": "both"}, obj{"name": "backup"}}, live["secrets"])
@@ -85,7 +86,12 @@ func TestExistingServiceAccountIsMerged(t *testing.T) {
 	require.Equal(t, "y", dig(live, "metadata", "labels", "backup"))
 	require.Equal(t, "backup", dig(live, "metadata", "annotations", "note"))
 
-	again := c.mustRestore(pack(t, backup), newRestore("r", nil))
+	update := newRestore("r", func(s *velerov1.RestoreSpec) { s.ExistingResourcePolicy = velerov1.PolicyTypeUpdate })
+	again := c.mustRestore(pack(t, backup), update)
+	require.Equal(t, []string{ns + "/robot(updated)"}, again.ResourceList["v1/ServiceAccount"])
+	require.Equal(t, "backup", dig(c.live(backup), "metadata", "labels", "both"))
+	require.Equal(t, "x", dig(c.live(backup), "metadata", "labels", "live"))
+	again = c.mustRestore(pack(t, backup), update)
 	require.Equal(t, []string{ns + "/robot(skipped)"}, again.ResourceList["v1/ServiceAccount"])
 	require.Zero(t, again.Results.Warnings.Count())
 }
@@ -106,32 +112,4 @@ func TestServiceWhosePortIsTaken(t *testing.T) {
 	require.Len(t, result.Results.Errors.Namespaces[ns], 1, "%+v", result.Results)
 	require.Contains(t, result.Results.Errors.Namespaces[ns][0], "provided port is already allocated")
 	require.Zero(t, result.Results.Warnings.Count(), "%+v", result.Results.Warnings)
-}
-
-func TestComparisonIgnoresInstanceMetadata(t *testing.T) {
-	t.Parallel()
-	parse := func(text string) obj {
-		o, err := comparison([]byte(text))
-		require.NoError(t, err)
-		return o.Object
-	}
-	require.Equal(t,
-		parse(`{"kind":"A","metadata":{"name":"x"},"spec":{"n":9007199254740993}}`),
-		parse(`{"kind":"A","metadata":{"name":"x","uid":"u","resourceVersion":"1","generation":2,"creationTimestamp":"t","managedFields":[],"ownerReferences":[],"selfLink":"s"},"spec":{"n":9007199254740993},"status":{"a":1}}`))
-	require.NotEqual(t,
-		parse(`{"metadata":{},"spec":{"n":9007199254740993}}`),
-		parse(`{"metadata":{},"spec":{"n":9007199254740992}}`))
-	_, err := comparison([]byte(`{"metadata":[]}`))
-	require.Error(t, err)
-}
-
-func TestUnions(t *testing.T) {
-	t.Parallel()
-	var first, second any
-	require.NoError(t, json.Unmarshal([]byte(`[{"name":"a"}]`), &first))
-	require.NoError(t, json.Unmarshal([]byte(`[{"name":"a"},{"name":"b"}]`), &second))
-	require.Len(t, unionByName(first, second), 2)
-	require.Nil(t, unionByName(nil, nil))
-	require.Equal(t, map[string]string{"a": "1", "b": "2"}, unionOfMaps(map[string]string{"a": "1"}, map[string]string{"a": "9", "b": "2"}))
-	require.Nil(t, unionOfMaps(nil, nil))
 }

@@ -119,12 +119,15 @@ func (e *engine) restoreEntry(ctx context.Context, w *worker, entry archive.Entr
 
 func (r *itemRun) restoreNamespace(ctx context.Context) (exists bool, err error) {
 	r.namespace = r.engine.selection.Target(r.entry.Name)
-	_, err = r.engine.ensureNamespace(ctx, r.entry.Name, r.namespace)
-	if err != nil && !fatal(ctx, err) {
-		r.engine.namespaceFailed(r.namespace, err)
-		err = nil
+	state, err := r.engine.ensureNamespace(ctx, r.entry.Name, r.namespace)
+	switch {
+	case err == nil:
+		return true, r.settleNamespace(ctx, state)
+	case fatal(ctx, err):
+		return false, err
 	}
-	return err == nil, err
+	r.engine.namespaceFailed(r.namespace, err)
+	return false, nil
 }
 
 // decode reads the item and checks that its name is that of its path.
@@ -175,8 +178,7 @@ func (r *itemRun) restore(ctx context.Context) error {
 	if excluded, err := r.excluded(ctx); excluded || err != nil {
 		return err
 	}
-	status := r.obj.Top.Get("status")
-	r.status = status
+	r.status = r.obj.Top.Get("status")
 	r.obj.Reset()
 	skip, stop, err := r.runActions(ctx)
 	if err != nil || skip || stop {
@@ -191,6 +193,7 @@ func (r *itemRun) restore(ctx context.Context) error {
 			return r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
 		}
 	}
+	r.reset = r.obj
 	if err := r.modify(); err != nil {
 		return err
 	}
@@ -198,7 +201,7 @@ func (r *itemRun) restore(ctx context.Context) error {
 	if err != nil {
 		return r.fail(fmt.Errorf("error restoring %s: %w", r.id, err))
 	}
-	return r.write(ctx, to, home, status)
+	return r.write(ctx, to, home)
 }
 
 // excluded reports whether the item is not restored because of its kind and content.
@@ -249,7 +252,7 @@ func (r *itemRun) target() (target, error) {
 }
 
 // write creates the object, or handles the one that exists.
-func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, status []byte) error {
+func (r *itemRun) write(ctx context.Context, to target, home *namespaceState) error {
 	own := object.PlanOwnership(r.obj.Metadata.Get("managedFields"), r.engine.options.FieldManager)
 	const attempts = 3 // for an object that others create and delete
 	for attempt := 1; ; attempt++ {
@@ -262,7 +265,7 @@ func (r *itemRun) write(ctx context.Context, to target, home *namespaceState, st
 			if err := r.reportLostData(); err != nil {
 				return err
 			}
-			return r.complete(ctx, to, made, own, status)
+			return r.complete(ctx, to, made, own)
 		case errors.Is(err, errUnchecked), r.isCreatedLater(err):
 			r.claim.action, r.claim.exists = actionCreated, true
 			r.finding.uncheck(err)
@@ -329,15 +332,15 @@ func (r *itemRun) createIn(ctx context.Context, to target, home *namespaceState,
 }
 
 // complete restores what a creation does not: status and field ownership. It waits for definitions to be served.
-func (r *itemRun) complete(ctx context.Context, to target, made written, own object.Ownership, status []byte) error {
+func (r *itemRun) complete(ctx context.Context, to target, made written, own object.Ownership) error {
 	if r.engine.dry != nil {
 		if to.gvr.GroupResource() == crdsResource {
 			r.define()
 		}
 		return nil
 	}
-	if len(status) > 0 && string(status) != "null" && r.engine.selection.RestoresStatus(r.entry.GroupResource, r.obj.Annotations) {
-		if err := r.engine.writeStatus(ctx, to, r.obj, made, status, own); err != nil {
+	if r.restoresStatus() {
+		if err := r.engine.writeStatus(ctx, to, r.obj, made, r.status, own); err != nil {
 			if fatal(ctx, err) {
 				return err
 			}
@@ -357,6 +360,11 @@ func (r *itemRun) complete(ctx context.Context, to target, made written, own obj
 		r.runHooks(made)
 	}
 	return nil
+}
+
+// restoresStatus reports whether the object has a status in the backup that is restored.
+func (r *itemRun) restoresStatus() bool {
+	return len(r.status) > 0 && string(r.status) != "null" && r.engine.selection.RestoresStatus(r.entry.GroupResource, r.obj.Annotations)
 }
 
 // runHooks has the hooks of a pod run that this restore has created.

@@ -23,6 +23,7 @@ type itemRun struct {
 	id        string // for messages: "deployments.apps/ns/name", with the namespace that is restored into
 	raw       []byte // as in the archive
 	obj       *object.Object
+	reset     *object.Object // obj before the user's modifiers
 	claim     *claim
 	status    []byte // in the archive
 

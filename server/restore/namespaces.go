@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,13 +24,18 @@ var gvrNamespaces = schema.GroupVersionResource{Version: "v1", Resource: "namesp
 type namespaceState struct {
 	ready  chan struct{}
 	err    error
-	absent bool // a dry run would create it
+	absent bool   // a dry run would create it
+	found  []byte // its metadata, if it is in the backup too and existed before the restore
 }
 
 // listNamespaces lists the names of all namespaces, except those that are being deleted: these are checked when an
 // object is restored into them.
 func (e *engine) listNamespaces(ctx context.Context) error {
 	e.namespaces.states, e.namespaces.checked = map[string]*namespaceState{}, map[string]bool{}
+	restored := map[string]bool{}
+	for entry := range e.archive.Items(namespacesResource) {
+		restored[e.selection.Target(entry.Name)] = true
+	}
 	next := ""
 	for {
 		reply, err := e.api.Do(ctx, kubeapi.Request{
@@ -38,18 +44,28 @@ func (e *engine) listNamespaces(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("list the namespaces of the cluster: %w", err)
 		}
-		var list metav1.PartialObjectMetadataList
+		var list struct {
+			Metadata metav1.ListMeta
+			Items    []json.RawMessage
+		}
 		if err := json.Unmarshal(reply.Body, &list); err != nil {
 			return fmt.Errorf("decode the list of namespaces: %w", err)
 		}
-		for i := range list.Items {
-			if list.Items[i].DeletionTimestamp == nil {
+		for _, raw := range list.Items {
+			found, err := decodeWritten(raw)
+			if err != nil {
+				return fmt.Errorf("decode the list of namespaces: %w", err)
+			}
+			if found.Metadata.DeletionTimestamp == "" {
 				state := &namespaceState{ready: make(chan struct{})}
 				close(state.ready)
-				e.namespaces.states[list.Items[i].Name] = state
+				if restored[found.Metadata.Name] {
+					state.found = slices.Clone(raw)
+				}
+				e.namespaces.states[found.Metadata.Name] = state
 			}
 		}
-		if next = list.Continue; next == "" {
+		if next = list.Metadata.Continue; next == "" {
 			return nil
 		}
 	}
@@ -151,6 +167,7 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 				return fmt.Errorf("decode namespace %s: %w", name, err)
 			}
 			if live.DeletionTimestamp == nil {
+				state.found = reply.Body
 				return nil
 			}
 			if e.dry != nil {
@@ -169,6 +186,35 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 			return err
 		}
 	}
+}
+
+// settleNamespace handles a namespace that existed before the restore, like other objects that exist; see handleExisting. Others
+// may have given it more labels and annotations than it has in the backup, and these stay.
+func (r *itemRun) settleNamespace(ctx context.Context, state *namespaceState) (err error) {
+	if state.found == nil || !r.engine.firstReport("existing namespace "+r.namespace) {
+		return nil
+	}
+	if r.raw, err = r.engine.archive.Read(r.entry); err != nil {
+		return r.fail(fmt.Errorf("error decoding %q: %w", r.entry.Path(), err))
+	}
+	r.id = "namespaces/" + r.namespace
+	r.obj = r.engine.namespaceObject(r.entry.Name, r.namespace)
+	own := object.PlanOwnership(r.obj.Metadata.Get("managedFields"), r.engine.options.FieldManager)
+	r.obj.Top.Remove("spec")
+	r.reset = r.obj
+	r.claim = &claim{}
+	if err := r.handleExisting(ctx, target{gvr: gvrNamespaces}, state.found, own); err != nil {
+		return err
+	}
+	if r.warned && r.claim.action == "" {
+		r.claim.action = actionFailed
+	}
+	if r.claim.action == "" {
+		return nil
+	}
+	r.engine.tracker.add(itemKey{listKey: "v1/Namespace", name: r.namespace}, r.claim.action)
+	r.report(r.claim.action)
+	return nil
 }
 
 // namespaceObject returns the object from which a namespace is created.

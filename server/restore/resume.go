@@ -4,28 +4,22 @@ import (
 	"context"
 	"encoding/json"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/restore/object"
 )
 
 // isFromFormerAttempt reports whether an object in the cluster was created by an attempt of this restore whose server died.
 // Controllers may have changed it since.
-func (r *itemRun) isFromFormerAttempt(live *unstructured.Unstructured) bool {
-	labels := live.GetLabels()
+func (r *itemRun) isFromFormerAttempt(live written) bool {
+	labels := live.Metadata.Labels
 	return r.engine.resumed && labels[velerov1.RestoreNameLabel] == r.engine.restoreLabel && labels[velerov1.BackupNameLabel] == r.engine.backupLabel
 }
 
 // resume goes on with an object that a former attempt has created. If nobody has changed it since, that attempt may have died
 // before it restored status and field ownership.
-func (r *itemRun) resume(ctx context.Context, to target, raw []byte, own object.Ownership) error {
+func (r *itemRun) resume(ctx context.Context, to target, made written, own object.Ownership) error {
 	r.claim.action = actionCreated
 	r.log.Info("not restored again: a former attempt has created it")
-	made, err := decodeWritten(raw)
-	if err != nil {
-		return err
-	}
 	r.claim.name = made.Metadata.Name
 	var managers []json.RawMessage
 	if json.Unmarshal(made.Metadata.ManagedFields, &managers) == nil && len(managers) > 1 {
@@ -34,5 +28,5 @@ func (r *itemRun) resume(ctx context.Context, to target, raw []byte, own object.
 		}
 		return nil
 	}
-	return r.complete(ctx, to, made, own, r.status)
+	return r.complete(ctx, to, made, own)
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/cleat-dev/cleat/server/restore/object"
 	"github.com/cleat-dev/cleat/server/restore/volume"
 	"github.com/cleat-dev/cleat/server/snapshot"
@@ -143,13 +145,31 @@ func (r *itemRun) prepareVolume(ctx context.Context) (skip bool, err error) {
 		}
 		return true, r.reportLostData()
 	}
-	if string(spec.Get("persistentVolumeReclaimPolicy")) == string(object.Quote(reclaimDelete)) {
+	if string(spec.Get("persistentVolumeReclaimPolicy")) == string(object.Quote(reclaimDelete)) && !r.isStillBound(ctx, spec) {
 		r.engine.addProvisioned(r.obj.Name)
 		r.warn(fmt.Errorf("the data of volumes is not restored yet: %s has reclaim policy Delete, so it is not restored and its claim gets a new, empty volume", r.id))
 		return true, nil
 	}
 	r.unbind(spec)
 	return false, nil
+}
+
+// isStillBound reports whether the volume exists in the cluster and is bound to the claim that the restore has for it.
+func (r *itemRun) isStillBound(ctx context.Context, spec object.Fields) bool {
+	raw, err := r.read(ctx, target{gvr: volumesResource.WithVersion("v1")})
+	if err != nil || raw == nil {
+		return false
+	}
+	var live struct {
+		Spec   struct{ ClaimRef corev1.ObjectReference }
+		Status struct{ Phase corev1.PersistentVolumePhase }
+	}
+	var claim struct{ Namespace, Name string }
+	if json.Unmarshal(raw, &live) != nil || json.Unmarshal(spec.Get("claimRef"), &claim) != nil {
+		return false
+	}
+	ref := live.Spec.ClaimRef
+	return live.Status.Phase == corev1.VolumeBound && ref.Namespace == r.engine.selection.Target(claim.Namespace) && ref.Name == claim.Name
 }
 
 // unbind makes the volume one that its restored claim is bound to again. It reports whether the claim is restored into another namespace.

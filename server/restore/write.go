@@ -46,6 +46,8 @@ type written struct {
 		ResourceVersion string            `json:"resourceVersion"`
 		Labels          map[string]string `json:"labels"`
 		ManagedFields   json.RawMessage   `json:"managedFields"`
+
+		DeletionTimestamp string `json:"deletionTimestamp"`
 	} `json:"metadata"`
 }
 
@@ -153,10 +155,8 @@ func (e *engine) writeStatus(ctx context.Context, to target, o *object.Object, m
 		_, err := e.api.Do(ctx, request)
 		switch {
 		case apierrors.IsNotFound(err):
-			// Types without the subresource store the status like any other field.
 			body := append(append([]byte(`{"status":`), status...), '}')
-			_, err := e.api.Do(ctx, to.write(http.MethodPatch, made.Metadata.Name, own.Writer, kubeapi.MergePatch, body))
-			return err
+			return e.patchPlainStatus(ctx, to, made.Metadata.Name, body, own)
 		case !apierrors.IsConflict(err) || attempt == attempts:
 			return err
 		}
@@ -170,6 +170,30 @@ func (e *engine) writeStatus(ctx context.Context, to target, o *object.Object, m
 		}
 		version = now.Metadata.ResourceVersion
 	}
+}
+
+// patchStatus changes the status of an object that existed before the restore, and nothing else of it.
+func (e *engine) patchStatus(ctx context.Context, to target, name string, live, wanted any, own object.Ownership) error {
+	before := map[string]any{}
+	if live != nil {
+		before["status"] = live
+	}
+	body, err := mergePatch(before, map[string]any{"status": wanted})
+	if err != nil {
+		return err
+	}
+	request := to.write(http.MethodPatch, name, own.StatusWriter(), kubeapi.MergePatch, body)
+	request.Subresource = "status"
+	if _, err = e.api.Do(ctx, request); apierrors.IsNotFound(err) {
+		return e.patchPlainStatus(ctx, to, name, body, own)
+	}
+	return err
+}
+
+// patchPlainStatus patches the status of a type without the subresource, which stores it like any other field.
+func (e *engine) patchPlainStatus(ctx context.Context, to target, name string, body []byte, own object.Ownership) error {
+	_, err := e.api.Do(ctx, to.write(http.MethodPatch, name, own.Writer, kubeapi.MergePatch, body))
+	return err
 }
 
 // writeQuery returns the parameters of a write as manager. Unknown fields are dropped without a warning.

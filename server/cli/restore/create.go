@@ -143,7 +143,7 @@ func newCreateCommand(a *command.App) *cobra.Command {
 	f.StringSliceVar(&spec.IncludedResources, "include-resources", nil, "resources to restore, as resource.group")
 	f.StringSliceVar(&spec.ExcludedResources, "exclude-resources", nil, "resources to leave out")
 	command.AddOptionalBool(f, &spec.IncludeClusterResources, "include-cluster-resources", "restore cluster-scoped resources")
-	f.StringVar(&c.existing, "existing-resource-policy", "", "what to do with objects that exist and differ: none or update")
+	f.StringVar(&c.existing, "existing-resource-policy", "", "what to do with objects that exist and differ: none warns, update patches what can be changed")
 	f.StringSliceVar(&c.statusIncludes, "status-include-resources", nil, "resources to restore the status of")
 	f.StringSliceVar(&c.statusExcludes, "status-exclude-resources", nil, "resources not to restore the status of")
 	c.selectors.Add(f)
