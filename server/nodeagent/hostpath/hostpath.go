@@ -58,6 +58,22 @@ func Find(root, podUID, name string) (Volume, error) {
 	return Volume{}, fmt.Errorf("%w: no directory %s in %s", ErrNotMounted, name, pod)
 }
 
+// Directories returns the directories that the kubelet has mounted as volumes of the pod with a UID, none if there is no such pod.
+func Directories(root, podUID string) ([]string, error) {
+	if podUID == "" || podUID != filepath.Base(podUID) {
+		return nil, fmt.Errorf("%q is not the name of a directory", podUID)
+	}
+	var found []string
+	names, err := filepath.Glob(filepath.Join(root, podUID, "volumes", "*", "*"))
+	for _, name := range names {
+		volume, err := check(name, filepath.Base(filepath.Dir(name)), false)
+		if err == nil {
+			found = append(found, volume.Path)
+		}
+	}
+	return found, err
+}
+
 // check returns the volume at a path. A directory must be no link, which could lead to anywhere on the node.
 func check(path, plugin string, block bool) (Volume, error) {
 	if block {
