@@ -80,8 +80,10 @@ func clusterRules(o *Options) []rbacv1.PolicyRule {
 			rule(snapshotGroup, []string{"volumesnapshotclasses"}, "get", "list"),
 			rule(snapshotGroup, []string{"volumesnapshotcontents"}, "get", "list", "create", "patch", "delete"),
 			rule(snapshotGroup, []string{"volumesnapshots"}, "list"), // those of a backup, in whichever namespace they are
-			rule("", []string{"persistentvolumes"}, "patch"),         // labels and reclaim policy of restored ones
 		)
+	}
+	if o.CSISnapshots || o.NodeAgent != nil {
+		rules = append(rules, rule("", []string{"persistentvolumes"}, "patch")) // labels and reclaim policy of restored ones
 	}
 	return rules
 }

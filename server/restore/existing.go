@@ -23,6 +23,7 @@ import (
 // alone; service accounts are merged; others are left alone with a warning or patched, as existingResourcePolicy says.
 func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own object.Ownership) error {
 	r.claim.exists = true
+	r.obj.RemoveAnnotations(ephemeralAnnotation) // of what this restore creates only
 	live, err := comparison(raw)
 	if err != nil {
 		return r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
@@ -36,9 +37,12 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 	if !update && r.isFromFormerAttempt(before) {
 		return r.resume(ctx, to, raw, own)
 	}
-	if r.engine.resumed && to.gvr.GroupResource() == podsResource && hook.IsMarked(before.GetAnnotations(), r.engine.restore.UID) {
-		if made, err := decodeWritten(raw); err == nil { // live was decoded from it
+	if made, err := decodeWritten(raw); err == nil && to.gvr.GroupResource() == podsResource { // live was decoded from it
+		if r.engine.resumed && hook.IsMarked(before.GetAnnotations(), r.engine.restore.UID) {
 			r.runHooks(made)
+		}
+		if err := r.adoptClaims(ctx, made.Metadata.Name, made.Metadata.UID); err != nil {
+			return err
 		}
 	}
 	copyLabels(live, wanted, velerov1.BackupNameLabel, velerov1.RestoreNameLabel)
