@@ -186,6 +186,9 @@ func (r *Finalizer) restoredClaims(
 		}
 		for i := range list.Items {
 			claim := &list.Items[i]
+			if claim.CreationTimestamp.Before(&restore.CreationTimestamp) { // it was there, and was updated only
+				continue
+			}
 			_, known := former[client.ObjectKeyFromObject(claim)]
 			if known || slices.ContainsFunc(snapshots, func(vs types.NamespacedName) bool { return isMadeOf(claim, vs) }) {
 				claims = append(claims, *claim)
@@ -226,8 +229,7 @@ const (
 	waitsForPod
 )
 
-// settle returns how far a claim is. The volume of a bound one gets the reclaim policy of the former one, and its labels except those that say
-// where the volume is.
+// settle returns how far a claim is. The volume of a bound one becomes like the former one, except for the labels that say where the volume is.
 func (r *Finalizer) settle(ctx context.Context, claim *corev1.PersistentVolumeClaim, former *snapshot.PVInfo) (binding, error) {
 	if claim.Status.Phase != corev1.ClaimBound {
 		if claim.Spec.StorageClassName == nil {
@@ -251,14 +253,7 @@ func (r *Finalizer) settle(ctx context.Context, claim *corev1.PersistentVolumeCl
 		return bound, client.IgnoreNotFound(err)
 	}
 	before := pv.DeepCopy()
-	for key, value := range former.Labels {
-		if !saysWhere(key) && !isOfProvisioner(key, &pv) {
-			metav1.SetMetaDataLabel(&pv.ObjectMeta, key, value)
-		}
-	}
-	if former.ReclaimPolicy != "" {
-		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(former.ReclaimPolicy)
-	}
+	makeLike(&pv, former)
 	if equality.Semantic.DeepEqual(before, &pv) {
 		return bound, nil
 	}
@@ -266,6 +261,18 @@ func (r *Finalizer) settle(ctx context.Context, claim *corev1.PersistentVolumeCl
 		return bound, fmt.Errorf("give persistent volume %s the labels and the reclaim policy of the one in the backup: %w", pv.Name, err)
 	}
 	return bound, nil
+}
+
+// makeLike gives a new volume the labels and the reclaim policy of the former one.
+func makeLike(pv *corev1.PersistentVolume, former *snapshot.PVInfo) {
+	for key, value := range former.Labels {
+		if !saysWhere(key) && !isOfProvisioner(key, pv) {
+			metav1.SetMetaDataLabel(&pv.ObjectMeta, key, value)
+		}
+	}
+	if former.ReclaimPolicy != "" {
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(former.ReclaimPolicy)
+	}
 }
 
 // saysWhere reports whether a label of a volume says where the volume is.
