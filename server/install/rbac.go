@@ -66,7 +66,7 @@ func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 }
 
 // clusterRules returns what a server needs outside of namespaces: it reads what the objects of a namespace refer to. It writes the contents
-// of CSI snapshots and the volumes made of them only.
+// of CSI snapshots and the volumes that have restored data only.
 func clusterRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		rule("", []string{"namespaces"}, "get", "list", "watch"),

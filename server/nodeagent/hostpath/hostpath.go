@@ -35,10 +35,8 @@ func Find(root, podUID, name string) (Volume, error) {
 	if _, err := os.Stat(root); err != nil {
 		return Volume{}, fmt.Errorf("the pods of the node are not accessible, mount the kubelet's directory of pods: %w", err)
 	}
-	for _, element := range []string{podUID, name} {
-		if element == "" || element != filepath.Base(element) || strings.HasPrefix(element, ".") {
-			return Volume{}, fmt.Errorf("%q is not the name of a directory", element)
-		}
+	if err := errors.Join(checkName(podUID), checkName(name)); err != nil {
+		return Volume{}, err
 	}
 	pod := filepath.Join(root, podUID)
 	for _, kind := range []string{"volumes", "volumeDevices"} {
@@ -60,8 +58,8 @@ func Find(root, podUID, name string) (Volume, error) {
 
 // Directories returns the directories that the kubelet has mounted as volumes of the pod with a UID, none if there is no such pod.
 func Directories(root, podUID string) ([]string, error) {
-	if podUID == "" || podUID != filepath.Base(podUID) {
-		return nil, fmt.Errorf("%q is not the name of a directory", podUID)
+	if err := checkName(podUID); err != nil {
+		return nil, err
 	}
 	var found []string
 	names, err := filepath.Glob(filepath.Join(root, podUID, "volumes", "*", "*"))
@@ -72,6 +70,13 @@ func Directories(root, podUID string) ([]string, error) {
 		}
 	}
 	return found, err
+}
+
+func checkName(name string) error {
+	if name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+		return fmt.Errorf("%q is not the name of a directory", name)
+	}
+	return nil
 }
 
 // check returns the volume at a path. A directory must be no link, which could lead to anywhere on the node.
