@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,7 +27,7 @@ func TestAcceptReported_CasesVolumes(t *testing.T) {
 	m := newMachine(t)
 	m.runAgent()
 	m.serve("--features=EnableCSI")
-	for _, row := range []struct {
+	for _, row := range []struct { //nolint:paralleltest // one after the other, because one of them changes the configuration of all
 		name string
 		run  func(m *machine)
 	}{
@@ -38,7 +40,7 @@ func TestAcceptReported_CasesVolumes(t *testing.T) {
 		{"nothing of root stays in a volume", nothingStays},
 		{"a file system backup leaves out a claim that is excluded", excludedClaim},
 	} {
-		t.Run(row.name, func(t *testing.T) { //nolint:paralleltest // one after the other on one node
+		t.Run(row.name, func(t *testing.T) {
 			row.run(m.in(t))
 		})
 	}
@@ -219,10 +221,19 @@ func retainedClaims(m *machine) {
 	})
 }
 
-// ownApp starts a pod that runs as a user, and makes that user the owner of its volume, who alone may read it.
+// ownApp starts a pod that runs as a user, who alone may read its volume.
 func (m *machine) ownApp(user int64) *corev1.Pod {
 	m.t.Helper()
-	m.claim("data", corev1.PersistentVolumeFilesystem)
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: m.shop}, Provisioner: csidriver.Name, Parameters: map[string]string{csidriver.OwnedBy: strconv.FormatInt(user, 10)}}
+	require.NoError(m.t, m.client.Create(m.t.Context(), class))
+	m.t.Cleanup(func() { _ = m.client.Delete(context.Background(), class) })
+	require.NoError(m.t, m.client.Create(m.t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.shop, Name: "data"},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class.Name,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("16Mi")}},
+		},
+	}))
 	app := treePod("app")
 	app.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &user, RunAsGroup: &user}
 	app.Spec.Volumes = []corev1.Volume{claimed("data")}
@@ -231,8 +242,6 @@ func (m *machine) ownApp(user int64) *corev1.Pod {
 	dir := m.dir(m.shop)
 	require.NoError(m.t, os.WriteFile(filepath.Join(dir, "ledger"), []byte("mine"), 0o600))
 	require.NoError(m.t, os.Chown(filepath.Join(dir, "ledger"), int(user), int(user)))
-	require.NoError(m.t, os.Chown(dir, int(user), int(user)))
-	require.NoError(m.t, os.Chmod(dir, 0o700))
 	return app
 }
 
