@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,9 +29,9 @@ func (r *itemRun) prepareEphemeral() (leftOut bool, err error) {
 	if pod == "" {
 		return false, nil
 	}
-	why, err := r.podLeftOut(pod)
+	uses, why, err := r.podLeftOut(pod)
 	switch {
-	case err != nil:
+	case err != nil || !uses:
 		return false, err
 	case why == "":
 		r.obj.SetAnnotation(ephemeralAnnotation, pod)
@@ -56,14 +57,12 @@ func (r *itemRun) ephemeralOf() string {
 	return owner.Name
 }
 
-// podLeftOut returns why a restore does not have a pod of the backup, "" if it does.
-func (r *itemRun) podLeftOut(name string) (string, error) {
+// podLeftOut returns why a restore does not have a pod of the backup, "" if it does. uses reports whether the claim is that of an ephemeral
+// volume of the pod, which is assumed of a pod that is not in the backup.
+func (r *itemRun) podLeftOut(name string) (uses bool, why string, err error) {
 	entry, known := r.engine.archive.Find(podsResource, r.entry.Namespace, name)
 	if !known {
-		return "which is not in the backup", nil
-	}
-	if !r.engine.selection.Allows(entry) {
-		return "which the filters of the restore exclude", nil
+		return true, "which is not in the backup", nil
 	}
 	var pod corev1.Pod
 	raw, err := r.engine.archive.Read(entry)
@@ -71,12 +70,17 @@ func (r *itemRun) podLeftOut(name string) (string, error) {
 		err = json.Unmarshal(raw, &pod)
 	}
 	if err != nil {
-		return "", fmt.Errorf("read pod %s, to whose ephemeral volume it belongs: %w", name, err)
+		return false, "", fmt.Errorf("read pod %s, which owns it: %w", name, err)
 	}
-	if phase := pod.Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
-		return "which has completed", nil
+	uses = slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil && podclaims.Name(name, &v) == r.entry.Name })
+	phase := pod.Status.Phase
+	switch {
+	case !r.engine.selection.Allows(entry):
+		why = "which the filters of the restore exclude"
+	case phase == corev1.PodSucceeded, phase == corev1.PodFailed:
+		why = "which has completed"
 	}
-	return "", nil
+	return uses, why, nil
 }
 
 // adoptClaims makes the restored claims of the generic ephemeral volumes of a pod belong to the pod.
