@@ -15,6 +15,7 @@ import (
 
 	"github.com/cleat-dev/cleat/framework"
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/plugins/podclaims"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/snapshot"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
@@ -119,12 +120,16 @@ func (e *engine) chooseVolumes(ctx context.Context, pod *corev1.Pod) (chosen []p
 		}
 		found := podVolume{name: v.Name}
 		about := resourcepolicy.Volume{OfPod: v}
-		if v.PersistentVolumeClaim != nil {
-			if found.claim, found.pv, err = e.claimOfPod(ctx, pod.Namespace, v.PersistentVolumeClaim.ClaimName); err != nil {
+		if name := podclaims.Name(pod.Name, v); name != "" {
+			if found.claim, found.pv, err = e.claimOfPod(ctx, pod.Namespace, name); err != nil {
 				return nil, err
 			}
 			if found.claim == nil {
-				return nil, fmt.Errorf("the claim %s of volume %s does not exist", v.PersistentVolumeClaim.ClaimName, v.Name)
+				return nil, fmt.Errorf("the claim %s of volume %s does not exist", name, v.Name)
+			}
+			if found.isExcluded() {
+				e.leaveOutExcluded(pod, found)
+				continue
 			}
 			about = resourcepolicy.Volume{PV: found.pv, Claim: found.claim}
 		}
@@ -134,6 +139,22 @@ func (e *engine) chooseVolumes(ctx context.Context, pod *corev1.Pod) (chosen []p
 		}
 	}
 	return chosen, nil
+}
+
+// isExcluded reports whether a label excludes the claim or the persistent volume from backups, and with it the data.
+func (v podVolume) isExcluded() bool {
+	return v.claim.Labels[velerov1.ExcludeFromBackupLabel] == "true" || v.pv != nil && v.pv.Labels[velerov1.ExcludeFromBackupLabel] == "true"
+}
+
+// leaveOutExcluded logs that a volume is not backed up, and warns if the pod asks for it by name.
+func (e *engine) leaveOutExcluded(pod *corev1.Pod, v podVolume) {
+	if slices.Contains(listed(pod, velerov1.VolumesToBackupAnnotation), v.name) {
+		e.warnOfVolumes(pod, "volume %s is not backed up from the file system, although annotation %s names it: its claim %s or persistent volume has the label %s=true",
+			v.name, velerov1.VolumesToBackupAnnotation, v.claim.Name, velerov1.ExcludeFromBackupLabel)
+		return
+	}
+	e.log.Info("a volume is not backed up, because its claim or persistent volume has the label "+velerov1.ExcludeFromBackupLabel,
+		"namespace", pod.Namespace, "name", pod.Name, "volume", v.name, "claim", v.claim.Name)
 }
 
 // claimOfPod reads a claim and its volume, nil if there is none.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleat-dev/cleat/framework"
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/backup"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/snapshot"
@@ -28,9 +29,10 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 	const (
 		sources = `{"name":"dir","emptyDir":{}},{"name":"claim","persistentVolumeClaim":{"claimName":"data"}},{"name":"host","hostPath":{"path":"/"}},
 			{"name":"conf","configMap":{"name":"c"}},{"name":"key","secret":{"secretName":"s"}},{"name":"down","downwardAPI":{}},{"name":"mixed","projected":{"sources":[]}},
-			{"name":"default-token-x","emptyDir":{}},{"name":"idle","emptyDir":{}},{"name":"device","persistentVolumeClaim":{"claimName":"raw"}}`
+			{"name":"default-token-x","emptyDir":{}},{"name":"idle","emptyDir":{}},{"name":"device","persistentVolumeClaim":{"claimName":"raw"}},
+			{"name":"own","ephemeral":{"volumeClaimTemplate":{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}}}`
 		mounts = `[{"name":"dir","mountPath":"/a"},{"name":"claim","mountPath":"/b"},{"name":"host","mountPath":"/c"},{"name":"conf","mountPath":"/d"},
-			{"name":"key","mountPath":"/e"},{"name":"down","mountPath":"/f"},{"name":"mixed","mountPath":"/g"},{"name":"default-token-x","mountPath":"/h"}]`
+			{"name":"key","mountPath":"/e"},{"name":"down","mountPath":"/f"},{"name":"mixed","mountPath":"/g"},{"name":"default-token-x","mountPath":"/h"},{"name":"own","mountPath":"/i"}]`
 		optIn, optOut = "backup.velero.io/backup-volumes", "backup.velero.io/backup-volumes-excludes"
 	)
 	rows := map[string]struct {
@@ -40,6 +42,7 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 		phase    corev1.PodPhase // Running if empty
 		pods     int             // 1 if 0
 		uploader string          // restic if empty
+		excluded bool            // the claim data, by its label
 		want     string
 		warns    []string
 		fails    string
@@ -47,15 +50,18 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 		"nothing asked":        {},
 		"opt-in":               {in: "dir,claim", want: "dir,claim"},
 		"opt-in of others":     {in: "dir,host,conf,gone", want: "dir", warns: []string{"volume host is not backed up", "volume conf is not backed up", `names volume "gone"`}},
-		"all":                  {always: true, want: "dir,claim", warns: []string{"volume idle is not backed up from the file system: no container mounts it", "volume device is not backed up from the file system: it is a block device"}},
-		"opt-out":              {always: true, out: "claim,idle,device", want: "dir"},
-		"opt-in is no opt-out": {always: true, in: "dir", out: "idle,device", want: "dir,claim"},
+		"all":                  {always: true, want: "dir,claim,own", warns: []string{"volume idle is not backed up from the file system: no container mounts it", "volume device is not backed up from the file system: it is a block device"}},
+		"opt-out":              {always: true, out: "claim,idle,device", want: "dir,own"},
+		"opt-in is no opt-out": {always: true, in: "dir", out: "idle,device", want: "dir,claim,own"},
 		"a rule adds":          {rules: "{conditions: {volumeTypes: [emptyDir]}, action: {type: fs-backup}}", want: "dir", warns: []string{"volume idle"}},
 		"a rule for claims":    {rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: fs-backup}}", want: "claim"},
-		"a rule takes":         {always: true, out: "idle,device", rules: "{conditions: {volumeTypes: [emptyDir]}, action: {type: skip}}", want: "claim"},
+		"a rule takes":         {always: true, out: "idle,device", rules: "{conditions: {volumeTypes: [emptyDir]}, action: {type: skip}}", want: "claim,own"},
 		"snapshot by rule":     {in: "dir,claim", rules: "{conditions: {pvcLabels: {tier: db}}, action: {type: snapshot}}", want: "dir"},
 		"pending":              {in: "dir,claim", phase: corev1.PodPending, warns: []string{"volumes dir, claim not backed up from the file system: the pod is not running, it is Pending"}},
 		"succeeded":            {in: "dir", phase: corev1.PodSucceeded, warns: []string{"volume dir not backed up from the file system: the pod is not running, it is Succeeded"}},
+		"an ephemeral volume":  {in: "own", want: "own"},
+		"excluded by label":    {always: true, out: "idle,device", excluded: true, want: "dir,own"},
+		"excluded and asked":   {in: "dir,claim", excluded: true, want: "dir", warns: []string{"although annotation backup.velero.io/backup-volumes names it: its claim data or persistent volume has the label velero.io/exclude-from-backup=true"}},
 		"a shared claim":       {in: "claim", pods: 2, want: "claim"},
 		"kopia":                {in: "dir", uploader: "kopia", fails: "volume dir cannot be backed up from the file system with uploader \"kopia\""},
 	}
@@ -66,8 +72,12 @@ func TestVolumesOfPodsAreChosen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			create(t.Context(), t, config, fixtureObject{"namespaces", "v1", "Namespace", "", ns, nil, ""})
-			for _, claim := range []string{"data", "raw"} {
-				create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, claim, labelSet{"tier": map[string]string{"data": "db", "raw": "raw"}[claim]},
+			for _, claim := range []string{"data", "raw", "pod-0-own"} {
+				labels := labelSet{"tier": map[string]string{"data": "db", "raw": "raw"}[claim]}
+				if row.excluded && claim == "data" {
+					labels[velerov1.ExcludeFromBackupLabel] = "true"
+				}
+				create(t.Context(), t, config, fixtureObject{"persistentvolumeclaims", "v1", "PersistentVolumeClaim", ns, claim, labels,
 					`"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"","volumeName":"none-of-` + ns + `","resources":{"requests":{"storage":"1Gi"}}}`})
 			}
 			annotations, err := json.Marshal(map[string]string{optIn: row.in, optOut: row.out})

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/cleat-dev/cleat/framework"
+	"github.com/cleat-dev/cleat/plugins/podclaims"
 	"github.com/cleat-dev/cleat/server/backup/pages"
 	"github.com/cleat-dev/cleat/server/discovery"
 	"github.com/cleat-dev/cleat/server/item"
@@ -261,9 +262,10 @@ func (e *engine) readClaimsOfPods(ctx context.Context, namespace string, names m
 		if err := json.Unmarshal(raw, &pod); err != nil {
 			return fmt.Errorf("decode a pod: %w", err)
 		}
-		for _, v := range pod.Spec.Volumes {
-			if v.PersistentVolumeClaim != nil && asksForFiles(&pod, v.Name, e.filesByDefault()) {
-				names[v.PersistentVolumeClaim.ClaimName] = true
+		for i := range pod.Spec.Volumes {
+			v := &pod.Spec.Volumes[i]
+			if claim := podclaims.Name(pod.Name, v); claim != "" && asksForFiles(&pod, v.Name, e.filesByDefault()) {
+				names[claim] = true
 			}
 		}
 		return nil

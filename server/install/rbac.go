@@ -66,7 +66,7 @@ func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 }
 
 // clusterRules returns what a server needs outside of namespaces: it reads what the objects of a namespace refer to. It writes the contents
-// of CSI snapshots and the volumes made of them only.
+// of CSI snapshots and the volumes that have restored data only.
 func clusterRules(o *Options) []rbacv1.PolicyRule {
 	rules := []rbacv1.PolicyRule{
 		rule("", []string{"namespaces"}, "get", "list", "watch"),
@@ -80,8 +80,10 @@ func clusterRules(o *Options) []rbacv1.PolicyRule {
 			rule(snapshotGroup, []string{"volumesnapshotclasses"}, "get", "list"),
 			rule(snapshotGroup, []string{"volumesnapshotcontents"}, "get", "list", "create", "patch", "delete"),
 			rule(snapshotGroup, []string{"volumesnapshots"}, "list"), // those of a backup, in whichever namespace they are
-			rule("", []string{"persistentvolumes"}, "patch"),         // labels and reclaim policy of restored ones
 		)
+	}
+	if o.CSISnapshots || o.NodeAgent != nil {
+		rules = append(rules, rule("", []string{"persistentvolumes"}, "patch")) // labels and reclaim policy of restored ones
 	}
 	return rules
 }

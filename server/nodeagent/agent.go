@@ -85,6 +85,9 @@ func (a *Agent) AddTo(ctx context.Context, mgr ctrl.Manager, build func(name str
 			return err
 		}
 	}
+	if err := build("node-agent-signals", 1).For(&corev1.Pod{}).Complete(&tidier{a}); err != nil {
+		return fmt.Errorf("set up the removal of signals: %w", err)
+	}
 	a.slots.wake = func(kind string, object client.Object) {
 		select {
 		case again[kind] <- event.GenericEvent{Object: object}:

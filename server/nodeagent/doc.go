@@ -13,6 +13,8 @@
 // All agents are alike. The load decides which of them takes it: a pod's volume belongs to the agent of the pod's node; a DataUpload or
 // DataDownload can be accepted by any agent, and turns.go decides whose turn it is. All reads of loads are from the cache.
 //
+// Apart from loads, tidy.go removes from the volumes of pods what told them that the volumes are restored.
+//
 // The four kinds differ in kinds.go only. An Exposer makes the volumes of a kind accessible; the plugins in Movers move data.
 //
 // It may import the API types, run, policy and the hubs of versioning, but no engine and no controller. Start reading at agent.go.

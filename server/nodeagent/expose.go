@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cleat-dev/cleat/plugins/podclaims"
 	"github.com/cleat-dev/cleat/server/nodeagent/hostpath"
 )
 
@@ -112,19 +113,16 @@ func onlyClaim(pod *corev1.Pod) (string, error) {
 
 // directory returns the name of the directory in which the kubelet mounts a volume of a pod: that of its persistent volume, if it has one.
 func (a *Agent) directory(ctx context.Context, pod *corev1.Pod, name string) (string, error) {
-	for _, volume := range pod.Spec.Volumes {
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
 		if volume.Name != name {
 			continue
 		}
-		claim := ""
+		claim := podclaims.Name(pod.Name, volume)
 		switch {
-		case volume.PersistentVolumeClaim != nil:
-			claim = volume.PersistentVolumeClaim.ClaimName
-		case volume.Ephemeral != nil:
-			claim = pod.Name + "-" + name
 		case volume.HostPath != nil:
 			return "", &Final{fmt.Errorf("volume %s of pod %s/%s is a hostPath, which is not backed up: it belongs to the node", name, pod.Namespace, pod.Name)}
-		default:
+		case claim == "":
 			return name, nil
 		}
 		var pvc corev1.PersistentVolumeClaim

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/plugins/podclaims"
 )
 
 // described is what the volume claim of a load says about the volume.
@@ -76,13 +77,10 @@ func claimOf(pod *corev1.Pod, name string) (key types.NamespacedName) {
 	if pod == nil {
 		return key
 	}
-	for _, volume := range pod.Spec.Volumes {
-		switch {
-		case volume.Name != name:
-		case volume.PersistentVolumeClaim != nil:
-			return client.ObjectKey{Namespace: pod.Namespace, Name: volume.PersistentVolumeClaim.ClaimName}
-		case volume.Ephemeral != nil:
-			return client.ObjectKey{Namespace: pod.Namespace, Name: pod.Name + "-" + name}
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		if claim := podclaims.Name(pod.Name, volume); volume.Name == name && claim != "" {
+			return client.ObjectKey{Namespace: pod.Namespace, Name: claim}
 		}
 	}
 	return key

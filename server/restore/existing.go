@@ -44,11 +44,17 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 		if err != nil {
 			return r.fail(fmt.Errorf("decode %s as it is in the cluster: %w", r.id, err))
 		}
+		if x.meta.Metadata.Annotations[ephemeralAnnotation] == "" { // it is for what the restore creates
+			r.obj.RemoveAnnotations(ephemeralAnnotation)
+			r.reset.RemoveAnnotations(ephemeralAnnotation)
+		}
 		if !r.updates() && r.isFromFormerAttempt(x.meta) {
 			return r.resume(ctx, to, x.meta, own)
 		}
-		if attempt == 1 && r.engine.resumed && to.gvr.GroupResource() == podsResource && hook.IsMarked(x.meta.Metadata.Annotations, r.engine.restore.UID) {
-			r.runHooks(x.meta)
+		if attempt == 1 && to.gvr.GroupResource() == podsResource {
+			if err := r.resumePod(ctx, x.meta); err != nil {
+				return err
+			}
 		}
 		if x.meta.Metadata.DeletionTimestamp != "" {
 			r.finding.verdict = dryrun.Conflict
@@ -79,6 +85,14 @@ func (r *itemRun) handleExisting(ctx context.Context, to target, raw []byte, own
 			return r.fail(fmt.Errorf("error restoring %s: it was deleted while it was compared; restore it again", r.id))
 		}
 	}
+}
+
+// resumePod does what may be left of the restore of a pod that exists: its hooks, if a former attempt has begun them, and giving it its claims.
+func (r *itemRun) resumePod(ctx context.Context, pod written) error {
+	if r.engine.resumed && hook.IsMarked(pod.Metadata.Annotations, r.engine.restore.UID) {
+		r.runHooks(pod)
+	}
+	return r.adoptClaims(ctx, pod.Metadata.Name, pod.Metadata.UID)
 }
 
 func decodeExisting(raw []byte) (*existing, error) {

@@ -217,6 +217,12 @@ func (r *itemRun) excluded(ctx context.Context) (bool, error) {
 			r.leave("it is of a CSI snapshot, which the server restores with --features=EnableCSI only") // the claim reports the data
 			return true, nil
 		}
+	case claimsResource:
+		leftOut, err := r.prepareEphemeral()
+		if err != nil {
+			return true, r.fail(fmt.Errorf("error preparing %s: %w", r.id, err))
+		}
+		return leftOut, nil
 	case volumesResource:
 		skip, err := r.prepareVolume(ctx)
 		if err != nil && ctx.Err() != nil {
@@ -358,6 +364,7 @@ func (r *itemRun) complete(ctx context.Context, to target, made written, own obj
 		return r.waitForCRD(ctx, to)
 	case podsResource:
 		r.runHooks(made)
+		return r.adoptClaims(ctx, made.Metadata.Name, made.Metadata.UID)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ func (r *itemRun) resume(ctx context.Context, to target, made written, own objec
 	if json.Unmarshal(made.Metadata.ManagedFields, &managers) == nil && len(managers) > 1 {
 		if to.gvr.GroupResource() == podsResource {
 			r.runHooks(made)
+			return r.adoptClaims(ctx, made.Metadata.Name, made.Metadata.UID)
 		}
 		return nil
 	}

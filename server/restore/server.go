@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/plugins/podclaims"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/restore/plan"
 )
@@ -30,7 +31,7 @@ func (e *engine) findServerParts(ctx context.Context) error {
 		return err
 	}
 	e.serverParts = map[serverPart]bool{{podsResource, pod.Name}: true}
-	for _, name := range usedBy(&pod.Spec) {
+	for _, name := range usedBy(&pod) {
 		e.serverParts[name] = true
 	}
 	owner := metav1.GetControllerOf(&pod)
@@ -68,20 +69,21 @@ func (e *engine) readServerPart(ctx context.Context, to target, name string, int
 }
 
 // usedBy returns the objects that a pod refers to.
-func usedBy(pod *corev1.PodSpec) []serverPart {
+func usedBy(pod *corev1.Pod) []serverPart {
 	var parts []serverPart
 	add := func(resource, name string) {
 		parts = append(parts, serverPart{schema.GroupResource{Resource: resource}, name})
 	}
-	for i := range pod.Volumes {
-		volume := &pod.Volumes[i]
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
 		switch {
 		case volume.Secret != nil:
 			add("secrets", volume.Secret.SecretName)
 		case volume.ConfigMap != nil:
 			add("configmaps", volume.ConfigMap.Name)
-		case volume.PersistentVolumeClaim != nil:
-			add("persistentvolumeclaims", volume.PersistentVolumeClaim.ClaimName)
+		}
+		if claim := podclaims.Name(pod.Name, volume); claim != "" {
+			add("persistentvolumeclaims", claim)
 		}
 		if volume.Projected == nil {
 			continue
@@ -95,11 +97,11 @@ func usedBy(pod *corev1.PodSpec) []serverPart {
 			}
 		}
 	}
-	for _, secret := range pod.ImagePullSecrets {
+	for _, secret := range pod.Spec.ImagePullSecrets {
 		add("secrets", secret.Name)
 	}
-	for i := range pod.Containers {
-		for _, from := range pod.Containers[i].EnvFrom {
+	for i := range pod.Spec.Containers {
+		for _, from := range pod.Spec.Containers[i].EnvFrom {
 			if from.SecretRef != nil {
 				add("secrets", from.SecretRef.Name)
 			}
@@ -107,7 +109,7 @@ func usedBy(pod *corev1.PodSpec) []serverPart {
 				add("configmaps", from.ConfigMapRef.Name)
 			}
 		}
-		for _, variable := range pod.Containers[i].Env {
+		for _, variable := range pod.Spec.Containers[i].Env {
 			if variable.ValueFrom != nil && variable.ValueFrom.SecretKeyRef != nil {
 				add("secrets", variable.ValueFrom.SecretKeyRef.Name)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	ibav1 "github.com/cleat-dev/cleat/framework/itemblockaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/perrun"
+	"github.com/cleat-dev/cleat/plugins/podclaims"
 )
 
 // Lists reads what shares volumes in a namespace.
@@ -74,9 +75,9 @@ func (b *block) mounts(ctx context.Context, namespace string) (map[string][]stri
 		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
 			return
 		}
-		for _, volume := range pod.Spec.Volumes {
-			if source := volume.PersistentVolumeClaim; source != nil && !slices.Contains(found[source.ClaimName], pod.Name) {
-				found[source.ClaimName] = append(found[source.ClaimName], pod.Name)
+		for i := range pod.Spec.Volumes {
+			if claim := podclaims.Name(pod.Name, &pod.Spec.Volumes[i]); claim != "" && !slices.Contains(found[claim], pod.Name) {
+				found[claim] = append(found[claim], pod.Name)
 			}
 		}
 	})

@@ -66,6 +66,10 @@ func TestBlockOfAClaim(t *testing.T) {
 			podWith("web-1", corev1.PodRunning, "data", "data"), podWith("done", corev1.PodSucceeded, "data"),
 			podWith("db", corev1.PodRunning, "other"), podWith("web-0", corev1.PodRunning, "other", "data"),
 		}}, want: append(volume[:1:1], pod("web-1"), pod("web-0"))},
+		"an ephemeral volume": {claim: strings.ReplaceAll(bound("", ""), `"name":"data"`, `"name":"web-scratch"`), lists: lists{pods: []*corev1.Pod{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
+			Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}},
+		}}}, want: append(volume[:1:1], pod("web"))},
 		"a volume group": {claim: bound(`"group":"db"`, ""), label: "group", lists: lists{claims: map[string][]string{"group=db": {"data", "log"}}},
 			want: append(volume[:1:1], framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "log"})},
 		"groups are not used": {claim: bound(`"group":"db"`, ""), lists: lists{claims: map[string][]string{"=": {"log"}, "group=db": {"log"}}}, want: volume},

@@ -23,7 +23,7 @@ func (a *addClaims) Execute(ctx context.Context, input *riav1.ExecuteInput) (*ri
 	// Additional items are looked up in the backup, so the namespace in the backup counts, whatever the target
 	// namespace is.
 	namespace := input.ItemFromBackup.GetNamespace()
-	claims, err := claimsOf(input.Item.Object, namespace)
+	claims, err := claimsOf(input.Item, namespace)
 	if err != nil || len(claims) == 0 {
 		return nil, err
 	}

@@ -4,9 +4,14 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/cleat-dev/cleat/framework"
 	biav1 "github.com/cleat-dev/cleat/framework/backupitemaction/v1"
 	"github.com/cleat-dev/cleat/plugins/itemactions/internal/field"
+	"github.com/cleat-dev/cleat/plugins/podclaims"
 )
 
 // NewBackup returns velero.io/pod. It adds the PersistentVolumeClaims and the PriorityClass of a pod to the backup, so
@@ -27,7 +32,7 @@ func (a *backup) Execute(ctx context.Context, input *biav1.ExecuteInput) (*biav1
 	if err != nil {
 		return nil, err
 	}
-	claims, err := claimsOf(pod, input.Item.GetNamespace())
+	claims, err := claimsOf(input.Item, input.Item.GetNamespace())
 	if err != nil {
 		return nil, err
 	}
@@ -48,19 +53,19 @@ func priorityClass(pod map[string]any) ([]framework.ResourceIdentifier, error) {
 	return []framework.ResourceIdentifier{{Group: "scheduling.k8s.io", Resource: "priorityclasses", Name: name}}, nil
 }
 
-// claimsOf returns the PersistentVolumeClaims that the volumes of the pod name, in the given namespace.
-func claimsOf(pod map[string]any, namespace string) ([]framework.ResourceIdentifier, error) {
-	volumes, err := field.Objects(pod, "spec", "volumes")
+// claimsOf returns the PersistentVolumeClaims of the volumes of a pod, in the given namespace.
+func claimsOf(item *unstructured.Unstructured, namespace string) ([]framework.ResourceIdentifier, error) {
+	volumes, err := field.Objects(item.Object, "spec", "volumes")
 	if err != nil {
 		return nil, err
 	}
 	var claims []framework.ResourceIdentifier
-	for i, volume := range volumes {
-		name, err := field.Text(volume, "persistentVolumeClaim", "claimName")
-		if err != nil {
-			return nil, field.In("spec.volumes", i, err)
+	for i, raw := range volumes {
+		var volume corev1.Volume
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &volume); err != nil {
+			return nil, framework.Errorf("spec.volumes[%d]: %w", i, err)
 		}
-		if name != "" {
+		if name := podclaims.Name(item.GetName(), &volume); name != "" {
 			claims = append(claims, framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: namespace, Name: name})
 		}
 	}

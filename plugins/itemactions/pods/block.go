@@ -24,7 +24,7 @@ func (*block) GetRelatedItems(_ context.Context, input *ibav1.GetRelatedItemsInp
 	if err != nil {
 		return nil, err
 	}
-	claims, err := claimsOf(input.Item.Object, input.Item.GetNamespace())
+	claims, err := claimsOf(input.Item, input.Item.GetNamespace())
 	if err != nil {
 		return nil, err
 	}

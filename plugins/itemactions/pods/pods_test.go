@@ -25,9 +25,10 @@ const full = `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"shop","na
 		{"name":"side"}]}}`
 
 var (
-	class = framework.ResourceIdentifier{Group: "scheduling.k8s.io", Resource: "priorityclasses", Name: "high"}
-	data  = framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "web-data"}
-	logs  = framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "web-logs"}
+	class   = framework.ResourceIdentifier{Group: "scheduling.k8s.io", Resource: "priorityclasses", Name: "high"}
+	data    = framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "web-data"}
+	scratch = framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "web-scratch"}
+	logs    = framework.ResourceIdentifier{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "web-logs"}
 )
 
 func pod(spec string) string {
@@ -43,13 +44,14 @@ func TestBackupOfPodAddsClaimsAndPriorityClass(t *testing.T) {
 	require.Equal(t, framework.ResourceSelector{IncludedResources: []string{"pods"}}, selector)
 	for name, row := range map[string]actiontest.Backup{
 		"claims and class":          {Item: full, Additional: []framework.ResourceIdentifier{class, data, logs}},
+		"an ephemeral volume":       {Item: pod(`{"volumes":[{"name":"scratch","ephemeral":{"volumeClaimTemplate":{"spec":{}}}}]}`), Additional: []framework.ResourceIdentifier{scratch}},
 		"class only":                {Item: pod(`{"priorityClassName":"high","volumes":null}`), Additional: []framework.ResourceIdentifier{class}},
 		"nothing":                   {Item: pod(`{"volumes":[{"name":"a","emptyDir":{}}]}`)},
 		"a claim without name":      {Item: pod(`{"volumes":[{"name":"a","persistentVolumeClaim":{"claimName":""}}]}`)},
 		"no spec":                   {Item: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"}}`},
 		"volumes are not a list":    {Item: pod(`{"volumes":{}}`), Err: "spec.volumes is an object, want a list"},
 		"a volume is not an object": {Item: pod(`{"volumes":[{},"data"]}`), Err: "spec.volumes[1] is a string, want an object"},
-		"a claim is not an object":  {Item: pod(`{"volumes":[{"persistentVolumeClaim":"data"}]}`), Err: "spec.volumes[0].persistentVolumeClaim is a string, want an object"},
+		"a claim is not an object":  {Item: pod(`{"volumes":[{"persistentVolumeClaim":"data"}]}`), Err: "spec.volumes[0]: cannot restore struct from: string"},
 		"class is not a string":     {Item: pod(`{"priorityClassName":7}`), Err: "spec.priorityClassName is a number, want a string"},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); row.Run(t, action) })

@@ -17,6 +17,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	abiav1 "github.com/cleat-dev/cleat/framework/asyncbackupitemaction/v1"
 	"github.com/cleat-dev/cleat/framework/operations"
+	"github.com/cleat-dev/cleat/plugins/podclaims"
 )
 
 // BackupName is the name of the action of backups.
@@ -122,11 +123,12 @@ func newBackup(ctx context.Context, api client.Client, namespace, id string, b *
 			},
 		},
 	}
-	if v.PersistentVolumeClaim == nil {
+	name := podclaims.Name(pod.Name, v)
+	if name == "" {
 		return made, nil
 	}
 	var claim corev1.PersistentVolumeClaim
-	if err := api.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}, &claim); err != nil {
+	if err := api.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &claim); err != nil {
 		return nil, fmt.Errorf("get the claim of volume %s: %w", v.Name, err)
 	}
 	made.Annotations[velerov1.PVCNameAnnotation] = claim.Name

@@ -106,7 +106,7 @@ func (a *restores) container(
 	if err != nil {
 		return nil, wrongSetting(err)
 	}
-	security, err := securityFor(settings, pod)
+	security, err := securityFor(settings, pod, stored)
 	if err != nil {
 		return nil, wrongSetting(err)
 	}
@@ -189,9 +189,9 @@ func resourcesFor(settings map[string]string) (corev1.ResourceRequirements, erro
 	return r, nil
 }
 
-// securityFor returns the security context of the init container: that of the settings, or else that of the pod's first container, or else
-// one that every namespace admits.
-func securityFor(settings map[string]string, pod *corev1.Pod) (*corev1.SecurityContext, error) {
+// securityFor returns the security context of the init container: that of the settings, or else that of the container that uses the volumes, or
+// else one that every namespace admits. Its user is that of the container or the pod, who can read what is in the volumes.
+func securityFor(settings map[string]string, pod *corev1.Pod, stored []*velerov1.PodVolumeBackup) (*corev1.SecurityContext, error) {
 	var s corev1.SecurityContext
 	var wrong []error
 	configured := false
@@ -224,11 +224,40 @@ func securityFor(settings map[string]string, pod *corev1.Pod) (*corev1.SecurityC
 		return nil, errors.Join(wrong...)
 	case configured:
 		return &s, nil
-	case len(pod.Spec.Containers) > 0 && pod.Spec.Containers[0].SecurityContext != nil:
-		return pod.Spec.Containers[0].SecurityContext.DeepCopy(), nil
 	}
-	return &corev1.SecurityContext{
+	ofPod := cmp.Or(pod.Spec.SecurityContext, new(corev1.PodSecurityContext))
+	own := &corev1.SecurityContext{
 		AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}, RunAsUser: new(int64(helperUser)), RunAsNonRoot: new(true),
-	}, nil
+		SeccompProfile: cmp.Or(ofPod.SeccompProfile, &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}),
+	}
+	if user := ofPod.RunAsUser; user != nil && *user == 0 { // who cannot read the files of others without the capability
+		own.Capabilities.Add = []corev1.Capability{"DAC_OVERRIDE"}
+	}
+	if user := userOf(pod, stored); user != nil && user.SecurityContext != nil {
+		own = user.SecurityContext.DeepCopy()
+	}
+	if own.RunAsUser == nil {
+		own.RunAsUser = cmp.Or(ofPod.RunAsUser, new(int64(helperUser)))
+	}
+	if own.RunAsNonRoot == nil && *own.RunAsUser != 0 {
+		own.RunAsNonRoot = new(true)
+	}
+	return own, nil
+}
+
+// userOf returns the first container of a pod that mounts one of the volumes to restore, or else its first container: a sidecar that was put
+// before it runs as another user. It is nil for a pod without containers.
+func userOf(pod *corev1.Pod, stored []*velerov1.PodVolumeBackup) *corev1.Container {
+	mounts := func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return slices.ContainsFunc(stored, func(b *velerov1.PodVolumeBackup) bool { return b.Spec.Volume == m.Name })
+		})
+	}
+	switch at := slices.IndexFunc(pod.Spec.Containers, mounts); {
+	case at >= 0:
+		return &pod.Spec.Containers[at]
+	case len(pod.Spec.Containers) > 0:
+		return &pod.Spec.Containers[0]
+	}
+	return nil
 }

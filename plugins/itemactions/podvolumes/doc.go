@@ -8,5 +8,6 @@
 // Names of custom resources follow from the key of the call, so an action that is asked again finds what it has created. What is
 // in them is Velero's, so that either server restores what the other has backed up.
 //
-// Start reading at backup.go and restore.go. loads.go has what both have in common, and agents.go says when nobody should wait for an agent any more.
+// Start reading at backup.go and restore.go. loads.go has what both have in common, agents.go says when nobody should wait for an agent any more,
+// and start.go whether a restored pod goes past its init container.
 package podvolumes

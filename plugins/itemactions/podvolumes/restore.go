@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	ariav1 "github.com/cleat-dev/cleat/framework/asyncrestoreitemaction/v1"
 	"github.com/cleat-dev/cleat/framework/operations"
+	"github.com/cleat-dev/cleat/plugins/podclaims"
 )
 
 // RestoreName is the name of the action of restores, which is Velero's.
@@ -174,12 +176,14 @@ func newRestore(
 			UploaderSettings: settingsOf(r.Spec.UploaderConfig),
 		},
 	}
-	for _, v := range pod.Spec.Volumes {
-		if v.Name != b.Spec.Volume || v.PersistentVolumeClaim == nil {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		name := podclaims.Name(pod.Name, v)
+		if v.Name != b.Spec.Volume || name == "" {
 			continue
 		}
 		var claim corev1.PersistentVolumeClaim
-		err := api.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}, &claim)
+		err := api.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, &claim)
 		if apierrors.IsNotFound(err) { // the pod waits for it
 			continue
 		}
@@ -208,20 +212,37 @@ func settingsOf(config *velerov1.UploaderConfigForRestore) map[string]string {
 }
 
 // Progress implements ariav1.AsyncRestoreItemAction. It is called when the run of the restore has ended, so a pod that does not exist
-// will not be created any more.
+// will not be created any more. The operation ends when the pod has gone past its init container, or when it will not.
 func (a *restores) Progress(ctx context.Context, input *ariav1.ProgressInput) (framework.OperationProgress, error) {
 	api, loads, err := a.loads(ctx, input.OperationID)
 	if err != nil {
 		return framework.OperationProgress{}, err
 	}
 	progress := progressOf(loads)
-	if progress.Completed {
+	of, ok := loads[0].Object.(*velerov1.PodVolumeRestore)
+	if progress.Err != "" || !ok {
 		a.agents.ended(input.OperationID)
 		return progress, nil
 	}
-	hopeless, err := a.hopeless(ctx, api, input, loads)
-	if err != nil || hopeless == "" {
+	pod, err := podOfLoad(ctx, api, of)
+	if err != nil {
 		return progress, err
+	}
+	if progress.Completed {
+		a.agents.ended(input.OperationID)
+		if pod != nil {
+			progress.Completed, progress.Description, progress.Err = hasStarted(pod, loads, time.Now())
+			progress.Completed = progress.Completed || progress.Err != ""
+		}
+		return progress, nil
+	}
+	hopeless, err := a.hopeless(ctx, api, input, of, pod)
+	if err != nil {
+		return progress, err
+	}
+	if hopeless == "" {
+		progress.Description += fmt.Sprintf("; pod %s/%s: %s", of.Spec.Pod.Namespace, of.Spec.Pod.Name, stateOf(pod))
+		return progress, nil
 	}
 	if err := cancelOpen(ctx, api, loads); err != nil {
 		return progress, err
@@ -231,21 +252,26 @@ func (a *restores) Progress(ctx context.Context, input *ariav1.ProgressInput) (f
 	return progress, nil
 }
 
-// hopeless returns why the volumes of a pod will not be restored, or "".
-func (a *restores) hopeless(ctx context.Context, api client.Client, input *ariav1.ProgressInput, loads []load) (string, error) {
-	of, ok := loads[0].Object.(*velerov1.PodVolumeRestore)
-	if !ok {
-		return "", nil
-	}
-	name := of.Spec.Pod.Namespace + "/" + of.Spec.Pod.Name
-	var pod corev1.Pod
-	err := api.Get(ctx, client.ObjectKey{Namespace: of.Spec.Pod.Namespace, Name: of.Spec.Pod.Name}, &pod)
+// podOfLoad returns the pod of a load, nil if it does not exist any more.
+func podOfLoad(ctx context.Context, api client.Client, of *velerov1.PodVolumeRestore) (*corev1.Pod, error) {
+	pod := new(corev1.Pod)
+	err := api.Get(ctx, client.ObjectKey{Namespace: of.Spec.Pod.Namespace, Name: of.Spec.Pod.Name}, pod)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && of.Spec.Pod.UID != "" && pod.UID != of.Spec.Pod.UID:
-		return fmt.Sprintf("pod %s was deleted before its volumes were restored, or could not be created; its namespace may be terminating", name), nil
+		return nil, nil
 	case err != nil:
-		return "", fmt.Errorf("get pod %s, whose volumes are restored: %w", name, err)
-	case !waitsFor(&pod, input.Restore):
+		return nil, fmt.Errorf("get pod %s/%s, whose volumes are restored: %w", of.Spec.Pod.Namespace, of.Spec.Pod.Name, err)
+	}
+	return pod, nil
+}
+
+// hopeless returns why the volumes of a pod will not be restored, or "". pod is nil if it does not exist any more.
+func (a *restores) hopeless(ctx context.Context, api client.Client, input *ariav1.ProgressInput, of *velerov1.PodVolumeRestore, pod *corev1.Pod) (string, error) {
+	name := of.Spec.Pod.Namespace + "/" + of.Spec.Pod.Name
+	switch {
+	case pod == nil:
+		return fmt.Sprintf("pod %s was deleted before its volumes were restored, or could not be created; its namespace may be terminating", name), nil
+	case !waitsFor(pod, input.Restore):
 		return fmt.Sprintf("pod %s is not the one that the restore has created: it does not wait for its volumes in init container %s", name, waitContainer), nil
 	case pod.Spec.NodeName == "":
 		return "", nil

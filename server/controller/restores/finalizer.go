@@ -80,7 +80,7 @@ func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, fin
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	ended, unbound, err := r.bindVolumes(ctx, restore, log)
+	ended, unbound, err := r.settleVolumes(ctx, restore, log)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("wait for the restored volumes: %w", err)
 	}
@@ -112,6 +112,7 @@ func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, fin
 	})
 	if err == nil {
 		forgetHooks(r.Hooks, restore, log)
+		r.waits.forget(restore.UID)
 		log.Info("the restore has ended", "phase", restore.Status.Phase)
 		r.Metrics.RestoreEnded(restore)
 	}
@@ -128,6 +129,7 @@ func (r *Finalizer) remove(ctx context.Context, restore *velerov1.Restore, log h
 		return ctrl.Result{RequeueAfter: stillRunning}, nil
 	}
 	forgetHooks(r.Hooks, restore, log)
+	r.waits.forget(restore.UID)
 	if err := r.removeFiles(ctx, restore, log); err != nil {
 		return ctrl.Result{}, fmt.Errorf("delete the files of the deleted restore: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/framework/api/velero/v2alpha1"
+	"github.com/cleat-dev/cleat/plugins/podclaims"
 	"github.com/cleat-dev/cleat/server/restore"
 	"github.com/cleat-dev/cleat/server/snapshot"
 )
@@ -142,11 +143,12 @@ func (v *volumeInfos) addPodVolumes(namespace string, labels client.MatchingLabe
 			errs = append(errs, fmt.Errorf("get the pod of PodVolumeRestore %s: %w", list.Items[i].Name, err))
 			continue
 		}
-		for _, of := range pod.Spec.Volumes {
-			if of.Name != s.Volume || of.PersistentVolumeClaim == nil {
+		for i := range pod.Spec.Volumes {
+			of := &pod.Spec.Volumes[i]
+			claim := podclaims.Name(pod.Name, of)
+			if of.Name != s.Volume || claim == "" {
 				continue
 			}
-			claim := of.PersistentVolumeClaim.ClaimName
 			v.all = append(v.all, snapshot.RestoreVolumeInfo{
 				PVCNamespace: s.Pod.Namespace, PVCName: claim, PVName: v.bound[s.Pod.Namespace+"/"+claim], RestoreMethod: snapshot.PodVolumeRestore,
 				PodVolume: &snapshot.PodInfo{

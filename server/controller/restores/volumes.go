@@ -2,15 +2,20 @@ package restores
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,10 +26,32 @@ import (
 	"github.com/cleat-dev/cleat/server/store"
 )
 
-// waits says since when restores wait for their volumes, in this process.
+// provisionedByAnnotation of a volume names the provisioner that has made it.
+const provisionedByAnnotation = "pv.kubernetes.io/provisioned-by"
+
+// waits says since when restores wait for their volumes, in this process, and what became of those that do not any more.
 type waits struct {
-	mu    sync.Mutex
-	since map[types.UID]time.Time
+	mu      sync.Mutex
+	since   map[types.UID]time.Time
+	settled map[types.UID]results.Result
+}
+
+// end records that a restore waits for its volumes no longer.
+func (w *waits) end(restore types.UID, failed results.Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.settled == nil {
+		w.settled = map[types.UID]results.Result{}
+	}
+	w.settled[restore] = failed
+}
+
+// ended returns what end has recorded.
+func (w *waits) ended(restore types.UID) (failed results.Result, ended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	failed, ended = w.settled[restore]
+	return failed, ended
 }
 
 // overdue reports whether a restore has waited for longer than limit.
@@ -44,49 +71,61 @@ func (w *waits) forget(restore types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.since, restore)
+	delete(w.settled, restore)
 }
 
-// bindVolumes waits until the claims are bound whose volumes are made of CSI snapshots. It gives each new volume the labels and the reclaim
-// policy that the old one had, and deletes the snapshot from the cluster, because the claim does not need it any more; the storage
-// system keeps its own. A claim that waits for a pod is not waited for, and keeps its snapshot. bindVolumes can be repeated until
-// it reports that it has ended, with the errors.
-func (r *Finalizer) bindVolumes(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (ended bool, failed results.Result, err error) {
-	if r.VolumeSnapshots == nil {
+// settleVolumes waits until the claims are bound whose volumes are made of CSI snapshots, and gives each volume that was made for a claim with
+// data what the one in the backup had (settle). It deletes the restored snapshots from the cluster, because their claims do not need them any
+// more; the storage system keeps its own. A claim that waits for a pod is not waited for, and keeps its snapshot. settleVolumes can be repeated
+// until it reports that it has ended, with the errors.
+func (r *Finalizer) settleVolumes(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (ended bool, failed results.Result, err error) {
+	if failed, ended := r.waits.ended(restore.UID); ended {
 		return true, failed, nil
 	}
-	if err := r.endMovements(ctx, restore, log); err != nil {
+	var left []types.NamespacedName // snapshots
+	if r.VolumeSnapshots != nil {
+		if left, err = r.VolumeSnapshots.Restored(ctx, restore.UID); err != nil {
+			return false, failed, err
+		}
+	}
+	var former map[types.NamespacedName]*snapshot.PVInfo
+	if moved, err := r.hasMovedData(ctx, restore); err != nil {
 		return false, failed, err
+	} else if moved || len(left) > 0 {
+		if former, err = r.formerVolumes(ctx, restore, log); err != nil {
+			return false, failed, err
+		}
 	}
-	left, err := r.VolumeSnapshots.Restored(ctx, restore.UID)
-	if err != nil || len(left) == 0 {
-		return err == nil, failed, err
-	}
-	claims, err := r.claimsOf(ctx, restore, left)
+	claims, err := r.restoredClaims(ctx, restore, former, left)
 	if err != nil {
 		return false, failed, err
 	}
-	former, err := r.formerVolumes(ctx, restore, log)
-	if err != nil {
-		return false, failed, err
+	states := make([]binding, len(claims))
+	for i := range claims {
+		states[i], err = r.settle(ctx, &claims[i], former[client.ObjectKeyFromObject(&claims[i])])
+		switch {
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err): // which another attempt does not change
+			failed.Add(claims[i].Namespace, err.Error())
+		case err != nil:
+			return false, failed, err
+		}
 	}
 	overdue := r.waits.overdue(restore.UID, r.ResourceTimeout, r.Now()) || velerov1.CancelRequested(restore)
 	ended = true
 	for _, vs := range left {
 		waiting, kept := false, false
-		for i := range claims[vs] {
-			claim := &claims[vs][i]
-			state, err := r.bind(ctx, claim, former[client.ObjectKeyFromObject(claim)])
+		for i := range claims {
+			claim := &claims[i]
 			switch {
-			case err != nil:
-				return false, failed, err
-			case state == waitsForPod:
+			case !isMadeOf(claim, vs):
+			case states[i] == waitsForPod:
 				kept = true
 				log.Info("the claim gets its volume when a pod uses it, its snapshot is kept for that", "claim", claim.Namespace+"/"+claim.Name, "volumeSnapshot", vs.Name)
-			case state == unbound && overdue:
+			case states[i] == unbound && overdue:
 				kept = true
 				failed.Add(claim.Namespace, fmt.Sprintf("persistent volume claim %s/%s was not bound within %s; its events say why, and VolumeSnapshot %s is kept for it",
 					claim.Namespace, claim.Name, r.ResourceTimeout, vs.Name))
-			case state == unbound:
+			case states[i] == unbound:
 				waiting = true
 			}
 		}
@@ -99,66 +138,68 @@ func (r *Finalizer) bindVolumes(ctx context.Context, restore *velerov1.Restore, 
 			}
 		}
 	}
-	if ended {
-		r.waits.forget(restore.UID)
+	if ended && r.VolumeSnapshots != nil {
+		err = r.VolumeSnapshots.DropResults(ctx, restore.Namespace, restore.UID)
 	}
-	return ended, failed, nil
+	if ended && err == nil {
+		r.waits.end(restore.UID, failed)
+	}
+	return ended && err == nil, failed, err
 }
 
-// endMovements gives the volumes whose data was moved back the labels and the reclaim policy that they had, and deletes the notes of what
-// was to be moved. It can be repeated.
-func (r *Finalizer) endMovements(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) error {
-	var list velerov2alpha1.DataDownloadList
-	if err := r.Live.List(ctx, &list, client.InNamespace(restore.Namespace), client.MatchingLabels{velerov1.RestoreUIDLabel: string(restore.UID)}); err != nil {
-		return fmt.Errorf("list the DataDownloads: %w", err)
-	}
-	if len(list.Items) > 0 {
-		former, err := r.formerVolumes(ctx, restore, log)
+// hasMovedData reports whether the data of volumes was moved back for a restore.
+func (r *Finalizer) hasMovedData(ctx context.Context, restore *velerov1.Restore) (bool, error) {
+	for _, list := range []client.ObjectList{new(velerov1.PodVolumeRestoreList), new(velerov2alpha1.DataDownloadList)} {
+		err := r.Live.List(ctx, list, client.InNamespace(restore.Namespace), client.MatchingLabels{velerov1.RestoreUIDLabel: string(restore.UID)}, client.Limit(1))
 		if err != nil {
-			return err
+			return false, fmt.Errorf("list what has moved the data of volumes: %w", err)
+		}
+		if meta.LenList(list) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// isMadeOf reports whether the volume of a claim is made of a snapshot.
+func isMadeOf(claim *corev1.PersistentVolumeClaim, vs types.NamespacedName) bool {
+	source := claim.Spec.DataSource
+	return claim.Namespace == vs.Namespace && source != nil && source.Kind == "VolumeSnapshot" && source.Name == vs.Name
+}
+
+// restoredClaims returns the claims that the restore has created whose volumes have data in the backup or are made of snapshots.
+func (r *Finalizer) restoredClaims(
+	ctx context.Context, restore *velerov1.Restore, former map[types.NamespacedName]*snapshot.PVInfo, snapshots []types.NamespacedName,
+) (claims []corev1.PersistentVolumeClaim, err error) {
+	namespaces := map[string]bool{}
+	for key := range former {
+		namespaces[key.Namespace] = true
+	}
+	for _, vs := range snapshots {
+		namespaces[vs.Namespace] = true
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		var list corev1.PersistentVolumeClaimList
+		err := r.Live.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{velerov1.RestoreNameLabel: velerov1.ValidLabelValue(restore.Name)})
+		if err != nil {
+			return nil, fmt.Errorf("list the restored claims of namespace %s: %w", namespace, err)
 		}
 		for i := range list.Items {
-			if list.Items[i].Status.Phase != velerov1.LoadPhaseCompleted {
+			claim := &list.Items[i]
+			if claim.CreationTimestamp.Before(&restore.CreationTimestamp) { // it was there, and was updated only
 				continue
 			}
-			to := client.ObjectKey{Namespace: list.Items[i].Spec.TargetVolume.Namespace, Name: list.Items[i].Spec.TargetVolume.PVC}
-			var claim corev1.PersistentVolumeClaim
-			err := r.Live.Get(ctx, to, &claim)
-			if err == nil {
-				_, err = r.bind(ctx, &claim, former[to])
-			}
-			if client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("end the restore of the volume of claim %s: %w", to, err)
-			}
-		}
-	}
-	return r.VolumeSnapshots.DropResults(ctx, restore.Namespace, restore.UID)
-}
-
-// claimsOf returns the claims of a restore by the snapshot that their volumes are made of.
-func (r *Finalizer) claimsOf(ctx context.Context, restore *velerov1.Restore, snapshots []types.NamespacedName) (map[types.NamespacedName][]corev1.PersistentVolumeClaim, error) {
-	claims, seen := map[types.NamespacedName][]corev1.PersistentVolumeClaim{}, map[string]bool{}
-	for _, vs := range snapshots {
-		if seen[vs.Namespace] {
-			continue
-		}
-		seen[vs.Namespace] = true
-		var list corev1.PersistentVolumeClaimList
-		err := r.Live.List(ctx, &list, client.InNamespace(vs.Namespace), client.MatchingLabels{velerov1.RestoreNameLabel: velerov1.ValidLabelValue(restore.Name)})
-		if err != nil {
-			return nil, fmt.Errorf("list the restored claims of namespace %s: %w", vs.Namespace, err)
-		}
-		for i := range list.Items {
-			if source := list.Items[i].Spec.DataSource; source != nil && source.Kind == "VolumeSnapshot" {
-				of := types.NamespacedName{Namespace: vs.Namespace, Name: source.Name}
-				claims[of] = append(claims[of], list.Items[i])
+			_, known := former[client.ObjectKeyFromObject(claim)]
+			if known || slices.ContainsFunc(snapshots, func(vs types.NamespacedName) bool { return isMadeOf(claim, vs) }) {
+				claims = append(claims, *claim)
 			}
 		}
 	}
 	return claims, nil
 }
 
-// formerVolumes returns what the backup knows of its volumes with CSI snapshots, by their restored claims.
+// formerVolumes returns, by their restored claims, the volumes whose data the backup has in CSI snapshots, moved or not, or from file systems. A
+// volume of a native snapshot comes back as the object that it was.
 func (r *Finalizer) formerVolumes(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (map[types.NamespacedName]*snapshot.PVInfo, error) {
 	objects, err := r.files(ctx, restore, log)
 	if err != nil || objects == nil {
@@ -171,7 +212,7 @@ func (r *Finalizer) formerVolumes(ctx context.Context, restore *velerov1.Restore
 	former := map[types.NamespacedName]*snapshot.PVInfo{}
 	for i := range infos {
 		info := &infos[i]
-		if info.BackupMethod != snapshot.CSI {
+		if info.Skipped || info.PVCName == "" || info.BackupMethod != snapshot.CSI && info.BackupMethod != snapshot.PodVolume {
 			continue
 		}
 		former[types.NamespacedName{Namespace: restore.Spec.TargetNamespace(info.PVCNamespace), Name: info.PVCName}] = info.PV
@@ -188,8 +229,8 @@ const (
 	waitsForPod
 )
 
-// bind returns how far a claim is. The volume of a bound one gets what it had before.
-func (r *Finalizer) bind(ctx context.Context, claim *corev1.PersistentVolumeClaim, former *snapshot.PVInfo) (binding, error) {
+// settle returns how far a claim is. The volume of a bound one becomes like the former one, except for the labels that say where the volume is.
+func (r *Finalizer) settle(ctx context.Context, claim *corev1.PersistentVolumeClaim, former *snapshot.PVInfo) (binding, error) {
 	if claim.Status.Phase != corev1.ClaimBound {
 		if claim.Spec.StorageClassName == nil {
 			return unbound, nil
@@ -211,26 +252,46 @@ func (r *Finalizer) bind(ctx context.Context, claim *corev1.PersistentVolumeClai
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, &pv); err != nil {
 		return bound, client.IgnoreNotFound(err)
 	}
-	policy := corev1.PersistentVolumeReclaimPolicy(former.ReclaimPolicy)
-	same := policy == "" || pv.Spec.PersistentVolumeReclaimPolicy == policy
-	for key, value := range former.Labels {
-		same = same && pv.Labels[key] == value
-	}
-	if same {
+	before := pv.DeepCopy()
+	makeLike(&pv, former)
+	if equality.Semantic.DeepEqual(before, &pv) {
 		return bound, nil
 	}
-	patch := map[string]any{"metadata": map[string]any{"labels": maps.Clone(former.Labels)}}
-	if policy != "" {
-		patch["spec"] = map[string]any{"persistentVolumeReclaimPolicy": policy}
-	}
-	text, err := json.Marshal(patch)
-	if err == nil {
-		err = r.Patch(ctx, &pv, client.RawPatch(types.MergePatchType, text))
-	}
-	if err != nil {
+	if err := r.Patch(ctx, &pv, client.MergeFrom(before)); err != nil {
 		return bound, fmt.Errorf("give persistent volume %s the labels and the reclaim policy of the one in the backup: %w", pv.Name, err)
 	}
 	return bound, nil
+}
+
+// makeLike gives a new volume the labels and the reclaim policy of the former one.
+func makeLike(pv *corev1.PersistentVolume, former *snapshot.PVInfo) {
+	for key, value := range former.Labels {
+		if !saysWhere(key) && !isOfProvisioner(key, pv) {
+			metav1.SetMetaDataLabel(&pv.ObjectMeta, key, value)
+		}
+	}
+	if former.ReclaimPolicy != "" {
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(former.ReclaimPolicy)
+	}
+}
+
+// saysWhere reports whether a label of a volume says where the volume is.
+func saysWhere(label string) bool {
+	domain, name, qualified := strings.Cut(label, "/")
+	if !qualified {
+		name = label
+	}
+	return strings.HasPrefix(domain, "topology.") || strings.HasPrefix(domain, "failure-domain.") || label == corev1.LabelHostname || name == "zone" || name == "region"
+}
+
+// isOfProvisioner reports whether a label is one of those by which the driver of a new volume describes it.
+func isOfProvisioner(label string, pv *corev1.PersistentVolume) bool {
+	domain, _, qualified := strings.Cut(label, "/")
+	driver := pv.Annotations[provisionedByAnnotation]
+	if pv.Spec.CSI != nil {
+		driver = pv.Spec.CSI.Driver
+	}
+	return qualified && driver != "" && (domain == driver || strings.HasSuffix(domain, "."+driver))
 }
 
 // storeErrors adds errors to the stored results. It can be repeated.

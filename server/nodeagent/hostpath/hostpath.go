@@ -35,10 +35,8 @@ func Find(root, podUID, name string) (Volume, error) {
 	if _, err := os.Stat(root); err != nil {
 		return Volume{}, fmt.Errorf("the pods of the node are not accessible, mount the kubelet's directory of pods: %w", err)
 	}
-	for _, element := range []string{podUID, name} {
-		if element == "" || element != filepath.Base(element) || strings.HasPrefix(element, ".") {
-			return Volume{}, fmt.Errorf("%q is not the name of a directory", element)
-		}
+	if err := errors.Join(checkName(podUID), checkName(name)); err != nil {
+		return Volume{}, err
 	}
 	pod := filepath.Join(root, podUID)
 	for _, kind := range []string{"volumes", "volumeDevices"} {
@@ -56,6 +54,29 @@ func Find(root, podUID, name string) (Volume, error) {
 		}
 	}
 	return Volume{}, fmt.Errorf("%w: no directory %s in %s", ErrNotMounted, name, pod)
+}
+
+// Directories returns the directories that the kubelet has mounted as volumes of the pod with a UID, none if there is no such pod.
+func Directories(root, podUID string) ([]string, error) {
+	if err := checkName(podUID); err != nil {
+		return nil, err
+	}
+	var found []string
+	names, err := filepath.Glob(filepath.Join(root, podUID, "volumes", "*", "*"))
+	for _, name := range names {
+		volume, err := check(name, filepath.Base(filepath.Dir(name)), false)
+		if err == nil {
+			found = append(found, volume.Path)
+		}
+	}
+	return found, err
+}
+
+func checkName(name string) error {
+	if name == "" || name != filepath.Base(name) || strings.HasPrefix(name, ".") {
+		return fmt.Errorf("%q is not the name of a directory", name)
+	}
+	return nil
 }
 
 // check returns the volume at a path. A directory must be no link, which could lead to anywhere on the node.

@@ -31,11 +31,21 @@ func TestVolumesAreFoundWhereTheKubeletMountsThem(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, want, got)
 	}
+	all, err := hostpath.Directories(root, "p1")
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{
+		filepath.Join(root, "p1/volumes/kubernetes.io~csi/pvc-1/mount"), filepath.Join(root, "p1/volumes/kubernetes.io~nfs/pvc-2"), filepath.Join(root, "p1/volumes/kubernetes.io~empty-dir/cache"),
+	}, all)
+	all, err = hostpath.Directories(root, "p2")
+	require.NoError(t, err)
+	require.Empty(t, all)
+	_, err = hostpath.Directories(root, "..")
+	require.ErrorContains(t, err, "is not the name of a directory")
 	for _, missing := range []string{"pvc-3", "unstaged"} {
 		_, err := hostpath.Find(root, "p1", missing)
 		require.ErrorIs(t, err, hostpath.ErrNotMounted)
 	}
-	_, err := hostpath.Find(root, "p2", "cache")
+	_, err = hostpath.Find(root, "p2", "cache")
 	require.ErrorIs(t, err, hostpath.ErrNotMounted)
 	_, err = hostpath.Find(root, "p1", "link")
 	require.ErrorContains(t, err, "is no directory")

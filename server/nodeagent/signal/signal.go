@@ -34,14 +34,34 @@ func write(volume, name, text string) error {
 	if name == suffix || name != filepath.Base(name) {
 		return fmt.Errorf("%q is not the UID of a Restore", name)
 	}
-	dir := filepath.Join(volume, directory)
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("remove %s: %w", dir, err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	root, err := os.OpenRoot(volume) // links in a volume must not lead to the files of the node
+	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)
+	defer func() { _ = root.Close() }() // a directory
+	if err := root.RemoveAll(directory); err != nil {
+		return fmt.Errorf("remove %s: %w", filepath.Join(volume, directory), err)
+	}
+	if err := root.Mkdir(directory, 0o755); err != nil {
+		return err
+	}
+	return root.WriteFile(filepath.Join(directory, name), []byte(text), 0o644)
+}
+
+// Remove removes what Restored has left in a volume, if a restore has marked it: the pod may not have been allowed to.
+func Remove(volume, restore string) error {
+	if restore == "" || restore != filepath.Base(restore) {
+		return fmt.Errorf("%q is not the UID of a Restore", restore)
+	}
+	root, err := os.OpenRoot(volume)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // a directory
+	if _, err := root.Lstat(filepath.Join(directory, restore)); err != nil {
+		return nil //nolint:nilerr // the pod has removed it
+	}
+	return root.RemoveAll(directory)
 }
 
 // Wait waits until a restore has restored the data of all volumes, which are the directories in root. It returns an error when the restore
@@ -98,7 +118,7 @@ func look(root, restore string) (string, error) {
 	return "waits for the data of " + strings.Join(waits, ", "), nil
 }
 
-// Clean removes the files of restores from the volumes in root. They are of no use any more, and may belong to another user.
+// Clean removes the files of restores from the volumes in root, as far as the user of the pod may. The agent removes the others.
 func Clean(root string) error {
 	volumes, err := os.ReadDir(root)
 	if err != nil {

@@ -69,3 +69,23 @@ func TestSignalIsAFileInTheVolume(t *testing.T) {
 		require.Error(t, signal.Failed(root, uid, "why"), uid)
 	}
 }
+
+func TestRemoveLeavesWhatNoRestoreHasMarked(t *testing.T) {
+	t.Parallel()
+	root := volumes(t, "marked", "of-others", "linked")
+	volume := func(name string) string { return filepath.Join(root, name) }
+	require.NoError(t, signal.Restored(volume("marked"), "uid"))
+	require.NoError(t, signal.Restored(volume("of-others"), "another"))
+	outside := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "uid"), nil, 0o600))
+	require.NoError(t, os.Symlink(outside, filepath.Join(volume("linked"), ".velero")))
+	for _, name := range []string{"marked", "of-others", "linked"} {
+		require.NoError(t, signal.Remove(volume(name), "uid"))
+	}
+	require.NoDirExists(t, filepath.Join(volume("marked"), ".velero"))
+	require.FileExists(t, filepath.Join(volume("of-others"), ".velero", "another"))
+	require.FileExists(t, filepath.Join(outside, "uid"), "a link does not lead to files of the node")
+	require.NoError(t, signal.Restored(volume("linked"), "uid"))
+	require.FileExists(t, filepath.Join(volume("linked"), ".velero", "uid"))
+	require.Error(t, signal.Remove(volume("marked"), "../uid"))
+}

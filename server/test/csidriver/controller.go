@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -24,6 +25,8 @@ const (
 	MadeWith = "madeWith"
 	// ReadyWith is a file without which a snapshot is not ready to use.
 	ReadyWith = "readyWith"
+	// OwnedBy is the user who alone may read a new volume that is not made of a snapshot.
+	OwnedBy = "ownedBy"
 )
 
 // record is the file beside the directory of a snapshot.
@@ -77,7 +80,15 @@ func (d *Driver) create(request *csi.CreateVolumeRequest) error {
 		}
 		return os.Rename(dir+".part", dir)
 	}
-	return os.Mkdir(dir, 0o755)
+	owner := request.Parameters[OwnedBy]
+	if owner == "" {
+		return os.Mkdir(dir, 0o755)
+	}
+	user, err := strconv.Atoi(owner)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, user, user))
 }
 
 // DeleteVolume implements csi.ControllerServer.

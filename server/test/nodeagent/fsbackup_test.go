@@ -471,6 +471,13 @@ func (f *files) restoreInto(t *testing.T, name, namespace string, db *corev1.Pod
 		require.NoError(t, err, out)
 		require.NoDirExists(t, f.volume(pod, dir+"/"+volume+"/.velero"))
 	}
+	f.retry("the init container has ended", func(ctx context.Context) error {
+		if err := f.client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		pod.Status.InitContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+		return f.client.Status().Update(ctx, pod)
+	})
 	require.Equal(t, velerov1.RestorePhaseCompleted, f.restored(r).Status.Phase, f.results("restores", name))
 	for volume, path := range dirs("pv-of-" + namespace) {
 		if volume == "other" {
