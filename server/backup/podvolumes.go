@@ -17,6 +17,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/snapshot"
+	"github.com/cleat-dev/cleat/server/waits"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -254,10 +255,12 @@ func (e *engine) awaitVolumes(ctx context.Context, ids []string) {
 	at := slices.IndexFunc(e.req.Actions, func(a backupitemaction.Action) bool { return a.Name() == snapshot.PodVolumeBackups })
 	limit := cmp.Or(e.req.Backup.Spec.ItemOperationTimeout.Duration, defaultOperationTimeout)
 	for _, id := range ids {
+		waiting := waits.Begin(ctx, "operation %s to end before the post hooks of its pod", id)
 		err := wait.PollUntilContextTimeout(ctx, volumesPause, limit, true, func(ctx context.Context) (bool, error) {
 			progress, err := e.req.Actions[at].Progress(ctx, id, e.backupJSON)
 			return err == nil && progress.Completed || errors.Is(err, framework.ErrNotFound), nil
 		})
+		waiting.End()
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("the post hooks of a pod run before its volumes are backed up", "operation", id, "waited", limit)
 		}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
@@ -21,31 +19,6 @@ import (
 	"github.com/cleat-dev/cleat/server/store"
 )
 
-// waits says since when restores wait for their volumes, in this process.
-type waits struct {
-	mu    sync.Mutex
-	since map[types.UID]time.Time
-}
-
-// overdue reports whether a restore has waited for longer than limit.
-func (w *waits) overdue(restore types.UID, limit time.Duration, now time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.since == nil {
-		w.since = map[types.UID]time.Time{}
-	}
-	if _, known := w.since[restore]; !known {
-		w.since[restore] = now
-	}
-	return now.Sub(w.since[restore]) > limit
-}
-
-func (w *waits) forget(restore types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.since, restore)
-}
-
 // bindVolumes waits until the claims are bound whose volumes are made of CSI snapshots. It gives each new volume the labels and the reclaim
 // policy that the old one had, and deletes the snapshot from the cluster, because the claim does not need it any more; the storage
 // system keeps its own. A claim that waits for a pod is not waited for, and keeps its snapshot. bindVolumes can be repeated until
@@ -54,6 +27,13 @@ func (r *Finalizer) bindVolumes(ctx context.Context, restore *velerov1.Restore, 
 	if r.VolumeSnapshots == nil {
 		return true, failed, nil
 	}
+	final := r.waits.of(restore.UID, log, r.Now())
+	var awaited []types.NamespacedName // claims
+	defer func() {
+		if err == nil {
+			final.forClaims(awaited)
+		}
+	}()
 	if err := r.endMovements(ctx, restore, log); err != nil {
 		return false, failed, err
 	}
@@ -69,7 +49,7 @@ func (r *Finalizer) bindVolumes(ctx context.Context, restore *velerov1.Restore, 
 	if err != nil {
 		return false, failed, err
 	}
-	overdue := r.waits.overdue(restore.UID, r.ResourceTimeout, r.Now()) || velerov1.CancelRequested(restore)
+	overdue := r.Now().Sub(final.since) > r.ResourceTimeout || velerov1.CancelRequested(restore)
 	ended = true
 	for _, vs := range left {
 		waiting, kept := false, false
@@ -88,6 +68,7 @@ func (r *Finalizer) bindVolumes(ctx context.Context, restore *velerov1.Restore, 
 					claim.Namespace, claim.Name, r.ResourceTimeout, vs.Name))
 			case state == unbound:
 				waiting = true
+				awaited = append(awaited, client.ObjectKeyFromObject(claim))
 			}
 		}
 		switch {
@@ -98,9 +79,6 @@ func (r *Finalizer) bindVolumes(ctx context.Context, restore *velerov1.Restore, 
 				return false, failed, err
 			}
 		}
-	}
-	if ended {
-		r.waits.forget(restore.UID)
 	}
 	return ended, failed, nil
 }
