@@ -172,9 +172,12 @@ func TestAcceptAsync_Timeouts(t *testing.T) {
 			all := s.operations(b)
 			require.Len(t, all, 1)
 			require.Equal(t, operation.Failed, all[0].Phase)
-			for _, part := range append(test.messages, "example.io/worker", fmt.Sprintf("configmaps %s/work", shop)) {
-				require.Contains(t, strings.ReplaceAll(all[0].Error, "configmaps/", "configmaps "), part)
+			for _, part := range test.messages {
+				require.Contains(t, all[0].Error, part)
 			}
+			failed := gzipped[results.Results](s, "backups/b/b-results.gz").Errors.Namespaces[shop]
+			require.Len(t, failed, 1)
+			require.Contains(t, failed[0], " resource: /configmaps name: /work message: /operation "+all[0].ID+" of example.io/worker failed error: /"+all[0].Error)
 			if test.cancels >= 0 {
 				require.Equal(t, test.cancels, w.notes()["cancel backup/"+shop+"/work"])
 			}
