@@ -4,7 +4,6 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/results"
 )
 
 // gzipped decodes a compressed JSON file of the bucket.
@@ -158,7 +158,7 @@ func TestAcceptAsync_Timeouts(t *testing.T) {
 		"cannot be cancelled":      {as: "cannot be cancelled", timeout: 2 * time.Second, messages: []string{"cannot stop it", "may go on"}, cancels: 1},
 		"hangs in Cancel":          {as: "hangs in Cancel", timeout: 2 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"within 3s"}, cancels: -1},
 		"hangs in Progress":        {as: "hangs in Progress", timeout: 4 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"no progress"}, cancels: 1},
-		"dies in Progress":         {as: "dies in Progress", timeout: 4 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"work"}, cancels: -1},
+		"dies in Progress":         {as: "dies in Progress", timeout: 4 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"timed out after 4s"}, cancels: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
