@@ -11,7 +11,7 @@ type Item struct {
 	Name       string `json:"name"`
 	UID        string `json:"uid,omitempty"`
 
-	// Labels and Annotations are those at the time of the backup. A manifest may leave out annotations; its header names them.
+	// Labels and Annotations are those in the backup, which its actions may have changed. A manifest may leave out annotations; its header names them.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 

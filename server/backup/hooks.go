@@ -9,6 +9,7 @@ import (
 
 	"github.com/cleat-dev/cleat/server/hook"
 	"github.com/cleat-dev/cleat/server/item"
+	"github.com/cleat-dev/cleat/server/waits"
 )
 
 // lastHooks is how long the post hooks of a block may take after the backup was ended early.
@@ -94,6 +95,7 @@ func (e *engine) postHooks(ctx context.Context, pods []*corev1.Pod) {
 
 // runHooks runs hooks of a pod and records their failures as errors of the pod.
 func (e *engine) runHooks(ctx context.Context, when hook.Moment, pod *corev1.Pod) (stopped bool) {
+	defer waits.Begin(ctx, "the %s hooks of pod %s/%s", when, pod.Namespace, pod.Name).End()
 	failures, stopped := e.hooks.Run(ctx, when, pod, e.log)
 	for _, err := range failures {
 		e.record.failed(podsResource, pod.Namespace, pod.Name, "", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/cleat-dev/cleat/plugins/podclaims"
 	"github.com/cleat-dev/cleat/server/resourcepolicy"
 	"github.com/cleat-dev/cleat/server/snapshot"
+	"github.com/cleat-dev/cleat/server/waits"
 	"github.com/cleat-dev/cleat/versioning/backupitemaction"
 )
 
@@ -275,10 +276,12 @@ func (e *engine) awaitVolumes(ctx context.Context, ids []string) {
 	at := slices.IndexFunc(e.req.Actions, func(a backupitemaction.Action) bool { return a.Name() == snapshot.PodVolumeBackups })
 	limit := cmp.Or(e.req.Backup.Spec.ItemOperationTimeout.Duration, defaultOperationTimeout)
 	for _, id := range ids {
+		waiting := waits.Begin(ctx, "operation %s to end before the post hooks of its pod", id)
 		err := wait.PollUntilContextTimeout(ctx, volumesPause, limit, true, func(ctx context.Context) (bool, error) {
 			progress, err := e.req.Actions[at].Progress(ctx, id, e.backupJSON)
 			return err == nil && progress.Completed || errors.Is(err, framework.ErrNotFound), nil
 		})
+		waiting.End()
 		if err != nil && ctx.Err() == nil {
 			e.log.Warn("the post hooks of a pod run before its volumes are backed up", "operation", id, "waited", limit)
 		}

@@ -136,7 +136,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.BackupAttempts, "backup-attempts", o.BackupAttempts, "how often a backup is started in all if the server is killed or stopped while it is in progress; 1 marks it as Failed, as Velero does")
 	flags.IntVar(&o.RestoreAttempts, "restore-attempts", o.RestoreAttempts, "how often a restore is started in all if the server is killed or stopped while it is in progress; 1 marks it as Failed, as Velero does")
 	flags.DurationVar(&o.QueueSweep, "queue-sweep", o.QueueSweep, "how often to process the queue of backups without a trigger, as a safety net; 0 for never")
-	flags.IntVar(&o.ItemBlockWorkerCount, "item-block-worker-count", o.ItemBlockWorkerCount, "workers of one backup; less than 1 means 1")
+	flags.IntVar(&o.ItemBlockWorkerCount, "item-block-worker-count", o.ItemBlockWorkerCount, "item blocks of one backup that are at work at once, if they have hooks or actions that take one call at a time; less than 1 means 1; it does not bound the calls of actions that take several, as those built on the framework do: plugins.concurrency does")
 	flags.IntVar(&o.RestoreWorkers, "restore-workers", o.RestoreWorkers, "items of one priority that are restored at once; less than 1 means 1")
 	flags.DurationVar(&o.ShutdownGracePeriod, "shutdown-grace-period", o.ShutdownGracePeriod, "how long running backups and restores may go on once the server has to stop; then the next server takes them up, or they are marked as Failed if no attempt is left; asynchronous operations of plugins are not cancelled")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "work only while no other server of the namespace does; others stand by")

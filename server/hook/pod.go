@@ -71,6 +71,7 @@ func (p *podRun) wait() {
 	w := p.restore.watch(p.pod.Namespace)
 	changes, stop := w.follow(p.pod.UID)
 	defer stop()
+	defer p.restore.waits.Begin("the hooks of pod %s/%s, for which its containers must be up", p.pod.Namespace, p.pod.Name).End()
 	seen := false
 	for len(p.open) > 0 {
 		now := w.find(p.pod)

@@ -13,6 +13,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/results"
 	"github.com/cleat-dev/cleat/server/runlog"
+	"github.com/cleat-dev/cleat/server/waits"
 )
 
 // Restore runs the hooks of the pods of one restore. It is safe for concurrent use.
@@ -28,6 +29,7 @@ type Restore struct {
 	waiting context.Context // of those that have not begun
 	halt    context.CancelCauseFunc
 	slots   chan struct{}
+	waits   *waits.List
 
 	mu       sync.Mutex
 	idle     *sync.Cond // active has become 0
@@ -58,7 +60,7 @@ const atOnce = 32
 func newRestore(all *Restores, object *velerov1.Restore, open func() (*runlog.Log, error)) (*Restore, error) {
 	r := &Restore{
 		all: all, uid: object.UID, label: labelOf(object), open: open,
-		slots: make(chan struct{}, atOnce), pods: map[types.UID]bool{}, watches: map[string]*watch{},
+		slots: make(chan struct{}, atOnce), waits: waits.New(), pods: map[types.UID]bool{}, watches: map[string]*watch{},
 	}
 	for i := range object.Spec.Hooks.Resources {
 		s := &object.Spec.Hooks.Resources[i]
@@ -117,6 +119,7 @@ func (r *Restore) Add(pod Pod) {
 	r.pods[pod.UID] = true
 	r.counts.HooksAttempted += len(commands)
 	log := r.logger()
+	r.waits.LogTo(log)
 	r.commands(pod, func(text string) { log.Warn(text, "namespace", pod.Namespace, "pod", pod.Name) })
 	run := &podRun{restore: r, pod: pod, open: commands, since: time.Now(), log: log}
 	r.active++
@@ -182,6 +185,9 @@ func (r *Restore) Status() velerov1.HookStatus {
 	defer r.mu.Unlock()
 	return r.counts
 }
+
+// Waits returns what the hooks wait for.
+func (r *Restore) Waits() *waits.List { return r.waits }
 
 func (r *Restore) failed(namespace string, err error) {
 	r.mu.Lock()

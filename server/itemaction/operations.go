@@ -12,6 +12,7 @@ import (
 	"github.com/cleat-dev/cleat/framework"
 	"github.com/cleat-dev/cleat/server/item"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/waits"
 	"github.com/cleat-dev/cleat/versioning"
 )
 
@@ -80,7 +81,7 @@ func (o *Operations) Call(
 	execute func() (id string, post []framework.ResourceIdentifier, err error),
 ) error {
 	if action.Starts() != versioning.Keyed {
-		id, post, err := execute()
+		id, post, err := attended(ctx, action, on, execute)
 		if err != nil || id == "" {
 			return err
 		}
@@ -94,7 +95,7 @@ func (o *Operations) Call(
 	if err != nil {
 		return fmt.Errorf("record that %s is asked to start an operation: %w", action.Name(), err)
 	}
-	id, post, err := execute()
+	id, post, err := attended(ctx, action, on, execute)
 	if err == nil && id != "" {
 		err = o.add(action, on, id, post)
 	}
@@ -107,6 +108,14 @@ func (o *Operations) Call(
 		entry.End(id, nil)
 	}
 	return err
+}
+
+// attended calls execute. An action that takes long is waited for.
+func attended(
+	ctx context.Context, action Starter, on framework.ResourceIdentifier, execute func() (id string, post []framework.ResourceIdentifier, err error),
+) (id string, post []framework.ResourceIdentifier, err error) {
+	defer waits.Begin(ctx, "action %s, which works on %s", action.Name(), on).End()
+	return execute()
 }
 
 // started takes up an operation without a key.

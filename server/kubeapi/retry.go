@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/cleat-dev/cleat/server/waits"
 )
 
 const (
@@ -91,6 +93,8 @@ func pause(ctx context.Context, backoff *wait.Backoff, err error, limit time.Dur
 func (c *Client) retry(ctx context.Context, r *Request, what string, attempt func(context.Context) error) (uncertain bool, err error) {
 	var began, unavailable time.Time // of the repetitions; of the last failure for lack of a server
 	backoff := Backoff()
+	var waiting waits.Retry
+	defer waiting.End()
 	for n := 1; ; n++ {
 		if err := c.dependencies.refuse(ctx, r, time.Now()); err != nil {
 			return uncertain, err
@@ -132,9 +136,22 @@ func (c *Client) retry(ctx context.Context, r *Request, what string, attempt fun
 		} else {
 			c.log.Debug("request to the API server failed, trying again", "request", what, "attempt", n, "error", err)
 		}
+		waiting.Failed(ctx, waitsFor(blamed, err), err)
 		if pause(ctx, backoff, err, c.retryFor) != nil {
 			return uncertain, context.Cause(ctx)
 		}
+	}
+}
+
+// waitsFor returns what a request waits for that has failed with err, because of blamed unless that is nil.
+func waitsFor(blamed *dependency, err error) string {
+	switch {
+	case blamed != nil:
+		return blamed.name + " to work"
+	case isUnavailable(err):
+		return "the API server to respond"
+	default:
+		return "the API server to serve a request"
 	}
 }
 

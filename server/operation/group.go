@@ -122,24 +122,25 @@ func (t *tracked) take(p framework.OperationProgress) {
 	}
 }
 
-// name returns the operation as errors name it.
+// name returns the operation as notices name it. Its own errors do not: they stand beside its name wherever they are shown, and few of
+// their first bytes may be.
 func (t *tracked) name() string {
 	return fmt.Sprintf("operation %s of %s for %s", t.ID, t.Action, t.Item)
 }
 
 // unknown is the error of an operation that its action does not know.
 func (t *tracked) unknown(err error) string {
-	return fmt.Sprintf("%s is not known to the plugin any more, so nobody knows how it ended: %s", t.name(), limited(err.Error(), maxError))
+	return "it is not known to the plugin any more, so nobody knows how it ended: " + limited(err.Error(), maxError)
 }
 
 // notCancelled is the error of an operation that its action cannot cancel.
 func (t *tracked) notCancelled(now time.Time) string {
-	return fmt.Sprintf("%s %s, but the plugin cannot stop it, so it was given up and may go on; %s", t.name(), t.ending.reason, t.far(now))
+	return fmt.Sprintf("%s, but the plugin cannot stop it, so it was given up and may go on; %s", t.ending.reason, t.far(now))
 }
 
 // cancelled is the error of an operation that ended with an error after it was cancelled.
 func (t *tracked) cancelled(text string, now time.Time) string {
-	return fmt.Sprintf("%s %s; %s; it then ended with the error: %s", t.name(), t.ending.reason, t.far(now), limited(text, maxError))
+	return fmt.Sprintf("%s; %s; it then ended with the error: %s", t.ending.reason, t.far(now), limited(text, maxError))
 }
 
 // givenUp is the error of an operation that did not end after it was cancelled.
@@ -148,7 +149,7 @@ func (t *tracked) givenUp(now time.Time) string {
 	if !t.ending.confirmed {
 		what = fmt.Sprintf("could not be cancelled within %s", t.grace)
 	}
-	text := fmt.Sprintf("%s %s and %s, so it was given up and may go on; %s", t.name(), t.ending.reason, what, t.far(now))
+	text := fmt.Sprintf("%s and %s, so it was given up and may go on; %s", t.ending.reason, what, t.far(now))
 	if t.trouble != "" {
 		text += "; the last error: " + limited(t.trouble, maxError)
 	}

@@ -86,7 +86,6 @@ func TestOperationEnds(t *testing.T) {
 	working := func(done int64) progress {
 		return progress{NCompleted: done, NTotal: 10, Units: "bytes", Description: "copying", Started: second(1), Updated: second(2)}
 	}
-	const name = "operation op-1 of a.io/copy for persistentvolumeclaims/shop/op-1 "
 	away := errors.New("plugin is gone")
 	for what, test := range map[string]struct {
 		progress func(age time.Duration) (progress, error)
@@ -128,7 +127,7 @@ func TestOperationEnds(t *testing.T) {
 				return working(1), nil
 			},
 			phase: operation.Failed, after: time.Second, accurate: 150 * time.Millisecond, outcome: "unknown",
-			text: name + "is not known to the plugin any more, so nobody knows how it ended: no operation op-1: not found",
+			text: "it is not known to the plugin any more, so nobody knows how it ended: no operation op-1: not found",
 		},
 		"errors are asked again": {
 			progress: func(age time.Duration) (progress, error) {
@@ -148,7 +147,7 @@ func TestOperationEnds(t *testing.T) {
 				return p, nil
 			},
 			timeout: time.Minute, phase: operation.Failed, after: 61 * time.Second, accurate: time.Second, outcome: "timed-out", cancels: 1,
-			text: name + "timed out after 1m0s; it had done 5 of 10 bytes, and nothing new for 56s; it then ended with the error: cancelled",
+			text: "timed out after 1m0s; it had done 5 of 10 bytes, and nothing new for 56s; it then ended with the error: cancelled",
 		},
 		"timed out, and completed after all": {
 			progress: func(age time.Duration) (progress, error) {
@@ -162,7 +161,7 @@ func TestOperationEnds(t *testing.T) {
 			progress: func(time.Duration) (progress, error) { return progress{}, nil },
 			timeout:  time.Hour, limits: operation.Limits{Timeout: time.Minute, Grace: 10 * time.Second},
 			phase: operation.Failed, after: 70 * time.Second, accurate: time.Second, outcome: "timed-out", cancels: 1,
-			text: name + "timed out after 1m0s and did not end within 10s after it was cancelled, so it was given up and may go on; " +
+			text: "timed out after 1m0s and did not end within 10s after it was cancelled, so it was given up and may go on; " +
 				"it has reported no progress, and nothing new for 1m10s",
 		},
 		"stalled": {
@@ -173,7 +172,7 @@ func TestOperationEnds(t *testing.T) {
 			},
 			timeout: time.Hour, limits: operation.Limits{Timeout: 2 * time.Hour, Stall: time.Minute, Grace: 10 * time.Second},
 			phase: operation.Failed, after: 100 * time.Second, accurate: 3 * time.Second, outcome: "stalled", cancels: 1,
-			text: name + "made no progress for 1m0s and did not end within 10s after it was cancelled, so it was given up and may go on; " +
+			text: "made no progress for 1m0s and did not end within 10s after it was cancelled, so it was given up and may go on; " +
 				"it had done 30 bytes, and nothing new for 1m10s",
 		},
 		"stalls while the plugin is gone": {
@@ -181,7 +180,7 @@ func TestOperationEnds(t *testing.T) {
 			cancel:   func(int) error { return away },
 			limits:   operation.Limits{Stall: time.Minute, Grace: 10 * time.Second},
 			phase:    operation.Failed, after: 70 * time.Second, accurate: time.Second, outcome: "stalled", cancels: -1,
-			text: name + "made no progress for 1m0s and could not be cancelled within 10s, so it was given up and may go on; " +
+			text: "made no progress for 1m0s and could not be cancelled within 10s, so it was given up and may go on; " +
 				"it has reported no progress, and nothing new for 1m10s; the last error: plugin is gone",
 		},
 		"cancel fails at first": {
@@ -195,19 +194,19 @@ func TestOperationEnds(t *testing.T) {
 				return nil
 			},
 			timeout: time.Minute, phase: operation.Failed, after: 62 * time.Second, accurate: time.Second, outcome: "timed-out", cancels: 3,
-			text: name + "timed out after 1m0s; it has reported no progress, and nothing new for 1m2s; it then ended with the error: cancelled",
+			text: "timed out after 1m0s; it has reported no progress, and nothing new for 1m2s; it then ended with the error: cancelled",
 		},
 		"cannot be cancelled": {
 			progress: func(time.Duration) (progress, error) { return working(3), nil },
 			cancel:   func(int) error { return fmt.Errorf("action: %w", versioning.ErrNotCancelled) },
 			timeout:  time.Minute, phase: operation.Failed, after: time.Minute, accurate: time.Second, outcome: "timed-out", cancels: 1,
-			text: name + "timed out after 1m0s, but the plugin cannot stop it, so it was given up and may go on; it had done 3 of 10 bytes, and nothing new for 1m0s",
+			text: "timed out after 1m0s, but the plugin cannot stop it, so it was given up and may go on; it had done 3 of 10 bytes, and nothing new for 1m0s",
 		},
 		"not known when it is cancelled": {
 			progress: func(time.Duration) (progress, error) { return progress{}, away },
 			cancel:   func(int) error { return versioning.ErrNotFound },
 			timeout:  time.Minute, phase: operation.Failed, after: time.Minute, accurate: time.Second, outcome: "unknown", cancels: 1,
-			text: name + "is not known to the plugin any more, so nobody knows how it ended: not found",
+			text: "it is not known to the plugin any more, so nobody knows how it ended: not found",
 		},
 		"cancelled by a user": {
 			progress: func(age time.Duration) (progress, error) {
@@ -215,7 +214,7 @@ func TestOperationEnds(t *testing.T) {
 			},
 			by: 5 * time.Second, timeout: 5500 * time.Millisecond,
 			phase: operation.Failed, after: 6 * time.Second, accurate: 200 * time.Millisecond, outcome: "cancelled", cancels: 1,
-			text: name + "was cancelled: the backup is deleted; it has reported no progress, and nothing new for 6s; it then ended with the error: stopped",
+			text: "was cancelled: the backup is deleted; it has reported no progress, and nothing new for 6s; it then ended with the error: stopped",
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -1,9 +1,11 @@
 package restore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -13,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/restore/object"
 	"github.com/cleat-dev/cleat/server/restore/ready"
 	"github.com/cleat-dev/cleat/server/snapshot"
+	"github.com/cleat-dev/cleat/server/waits"
 	"github.com/cleat-dev/cleat/versioning/restoreitemaction"
 )
 
@@ -102,6 +105,22 @@ func (r *itemRun) restoreAdditional(ctx context.Context, a restoreitemaction.Act
 	return r.waitForAdditional(ctx, a, existing, result.AdditionalItemsReadyTimeout)
 }
 
+// someOf is the first few of some items.
+type someOf []framework.ResourceIdentifier
+
+// String names the items.
+func (items someOf) String() string {
+	const few = 3
+	var names []string
+	for i := range items[:min(few, len(items))] {
+		names = append(names, items[i].String())
+	}
+	if more := len(items) - few; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return cmp.Or(strings.Join(names, ", "), "additional items")
+}
+
 // waitForAdditional waits until the action reports the additional items as ready. That it reports an error, or that they
 // are not ready in time, is an error of the item, which is restored nevertheless.
 func (r *itemRun) waitForAdditional(ctx context.Context, a restoreitemaction.Action, items []framework.ResourceIdentifier, limit time.Duration) error {
@@ -109,6 +128,7 @@ func (r *itemRun) waitForAdditional(ctx context.Context, a restoreitemaction.Act
 		limit = r.engine.options.ResourceTimeout
 	}
 	r.log.Debug("waits for its additional items", "plugin", a.Name(), "limit", limit)
+	defer waits.Begin(ctx, "%s to be ready before %s, for up to %s: action %s reports when", someOf(items), r.id, limit, a.Name()).End()
 	err := r.engine.pool.park(func() error {
 		return r.engine.waiter.Wait(ctx, a.Name(), limit, func(ctx context.Context) (bool, error) {
 			return a.AreAdditionalItemsReady(ctx, items, r.engine.restoreJSON)

@@ -9,12 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/waits"
 )
 
 // waitForCRD returns when the objects of a new custom resource definition are served: it is established and its
 // names are accepted. After ResourceTimeout the item gets an error, and the restore continues.
 func (r *itemRun) waitForCRD(ctx context.Context, to target) error {
 	deadline := time.Now().Add(r.engine.options.ResourceTimeout)
+	waiting := waits.Begin(ctx, "%s to be ready, so that its custom resources can be restored", r.id)
+	defer waiting.End()
 	for pause := firstPause; ; pause = min(2*pause, r.engine.options.PollInterval) {
 		reply, err := r.engine.api.Do(ctx, to.read(r.obj.Name, kubeapi.JSON))
 		if err != nil {
@@ -32,6 +35,7 @@ func (r *itemRun) waitForCRD(ctx context.Context, to target) error {
 			r.engine.addDefined(schema.ParseGroupResource(r.obj.Name))
 			return nil
 		}
+		waiting.Because(why)
 		if time.Now().After(deadline) {
 			return r.fail(fmt.Errorf("%s is not ready after %s (%s), so its custom resources cannot be restored",
 				r.id, r.engine.options.ResourceTimeout, why))

@@ -16,6 +16,7 @@ import (
 	"github.com/cleat-dev/cleat/server/dryrun"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/restore/object"
+	"github.com/cleat-dev/cleat/server/waits"
 )
 
 var gvrNamespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
@@ -134,7 +135,7 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 	own := object.PlanOwnership(o.Metadata.Get("managedFields"), e.options.FieldManager)
 	own.Apply = false // which does not distinguish a terminating namespace from another conflict
 	to := target{gvr: gvrNamespaces}
-	deadline := time.Now().Add(e.options.TerminatingTimeout)
+	deadline, waiting := time.Now().Add(e.options.TerminatingTimeout), false
 	for {
 		made, err := e.create(ctx, to, o, own)
 		if err == nil {
@@ -177,6 +178,10 @@ func (e *engine) createNamespace(ctx context.Context, source, name string, state
 				return nil
 			}
 			pause = e.options.PollInterval
+			if !waiting {
+				waiting = true
+				defer waits.Begin(ctx, "the end of namespace %s, which is being deleted, so that it can be created", name).End()
+			}
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("namespace %s is being deleted and still existed after %s; complete its deletion and restore again",

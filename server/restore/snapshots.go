@@ -15,6 +15,7 @@ import (
 	"github.com/cleat-dev/cleat/server/operation"
 	"github.com/cleat-dev/cleat/server/restore/object"
 	"github.com/cleat-dev/cleat/server/snapshot"
+	"github.com/cleat-dev/cleat/server/waits"
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
@@ -56,6 +57,7 @@ func (r *itemRun) restoreSnapshot(ctx context.Context, taken *snapshot.Snapshot,
 // refers to it.
 func (r *itemRun) newVolume(ctx context.Context, taken *snapshot.Snapshot) (changed *object.Object, err error) {
 	err = r.engine.pool.park(func() error {
+		defer waits.Begin(ctx, "a volume of snapshot %s for %s", taken.Status.ProviderSnapshotID, r.id).End()
 		plugin, err := r.engine.snapshots.Open(ctx, taken.Spec.Location)
 		if err != nil {
 			return err
@@ -115,6 +117,7 @@ func (r *itemRun) dropRecord(ctx context.Context) {
 // deleted, or will be because its claim was.
 func (r *itemRun) volumeStays(ctx context.Context, name string) (bool, error) {
 	deadline := time.Now().Add(r.engine.options.TerminatingTimeout)
+	defer waits.Begin(ctx, "the end of persistent volume %s, which is being deleted, so that it can be restored", name).End()
 	to := target{gvr: volumesResource.WithVersion("v1")}
 	for {
 		reply, err := r.engine.api.Do(ctx, to.read(name, kubeapi.JSON))

@@ -11,6 +11,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/waits"
 )
 
 var (
@@ -86,6 +87,9 @@ func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, chang
 		if err := m.check(before, wanted); err != nil {
 			return err
 		}
+		if m.phase(wanted) != m.phase(before) || ClaimOf(P(wanted)) != ClaimOf(P(before)) {
+			SetWaits(P(wanted), "") // of the phase or the attempt that ends
+		}
 		after, done, err := patch[T, P](ctx, c, before, wanted, m, backoff)
 		if err != nil {
 			return err
@@ -102,6 +106,8 @@ func advance[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, chang
 // changed the object, but neither its phase nor its claim.
 func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted *T, m machine[T], backoff *wait.Backoff) (after *T, done bool, err error) {
 	difference := client.MergeFromWithOptions(P(before), client.MergeFromWithOptimisticLock{})
+	var waiting waits.Retry
+	defer waiting.End()
 	for {
 		after := P(wanted).DeepCopy()
 		err := c.Patch(ctx, P(after), difference)
@@ -119,6 +125,7 @@ func patch[T any, P resource[T]](ctx context.Context, c *Cluster, before, wanted
 		if !kubeapi.Transient(err) || m.brief && Refused(err) {
 			return nil, false, err
 		}
+		waiting.Failed(ctx, "the API server to write the next phase", err)
 		if err := kubeapi.Pause(ctx, backoff, err); err != nil {
 			return nil, false, err
 		}

@@ -15,6 +15,7 @@ import (
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/kubeapi"
 	"github.com/cleat-dev/cleat/server/store"
+	"github.com/cleat-dev/cleat/server/waits"
 	"github.com/cleat-dev/cleat/versioning"
 	"github.com/cleat-dev/cleat/versioning/objectstore"
 )
@@ -42,7 +43,7 @@ func (p PatientStores) Open(ctx context.Context, location *velerov1.BackupStorag
 	if p.For <= 0 {
 		return opened, err
 	}
-	o := &outage{limit: p.For, log: p.Log}
+	o := &outage{limit: p.For, log: p.Log, what: "the object store of backup storage location " + location.Name}
 	if err != nil {
 		if _, ofPlugin := errors.AsType[*versioning.Error](err); !ofPlugin || isFinal(ctx, err) {
 			return nil, err
@@ -51,7 +52,11 @@ func (p PatientStores) Open(ctx context.Context, location *velerov1.BackupStorag
 			opened, err = p.Stores.Open(ctx, location)
 			return err
 		}
-		if err := o.wait(ctx, err); err != nil {
+		var waiting waits.Retry
+		waiting.Failed(ctx, o.what, err)
+		err := o.wait(ctx, err)
+		waiting.End()
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -65,6 +70,7 @@ func (p PatientStores) Open(ctx context.Context, location *velerov1.BackupStorag
 type outage struct {
 	limit time.Duration
 	log   hclog.Logger
+	what  string                      // for which a call waits
 	ask   func(context.Context) error // asks whether the object store answers
 
 	mu    sync.Mutex
@@ -77,6 +83,8 @@ func (o *outage) call(ctx context.Context, attempt func() (far int64, err error)
 	backoff := newBackoff()
 	var furthest int64
 	var since time.Time // the first failure while the object store answered
+	var waiting waits.Retry
+	defer waiting.End()
 	for repeated := 0; ; repeated++ {
 		far, err := attempt()
 		if err == nil {
@@ -87,6 +95,7 @@ func (o *outage) call(ctx context.Context, attempt func() (far int64, err error)
 			return err
 		}
 		o.log.Debug("a call of the object store failed", "error", err)
+		waiting.Failed(ctx, o.what, err)
 		if err := o.wait(ctx, err); err != nil {
 			return err
 		}

@@ -337,7 +337,7 @@ func TestOpeningAnObjectStoreIsRepeated(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				stores := PatientStores{Stores: unopened{&faulty{}, test.err, began.Add(time.Minute)}, For: test.limit, Log: hclog.NewNullLogger()}
-				opened, err := stores.Open(t.Context(), nil)
+				opened, err := stores.Open(t.Context(), &velerov1.BackupStorageLocation{})
 				require.GreaterOrEqual(t, time.Since(began), test.takes)
 				require.Less(t, time.Since(began), test.takes+30*time.Second)
 				if !test.opens {
@@ -357,11 +357,11 @@ func TestOnlyRunsArePatient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		f := &faulty{away: began.Add(time.Minute)}
-		opened, err := f.Open(t.Context(), nil)
+		opened, err := f.Open(t.Context(), &velerov1.BackupStorageLocation{})
 		require.NoError(t, err)
 		require.ErrorIs(t, opened.Validate(t.Context()), errUnclear)
 		require.Zero(t, time.Since(began))
-		opened, err = PatientStores{Stores: f, For: time.Hour, Log: hclog.NewNullLogger()}.Open(t.Context(), nil)
+		opened, err = PatientStores{Stores: f, For: time.Hour, Log: hclog.NewNullLogger()}.Open(t.Context(), &velerov1.BackupStorageLocation{})
 		require.NoError(t, err)
 		_, _, err = opened.ListBackups(t.Context())
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cleat-dev/cleat/server/kubeapi"
+	"github.com/cleat-dev/cleat/server/waits"
 )
 
 // Patience is how reads wait for an API server that is away or overloaded.
@@ -19,6 +20,8 @@ type Patience struct {
 // Read calls read, which sends one request, until it succeeds, fails for good, or the time is up.
 func (p Patience) Read(ctx context.Context, read func() error) error {
 	backoff, began := kubeapi.Backoff(), time.Now()
+	var waiting waits.Retry
+	defer waiting.End()
 	for attempt := 1; ; attempt++ {
 		err := read()
 		if err == nil || !kubeapi.Transient(err) || time.Since(began) > p.For {
@@ -27,6 +30,7 @@ func (p Patience) Read(ctx context.Context, read func() error) error {
 		if attempt == 1 {
 			p.Log.Warn("the API server did not answer, trying again", "error", err)
 		}
+		waiting.Failed(ctx, "the API server to respond", err)
 		if err := kubeapi.Pause(ctx, backoff, err); err != nil {
 			return err
 		}

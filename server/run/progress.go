@@ -11,12 +11,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/waits"
 )
 
-// progressPeriod is the shortest time between two writes of status.progress.
-const progressPeriod = time.Second
+const (
+	// progressPeriod is the shortest time between two writes of status.progress.
+	progressPeriod = time.Second
+	// WaitsPeriod is the shortest time between two writes of nothing but what a run waits for.
+	WaitsPeriod = 5 * time.Second
+)
 
-// Progress writes the progress of a run to status.progress of its custom resource.
+// Progress writes the progress of a run to status.progress of its custom resource, and what the run waits for to an annotation.
 type Progress[T any] struct {
 	done, total atomic.Int64
 	quit        chan struct{}
@@ -31,16 +38,19 @@ func (p *Progress[T]) Set(done, total int) {
 }
 
 // Follow writes the progress of a run to its custom resource until End is called. doneKey is the field of the number of
-// items that are done. If the object does not exist any more, or another process has taken it up, Follow stops and calls end with
+// items that are done. What is waited for with ctx is logged to log, and written too. If the object does not exist any more, or another process has taken it up, Follow stops and calls end with
 // ErrDeleted or ErrTakenUp.
 func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, doneKey string, log hclog.Logger, end func(cause error)) *Progress[T] {
 	p := &Progress[T]{quit: make(chan struct{}), ended: make(chan struct{}), newest: object.DeepCopy()}
 	obj := P(p.newest) // used by the goroutine only, until it has ended
+	list := waits.Of(ctx)
+	list.LogTo(log)
 	go func() {
 		defer close(p.ended)
 		ticker := time.NewTicker(progressPeriod)
 		defer ticker.Stop()
 		var before [2]int64
+		var written time.Time
 		for {
 			select {
 			case <-p.quit:
@@ -49,14 +59,15 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 				return
 			case <-ticker.C:
 			}
-			now := [2]int64{p.done.Load(), p.total.Load()}
-			if now == before {
+			now, waiting := [2]int64{p.done.Load(), p.total.Load()}, WaitsText(list)
+			same := waiting == obj.GetAnnotations()[velerov1.WaitsAnnotation]
+			if now == before && (same || time.Since(written) < WaitsPeriod) {
 				continue
 			}
-			err := writeProgress[T](ctx, c, obj, doneKey, now)
+			err := writeProgress[T](ctx, c, obj, doneKey, now, waiting)
 			switch {
 			case err == nil:
-				before = now
+				before, written = now, time.Now()
 			case errors.Is(err, ErrDeleted), errors.Is(err, ErrTakenUp):
 				end(err)
 				return
@@ -68,12 +79,12 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 	return p
 }
 
-// writeProgress writes the progress and updates obj to the new state. If another client has changed the object, it updates obj
+// writeProgress writes the progress and what is waited for, and updates obj to the new state. If another client has changed the object, it updates obj
 // too, and the progress has to be written again. It returns ErrDeleted if the object does not exist any more and ErrTakenUp if
 // another process has taken it up.
-func writeProgress[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, doneKey string, progress [2]int64) error {
+func writeProgress[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, doneKey string, progress [2]int64, waiting string) error {
 	after := P(obj.DeepCopy())
-	err := c.Patch(ctx, after, progressPatch(obj, doneKey, progress[0], progress[1]))
+	err := c.Patch(ctx, after, progressPatch(obj, doneKey, progress, waiting))
 	var there error
 	// The API server rejects the uid of another object of that name as a forbidden change.
 	if apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
@@ -99,12 +110,21 @@ func (p *Progress[T]) End() *T {
 	return p.newest
 }
 
-// progressPatch returns a merge patch of the progress that applies only to this state of the object.
-func progressPatch(object client.Object, doneKey string, done, total int64) client.Patch {
-	data, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion()},
-		"status":   map[string]any{"progress": map[string]any{"totalItems": total, doneKey: done}},
-	})
+// progressPatch returns a merge patch of the progress and of what is waited for that applies only to this state of the object.
+func progressPatch(object client.Object, doneKey string, progress [2]int64, waiting string) client.Patch {
+	metadata := map[string]any{"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion()}
+	if waiting != object.GetAnnotations()[velerov1.WaitsAnnotation] {
+		annotation := &waiting
+		if waiting == "" {
+			annotation = nil
+		}
+		metadata["annotations"] = map[string]*string{velerov1.WaitsAnnotation: annotation}
+	}
+	patch := map[string]any{"metadata": metadata}
+	if progress != [2]int64{} {
+		patch["status"] = map[string]any{"progress": map[string]any{"totalItems": progress[1], doneKey: progress[0]}}
+	}
+	data, err := json.Marshal(patch)
 	if err != nil { // strings and numbers always encode
 		panic(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/waits"
 )
 
 var (
@@ -65,7 +66,8 @@ func NewRuns(o RunsOptions) *Runs {
 
 // Run is a backup or restore at work.
 type Run struct {
-	// Ctx is the context of the work. Its cause is one of the errors above if the run is ended early.
+	// Ctx is the context of the work. Its cause is one of the errors above if the run is ended early. It and Final have the list of
+	// what the run waits for.
 	Ctx context.Context
 	// Final is the context of the clean-up and of the write of the last phase. It ends FinalWrites after Ctx when the
 	// server stops.
@@ -82,6 +84,7 @@ type Run struct {
 // Begin adds a run for the custom resource with the uid. server is the context of the server, which must not end the run
 // at once. End must be called after the last write.
 func (r *Runs) Begin(server context.Context, uid types.UID) *Run {
+	server = waits.With(server, waits.New())
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(server))
 	final, cancelFinal := context.WithCancelCause(context.WithoutCancel(server))
 	ignoreServer := context.AfterFunc(server, func() {

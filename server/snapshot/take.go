@@ -12,6 +12,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/waits"
 	"github.com/cleat-dev/cleat/versioning/volumesnapshotter"
 )
 
@@ -87,6 +88,7 @@ func (t *Taker) take(ctx context.Context, plugin volumesnapshotter.Snapshotter, 
 		spec.VolumeIOPS = &like.IOPS
 	}
 	s := &Snapshot{Spec: spec, Status: Status{Phase: New}}
+	defer waits.Begin(ctx, "a snapshot of persistent volume %s by the plugin of volume snapshot location %s", pv.Name, spec.Location).End()
 	t.Log.Info("taking a snapshot of a persistent volume", "persistentVolume", pv.Name, "location", spec.Location, "volumeID", spec.ProviderVolumeID)
 	id, err := t.create(ctx, plugin, s)
 	if err != nil {

@@ -19,7 +19,7 @@ func BackupTable(backups []velerov1.Backup, now time.Time) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "STATUS", "ERRORS", "WARNINGS", "CREATED", "EXPIRES", "STORAGE LOCATION", "QUEUE POSITION", "SELECTOR"}}
 	for i := range backups {
 		b := &backups[i]
-		status := cmp.Or(string(b.Status.Phase), string(velerov1.BackupPhaseNew))
+		status := phaseOf(b, string(b.Status.Phase))
 		if b.DeletionTimestamp != nil {
 			status = string(velerov1.BackupPhaseDeleting)
 		}

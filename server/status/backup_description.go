@@ -73,7 +73,7 @@ func (doc *BackupDescription) Print(w io.Writer) error {
 // printPhase writes the phase, with the reason for waiting or for a failure.
 func (doc *BackupDescription) printPhase(d *layout.Description) {
 	status := &doc.Backup.Status
-	lines := [][2]string{{"Phase", phaseText("backup", doc.Backup.Name, string(status.Phase))}}
+	lines := [][2]string{{"Phase", phaseText("backup", doc.Backup, string(status.Phase))}}
 	if status.Phase == velerov1.BackupPhaseQueued {
 		lines = append(lines, [2]string{"Queue position", strconv.Itoa(status.QueuePosition)})
 	}
@@ -89,7 +89,8 @@ func (doc *BackupDescription) printPhase(d *layout.Description) {
 		lines = append(lines, [2]string{"Failure reason", status.FailureReason})
 	}
 	d.Pairs(append(lines, [2]string{"Errors", strconv.Itoa(status.Errors)}, [2]string{"Warnings", strconv.Itoa(status.Warnings)})...)
-	printValidationErrors(d, status.ValidationErrors)
+	printWaits(d, doc.Backup)
+	printValidationErrors(d, doc.Backup, status.ValidationErrors)
 	printResults(d, doc.Results)
 }
 

@@ -18,7 +18,7 @@ func RestoreTable(restores []velerov1.Restore, _ time.Time) layout.Table {
 	t := layout.Table{Head: []string{"NAME", "BACKUP", "STATUS", "STARTED", "COMPLETED", "ERRORS", "WARNINGS", "CREATED", "SELECTOR"}}
 	for i := range restores {
 		r := &restores[i]
-		status := cmp.Or(string(r.Status.Phase), string(velerov1.RestorePhaseNew))
+		status := phaseOf(r, string(r.Status.Phase))
 		if r.DeletionTimestamp != nil {
 			status = "Deleting"
 		}
@@ -54,7 +54,7 @@ func (doc *RestoreDescription) Print(w io.Writer) error {
 	d := layout.NewDescription(w)
 	printMetadata(d, &r.ObjectMeta)
 	d.Gap()
-	phase := phaseText("restore", r.Name, string(r.Status.Phase))
+	phase := phaseText("restore", r, string(r.Status.Phase))
 	if r.DeletionTimestamp != nil {
 		phase += " (Deleting)"
 	}
@@ -64,7 +64,8 @@ func (doc *RestoreDescription) Print(w io.Writer) error {
 		lines = append(lines, [2]string{"Failure reason", r.Status.FailureReason})
 	}
 	d.Pairs(append(lines, [2]string{"Errors", strconv.Itoa(r.Status.Errors)}, [2]string{"Warnings", strconv.Itoa(r.Status.Warnings)})...)
-	printValidationErrors(d, r.Status.ValidationErrors)
+	printWaits(d, r)
+	printValidationErrors(d, r, r.Status.ValidationErrors)
 	printResults(d, doc.Results)
 	d.Gap()
 	d.Pairs(

@@ -23,16 +23,17 @@ type Run struct {
 	ValidationErrors []string
 	Operations       serverreport.Summary // as counted in the status, without amounts
 	Hooks            int                  // that run beside a restore
+	Waiting          string               // what it has waited for longest, and since when; "" if for nothing
 }
 
 // BackupRun returns the state of a backup.
 func BackupRun(b *velerov1.Backup) Run {
 	s := &b.Status
 	r := Run{
-		Kind: "backup", Name: b.Name, Phase: PhaseOrNew(string(s.Phase)), Errors: s.Errors, Warnings: s.Warnings,
+		Kind: "backup", Name: b.Name, Phase: phaseOf(b, string(s.Phase)), Errors: s.Errors, Warnings: s.Warnings,
 		FailureReason: s.FailureReason, ValidationErrors: s.ValidationErrors,
 	}
-	r.dryRun(b)
+	r.Waiting = longestWait(b)
 	if s.Progress != nil {
 		r.Done, r.Total = s.Progress.ItemsBackedUp, s.Progress.TotalItems
 	}
@@ -44,10 +45,10 @@ func BackupRun(b *velerov1.Backup) Run {
 func RestoreRun(restore *velerov1.Restore) Run {
 	s := &restore.Status
 	r := Run{
-		Kind: "restore", Name: restore.Name, Phase: PhaseOrNew(string(s.Phase)), Errors: s.Errors, Warnings: s.Warnings,
+		Kind: "restore", Name: restore.Name, Phase: phaseOf(restore, string(s.Phase)), Errors: s.Errors, Warnings: s.Warnings,
 		FailureReason: s.FailureReason, ValidationErrors: s.ValidationErrors,
 	}
-	r.dryRun(restore)
+	r.Waiting = longestWait(restore)
 	if s.Progress != nil {
 		r.Done, r.Total = s.Progress.ItemsRestored, s.Progress.TotalItems
 	}
@@ -58,12 +59,24 @@ func RestoreRun(restore *velerov1.Restore) Run {
 	return r
 }
 
-// DryRun takes the place of the phase of a dry run that has not ended.
-const DryRun = "DryRun"
+// Phases of dry runs. Their own is FailedValidation, so that a server which does not know dry runs leaves them alone.
+const (
+	DryRun          = "DryRun" // that has not ended
+	DryRunCompleted = "DryRunCompleted"
+	DryRunFailed    = "DryRunFailed" // it was not carried out
+)
 
-func (r *Run) dryRun(object metav1.Object) {
-	if object.GetAnnotations()[velerov1.DryRunAnnotation] == velerov1.DryRunRequested {
-		r.Phase = DryRun
+// phaseOf returns the phase of a backup or restore for people, New for one that has none yet.
+func phaseOf(object metav1.Object, phase string) string {
+	switch object.GetAnnotations()[velerov1.DryRunAnnotation] {
+	case velerov1.DryRunRequested:
+		return DryRun
+	case velerov1.DryRunDone:
+		return DryRunCompleted
+	case velerov1.DryRunFailed:
+		return DryRunFailed
+	default:
+		return PhaseOrNew(phase)
 	}
 }
 
@@ -80,17 +93,20 @@ func PhaseOrNew(phase string) string {
 func (r Run) Title() string { return strings.ToUpper(r.Kind[:1]) + r.Kind[1:] }
 
 // phaseText returns the phase of a backup or restore, and if it has failed where to read more.
-func phaseText(kind, name, phase string) string {
+func phaseText(kind string, object metav1.Object, phase string) string {
 	switch p := velerov1.BackupPhase(phase); p {
 	case velerov1.BackupPhaseFailed, velerov1.BackupPhasePartiallyFailed:
-		return fmt.Sprintf("%s (run `cleat %s logs %s` for more information)", phase, kind, name)
+		return fmt.Sprintf("%s (run `cleat %s logs %s` for more information)", phase, kind, object.GetName())
 	default:
-		return PhaseOrNew(phase)
+		return phaseOf(object, phase)
 	}
 }
 
 // Ended reports whether the run has reached its final phase.
 func (r Run) Ended() bool {
+	if r.Phase == DryRunCompleted || r.Phase == DryRunFailed {
+		return true
+	}
 	if r.Kind == "restore" {
 		return velerov1.RestorePhase(r.Phase).Terminal()
 	}
@@ -101,7 +117,7 @@ func (r Run) Ended() bool {
 func (r Run) HasLog() bool {
 	switch velerov1.BackupPhase(r.Phase) {
 	case velerov1.BackupPhaseNew, velerov1.BackupPhaseQueued, velerov1.BackupPhaseReadyToStart,
-		velerov1.BackupPhaseInProgress, velerov1.BackupPhaseFailedValidation:
+		velerov1.BackupPhaseInProgress, velerov1.BackupPhaseFailedValidation, DryRun, DryRunCompleted, DryRunFailed:
 		return false
 	default:
 		return true

@@ -30,7 +30,7 @@ func DescribeSchedule(w io.Writer, s *velerov1.Schedule) error {
 	d.Gap()
 	d.Pairs([2]string{"Phase", PhaseOrNew(string(s.Status.Phase))}, [2]string{"Paused", fmt.Sprint(s.Spec.Paused)})
 	printPolicies(d, s.Spec.Template.ResourcePolicy, "")
-	printValidationErrors(d, s.Status.ValidationErrors)
+	printValidationErrors(d, s, s.Status.ValidationErrors)
 	d.Gap()
 	d.Pairs([2]string{"Schedule", s.Spec.Schedule}, [2]string{"Last Backup", layout.TimeOr(s.Status.LastBackup, "<never>")},
 		[2]string{"Last Skipped", layout.FormatTime(s.Status.LastSkipped)})

@@ -56,12 +56,17 @@ func attempts(object metav1.Object) [][2]string {
 	return [][2]string{{"Attempt", fmt.Sprintf("%d; the server was stopped or killed in the attempt before", attempt)}}
 }
 
-func printValidationErrors(d *layout.Description, errs []string) {
+// printValidationErrors writes the validation errors of a backup or restore, or what a dry run has come to.
+func printValidationErrors(d *layout.Description, object metav1.Object, errs []string) {
 	if len(errs) == 0 {
 		return
 	}
 	d.Gap()
-	d.Section("Validation errors", func() {
+	head := "Validation errors"
+	if velerov1.IsDryRun(object) {
+		head = "Dry run"
+	}
+	d.Section(head, func() {
 		for _, text := range errs {
 			d.Line("%s", text)
 		}

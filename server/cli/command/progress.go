@@ -15,6 +15,7 @@ import (
 type State struct {
 	Phase       string
 	Detail      string // more about the phase; may be empty
+	Waiting     string // what the work waits for; may be empty
 	What        string // what is counted, "items"
 	Done, Total int    // Total is 0 while it is not known
 }
@@ -26,8 +27,8 @@ type Progress interface {
 	End()
 }
 
-// NewProgress returns a Progress that draws a bar if w is a terminal, and otherwise prints a line for each phase. what
-// names the work.
+// NewProgress returns a Progress that draws a bar if w is a terminal, and otherwise prints a line for each phase and for
+// what the work waits for. what names the work.
 func NewProgress(w io.Writer, what string) Progress {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return &Bar{w: w, what: what}
@@ -43,18 +44,21 @@ func NewBytesBar(w io.Writer, what string, size int64) *progressbar.ProgressBar 
 		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionFullWidth())
 }
 
-// lines prints one line for each phase.
+// lines prints one line for each phase, and one when the work waits for something else.
 type lines struct {
-	w           io.Writer
-	what, phase string
+	w                    io.Writer
+	what, phase, waiting string
 }
 
 func (l *lines) State(s State) {
-	if s.Phase == l.phase {
-		return
+	text := s.Phase
+	if s.Waiting != "" {
+		text += ", " + s.Waiting
 	}
-	l.phase = s.Phase
-	fmt.Fprintf(l.w, "%s: %s\n", l.what, s.Phase)
+	if s.Phase != l.phase || s.Waiting != "" && s.Waiting != l.waiting {
+		fmt.Fprintf(l.w, "%s: %s\n", l.what, text)
+	}
+	l.phase, l.waiting = s.Phase, s.Waiting
 }
 
 func (l *lines) Note(text string) { fmt.Fprintf(l.w, "%s: %s\n", l.what, text) }
@@ -80,8 +84,10 @@ func (b *Bar) State(s State) {
 		b.counts, b.bar = counts, b.make(s.Total)
 	}
 	text := fmt.Sprintf("%s: %s", b.what, s.Phase)
-	if s.Detail != "" {
-		text += ", " + s.Detail
+	for _, more := range []string{s.Detail, s.Waiting} {
+		if more != "" {
+			text += ", " + more
+		}
 	}
 	b.bar.Describe(text)
 	if b.counts != "" {

@@ -112,9 +112,9 @@ func (w *waiter) apply(event watch.Event) (ended bool, err error) {
 // show shows the state of the object and reports whether it has ended. While it waits for operations, those are counted.
 func (w *waiter) show() bool {
 	now := w.object.state()
-	state := command.State{Phase: now.Phase, What: "items", Done: now.Done, Total: now.Total}
+	state := command.State{Phase: now.Phase, What: "items", Done: now.Done, Total: now.Total, Waiting: now.Waiting}
 	if now.Waits() {
-		state = command.State{Phase: now.Phase, What: "operations", Done: now.Operations.Ended(), Total: now.Operations.Attempted(), Detail: w.amount}
+		state = command.State{Phase: now.Phase, What: "operations", Done: now.Operations.Ended(), Total: now.Operations.Attempted(), Detail: w.amount, Waiting: now.Waiting}
 		w.ask(now)
 	}
 	w.progress.State(state)

@@ -4,7 +4,6 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
 	"github.com/cleat-dev/cleat/server/operation"
+	"github.com/cleat-dev/cleat/server/results"
 )
 
 // gzipped decodes a compressed JSON file of the bucket.
@@ -158,7 +158,7 @@ func TestAcceptAsync_Timeouts(t *testing.T) {
 		"cannot be cancelled":      {as: "cannot be cancelled", timeout: 2 * time.Second, messages: []string{"cannot stop it", "may go on"}, cancels: 1},
 		"hangs in Cancel":          {as: "hangs in Cancel", timeout: 2 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"within 3s"}, cancels: -1},
 		"hangs in Progress":        {as: "hangs in Progress", timeout: 4 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"no progress"}, cancels: 1},
-		"dies in Progress":         {as: "dies in Progress", timeout: 4 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"work"}, cancels: -1},
+		"dies in Progress":         {as: "dies in Progress", timeout: 4 * time.Second, settings: "operations: {cancelGrace: 3s}", messages: []string{"timed out after 4s"}, cancels: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,9 +172,12 @@ func TestAcceptAsync_Timeouts(t *testing.T) {
 			all := s.operations(b)
 			require.Len(t, all, 1)
 			require.Equal(t, operation.Failed, all[0].Phase)
-			for _, part := range append(test.messages, "example.io/worker", fmt.Sprintf("configmaps %s/work", shop)) {
-				require.Contains(t, strings.ReplaceAll(all[0].Error, "configmaps/", "configmaps "), part)
+			for _, part := range test.messages {
+				require.Contains(t, all[0].Error, part)
 			}
+			failed := gzipped[results.Results](s, "backups/b/b-results.gz").Errors.Namespaces[shop]
+			require.Len(t, failed, 1)
+			require.Contains(t, failed[0], " resource: /configmaps name: /work message: /operation "+all[0].ID+" of example.io/worker failed error: /"+all[0].Error)
 			if test.cancels >= 0 {
 				require.Equal(t, test.cancels, w.notes()["cancel backup/"+shop+"/work"])
 			}

@@ -61,6 +61,7 @@ type Controller struct {
 	backlog  backlog
 	refusals refusals
 	slots    slots
+	standing bool          // the backups that waited before this process were logged
 	woken    atomic.Uint64 // counts the events that a decision depends on
 }
 
@@ -210,6 +211,7 @@ func (q *Controller) carryOut(ctx context.Context, line queue.Line, work work, w
 		}
 		written++
 	}
+	q.logStanding(line, work.Plan)
 	if !later {
 		q.backlog.clear()
 		q.refusals.carriedOut()
@@ -259,7 +261,9 @@ func (q *Controller) place(ctx context.Context, p queue.Placement, work work) er
 			kind, reason = corev1.EventTypeWarning, reasonUndecided
 		}
 		q.Events.Eventf(b, nil, kind, reason, "Queue", "%s", oneLine(fmt.Sprintf("position %d in the queue: %s", p.Position, p.Wait.Message)))
-		q.Log.Info("backup waits", "backup", b.Namespace+"/"+b.Name, "position", p.Position, "reason", p.Wait.Reason, "message", p.Wait.Message)
+	}
+	if p.Announce || waitsForOther(p.Backup, &p.Wait) {
+		q.logWait(b, p.Position, &p.Wait)
 	}
 	return nil
 }

@@ -327,6 +327,7 @@ func (r *Controller) forget(ctx context.Context, b *velerov1.Backup, log hclog.L
 // encodeBackup returns the content of velero-backup.json, the Backup with apiVersion and kind.
 func encodeBackup(b *velerov1.Backup) ([]byte, error) {
 	b = b.DeepCopy()
+	run.SetWaits(b, "") // which are over when it is read
 	b.APIVersion, b.Kind = velerov1.SchemeGroupVersion.String(), "Backup"
 	data, err := json.Marshal(b)
 	if err != nil {

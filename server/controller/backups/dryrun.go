@@ -192,6 +192,8 @@ func (r *DryRuns) work(w *work, server hclog.Logger) (end func(*velerov1.Backup)
 // findOut runs the engine and stores the manifest, what is left out, the results and the log.
 func (r *DryRuns) findOut(w *work) (result *backup.Result, err error) {
 	log := w.log.Logger()
+	progress := w.follow()
+	defer func() { *w.backup = *progress.End() }()
 	objects, err := r.patient(log).Open(w.run.Ctx, w.location)
 	if err != nil {
 		return nil, err
@@ -210,12 +212,10 @@ func (r *DryRuns) findOut(w *work) (result *backup.Result, err error) {
 		})
 	}
 	log.Info("dry run of a backup started", "storageLocation", w.location.Name)
-	progress := run.Follow(w.run.Ctx, r.Cluster, w.backup, "itemsBackedUp", log, w.run.Cancel)
 	err = run.CatchPanics(log, func() (err error) {
 		result, err = w.collect(progress.Set, io.Discard)
 		return err
 	})
-	*w.backup = *progress.End()
 	if w.description != nil {
 		defer w.description.close()
 	}

@@ -45,32 +45,14 @@ type work struct {
 // to another server. After that the object storage holds either the whole backup or none, unless this server must not
 // write to it any more.
 func (w *work) do() (end func(*velerov1.Backup)) {
-	log := w.log.Logger()
-	objects, err := w.patient(log).Open(w.run.Ctx, w.location)
+	progress := w.follow()
+	upload, err := w.begin()
 	if err != nil {
+		*w.backup = *progress.End()
 		return w.failed(err)
 	}
-	if attempt := run.ClaimOf(w.backup).Attempt; attempt > 1 {
-		log.Warn("the server was stopped or killed in the attempt before; the backup starts anew", "attempt", attempt)
-		if err := objects.RemovePartial(w.run.Ctx, w.backup.Name, w.backup.UID); err != nil {
-			return w.failed(fmt.Errorf("remove what the last attempt has left: %w", err))
-		}
-		if err := w.removeSnapshots(); err != nil {
-			return w.failed(fmt.Errorf("remove the CSI snapshots that the last attempt has left: %w", err))
-		}
-	}
-	if w.accepted, err = w.accept(objects); err != nil {
-		return w.failed(err)
-	}
-	upload, err := objects.BeginBackup(w.run.Ctx, w.backup.Name, w.LogOptions.Dir)
-	if err != nil {
-		return w.failed(err)
-	}
-	log.Info("backup started", "storageLocation", w.location.Name)
-
 	var result *backup.Result
-	progress := run.Follow(w.run.Ctx, w.Cluster, w.backup, "itemsBackedUp", log, w.run.Cancel)
-	err = run.CatchPanics(log, func() (err error) {
+	err = run.CatchPanics(w.log.Logger(), func() (err error) {
 		result, err = w.collect(progress.Set, upload.Contents())
 		return err
 	})
@@ -83,10 +65,44 @@ func (w *work) do() (end func(*velerov1.Backup)) {
 	}
 	run.ReportGaps(w.Events, w.backup, "Backup", result.Gaps)
 	end = endOfRun(result, w.Now())
-	if err := w.commit(upload, end, result); err != nil {
+	storing := w.follow()
+	err = w.commit(upload, end, result)
+	*w.backup = *storing.End()
+	if err != nil {
 		return w.failed(err)
 	}
 	return end
+}
+
+// follow writes the progress of the run, and what it waits for.
+func (w *work) follow() *run.Progress[velerov1.Backup] {
+	return run.Follow(w.run.Ctx, w.Cluster, w.backup, "itemsBackedUp", w.log.Logger(), w.run.Cancel)
+}
+
+// begin opens the object storage, removes what an attempt before has left, and begins the upload.
+func (w *work) begin() (*store.Upload, error) {
+	log := w.log.Logger()
+	objects, err := w.patient(log).Open(w.run.Ctx, w.location)
+	if err != nil {
+		return nil, err
+	}
+	if attempt := run.ClaimOf(w.backup).Attempt; attempt > 1 {
+		log.Warn("the server was stopped or killed in the attempt before; the backup starts anew", "attempt", attempt)
+		if err := objects.RemovePartial(w.run.Ctx, w.backup.Name, w.backup.UID); err != nil {
+			return nil, fmt.Errorf("remove what the last attempt has left: %w", err)
+		}
+		if err := w.removeSnapshots(); err != nil {
+			return nil, fmt.Errorf("remove the CSI snapshots that the last attempt has left: %w", err)
+		}
+	}
+	if w.accepted, err = w.accept(objects); err != nil {
+		return nil, err
+	}
+	upload, err := objects.BeginBackup(w.run.Ctx, w.backup.Name, w.LogOptions.Dir)
+	if err == nil {
+		log.Info("backup started", "storageLocation", w.location.Name)
+	}
+	return upload, err
 }
 
 // removeSnapshots removes the CSI snapshots of an attempt before, if there are some on record.

@@ -150,6 +150,8 @@ func (r *DryRuns) work(active *run.Run, object *velerov1.Restore, src source, se
 // findOut runs the engine, which reports each item to a temporary file, and stores that with the results and the log.
 func (r *DryRuns) findOut(w *work) (summary dryrun.Summary, result *restore.Result, err error) {
 	log := w.log.Logger()
+	progress := w.follow()
+	defer func() { *w.object = *progress.End() }()
 	objects, err := run.PatientStores{Stores: r.Stores, For: r.StoreOutage, Log: log}.Open(w.run.Ctx, w.source.location)
 	if err != nil {
 		return summary, nil, err
@@ -170,12 +172,10 @@ func (r *DryRuns) findOut(w *work) (summary dryrun.Summary, result *restore.Resu
 		return &restore.DryRun{Actions: actions, Report: outcomes.Add}
 	}
 	log.Info("dry run of a restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
-	progress := run.Follow(w.run.Ctx, r.Cluster, w.object, "itemsRestored", log, w.run.Cancel)
 	err = run.CatchPanics(log, func() (err error) {
 		result, err = w.apply(objects, progress.Set)
 		return err
 	})
-	*w.object = *progress.End()
 	if err != nil {
 		return summary, nil, err
 	}

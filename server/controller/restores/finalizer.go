@@ -38,7 +38,7 @@ type Finalizer struct {
 	Log        hclog.Logger
 	Now        func() time.Time
 
-	waits waits
+	waits finalWaits
 }
 
 // hooksPause is the time until the next look at the hooks and volumes of a restore that waits for nothing else.
@@ -85,7 +85,7 @@ func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, fin
 		return ctrl.Result{}, fmt.Errorf("wait for the restored volumes: %w", err)
 	}
 	if !ended {
-		return ctrl.Result{RequeueAfter: hooksPause}, nil
+		return r.wait(ctx, restore, hooks, log)
 	}
 	if err := r.storeErrors(ctx, restore, unbound, log); err != nil {
 		return ctrl.Result{}, fmt.Errorf("store what became of the restored volumes: %w", err)
@@ -94,7 +94,7 @@ func (r *Finalizer) finalize(ctx context.Context, restore *velerov1.Restore, fin
 	if hooks != nil {
 		var ended bool
 		if outcome, ended = r.Hooks.Outcome(hooks); !ended {
-			return ctrl.Result{RequeueAfter: hooksPause}, nil
+			return r.wait(ctx, restore, hooks, log)
 		}
 		if err := r.storeHooks(ctx, restore, hooks, outcome, log); err != nil {
 			return ctrl.Result{}, fmt.Errorf("store what became of the hooks: %w", err)

@@ -37,8 +37,10 @@ type work struct {
 // status that follows, nil if the run is left to another server.
 func (w *work) do() (end func(*velerov1.Restore)) {
 	log := w.log.Logger()
+	progress := w.follow()
 	objects, err := run.PatientStores{Stores: w.Stores, For: w.StoreOutage, Log: log}.Open(w.run.Ctx, w.source.location)
 	if err != nil {
+		*w.object = *progress.End()
 		if w.run.IsLeft(w.object) {
 			return nil
 		}
@@ -50,7 +52,6 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 	log.Info("restore started", "backup", w.source.backup.Name, "storageLocation", w.source.location.Name)
 
 	result := new(restore.Result)
-	progress := run.Follow(w.run.Ctx, w.Cluster, w.object, "itemsRestored", log, w.run.Cancel)
 	err = run.CatchPanics(log, func() error {
 		done, err := w.apply(objects, progress.Set)
 		if done != nil {
@@ -84,13 +85,20 @@ func (w *work) do() (end func(*velerov1.Restore)) {
 		}
 	}
 	log.Info("restore done", "items", result.Items, "errors", result.Results.Errors.Count(), "warnings", result.Results.Warnings.Count())
+	storing := w.follow()
 	w.put(objects, result)
+	*w.object = *storing.End()
 	attempted := 0
 	if hooks := w.Hooks.Of(w.object.UID); hooks != nil {
 		hooks.Close()
 		attempted = hooks.Status().HooksAttempted
 	}
 	return endOfRun(result, attempted)
+}
+
+// follow writes the progress of the run, and what it waits for.
+func (w *work) follow() *run.Progress[velerov1.Restore] {
+	return run.Follow(w.run.Ctx, w.Cluster, w.object, "itemsRestored", w.log.Logger(), w.run.Cancel)
 }
 
 // apply unpacks the archive and runs the engine.

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	corev1 "k8s.io/api/core/v1"
@@ -29,59 +27,21 @@ import (
 // provisionedByAnnotation of a volume names the provisioner that has made it.
 const provisionedByAnnotation = "pv.kubernetes.io/provisioned-by"
 
-// waits says since when restores wait for their volumes, in this process, and what became of those that do not any more.
-type waits struct {
-	mu      sync.Mutex
-	since   map[types.UID]time.Time
-	settled map[types.UID]results.Result
-}
-
-// end records that a restore waits for its volumes no longer.
-func (w *waits) end(restore types.UID, failed results.Result) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.settled == nil {
-		w.settled = map[types.UID]results.Result{}
-	}
-	w.settled[restore] = failed
-}
-
-// ended returns what end has recorded.
-func (w *waits) ended(restore types.UID) (failed results.Result, ended bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	failed, ended = w.settled[restore]
-	return failed, ended
-}
-
-// overdue reports whether a restore has waited for longer than limit.
-func (w *waits) overdue(restore types.UID, limit time.Duration, now time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.since == nil {
-		w.since = map[types.UID]time.Time{}
-	}
-	if _, known := w.since[restore]; !known {
-		w.since[restore] = now
-	}
-	return now.Sub(w.since[restore]) > limit
-}
-
-func (w *waits) forget(restore types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.since, restore)
-	delete(w.settled, restore)
-}
-
 // settleVolumes waits until the claims are bound whose volumes are made of CSI snapshots, and gives each volume that was made for a claim with
 // data what the one in the backup had (settle). It deletes the restored snapshots from the cluster, because their claims do not need them any
 // more; the storage system keeps its own. A claim that waits for a pod is not waited for, and keeps its snapshot. settleVolumes can be repeated
 // until it reports that it has ended, with the errors.
 func (r *Finalizer) settleVolumes(ctx context.Context, restore *velerov1.Restore, log hclog.Logger) (ended bool, failed results.Result, err error) {
-	if failed, ended := r.waits.ended(restore.UID); ended {
-		return true, failed, nil
+	final := r.waits.of(restore.UID, log, r.Now())
+	if final.settled {
+		return true, final.failed, nil
 	}
+	var awaited []types.NamespacedName // claims
+	defer func() {
+		if err == nil {
+			final.forClaims(awaited)
+		}
+	}()
 	var left []types.NamespacedName // snapshots
 	if r.VolumeSnapshots != nil {
 		if left, err = r.VolumeSnapshots.Restored(ctx, restore.UID); err != nil {
@@ -110,7 +70,7 @@ func (r *Finalizer) settleVolumes(ctx context.Context, restore *velerov1.Restore
 			return false, failed, err
 		}
 	}
-	overdue := r.waits.overdue(restore.UID, r.ResourceTimeout, r.Now()) || velerov1.CancelRequested(restore)
+	overdue := r.Now().Sub(final.since) > r.ResourceTimeout || velerov1.CancelRequested(restore)
 	ended = true
 	for _, vs := range left {
 		waiting, kept := false, false
@@ -127,6 +87,7 @@ func (r *Finalizer) settleVolumes(ctx context.Context, restore *velerov1.Restore
 					claim.Namespace, claim.Name, r.ResourceTimeout, vs.Name))
 			case states[i] == unbound:
 				waiting = true
+				awaited = append(awaited, client.ObjectKeyFromObject(claim))
 			}
 		}
 		switch {
@@ -142,7 +103,7 @@ func (r *Finalizer) settleVolumes(ctx context.Context, restore *velerov1.Restore
 		err = r.VolumeSnapshots.DropResults(ctx, restore.Namespace, restore.UID)
 	}
 	if ended && err == nil {
-		r.waits.end(restore.UID, failed)
+		final.settled, final.failed = true, failed
 	}
 	return ended && err == nil, failed, err
 }

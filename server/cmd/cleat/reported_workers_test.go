@@ -1,0 +1,20 @@
+package main_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAcceptReported_Workers requires that the help of --item-block-worker-count names what bounds the calls that it does not.
+func TestAcceptReported_Workers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "cleat.dev/file")
+	help := s.must("server", "--help")
+	_, text, found := strings.Cut(help, "--item-block-worker-count")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "\n")
+	require.Contains(t, text, "it does not bound the calls of actions that take several")
+	require.Contains(t, text, "plugins.concurrency does")
+}
