@@ -58,10 +58,15 @@ func TestOperationsAreInTheJournalAsSoonAsTheyCanBe(t *testing.T) {
 			found := func() []operation.Recorded {
 				journal, err := journals.Load(t.Context(), "u-1")
 				require.NoError(t, err)
-				return journal.Starts()
+				all := journal.Starts()
+				for i := range all {
+					require.False(t, all[i].Began.IsZero())
+					all[i].Began = time.Time{}
+				}
+				return all
 			}
 			journal := journals.New(&operation.Owner{Kind: operation.OfBackup, Namespace: "velero", Name: "nightly", UID: "u-1", JSON: []byte(`{}`)})
-			operations := itemaction.NewOperations(journal, time.Now)
+			operations := itemaction.NewOperations(journal, nil, time.Now)
 			nothing := func() (string, []framework.ResourceIdentifier, error) { return "taken", nil, nil }
 			if test.id == "taken" {
 				require.NoError(t, operations.Call(t.Context(), starter(versioning.NoOperations), db, sent, nothing))

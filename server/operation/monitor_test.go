@@ -238,7 +238,7 @@ func TestOperationEnds(t *testing.T) {
 						return test.cancel(cancels)
 					},
 				}, operation.Options{
-					Limits:  func(string) operation.Limits { return test.limits },
+					Limits:  func(*operation.Owner, string) operation.Limits { return test.limits },
 					Ended:   func(*operation.Owner) { ended = append(ended, time.Since(began)) },
 					Metrics: metrics,
 				})
@@ -596,7 +596,7 @@ func checkModel(t *testing.T, random *rand.Rand) {
 			return nil
 		},
 	}, operation.Options{
-		Limits: func(string) operation.Limits {
+		Limits: func(*operation.Owner, string) operation.Limits {
 			return operation.Limits{Stall: 5 * time.Minute, Grace: 30 * time.Second}
 		},
 		Ended: func(*operation.Owner) { mu.Lock(); defer mu.Unlock(); ends++ },
@@ -668,7 +668,7 @@ func TestClockJumps(t *testing.T) {
 						cancelled = true
 						return nil
 					},
-				}, operation.Options{Limits: func(string) operation.Limits { return operation.Limits{Stall: time.Minute} }})
+				}, operation.Options{Limits: func(*operation.Owner, string) operation.Limits { return operation.Limits{Stall: time.Minute} }})
 				o := newOperation("a.io/copy", "op-1")
 				o.Created, o.Updated = began.Add(-test.jump), began.Add(-test.jump)
 				g := m.Follow(nightly(), []operation.Operation{o}, 2*time.Hour)

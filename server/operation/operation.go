@@ -72,6 +72,32 @@ type Status struct {
 	Updated     time.Time // likewise
 }
 
+// Counts are numbers of operations.
+type Counts struct{ Attempted, Completed, Failed int }
+
+// Count counts operations.
+func Count(all []Operation) Counts {
+	var c Counts
+	for i := range all {
+		c.add(all[i].Phase)
+	}
+	return c
+}
+
+func (c *Counts) add(p Phase) {
+	c.Attempted++
+	switch p {
+	case Completed:
+		c.Completed++
+	case Failed:
+		c.Failed++
+	default:
+	}
+}
+
+// Open returns how many have not ended.
+func (c Counts) Open() int { return c.Attempted - c.Completed - c.Failed }
+
 // Compare orders operations by action, item and ID.
 func (o Operation) Compare(other Operation) int {
 	return cmp.Or(cmp.Compare(o.Action, other.Action), cmp.Compare(o.Item.String(), other.Item.String()), cmp.Compare(o.ID, other.ID))

@@ -17,6 +17,9 @@ func OfMonitor(monitor *operation.Monitor, keys []string, now time.Time) *server
 			continue
 		}
 		all := group.Followed()
+		if len(all) == 0 {
+			continue
+		}
 		rows := make([]serverreport.Operation, len(all))
 		for i := range all {
 			rows[i] = row(&all[i].Operation)

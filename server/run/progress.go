@@ -11,23 +11,41 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	velerov1 "github.com/cleat-dev/cleat/framework/api/velero/v1"
+	"github.com/cleat-dev/cleat/server/operation"
 )
 
 // progressPeriod is the shortest time between two writes of status.progress.
 const progressPeriod = time.Second
 
-// Progress writes the progress of a run to status.progress of its custom resource.
+// Progress writes the progress of a run to the status of its custom resource: the numbers of items to status.progress, and those of its
+// operations beside it.
 type Progress[T any] struct {
 	done, total atomic.Int64
+	operations  atomic.Pointer[operation.Group] // nil group if there are none
 	quit        chan struct{}
 	ended       chan struct{}
 	newest      *T // the state after the last write
+}
+
+// progress is what a write says.
+type progress struct {
+	done, total int64
+	operations  operation.Counts
 }
 
 // Set sets the number of items that are done and that there are. It is safe for concurrent use and never blocks.
 func (p *Progress[T]) Set(done, total int) {
 	p.done.Store(int64(done))
 	p.total.Store(int64(total))
+}
+
+// Operations sets the operations of the run.
+func (p *Progress[T]) Operations(group *operation.Group) { p.operations.Store(group) }
+
+func (p *Progress[T]) now() progress {
+	return progress{p.done.Load(), p.total.Load(), p.operations.Load().Counts()}
 }
 
 // Follow writes the progress of a run to its custom resource until End is called. doneKey is the field of the number of
@@ -40,7 +58,7 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 		defer close(p.ended)
 		ticker := time.NewTicker(progressPeriod)
 		defer ticker.Stop()
-		var before [2]int64
+		var before progress
 		for {
 			select {
 			case <-p.quit:
@@ -49,7 +67,7 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 				return
 			case <-ticker.C:
 			}
-			now := [2]int64{p.done.Load(), p.total.Load()}
+			now := p.now()
 			if now == before {
 				continue
 			}
@@ -71,9 +89,9 @@ func Follow[T any, P resource[T]](ctx context.Context, c *Cluster, object P, don
 // writeProgress writes the progress and updates obj to the new state. If another client has changed the object, it updates obj
 // too, and the progress has to be written again. It returns ErrDeleted if the object does not exist any more and ErrTakenUp if
 // another process has taken it up.
-func writeProgress[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, doneKey string, progress [2]int64) error {
+func writeProgress[T any, P resource[T]](ctx context.Context, c *Cluster, obj P, doneKey string, now progress) error {
 	after := P(obj.DeepCopy())
-	err := c.Patch(ctx, after, progressPatch(obj, doneKey, progress[0], progress[1]))
+	err := c.Patch(ctx, after, progressPatch(obj, doneKey, now))
 	var there error
 	// The API server rejects the uid of another object of that name as a forbidden change.
 	if apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
@@ -100,10 +118,19 @@ func (p *Progress[T]) End() *T {
 }
 
 // progressPatch returns a merge patch of the progress that applies only to this state of the object.
-func progressPatch(object client.Object, doneKey string, done, total int64) client.Patch {
+func progressPatch(object client.Object, doneKey string, now progress) client.Patch {
+	operations := "backupItemOperations"
+	if _, restore := object.(*velerov1.Restore); restore {
+		operations = "restoreItemOperations"
+	}
 	data, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion()},
-		"status":   map[string]any{"progress": map[string]any{"totalItems": total, doneKey: done}},
+		"status": map[string]any{
+			"progress":               map[string]any{"totalItems": now.total, doneKey: now.done},
+			operations + "Attempted": now.operations.Attempted,
+			operations + "Completed": now.operations.Completed,
+			operations + "Failed":    now.operations.Failed,
+		},
 	})
 	if err != nil { // strings and numbers always encode
 		panic(err)

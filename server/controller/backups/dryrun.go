@@ -212,7 +212,7 @@ func (r *DryRuns) findOut(w *work) (result *backup.Result, err error) {
 	log.Info("dry run of a backup started", "storageLocation", w.location.Name)
 	progress := run.Follow(w.run.Ctx, r.Cluster, w.backup, "itemsBackedUp", log, w.run.Cancel)
 	err = run.CatchPanics(log, func() (err error) {
-		result, err = w.collect(progress.Set, io.Discard)
+		result, err = w.collect(progress, io.Discard)
 		return err
 	})
 	*w.backup = *progress.End()
