@@ -171,10 +171,13 @@ func printOperations(d *layout.Description, r Run, report *serverreport.Operatio
 	}
 	d.Gap()
 	text := fmt.Sprintf("%d of %d completed successfully, %d failed", counted.Completed, counted.Attempted(), counted.Failed)
-	if counted.Open > 0 {
+	switch {
+	case counted.Open > 0 && r.Failed():
+		text += fmt.Sprintf(", %d cancelled because the %s failed", counted.Open, r.Kind)
+	case counted.Open > 0:
 		text += fmt.Sprintf(", %d open", counted.Open)
 	}
-	if report == nil {
+	if report == nil && !r.Failed() {
 		text += " (specify --details for more information)"
 	}
 	d.Pairs([2]string{r.Title() + " Item Operations", text})

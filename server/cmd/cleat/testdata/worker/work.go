@@ -113,6 +113,18 @@ func hang(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// await returns when a file is there, or ctx ends.
+func await(ctx context.Context, file string) error {
+	for !exists(file) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
 func start(ctx context.Context, run, key string, item *unstructured.Unstructured) (string, error) {
 	annotations := item.GetAnnotations()
 	as := annotations["work/as"]
@@ -138,6 +150,10 @@ func start(ctx context.Context, run, key string, item *unstructured.Unstructured
 		return "", errors.New("refused as requested")
 	case "hangs in Start":
 		return "", hang(ctx)
+	case "waits in Start":
+		if err := await(ctx, "go"); err != nil {
+			return "", err
+		}
 	case "same id":
 		o.ID = "the-same"
 	case "long id":
