@@ -50,14 +50,13 @@ func addOperations(r *registrar, c Config, s services, common *operations.Common
 const leftoversController = "operations-leftovers"
 
 // operationLimits returns the limits of the operations of an action. Those on volumes of pods take no longer than files.
-func operationLimits(configured config.Operations, files time.Duration) func(owner *operation.Owner, action string) operation.Limits {
-	known := func(d config.Duration) time.Duration { return max(0, d.Std()) } // None is negative
-	return func(_ *operation.Owner, action string) operation.Limits {
+func operationLimits(configured config.Operations, files time.Duration) func(action string) operation.Limits {
+	return func(action string) operation.Limits {
 		limits := configured.Of(action)
-		timeout := known(limits.Timeout)
-		if ofFiles := action == snapshot.PodVolumeBackups || action == snapshot.PodVolumeRestores; ofFiles && (timeout == 0 || files < timeout) {
+		timeout := limits.Timeout.Std()
+		if ofFiles := action == snapshot.PodVolumeBackups || action == snapshot.PodVolumeRestores; ofFiles && (timeout <= 0 || files < timeout) {
 			timeout = files
 		}
-		return operation.Limits{Timeout: timeout, Stall: known(limits.StallTimeout), Grace: known(limits.CancelGrace)}
+		return operation.Limits{Timeout: timeout, Stall: limits.StallTimeout.Std(), Grace: limits.CancelGrace.Std()}
 	}
 }

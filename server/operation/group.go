@@ -212,6 +212,9 @@ func (t *tracked) take(p framework.OperationProgress) {
 	if description := limited(p.Description, maxDescription); description != t.Description {
 		t.Description = description
 	}
+	if p.LastLines != "" && p.LastLines != t.LastLines {
+		t.LastLines = p.LastLines
+	}
 	if t.Phase == New && (!p.Started.IsZero() || p.NCompleted != 0) {
 		t.Phase = InProgress
 	}

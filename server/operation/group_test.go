@@ -56,7 +56,7 @@ func TestOperationsAreFollowedWhileTheirRunStartsMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		plugins, calls := endless()
-		m := run(t, plugins, operation.Options{Limits: func(_ *operation.Owner, action string) operation.Limits {
+		m := run(t, plugins, operation.Options{Limits: func(action string) operation.Limits {
 			return operation.Limits{Timeout: map[string]time.Duration{"a.io/short": 15 * time.Second}[action]}
 		}})
 		require.Empty(t, m.Groups())
@@ -229,7 +229,7 @@ func TestStallIsNotSeenBetweenTwoPolls(t *testing.T) {
 		m := run(t, actions{progress: func(context.Context, string, string) (framework.OperationProgress, error) {
 			age := time.Since(began)
 			return framework.OperationProgress{NCompleted: int64(age / time.Second), Completed: age > 10*time.Minute}, nil
-		}}, operation.Options{Limits: func(*operation.Owner, string) operation.Limits { return operation.Limits{Stall: 5 * time.Second} }})
+		}}, operation.Options{Limits: func(string) operation.Limits { return operation.Limits{Stall: 5 * time.Second} }})
 		g := m.Follow(nightly(), []operation.Operation{newOperation("a.io/copy", "op-1")}, 0)
 		<-g.Done()
 		require.Equal(t, operation.Completed, only(g).Phase, "it makes progress each second, and is polled often enough: %s", only(g).Error)

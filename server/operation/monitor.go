@@ -43,9 +43,12 @@ type Plugins interface {
 	// ProgressOfMany returns the progress of some of the operations, by their ids. Progress is called for the others.
 	ProgressOfMany(ctx context.Context, owner *Owner, action string, ids []string) (map[string]framework.OperationProgress, error)
 	Cancel(ctx context.Context, owner *Owner, action, id string) error
+	// Declared returns the limits that the author of an action has declared, without Grace. It must not block.
+	Declared(owner *Owner, action string) Limits
 }
 
-// Limits are the times that an action has for an operation. Zero is no limit, except for Grace.
+// Limits are the times that an action has for an operation. In what is configured, zero stands for what the author of the action has declared,
+// and a negative time for no limit.
 type Limits struct {
 	Timeout time.Duration // from its creation to its end
 	Stall   time.Duration // without progress
@@ -54,8 +57,8 @@ type Limits struct {
 
 // Options configure a Monitor. Only Log is required.
 type Options struct {
-	Frequency time.Duration                            // the longest time between two polls of an operation; DefaultFrequency if zero
-	Limits    func(owner *Owner, action string) Limits // nil: none
+	Frequency time.Duration              // the longest time between two polls of an operation; DefaultFrequency if zero
+	Limits    func(action string) Limits // as configured; nil: none
 	// Ended is called after an operation of an owner has ended. It must not block.
 	Ended func(owner *Owner)
 	// Notice is called with what people should know at once: the calls for an operation begin to fail, or the operation is cancelled
@@ -85,7 +88,7 @@ type Monitor struct {
 func NewMonitor(plugins Plugins, options Options) (*Monitor, error) {
 	options.Frequency = cmp.Or(options.Frequency, DefaultFrequency)
 	if options.Limits == nil {
-		options.Limits = func(*Owner, string) Limits { return Limits{} }
+		options.Limits = func(string) Limits { return Limits{} }
 	}
 	if options.Ended == nil {
 		options.Ended = func(*Owner) {}
@@ -177,12 +180,12 @@ func (m *Monitor) track(t *tracked, now time.Time) bool {
 	if t.Phase.Ended() {
 		return false
 	}
-	limits := m.options.Limits(t.group.owner, t.Action)
+	limits, declared := m.options.Limits(t.Action), m.plugins.Declared(t.group.owner, t.Action)
 	// Times are relative to now by the monotonic clock, so that later changes of the clock do not count.
 	t.followed, t.progressed = now, now
 	t.created = now.Add(-max(0, now.Round(0).Sub(t.Created.Round(0))))
-	t.timeout = shorter(t.group.timeout, limits.Timeout)
-	t.stall, t.grace = limits.Stall, cmp.Or(limits.Grace, DefaultGrace)
+	t.timeout = shorter(t.group.timeout, cmp.Or(limits.Timeout, declared.Timeout))
+	t.stall, t.grace = max(0, cmp.Or(limits.Stall, declared.Stall)), cmp.Or(max(0, limits.Grace), DefaultGrace)
 	t.group.open++
 	t.lane = m.lane(t.Action)
 	t.lane.open++
@@ -567,6 +570,9 @@ func (m *Monitor) update(t *tracked, p framework.OperationProgress, now time.Tim
 // end ends an operation. The caller holds mu.
 func (m *Monitor) end(t *tracked, phase Phase, outcome, text string) {
 	t.Phase, t.Error = phase, text
+	if phase == Completed {
+		t.LastLines = ""
+	}
 	t.trouble, t.ending = "", nil
 	m.drop(t)
 	g := t.group

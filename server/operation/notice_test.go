@@ -40,7 +40,7 @@ func TestTroubleIsAnnouncedOnce(t *testing.T) {
 				defer mu.Unlock()
 				all = append(all, n)
 			},
-			Limits: func(*operation.Owner, string) operation.Limits {
+			Limits: func(string) operation.Limits {
 				return operation.Limits{Stall: 3 * time.Hour, Grace: 10 * time.Minute}
 			},
 		})

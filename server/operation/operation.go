@@ -68,6 +68,7 @@ type Status struct {
 	NTotal      int64
 	Units       string
 	Description string
+	LastLines   string    // of the work, while it goes on and if it has failed
 	Started     time.Time // zero if the plugin has not reported it
 	Updated     time.Time // likewise
 }

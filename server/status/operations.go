@@ -191,7 +191,22 @@ func printOperations(d *layout.Description, r Run, report *serverreport.Operatio
 	table.Head = table.Head[1:]
 	var out strings.Builder
 	_ = table.Print(&out) // a strings.Builder returns no error
-	d.Indented(1, func() { d.Text(out.String()) })
+	d.Indented(1, func() {
+		d.Text(out.String())
+		for i := range report.Owners {
+			for j := range report.Owners[i].Operations {
+				printLastLines(d, &report.Owners[i].Operations[j])
+			}
+		}
+	})
+}
+
+// printLastLines writes what the work of a failed operation has written last.
+func printLastLines(d *layout.Description, o *serverreport.Operation) {
+	if o.LastLines == "" {
+		return
+	}
+	d.Section(fmt.Sprintf("Last lines of %s for %s", layout.OneLine(o.Plugin), itemOf(o)), func() { d.Text(o.LastLines) })
 }
 
 // maxNote is the length in bytes of a note in a table.

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -219,5 +220,58 @@ func TestAcceptReported_FollowedFromTheStart(t *testing.T) {
 		require.Contains(t, described, "failed as requested")
 		require.Equal(t, 1, strings.Count(described, "of example.io/worker failed"), "the error is there once: %s", described)
 		s.awaitNoJournals()
+	})
+}
+
+// TestAcceptReported_AuthorsSayMore has an author declare how long operations may take, and report what their work writes.
+func TestAcceptReported_AuthorsSayMore(t *testing.T) {
+	t.Parallel()
+	courses(t, "has the limits and lines of its authors", func(t *testing.T, course string) {
+		s := newSite(t, "cleat.dev/s3")
+		w := s.work()
+		s.serve(w.args...)
+		s.available()
+		r := w.begin(course, func(shop string) {
+			s.item(shop, "endless", "limited", "length", "10h", "as", "lies", "in", course)
+			s.item(shop, "silent", "stalling", "length", "10h", "as", "silent", "in", course)
+			s.item(shop, "fails", "keyed", "length", "1ms", "as", "fails", "in", course)
+			s.item(shop, "short", "keyed", "length", "1ms", "in", course)
+		})
+		r.awaitCounts(0, 1, 3)
+		require.Equal(t, "PartiallyFailed", r.proceed().Phase)
+		described := s.must(course, "describe", r.name, "--details")
+		require.Regexp(t, `(?m)^  Failed .*/endless +example.io/limited .*timed out after 3s`, described)
+		require.Regexp(t, `(?m)^  Failed .*/silent +example.io/stalling .*made no progress for 2s`, described)
+		const lines = ":\n    reading block 7\n    block 7 cannot be read\uFFFD[2J\n"
+		require.Contains(t, described, "  Last lines of example.io/worker for configmaps/"+r.shop+"/fails"+lines)
+		require.Contains(t, described, "  Last lines of example.io/stalling for configmaps/"+r.shop+"/silent"+lines)
+		require.Equal(t, 2, strings.Count(described, "Last lines"))
+		var document struct {
+			Operations struct {
+				Owners []struct {
+					Operations []struct{ Name, LastLines string }
+				}
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(s.must(course, "describe", r.name, "--details", "-o", "json")), &document))
+		reported := map[string]string{}
+		for _, o := range document.Operations.Owners[0].Operations {
+			reported[o.Name] = o.LastLines
+		}
+		const text = "reading block 7\nblock 7 cannot be read\x1b[2J"
+		require.Equal(t, map[string]string{"endless": "", "silent": text, "fails": text, "short": "", "z-last": ""}, reported)
+
+		info := s.must("plugin", "info", "example.io/stalling")
+		require.Regexp(t, `Limits of operations, unless configured:\n +Timeout: +1h0m0s\n +Without progress: +2s\n`, info)
+		require.NotContains(t, s.must("plugin", "info", "example.io/worker"), "Limits of operations")
+	})
+	courses(t, "has the limits of its user", func(t *testing.T, course string) {
+		s := newSite(t, "cleat.dev/s3")
+		w := s.work("operations: {plugins: {example.io/limited: {timeout: none, stallTimeout: none}}}")
+		s.serve(w.args...)
+		s.available()
+		r := w.begin(course, func(shop string) { s.item(shop, "lasts", "limited", "length", "5s", "in", course) })
+		r.awaitCounts(0, 1, 0)
+		require.Equal(t, "Completed", r.proceed().Phase)
 	})
 }

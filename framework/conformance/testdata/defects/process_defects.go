@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	plugininfov1 "github.com/cleat-dev/cleat/proto/cleat/plugininfo/v1"
 	pluginlisterv1 "github.com/cleat-dev/cleat/proto/velero/pluginlister/v1"
@@ -183,11 +184,39 @@ func processDefects() map[string]defect {
 			answer.Plugins[0].ConfigSchema = []byte(`{"type":3}`)
 			return nil
 		}),
+		"info-limits/of a policy": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
+			for _, plugin := range answer.GetPlugins() {
+				plugin.OperationTimeout = durationpb.New(time.Hour)
+			}
+			return nil
+		}),
+		"info-limits/negative": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
+			asynchronous(answer).StallTimeout = durationpb.New(-time.Minute)
+			return nil
+		}),
+		"info-limits/too short": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
+			asynchronous(answer).OperationTimeout = durationpb.New(time.Millisecond)
+			return nil
+		}),
+		"info-limits/invalid": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
+			asynchronous(answer).OperationTimeout = &durationpb.Duration{Seconds: 1, Nanos: -1}
+			return nil
+		}),
+		"info-limits/the wrong way round": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
+			asynchronous(answer).OperationTimeout, asynchronous(answer).StallTimeout = durationpb.New(time.Minute), durationpb.New(time.Hour)
+			return nil
+		}),
 		"served": {plant: func(p *program) {
 			p.kinds, p.skip = []string{"BackupItemAction", "DeleteItemAction"}, "DeleteItemAction"
 		}},
 		"unknown-name": {plant: func(p *program) { p.name = func(string) error { return nil } }},
 	}
+}
+
+// asynchronous returns the first implementation whose kind starts operations.
+func asynchronous(answer *plugininfov1.GetPluginInfoResponse) *plugininfov1.Plugin {
+	at := slices.IndexFunc(answer.GetPlugins(), func(p *plugininfov1.Plugin) bool { return p.GetKind() == "AsyncBackupItemAction" })
+	return answer.GetPlugins()[at]
 }
 
 // onExecute calls do for each item.

@@ -203,6 +203,9 @@ func progress(ctx context.Context, id string) (framework.OperationProgress, erro
 		NTotal: 1000, NCompleted: int64(min(1000, 1000*age.Seconds()/max(o.Length.Seconds(), 1e-9))), Units: "bytes", Description: "working",
 		Started: o.Started, Updated: time.Now(),
 	}
+	if o.As == "fails" || o.As == "silent" {
+		p.LastLines = "reading block 7\nblock 7 cannot be read\x1b[2J\n"
+	}
 	cancelled := exists("cancelled/" + id)
 	switch {
 	case o.As == "hangs in Progress":
