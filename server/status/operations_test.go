@@ -40,7 +40,9 @@ func operationsAtNoon() *serverreport.Operations {
 			moving("cart", "Completed", 100*mebi, 100*mebi),
 			moving("data", "InProgress", 512*mebi, 2048*mebi, func(o *serverreport.Operation) { o.Description = "copying part 7" }),
 			moving("new", "New", 0, 0, func(o *serverreport.Operation) { o.Units = "" }),
-			moving("old", "Failed", 1, 7*mebi, func(o *serverreport.Operation) { o.Error, o.LastLines = "disk\nfull\x1b[2J", "reading block 7\n\x1b[2Jno space left" }),
+			moving("old", "Failed", 1, 7*mebi, func(o *serverreport.Operation) {
+				o.Error, o.LastLines = "disk\nfull\x1b[2J", "reading block 7\n\x1b[2Jno space left"
+			}),
 			moving("stuck", "InProgress", 300*mebi, 600*mebi, func(o *serverreport.Operation) {
 				o.Trouble, o.Cancelled = "plugin is gone", "timed out after 4h0m0s"
 			}),

@@ -33,6 +33,24 @@ func processDefects() map[string]defect {
 			}
 		}}
 	}
+	onAsync := func(change func(*plugininfov1.Plugin)) defect {
+		return defect{plant: func(p *program) {
+			p.kinds = []string{"AsyncBackupItemAction"}
+			p.info = func(answer *plugininfov1.GetPluginInfoResponse) (*plugininfov1.GetPluginInfoResponse, error) {
+				change(answer.GetPlugins()[0])
+				return answer, nil
+			}
+		}}
+	}
+	onLimits := func(longest, stall time.Duration) defect {
+		return onAsync(func(plugin *plugininfov1.Plugin) {
+			for limit, to := range map[time.Duration]**durationpb.Duration{longest: &plugin.OperationTimeout, stall: &plugin.StallTimeout} {
+				if limit != 0 {
+					*to = durationpb.New(limit)
+				}
+			}
+		})
+	}
 	var calls atomic.Int64
 	return map[string]defect{
 		"process-handshake/greeting": {plant: func(p *program) {
@@ -184,39 +202,23 @@ func processDefects() map[string]defect {
 			answer.Plugins[0].ConfigSchema = []byte(`{"type":3}`)
 			return nil
 		}),
-		"info-limits/of a policy": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
+		"info-limits/of another kind": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
 			for _, plugin := range answer.GetPlugins() {
 				plugin.OperationTimeout = durationpb.New(time.Hour)
 			}
 			return nil
 		}),
-		"info-limits/negative": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
-			asynchronous(answer).StallTimeout = durationpb.New(-time.Minute)
-			return nil
-		}),
-		"info-limits/too short": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
-			asynchronous(answer).OperationTimeout = durationpb.New(time.Millisecond)
-			return nil
-		}),
-		"info-limits/invalid": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
-			asynchronous(answer).OperationTimeout = &durationpb.Duration{Seconds: 1, Nanos: -1}
-			return nil
-		}),
-		"info-limits/the wrong way round": onInfo(func(answer *plugininfov1.GetPluginInfoResponse) error {
-			asynchronous(answer).OperationTimeout, asynchronous(answer).StallTimeout = durationpb.New(time.Minute), durationpb.New(time.Hour)
-			return nil
+		"info-limits/negative":            onLimits(0, -time.Minute),
+		"info-limits/too short":           onLimits(time.Millisecond, 0),
+		"info-limits/the wrong way round": onLimits(time.Minute, time.Hour),
+		"info-limits/invalid": onAsync(func(plugin *plugininfov1.Plugin) {
+			plugin.OperationTimeout = &durationpb.Duration{Seconds: 1, Nanos: -1}
 		}),
 		"served": {plant: func(p *program) {
 			p.kinds, p.skip = []string{"BackupItemAction", "DeleteItemAction"}, "DeleteItemAction"
 		}},
 		"unknown-name": {plant: func(p *program) { p.name = func(string) error { return nil } }},
 	}
-}
-
-// asynchronous returns the first implementation whose kind starts operations.
-func asynchronous(answer *plugininfov1.GetPluginInfoResponse) *plugininfov1.Plugin {
-	at := slices.IndexFunc(answer.GetPlugins(), func(p *plugininfov1.Plugin) bool { return p.GetKind() == "AsyncBackupItemAction" })
-	return answer.GetPlugins()[at]
 }
 
 // onExecute calls do for each item.
