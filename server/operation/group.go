@@ -77,8 +77,9 @@ func (g *Group) Complete(operations []Operation) []Operation {
 	kept := slices.SortedFunc(slices.Values(operations), Operation.Compare)
 	g.all = slices.DeleteFunc(g.all, func(t *tracked) bool {
 		at, keep := slices.BinarySearchFunc(kept, t.Operation, Operation.Compare)
-		if keep {
-			kept[at] = t.Operation
+		if keep { // what the run was answered, and what has become of it
+			kept[at].Status = t.Status
+			t.Operation = kept[at]
 		} else {
 			m.leave(t)
 		}
